@@ -22,8 +22,8 @@ from apps.campaigns.api.views import (
     RunViewSet,
     WorkloadViewSet,
 )
-from apps.decisions.api import DecisionViewSet
-from apps.decisions.team_api import FeedViewSet, PaletteViewSet, SearchViewSet, TimelineViewSet, WhyViewSet
+from apps.decisions.api.team import FeedViewSet, PaletteViewSet, SearchViewSet, TimelineViewSet, WhyViewSet
+from apps.decisions.api.views import DecisionViewSet
 from apps.hosts.api.views import HostViewSet, IdentityViewSet, TroubleViewSet
 from apps.results.api.baselines import BaselinesViewSet
 from apps.results.api.compare import CompareViewSet

@@ -11,7 +11,7 @@ from apps.accounts.team import team_views as teams
 from apps.campaigns.pages import dataset_views as datasets
 from apps.campaigns.pages import schedule_views as schedules
 from apps.campaigns.pages import views as campaigns
-from apps.decisions import views as decisions
+from apps.decisions.pages import views as decisions
 from apps.hosts.pages import views as hosts
 from apps.results.pages import compare_views as compare
 from apps.results.pages import explorer_views as explorer

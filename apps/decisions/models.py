@@ -11,7 +11,7 @@ from django.db.models import Q
 
 from apps.accounts.models import Credential, Owned, User
 from apps.campaigns.models import Campaign
-from apps.decisions.conditions import Range
+from apps.decisions.evidence.conditions import Range
 from apps.hosts.models import LABEL, Host
 
 

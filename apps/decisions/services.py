@@ -14,9 +14,9 @@ from agents.wire.protocol import digest
 from apps.accounts.models import Role, Team, User
 from apps.accounts.services import audit, require, save
 from apps.campaigns.models import Campaign
-from apps.decisions import living, standing
 from apps.decisions.history import note
 from apps.decisions.models import Comment, Decision, Event
+from apps.decisions.validity import measured_conditions, staleness
 from apps.hosts.models import Host
 from apps.results import queries
 from apps.tuning import rules
@@ -94,7 +94,7 @@ def write_decision(
         _move(supersedes, Status.SUPERSEDED, by=by, words=f"by “{written.title}”")
     save(written)
     written.hosts.set(listed)
-    living.begin(written)
+    staleness.begin(written)
     audit(by, "decision.write", written, after={"id": written.pk, "evidence": written.evidence_digest})
     return written
 
@@ -124,7 +124,7 @@ def _check_scope(decision: Decision, listed: Sequence[Host]) -> None:
     for field, what in (("postgresql_from", decision.postgresql), ("kernel_from", decision.kernel)):
         if what.wrong:
             raise PlanError(field, what.wrong, hint="accepted: versions such as 16 or 6.1, the lower one first")
-    measured = standing.measured(decision.campaign)
+    measured = measured_conditions.measured(decision.campaign)
     for host, found in measured.items():
         for field, what, name in (
             ("postgresql_from", decision.postgresql, found.postgresql),

@@ -196,7 +196,7 @@ def beats() -> dict[str, Callable[[], Any]]:
 
     from apps.campaigns.execution import queue
     from apps.campaigns.models import Run
-    from apps.decisions import reviews
+    from apps.decisions.validity import reviews
     from apps.hosts import contact
     from apps.results import queries as results
     from apps.results.answers import looks

@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 
 PARTING = '._/{}[]":,'
-# As apps/decisions/search.py has them; a query is answered from an index only where the expressions are the same.
+# As apps/decisions/search/full_text.py has them; only a query with the same expressions is answered from an index.
 INDEXED = {
     "decisions_decision": "title || ' ' || question || ' ' || options || ' ' || decision || ' ' || reasons || ' ' || "
     "settings::text",

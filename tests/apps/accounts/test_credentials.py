@@ -12,7 +12,7 @@ from django.urls import reverse
 from apps.accounts.models import ApiToken, AuditEntry, Credential, IdempotentRequest, Role, Session, User
 from apps.accounts.services import generate_password, issue_token
 from apps.accounts.team import people
-from apps.decisions.feed import renew_feed
+from apps.decisions.timeline.feed import renew_feed
 from tests import populate
 from tests.factories import browser, make_user, script
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.decisions.conditions import Conditions, Range, conditions, read, stale
+from apps.decisions.evidence.conditions import Conditions, Range, conditions, read, stale
 from tests.factories import FACTS
 
 ANY = Range()

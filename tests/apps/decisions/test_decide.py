@@ -13,8 +13,9 @@ from django.utils import timezone
 from agents.wire.protocol import digest
 from apps.accounts.models import AuditEntry, User
 from apps.campaigns.models import Campaign
-from apps.decisions import services, verdicts
+from apps.decisions import services
 from apps.decisions.models import Decision
+from apps.decisions.validity import newer_results
 from common.errors import PlanError, RoleError
 from tests.factories import browser, end_run, make_campaign, make_host
 
@@ -111,7 +112,7 @@ def test_both_doors_withdraw_and_the_page_asks_first(client: Client, tuner: User
     ],
 )
 def test_a_decision_on_a_weak_result_is_cautioned(compared: list[tuple[str, bool]], caution: str) -> None:
-    said = verdicts.caution(compared)
+    said = newer_results.caution(compared)
 
     assert caution in said and bool(said) == bool(caution)
 

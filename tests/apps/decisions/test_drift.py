@@ -13,8 +13,10 @@ from django.urls import reverse
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign
-from apps.decisions import drift, drifts, services, why
+from apps.decisions import services
+from apps.decisions.drift import comparison, report
 from apps.decisions.models import Decision
+from apps.decisions.search import decided_settings
 from apps.hosts import contact
 from apps.hosts.models import Host
 from common.errors import PlanError
@@ -33,15 +35,15 @@ def decide(by: User, host: Host, settings: dict[str, Any] = WANTED) -> Decision:
     return services.accept_decision(services.write_decision(by=by, campaign=campaign, **given), by=by)
 
 
-def states(rows: list[drift.Row]) -> dict[str, str]:
+def states(rows: list[comparison.Row]) -> dict[str, str]:
     return {row.key: row.state for row in rows}
 
 
 def test_a_value_of_the_kernel_is_the_same_or_differs_and_others_cannot_be_told() -> None:
     changed = ROOT | {"sysctls": {"vm.swappiness": "60"}}
 
-    assert states(drift.rows(ROOT, WANTED)) == {"/proc/sys/vm/swappiness": "same", "work_mem": "cannot tell"}
-    (row, unread) = drift.rows(changed, WANTED)
+    assert states(comparison.rows(ROOT, WANTED)) == {"/proc/sys/vm/swappiness": "same", "work_mem": "cannot tell"}
+    (row, unread) = comparison.rows(changed, WANTED)
     assert (row.state, row.decided, row.found) == ("differs", "10", "60")
     assert "the host has no existing cluster" in unread.why
 
@@ -49,13 +51,13 @@ def test_a_value_of_the_kernel_is_the_same_or_differs_and_others_cannot_be_told(
 def test_what_the_host_answers_counts_more_than_its_facts() -> None:
     live = {"sysctl": {"value": {}, "keys": {"/proc/sys/vm/swappiness": "60"}, "refused": None}}
 
-    assert states(drift.rows(ROOT, WANTED, live))["/proc/sys/vm/swappiness"] == "differs"
+    assert states(comparison.rows(ROOT, WANTED, live))["/proc/sys/vm/swappiness"] == "differs"
 
 
 def test_one_value_that_differs_is_enough_for_a_host() -> None:
-    assert drift.state(drift.rows(ROOT, WANTED)) == "cannot tell"
-    assert drift.state(drift.rows(ROOT | {"sysctls": {"vm.swappiness": "1"}}, WANTED)) == "differs"
-    assert drift.state([]) == "same"
+    assert comparison.state(comparison.rows(ROOT, WANTED)) == "cannot tell"
+    assert comparison.state(comparison.rows(ROOT | {"sysctls": {"vm.swappiness": "1"}}, WANTED)) == "differs"
+    assert comparison.state([]) == "same"
 
 
 def test_the_report_follows_the_facts_host_by_host(admin: User, client: Client) -> None:
@@ -66,7 +68,7 @@ def test_the_report_follows_the_facts_host_by_host(admin: User, client: Client) 
 
     contact.record_facts(other, now)
 
-    assert [(each.host.name, each.state) for each in drifts.report(decision)] == [
+    assert [(each.host.name, each.state) for each in report.report(decision)] == [
         *(("b", "differs"), ("a", "cannot tell"), ("c", "cannot tell")),
     ]
     client.force_login(admin)
@@ -80,7 +82,7 @@ def test_only_a_host_of_the_scope_is_asked(admin: User) -> None:
     decision = decide(admin, make_host("a", facts=ROOT))
 
     with pytest.raises(PlanError, match=r"b is not in the scope of Swap late \(one of a\)"):
-        drifts.ask(decision, make_host("b"), by=admin)
+        report.ask(decision, make_host("b"), by=admin)
 
 
 @pytest.fixture
@@ -94,17 +96,17 @@ def swappiness(host_wide: None) -> Iterator[int]:
 @pytest.mark.django_db(transaction=True)
 def test_a_setting_that_was_changed_by_hand_is_found_on_a_real_host(swappiness: int, host: Host, admin: User) -> None:
     decision = decide(admin, host, {"sysctl": {"vm": {"swappiness": swappiness}}})
-    assert drifts.report(decision)[0].differing == []
+    assert report.report(decision)[0].differing == []
 
     SWAPPINESS.write_text(f"{swappiness + 7}\n")
-    asked = drifts.ask(decision, host, by=admin)
+    asked = report.ask(decision, host, by=admin)
 
     (row,) = asked.differing
     assert (row.key, row.decided, row.found) == (str(SWAPPINESS), str(swappiness), str(swappiness + 7))
-    assert drifts.report(decision)[0].asked
+    assert report.report(decision)[0].asked
     SWAPPINESS.write_text(f"{swappiness + 9}\n")
     contact.check_host(host)
-    (told,) = drifts.report(decision)
+    (told,) = report.report(decision)
     assert (told.asked, [row.found for row in told.differing]) == (False, [str(swappiness + 9)])
 
 
@@ -115,11 +117,11 @@ def test_why_names_the_decisions_behind_a_setting_those_that_count_first(admin: 
         by=admin, campaign=agreed.campaign, title="Another", decision="d", level="2 cpus", hosts=[make_host("b")]
     )
 
-    found = why.behind("sysctl.vm.swappiness")
+    found = decided_settings.behind("sysctl.vm.swappiness")
 
     assert [(each.decision, each.decided) for each in found] == [(agreed, 10), (proposed, 10)]
-    assert [each.decision for each in why.behind("sysctl", host)] == [agreed]
-    assert why.behind("sysctl.vm.swap") == []
+    assert [each.decision for each in decided_settings.behind("sysctl", host)] == [agreed]
+    assert decided_settings.behind("sysctl.vm.swap") == []
     client.force_login(admin)
     page = client.get(reverse("why"), {"setting": "sysctl", "host": "a"}).content.decode()
     assert "Swap late" in page and "Another" not in page

@@ -13,8 +13,8 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import User
-from apps.decisions import drift, drifts
-from apps.decisions.conditions import Range
+from apps.decisions.drift import comparison, report
+from apps.decisions.evidence.conditions import Range
 from apps.decisions.models import Decision
 from apps.hosts import contact
 from apps.hosts.models import Host
@@ -61,7 +61,7 @@ def about(decision: Decision, cluster: Theirs) -> Decision:
     return decision
 
 
-def parameters(told: drifts.HostDrift) -> list[drift.Row]:
+def parameters(told: report.HostDrift) -> list[comparison.Row]:
     """Of its rows those of clusters: the levels of its campaign pin cpus as well."""
     return [row for row in told.rows if row.cluster]
 
@@ -72,10 +72,10 @@ def test_a_parameter_that_was_altered_by_hand_is_found(theirs: Make, host: Host,
     wanted = {"postgresql": {"work_mem": "8MB", "shared_buffers": "16384kB", "fsync": False, "max_connections": 20}}
     decision = about(decide(admin, host, wanted), cluster)
 
-    as_decided = drifts.ask(decision, host, by=admin)
+    as_decided = report.ask(decision, host, by=admin)
     by_hand(cluster, "work_mem", "9MB")
     by_hand(cluster, "max_connections", "30")
-    drifted = drifts.ask(decision, host, by=admin)
+    drifted = report.ask(decision, host, by=admin)
 
     assert {(row.key, row.state) for row in parameters(as_decided)} == {(name, "same") for name in wanted["postgresql"]}
     assert {row.cluster for row in parameters(as_decided)} == {str(cluster.data)}
@@ -94,11 +94,11 @@ def test_a_parameter_that_was_altered_by_hand_is_found(theirs: Make, host: Host,
 def test_what_postgresql_said_outlives_newer_facts_with_its_date(theirs: Make, host: Host, admin: User) -> None:
     cluster = theirs("work_mem = 4MB")
     decision = about(decide(admin, host, WORK_MEM), cluster)
-    asked = drifts.ask(decision, host, by=admin)
+    asked = report.ask(decision, host, by=admin)
 
     contact.check_host(host)
 
-    (told,) = drifts.report(decision)
+    (told,) = report.report(decision)
     assert (told.asked, told.state) == (False, "differs")
     (row,) = parameters(told)
     assert asked.at and row.why == f"reported by PostgreSQL on {asked.at:%Y-%m-%d %H:%M}"
@@ -108,7 +108,7 @@ def test_what_postgresql_said_outlives_newer_facts_with_its_date(theirs: Make, h
 def test_of_several_clusters_each_is_told_by_its_name(theirs: Make, host: Host, admin: User) -> None:
     first, second = theirs("work_mem = 8MB"), theirs("work_mem = 1MB", port=5498)
 
-    asked = drifts.ask(decide(admin, host, WORK_MEM), host, by=admin)
+    asked = report.ask(decide(admin, host, WORK_MEM), host, by=admin)
 
     states = {row.cluster: row.state for row in parameters(asked)}
     assert (states[str(first.data)], states[str(second.data)]) == ("same", "differs")
@@ -121,7 +121,7 @@ def test_of_a_cluster_that_is_stopped_nothing_is_told(theirs: Make, host: Host, 
     host.save()
     cluster.stop()
 
-    asked = drifts.ask(about(decide(admin, host, WORK_MEM), cluster), host, by=admin)
+    asked = report.ask(about(decide(admin, host, WORK_MEM), cluster), host, by=admin)
 
     (told,) = parameters(asked)
     assert (told.state, told.found) == ("cannot tell", None)
@@ -139,14 +139,14 @@ def told(**shown: Any) -> list[dict[str, Any]]:
 
 
 def test_what_only_one_role_has_tells_nothing_of_the_others() -> None:
-    (found,) = drift.rows(FACTS, WORK_MEM, {}, told(work_mem=row("8MB", source="user")))
+    (found,) = comparison.rows(FACTS, WORK_MEM, {}, told(work_mem=row("8MB", source="user")))
 
     assert (found.state, found.why) == ("cannot tell", "8MB from user; values of other sessions are unknown")
 
 
 def test_a_parameter_that_is_hidden_cannot_be_told_and_one_that_is_not_there_differs() -> None:
-    (hidden,) = drift.rows(FACTS, WORK_MEM, {}, told())
-    (missing,) = drift.rows(FACTS, WORK_MEM, {}, told(work_mem=None))
+    (hidden,) = comparison.rows(FACTS, WORK_MEM, {}, told())
+    (missing,) = comparison.rows(FACTS, WORK_MEM, {}, told(work_mem=None))
 
     assert (hidden.state, "grant pg_read_all_settings" in hidden.why) == ("cannot tell", True)
     assert (missing.state, missing.found) == ("differs", "unknown parameter")
@@ -172,7 +172,7 @@ def test_the_cluster_that_was_measured_is_asked_else_those_of_the_versions_that_
 ) -> None:
     facts = FACTS | {"clusters": [cluster("/14", 14, running=False), cluster("/15", 15), cluster("/16", 16)]}
 
-    wanted = drift.asked(facts, WORK_MEM, data_dir, versions)
+    wanted = comparison.asked(facts, WORK_MEM, data_dir, versions)
 
     assert [each["data_dir"] for each in wanted["clusters"]] == asked
     assert wanted["names"] == ["work_mem"]

@@ -13,9 +13,11 @@ from apps.accounts.models import AuditEntry, Channel, User
 from apps.campaigns import services
 from apps.campaigns.execution import queue
 from apps.campaigns.models import Campaign
-from apps.decisions import confirm, needs, upkeep
+from apps.decisions import periodic
 from apps.decisions import services as decisions
+from apps.decisions.evidence import repetitions_needed
 from apps.decisions.models import Decision
+from apps.decisions.validity import confirmation
 from apps.hosts import contact
 from apps.hosts.models import Host
 from apps.hosts.services import change_host
@@ -39,7 +41,7 @@ def upgrade(host: Host, version: str = "19.0", **facts: Any) -> None:
     now = copy.deepcopy(FACTS) | facts
     now["postgresql"][0] |= {"version": version, "major": int(version.split(".")[0])}
     contact.record_facts(host, now)
-    upkeep.tend()
+    periodic.tend()
 
 
 def carry_out(campaign: Campaign, by: User, other: float = TWO_CPUS) -> None:
@@ -48,7 +50,7 @@ def carry_out(campaign: Campaign, by: User, other: float = TWO_CPUS) -> None:
     for run in campaign.runs.order_by("position"):
         end_run(run, tps=(ONE_CPU if run.label.startswith("1") else other) + run.block)
     queue.close_campaign(campaign.pk)
-    upkeep.tend()
+    periodic.tend()
 
 
 def kinds(decision: Decision) -> list[str]:
@@ -63,7 +65,7 @@ def test_an_upgrade_makes_it_stale_once_and_tells_who_wants_to_know(decision: De
     upgrade(decision.campaign.host)
     upgrade(decision.campaign.host, "19.1")
 
-    (stale,) = confirm.stale(decision)
+    (stale,) = confirmation.stale(decision)
     assert stale.words == "PostgreSQL changed from 18.6 to 19.1."
     assert kinds(decision) == ["accepted", "stale"]
     (delivery,) = channel.deliveries.all()
@@ -76,15 +78,15 @@ def test_an_upgrade_makes_it_stale_once_and_tells_who_wants_to_know(decision: De
 def test_a_minor_release_or_another_disk_does_not(decision: Decision, harmless: str) -> None:
     upgrade(decision.campaign.host, harmless, block_devices=[{"name": "vdb", "kb": 1}])
 
-    assert confirm.stale(decision) == []
-    assert confirm.offer(decision) is None
+    assert confirmation.stale(decision) == []
+    assert confirmation.offer(decision) is None
 
 
 def test_what_goes_back_is_fresh_again(decision: Decision) -> None:
     upgrade(decision.campaign.host)
     upgrade(decision.campaign.host, "18.6")
 
-    assert confirm.stale(decision) == []
+    assert confirmation.stale(decision) == []
     assert kinds(decision) == ["accepted", "stale", "fresh"]
 
 
@@ -100,21 +102,21 @@ def test_a_host_that_comes_in_by_a_label_is_held_against_what_was_measured(decis
     Decision.objects.update(labels=["oltp"])
     change_host(make_host("other", facts=FACTS | {"kernel": {"release": "6.12.41"}}), by=admin, labels=["oltp"])
 
-    upkeep.tend()
+    periodic.tend()
 
     decision.refresh_from_db()
-    assert [(each.host.name, each.words) for each in confirm.stale(decision)] == [
+    assert [(each.host.name, each.words) for each in confirmation.stale(decision)] == [
         ("other", "Linux changed from 6.1.0 to 6.12.41.")
     ]
 
 
 def test_looking_again_at_nothing_new_takes_four_queries(decision: Decision, django_assert_num_queries: Any) -> None:
-    from apps.decisions import living
+    from apps.decisions.validity import staleness
 
-    living.look_due()
+    staleness.look_due()
 
     with django_assert_num_queries(4):
-        living.look_due()
+        staleness.look_due()
 
 
 def test_the_banner_is_on_the_decision_the_host_the_timeline_and_home(
@@ -153,7 +155,7 @@ def test_one_click_plans_the_same_comparison_where_it_went_stale(
     assert (planned.factors, planned.workload, planned.repetitions) == (asked.factors, asked.workload, 5)
     assert planned.seed != asked.seed
     with pytest.raises(PlanError, match="cannot be confirmed"):
-        confirm.confirm_decision(decision, by=admin)
+        confirmation.confirm_decision(decision, by=admin)
 
 
 def test_levels_that_were_added_after_it_are_not_asked_again(decision: Decision, admin: User) -> None:
@@ -161,19 +163,19 @@ def test_levels_that_were_added_after_it_are_not_asked_again(decision: Decision,
     decision.campaign.save()
     upgrade(decision.campaign.host)
 
-    planned = confirm.confirm_decision(Decision.objects.get(), by=admin)
+    planned = confirmation.confirm_decision(Decision.objects.get(), by=admin)
 
     assert [level["label"] for level in planned.factors[0]["levels"]] == ["1 cpu", "2 cpus"]
 
 
 def test_its_verdict_confirms_under_the_new_conditions(decision: Decision, admin: User) -> None:
     upgrade(decision.campaign.host)
-    planned = confirm.confirm_decision(decision, by=admin)
+    planned = confirmation.confirm_decision(decision, by=admin)
 
     carry_out(planned, admin)
 
     decision.refresh_from_db()
-    assert (decision.status, confirm.stale(decision)) == (Status.ACCEPTED, [])
+    assert (decision.status, confirmation.stale(decision)) == (Status.ACCEPTED, [])
     assert decision.standings.get().conditions["postgresql"] == "19.0"
     assert kinds(decision) == ["accepted", "stale", "confirming", "confirmed"]
     last = decision.events.last()
@@ -184,23 +186,23 @@ def test_its_verdict_confirms_under_the_new_conditions(decision: Decision, admin
 def test_its_verdict_contradicts(decision: Decision, admin: User) -> None:
     upgrade(decision.campaign.host)
 
-    carry_out(confirm.confirm_decision(decision, by=admin), admin, other=500.0)
+    carry_out(confirmation.confirm_decision(decision, by=admin), admin, other=500.0)
 
     decision.refresh_from_db()
     assert decision.status == Status.CONTRADICTED
     assert kinds(decision)[-1] == "contradicted"
-    assert confirm.offer(decision) is None
+    assert confirmation.offer(decision) is None
 
 
 def test_what_says_nothing_certain_leaves_it_stale_and_is_offered_again(decision: Decision, admin: User) -> None:
     upgrade(decision.campaign.host)
-    planned = confirm.confirm_decision(decision, by=admin)
+    planned = confirmation.confirm_decision(decision, by=admin)
     Campaign.objects.filter(pk=planned.pk).update(repetitions=3)  # preliminary
 
     carry_out(Campaign.objects.get(pk=planned.pk), admin)
 
     assert kinds(decision)[-1] == "unsettled"
-    assert confirm.offer(decision) is not None
+    assert confirmation.offer(decision) is not None
 
 
 def test_of_several_hosts_each_has_its_own_verdict(decision: Decision, admin: User) -> None:
@@ -209,22 +211,22 @@ def test_of_several_hosts_each_has_its_own_verdict(decision: Decision, admin: Us
     upgrade(other)
     upgrade(decision.campaign.host)
 
-    planned = confirm.confirm_decision(decision, by=admin)
+    planned = confirmation.confirm_decision(decision, by=admin)
     carry_out(planned, admin)
 
     assert planned.placement == Campaign.Placement.EACH
-    assert confirm.stale(decision) == []
+    assert confirmation.stale(decision) == []
     assert sorted(event.host.name for event in decision.events.filter(kind="confirmed")) == ["bench", "other"]
 
 
 def test_a_cancelled_campaign_is_offered_again(decision: Decision, admin: User) -> None:
     upgrade(decision.campaign.host)
-    planned = confirm.confirm_decision(decision, by=admin)
-    assert confirm.offer(decision) is None
+    planned = confirmation.confirm_decision(decision, by=admin)
+    assert confirmation.offer(decision) is None
 
     services.cancel_campaign(planned, by=admin)
 
-    assert confirm.offer(decision) is not None
+    assert confirmation.offer(decision) is not None
 
 
 def test_the_number_of_runs_is_that_which_the_effect_needs(admin: User) -> None:
@@ -238,8 +240,8 @@ def test_the_number_of_runs_is_that_which_the_effect_needs(admin: User) -> None:
 
     quiet, noisy = evidence(0.001), evidence(0.015)
 
-    assert needs.repetitions(quiet) == 5
-    assert needs.repetitions(quiet) < needs.repetitions(noisy) < 50
+    assert repetitions_needed.repetitions(quiet) == 5
+    assert repetitions_needed.repetitions(quiet) < repetitions_needed.repetitions(noisy) < 50
 
 
 def test_the_api_tells_why_and_starts_the_campaign(decision: Decision, admin: User) -> None:

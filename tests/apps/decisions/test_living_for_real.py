@@ -12,9 +12,9 @@ from apps.campaigns import services as campaigns
 from apps.campaigns.design.steps import single
 from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run
-from apps.decisions import confirm
 from apps.decisions import services as decisions
 from apps.decisions.models import Decision
+from apps.decisions.validity import confirmation
 from apps.hosts import contact
 from apps.hosts.models import Host
 from apps.hosts.services import change_host
@@ -97,16 +97,16 @@ def test_an_upgrade_makes_a_decision_stale_and_the_offered_campaign_confirms_it(
     with_postgresql(bench, [str(bin_dir())], admin)
     call_command("tick")
 
-    (stale,) = confirm.stale(decision)
+    (stale,) = confirmation.stale(decision)
     assert stale.words.startswith("PostgreSQL changed from 15.") and " to 18." in stale.words
-    offered = confirm.offer(decision)
+    offered = confirmation.offer(decision)
     assert offered and offered.hosts == [bench] and offered.runs == 2 * offered.repetitions
 
-    confirming = carried_out(confirm.confirm_decision(decision, by=admin, start=True))
+    confirming = carried_out(confirmation.confirm_decision(decision, by=admin, start=True))
 
     decision.refresh_from_db()
     assert decision.status == Decision.Status.ACCEPTED
-    assert confirm.stale(decision) == []
+    assert confirmation.stale(decision) == []
     assert decision.standings.get().conditions["postgresql"].startswith("18.")
     told = [(event.kind, event.by, event.campaign) for event in decision.events.all()]
     assert told == [

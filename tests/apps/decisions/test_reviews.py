@@ -9,8 +9,9 @@ from django.urls import reverse
 from apps.accounts.models import Channel, User
 from apps.campaigns.execution import queue
 from apps.campaigns.models import Campaign
-from apps.decisions import reviews, services
+from apps.decisions import services
 from apps.decisions.models import Decision
+from apps.decisions.validity import reviews
 from tests.factories import end_run, make_campaign
 
 ONE_CPU, OTHER_CPUS = 1000.0, 1900.0

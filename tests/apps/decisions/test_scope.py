@@ -12,7 +12,8 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign
-from apps.decisions import replay, services, upkeep
+from apps.decisions import periodic, services
+from apps.decisions.evidence import replay
 from apps.decisions.models import Decision, Standing
 from apps.hosts.services import change_host, remove_host
 from common.errors import PlanError
@@ -122,8 +123,8 @@ def test_a_decision_expires_on_its_day_and_is_renewed(tuner: User, admin: User, 
     written = services.accept_decision(write(tuner, campaign), by=tuner)
     Decision.objects.update(review_on=today)
 
-    upkeep.tend()
-    upkeep.tend()
+    periodic.tend()
+    periodic.tend()
 
     written.refresh_from_db()
     assert written.status == Status.EXPIRED

@@ -11,8 +11,9 @@ from django.urls import reverse
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign
-from apps.decisions import search, services
+from apps.decisions import services
 from apps.decisions.models import Decision
+from apps.decisions.search import full_text
 from apps.tuning.models import Profile
 from common.errors import PlanError
 from tests.factories import browser, make_campaign, make_host, make_profile, make_recipe, make_workload
@@ -32,7 +33,7 @@ def decision(tuner: User) -> Decision:
 
 
 def found(text: str, kind: str = "") -> set[tuple[str, str]]:
-    return {(hit.kind, hit.title) for hit in search.search(text, kind)}
+    return {(hit.kind, hit.title) for hit in full_text.search(text, kind)}
 
 
 def test_a_setting_is_found_wherever_it_is_set(decision: Decision) -> None:
@@ -57,7 +58,7 @@ def test_each_kind_is_found_by_its_words(decision: Decision, tuner: User, text: 
     make_recipe("nightly", by=tuner)
     make_workload("tpcb-small", by=tuner)
 
-    assert kind in {hit.kind for hit in search.search(text)}
+    assert kind in {hit.kind for hit in full_text.search(text)}
 
 
 def test_words_are_asked_for_as_people_type_them(decision: Decision) -> None:
@@ -83,11 +84,11 @@ def test_the_exact_title_comes_first_and_titles_that_begin_with_it_next(tuner: U
     make_campaign(by=tuner, name="wal level", question="Does it help?")
     make_campaign(by=tuner, name="WAL", question="Does it help?")
 
-    assert [hit.title for hit in search.search("wal", "campaign")] == ["WAL", "wal level", "about wal"]
+    assert [hit.title for hit in full_text.search("wal", "campaign")] == ["WAL", "wal level", "about wal"]
 
 
 def test_a_snippet_marks_what_was_found(decision: Decision) -> None:
-    (hit,) = search.search("cleaners")
+    (hit,) = full_text.search("cleaners")
 
     assert ("cleaners", True) in hit.parts
     assert hit.path == reverse("decision_detail", args=[decision.pk])
@@ -95,14 +96,14 @@ def test_a_snippet_marks_what_was_found(decision: Decision) -> None:
 
 
 def test_a_snippet_of_settings_is_no_json(decision: Decision) -> None:
-    (hit,) = search.search("shared_buffers", "profile")
+    (hit,) = full_text.search("shared_buffers", "profile")
 
     assert ("buffers", True) in hit.parts
     assert not set('{}[]"') & set(hit.snippet)
 
 
 def test_a_snippet_of_a_campaign_is_words_and_no_json(decision: Decision) -> None:
-    (hit,) = search.search("affinity", "campaign")
+    (hit,) = full_text.search("affinity", "campaign")
 
     assert "1 cpu (cpu_affinity server = 0), 2 cpus (cpu_affinity server" in hit.snippet
     assert ("affinity", True) in hit.parts
@@ -112,23 +113,23 @@ def test_a_snippet_of_a_campaign_is_words_and_no_json(decision: Decision) -> Non
 def test_what_has_a_word_twice_comes_first(decision: Decision, tuner: User) -> None:
     make_campaign(by=tuner, name="quarter", question="Is a quarter of a quarter enough?")
 
-    assert [hit.kind for hit in search.search("quarter")][:1] == ["campaign"]
+    assert [hit.kind for hit in full_text.search("quarter")][:1] == ["campaign"]
 
 
 def test_it_takes_one_query_and_one_for_the_recipes(decision: Decision, django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(2):
-        search.search("quarter")
+        full_text.search("quarter")
 
 
 @pytest.mark.parametrize("kind", ["decision", "comment", "campaign", "profile"])
 def test_what_grows_is_found_by_an_index(db: None, kind: str) -> None:
-    asked = {"asked": "memory", "most": 50, "ranked": 500, "headline": search.HEADLINE, "names": [], "words": []}
+    asked = {"asked": "memory", "most": 50, "ranked": 500, "headline": full_text.HEADLINE, "names": [], "words": []}
     asked |= {"typed": "memory"}
 
     with connection.cursor() as cursor:
         # Of a few rows nothing is dear: only a bitmap, which a GIN index gives, is left.
         cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_indexscan = off")
-        cursor.execute(f"EXPLAIN {search.statement(kind)}", asked)
+        cursor.execute(f"EXPLAIN {full_text.statement(kind)}", asked)
         plan = "\n".join(line for (line,) in cursor)
 
     assert "_words" in plan
@@ -139,7 +140,7 @@ def test_a_kind_that_is_none_is_refused(db: None, kind: str) -> None:
     with pytest.raises(
         PlanError, match=rf"'{kind}' is not a kind of object that can be searched \(one of decision, comment"
     ):
-        search.search("a", kind)
+        full_text.search("a", kind)
 
 
 def test_a_profile_is_found_by_its_description_as_well(tuner: User) -> None:

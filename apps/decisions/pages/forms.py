@@ -8,10 +8,8 @@ from typing import Any
 from django import forms
 
 from apps.accounts.forms import OfTeam
-from apps.accounts.models import Team, User
 from apps.decisions.models import Decision
 from apps.decisions.services import FROM
-from apps.decisions.timeline import Asked
 from apps.hosts.models import Host
 from apps.hosts.pages.forms import words
 
@@ -87,35 +85,3 @@ class DecisionForm(OfTeam):
 class CommentForm(forms.Form):
     text = forms.CharField(label="Comment", widget=forms.Textarea(attrs={"rows": 3}))
     dissent = forms.BooleanField(required=False, label="I disagree")
-
-
-class TimelineForm(forms.Form):
-    """The filter of the timeline; what cannot be read filters nothing, and says so beside its field."""
-
-    q = forms.CharField(required=False, max_length=200, label="Words")
-    host = forms.ModelChoiceField(Host.objects.all(), required=False, empty_label="any host")
-    setting = forms.CharField(required=False, max_length=200, label="Setting")
-    team = forms.ModelChoiceField(Team.objects.all(), required=False, widget=forms.HiddenInput)
-    by = forms.ModelChoiceField(
-        User.objects.order_by("username"),
-        required=False,
-        empty_label="anybody",
-        label="Person",
-        to_field_name="username",
-    )
-    since = forms.DateField(required=False, label="From", widget=forms.DateInput(attrs={"type": "date"}))
-    until = forms.DateField(required=False, label="To", widget=forms.DateInput(attrs={"type": "date"}))
-
-    def asked(self) -> Asked:
-        self.full_clean()
-        given = self.cleaned_data
-        person = given.get("by")
-        return Asked(
-            host=given.get("host"),
-            text=given.get("q", ""),
-            person=person.username if person else "",
-            setting=given.get("setting", ""),
-            team=given.get("team"),
-            since=given.get("since"),
-            until=given.get("until"),
-        )

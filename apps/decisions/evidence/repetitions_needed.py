@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import stats
-from apps.decisions import replay
+from apps.decisions.evidence import replay
 from stats.model import PRELIMINARY_BELOW
 from stats.power import ALPHA
 

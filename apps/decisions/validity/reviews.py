@@ -8,9 +8,9 @@ from django.urls import reverse
 
 from apps.accounts.notices.notify import notify
 from apps.campaigns.models import Campaign
-from apps.decisions import confirm
 from apps.decisions.models import Decision, Review
-from apps.decisions.verdicts import say
+from apps.decisions.validity import confirmation
+from apps.decisions.validity.newer_results import say
 
 Verdict = Review.Verdict
 
@@ -44,7 +44,7 @@ def review(decision: Decision, campaign: Campaign) -> Review:
     found, _ = Review.objects.update_or_create(decision=decision, campaign=campaign, defaults=given)
     if verdict == Verdict.CONTRADICTS and not (before and before.verdict == verdict):
         _tell(found)
-    confirm.settle(found)
+    confirmation.settle(found)
     return found
 
 

@@ -13,8 +13,9 @@ from rest_framework.response import Response
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
 from apps.accounts.web.idempotency import SecretResponse
-from apps.decisions import feed, palette, search, timeline, why
-from apps.decisions.forms import TimelineForm
+from apps.decisions.search import decided_settings, full_text, palette
+from apps.decisions.timeline import entries, feed
+from apps.decisions.timeline.forms import TimelineForm
 from apps.hosts.models import Host
 from apps.tuning.models import Profile
 
@@ -43,8 +44,8 @@ class HitSerializer(serializers.Serializer[Any]):
 
 
 class SearchedSerializer(serializers.Serializer[Any]):
-    q = serializers.CharField(max_length=search.LONGEST, help_text='words; "several words", -excluded, or')
-    kind = serializers.ChoiceField(choices=search.kinds(), required=False, help_text="default: all kinds")
+    q = serializers.CharField(max_length=full_text.LONGEST, help_text='words; "several words", -excluded, or')
+    kind = serializers.ChoiceField(choices=full_text.kinds(), required=False, help_text="default: all kinds")
 
 
 class FeedSerializer(serializers.Serializer[Any]):
@@ -91,7 +92,7 @@ class TimelineViewSet(viewsets.ViewSet):
         asked = form.asked()
         if form.errors:
             raise ValidationError({name: [str(each) for each in told] for name, told in form.errors.items()})
-        return Response(TimelineSerializer(timeline.timeline(asked, request.query_params.get("cursor", ""))).data)
+        return Response(TimelineSerializer(entries.timeline(asked, request.query_params.get("cursor", ""))).data)
 
 
 class SearchViewSet(viewsets.ViewSet):
@@ -101,7 +102,7 @@ class SearchViewSet(viewsets.ViewSet):
     def retrieve(self, request: Request) -> Response:
         asked = SearchedSerializer(data=request.query_params)
         asked.is_valid(raise_exception=True)
-        found = search.search(asked.validated_data["q"], asked.validated_data.get("kind", ""))
+        found = full_text.search(asked.validated_data["q"], asked.validated_data.get("kind", ""))
         return Response(HitSerializer(found, many=True).data)
 
 
@@ -148,4 +149,4 @@ class WhyViewSet(viewsets.ViewSet):
     def retrieve(self, request: Request) -> Response:
         asked = WhyAskedSerializer(data=request.query_params)
         asked.is_valid(raise_exception=True)
-        return Response(WhySerializer(why.behind(**asked.validated_data), many=True).data)
+        return Response(WhySerializer(decided_settings.behind(**asked.validated_data), many=True).data)

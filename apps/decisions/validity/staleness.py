@@ -11,20 +11,21 @@ from django.utils import timezone
 
 from apps.accounts.notices.notify import notify
 from apps.accounts.services import audit
-from apps.decisions import conditions, standing
-from apps.decisions.conditions import Conditions
+from apps.decisions.evidence import conditions
+from apps.decisions.evidence.conditions import Conditions
 from apps.decisions.history import note
 from apps.decisions.models import Decision, Event, Standing
+from apps.decisions.validity import measured_conditions
 from apps.hosts.models import Facts, Host
 
 
 def begin(decision: Decision) -> None:
     """What it stands on where it was measured, and elsewhere the hosts as they are; in the caller's transaction."""
-    measured = standing.measured(decision.campaign)
+    measured = measured_conditions.measured(decision.campaign)
     for host in decision.scope:
         newest = host.facts_history.order_by("-number").first()
         if host in measured or newest:
-            now = measured[host] if host in measured else standing.under(newest, decision.campaign)  # type: ignore[arg-type]  # one of the two is there
+            now = measured[host] if host in measured else measured_conditions.under(newest, decision.campaign)  # type: ignore[arg-type]  # one of the two is there
             Standing.objects.create(decision=decision, host=host, conditions=now.as_dict())
 
 
@@ -51,7 +52,7 @@ def _due() -> Iterator[tuple[Decision, Host]]:
 def look(decision: Decision, host: Host) -> Standing:
     """Compare the host as it is with what the decision stands on there, and say so where that begins to differ."""
     facts = host.facts_history.order_by("-number")[:1].get()
-    now = standing.under(facts, decision.campaign)
+    now = measured_conditions.under(facts, decision.campaign)
     new = {"conditions": basis(decision, now).as_dict()}
     found, _ = Standing.objects.select_for_update().get_or_create(decision=decision, host=host, defaults=new)
     stood = conditions.read(found.conditions)
@@ -71,7 +72,7 @@ def look(decision: Decision, host: Host) -> Standing:
 
 def basis(decision: Decision, now: Conditions) -> Conditions:
     """For a host that came into the scope by a label: what was measured, wherever that was."""
-    return next(iter(standing.measured(decision.campaign).values()), now)
+    return next(iter(measured_conditions.measured(decision.campaign).values()), now)
 
 
 def _went_stale(found: Standing, facts: Facts) -> None:

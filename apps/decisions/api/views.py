@@ -20,9 +20,11 @@ from apps.accounts.models import Role
 from apps.accounts.services import user_of
 from apps.accounts.web.pages import attachment
 from apps.accounts.web.rest import paged
-from apps.decisions import confirm as confirming
-from apps.decisions import drift, drifts, replay, services
+from apps.decisions import services
+from apps.decisions.drift import comparison, report
+from apps.decisions.evidence import replay
 from apps.decisions.models import Comment, Decision, DecisionQuerySet, Event, Review, Standing
+from apps.decisions.validity import confirmation
 from apps.hosts.models import Host
 from apps.tuning.api import TextRenderer
 from apps.tuning.exports import FORMATS
@@ -111,7 +113,7 @@ class DriftRowSerializer(serializers.Serializer[Any]):
     key = serializers.CharField(help_text="a kernel file, a parameter or a program")
     decided = serializers.CharField()
     found = serializers.CharField(allow_null=True)
-    state = serializers.CharField(help_text=f"{drift.SAME}, {drift.DIFFERS} or {drift.UNKNOWN}")
+    state = serializers.CharField(help_text=f"{comparison.SAME}, {comparison.DIFFERS} or {comparison.UNKNOWN}")
     why = serializers.CharField(help_text="unknown, or the time of the reading if that is older than `at`")
     cluster = serializers.CharField(help_text="the cluster of the parameter; empty if it is not a PostgreSQL parameter")
 
@@ -255,7 +257,7 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         """Plan the evidence's own comparison where it went stale, with as many runs as its effect needs."""
         body = ConfirmSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        campaign = confirming.confirm_decision(self.get_object(), by=user_of(request), **body.validated_data)
+        campaign = confirmation.confirm_decision(self.get_object(), by=user_of(request), **body.validated_data)
         told = ConfirmingSerializer({"campaign": campaign.pk, "state": campaign.state})
         return Response(told.data, status=status.HTTP_201_CREATED)
 
@@ -263,7 +265,7 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @action(detail=True, filterset_class=None, ordering_fields=[], pagination_class=None)
     def drift(self, request: Request, pk: str) -> Response:
         """Which hosts in its scope no longer have what was decided, as far as anybody can tell."""
-        return Response(DriftSerializer(drifts.report(self.get_object()), many=True).data)
+        return Response(DriftSerializer(report.report(self.get_object()), many=True).data)
 
     @extend_schema(request=AskDriftSerializer, responses=DriftSerializer)
     @drift.mapping.post
@@ -271,7 +273,7 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         """Ask a host for its present values; nothing is changed on it."""
         body = AskDriftSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        found = drifts.ask(self.get_object(), body.validated_data["host"], by=user_of(request))
+        found = report.ask(self.get_object(), body.validated_data["host"], by=user_of(request))
         return Response(DriftSerializer(found).data)
 
     @extend_schema(parameters=[DecidedFileSerializer], responses={(200, "text/plain"): OpenApiTypes.STR}, filters=False)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from apps.decisions import living, reviews, services
+from apps.decisions import services
+from apps.decisions.validity import reviews, staleness
 
 
 def tend() -> None:
     """Expire what is due; look at hosts that changed; hold newer campaigns against what was decided."""
     services.expire_due()
-    living.look_due()
+    staleness.look_due()
     reviews.review_due()

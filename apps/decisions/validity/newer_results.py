@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from apps.campaigns.models import Campaign
+from apps.decisions.evidence.repetitions_needed import CERTAIN
 from apps.decisions.models import Decision, Review
-from apps.decisions.needs import CERTAIN
 from apps.results import queries
 from apps.results.queries import LevelRow
 from stats.model import PRELIMINARY_BELOW

@@ -13,10 +13,11 @@ from apps.campaigns import lifecycle
 from apps.campaigns import services as campaigns
 from apps.campaigns.models import Campaign
 from apps.campaigns.queries import median_s
-from apps.decisions import conditions, needs, standing
+from apps.decisions.evidence import conditions, repetitions_needed
 from apps.decisions.history import note
 from apps.decisions.models import Decision, Event, Review, Standing
-from apps.decisions.verdicts import say
+from apps.decisions.validity import measured_conditions
+from apps.decisions.validity.newer_results import say
 from apps.hosts.models import Host
 from common.errors import PlanError
 
@@ -61,7 +62,7 @@ def offer(decision: Decision, found: list[Standing] | None = None) -> Offer | No
     hosts = [each.host for each in waiting if each.campaign is None or each.campaign.state in OVER]
     if not hosts or decision.status not in (Decision.Status.ACCEPTED, Decision.Status.EXPIRED):
         return None
-    wanted = needs.repetitions(decision.evidence, decision.level)
+    wanted = repetitions_needed.repetitions(decision.evidence, decision.level)
     runs = wanted * len(decision.evidence["table"]["levels"]) * len(hosts)
     took = median_s(decision.campaign.runs.all())
     return Offer(hosts, wanted, runs, runs * took if took else None)
@@ -116,13 +117,13 @@ def settle(found: Review) -> None:
     Any campaign under the new conditions can confirm; only the one that was to confirm it changes what it is called.
     """
     decision, campaign = found.decision, found.campaign
-    measured = {run.host_id: run for run in standing.last_runs(campaign)}
+    measured = {run.host_id: run for run in measured_conditions.last_runs(campaign)}
     several = len(measured) > 1
     for each in stale(decision):
         run = measured.get(each.host_id)
         if run is None or run.facts is None:
             continue
-        now = standing.under(run.facts, campaign)
+        now = measured_conditions.under(run.facts, campaign)
         if conditions.stale(conditions.read(each.conditions), now, decision.kernel, decision.postgresql):
             verdict, words = say(decision, campaign, each.host_id) if several else (found.verdict, found.words)
             _settle(each, campaign, verdict, words, {"conditions": now.as_dict(), "looked": run.facts.number})

@@ -13,10 +13,11 @@ from agents.settings import SETTINGS
 from apps.accounts.models import Role, User
 from apps.accounts.services import require
 from apps.campaigns.design import targets
-from apps.decisions import drift, living
-from apps.decisions.conditions import conditions
-from apps.decisions.drift import Row
+from apps.decisions.drift import comparison
+from apps.decisions.drift.comparison import Row
+from apps.decisions.evidence.conditions import conditions
 from apps.decisions.models import Decision, Standing
+from apps.decisions.validity import staleness
 from apps.hosts import contact
 from apps.hosts.models import Facts, Host
 from common.errors import PlanError
@@ -34,11 +35,11 @@ class HostDrift:
 
     @property
     def state(self) -> str:
-        return drift.state(self.rows) if self.at else drift.UNKNOWN
+        return comparison.state(self.rows) if self.at else comparison.UNKNOWN
 
     @property
     def differing(self) -> list[Row]:
-        return [row for row in self.rows if row.state == drift.DIFFERS]
+        return [row for row in self.rows if row.state == comparison.DIFFERS]
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def _told(decision: Decision, hosts: list[Host]) -> list[HostDrift]:
     newest = _newest(hosts)
     asked = {each.host_id: each for each in decision.standings.filter(host__in=hosts, asked_at__isnull=False)}
     found = [_on(decision, host, newest.get(host.pk), asked.get(host.pk)) for host in hosts]
-    order = (drift.DIFFERS, drift.UNKNOWN, drift.SAME)
+    order = (comparison.DIFFERS, comparison.UNKNOWN, comparison.SAME)
     return sorted(found, key=lambda each: (order.index(each.state), each.host.name))
 
 
@@ -77,9 +78,9 @@ def _on(decision: Decision, host: Host, facts: Facts | None, asked: Standing | N
         return HostDrift(host, [Row(**row) for row in asked.found], asked.asked_at, asked=True)
     if facts is None:
         return HostDrift(host, [], None)
-    found = drift.rows(facts.data, decision.settings)
+    found = comparison.rows(facts.data, decision.settings)
     if asked and asked.asked_at:
-        found = drift.with_earlier(found, [Row(**row) for row in asked.found], asked.asked_at)
+        found = comparison.with_earlier(found, [Row(**row) for row in asked.found], asked.asked_at)
     return HostDrift(host, found, facts.seen_at)
 
 
@@ -91,14 +92,14 @@ def ask(decision: Decision, host: Host, *, by: User) -> HostDrift:
         raise PlanError("host", f"{host} is not in the scope of {decision}", hint=hint)
     known = {name: each for name, each in decision.settings.items() if name in SETTINGS}
     facts, found, said = contact.discover_all(host, known, lambda facts: _wanted(decision, facts))
-    rows = drift.rows(facts, decision.settings, found, said)
+    rows = comparison.rows(facts, decision.settings, found, said)
     now, present = timezone.now(), conditions(facts, targets.version(facts, decision.campaign.target))
     kept = {"found": [row.as_dict() for row in rows], "asked_at": now}
-    new = {**kept, "conditions": living.basis(decision, present).as_dict()}
+    new = {**kept, "conditions": staleness.basis(decision, present).as_dict()}
     Standing.objects.update_or_create(decision=decision, host=host, defaults=kept, create_defaults=new)
     return HostDrift(host, rows, now, asked=True)
 
 
 def _wanted(decision: Decision, facts: dict[str, Any]) -> dict[str, Any]:
     data_dir = decision.campaign.target.get("data_dir", "")
-    return drift.asked(facts, decision.settings, data_dir, decision.postgresql)
+    return comparison.asked(facts, decision.settings, data_dir, decision.postgresql)

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from apps.accounts.models import Role, User
 from apps.campaigns.models import Run
-from apps.decisions import search
+from apps.decisions.search import full_text
 from apps.tuning import parameters
 
 MOST = 20
@@ -23,7 +23,7 @@ RUN_ID = re.compile(r"[0-9a-f]{4,32}")
 
 @dataclass(frozen=True)
 class Place:
-    """An address with a title. `kind` is page, action, run, setting, search, or a kind of search.py."""
+    """An address with a title. `kind` is page, action, run, setting, search, or a kind of full_text.py."""
 
     kind: str
     title: str
@@ -83,7 +83,7 @@ PAGES = (
 def find(text: str, user: User) -> list[Place]:
     """At most MOST, best first: the typed title, titles that begin with it, titles with words that do, the rest.
     Without a text all pages and actions. The last one is the full-text search."""
-    typed = " ".join(text.replace("\0", "").split())[: search.LONGEST]
+    typed = " ".join(text.replace("\0", "").split())[: full_text.LONGEST]
     pages = list(_pages(typed, user))
     if not typed:
         return pages
@@ -132,7 +132,7 @@ def _runs(typed: str) -> Iterator[Place]:
 def _objects(typed: str) -> Iterator[Place]:
     """Matches of the full-text search, each page once: a campaign's comments are on the page of the campaign."""
     seen: set[str] = set()
-    for hit in search.search(typed):
+    for hit in full_text.search(typed):
         if hit.path not in seen:
             seen.add(hit.path)
             yield Place(hit.kind, hit.title, hit.path)

@@ -19,13 +19,16 @@ from apps.accounts.models import Role, User
 from apps.accounts.services import user_of
 from apps.accounts.web.pages import attachment, attempt, blame, needs, page, spoken
 from apps.campaigns.models import Campaign
-from apps.decisions import confirm, drifts, feed, replay, services, verdicts
-from apps.decisions import home as shown
-from apps.decisions import search as everything
-from apps.decisions import timeline as told
-from apps.decisions import why as reasons
-from apps.decisions.forms import CommentForm, DecisionForm, TimelineForm
+from apps.decisions import services
+from apps.decisions.drift import report
+from apps.decisions.evidence import replay
 from apps.decisions.models import Decision, Review
+from apps.decisions.pages import home as shown
+from apps.decisions.pages.forms import CommentForm, DecisionForm
+from apps.decisions.search import decided_settings, full_text
+from apps.decisions.timeline import entries, feed
+from apps.decisions.timeline.forms import TimelineForm
+from apps.decisions.validity import confirmation, newer_results
 from apps.hosts.models import Host
 from apps.results.store.keeper import Keeper
 from apps.tuning import rules
@@ -47,7 +50,7 @@ def home(request: HttpRequest) -> HttpResponse:
             **context,
             "wanted": shown.wanted(),
             "problems": shown.problems(),
-            "decisions": told.named()[: shown.RECENT],
+            "decisions": entries.named()[: shown.RECENT],
             "campaigns": shown.recent_campaigns(),
             "has_hosts": Host.objects.exists(),
         },
@@ -72,7 +75,7 @@ def decision_new(request: HttpRequest) -> HttpResponse:
             return redirect("decision_detail", decision.pk)
     table = Keeper(campaign).table() if campaign.started_at else None
     compared = [(level.verdict, level.preliminary) for level in table.levels] if table else []
-    context = {"campaign": campaign, "table": table, "caution": verdicts.caution(compared)}
+    context = {"campaign": campaign, "table": table, "caution": newer_results.caution(compared)}
     return page(request, "decisions/form.html", context, form)
 
 
@@ -87,14 +90,14 @@ def _detail(request: HttpRequest, pk: int, comment: CommentForm) -> HttpResponse
     named = ("author", "accepted_by", "campaign", "supersedes", "team")
     rows = Decision.objects.select_related(*named).prefetch_related("hosts", "comments__author")
     decision = get_object_or_404(rows, pk=pk)
-    stale = confirm.stale(decision)
+    stale = confirmation.stale(decision)
     frozen = decision.evidence.get("table", {}).get("levels", [])
     context = {
-        "caution": verdicts.caution([(level["verdict"], level.get("preliminary", False)) for level in frozen]),
+        "caution": newer_results.caution([(level["verdict"], level.get("preliminary", False)) for level in frozen]),
         "decision": decision,
         "stale": stale,
-        "offer": confirm.offer(decision, stale),
-        "confirming": confirm.under_way(decision),
+        "offer": confirmation.offer(decision, stale),
+        "confirming": confirmation.under_way(decision),
         "table": decision.evidence.get("table", {}),
         "intact": digest(decision.evidence) == decision.evidence_digest,
         "scope": decision.scope,
@@ -126,7 +129,7 @@ def decision_action(request: HttpRequest, pk: int, action: str) -> HttpResponse:
         "reject": (lambda: services.reject_decision(decision, by=by), "The decision is rejected."),
         "withdraw": (lambda: services.withdraw_decision(decision, by=by), "The decision is withdrawn."),
         "confirm": (
-            lambda: confirm.confirm_decision(decision, by=by),
+            lambda: confirmation.confirm_decision(decision, by=by),
             "The campaign is planned. Review it, then start it.",
         ),
         "renew": (lambda: services.renew_decision(decision, _day(request), by=by), "The decision is renewed."),
@@ -134,7 +137,7 @@ def decision_action(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     if action not in acts:
         raise Http404(action)
     done = attempt(request, *acts[action])
-    planned = confirm.under_way(decision) if done and action == "confirm" else None
+    planned = confirmation.under_way(decision) if done and action == "confirm" else None
     return redirect("campaign_detail", planned.pk) if planned else redirect("decision_detail", pk)
 
 
@@ -164,7 +167,7 @@ def _comment(request: HttpRequest, decision: Decision, by: User) -> HttpResponse
 def timeline(request: HttpRequest) -> HttpResponse:
     form = TimelineForm(request.GET)
     try:
-        found = told.timeline(form.asked(), request.GET.get("cursor", ""))
+        found = entries.timeline(form.asked(), request.GET.get("cursor", ""))
     except PlanError as error:
         raise Http404(spoken(error)) from error
     context = {
@@ -193,10 +196,10 @@ def feed_action(request: HttpRequest, action: str) -> HttpResponse:
 def search(request: HttpRequest) -> HttpResponse:
     text, kind = (request.GET.get(name, "").strip() for name in ("q", "kind"))
     try:
-        hits = everything.search(text, kind) if text else []
+        hits = full_text.search(text, kind) if text else []
     except PlanError as error:
         raise Http404(spoken(error)) from error
-    context = {"q": text, "kind": kind, "hits": hits, "kinds": everything.kinds(), "most": everything.MOST}
+    context = {"q": text, "kind": kind, "hits": hits, "kinds": full_text.kinds(), "most": full_text.MOST}
     return page(request, "decisions/search.html", context)
 
 
@@ -205,7 +208,7 @@ def on_host(request: HttpRequest, name: str) -> HttpResponse:
     """A part of the host's page: decisions about it, those first that may not hold there any more."""
     host = get_object_or_404(Host, name=name)
     decisions = Decision.objects.alive().about(host).defer("evidence").select_related("author")
-    stale = confirm.stale_on(host)
+    stale = confirmation.stale_on(host)
     return page(request, "decisions/_on_host.html", {"host": host, "decisions": decisions, "stale": stale})
 
 
@@ -225,7 +228,7 @@ def drift_report(request: HttpRequest) -> HttpResponse:
     """Of all decisions that the team goes by, of one (?decision=), or on one host (?host=)."""
     key, name = request.GET.get("decision", ""), request.GET.get("host", "")
     host = get_object_or_404(Host, name=name) if name else None
-    found = drifts.reports(host)
+    found = report.reports(host)
     if key:
         found = [each for each in found if str(each.decision.pk) == key]
     context = {"reports": found, "host": host, "hosts": Host.objects.all(), "decision": key}
@@ -236,7 +239,7 @@ def drift_report(request: HttpRequest) -> HttpResponse:
 @needs(Role.OPERATOR, somewhere=True)
 def drift_ask(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     decision, host = get_object_or_404(Decision, pk=pk), get_object_or_404(Host, name=name)
-    attempt(request, lambda: drifts.ask(decision, host, by=user_of(request)), f"{host} was queried.")
+    attempt(request, lambda: report.ask(decision, host, by=user_of(request)), f"{host} was queried.")
     return redirect(f"{reverse('drift')}?decision={pk}")
 
 
@@ -246,7 +249,7 @@ def why(request: HttpRequest) -> HttpResponse:
     setting, name, profile = (request.GET.get(each, "").strip() for each in ("setting", "host", "profile"))
     host = get_object_or_404(Host, name=name) if name else None
     of = get_object_or_404(Profile, name=profile) if profile else None
-    context = {"found": reasons.behind(setting, host, of), "setting": setting, "host": host, "profile": of}
+    context = {"found": decided_settings.behind(setting, host, of), "setting": setting, "host": host, "profile": of}
     return page(request, "decisions/why.html", context | {"hosts": Host.objects.all()})
 
 

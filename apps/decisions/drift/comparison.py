@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from agents.settings.postgresql import same
-from apps.decisions.conditions import Range
+from apps.decisions.evidence.conditions import Range
 from apps.tuning.effects import COMMANDS, Item, dry_run
 
 SAME, DIFFERS, UNKNOWN = "same", "differs", "cannot tell"

@@ -15,10 +15,10 @@ from django.utils.feedgenerator import Atom1Feed
 
 from apps.accounts.models import ApiToken, Role, User
 from apps.accounts.services import audit, require
-from apps.decisions import timeline
-from apps.decisions.forms import TimelineForm
 from apps.decisions.models import FeedToken
-from apps.decisions.timeline import Entry
+from apps.decisions.timeline import entries
+from apps.decisions.timeline.entries import Entry
+from apps.decisions.timeline.forms import TimelineForm
 
 MOST = 50
 
@@ -52,7 +52,7 @@ class TimelineFeed(Feed):  # type: ignore[type-arg]  # it takes none when it run
         return reverse("timeline")
 
     def items(self, request: HttpRequest) -> list[Entry]:
-        return timeline.timeline(TimelineForm(request.GET).asked(), size=MOST).entries
+        return entries.timeline(TimelineForm(request.GET).asked(), size=MOST).entries
 
     def item_title(self, item: Entry) -> str:
         return item.title

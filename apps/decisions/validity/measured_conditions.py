@@ -6,7 +6,7 @@ from django.db.models import QuerySet
 
 from apps.campaigns.design import targets
 from apps.campaigns.models import Campaign, Run
-from apps.decisions.conditions import Conditions, conditions
+from apps.decisions.evidence.conditions import Conditions, conditions
 from apps.hosts.models import Facts, Host
 
 

@@ -17,8 +17,8 @@ from apps.campaigns.execution import schedule
 from apps.campaigns.execution.live import Live, live
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import Progress
-from apps.decisions import reviews
 from apps.decisions.models import Decision
+from apps.decisions.validity import reviews
 from apps.hosts.models import Host, HostKey, Trouble
 from apps.results.queries import labels_of
 

@@ -1,0 +1,1 @@
+"""Decisions, timeline, search and feed as JSON."""

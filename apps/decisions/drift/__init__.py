@@ -1,0 +1,1 @@
+"""Which hosts no longer have the decided values."""

@@ -1,0 +1,1 @@
+"""Home, pages and forms of decisions."""

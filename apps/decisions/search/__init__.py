@@ -1,0 +1,1 @@
+"""Search over everything, the command palette, and the decisions behind a setting."""

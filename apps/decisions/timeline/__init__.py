@@ -1,0 +1,1 @@
+"""The team's timeline, its filter and its Atom feed."""

@@ -1,0 +1,1 @@
+"""Whether a decision still holds: stale conditions, newer results, confirming campaigns."""
