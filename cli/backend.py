@@ -20,7 +20,7 @@ CHECKOUT = HERE.parent
 BUNDLE = "proving/bundled"
 # Below the checkout: what `proving parse` and `proving stat` import.
 _HISTOGRAM = ("agents/__init__.py", "agents/wire/__init__.py", "agents/wire/histogram.py")
-BUNDLED = ("common/*.py", "readers/**/*.py", "stats/*.py", *_HISTOGRAM)
+BUNDLED = ("common/*.py", "readers/**/*.py", "stats/**/*.py", *_HISTOGRAM)
 OLDEST = 315532800  # 1980-01-01, the first time that a zip can tell
 
 
@@ -39,7 +39,8 @@ def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_dire
 
 
 def _modules() -> dict[str, bytes]:
-    own = {f"proving/{path.name}": path for path in (HERE / "proving").iterdir() if path.is_file()}
+    files = [*(HERE / "proving").iterdir(), *(HERE / "proving" / "commands").iterdir()]
+    own = {path.relative_to(HERE).as_posix(): path for path in files if path.is_file()}
     carried = {
         f"{BUNDLE}/{path.relative_to(CHECKOUT).as_posix()}": path
         for pattern in BUNDLED

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from proving import compare, decide, lists, login, parse, run, schedule, stat, transfer, version, watch
+from proving import version
+from proving.commands import compare, compare_outputs, decide, lists, login, parse, run, schedule, transfer, watch
 from proving.session import Command
 
 HELP = (
@@ -52,7 +53,7 @@ app.command()(decide.decide)
 app.command()(transfer.export)
 app.command("import")(transfer.import_)
 app.command()(parse.parse)
-app.command()(stat.stat)
+app.command()(compare_outputs.stat)
 
 if __name__ == "__main__":
     app()

@@ -16,7 +16,7 @@ import pytest
 from tests.cli.program import CLI
 
 BUNDLED = {"common", "readers", "stats"}  # the wheel carries them
-MODULES = sorted((CLI / "proving").glob("*.py"))
+MODULES = sorted((CLI / "proving").glob("**/*.py"))
 DECLARED = tomllib.loads((CLI / "pyproject.toml").read_text())["project"]
 
 

@@ -90,7 +90,7 @@ def test_every_command_of_the_server_is_told(made: dict[str, str]) -> None:
 def test_every_variable_that_is_read_is_told_and_no_other() -> None:
     compose = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
     tests = {name for file in ROOT.glob("tests/**/*.py") for name in READ.findall(file.read_text())}
-    cli = {name for file in ROOT.glob("cli/proving/*.py") for name in READ.findall(file.read_text())}
+    cli = {name for file in ROOT.glob("cli/proving/**/*.py") for name in READ.findall(file.read_text())}
     server = {each.name for each in variables.read(variables.SETTINGS)}
 
     secrets = {f"{each.name}_FILE" for each in variables.read(variables.SETTINGS)}

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from proving import bundle, tables
-from proving.compare import DECIDED
+from proving.commands.compare import DECIDED
+from proving.commands.parse import content
 from proving.errors import CliError, Code, UsageError
-from proving.parse import content
 from proving.session import Json, of
 
 SEPARATOR = "vs"

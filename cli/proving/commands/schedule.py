@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
-from proving import names, tables
+from proving import ids, tables
 from proving.session import Json, Session, of
 
 SLOTS = 10  # newest outcomes that `show` prints
@@ -32,14 +32,14 @@ def create(
 ) -> None:
     """Repeat a campaign: a clone with a new seed starts at each time."""
     session = of(ctx)
-    body = {"campaign": names.campaign(session.client, campaign), "name": name, "when": when, "late_by_min": late}
+    body = {"campaign": ids.campaign(session.client, campaign), "name": name, "when": when, "late_by_min": late}
     _tell(session, session.client.post("schedules/", body | ({"time_zone": time_zone} if time_zone else {})))
 
 
 def show(ctx: typer.Context, schedule: Name, json: Json = False) -> None:
     """Show a schedule, its next times, and what happened at its last times."""
     session = of(ctx)
-    key = names.schedule(session.client, schedule)
+    key = ids.schedule(session.client, schedule)
     found = session.client.get(f"schedules/{key}/")
     slots = list(session.client.rows(f"schedules/{key}/slots/", SLOTS))
     head, zone = ("time", "outcome", "campaign", "reason"), found["time_zone"]
@@ -61,13 +61,13 @@ def resume(ctx: typer.Context, schedule: Name, json: Json = False) -> None:
 def delete(ctx: typer.Context, schedule: Name, json: Json = False) -> None:
     """Delete a schedule. This cannot be undone. Its campaigns and their results remain."""
     session = of(ctx)
-    key = names.schedule(session.client, schedule)
+    key = ids.schedule(session.client, schedule)
     session.client.delete(f"schedules/{key}/")
     _tell(session, session.client.get(f"schedules/{key}/"))
 
 
 def _act(session: Session, schedule: str, verb: str) -> None:
-    _tell(session, session.client.post(f"schedules/{names.schedule(session.client, schedule)}/{verb}/"))
+    _tell(session, session.client.post(f"schedules/{ids.schedule(session.client, schedule)}/{verb}/"))
 
 
 def _tell(session: Session, found: dict[str, Any]) -> None:

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from proving import names, tables
+from proving import ids, tables
+from proving.commands.watch import shown
 from proving.errors import Code
 from proving.session import Json, of
-from proving.watch import shown
 
 
 class What(StrEnum):
@@ -53,7 +53,7 @@ def ls(
     """List campaigns, newest first, or recipes, profiles, decisions or schedules."""
     session = of(ctx)
     asked: dict[str, Any] = {"state": state} if state else {}
-    asked |= {"host": names.host(session.client, host)} if host else {}
+    asked |= {"host": ids.host(session.client, host)} if host else {}
     asked |= {"archived": archived} if what is What.CAMPAIGNS else {}
     whole = what is What.RECIPES
     found = session.client.get("recipes/") if whole else list(session.client.rows(f"{what}/", limit, **asked))
@@ -72,7 +72,7 @@ def _cell(row: dict[str, Any], field: str) -> str:
 def show(ctx: typer.Context, campaign: str, json: Json = False) -> None:
     """Show the progress of a campaign, its results and its findings."""
     session = of(ctx)
-    key = names.campaign(session.client, campaign)
+    key = ids.campaign(session.client, campaign)
     found = {"campaign": session.client.get(f"campaigns/{key}/")}
     if found["campaign"]["progress"]["total"]:
         found["results"] = session.client.get(f"campaigns/{key}/results/")
@@ -87,7 +87,7 @@ def check(
 ) -> None:
     """Check whether a draft can start: what its runs need, and what each host has."""
     session = of(ctx)
-    address = f"campaigns/{names.campaign(session.client, campaign)}/checks/"
+    address = f"campaigns/{ids.campaign(session.client, campaign)}/checks/"
     checks = session.client.post(address) if ask else session.client.get(address)
     columns = ("host", "check", "status", "found", "wanted", "field", "hint")
     session.tell(checks, lambda: tables.table(columns, [[row[name] for name in columns] for row in checks]))

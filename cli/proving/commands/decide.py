@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from proving import names, tables
+from proving import ids, tables
 from proving.session import Json, of
 
 
@@ -26,9 +26,9 @@ def decide(
 ) -> None:
     """Write a decision. Its evidence is frozen in its current state."""
     session = of(ctx)
-    body = {"campaign": names.campaign(session.client, campaign), "title": title, "decision": decision}
+    body = {"campaign": ids.campaign(session.client, campaign), "title": title, "decision": decision}
     given: dict[str, Any] = {"reasons": reasons, "supersedes": supersedes, "review_on": review_on}
-    given["hosts"] = [names.host(session.client, each) for each in host or []]
+    given["hosts"] = [ids.host(session.client, each) for each in host or []]
     found = session.client.post("decisions/", body | {name: each for name, each in given.items() if each})
     if accept:
         found = session.client.post(f"decisions/{found['id']}/accept/")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from proving import names, tables
+from proving import ids, tables
 from proving.errors import Code
 from proving.session import Json, of
 
@@ -33,7 +33,7 @@ def compare(
 ) -> None:
     """Compare two or more sides with the first. Exits with 3 if one is worse by more than the minimum effect."""
     session = of(ctx)
-    keys = [names.side(session.client, each) for each in sides]
+    keys = [ids.side(session.client, each) for each in sides]
     if len(keys) == 1 and keys[0].startswith("campaign:"):
         keys = _levels(session.client.get(f"{keys[0].replace('campaign:', 'campaigns/')}/results/"), keys[0])
     asked = {"of": keys, "delta": delta, "figure": figure}

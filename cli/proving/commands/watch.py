@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from proving import names, tables
+from proving import ids, tables
 from proving.errors import Code
 from proving.session import Json, Session, of
 
@@ -22,7 +22,7 @@ PATIENCE_S = 600.0  # a server that is upgraded meanwhile comes back
 def watch(ctx: typer.Context, campaign: str, json: Json = False) -> None:
     """Follow a campaign to its results, with progress and ETA. Ctrl-C does not end the campaign."""
     session = of(ctx)
-    finish(session, names.campaign(session.client, campaign))
+    finish(session, ids.campaign(session.client, campaign))
 
 
 def finish(session: Session, campaign: str) -> None:

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from proving import factors, names, tables
+from proving import factors, ids, tables
+from proving.commands.watch import finish
 from proving.errors import UsageError
 from proving.session import Json, Session, of
-from proving.watch import finish
 
 Host = Annotated[list[str], typer.Option("--host", help="Name of the host. Repeat it for further hosts.")]
 Set = Annotated[
@@ -67,7 +67,7 @@ def run(
 
 def create(session: Session, recipe: str, hosts: list[str], asked: list[str], given: dict[str, Any]) -> dict[str, Any]:
     """A draft, its factors as the recipe has them on that host and --set changes them."""
-    first, *further = [names.host(session.client, each) for each in hosts]
+    first, *further = [ids.host(session.client, each) for each in hosts]
     body = {"recipe": recipe, "host": first} | {name: each for name, each in given.items() if each is not None}
     if further:
         body |= {"further_hosts": further}
@@ -99,7 +99,7 @@ def unarchive(ctx: typer.Context, campaign: str, json: Json = False) -> None:
 
 
 def _act(session: Session, campaign: str, verb: str) -> None:
-    found = session.client.post(f"campaigns/{names.campaign(session.client, campaign)}/{verb}/")
+    found = session.client.post(f"campaigns/{ids.campaign(session.client, campaign)}/{verb}/")
     session.tell(found, lambda: tables.lines(f"{found['id']}  {found['name']}: {_state(found)}"))
 
 

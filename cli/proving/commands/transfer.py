@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from proving import names, tables
+from proving import ids, tables
 from proving.errors import Code, UsageError
 from proving.session import Json, Session, of
 
@@ -29,7 +29,7 @@ def export(
 ) -> None:
     """Export a campaign, or its report, to a file."""
     session = of(ctx)
-    key = names.campaign(session.client, campaign)
+    key = ids.campaign(session.client, campaign)
     path = f"campaigns/{key}/export/{file}/"
     if output == "-":
         session.client.download(path, sys.stdout.buffer)

@@ -1,0 +1,1 @@
+"""The commands of `proving`, one file per family."""
