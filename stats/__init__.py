@@ -1,10 +1,13 @@
 """Statistics of campaigns: pure functions over runs. scipy and statsmodels load on first use: they are slow."""
 
-from stats.associations import Association, associations
-from stats.components import Between, Cell, between_campaigns, compare_campaigns
-from stats.factors import Crossed, Interaction, crossed, interactions, main_effects
-from stats.failures import fails_more
-from stats.levels import against_baseline, all_pairs, level_table, pair_of_all
+from stats.across_campaigns.components import Between, Cell, between_campaigns, compare_campaigns
+from stats.across_campaigns.prediction import Predicted, against_history
+from stats.comparison.associations import Association, associations
+from stats.comparison.factors import Crossed, Interaction, crossed, interactions, main_effects
+from stats.comparison.failures import fails_more
+from stats.comparison.levels import against_baseline, all_pairs, level_table, pair_of_all
+from stats.comparison.overhead import Overhead, Timed, overhead
+from stats.comparison.pairs import benjamini_hochberg, compare, compare_levels, holm
 from stats.model import (
     Better,
     Comparison,
@@ -18,15 +21,12 @@ from stats.model import (
     of_hosts,
     whole_blocks,
 )
-from stats.order import Drift, drift
-from stats.over_time import Change, Score, change_points, score, scores
-from stats.overhead import Overhead, Timed, overhead
-from stats.pairs import benjamini_hochberg, compare, compare_levels, holm
 from stats.power import mde_percent, noise_floor_percent, runs_needed
-from stats.prediction import Predicted, against_history
-from stats.sequential import CERTAIN, SPENDING, Look, Spent, look
-from stats.unplanned import at_unplanned_look
-from stats.within import Dips, Trend, WarmUp, dip_depth, dips, mser_cut, trend, warm_up
+from stats.stopping.sequential import CERTAIN, SPENDING, Look, Spent, look
+from stats.stopping.unplanned import at_unplanned_look
+from stats.trends.order import Drift, drift
+from stats.trends.over_time import Change, Score, change_points, score, scores
+from stats.trends.within_run import Dips, Trend, WarmUp, dip_depth, dips, mser_cut, trend, warm_up
 
 __all__ = [
     "CERTAIN",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agents.errors import Unplannable
 from agents.measure import steady
 from agents.run.planning import plan_steps
-from stats import within
+from stats.trends import within_run
 
 
 def ended_at(rates: list[float], window_s: float = 5, share: float = 0.02) -> float | None:
@@ -69,7 +69,7 @@ def test_samples_that_are_late_or_missing_fall_into_their_own_windows() -> None:
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(1, 10_000), max_size=40))
 def test_what_is_left_out_is_what_the_server_would_leave_out(means: list[int]) -> None:
-    assert steady.mser_cut(means) == within.mser_cut(means)
+    assert steady.mser_cut(means) == within_run.mser_cut(means)
 
 
 def test_the_rule_is_that_of_the_published_example() -> None:

@@ -32,8 +32,8 @@ from stats import (
     trend,
     warm_up,
 )
-from stats.family import critical
-from stats.within import mser_cut
+from stats.comparison.family import critical
+from stats.trends.within_run import mser_cut
 
 TPS = Metric("tps", "tps", "higher")
 LATENCY = Metric("latency_avg", "ms", "lower")
@@ -180,7 +180,7 @@ def test_welch_on_logs() -> None:
 
 
 def test_welch_statistic_and_degrees_of_freedom() -> None:
-    from stats.pairs import welch
+    from stats.comparison.pairs import welch
 
     found = welch(np.log(A), np.log(B))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stats import Trend, trend
-from stats.dependence import autocorrelated_effect, effective_size
+from stats.trends.dependence import autocorrelated_effect, effective_size
 
 DELTA = 0.02
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from stats import Metric, Observation, against_baseline
-from stats.family import critical, largest_of, within
-from stats.spreads import Spreads, family, levels_apart
+from stats.comparison.family import critical, largest_of, within
+from stats.comparison.spreads import Spreads, family, levels_apart
 
 TPS = Metric("tps", "tps", "higher")
 ALIKE = math.sqrt(0.5)

@@ -11,7 +11,7 @@ from statsmodels.regression.linear_model import GLS, OLS
 
 import stats
 from stats import Observation
-from stats.fits import fit
+from stats.comparison.fits import fit
 from stats.model import by_level, logs
 
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from stats import sequential
+from stats.stopping import sequential
 
 CAMPAIGNS = 100_000
 DELTA = 0.02

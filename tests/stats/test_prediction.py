@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stats.prediction import LEAST, against_history
+from stats.across_campaigns.prediction import LEAST, against_history
 
 RUNS = [[99.0, 101.0], [100.0, 102.0], [98.0, 100.0], [101.0, 103.0], [99.0, 100.0]]
 

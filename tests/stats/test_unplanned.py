@@ -9,7 +9,7 @@ import pytest
 from scipy import stats as distributions
 
 from stats import Metric, at_unplanned_look, compare
-from stats.unplanned import critical_t
+from stats.stopping.unplanned import critical_t
 
 TPS = Metric("tps", "tps", "higher")
 CAMPAIGNS = 20_000

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stats import Comparison, Metric, Observation, against_baseline, mde_percent, runs_needed
-from stats.family import critical
+from stats.comparison.family import critical
 
 TPS = Metric("tps", "tps", "higher")
 DELTA, S, RUNS = 0.02, 0.01, 5

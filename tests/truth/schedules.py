@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stats.prediction import against_history
+from stats.across_campaigns.prediction import against_history
 from tests.truth.campaigns import DELTA
 from tests.truth.scenario import Limits, Scenario, Trial
 

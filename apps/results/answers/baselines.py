@@ -20,7 +20,7 @@ from apps.results.answers.sentences import Judgement
 from apps.results.models import Measurement
 from apps.results.store.kept import kept, program, revived
 from common.errors import PlanError
-from stats.over_time import FEWEST
+from stats.trends.over_time import FEWEST
 
 # Of a host's runs, the newest; and of what was repeated, what was run most often.
 NEWEST, MOST = 1000, 5

@@ -20,7 +20,7 @@ from apps.hosts.facts import changes
 from apps.hosts.models import Facts
 from apps.results.models import Measurement
 from common.errors import PlanError
-from stats.prediction import LEAST
+from stats.across_campaigns.prediction import LEAST
 
 MOST = 100  # newest campaigns
 Values = Mapping[str, Sequence[float]]  # level -> of its runs

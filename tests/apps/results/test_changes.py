@@ -25,7 +25,7 @@ from apps.results.answers.compare import read
 from apps.results.answers.judgements import judgements
 from apps.results.models import Measurement, StepMeans
 from apps.results.queries import campaign_table
-from stats.associations import Association
+from stats.comparison.associations import Association
 from tests.apps.results.test_judgements import factor, measured
 from tests.factories import browser, make_campaign
 

@@ -20,7 +20,7 @@ from apps.results import queries
 from apps.results.answers import looks
 from apps.results.store import ingest
 from common.errors import PlanError
-from stats import sequential
+from stats.stopping import sequential
 from tests.factories import browser, end_run, make_campaign
 
 ONE, TWO = {"server cpus": "1 cpu"}, {"server cpus": "2 cpus"}

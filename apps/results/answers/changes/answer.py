@@ -14,7 +14,7 @@ from apps.results.answers.changes.observations import Observed, Place, observed
 from apps.results.answers.changes.plans import PlanChange, plan_changes
 from apps.results.answers.sentences import Judgement
 from apps.results.models import StepMeans
-from stats.associations import Association
+from stats.comparison.associations import Association
 from stats.model import POINTS_ONLY_BELOW
 
 OPEN = 5

@@ -11,7 +11,7 @@ from typing import Any
 
 from apps.results.answers.changes.figures import WAL_WAITS
 from apps.tuning import gucs
-from stats.associations import Association
+from stats.comparison.associations import Association
 
 Settings = Mapping[str, Any]  # path -> value
 _SWITCH = {"off": 0, "false": 0, "never": 0, "try": 1, "madvise": 1, "on": 2, "true": 2, "always": 2}

@@ -8,7 +8,7 @@ import numpy as np
 
 from apps.results.answers.changes.figures import Figure
 from common.wording import percent, signed
-from stats.associations import Association
+from stats.comparison.associations import Association
 
 MOST_NAMED = 3
 NO_VARIATION = "no variation"

@@ -14,8 +14,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from stats.comparison.pairs import Estimate, judged, paired
 from stats.model import POINTS_ONLY_BELOW, Comparison, Floats, Metric, Observation, logs
-from stats.pairs import Estimate, judged, paired
 
 ALPHA = 0.05  # of the 95 % interval; equivalence is asked of a 90 % one, which has twice as much to spend
 SPENDING = {"obrien_fleming": "O'Brien and Fleming's type", "pocock": "Pocock's type"}

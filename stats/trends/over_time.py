@@ -14,8 +14,8 @@ from statistics import median
 import numpy as np
 
 from common.wording import percent
-from stats.dependence import AUTOCORRELATIONS, autocorrelation_beside
 from stats.model import Floats, figure, logs, ratio_percent
+from stats.trends.dependence import AUTOCORRELATIONS, autocorrelation_beside
 
 # Of runs before the one that is judged: fewer tell no spread, and what is older is another time.
 FEWEST, MOST = 10, 30

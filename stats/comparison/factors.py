@@ -15,6 +15,7 @@ import numpy as np
 
 from common.errors import PlanError
 from common.wording import p_value, percent, signed
+from stats.comparison.pairs import Estimate, holm, judged
 from stats.model import (
     NO_SPREAD,
     POINTS_ONLY_BELOW,
@@ -28,7 +29,6 @@ from stats.model import (
     ratio_interval,
     ratio_percent,
 )
-from stats.pairs import Estimate, holm, judged
 
 Levels = Mapping[str, Sequence[str]]  # factor -> its levels, the first one being what others are compared with
 

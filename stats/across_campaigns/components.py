@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from stats.comparison.pairs import Estimate, compare_arms, judged, t_estimate, welch
 from stats.model import NO_SPREAD, Comparison, Floats, Metric, logs
-from stats.pairs import Estimate, compare_arms, judged, t_estimate, welch
 
 # Three campaigns of one thing; of two, the interval would be 13 standard errors wide.
 FEWEST_DF = 2

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.wording import percent
+from stats.comparison.pairs import one_of, t_estimate
 from stats.model import Better, Interval, Verdict, decide, logs, ratio_interval, ratio_percent
-from stats.pairs import one_of, t_estimate
 
 LEAST = 5  # earlier campaigns: the interval for one more is then 3 standard deviations wide on either side
 

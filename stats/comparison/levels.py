@@ -11,8 +11,19 @@ from itertools import combinations
 import numpy as np
 
 from common.errors import PlanError
-from stats.family import critical, largest_of, within
-from stats.fits import Fit, fit, places
+from stats.comparison.family import critical, largest_of, within
+from stats.comparison.fits import Fit, fit, places
+from stats.comparison.pairs import (
+    Estimate,
+    compare_levels,
+    few_blocks,
+    in_blocks,
+    in_units,
+    judged,
+    points_only,
+    t_estimate,
+)
+from stats.comparison.spreads import Spreads, family, levels_apart
 from stats.model import (
     NO_SPREAD,
     POINTS_ONLY_BELOW,
@@ -26,17 +37,6 @@ from stats.model import (
     complete_blocks,
     logs,
 )
-from stats.pairs import (
-    Estimate,
-    compare_levels,
-    few_blocks,
-    in_blocks,
-    in_units,
-    judged,
-    points_only,
-    t_estimate,
-)
-from stats.spreads import Spreads, family, levels_apart
 
 MOST_NAMED = 3
 INCOMPLETE = "max-t of contrasts on logs, incomplete blocks"

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stats.comparison.pairs import benjamini_hochberg, in_blocks, in_common_blocks, welch_errors
 from stats.model import NO_SPREAD, POINTS_ONLY_BELOW, Floats, Observation, by_level, ratio_percent
-from stats.pairs import benjamini_hochberg, in_blocks, in_common_blocks, welch_errors
 
 FALSE_SHARE = 0.05
 _LARGEST_LOG = 50.0  # an interval that ends beyond this is practically unbounded

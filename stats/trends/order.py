@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.wording import percent
-from stats.dependence import Averaged, averaged
 from stats.model import (
     NO_SPREAD,
     Floats,
@@ -20,6 +19,7 @@ from stats.model import (
     ratio_interval,
     ratio_percent,
 )
+from stats.trends.dependence import Averaged, averaged
 
 # Noise of runs close in time: variances in units of a single run's, from none to 300 times as much.
 _VARIANCES: Floats = np.concatenate([[0.0], np.geomspace(0.03, 300, 24)])

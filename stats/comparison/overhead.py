@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.errors import PlanError
+from stats.comparison.pairs import Estimate, t_estimate
 from stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW, Interval, figure
-from stats.pairs import Estimate, t_estimate
 
 NS_PER_MS = 1e6
 

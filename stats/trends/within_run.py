@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.wording import percent, signed
-from stats.dependence import autocorrelated_effect, autocorrelated_shift, without_outliers
 from stats.model import Floats
+from stats.trends.dependence import autocorrelated_effect, autocorrelated_shift, without_outliers
 
 Samples = Sequence[float] | Floats
 Flags = Sequence[bool] | NDArray[np.bool_]

@@ -1,0 +1,1 @@
+"""Variation between campaigns, and a new campaign against earlier ones."""

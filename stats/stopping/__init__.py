@@ -1,0 +1,1 @@
+"""Interim analyses, planned and unplanned, and what each may cost."""
