@@ -16,7 +16,7 @@ from agents.collectors.per_transaction import CPU
 from apps.campaigns.design import plan, steps
 from apps.campaigns.design.factors import readable_name, text_of
 from apps.campaigns.models import Campaign, Run
-from apps.results.answers import cpu, looks
+from apps.results.answers import cpu, interim_analyses
 from apps.results.answers.headline import BETTER_FAILING, headline, missing
 from apps.results.answers.hosts import HostAnswer, answer, block_numbers, disagreement, retries_of
 from apps.results.answers.overheads import tracer_overheads
@@ -161,8 +161,8 @@ def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable
     baseline = labels[0]
     observations = stats.of_hosts(list(of_host.values()), identical=identical)
     spread = stats.level_table(observations) if observations else None
-    newest = looks.newest(campaign) if host is None else None
-    looked = looks.unplanned(campaign, newest)
+    newest = interim_analyses.newest(campaign) if host is None else None
+    looked = interim_analyses.unplanned(campaign, newest)
     compared = {one.b: one for one in _compared(observations, baseline, metric, campaign.delta, looked)}
     answers = [
         _host_answer(key, name, of_host.get(name, []), baseline, metric, campaign.delta, looked)

@@ -10,7 +10,8 @@ from django.utils import timezone
 from apps import logs
 from apps.campaigns.models import Run
 from apps.results import queries
-from apps.results.answers import looks, regressions
+from apps.results.answers import interim_analyses
+from apps.results.answers.history import regressions
 from apps.results.store import fold, keeper, retention
 from apps.results.store import ingest as reading
 
@@ -31,7 +32,7 @@ def ingest_due() -> None:
     for run in queries.to_ingest():
         with logs.about(run.pk):
             reading.ingest(run)
-    looks.look_due()
+    interim_analyses.look_due()
 
 
 @shared_task(name="results.fold_due")

@@ -199,14 +199,14 @@ def beats() -> dict[str, Callable[[], Any]]:
     from apps.decisions.validity import reviews
     from apps.hosts import contact
     from apps.results import queries as results
-    from apps.results.answers import looks
+    from apps.results.answers import interim_analyses
 
     return {
         "beat: runs that are due": lambda: list(Run.objects.due(timezone.now())),
         "beat: hosts whose next run may begin": queue.arm_idle_hosts,
         "beat: results to read": lambda: list(results.to_ingest()),
         "beat: samples to fold": lambda: list(results.to_fold()),
-        "beat: looks of stop rules": looks.look_due,
+        "beat: looks of stop rules": interim_analyses.look_due,
         "beat: decisions to review": reviews.review_due,
         "beat: checks of hosts": lambda: contact.claim_checks(timezone.now()),
     }

@@ -14,7 +14,7 @@ from playwright.sync_api import Page
 from apps.accounts.models import Role
 from apps.campaigns.models import Schedule, Slot
 from apps.hosts.models import Facts
-from apps.results.answers import regressions
+from apps.results.answers.history import regressions
 from tests import populate
 from tests.e2e.axe import WCAG, violations
 from tests.e2e.conftest import OVERFLOW, shot

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.hosts.models import Host
-from apps.results.answers.baselines import Baseline, baselines
+from apps.results.answers.history.baselines import Baseline, baselines
 from apps.results.api.views import JudgementSerializer
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from apps.results.answers.baselines import Baseline
+from apps.results.answers.history.baselines import Baseline
 from apps.results.charts.themes import Figure, Theme, layout
 from common.wording import percent
 from stats import Change

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from apps.results.answers.trend import Point, Trend
+from apps.results.answers.history.trend import Point, Trend
 from apps.results.charts.themes import SYMBOLS, Figure, Theme, layout
 
 MOST_TOLD = 4  # marks with words of their own; the page lists all of them

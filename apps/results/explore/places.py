@@ -20,8 +20,8 @@ from django.urls import Resolver404, resolve, reverse
 from apps.accounts.web.asked import whole
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
-from apps.results.answers import compare
-from apps.results.answers.baselines import baselines
+from apps.results.answers.comparison import compare
+from apps.results.answers.history.baselines import baselines
 from apps.results.explore import explorer, run_charts
 from apps.results.runs import spreads, timeline
 from apps.results.store import series

@@ -18,7 +18,7 @@ from apps.campaigns.models import Schedule
 from apps.campaigns.schedules import queries, times
 from apps.hosts.usage import windows
 from apps.results import charts
-from apps.results.answers.trend import Trend, trend
+from apps.results.answers.history.trend import Trend, trend
 from apps.results.exchange import exports
 from apps.results.pages.figures import as_json
 

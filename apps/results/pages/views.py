@@ -28,7 +28,7 @@ from apps.campaigns.queries import median_s
 from apps.hosts.models import Host
 from apps.results import charts
 from apps.results.answers.answer_card import AnswerCard, answer_card
-from apps.results.answers.baselines import baselines
+from apps.results.answers.history.baselines import baselines
 from apps.results.answers.sentences import by_topic
 from apps.results.answers.summary import HEAD
 from apps.results.exchange import downloads, exports

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from apps.campaigns.design import steps
 from apps.campaigns.models import Run, RunPart
-from apps.results.answers import looks
+from apps.results.answers import interim_analyses
 from apps.results.models import Mark, Measurement, StepMeans, Within
 from apps.results.runs import within
 from apps.results.runs.per_transaction import TRANSACTIONS, per_transaction
@@ -50,7 +50,7 @@ def ingest(run: Run) -> bool:
     except UNREADABLE as error:
         read = _give_up(run, waiting, error)
     if read and run.campaign.stop:
-        looks.look(run.campaign)
+        interim_analyses.look(run.campaign)
     return read
 
 

@@ -13,7 +13,7 @@ from django.urls import reverse
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Facts, Host
-from apps.results.answers.baselines import baselines
+from apps.results.answers.history.baselines import baselines
 from tests.factories import FACTS, browser, make_campaign, make_host, make_workload
 
 pytestmark = pytest.mark.django_db

@@ -21,7 +21,7 @@ from apps.results.answers.changes.observations import Place
 from apps.results.answers.changes.observations import observed as observed_figures
 from apps.results.answers.changes.of_campaign import campaign_changes
 from apps.results.answers.changes.of_comparison import APART, comparison_changes
-from apps.results.answers.compare import read
+from apps.results.answers.comparison.compare import read
 from apps.results.answers.judgements import judgements
 from apps.results.models import Measurement, StepMeans
 from apps.results.queries import campaign_table

@@ -14,7 +14,7 @@ from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Facts
 from apps.results import charts, queries
-from apps.results.answers.compare import compare
+from apps.results.answers.comparison.compare import compare
 from apps.results.models import Measurement
 from common.errors import PlanError
 from tests import split

@@ -17,7 +17,7 @@ from apps.campaigns.design import previews
 from apps.campaigns.execution import halts, queue
 from apps.campaigns.models import Campaign, Run
 from apps.results import queries
-from apps.results.answers import looks
+from apps.results.answers import interim_analyses
 from apps.results.store import ingest
 from common.errors import PlanError
 from stats.stopping import sequential
@@ -148,7 +148,7 @@ def run_block(campaign: Campaign, block: int, *, ratio: float = 1.5, outcome: st
         end_run(run, outcome, tps=tps)
         queue.close_campaign(campaign.pk)
         queue.arm_host(run.host_id)
-    looks.look(campaign)
+    interim_analyses.look(campaign)
     campaign.refresh_from_db()
 
 
@@ -166,7 +166,7 @@ def test_the_next_block_waits_for_the_look(admin: User) -> None:
     queue.arm_idle_hosts()
     assert armed_block(campaign) is None
 
-    assert looks.look(campaign) is not None
+    assert interim_analyses.look(campaign) is not None
 
     assert armed_block(campaign) == 3
 
@@ -227,8 +227,8 @@ def test_a_look_is_made_once_though_the_word_comes_twice(admin: User) -> None:
     for block in range(3):
         run_block(campaign, block)
 
-    looks.look(campaign)
-    looks.look_due()
+    interim_analyses.look(campaign)
+    interim_analyses.look_due()
 
     assert campaign.looks.count() == 1
 
@@ -238,7 +238,7 @@ def test_a_look_whose_word_got_lost_is_made_by_the_beat(admin: User) -> None:
     for run in campaign.runs.filter(block__lt=3):
         end_run(run)
 
-    looks.look_due()
+    interim_analyses.look_due()
 
     assert campaign.looks.count() == 1 and armed_block(campaign) == 3
 

@@ -12,8 +12,8 @@ from scipy import stats as scipy_stats
 import stats
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
-from apps.results.answers import shared_cells
-from apps.results.answers.compare import Compared, compare
+from apps.results.answers.comparison import shared_cells
+from apps.results.answers.comparison.compare import Compared, compare
 from apps.results.models import Measurement
 from tests import split
 

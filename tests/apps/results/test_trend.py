@@ -12,8 +12,8 @@ from django.urls import reverse
 from apps.accounts.models import Channel, Delivery, User
 from apps.campaigns.models import Run, Schedule, Slot
 from apps.hosts.models import Facts
-from apps.results.answers import regressions
-from apps.results.answers.trend import trend
+from apps.results.answers.history import regressions
+from apps.results.answers.history.trend import trend
 from tests.factories import make_campaign, make_schedule
 from tests.scheduled import measured
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import stats
 from apps.campaigns.models import Campaign, Run
-from apps.results.answers.differences import Ran
+from apps.results.answers.comparison.differences import Ran
 from apps.results.models import Measurement
 
 NEWEST = 1000  # runs of the hosts that are looked at

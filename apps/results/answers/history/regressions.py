@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from apps.accounts.notices.notify import notify
 from apps.campaigns.models import Run, Slot
-from apps.results.answers.trend import trend
+from apps.results.answers.history.trend import trend
 
 
 def compare_due(now: datetime) -> None:

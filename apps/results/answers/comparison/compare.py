@@ -20,9 +20,9 @@ import stats
 from apps.campaigns.design import steps
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
-from apps.results.answers import differences
-from apps.results.answers.days import Days, campaigns_of, days_of
-from apps.results.answers.differences import Difference, Ran
+from apps.results.answers.comparison import differences
+from apps.results.answers.comparison.between_campaigns import Days, campaigns_of, days_of
+from apps.results.answers.comparison.differences import Difference, Ran
 from apps.results.models import Measurement
 from apps.tuning.models import Revision
 from common.errors import PlanError

@@ -1,0 +1,1 @@
+"""Sets of runs side by side: figures, what was set, and what else differed."""
