@@ -11,7 +11,7 @@ from django.utils import timezone
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require
 from apps.campaigns import services
-from apps.campaigns.design import previews
+from apps.campaigns.design.before_start import previews
 from apps.campaigns.execution import halts
 from apps.campaigns.library import code
 from apps.campaigns.models import Campaign, Run, RunPart

@@ -14,7 +14,8 @@ from agents.collectors.per_transaction import PER_TRANSACTION
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
 from apps.campaigns import recipes
-from apps.campaigns.design import checks, plan, previews, steps, stopping
+from apps.campaigns.design import plan, steps, stopping
+from apps.campaigns.design.before_start import checks, previews
 from apps.campaigns.execution import halts, nudges, queue
 from apps.campaigns.library import code, datasets, own_recipes, scripts, workloads
 from apps.campaigns.models import Campaign, DataSet, Run, RunPart, Workload

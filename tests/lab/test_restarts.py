@@ -10,7 +10,7 @@ import pytest
 from agents.wire.protocol import digest
 from apps.accounts.models import User
 from apps.campaigns import services
-from apps.campaigns.design import previews
+from apps.campaigns.design.before_start import previews
 from apps.campaigns.design.steps import single
 from apps.campaigns.execution import claims
 from apps.campaigns.models import Campaign, Run

@@ -15,7 +15,7 @@ from apps.accounts.models import Role
 from apps.accounts.services import user_of
 from apps.campaigns import archiving, lifecycle
 from apps.campaigns.api.serializers import CampaignSerializer, ChoicesSerializer, RenameSerializer
-from apps.campaigns.design import validity
+from apps.campaigns.design.before_start import validity
 from apps.campaigns.history import history
 from apps.campaigns.models import Campaign, Run
 

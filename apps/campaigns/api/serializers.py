@@ -11,7 +11,7 @@ from agents.collectors import COLLECTORS
 from agents.wire.protocol import ROLES
 from apps.accounts.models import Team
 from apps.campaigns import queries
-from apps.campaigns.design import words
+from apps.campaigns.design import descriptions
 from apps.campaigns.design.factors import ORDERS as FACTOR_ORDERS
 from apps.campaigns.design.steps import single
 from apps.campaigns.models import Campaign, DataSet, Workload
@@ -45,8 +45,8 @@ class NewTeamField(serializers.PrimaryKeyRelatedField[Team]):
     """Whose something is to be that has revisions."""
 
     def __init__(self) -> None:
-        words = "id of the owning team, for a new name; a known name keeps its owner"
-        super().__init__(queryset=Team.objects.all(), required=False, allow_null=True, help_text=words)
+        help_text = "id of the owning team, for a new name; a known name keeps its owner"
+        super().__init__(queryset=Team.objects.all(), required=False, allow_null=True, help_text=help_text)
 
 
 class NewWorkloadSerializer(serializers.Serializer[Any]):
@@ -286,10 +286,10 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
         return BreakSerializer(queries.breaks(campaign.pk), many=True).data
 
     def get_design_told(self, campaign: Campaign) -> list[str]:
-        return words.told(campaign)
+        return descriptions.told(campaign)
 
     def get_threats(self, campaign: Campaign) -> list[str]:
-        return words.threats(campaign)
+        return descriptions.threats(campaign)
 
     def get_results_ready(self, campaign: Campaign) -> bool:
         return campaign.ended_at is not None and self._progress.read == self._progress.total

@@ -45,7 +45,7 @@ from apps.campaigns.api.serializers import (
     WhereSerializer,
     WorkloadSerializer,
 )
-from apps.campaigns.design import previews
+from apps.campaigns.design.before_start import previews
 from apps.campaigns.execution import giving_up, nudges
 from apps.campaigns.library import own_recipes, recipe_hosts, scripts, workloads
 from apps.campaigns.models import Artefact, Campaign, Run, Workload

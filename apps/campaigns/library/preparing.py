@@ -10,7 +10,8 @@ from django.db import transaction
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
 from apps.campaigns import services
-from apps.campaigns.design import data, plan, previews, targets
+from apps.campaigns.design import data, plan, targets
+from apps.campaigns.design.before_start import previews
 from apps.campaigns.models import Campaign, DataCopy, DataSet
 from apps.hosts.models import Host
 from apps.tuning.models import Revision

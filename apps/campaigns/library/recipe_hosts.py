@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from apps.campaigns import recipes, services
-from apps.campaigns.design import previews
-from apps.campaigns.design.placement import Preview
+from apps.campaigns.design.before_start import previews
+from apps.campaigns.design.before_start.placement import Preview
 from apps.campaigns.models import Campaign, DataSet, Workload
 from apps.campaigns.recipes import Recipe
 from apps.hosts.models import Host

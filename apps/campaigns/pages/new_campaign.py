@@ -13,7 +13,8 @@ from apps.accounts.services import user_of
 from apps.accounts.web.asked import whole
 from apps.accounts.web.pages import blame, sentence, spoken
 from apps.campaigns import archiving, lifecycle, recipes, services
-from apps.campaigns.design import checks, previews, words
+from apps.campaigns.design import descriptions
+from apps.campaigns.design.before_start import checks, previews
 from apps.campaigns.design.plan import Planned
 from apps.campaigns.design.steps import Step, metrics, single
 from apps.campaigns.library import own_recipes
@@ -244,8 +245,8 @@ class Draft:
         for run in _of_one(campaign, planned.runs):
             blocks.setdefault(run.block, []).append(", ".join(run.cell.values()))
         told = {
-            "told": words.told(campaign, drawn),
-            "threats": words.threats(campaign),
+            "told": descriptions.told(campaign, drawn),
+            "threats": descriptions.threats(campaign),
             "steps": planned.runs[0].spec["steps"],
             "too_large": checks.too_large(campaign, planned),
         }

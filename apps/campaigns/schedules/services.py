@@ -11,7 +11,7 @@ from django.utils import timezone
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
 from apps.campaigns import services
-from apps.campaigns.design import previews
+from apps.campaigns.design.before_start import previews
 from apps.campaigns.models import Campaign, Schedule
 from apps.campaigns.schedules import times
 from apps.hosts.usage import windows

@@ -19,7 +19,7 @@ import stats
 from apps.accounts.models import Role
 from apps.accounts.web.asked import whole
 from apps.accounts.web.pages import needs, page
-from apps.campaigns.design import roles, stopping, words
+from apps.campaigns.design import descriptions, roles, stopping
 from apps.campaigns.execution.schedule import OnHost, by_host
 from apps.campaigns.history import history
 from apps.campaigns.models import Campaign, Schedule, Slot
@@ -76,9 +76,9 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         **(spread_views.context(request, campaign, host) if table else {}),
         "decisions": getattr(campaign, "decisions").all(),  # noqa: B009 - the room to the right names it
         "as_table": request.GET.get("view") == "table",
-        "told": words.told(campaign),
+        "told": descriptions.told(campaign),
         "cast": roles.named(campaign),
-        "threats": words.threats(campaign),
+        "threats": descriptions.threats(campaign),
         "exports": [(name, one.about) for name, one in downloads.CAMPAIGN.items() if one.offered(campaign)],
         "scheduled": Slot.objects.filter(campaign=campaign).select_related("schedule").first(),
         "schedules": campaign.schedules.exclude(state=Schedule.State.DELETED),

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from apps.campaigns.design import words
+from apps.campaigns.design import descriptions
 from apps.campaigns.history import Entry, history
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.facts import topology
@@ -86,8 +86,8 @@ def report_of(campaign: Campaign) -> Report:
         summary=summary if summary.adds else None,
         said=judgements(campaign, table),
         environments=_environments(campaign),
-        design=words.told(campaign),
-        threats=words.threats(campaign),
+        design=descriptions.told(campaign),
+        threats=descriptions.threats(campaign),
         failed=list(failed.defer("spec", "manifest")[:MOST_FAILED]),
         outcomes=dict(outcomes.most_common()),
         history=history(campaign),

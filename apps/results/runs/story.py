@@ -13,7 +13,8 @@ from django.db.models.functions import Greatest, Length
 
 from agents.settings import SETTINGS
 from agents.workloads import WORKLOADS
-from apps.campaigns.design import checks, previews, steps, validity
+from apps.campaigns.design import steps
+from apps.campaigns.design.before_start import checks, previews, validity
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
 from apps.campaigns.queries import runs_listed
 from apps.hosts.facts import topology

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from apps.accounts.models import Role, User
 from apps.campaigns import services
-from apps.campaigns.design import previews
+from apps.campaigns.design.before_start import previews
 from apps.campaigns.models import Campaign, RunPart
 from apps.campaigns.pages.forms import CampaignForm
 from apps.hosts.models import Host

@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.campaigns import services
-from apps.campaigns.design import previews, validity
-from apps.campaigns.design.feasibility import Check
+from apps.campaigns.design.before_start import previews, validity
+from apps.campaigns.design.before_start.feasibility import Check
 from apps.campaigns.design.steps import single
 from apps.campaigns.library.workloads import save_workload
 from apps.campaigns.models import Campaign

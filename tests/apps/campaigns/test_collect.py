@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agents.collectors import COLLECTORS, USUAL
 from apps.accounts.models import User
-from apps.campaigns.design import previews
+from apps.campaigns.design.before_start import previews
 from apps.campaigns.design.steps import single
 from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign

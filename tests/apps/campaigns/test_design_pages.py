@@ -12,7 +12,8 @@ from django.utils import timezone
 
 from apps.accounts.models import Role, User
 from apps.campaigns import queries, recipes, services
-from apps.campaigns.design import plan, previews, words
+from apps.campaigns.design import descriptions, plan
+from apps.campaigns.design.before_start import previews
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.pages import factor_rows
 from apps.hosts.models import Host
@@ -253,7 +254,7 @@ def test_recipes_may_name_design_order_nuisance_and_conditions(operator: User, m
 def test_a_design_is_told_in_words(db: None, fields: dict[str, Any], sentence: str) -> None:
     campaign = Campaign(factors=[{"name": "pool", "levels": LEVELS}], repetitions=2, seed=1, **fields)
 
-    assert any(sentence in told for told in words.told(campaign))
+    assert any(sentence in told for told in descriptions.told(campaign))
 
 
 def test_hours_come_from_earlier_runs_of_the_same_shape_on_that_host(db: None) -> None:
@@ -287,4 +288,4 @@ def test_an_order_that_saves_no_restart_says_so(db: None, path: str) -> None:
     levels = [{"label": str(n), "set": {path: n}} for n in (1, 2)]
     campaign = Campaign(factors=[{"name": "n", "levels": levels}], order="fewest_restarts", seed=1)
 
-    assert "the order is that of randomised blocks" in words.threats(campaign)[0]
+    assert "the order is that of randomised blocks" in descriptions.threats(campaign)[0]

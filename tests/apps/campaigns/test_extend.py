@@ -11,7 +11,8 @@ from rest_framework.test import APIClient
 
 from apps.accounts.models import User
 from apps.campaigns import lifecycle
-from apps.campaigns.design import plan, previews
+from apps.campaigns.design import plan
+from apps.campaigns.design.before_start import previews
 from apps.campaigns.models import Campaign, Run
 from apps.results import queries
 from common.errors import PlanError

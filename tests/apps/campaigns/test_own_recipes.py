@@ -12,7 +12,7 @@ from django.urls import reverse
 from apps.accounts.models import AuditEntry, Role, User
 from apps.accounts.services import allow_commands
 from apps.campaigns import recipes, services
-from apps.campaigns.design import previews
+from apps.campaigns.design.before_start import previews
 from apps.campaigns.library import own_recipes, recipe_hosts
 from apps.campaigns.models import Campaign, OwnRecipe
 from apps.campaigns.recipes.reading import LARGEST, dump, parse

@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.models import Role, User
-from apps.campaigns.design import previews
+from apps.campaigns.design.before_start import previews
 from apps.campaigns.execution import queue
 from apps.campaigns.execution.schedule import by_host
 from apps.campaigns.models import Campaign, Run

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.campaigns import queries, services
-from apps.campaigns.design import previews
+from apps.campaigns.design.before_start import previews
 from apps.campaigns.execution import schedule
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import Progress, progress

@@ -10,7 +10,7 @@ from agents.facts import full
 from agents.host.system import System
 from apps.accounts.models import User
 from apps.campaigns import recipes, services
-from apps.campaigns.design import previews
+from apps.campaigns.design.before_start import previews
 from apps.campaigns.library import recipe_hosts
 from apps.campaigns.recipes.levels import GENERATORS
 from apps.hosts.models import Host

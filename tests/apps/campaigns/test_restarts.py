@@ -13,7 +13,8 @@ from django.utils import timezone
 from agents.wire.protocol import digest
 from apps.accounts.models import User
 from apps.campaigns import queries, services
-from apps.campaigns.design import plan, previews
+from apps.campaigns.design import plan
+from apps.campaigns.design.before_start import previews
 from apps.campaigns.execution import claims
 from apps.campaigns.models import Run
 from apps.hosts.models import Host

@@ -9,7 +9,8 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import Role, User
-from apps.campaigns.design import previews, targets
+from apps.campaigns.design import targets
+from apps.campaigns.design.before_start import previews
 from apps.campaigns.execution import dispatch
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host

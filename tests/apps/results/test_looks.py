@@ -13,7 +13,7 @@ from scipy import stats as distributions
 import stats
 from apps.accounts.models import User
 from apps.campaigns import lifecycle
-from apps.campaigns.design import previews
+from apps.campaigns.design.before_start import previews
 from apps.campaigns.execution import halts, queue
 from apps.campaigns.models import Campaign, Run
 from apps.results import queries

@@ -13,8 +13,8 @@ from django.utils import timezone
 from agents.datasets import DATASETS
 from agents.workloads import WORKLOADS
 from apps.campaigns.design import roles
-from apps.campaigns.design.feasibility import DOUBTFUL, FAILED, OK, SIZES, Check, Spec, free_bytes, size
-from apps.campaigns.design.placement import Preview
+from apps.campaigns.design.before_start.feasibility import DOUBTFUL, FAILED, OK, SIZES, Check, Spec, free_bytes, size
+from apps.campaigns.design.before_start.placement import Preview
 from apps.campaigns.models import Campaign, DataCopy
 from apps.hosts.models import Host
 from common.errors import PlanError

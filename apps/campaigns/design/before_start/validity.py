@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from apps.accounts.models import Role, User
 from apps.accounts.services import require
-from apps.campaigns.design import placement, previews
-from apps.campaigns.design.checks import of_host, rows, specs_on
-from apps.campaigns.design.feasibility import DOUBTFUL, FAILED, OK, Check
+from apps.campaigns.design.before_start import placement, previews
+from apps.campaigns.design.before_start.checks import of_host, rows, specs_on
+from apps.campaigns.design.before_start.feasibility import DOUBTFUL, FAILED, OK, Check
 from apps.campaigns.library import scripts
 from apps.campaigns.models import Campaign
 from apps.hosts import contact

@@ -12,7 +12,7 @@ from typing import Any
 from agents.host import cpulist
 from agents.settings import huge_pages as setting
 from agents.workloads import WORKLOADS
-from apps.campaigns.design.words import counted
+from apps.campaigns.design.descriptions import counted
 from apps.hosts.facts import topology
 from apps.hosts.models import Host
 from apps.tuning import gucs

@@ -15,8 +15,9 @@ from agents.settings import SETTINGS
 from agents.wire.protocol import REBOOT
 from agents.workloads import WORKLOADS
 from apps.campaigns import queries
-from apps.campaigns.design import data, placement, plan, roles, steps, targets
-from apps.campaigns.design.placement import Preview
+from apps.campaigns.design import data, plan, roles, steps, targets
+from apps.campaigns.design.before_start import placement
+from apps.campaigns.design.before_start.placement import Preview
 from apps.campaigns.library import own_recipes
 from apps.campaigns.models import Campaign
 from apps.hosts.models import Host
