@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from apps.keys import fingerprint
+from apps.fingerprints import fingerprint
 
 
 def kind(argv: Sequence[str]) -> str:

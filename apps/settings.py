@@ -7,10 +7,11 @@ from typing import Any
 from csp.constants import NONE, SELF, UNSAFE_INLINE
 from django.core.exceptions import ImproperlyConfigured
 
-from apps import process, stores
-from apps.environment import Environment
-from apps.proxies import networks
-from apps.version import read_commit, read_version
+from apps import process
+from apps.configuration import stores
+from apps.configuration.environment import Environment
+from apps.configuration.version import read_commit, read_version
+from apps.middleware.proxies import networks
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = Environment()
@@ -81,18 +82,18 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "apps.proxies.ClientAddress",
+    "apps.middleware.proxies.ClientAddress",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
-    "apps.latencies.LatencyMiddleware",
-    "apps.turns.Turns",
-    "apps.bodies.DetachedBody",
-    "apps.limits.RequestSize",
-    "apps.limits.NoNul",
-    "apps.limits.NoStore",
-    "apps.limits.Overloaded",
-    "apps.clients.ClientVersion",
+    "apps.monitoring.latencies.LatencyMiddleware",
+    "apps.middleware.download_limits.Turns",
+    "apps.middleware.detached_bodies.DetachedBody",
+    "apps.middleware.limits.RequestSize",
+    "apps.middleware.limits.NoNul",
+    "apps.middleware.limits.NoStore",
+    "apps.middleware.limits.Overloaded",
+    "apps.middleware.clients.ClientVersion",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -119,7 +120,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "apps.pages.version",
+                "apps.page_context.version",
             ],
         },
     }
@@ -137,7 +138,7 @@ DATABASES: dict[str, dict[str, Any]] = {
 }
 DATABASES["default"]["CONN_MAX_AGE"] = 60
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
-# A page does not wait for a lock for ever; see apps/limits.py.
+# A page does not wait for a lock for ever; see apps/middleware/limits.py.
 if process.kind(sys.argv) == "web":
     DATABASES["default"]["OPTIONS"].setdefault("options", "-c lock_timeout=10s")
 # Threads that mostly wait for hosts share so many connections; without it each thread has one of its own.

@@ -2,7 +2,6 @@
 
 from django.urls import include, path
 
-from apps import health, limits, metrics
 from apps.accounts import views as accounts
 from apps.accounts.audit import audit_views as audit
 from apps.accounts.notices import channel_views as channels
@@ -13,6 +12,8 @@ from apps.campaigns.pages import schedule_views as schedules
 from apps.campaigns.pages import views as campaigns
 from apps.decisions.pages import views as decisions
 from apps.hosts.pages import views as hosts
+from apps.middleware import limits
+from apps.monitoring import health, metrics
 from apps.results.pages import compare_views as compare
 from apps.results.pages import explorer_views as explorer
 from apps.results.pages import import_views as imports

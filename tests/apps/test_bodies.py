@@ -12,11 +12,11 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.test import Client, RequestFactory
 from django.urls import resolve, reverse
 
-from apps import turns
 from apps.accounts.models import Role, User
-from apps.bodies import CHUNK, DetachedBody
 from apps.hosts.models import Host
-from apps.turns import Turns
+from apps.middleware import download_limits
+from apps.middleware.detached_bodies import CHUNK, DetachedBody
+from apps.middleware.download_limits import Turns
 from tests.factories import browser, make_host, make_user
 
 
@@ -128,12 +128,12 @@ def test_one_user_has_a_few_downloads_at_a_time(admin: User, viewer: User) -> No
         held.append(middleware(asked))
         return refused
 
-    first = [ask(admin) for _ in range(turns.MOST)]
+    first = [ask(admin) for _ in range(download_limits.MOST)]
     more, others = ask(admin), ask(viewer)
     held.pop(0)
     after = ask(admin)
 
-    assert first == [None] * turns.MOST
+    assert first == [None] * download_limits.MOST
     assert more is not None
     assert (more.status_code, others, after) == (429, None, None)
 
@@ -142,7 +142,7 @@ def test_a_turn_ends_with_an_answer_that_nobody_holds(admin: User) -> None:
     client = browser(admin)
 
     answers = []
-    for _ in range(3 * turns.MOST):
+    for _ in range(3 * download_limits.MOST):
         answers.append(client.get(reverse("audit_csv")).status_code)
         gc.collect()  # the test client's answers hold themselves
 

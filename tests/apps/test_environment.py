@@ -12,8 +12,9 @@ import pytest
 from cryptography.fernet import Fernet
 from django.core.exceptions import ImproperlyConfigured
 
-from apps import process, stores
-from apps.environment import Environment
+from apps import process
+from apps.configuration import stores
+from apps.configuration.environment import Environment
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = base64.urlsafe_b64encode(bytes(range(32))).decode()  # the same in each worker: it is part of a test's name

@@ -13,14 +13,14 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from apps import latencies
+from apps.monitoring import latencies
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = latencies.NAME
 PROCESS = """
 import sys, django
 django.setup()
-from apps import latencies
+from apps.monitoring import latencies
 latencies.PLACE = sys.argv[1]
 latencies.tally.add(("home", "GET", "2xx"), float(sys.argv[2]))
 latencies.sender.wake()

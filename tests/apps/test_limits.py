@@ -9,9 +9,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from apps import limits
 from apps.accounts.models import Role
 from apps.logs import UnknownName
+from apps.middleware import limits
 from tests import populate
 
 

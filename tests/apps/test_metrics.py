@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps import latencies, logs
+from apps import logs
 from apps.campaigns.models import Run
 from apps.celery import app
 from apps.hosts.models import Host
+from apps.monitoring import latencies
 from tests import filled, populate
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
@@ -120,7 +121,7 @@ def test_the_dashboard_shows_every_metric() -> None:
 
     shown = {name for panel in panels for target in panel["targets"] for name in metrics_in(target["expr"])}
 
-    source = (DEPLOY.parent / "apps" / "metrics.py").read_text()
+    source = (DEPLOY.parent / "apps" / "monitoring" / "metrics.py").read_text()
     assert shown == {*re.findall(r'Gauge\(\s*"(\w+)"', source), latencies.NAME}
 
 

@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 
 from apps.accounts.models import Session, User
-from apps.proxies import client_of, networks
+from apps.middleware.proxies import client_of, networks
 
 PROXY, CLIENT = "172.18.0.1", "203.0.113.9"
 

@@ -24,7 +24,7 @@ from kombu.exceptions import OperationalError
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from apps import stores
+from apps.configuration import stores
 
 NOW = datetime.datetime.now(datetime.UTC)
 DAY = datetime.timedelta(days=1)

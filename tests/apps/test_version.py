@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps import version
 from apps.accounts.models import User
+from apps.configuration import version
 from apps.hosts import contact
 from apps.hosts.access import ssh
 from apps.hosts.models import Host

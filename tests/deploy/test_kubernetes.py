@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 import yaml
 
-from apps.version import read_version
+from apps.configuration.version import read_version
 from embedded import commands
 from tests.test_docs import FILES, PRODUCTION, ROOT
 

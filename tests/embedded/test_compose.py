@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from apps import limits, ready
+from apps import ready
+from apps.middleware import limits
 from embedded import commands, places
 from embedded.stack import Stack
 from embedded.supervisor import Supervisor

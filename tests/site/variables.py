@@ -12,7 +12,7 @@ from tests.site import markdown
 from tests.site.sources import ROOT
 
 SETTINGS = ROOT / "apps" / "settings.py"
-METRICS = ROOT / "apps" / "metrics.py"
+METRICS = ROOT / "apps" / "monitoring" / "metrics.py"
 PRODUCTION = ROOT / "docs" / "production.md"
 PAGE = """\
 # Variables
@@ -156,7 +156,7 @@ def _given(call: ast.Call) -> str | None:
 METRICS_PAGE = """\
 # Metrics
 
-The gauges of `GET /metrics`, read from `apps/metrics.py`. For access and scraping, see
+The gauges of `GET /metrics`, read from `apps/monitoring/metrics.py`. For access and scraping, see
 [metrics and logs](../docs/production.md#metrics-and-logs).
 
 """

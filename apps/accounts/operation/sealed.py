@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import connection, models, transaction
 
 from apps.accounts.services import audit
-from apps.keys import fingerprint
+from apps.fingerprints import fingerprint
 from common.errors import PlanError
 
 SUFFIX = "_encrypted"

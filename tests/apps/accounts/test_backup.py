@@ -21,8 +21,8 @@ from django.db.migrations.recorder import MigrationRecorder
 from apps.accounts.models import AuditEntry, Role
 from apps.accounts.operation import backup, sealed, vault
 from apps.campaigns.models import Campaign
+from apps.fingerprints import fingerprint
 from apps.hosts.models import Identity
-from apps.keys import fingerprint
 from apps.results.exchange import downloads, exports
 from common.errors import HostError, PlanError
 from tests import populate

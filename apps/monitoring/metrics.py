@@ -23,11 +23,11 @@ from django.utils.crypto import constant_time_compare
 from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
 
-from apps import latencies
 from apps.accounts.models import Channel, Delivery
 from apps.campaigns.execution.queue import MAY_BEGIN
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host, Lease
+from apps.monitoring import latencies
 from apps.results import queries
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from apps.accounts.web.requester import user_of
-from apps.limits import refused
+from apps.middleware.limits import refused
 
 MOST = 8  # of one user in one process
 AGAIN_S = 5

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 
-from apps.version import fit, series
+from apps.configuration.version import fit, series
 
 API = "/api/"
 PROGRAM = "proving/"

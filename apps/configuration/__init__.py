@@ -1,0 +1,1 @@
+"""The environment, the addresses of PostgreSQL and Redis, and the version."""
