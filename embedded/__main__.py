@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from embedded import places
+from embedded import paths
 from embedded.errors import StackError
 from embedded.supervisor import STOPPERS, Stopped, Supervisor
 
@@ -31,7 +31,7 @@ def run(command: list[str]) -> int:
             stack.start_stores()
             return _foreground(supervisor, command, {**os.environ, **stack.environment()})
     finally:
-        places.remove(state)
+        paths.remove(state)
 
 
 def _foreground(supervisor: Supervisor, command: list[str], env: dict[str, str]) -> int:
@@ -71,19 +71,19 @@ def up(new_password: bool) -> int:
 
 
 def demo(once: bool) -> int:
-    """See embedded/demo.py."""
-    from embedded import demo
+    """See embedded/demo/session.py."""
+    from embedded.demo import session
 
-    return demo.main(once)
+    return session.main(once)
 
 
 def clean() -> int:
     """Removes all state; StackError while a supervisor uses it."""
-    state = places.CHECKOUT / "var"
+    state = paths.CHECKOUT / "var"
     if state.exists():
         with Supervisor(state):  # takes the lock, and ends what a killed supervisor left
             pass
-        places.remove(state)
+        paths.remove(state)
     return 0
 
 
@@ -116,7 +116,7 @@ def dispatch(asked: argparse.Namespace) -> int:
 
 def _full(error: OSError) -> str:
     """What a disk without room says, and what to do."""
-    where = error.filename or places.CHECKOUT / "var"
+    where = error.filename or paths.CHECKOUT / "var"
     return (
         f"cannot write {where}: {error.strerror}; free some space there (df -h, df -i), then start again: nothing "
         "is lost"

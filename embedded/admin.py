@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from embedded import places
+from embedded import paths
 from embedded.stack import Stack
 
 ADMIN = "admin"
@@ -20,7 +20,7 @@ def token(stack: Stack) -> str:
     if not exists(stack):
         print(stack.manage("create_admin", ADMIN).strip(), flush=True)
         issued = stack.manage("create_admin", ADMIN, "--token", "365").strip()
-        places.write_private(_kept(stack), issued.split()[-1])
+        paths.write_private(_kept(stack), issued.split()[-1])
     return _kept(stack).read_text()
 
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from embedded import commands, places
+from embedded import commands, paths
 from embedded.errors import StackError
-from embedded.loopback import Loopback
-from embedded.postgres import RUNTIME_USER, Postgres, bin_dir
+from embedded.servers.loopback import Loopback
+from embedded.servers.postgres import RUNTIME_USER, Postgres, bin_dir
+from embedded.servers.valkey import Valkey
 from embedded.supervisor import Service, Supervisor
-from embedded.valkey import Valkey
 
 ADDRESS = "127.0.0.1"
 FIRST_PORT = 8000
@@ -31,7 +31,7 @@ class Stack:
         self.supervisor = supervisor
         self.first_port = first_port or int(os.environ.get("PORT", FIRST_PORT))
         self.state = supervisor.state
-        self.secrets = places.load_secrets(self.state)
+        self.secrets = paths.load_secrets(self.state)
         self.postgres = Postgres(self.state, self.secrets["postgres_password"], durable=durable)
         self.valkey = Valkey(self.state, durable=durable)
         self.loopback = Loopback(self.state)
@@ -102,7 +102,7 @@ class Stack:
         argv = [sys.executable, commands.MIGRATE[0], *arguments]
         done = subprocess.run(
             argv,
-            cwd=places.CHECKOUT,
+            cwd=paths.CHECKOUT,
             env={**os.environ, **self.environment(), **(env or {})},
             input=stdin,
             stdout=subprocess.PIPE,
@@ -180,4 +180,4 @@ def _free_port(first: int) -> int:
 
 def default_state() -> Path:
     """`var/` of the checkout."""
-    return places.CHECKOUT / "var"
+    return paths.CHECKOUT / "var"

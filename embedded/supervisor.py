@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, NoReturn, Self
 
-from embedded import places, processes
+from embedded import paths, processes
 from embedded.errors import StackError
 
 POLL_S = 0.05
@@ -53,7 +53,7 @@ class Supervisor:
     """
 
     def __init__(self, state: Path) -> None:
-        self.state = places.private_dir(state.resolve())
+        self.state = paths.private_dir(state.resolve())
         self._services: dict[str, Service] = {}
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._lock: IO[str] | None = None
@@ -62,7 +62,7 @@ class Supervisor:
         self._adopted_before = False
 
     def __enter__(self) -> Self:
-        self._lock = places.lock(self.state)
+        self._lock = paths.lock(self.state)
         sweep(self._ledger)
         self._others = processes.children(os.getpid())  # not ours to end, nor what they start
         self._adopted_before = processes.adopt_orphans()
@@ -114,7 +114,7 @@ class Supervisor:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                cwd=places.CHECKOUT,
+                cwd=paths.CHECKOUT,
                 env={**os.environ, **service.env},
                 start_new_session=True,
                 preexec_fn=processes.dies_with_parent(service.stop_signal),
@@ -124,7 +124,7 @@ class Supervisor:
     def _record(self) -> None:
         found = {name: processes.read(child.pid) for name, child in self._children.items()}
         rows = [{"name": name, "pid": p.pid, "start": p.start} for name, p in found.items() if p is not None]
-        places.write_private(self._ledger, json.dumps({"boot_id": processes.boot_id(), "children": rows}))
+        paths.write_private(self._ledger, json.dumps({"boot_id": processes.boot_id(), "children": rows}))
 
     def _await_ready(self, service: Service) -> None:
         child, deadline = self._children[service.name], time.monotonic() + service.ready_s

@@ -17,7 +17,7 @@ from agents.settings import SETTINGS
 from apps.accounts.models import Role, User
 from apps.hosts import contact, services
 from apps.hosts.models import Host
-from embedded.postgres import bin_dir
+from embedded.servers.postgres import bin_dir
 from embedded.stack import FIRST_PORT
 from tests import remote
 from tests.alone import alone

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from embedded import campaign
-from embedded.client import Client
+from embedded.demo import campaign
+from embedded.demo.client import Client
 from embedded.stack import Stack
 from embedded.supervisor import Supervisor
 from tests import remote

@@ -5,7 +5,7 @@ from __future__ import annotations
 from apps.accounts.models import User
 from apps.hosts import contact, services
 from apps.hosts.models import Host
-from embedded.postgres import bin_dir
+from embedded.servers.postgres import bin_dir
 from tests import remote
 
 

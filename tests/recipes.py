@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from embedded import campaign, places
+from embedded import paths
+from embedded.demo import campaign
 from tests import remote
 from tests.alone import alone
 from tests.ground import Ground, prepare
 
-KEPT = places.CHECKOUT / "var" / "recipes"
+KEPT = paths.CHECKOUT / "var" / "recipes"
 DEVICE_MB = 3000
 WIDTHS = (1280, 390)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from embedded.loopback import Loopback
+from embedded.servers.loopback import Loopback
 
 SSHD = Path("/usr/sbin/sshd")
 SERVERS = ["loopback", pytest.param("openssh", marks=pytest.mark.needs("sshd"))]

@@ -18,7 +18,7 @@ from agents.settings import SETTINGS, Plan, Scene, Write
 from agents.settings.block_device import spread
 from agents.settings.cache import drop, in_memory, left, prewarm
 from agents.settings.cpu_power import QOS
-from embedded.places import CHECKOUT
+from embedded.paths import CHECKOUT
 
 from .fakes import FakeSystem
 

@@ -11,14 +11,14 @@ import pytest
 SERVER = """
 import sys
 from pathlib import Path
-from embedded.postgres import Postgres
+from embedded.servers.postgres import Postgres
 Postgres(Path(sys.argv[1]), "secret", durable=False).prepare()
 """
 AGENT = """
 import subprocess, sys
 from agents.postgres.cluster import choose_account
 from agents.host.system import System
-from embedded.postgres import bin_dir
+from embedded.servers.postgres import bin_dir
 account = choose_account(System(), "", str(bin_dir()), sys.argv[1])
 subprocess.run([*account.wrapper, bin_dir() / "initdb", "--no-sync", "-D", sys.argv[1] + "/pgdata"], check=True)
 """

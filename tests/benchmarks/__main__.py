@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from embedded import campaign
-from embedded.client import Client
-from embedded.loopback import Loopback
-from embedded.postgres import bin_dir
+from embedded.demo import campaign
+from embedded.demo.client import Client
+from embedded.servers.loopback import Loopback
+from embedded.servers.postgres import bin_dir
 from embedded.stack import Stack
 from embedded.supervisor import Supervisor
 from tests import remote

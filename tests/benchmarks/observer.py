@@ -26,7 +26,7 @@ from typing import Any
 
 from agents.build import build_zipapp
 from agents.collectors import COLLECTORS
-from embedded.postgres import bin_dir
+from embedded.servers.postgres import bin_dir
 from tests.agents.driver import OK, Connection, of
 from tests.benchmarks.settings import interval
 

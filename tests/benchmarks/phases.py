@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from embedded.client import Client
+from embedded.demo.client import Client
 
 # In their order; what each ends with.
 PHASES = {

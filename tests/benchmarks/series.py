@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from agents.build import build_zipapp
 from agents.collectors import COLLECTORS
 from agents.collectors.base import rounded
-from embedded.postgres import bin_dir
+from embedded.servers.postgres import bin_dir
 from tests.agents.driver import OK, Connection, of
 
 Floats = NDArray[np.float64]

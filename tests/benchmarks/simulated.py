@@ -18,7 +18,7 @@ from apps.accounts.models import User
 from apps.hosts import contact, services
 from apps.hosts.access import ssh
 from apps.hosts.models import Facts, Host, HostKey, Identity
-from embedded.postgres import bin_dir
+from embedded.servers.postgres import bin_dir
 from tests import remote
 
 LOGIN = r"""#!/bin/sh

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from embedded import campaign
+from embedded.demo import campaign
 from proving import tables
 
 LEVEL: dict[str, Any] = {

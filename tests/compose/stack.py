@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from embedded.client import Client
+from embedded.demo.client import Client
 from embedded.errors import StackError
 from tests.compose.engine import Engine
 

@@ -16,7 +16,7 @@ from django.urls import reverse
 from playwright.sync_api import Browser, Page, Route, expect
 
 from apps.campaigns.models import Campaign
-from embedded import commands, places
+from embedded import commands, paths
 from tests import populate
 from tests.e2e.conftest import log_in, shot
 from tests.e2e.test_work import _tell
@@ -48,7 +48,7 @@ class Web:
         database = os.environ["PROVING_DATABASE_URL"].rpartition("/")[0] + f"/{own}"
         env = {**os.environ, "PROVING_DATABASE_URL": database, "PROVING_BASE_URL": self.url, **environment}
         argv = [sys.executable, *commands.web(f"127.0.0.1:{self.port}")]
-        self.process = subprocess.Popen(argv, env=env, cwd=places.CHECKOUT, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(argv, env=env, cwd=paths.CHECKOUT, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             with socket.socket() as probe:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded import bootstrap, places
+from embedded import bootstrap, paths
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_a_python_without_venv_is_told_the_package(monkeypatch: pytest.MonkeyPat
 
 
 def test_every_pin_has_a_hash_and_no_lock_names_a_host() -> None:
-    for lock in places.CHECKOUT.glob("requirements/*.txt"):
+    for lock in paths.CHECKOUT.glob("requirements/*.txt"):
         text = lock.read_text()
         pins = [line for line in text.splitlines() if "==" in line and not line.lstrip().startswith("#")]
         assert pins, lock
@@ -107,6 +107,6 @@ def test_every_pin_has_a_hash_and_no_lock_names_a_host() -> None:
 
 
 def test_make_help_lists_every_target() -> None:
-    done = subprocess.run(["make", "help"], cwd=places.CHECKOUT, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(["make", "help"], cwd=paths.CHECKOUT, capture_output=True, text=True, timeout=30, check=True)
     listed = {line.split()[0] for line in done.stdout.splitlines()}
     assert listed >= {"demo", "test", "e2e", "bench", "docs", "lint", "lock", "up", "run", "clean-demo"}

@@ -11,18 +11,18 @@ import yaml
 
 from apps import ready
 from apps.middleware import limits
-from embedded import commands, places
+from embedded import commands, paths
 from embedded.stack import Stack
 from embedded.supervisor import Supervisor
 from tests.site import variables
 
-TEXT = (places.CHECKOUT / "docker-compose.yml").read_text()
+TEXT = (paths.CHECKOUT / "docker-compose.yml").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
 SERVICES: dict[str, Any] = COMPOSE["services"]
 SERVER = ("web", "worker", "dispatcher", "beat", "migrate")
 STORES = ("postgres", "redis")
-IMAGE = (places.CHECKOUT / "Dockerfile").read_text()
-EXAMPLE = (places.CHECKOUT / ".env.example").read_text()
+IMAGE = (paths.CHECKOUT / "Dockerfile").read_text()
+EXAMPLE = (paths.CHECKOUT / ".env.example").read_text()
 STATE = "/srv/state"
 
 
@@ -72,7 +72,7 @@ def test_dispatcher_and_web_lend_as_many_connections_as_without_compose() -> Non
     pool = commands.DISPATCHER_ENVIRONMENT["PROVING_DATABASE_POOL"]
 
     assert found == {"web": "${PROVING_DATABASE_POOL:-10}", "dispatcher": f"${{PROVING_DATABASE_POOL:-{pool}}}"}
-    assert '"PROVING_DATABASE_POOL", "10"' in (places.CHECKOUT / "apps" / "wsgi.py").read_text()
+    assert '"PROVING_DATABASE_POOL", "10"' in (paths.CHECKOUT / "apps" / "wsgi.py").read_text()
 
 
 @pytest.mark.parametrize("secret", ["POSTGRES_PASSWORD", "REDIS_PASSWORD"])
@@ -111,7 +111,7 @@ def test_every_package_of_the_image_is_compiled_while_its_files_can_be_written()
     packages = {
         name
         for name in re.findall(r"^COPY (\w+) \1$", IMAGE, re.MULTILINE)
-        if list((places.CHECKOUT / name).rglob("*.py"))
+        if list((paths.CHECKOUT / name).rglob("*.py"))
     }
     (compiled,) = re.findall(r"compileall -q ([\w ]+) \\\n", IMAGE)
 
@@ -154,7 +154,7 @@ def test_the_image_tells_its_version_its_commit_and_its_health() -> None:
 
 @pytest.mark.parametrize("file", ["deploy/nginx.conf", "docs/production.md"])
 def test_the_proxy_takes_what_an_import_may_send(file: str) -> None:
-    (mib,) = set(re.findall(r"^ +client_max_body_size (\d+)m;$", (places.CHECKOUT / file).read_text(), re.MULTILINE))
+    (mib,) = set(re.findall(r"^ +client_max_body_size (\d+)m;$", (paths.CHECKOUT / file).read_text(), re.MULTILINE))
 
     assert int(mib) * 1024**2 >= limits.UPLOAD_MOST
 
@@ -165,7 +165,7 @@ def test_the_proxy_takes_what_an_import_may_send(file: str) -> None:
 )
 def test_git_ignores_what_an_installation_puts_into_the_checkout(file: str) -> None:
     asked = ["git", "check-ignore", "--no-index", "--quiet", file]
-    assert subprocess.run(asked, cwd=places.CHECKOUT, timeout=30, check=False).returncode == 0
+    assert subprocess.run(asked, cwd=paths.CHECKOUT, timeout=30, check=False).returncode == 0
 
 
 def test_named_volumes_are_declared_and_used() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded import commands, places
+from embedded import commands, paths
 from embedded.stack import _free_port
 
 
@@ -36,7 +36,7 @@ def test_every_line_is_an_object(kind: str, ready: str, tmp_path: Path) -> None:
     env = {**os.environ, "PROVING_LOG_FORMAT": "json"}
     with log.open("wb") as out:
         command = argv(kind, tmp_path, port)
-        with subprocess.Popen(command, env=env, cwd=places.CHECKOUT, stdout=out, stderr=out) as process:
+        with subprocess.Popen(command, env=env, cwd=paths.CHECKOUT, stdout=out, stderr=out) as process:
             try:
                 _wait(log, ready)
                 if kind == "web":

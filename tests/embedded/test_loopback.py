@@ -14,7 +14,7 @@ import asyncssh
 import pytest
 
 from embedded import processes
-from embedded.loopback import ADDRESS, Loopback
+from embedded.servers.loopback import ADDRESS, Loopback
 from embedded.supervisor import Supervisor
 
 Answer = TypeVar("Answer")
@@ -160,7 +160,7 @@ def test_key_and_port_stay_and_detached_jobs_end_with_the_server(tmp_path: Path)
 SERVE = """
 import sys
 from pathlib import Path
-from embedded.loopback import Loopback
+from embedded.servers.loopback import Loopback
 from embedded.supervisor import Supervisor
 with Supervisor(Path(sys.argv[1])) as supervisor:
     host = Loopback(supervisor.state)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded import machine
+from embedded.demo import machine
 
 
 def test_host_state_reads_the_kernels_own_words() -> None:

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 import redis
 
-from embedded import places, processes
+from embedded import paths, processes
 from embedded.stack import Stack
 from embedded.supervisor import Supervisor
 
@@ -98,8 +98,8 @@ def test_the_database_wants_its_password(state: Path) -> None:
 
 
 def test_secrets_are_generated_once_and_private(state: Path) -> None:
-    first = places.load_secrets(state)
-    assert places.load_secrets(state) == first
+    first = paths.load_secrets(state)
+    assert paths.load_secrets(state) == first
     assert (state / "secrets.json").stat().st_mode & 0o777 == 0o600
     assert len(first["secret_key"]) >= 50
 
@@ -107,10 +107,10 @@ def test_secrets_are_generated_once_and_private(state: Path) -> None:
 def test_a_long_state_directory_gets_a_short_one_for_its_sockets(tmp_path: Path) -> None:
     long = tmp_path / ("x" * 60) / ("y" * 60)
     long.mkdir(parents=True)
-    sockets = places.socket_dir(long)
-    assert len(str(sockets / places.LONGEST_SOCKET_NAME)) < places.SOCKET_PATH_LIMIT
+    sockets = paths.socket_dir(long)
+    assert len(str(sockets / paths.LONGEST_SOCKET_NAME)) < paths.SOCKET_PATH_LIMIT
     assert sockets.stat().st_mode & 0o777 == 0o700
-    assert places.socket_dir(long) == sockets, "the next start finds it again"
+    assert paths.socket_dir(long) == sockets, "the next start finds it again"
     sockets.rmdir()
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from embedded import processes
 from embedded.errors import StackError
-from embedded.postgres import RUNTIME_USER
+from embedded.servers.postgres import RUNTIME_USER
 from embedded.stack import ADDRESS, Stack
 from embedded.supervisor import Supervisor
 from tests.embedded.test_run import connect

@@ -12,7 +12,7 @@ import pytest
 
 from embedded import __main__ as program
 from embedded import stack
-from embedded.postgres import RUNTIME_USER
+from embedded.servers.postgres import RUNTIME_USER
 from embedded.supervisor import Stopped, Supervisor
 
 

@@ -20,7 +20,7 @@ from agents.records.spool import Spool
 from agents.rpc import Agent
 from agents.run.planning import plan_settings
 from agents.wire import protocol
-from embedded.postgres import bin_dir
+from embedded.servers.postgres import bin_dir
 from tests import remote, snapshot
 from tests.agents.dying import Death, around_the_journal, run
 from tests.alone import alone

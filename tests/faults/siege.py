@@ -17,9 +17,10 @@ from typing import Any
 
 import redis
 
-from embedded import campaign, processes
+from embedded import processes
+from embedded.demo import campaign
 from embedded.errors import StackError
-from embedded.loopback import Loopback
+from embedded.servers.loopback import Loopback
 from embedded.supervisor import Service
 from tests import ground, snapshot
 from tests.alone import alone

@@ -14,7 +14,7 @@ from typing import Any
 from agents.build import build_zipapp
 from agents.host.system import Process, System
 from agents.records.spool import Job, Spool, read_log
-from embedded.postgres import bin_dir
+from embedded.servers.postgres import bin_dir
 from tests import leftovers, remote, snapshot
 from tests.agents.driver import Connection
 from tests.alone import alone

@@ -18,7 +18,7 @@ import pytest
 from django.conf import settings
 
 from agents.records.spool import read_log
-from embedded.postgres import bin_dir
+from embedded.servers.postgres import bin_dir
 from tests import remote
 from tests.faults.findings import Found
 from tests.faults.ledger import Ledger

@@ -15,7 +15,7 @@ from apps.campaigns.library import recipe_hosts
 from apps.campaigns.recipes.levels import GENERATORS
 from apps.hosts.models import Host
 from common.errors import PlanError
-from embedded.postgres import bin_dir
+from embedded.servers.postgres import bin_dir
 from tests import machine
 from tests.factories import make_host
 

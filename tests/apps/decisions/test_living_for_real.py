@@ -18,7 +18,7 @@ from apps.decisions.validity import confirmation
 from apps.hosts import contact
 from apps.hosts.models import Host
 from apps.hosts.services import change_host
-from embedded.postgres import bin_dir
+from embedded.servers.postgres import bin_dir
 from tests import machines, remote
 from tests.campaigns import PGBENCH
 from tests.remote import Server

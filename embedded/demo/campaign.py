@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from common.wording import percent, signed, verdict_word
-from embedded import places
-from embedded.client import Client
+from embedded import paths
+from embedded.demo.client import Client
 from embedded.errors import StackError
-from embedded.loopback import Loopback
+from embedded.servers.loopback import Loopback
 
 HOST = "this-machine"
 RECIPE = "cpu-scaling"
@@ -45,7 +45,7 @@ def _paths(loopback: Loopback) -> dict[str, Any]:
 
 def _bin_dir() -> Path:
     """Where the wheel keeps PostgreSQL's programs."""
-    from embedded.postgres import bin_dir
+    from embedded.servers.postgres import bin_dir
 
     return bin_dir()
 
@@ -76,7 +76,7 @@ def check(client: Client, host: dict[str, Any]) -> dict[str, Any]:
                 raise StackError(f"{HOST} is {checked['state']}: {checked['state_reason']}")
             return checked
         time.sleep(POLL_S / 2)
-    raise StackError(f"{HOST} was not checked within {CHECK_TIMEOUT_S} s; see {places.CHECKOUT}/var/log/worker.log")
+    raise StackError(f"{HOST} was not checked within {CHECK_TIMEOUT_S} s; see {paths.CHECKOUT}/var/log/worker.log")
 
 
 def say_level(host: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from agents.records.processes import as_uid, ordinary_uid
-from embedded import places
+from embedded import paths
 from embedded.errors import StackError
 from embedded.supervisor import Service
 
@@ -45,7 +45,7 @@ class Postgres:
 
     def __init__(self, state: Path, password: str, *, durable: bool = True) -> None:
         self.data = state / "postgres"
-        self.sockets = places.socket_dir(state)
+        self.sockets = paths.socket_dir(state)
         self.password = password
         self.durable = durable
 
@@ -86,7 +86,7 @@ class Postgres:
             return
         fresh, pwfile = self.data.with_suffix(".new"), self.data.with_suffix(".password")
         shutil.rmtree(fresh, ignore_errors=True)
-        places.write_private(pwfile, self.password)
+        paths.write_private(pwfile, self.password)
         argv = [str(bin_dir() / "initdb"), "-D", str(fresh), "-U", USER, "--auth=scram-sha-256", f"--pwfile={pwfile}"]
         locale = ["--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
         try:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import asyncssh
 
-from embedded import places, processes
+from embedded import paths, processes
 from embedded.errors import StackError
 from embedded.supervisor import Service
 
@@ -57,26 +57,26 @@ class Loopback:
     @property
     def service(self) -> Service:
         """What the supervisor runs."""
-        argv = [sys.executable, "-m", "embedded.loopback", str(self.state)]
+        argv = [sys.executable, "-m", "embedded.servers.loopback", str(self.state)]
         return Service(name="sshd", argv=argv, ready=self._answers, grace_s=GRACE_S + 10)
 
     def prepare(self) -> None:
         """Makes directories, host key, an empty list of authorized keys and a port, each unless it is there."""
-        places.private_dir(self.files)
+        paths.private_dir(self.files)
         self.home.mkdir(exist_ok=True)
         if not self.key_file.exists():
             key = asyncssh.generate_private_key("ssh-ed25519", "proving-ground demo host")
-            places.write_private(self.key_file, key.export_private_key().decode())
+            paths.write_private(self.key_file, key.export_private_key().decode())
         self.authorized_keys.touch(mode=0o600)
         if not (self.files / "port").exists():
-            places.write_private(self.files / "port", str(_free_port()))
+            paths.write_private(self.files / "port", str(_free_port()))
 
     def authorize(self, public_key: str) -> None:
         """Lets the owner of this key in, from the next connection on; adding a key twice changes nothing."""
         line = public_key.strip()
         lines = self.authorized_keys.read_text().splitlines()
         if line not in lines:
-            places.write_private(self.authorized_keys, "\n".join([*lines, line]) + "\n")
+            paths.write_private(self.authorized_keys, "\n".join([*lines, line]) + "\n")
 
     def _answers(self) -> bool:
         try:

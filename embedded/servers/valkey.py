@@ -7,7 +7,7 @@ import platform
 import socket
 from pathlib import Path
 
-from embedded import places
+from embedded import paths
 from embedded.errors import StackError
 from embedded.supervisor import Service
 
@@ -31,7 +31,7 @@ class Valkey:
 
     def __init__(self, state: Path, *, durable: bool = True) -> None:
         self.data = state / "valkey"
-        self.socket = places.socket_dir(state) / "valkey"
+        self.socket = paths.socket_dir(state) / "valkey"
         self.durable = durable
 
     @property
@@ -54,7 +54,7 @@ class Valkey:
 
     def prepare(self) -> None:
         """Creates the data directory."""
-        places.private_dir(self.data)
+        paths.private_dir(self.data)
 
     def _answers(self) -> bool:
         try:

@@ -7,8 +7,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from embedded import admin, campaign, commands, machine
-from embedded.client import Client
+from embedded import admin, commands
+from embedded.demo import campaign, machine
+from embedded.demo.client import Client
 from embedded.stack import Stack, default_state
 from embedded.supervisor import Stopped, Supervisor
 

@@ -1,0 +1,1 @@
+"""The demo: a real campaign on this machine, through the REST API."""
