@@ -12,7 +12,8 @@ from rest_framework.response import Response
 
 import stats
 from apps.results.answers.changes.of_comparison import comparison_changes
-from apps.results.answers.comparison.compare import KINDS, MOST, Compared, read
+from apps.results.answers.comparison.compare import Compared, read
+from apps.results.answers.comparison.sides import KINDS, MOST
 
 ASKED = [
     OpenApiParameter(

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from apps.results.answers.comparison.compare import LETTERS, Arm, Compared
+from apps.results.answers.comparison.compare import Compared
+from apps.results.answers.comparison.sides import LETTERS, Arm
 from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme, foot, layout, origin_note, value_range
 from common.wording import signed, verdict_word
 

@@ -21,6 +21,7 @@ from apps.accounts.web.asked import whole
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
 from apps.results.answers.comparison import compare
+from apps.results.answers.comparison.sides import LETTERS
 from apps.results.answers.history.baselines import baselines
 from apps.results.explore import explorer, run_charts
 from apps.results.runs import spreads, timeline
@@ -202,7 +203,7 @@ def _of_comparison(key: Key, query: QueryDict, chart: str) -> Asked:
     found = compare.read(query)
     alike = len({arm.url for arm in found.arms}) == 1 and found.arms[0].kind == "level"  # their titles are bare
     of = f"{found.arms[0].runs[0].campaign}: " if alike else ""
-    first, *others = (f"{arm.title} ({letter})" for letter, arm in zip(compare.LETTERS, found.arms, strict=False))
+    first, *others = (f"{arm.title} ({letter})" for letter, arm in zip(LETTERS, found.arms, strict=False))
     return Asked(found.query(), f"{of}{found.figure}, {' and '.join(others)} against {first}")
 
 

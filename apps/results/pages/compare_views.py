@@ -18,7 +18,8 @@ from apps.accounts.web.pages import UNPROCESSABLE, needs, page, spoken
 from apps.results import charts
 from apps.results.answers.changes.of_comparison import comparison_changes
 from apps.results.answers.comparison import shared_cells
-from apps.results.answers.comparison.compare import KINDS, LETTERS, Compared, read
+from apps.results.answers.comparison.compare import Compared, read
+from apps.results.answers.comparison.sides import KINDS, LETTERS
 from apps.results.exchange import exports
 from apps.results.pages.figures import as_json, width_of
 from apps.results.runs import side_by_side, timeline

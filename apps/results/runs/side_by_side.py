@@ -8,7 +8,7 @@ from uuid import UUID
 
 from agents.workloads import SAMPLES
 from apps.campaigns.models import Run
-from apps.results.answers.comparison.compare import LETTERS
+from apps.results.answers.comparison.sides import LETTERS
 from apps.results.answers.key_figures import TITLES
 from apps.results.models import Measurement
 from apps.results.runs import timeline

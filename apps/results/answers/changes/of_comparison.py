@@ -9,7 +9,8 @@ import orjson
 from apps.campaigns.design import steps
 from apps.results.answers.changes.answer import Changes, Subject, changes
 from apps.results.answers.changes.observations import Place
-from apps.results.answers.comparison.compare import LETTERS, Arm, Compared
+from apps.results.answers.comparison.compare import Compared
+from apps.results.answers.comparison.sides import LETTERS, Arm
 from apps.results.store.keeper import Keeper
 from apps.results.store.kept import revived
 from common.wording import percent

@@ -2,83 +2,42 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
-from uuid import UUID
 
 import numpy as np
-from django.core.exceptions import ObjectDoesNotExist
-from django.db.models import Avg, Count, F, Q, QuerySet
+from django.db.models import Avg, F
 from django.http import QueryDict
-from django.urls import reverse
 
 import stats
 from apps.campaigns.design import steps
 from apps.campaigns.models import Campaign, Run
-from apps.hosts.models import Host
 from apps.results.answers.comparison import differences
 from apps.results.answers.comparison.between_campaigns import Days, campaigns_of, days_of
-from apps.results.answers.comparison.differences import Difference, Ran
+from apps.results.answers.comparison.differences import Difference
+from apps.results.answers.comparison.sides import (
+    KINDS,
+    LEAST,
+    MOST,
+    WIDE,
+    Arm,
+    What,
+    Wide,
+    choose_level,
+    common,
+    count_levels,
+    name_of,
+    read_side,
+    with_distinct_titles,
+    with_runs,
+    words_of,
+)
 from apps.results.models import Measurement
-from apps.tuning.models import Revision
 from common.errors import PlanError
 
-KINDS = {
-    "run": "run:ID",
-    "level": "level:CAMPAIGN ID:LEVEL",
-    "campaign": "campaign:ID",
-    "profile": "profile:NAME@REVISION",
-    "host": "host:NAME",
-}
-LEAST, MOST = 2, 6
-LETTERS = "ABCDEF"  # of the sides, in their order
-MOST_ROWS = 300
-# As Ran has them; campaigns and hosts are read once for all, and a spec once for all that have the same.
-SHOWN = ("pk", "campaign_id", "host_id", "facts_id", "position", "block", "digest")
-FIRST = 500  # runs of a campaign, among which nearly always is one of each level
 ENOUGH = 50  # runs that tell how long one takes
-NEWEST = 20  # campaigns of a profile or a host that are looked at
-
-WIDE = ("campaign", "profile", "host")  # sides of more than one level
-
-What = tuple[int, str]  # workload, and the levels in a line
-
-
-@dataclass(frozen=True)
-class Arm:
-    """One side: `runs` are ok ones, those of the rows `chosen`; `values` the figure of those that have it."""
-
-    key: str
-    kind: str
-    title: str
-    url: str
-    chosen: QuerySet[Run]
-    runs: list[Ran] = field(default_factory=list)
-    values: dict[UUID, float] = field(default_factory=dict)
-    mean: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def n(self) -> int:
-        return len(self.values)
-
-    @property
-    def measured(self) -> list[tuple[Ran, float]]:
-        """The first MOST_ROWS runs that have the figure."""
-        return [(run, self.values[run.pk]) for run in self.runs if run.pk in self.values][:MOST_ROWS]
-
-
-@dataclass(frozen=True)
-class Wide:
-    """A side of more than one level: all its ok runs, and how many there are of each."""
-
-    arm: Arm
-    counts: Counter[What]
 
 
 @dataclass(frozen=True)
@@ -141,11 +100,11 @@ def compare(asked: Sequence[str], what: str = "", figure: str = "", delta: float
     if not LEAST <= len(keys) <= MOST:
         hint = "pick from: " + ", ".join(KINDS.values())
         raise PlanError("of", f"compare {LEAST} to {MOST} items, not {len(keys)}", hint=hint)
-    sides = _told_apart([_side(key) for key in keys])
-    wide = [Wide(arm, _counted(arm.chosen)) for arm in sides if arm.kind in WIDE]
+    sides = with_distinct_titles([read_side(key) for key in keys])
+    wide = [Wide(arm, count_levels(arm.chosen)) for arm in sides if arm.kind in WIDE]
     whats = common(wide)
-    chosen = _chosen(whats, what)
-    arms = [_with_runs(arm, chosen) for arm in sides]
+    chosen = choose_level(whats, what)
+    arms = [with_runs(arm, chosen) for arm in sides]
     first = arms[0].runs[0].campaign
     figures = _figures(arms)
     name = figure or _usual(first, figures)
@@ -154,149 +113,6 @@ def compare(asked: Sequence[str], what: str = "", figure: str = "", delta: float
             "figure", f"some of the items do not have {name!r}", hint="accepted: " + (", ".join(figures) or "none")
         )
     return _compared(arms, name, figures, wide, chosen, delta if delta is not None else first.delta)
-
-
-def _side(key: str) -> Arm:
-    kind, _, rest = key.partition(":")
-    if kind not in FINDERS or not rest:
-        raise PlanError(
-            "of", f"{key!r} does not name an item to compare", hint="accepted: " + ", ".join(KINDS.values())
-        )
-    try:
-        title, url, runs = FINDERS[kind](rest)
-    except (ObjectDoesNotExist, ValueError) as error:
-        raise PlanError("of", f"{key!r} does not exist", hint="accepted: " + KINDS[kind]) from error
-    return Arm(key, kind, title, url, runs.filter(outcome=Run.Outcome.OK))
-
-
-Found = tuple[str, str, QuerySet[Run]]  # title, address, and all its runs
-
-
-def _run(rest: str) -> Found:
-    run = Run.objects.select_related("campaign").get(pk=UUID(rest))
-    title = f"run {run.position + 1} of {run.campaign}, {run.label}"
-    return title, reverse("run_detail", args=[run.pk]), Run.objects.filter(pk=run.pk)
-
-
-def _level(rest: str) -> Found:
-    pk, _, label = rest.partition(":")
-    campaign = Campaign.objects.get(pk=UUID(pk))
-    known = _cells(campaign, campaign.runs.filter(position__lt=FIRST))
-    if label not in known:
-        known = _cells(campaign, campaign.runs.all())
-    if label not in known:
-        hint = "accepted: " + ", ".join(list(known)[:12])
-        raise PlanError("of", f"{campaign} has no level {label!r}", hint=hint)
-    url = reverse("campaign_detail", args=[campaign.pk])
-    return f"{label} of {campaign}", url, campaign.runs.filter(cell=known[label])
-
-
-def _cells(campaign: Campaign, runs: QuerySet[Run]) -> dict[str, dict[str, str]]:
-    """label -> levels, of these runs."""
-    names = [factor["name"] for factor in campaign.factors]
-    cells = runs.order_by().values_list("cell", flat=True).distinct()
-    return {", ".join(cell[name] for name in names if name in cell): cell for cell in cells}
-
-
-def _campaign(rest: str) -> Found:
-    campaign = Campaign.objects.get(pk=UUID(rest))
-    return campaign.name, reverse("campaign_detail", args=[campaign.pk]), campaign.runs.all()
-
-
-def _profile(rest: str) -> Found:
-    name, _, number = rest.rpartition("@")
-    revision = Revision.objects.get(profile__name=name, number=int(number))
-    url = reverse("profile_detail", args=[name]) + f"?r={number}"
-    return str(revision), url, Run.objects.filter(campaign__in=_newest(Campaign.objects.filter(profile=revision)))
-
-
-def _host(rest: str) -> Found:
-    host = Host.objects.get(name=rest)
-    took_part = Campaign.objects.filter(Q(host=host) | Q(further_hosts=host)).distinct()
-    url = reverse("host_detail", args=[host.name])
-    return host.name, url, Run.objects.filter(campaign__in=_newest(took_part), host=host)
-
-
-def _newest(campaigns: QuerySet[Campaign]) -> list[UUID]:
-    return list(campaigns.order_by("-created_at").values_list("pk", flat=True)[:NEWEST])
-
-
-FINDERS: dict[str, Callable[[str], Found]] = {
-    "run": _run,
-    "level": _level,
-    "campaign": _campaign,
-    "profile": _profile,
-    "host": _host,
-}
-
-
-def _told_apart(sides: Sequence[Arm]) -> list[Arm]:
-    """Two campaigns of one name are two sides."""
-    seen: Counter[str] = Counter()
-    found = []
-    if len({arm.url for arm in sides}) == 1 and all(arm.kind == "level" for arm in sides):
-        # Of one campaign: its name says nothing new.
-        sides = [replace(arm, title=arm.key.split(":", 2)[2]) for arm in sides]
-    for arm in sides:
-        seen[arm.title] += 1
-        again = f" ({seen[arm.title]})" if seen[arm.title] > 1 else ""
-        found.append(replace(arm, title=arm.title + again))
-    return found
-
-
-def common(wide: Sequence[Wide]) -> dict[What, int]:
-    """What all sides that are more than one level have run -> the fewest runs of it; what most have run comes first."""
-    if not wide:
-        return {}
-    shared = set.intersection(*(set(each.counts) for each in wide))
-    if not shared:
-        raise PlanError(
-            "of", "they have no levels of the same workload in common", hint="compare levels or runs instead"
-        )
-    fewest = {what: min(each.counts[what] for each in wide) for what in shared}
-    return dict(sorted(fewest.items(), key=lambda pair: (-pair[1], pair[0])))
-
-
-def _counted(runs: QuerySet[Run]) -> Counter[What]:
-    found: Counter[What] = Counter()
-    rows = runs.order_by().values("campaign__workload", "cell").annotate(n=Count("pk"))
-    for row in rows.values_list("campaign__workload", "cell", "n"):
-        found[row[0] or 0, json.dumps(row[1], sort_keys=True)] += row[2]
-    return found
-
-
-def _chosen(whats: Mapping[What, int], asked: str) -> What | None:
-    if not whats:
-        return None
-    named = {name_of(what): what for what in whats}
-    if asked and asked not in named:
-        raise PlanError("what", f"{asked!r} was not run by all of them", hint="accepted: " + ", ".join(list(named)[:8]))
-    return named[asked] if asked else next(iter(whats))
-
-
-def name_of(what: What) -> str:
-    return f"{what[0]}:{what[1]}"
-
-
-def words_of(what: What, campaign: Campaign) -> str:
-    """The levels in the order of a campaign's design, as its runs' labels have them."""
-    levels = json.loads(what[1])
-    names = [factor["name"] for factor in campaign.factors if factor["name"] in levels]
-    ordered = [levels.pop(name) for name in names]
-    return ", ".join([*ordered, *levels.values()]) or "no settings changed"
-
-
-def _with_runs(arm: Arm, what: What | None) -> Arm:
-    wanted = arm.chosen
-    if what and arm.kind in WIDE:
-        wanted = wanted.filter(campaign__workload=what[0] or None, cell=json.loads(what[1]))
-    rows = list(wanted.order_by("campaign__created_at", "position").values_list(*SHOWN))
-    if not rows:
-        raise PlanError("of", f"{arm.title} has no successful run", hint="wait for one, or choose another item")
-    campaigns = Campaign.objects.select_related("workload").in_bulk({campaign for _, campaign, *_ in rows})
-    hosts = Host.objects.in_bulk({host for _, _, host, *_ in rows})
-    runs = [Ran(pk, campaigns[campaign], hosts[host], *more) for pk, campaign, host, *more in rows]
-    return replace(arm, runs=runs, chosen=wanted)
 
 
 def _figures(arms: Sequence[Arm]) -> list[str]:

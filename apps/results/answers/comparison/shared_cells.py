@@ -14,7 +14,8 @@ from django.db.models import Q
 
 import stats
 from apps.campaigns.models import Campaign, Workload
-from apps.results.answers.comparison.compare import LETTERS, Compared, What, Wide, common, name_of, words_of
+from apps.results.answers.comparison.compare import Compared
+from apps.results.answers.comparison.sides import LETTERS, What, Wide, common, name_of, words_of
 from stats.model import POINTS_ONLY_BELOW
 
 PAGE = 25
