@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +20,7 @@ from apps.results.answers import cpu, interim_analyses
 from apps.results.answers.headline import BETTER_FAILING, headline, missing
 from apps.results.answers.hosts import HostAnswer, answer, block_numbers, disagreement, retries_of
 from apps.results.answers.overheads import tracer_overheads
+from apps.results.answers.table import CampaignTable, LevelRow, Point
 from apps.results.models import Measurement
 from apps.results.store import fold
 from common.wording import percent
@@ -29,105 +30,6 @@ from stats.model import POINTS_ONLY_BELOW
 DRIFT_FROM = 6
 FAILURES = ("failed", "ignored_errors")  # counts of failed transactions, of pgbench and of sysbench
 QUARTILES = (0, 0.25, 0.5, 0.75, 1)
-
-
-@dataclass(frozen=True)
-class Point:
-    """The campaign's metric in one ok run; `retry`: how often it had been run before."""
-
-    run: UUID
-    block: int
-    position: int
-    value: float
-    host: str = ""
-    retry: int = 0
-
-
-@dataclass(frozen=True)
-class LevelRow:
-    """One combination of levels: `label` identifies it, `name` is what people read.
-
-    Percentages are relative to the baseline; None where the data carry no such figure.
-
-    A run that was retried is not `planned` twice, but its outcome is told. `ok`: how many have the metric; `quartiles`
-    of theirs with the least and the largest, where there are any. `zeros`: ok runs left out because their figure is 0,
-    which has no ratio. `failed_percent`: transactions that failed, the mean of the runs; `failures`: a sentence where
-    they are clearly more than at the baseline. `cpu`: a sentence where the verdict is inconclusive and that on CPU time
-    per transaction is sure."""
-
-    label: str
-    points: list[Point]
-    planned: int
-    outcomes: dict[str, int]
-    mean: float | None = None
-    low: float | None = None
-    high: float | None = None
-    relative_percent: float | None = None
-    relative_low: float | None = None
-    relative_high: float | None = None
-    verdict: str = ""
-    preliminary: bool = False
-    sentence: str = ""
-    latency_ms: float | None = None
-    proven: int = 0
-    proof_lines: list[str] = field(default_factory=list)
-    mde_percent: float | None = None
-    runs_needed: int | None = None
-    method: str = ""
-    ok: int = 0
-    quartiles: list[float] = field(default_factory=list)
-    name: str = ""
-    failed_percent: float | None = None
-    failures: str = ""
-    zeros: int = 0
-    cpu: str = ""
-
-    @property
-    def not_ok(self) -> int:
-        return sum(count for outcome, count in self.outcomes.items() if outcome not in ("", Run.Outcome.OK))
-
-
-@dataclass(frozen=True)
-class CampaignTable:
-    """The answer of a campaign as far as its data carry: level by level, against the first level as baseline.
-
-    `look`: the newest one at what the stop rule compares, whose row has the interval that pays for all looks;
-    `overheads`: level with a tracer -> what that cost, in a sentence. `hosts`: each one's own answer, of several.
-    `noise_floor_percent`: what two levels differ by in 95 % of campaigns though they are the same.
-    `unplanned_look`: why its intervals hold at any number of runs, and are wider for that; "" as planned.
-    `identical_hosts`: of several hosts every block counts; otherwise only the mean of each host does."""
-
-    metric: str
-    unit: str
-    better: str
-    definition: str
-    factor_names: str
-    delta: float
-    baseline: str
-    levels: list[LevelRow]
-    sentence: str
-    method: str
-    drift: dict[str, Any] | None
-    look: dict[str, Any] | None = None
-    overheads: dict[str, str] = field(default_factory=dict)
-    hosts: list[HostAnswer] = field(default_factory=list)
-    disagreement: str = ""
-    noise_floor_percent: float | None = None
-    identical_hosts: bool = False
-    unplanned_look: str = ""
-
-    @property
-    def told(self) -> list[LevelRow]:
-        """Levels that have an interval against the baseline."""
-        return [level for level in self.levels if level.relative_low is not None]
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-able, with run ids as text."""
-        table = asdict(self)
-        for row, level in zip(table["levels"], self.levels, strict=True):
-            row["not_ok"] = level.not_ok
-            row["points"] = [point | {"run": str(point["run"])} for point in row["points"]]
-        return table
 
 
 def to_ingest() -> QuerySet[Run]:

@@ -9,7 +9,7 @@ from apps.campaigns.models import Campaign
 from apps.decisions.evidence.repetitions_needed import CERTAIN
 from apps.decisions.models import Decision, Review
 from apps.results import queries
-from apps.results.queries import LevelRow
+from apps.results.answers.table import LevelRow
 from stats.model import PRELIMINARY_BELOW
 
 Verdict = Review.Verdict

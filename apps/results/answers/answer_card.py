@@ -9,7 +9,7 @@ from typing import Literal
 
 from apps.results.answers.headline import headline, missing
 from apps.results.answers.sentences import Tone, tone_of
-from apps.results.queries import CampaignTable, LevelRow
+from apps.results.answers.table import CampaignTable, LevelRow
 from common.wording import verdict_word
 from stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW
 

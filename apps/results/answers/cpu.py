@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import stats
 from agents.collectors.per_transaction import CPU, PER_TRANSACTION
+from apps.results.answers.table import LevelRow
 from common.wording import p_value, percent, signed
-
-if TYPE_CHECKING:
-    from apps.results.queries import LevelRow
 
 METRIC = stats.Metric(CPU, PER_TRANSACTION[CPU].unit, "lower")
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from apps.results.queries import LevelRow
+from apps.results.answers.table import LevelRow
 
 # The verdict that comes first: a sure gain before a likely one, a loss before what is not known. A level that is better
 # but whose transactions fail more often is BETTER_FAILING.

@@ -16,8 +16,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.campaigns.models import Campaign, Run
-from apps.results import queries
 from apps.results.answers.summary import SummaryTable
+from apps.results.answers.table import CampaignTable
 from apps.results.models import Mark, Measurement, Series
 from apps.results.runs import observed, proof, story, timeline, within
 from apps.results.store import samples
@@ -98,7 +98,7 @@ def _host(request: Request) -> int | None:
     return found
 
 
-class CampaignTableSerializer(serializers.Serializer[queries.CampaignTable]):
+class CampaignTableSerializer(serializers.Serializer[CampaignTable]):
     """One row per combination of levels, the first being the baseline; null where the data carry no such figure."""
 
     metric = serializers.CharField()

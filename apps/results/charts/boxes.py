@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from apps.results.answers.table import CampaignTable, LevelRow
 from apps.results.charts.themes import Figure, Theme
-from apps.results.queries import CampaignTable, LevelRow
 
 # More points than these hide each other, and a browser takes seconds to draw them.
 MOST_POINTS = 2000

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from apps.results.answers.table import CampaignTable, LevelRow
 from apps.results.charts.boxes import crowded, thinned
 from apps.results.charts.compare import forest_chart
 from apps.results.charts.shades import noise_band
 from apps.results.charts.themes import SYMBOLS, Figure, Theme, foot, layout, origin_note, value_range
-from apps.results.queries import CampaignTable, LevelRow
 
 MOST_DIFFERENCES = 24
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from apps.results.answers.table import CampaignTable
 from apps.results.charts.themes import Figure, Theme
 from apps.results.models import Within
-from apps.results.queries import CampaignTable
 from apps.results.runs.timeline import Axis
 
 LEAST_FLOOR = 0.01  # in percent; less is rounding

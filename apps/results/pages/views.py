@@ -31,12 +31,12 @@ from apps.results.answers.answer_card import AnswerCard, answer_card
 from apps.results.answers.history.baselines import baselines
 from apps.results.answers.sentences import by_topic
 from apps.results.answers.summary import HEAD
+from apps.results.answers.table import CampaignTable
 from apps.results.exchange import downloads, exports
 from apps.results.exchange.transfer import download
 from apps.results.explore.by_design import DIFFERENCES, DesignChart, charts_of
 from apps.results.pages import spread_views
 from apps.results.pages.figures import as_json, width_of
-from apps.results.queries import CampaignTable
 from apps.results.runs import story
 from apps.results.store.keeper import Keeper
 

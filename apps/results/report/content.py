@@ -17,8 +17,8 @@ from apps.results import queries
 from apps.results.answers.judgements import judgements
 from apps.results.answers.sentences import Judgement
 from apps.results.answers.summary import SummaryTable, summary_table
+from apps.results.answers.table import CampaignTable, LevelRow
 from apps.results.exchange import exports
-from apps.results.queries import CampaignTable, LevelRow
 from common.wording import percent, signed, verdict_word
 
 MOST_FAILED = 50

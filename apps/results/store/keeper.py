@@ -24,8 +24,8 @@ from apps.results.answers.judgements import judgements
 from apps.results.answers.key_figures import KeyFigure, key_figures
 from apps.results.answers.sentences import Judgement, by_topic, key_findings
 from apps.results.answers.summary import SummaryTable, summary_table
+from apps.results.answers.table import CampaignTable
 from apps.results.models import Kept
-from apps.results.queries import CampaignTable
 from apps.results.store.kept import json_of, keep, kept, program, revived, there
 from common.errors import PlanError
 

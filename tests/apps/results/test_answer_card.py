@@ -10,7 +10,7 @@ import pytest
 from apps.results.answers.answer_card import answer_card
 from apps.results.answers.headline import headline
 from apps.results.answers.sentences import Judgement, key_findings
-from apps.results.queries import CampaignTable, LevelRow
+from apps.results.answers.table import CampaignTable, LevelRow
 
 
 def level(label: str, verdict: str = "", percent: float | None = None, *, ok: int = 5, **more: Any) -> LevelRow:

@@ -11,11 +11,11 @@ import plotly.graph_objects as go
 import pytest
 
 from apps.results import charts
+from apps.results.answers.table import CampaignTable, LevelRow, Point
 from apps.results.charts import shades
 from apps.results.charts.boxes import Box, box_of
 from apps.results.charts.themes import LOGARITHMIC, origin_note
 from apps.results.models import Within
-from apps.results.queries import CampaignTable, LevelRow, Point
 from apps.results.runs.latencies import Statement
 from apps.results.runs.timeline import Axis, Step
 from apps.results.store.samples import Column

@@ -16,8 +16,8 @@ from apps.campaigns import lifecycle
 from apps.campaigns.models import Campaign, Run
 from apps.results import queries
 from apps.results.answers.summary import summary_table
+from apps.results.answers.table import CampaignTable, LevelRow
 from apps.results.models import Kept
-from apps.results.queries import CampaignTable, LevelRow
 from apps.results.store import keeper
 from apps.results.store.keeper import Keeper
 from tests.factories import browser, end_run, make_campaign, make_host, make_user

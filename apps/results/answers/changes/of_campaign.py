@@ -11,7 +11,7 @@ from apps.results.answers.changes.answer import Changes, Subject, changes
 from apps.results.answers.changes.mechanisms import Settings
 from apps.results.answers.changes.observations import Place
 from apps.results.answers.hosts import block_numbers
-from apps.results.queries import CampaignTable, LevelRow
+from apps.results.answers.table import CampaignTable, LevelRow
 from common.wording import percent
 
 

@@ -12,7 +12,7 @@ from apps.results import queries
 from apps.results.answers.judgements import certainty, changes, effects, latency, levels, others, runs
 from apps.results.answers.judgements.asked import Asked
 from apps.results.answers.sentences import Judgement
-from apps.results.queries import CampaignTable
+from apps.results.answers.table import CampaignTable
 
 TOPICS: tuple[Callable[[Asked], Iterable[Judgement]], ...] = (
     levels.too_few,

@@ -12,7 +12,7 @@ from apps.campaigns.models import Campaign
 from apps.results import queries
 from apps.results.answers.judgements.asked import NAMED, Asked
 from apps.results.answers.sentences import Judgement, Tone
-from apps.results.queries import LevelRow
+from apps.results.answers.table import LevelRow
 from common.wording import percent, signed
 from stats.model import figure
 

@@ -9,7 +9,7 @@ from typing import Any
 import stats
 from apps.results.answers.judgements.asked import Asked, first_of
 from apps.results.answers.sentences import Judgement, tone_of
-from apps.results.queries import LevelRow
+from apps.results.answers.table import LevelRow
 from common.wording import percent, signed
 from stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW
 
