@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from django.db import transaction
 from django.utils import timezone
@@ -26,6 +26,31 @@ from common.errors import PlanError
 MOST_PRIORITY = 100
 
 
+class Design(TypedDict, total=False):
+    """Fields of a new campaign that may be left out, or be None: then the model's default holds."""
+
+    dataset: DataSet | None
+    profile: Revision | None
+    repetitions: int
+    order: str
+    reboot: str
+    interval_s: float
+    recipe: str
+    recipe_version: int | None
+    target: dict[str, str] | None
+    design: str
+    cells: list[dict[str, str]] | None
+    sample: int | None
+    nuisance: dict[str, Any] | None
+    stop: dict[str, Any] | None
+    budget_h: float | None
+    max_failures: int | None
+    priority: int
+    placement: str
+    roles: dict[str, Any] | None
+    cloned_from: Campaign | None
+
+
 @transaction.atomic
 def create_campaign(
     *,
@@ -34,87 +59,59 @@ def create_campaign(
     name: str,
     question: str,
     workload: Workload,
-    dataset: DataSet | None = None,
     factors: list[dict[str, Any]],
-    profile: Revision | None = None,
-    repetitions: int = 5,
-    order: str = Campaign.Order.RANDOMISED,
-    seed: int | None = None,
-    reboot: str = Campaign.Reboot.NEVER,
     metric: str = "tps",
     delta: float = 0.02,
-    interval_s: float = 1.0,
+    seed: int | None = None,
     sources: list[str] | None = None,
-    recipe: str = "",
-    recipe_version: int | None = None,
-    target: dict[str, str] | None = None,
-    design: str = Campaign.Design.FACTORIAL,
-    cells: list[dict[str, str]] | None = None,
-    sample: int | None = None,
-    nuisance: dict[str, Any] | None = None,
-    stop: dict[str, Any] | None = None,
-    budget_h: float | None = None,
-    max_failures: int | None = None,
-    priority: int = 0,
-    placement: str = Campaign.Placement.ONE,
     further_hosts: Sequence[Host] = (),
-    roles: dict[str, Any] | None = None,
-    cloned_from: Campaign | None = None,
+    **design: Unpack[Design],
 ) -> Campaign:
     """A draft, checked as far as the host's facts allow. PlanError names the field that is wrong, RoleError the team of
     a host, be it a further one or one of its roles, in which `by` is no operator."""
     for each in (host, *further_hosts):
         require(by, Role.OPERATOR, "create campaign", on=each)
+    collectors = list(USUAL) if sources is None else sources
+    _check_measured(workload, metric, delta, collectors)
+    campaign = Campaign(
+        name=name,
+        question=question,
+        host=host,
+        workload=workload,
+        factors=factors,
+        metric=metric,
+        delta=delta,
+        seed=secrets.randbits(32) if seed is None else seed,
+        sources=collectors,
+        created_by=by,
+        **{field: value for field, value in design.items() if value is not None},
+    )
+    require(by, Role.OPERATOR, "create campaign", on=campaign)
+    _check_planned(campaign, further_hosts, by)
+    save(campaign)
+    campaign.further_hosts.set(further_hosts)
+    after = {"id": str(campaign.pk), "recipe": campaign.recipe, "seed": campaign.seed}
+    after |= {"cloned_from": str(campaign.cloned_from_id)} if campaign.cloned_from_id else {}
+    audit(by, "campaign.create", campaign, after=after)
+    return campaign
+
+
+def _check_measured(workload: Workload, metric: str, delta: float, collectors: Sequence[str]) -> None:
+    """PlanError where nothing can be measured, or compared, as a campaign asks for it."""
     if not 0 < delta < 1:
         raise PlanError("delta", f"{delta} is not between 0 and 1", hint="0.02 means 2 %")
     if steps.imported(workload.steps):
         raise PlanError("workload", f"{workload} was imported, so it cannot run", hint="choose another workload")
-    collectors = list(USUAL) if sources is None else sources
     _check_collector(steps.metric(workload.steps, metric).name, collectors)
-    campaign = Campaign(
-        name=name,
-        question=question,
-        recipe=recipe,
-        recipe_version=recipe_version,
-        host=host,
-        profile=profile,
-        workload=workload,
-        dataset=dataset,
-        factors=factors,
-        repetitions=repetitions,
-        order=order,
-        seed=secrets.randbits(32) if seed is None else seed,
-        reboot=reboot,
-        metric=metric,
-        delta=delta,
-        target=target or {},
-        interval_s=interval_s,
-        sources=collectors,
-        design=design,
-        cells=cells or [],
-        sample=sample,
-        nuisance=nuisance or {},
-        stop=stop or {},
-        budget_h=budget_h,
-        max_failures=max_failures,
-        priority=priority,
-        placement=placement,
-        roles=roles or {},
-        cloned_from=cloned_from,
-        created_by=by,
-    )
-    require(by, Role.OPERATOR, "create campaign", on=campaign)
+
+
+def _check_planned(campaign: Campaign, further_hosts: Sequence[Host], by: User) -> None:
+    """Plan the runs of a new campaign and check them against its stop rule, which says how many blocks are open."""
     planned = previews.preview(campaign, further_hosts).runs
     check_permission(planned, by)
-    rule = stopping.read(campaign.stop, factors, repetitions)
-    stopping.check(rule, (run.cell for run in planned), factors)
+    rule = stopping.read(campaign.stop, campaign.factors, campaign.repetitions)
+    stopping.check(rule, (run.cell for run in planned), campaign.factors)
     campaign.open_blocks = rule.least if rule else None
-    save(campaign)
-    campaign.further_hosts.set(further_hosts)
-    after = {"id": str(campaign.pk), "recipe": recipe, "seed": campaign.seed}
-    after |= {"cloned_from": str(cloned_from.pk)} if cloned_from else {}
-    audit(by, "campaign.create", campaign, after=after)
-    return campaign
 
 
 def _check_collector(metric: str, collectors: Sequence[str]) -> None:
