@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apps.results.explore.explorer import ORDER, numeric
+from apps.results.explore.explorer import ORDER
+from apps.results.explore.level_numbers import numeric
 
 LEVELS, DIFFERENCES = "levels", "differences"
 

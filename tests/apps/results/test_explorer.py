@@ -15,7 +15,7 @@ from django.urls import reverse
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
 from apps.results import charts
-from apps.results.explore import explorer
+from apps.results.explore import explorer, level_numbers
 from apps.results.models import Measurement
 from common.errors import PlanError
 from tests import split
@@ -145,20 +145,20 @@ def test_the_order_of_running_shows_every_run_where_it_ran(campaign: Campaign) -
 
 
 def test_sizes_get_an_axis_on_which_doubling_is_a_step() -> None:
-    assert explorer.numeric(["14GB", "1GB", "128kB"]) == [14 * 2.0**30, 2.0**30, 128 * 2.0**10]
-    assert explorer.numeric(["1 cpu", "2 cpus", "4 cpus", "8 cpus"]) == [1.0, 2.0, 4.0, 8.0]
+    assert level_numbers.numeric(["14GB", "1GB", "128kB"]) == [14 * 2.0**30, 2.0**30, 128 * 2.0**10]
+    assert level_numbers.numeric(["1 cpu", "2 cpus", "4 cpus", "8 cpus"]) == [1.0, 2.0, 4.0, 8.0]
 
 
 def test_numbers_that_do_not_double_get_a_linear_axis() -> None:
-    numbers = explorer.numeric(["10", "11", "12"])
+    numbers = level_numbers.numeric(["10", "11", "12"])
 
-    assert numbers == [10.0, 11.0, 12.0] and not explorer.doubling(numbers)
-    assert explorer.doubling([1.0, 2.0, 4.0, 8.0])
+    assert numbers == [10.0, 11.0, 12.0] and not level_numbers.doubling(numbers)
+    assert level_numbers.doubling([1.0, 2.0, 4.0, 8.0])
 
 
 @pytest.mark.parametrize("labels", [["off", "on"], ["8GB", "16GB"], ["8 cpus", "64 kB", "1GB"], ["1GB", "1GB", "2GB"]])
 def test_other_levels_keep_an_axis_of_their_order(labels: list[str]) -> None:
-    assert explorer.numeric(labels) is None
+    assert level_numbers.numeric(labels) is None
 
 
 @pytest.mark.parametrize(

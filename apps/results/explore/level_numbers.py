@@ -1,0 +1,30 @@
+"""Labels of levels as numbers, such as 14GB or 8 cpus. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+SIZE = re.compile(r"^([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z%]*)$")
+BYTES = {
+    word: 2.0 ** (10 * power)
+    for power, letter in enumerate(("", "k", "m", "g", "t"))
+    for word in (f"{letter}b", f"{letter}ib")
+}
+SPREAD = 8  # from the smallest to the largest: where doubling is the step
+
+
+def numeric(labels: Sequence[str]) -> list[float] | None:
+    """Three or more labels as numbers where all are sizes, or counts of one thing; None otherwise. PostgreSQL's kB is
+    1024 bytes."""
+    found = [SIZE.match(label) for label in labels]
+    words = {match[2].lower() if match[2].lower() not in BYTES else "bytes" for match in found if match}
+    if len(found) < 3 or not all(found) or len({word.removesuffix("s") for word in words}) > 1:
+        return None
+    values = [float(match[1]) * BYTES.get(match[2].lower(), 1) for match in found if match]
+    return values if len(set(values)) == len(values) else None
+
+
+def doubling(values: Sequence[float]) -> bool:
+    """Whether they double rather than add up, so that a logarithmic axis shows them best."""
+    return min(values) > 0 and max(values) >= SPREAD * min(values)
