@@ -17,6 +17,8 @@ from apps.monitoring import latencies
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = latencies.NAME
+# A request gives the connection of its thread back, which an earlier test of the process may have left open.
+pytestmark = pytest.mark.django_db
 PROCESS = """
 import sys, django
 django.setup()
