@@ -27,6 +27,11 @@ def signed(value: float) -> str:
     return f"{value:+.1f}" if size >= 9.995 else f"{value:+.2f}"
 
 
+def unsigned(value: float) -> str:
+    """A number that has no sign, with three significant digits: 3.1, 91.7, 2,680."""
+    return signed(value)[1:] if value >= 99.95 else f"{value:.3g}"
+
+
 def percent(value: float) -> str:
     """A signed percentage with three significant digits."""
     return f"{signed(value)} %"

@@ -206,7 +206,7 @@ def end_badly(run: Run, at: datetime, outcome: str) -> None:
     error: dict[str, Any] = {
         "blame": "workload",
         "message": "measure ended with exit code 2: pgbench",
-        "hint": "`stderr` has the last lines of its output",
+        "hint": "read the last lines of its output",
         "stderr": "pgbench: error: \x1b[31mFATAL\x1b[0m: <b>sorry, too many clients already</b>",
     }
     if outcome == Run.Outcome.NOT_IN_EFFECT:

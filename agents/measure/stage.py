@@ -271,7 +271,7 @@ def follow(
 
 def _ended(run: Run, child: Child) -> int:
     if not end(run.system, child.entry):
-        raise WorkloadFailure(f"{child.entry['purpose']} (pid {child.pid}) does not end", "check the host")
+        raise WorkloadFailure(f"{child.entry['purpose']} (pid {child.pid}) is still running", "check the host")
     child.wait(LOOK_S)
     return 0
 
@@ -281,7 +281,7 @@ def _finish(run: Run, child: Child, code: int, argv: Sequence[str], files: tuple
     if code:
         raise WorkloadFailure(
             f"{child.entry['purpose']} ended with {_ending(code)}: {Path(argv[0]).name}",
-            "`stderr` has the last lines of its output",
+            "read the last lines of its output",
             argv=list(argv),
             code=code,
             stderr=files[1].read_bytes()[-2000:].decode(errors="replace"),

@@ -228,7 +228,7 @@ class Tracer:
             run.system.kill_group(child.pid, signal.SIGINT)
         code = child.wait(STOP_S)
         if code is None and not end(run.system, child.entry):
-            raise self._failure("does not end", code)
+            raise self._failure("is still running", code)
         run.journal.ended(child.entry)
         run.scene.tracer = None
         self._let_go()

@@ -59,9 +59,9 @@ def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
         if processes.end(system, entry):
             journal.ended(entry)
         else:
-            result.unproven.append(f"{entry['purpose']} (pid {entry['pid']}) does not end")
+            result.unproven.append(f"{entry['purpose']} (pid {entry['pid']}) is still running")
     left = processes.end_strays(system, job.run, handback.data_dir(journal))
-    result.unproven += [f"{process.name} (pid {process.pid}) does not end" for process in left]
+    result.unproven += [f"{process.name} (pid {process.pid}) is still running" for process in left]
     if borrowed:
         borrowed.before()
     journal.remove_scratch()

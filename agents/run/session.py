@@ -225,7 +225,7 @@ class Session:
         """End PostgreSQL as its administrator would, its data on disk."""
         for entry in reversed(self.journal.open_processes()):
             if not end(self.system, entry):
-                raise HostFailure(f"{entry['purpose']} (pid {entry['pid']}) does not end", "see its log")
+                raise HostFailure(f"{entry['purpose']} (pid {entry['pid']}) is still running", "see its log")
             self.journal.ended(entry)
 
     def _run_steps(self) -> None:

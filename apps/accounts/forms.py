@@ -25,8 +25,8 @@ class OfTeam(forms.Form):
     team = forms.ModelChoiceField(
         Team.objects.none(),
         required=False,
-        empty_label="everybody's",
-        help_text="the roles in the team define who can change it",
+        empty_label="no team",
+        help_text="roles in the team define who can change it; without a team, instance roles do",
     )
 
     def offer_teams(self, user: User) -> Self:

@@ -312,7 +312,7 @@ class Trouble(models.Model):
     """What a run left on a host that a person should know of; open until somebody has seen to it."""
 
     class Kind(models.TextChoices):
-        CONFLICT = "conflict", "changed by another user or program, and left unchanged"
+        CONFLICT = "conflict", "changed by another user or program, not restored"
         DIRTY = "dirty", "not restored"
 
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="troubles")

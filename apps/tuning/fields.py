@@ -90,11 +90,16 @@ def _label(name: str, schema: Schema) -> str:
     return f"{title} ({unit})" if unit and unit not in title else title
 
 
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
 def _help(schema: Schema) -> str:
     """What it is, and within which bounds."""
     low, high = schema.get("minimum"), schema.get("maximum")
-    bounds = f"{low} to {high}" if None not in (low, high) else f"from {low}" if low is not None else ""
-    bounds = bounds or (f"up to {high}" if high is not None else "")
+    bounds = f"{_number(low)} to {_number(high)}" if None not in (low, high) else ""
+    if not bounds and (low, high) != (None, None):
+        bounds = f"At least {_number(low)}" if high is None else f"At most {_number(high)}"
     return ". ".join(filter(None, [schema.get("description", ""), bounds]))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common.wording import percent
+from common.wording import percent, signed
 from stats.model import (
     NO_SPREAD,
     Floats,
@@ -49,7 +49,7 @@ class Drift:
             return "Not enough runs to test for drift."
         low, high = self.interval
         size = (
-            f"{self.per_run_percent:+.3f} % per run (95 % CI {low:+.3f} to {high:+.3f} %), "
+            f"{_small(self.per_run_percent)} % per run (95 % CI {_small(low)} to {_small(high)} %), "
             f"{percent(self.total_percent)} over {self.n} runs"
         )
         if self.banner:
@@ -57,6 +57,11 @@ class Drift:
         if self.negligible:
             return f"No relevant drift: {size}."
         return f"Drift is inconclusive: {size}."
+
+
+def _small(percent_: float) -> str:
+    """A signed percentage of one run, which is often far below 1: two significant digits, such as -0.032."""
+    return f"{percent_:+.2g}" if abs(percent_) < 9.95 else signed(percent_)
 
 
 def drift(rows: Sequence[Observation], delta: float) -> Drift:

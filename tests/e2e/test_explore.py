@@ -35,7 +35,7 @@ def test_from_a_campaign_to_a_decision_with_the_keyboard_alone(
     _to(page, "Explore")
     page.keyboard.press("Enter")
     expect(page.locator("#explorer-chart[data-drawn]")).to_be_visible()
-    page.get_by_label("Drawn as").focus()
+    page.get_by_label("Chart type").focus()
     page.keyboard.type("heat")
     page.wait_for_url("**shape=heat**")
     expect(page.locator("#explorer-chart[data-drawn]")).to_be_visible()

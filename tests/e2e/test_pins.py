@@ -42,7 +42,7 @@ def test_a_chart_is_pinned_seen_and_followed_back_with_the_keyboard_alone(
     card.get_by_role("link", name="Huge pages, every morning", exact=True).focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/explore/**")
-    for label, value in (("Across", "huge pages"), ("Colour", "shared_buffers"), ("Drawn as", "lines")):
+    for label, value in (("Across", "huge pages"), ("Colour", "shared_buffers"), ("Chart type", "lines")):
         expect(page.get_by_label(label, exact=True)).to_have_value(value)
     assert page.said == []  # type: ignore[attr-defined]
 

@@ -265,7 +265,7 @@ def test_slash_leads_to_the_search_and_finds_what_a_host_had_decided(
     expect(page.get_by_role("alert").first).to_contain_text("PostgreSQL was 17.6 and is 18.6.")
 
     page.keyboard.press("/")
-    page.get_by_label("Words").fill("batch job")
+    page.get_by_label("Text").fill("batch job")
     page.keyboard.press("Enter")
 
     expect(page.locator("mark").first).to_have_text("batch")

@@ -541,7 +541,7 @@ def test_a_drift_below_half_of_the_margin_raises_no_banner() -> None:
     found = drift(drifting_rows(), 0.05)
 
     assert not found.banner
-    assert found.sentence().startswith("No relevant drift: -0.133 % per run")
+    assert found.sentence().startswith("No relevant drift: -0.13 % per run")
 
 
 def test_a_drift_that_the_runs_are_too_noisy_to_rule_out_is_not_denied() -> None:

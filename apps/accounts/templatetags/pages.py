@@ -51,7 +51,7 @@ SIGNS = {
     "stale": ("bad", "!"),
     "same": ("good", "✓"),
     "differs": ("bad", "≠"),
-    "cannot tell": ("idle", "?"),
+    "not comparable": ("idle", "?"),
     "confirmed": ("good", "✓"),
     "renewed": ("good", "✓"),
     "fresh": ("good", "✓"),
@@ -164,12 +164,13 @@ def in_zone(at: datetime | None) -> str:
 
 
 @register.filter
-def figure(value: float | None, digits: int = 5) -> str:
-    """Significant digits with thousands apart: 12345.678 -> "12 346" (narrow no-break space)."""
+def figure(value: float | None, digits: int = 4) -> str:
+    """Significant digits; whole numbers with thousands apart from 1 000 on: 12345.678 -> "12 346" (narrow no-break
+    space), so that the numbers of a column have the same form."""
     if value is None:
         return DASH
     sign = "\u2212" if value < 0 else ""
-    if abs(value) >= 10 ** (digits - 1):
+    if abs(value) >= min(999.5, 10 ** (digits - 1)):
         return sign + f"{abs(value):,.0f}".replace(",", "\u202f")
     return f"{sign}{abs(value):.{digits}g}"
 

@@ -45,7 +45,7 @@ def _combinations(campaign: Campaign, factors: Sequence[Factor], found: Sequence
     if campaign.design == design.RANDOM_SAMPLE:
         return f"{counted(count, 'combination')} drawn from a space of up to {prod(sizes)} ({seed})."
     if one:
-        return f"Every level of {factors[0].name}: {count}."
+        return f"{counted(count, 'level')} of {factors[0].name}."
     allowed = " that the conditions allow" if any(factor.follows for factor in factors) else ""
     return f"Every combination of {' × '.join(map(str, sizes))} levels{allowed}: {count}."
 
@@ -63,7 +63,7 @@ def _order(campaign: Campaign, factors: Sequence[Factor], seed: str) -> Iterator
         yield f"{blocks}, each a row of a Latin square: every level once at each position of a block ({seed})."
         return
     named = {
-        "randomised": f"in a random order for each ({seed})",
+        "randomised": f"each in a random order ({seed})",
         "as_given": "in the given order",
         "descending": "in the given order, backwards",
         "abba": "in the given order, every second block backwards (ABBA)",

@@ -13,7 +13,7 @@ from common.errors import PlanError
 
 Facts = Mapping[str, Any]
 OLDEST = 10  # its pg_stat_activity tells clients from workers
-NEWEST = "a private cluster of the newest PostgreSQL"
+NEWEST = "private cluster, newest version"
 
 
 def target(host: Host, facts: Facts, wanted: Mapping[str, str]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def save_dataset(
     latest = DataSet.objects.filter(name=name).order_by("-revision").first()
     require(by, Role.TUNER, "save data set", on=latest or DataSet(team=team))
     if latest and team and latest.team_id != team.pk:
-        whose = f"owned by the team {latest.team}" if latest.team else "everybody's"
+        whose = f"owned by the team {latest.team}" if latest.team else "owned by no team"
         raise PlanError("team", f"{name} is {whose}", hint="omit the team, or transfer the data set first")
     return _save(name, kind, options, reset, description, by, team)
 

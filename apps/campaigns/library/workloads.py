@@ -24,7 +24,7 @@ def save_workload(name: str, given: Any, *, description: str = "", team: Team | 
     latest = Workload.objects.filter(name=name).order_by("-revision").first()
     require(by, Role.TUNER, "save workload", on=latest or Workload(team=team))
     if latest and team and latest.team_id != team.pk:
-        whose = f"owned by the team {latest.team}" if latest.team else "everybody's"
+        whose = f"owned by the team {latest.team}" if latest.team else "owned by no team"
         raise PlanError("team", f"{name} is {whose}", hint="omit the team, or transfer the workload first")
     return _save(name, given, description, by, team)
 

@@ -67,7 +67,7 @@ class CampaignForm(StopForm):
     target = forms.ChoiceField(
         required=False,
         label="PostgreSQL",
-        help_text="an existing cluster is restarted only if an admin allowed it",
+        help_text="an existing cluster is restarted only if an admin allows it",
     )
     placement = forms.ChoiceField(
         choices=Campaign.Placement.choices,
@@ -88,15 +88,15 @@ class CampaignForm(StopForm):
     dataset = forms.ModelChoiceField(
         DataSet.objects.none(),
         required=False,
-        empty_label="default: for the scale of the workload",
+        empty_label="default of the workload",
         label="Data set",
         help_text="created once per host, pristine for every run",
     )
     profile = forms.ModelChoiceField(
         Revision.objects.none(),
         required=False,
-        empty_label="none: no settings changed",
-        help_text="all runs start from it",
+        empty_label="none: host unchanged",
+        help_text="all runs start from its settings",
     )
     repetitions = forms.IntegerField(
         min_value=1, max_value=1000, initial=5, help_text="of every combination; below 5, results are preliminary"

@@ -11,7 +11,7 @@ from agents.settings.postgresql import same
 from apps.decisions.evidence.conditions import Range
 from apps.tuning.effects import COMMANDS, Item, dry_run
 
-SAME, DIFFERS, UNKNOWN = "same", "differs", "cannot tell"
+SAME, DIFFERS, UNKNOWN = "same", "differs", "not comparable"
 UNREAD = {
     "initdb": "set when the cluster was created",
     "hold": "fixed for the lifetime of a process",

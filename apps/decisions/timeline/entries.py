@@ -113,7 +113,7 @@ class Timeline:
 
 
 def timeline(asked: Asked, cursor: str = "", size: int = SHOWN) -> Timeline:
-    """Newest first; what is older than the place at `cursor`, which an earlier page gave. Three queries, and two for
+    """Newest first; what is older than the place at `cursor`, which an earlier page gave. Four queries, and two for
     what their rows name. PlanError for a cursor that is none."""
     place = _place(cursor) if cursor else None
     entries = [
@@ -122,6 +122,7 @@ def timeline(asked: Asked, cursor: str = "", size: int = SHOWN) -> Timeline:
         *_entries(EVENT, "at", _events(asked), asked, place, size),
     ]
     entries.sort(key=lambda entry: entry.place, reverse=True)
+    queries.counted(entry.campaign for entry in entries[:size] if entry.campaign)
     return Timeline(entries[:size], entries[size - 1].cursor if len(entries) > size else "")
 
 

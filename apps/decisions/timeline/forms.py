@@ -12,15 +12,15 @@ from apps.hosts.models import Host
 class TimelineForm(forms.Form):
     """The filter of the timeline; what cannot be read filters nothing, and says so beside its field."""
 
-    q = forms.CharField(required=False, max_length=200, label="Words")
+    q = forms.CharField(required=False, max_length=200, label="Text")
     host = forms.ModelChoiceField(Host.objects.all(), required=False, empty_label="any host")
     setting = forms.CharField(required=False, max_length=200, label="Setting")
     team = forms.ModelChoiceField(Team.objects.all(), required=False, widget=forms.HiddenInput)
     by = forms.ModelChoiceField(
         User.objects.order_by("username"),
         required=False,
-        empty_label="anybody",
-        label="Person",
+        empty_label="any user",
+        label="User",
         to_field_name="username",
     )
     since = forms.DateField(required=False, label="From", widget=forms.DateInput(attrs={"type": "date"}))

@@ -10,13 +10,13 @@ from typing import Literal
 from apps.results.answers.headline import headline, missing
 from apps.results.answers.sentences import Tone, tone_of
 from apps.results.answers.table import CampaignTable, LevelRow
-from common.wording import verdict_word
+from common.wording import unsigned, verdict_word
 from stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW
 
 Step = Literal["", "wait", "retry", "extend", "repeat", "decide"]
 WEEK_S = 7 * 86400.0
 MOST_REPETITIONS = 1000
-WIDTH, PADDING = 600.0, 14.0
+WIDTH, PADDING = 600.0, 48.0  # room for half of a label, such as +1000 %, in the font of narrow windows
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def answer_card(
 ) -> AnswerCard:
     """The card of a campaign. `planned`: repetitions of its design; `run_s`: seconds that one of its runs takes."""
     level = headline(table.levels, table.better)
-    badges = _badges(table, ended, planned)
+    badges = _badges(table, ended, planned * max(1, len(table.hosts)))
     if level is None:
         return _without_answer(table, badges, ended, retriable)
     bar = _bar(level, table.delta)
@@ -114,6 +114,9 @@ def _with_step(
         more = PRELIMINARY_BELOW - have
         note = "A comparison needs 3 runs of each level." if have < POINTS_ONLY_BELOW else ""
         return replace(card, note=note, step="extend", repetitions=more, seconds=_seconds(table, more, run_s))
+    if level.verdict == "points_only":
+        note = f"A verdict over all hosts needs {POINTS_ONLY_BELOW} hosts. Each host has its own verdict below."
+        return replace(card, note=note)
     if level.verdict == "undetectable":
         return _inconclusive(card, level, table, have, run_s)
     return replace(card, step="decide", note=_others(table))
@@ -140,7 +143,7 @@ def _inconclusive(
     positives."""
     effect = f"{100 * table.delta:g} %"
     detectable = (
-        "" if level.mde_percent is None else f"Minimum detectable effect: {level.mde_percent:.3g} % (80 % power)."
+        "" if level.mde_percent is None else f"Minimum detectable effect: {unsigned(level.mde_percent)} % (80 % power)."
     )
     detectable = " ".join(filter(None, [level.cpu, detectable]))
     if level.runs_needed is None or level.runs_needed <= have:

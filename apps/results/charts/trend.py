@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from apps.results.answers.history.trend import Point, Trend
 from apps.results.charts.themes import SYMBOLS, Figure, Theme, layout
@@ -12,12 +12,12 @@ LONGEST = 40
 
 
 def trend_chart(found: Trend, look: Theme) -> Figure:
-    levels = list(dict.fromkeys(point.level for point in found.points))
+    levels = found.levels
     data = [
         _line([point for point in found.points if point.level == level], place, found.unit, look)
         for place, level in enumerate(levels)
     ]
-    drawn = layout(look, xaxis={"type": "date"}, yaxis={"title": {"text": found.quantity}, "zeroline": False})
+    drawn = layout(look, xaxis=_dates(found.points), yaxis={"title": {"text": found.quantity}, "zeroline": False})
     drawn |= {
         "height": 400,
         "showlegend": len(levels) > 1,
@@ -26,6 +26,14 @@ def trend_chart(found: Trend, look: Theme) -> Figure:
         "annotations": [_words(each.at, each.words, look) for each in found.host_changes[-MOST_TOLD:]],
     }
     return {"data": data, "layout": drawn}
+
+
+def _dates(points: list[Point]) -> Figure:
+    """The axis of days. Around a single campaign, the browser would draw fractions of a second."""
+    if len({point.at for point in points}) != 1:
+        return {"type": "date"}
+    ends = (points[0].at - timedelta(days=1), points[0].at + timedelta(days=1))
+    return {"type": "date", "range": [f"{end:%Y-%m-%d %H:%M:%S}" for end in ends], "nticks": 3}
 
 
 def _line(points: list[Point], place: int, unit: str, look: Theme) -> Figure:

@@ -14,6 +14,7 @@ from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
 from apps.accounts.web.pages import keyset_page, needs, page
+from apps.campaigns import queries as campaigns
 from apps.campaigns.models import Schedule
 from apps.campaigns.schedules import queries, times
 from apps.hosts.usage import windows
@@ -31,6 +32,7 @@ def schedule_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     schedule = _schedule(pk)
     calendar = times.read(schedule.when, schedule.time_zone)
     slots = keyset_page(request, schedule.slots.select_related("campaign"), ("-at", "-pk"), SHOWN)
+    campaigns.counted(each.campaign for each in slots.rows if each.campaign)
     context = {
         "schedule": schedule,
         "campaign": schedule.campaign,

@@ -146,7 +146,7 @@ def test_giving_and_taking_is_offered_to_who_can(client: Client, storage: Team, 
 
     def offered(user: User) -> bool:
         client.force_login(user)
-        return "Take it" in client.get(reverse("team_detail", args=[storage.pk])).content.decode()
+        return "Move in" in client.get(reverse("team_detail", args=[storage.pk])).content.decode()
 
     assert (offered(member(storage, ADMIN)), offered(both), offered(make_user(ADMIN))) == (False, True, True)
 

@@ -184,7 +184,7 @@ def test_the_draft_says_beside_start_how_long_it_takes_and_what_does_not_fit(adm
 
     actions = shown[shown.index('id="actions"') : shown.index("Start</button>")]
     assert "runs, about" in actions and 'aria-describedby="refusal"' in actions
-    assert "It cannot start now." in shown and "At most 28,916 pages of 2MB fit" in shown
+    assert "This campaign cannot start now." in shown and "At most 28,916 pages of 2MB fit" in shown
     row = next(each for each in checks if each["check"] == "huge pages")
     assert (row["field"], row["value"], row["ok"]) == (HUGE, "10000000", False)
 

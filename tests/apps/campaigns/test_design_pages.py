@@ -77,7 +77,7 @@ def test_lines_beside_the_rows_become_conditions_orders_and_nuisance(client: Cli
     }
     shown = client.get(reverse("campaign_detail", args=[made.pk])).content.decode()
     assert "Every combination of 2 × 2 × 2 levels that the conditions allow: 6." in shown
-    assert "2 blocks of all combinations, in a random order for each (seed 42)." in shown
+    assert "2 blocks of all combinations, each in a random order (seed 42)." in shown
     assert (
         "In each block, pool changes in one direction" in shown and "until its rate is steady, at most 600 s" in shown
     )
@@ -239,7 +239,7 @@ def test_recipes_may_name_design_order_nuisance_and_conditions(operator: User, m
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({}, "Every level of pool: 2."),
+        ({}, "2 levels of pool."),
         ({"design": "one_at_a_time"}, "One factor at a time, from 128MB: 2 combinations."),
         ({"design": "random_sample", "sample": 1}, "1 combination drawn from a space of up to 2 (seed 1)."),
         ({"design": "latin_square"}, "each a row of a Latin square: every level once at each"),

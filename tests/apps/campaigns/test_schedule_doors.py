@@ -146,7 +146,7 @@ def test_the_pages_change_and_delete_a_schedule(operator: User, tuner: User) -> 
     schedule.refresh_from_db()
     assert warned
     assert "weekly Sun 04:00" in page
-    assert "None: it is paused." in page
+    assert "None: the schedule is paused." in page
     assert (schedule.owner, schedule.state) == (tuner, Schedule.State.DELETED)
     assert client.get(reverse("schedule_detail", args=[schedule.pk])).status_code == 200
     assert "nightly" not in client.get(reverse("schedule_list")).text

@@ -42,7 +42,7 @@ def states(rows: list[comparison.Row]) -> dict[str, str]:
 def test_a_value_of_the_kernel_is_the_same_or_differs_and_others_cannot_be_told() -> None:
     changed = ROOT | {"sysctls": {"vm.swappiness": "60"}}
 
-    assert states(comparison.rows(ROOT, WANTED)) == {"/proc/sys/vm/swappiness": "same", "work_mem": "cannot tell"}
+    assert states(comparison.rows(ROOT, WANTED)) == {"/proc/sys/vm/swappiness": "same", "work_mem": "not comparable"}
     (row, unread) = comparison.rows(changed, WANTED)
     assert (row.state, row.decided, row.found) == ("differs", "10", "60")
     assert "the host has no existing cluster" in unread.why
@@ -55,7 +55,7 @@ def test_what_the_host_answers_counts_more_than_its_facts() -> None:
 
 
 def test_one_value_that_differs_is_enough_for_a_host() -> None:
-    assert comparison.state(comparison.rows(ROOT, WANTED)) == "cannot tell"
+    assert comparison.state(comparison.rows(ROOT, WANTED)) == "not comparable"
     assert comparison.state(comparison.rows(ROOT | {"sysctls": {"vm.swappiness": "1"}}, WANTED)) == "differs"
     assert comparison.state([]) == "same"
 
@@ -69,7 +69,7 @@ def test_the_report_follows_the_facts_host_by_host(admin: User, client: Client) 
     contact.record_facts(other, now)
 
     assert [(each.host.name, each.state) for each in report.report(decision)] == [
-        *(("b", "differs"), ("a", "cannot tell"), ("c", "cannot tell")),
+        *(("b", "differs"), ("a", "not comparable"), ("c", "not comparable")),
     ]
     client.force_login(admin)
     page = client.get(reverse("drift"), {"host": "b"}).content.decode()

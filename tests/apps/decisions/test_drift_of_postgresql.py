@@ -124,7 +124,7 @@ def test_of_a_cluster_that_is_stopped_nothing_is_told(theirs: Make, host: Host, 
     asked = report.ask(about(decide(admin, host, WORK_MEM), cluster), host, by=admin)
 
     (told,) = parameters(asked)
-    assert (told.state, told.found) == ("cannot tell", None)
+    assert (told.state, told.found) == ("not comparable", None)
     assert "is not running" in told.why
 
 
@@ -141,14 +141,14 @@ def told(**shown: Any) -> list[dict[str, Any]]:
 def test_what_only_one_role_has_tells_nothing_of_the_others() -> None:
     (found,) = comparison.rows(FACTS, WORK_MEM, {}, told(work_mem=row("8MB", source="user")))
 
-    assert (found.state, found.why) == ("cannot tell", "8MB from user; values of other sessions are unknown")
+    assert (found.state, found.why) == ("not comparable", "8MB from user; values of other sessions are unknown")
 
 
 def test_a_parameter_that_is_hidden_cannot_be_told_and_one_that_is_not_there_differs() -> None:
     (hidden,) = comparison.rows(FACTS, WORK_MEM, {}, told())
     (missing,) = comparison.rows(FACTS, WORK_MEM, {}, told(work_mem=None))
 
-    assert (hidden.state, "grant pg_read_all_settings" in hidden.why) == ("cannot tell", True)
+    assert (hidden.state, "grant pg_read_all_settings" in hidden.why) == ("not comparable", True)
     assert (missing.state, missing.found) == ("differs", "unknown parameter")
 
 

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.campaigns.models import Campaign
+from apps.campaigns.models import Campaign, Run
 from apps.decisions import services
 from apps.decisions.models import Decision, Event, FeedToken
 from apps.decisions.timeline import entries
@@ -135,3 +135,11 @@ def test_a_page_shows_the_address_once(tuner: User, client: Client) -> None:
 
     assert "timeline.atom" in page
     assert "timeline.atom" not in client.get(reverse("timeline")).content.decode()
+
+
+def test_a_campaign_with_failed_runs_does_not_look_like_a_success(tuner: User, client: Client) -> None:
+    campaign = make_campaign(Campaign.State.FINISHED, by=tuner, host=make_host("bench"), name="half failed")
+    campaign.runs.filter(position=0).update(outcome=Run.Outcome.FAILED)
+    client.force_login(tuner)
+
+    assert "finished, 1 failed" in client.get(reverse("timeline")).content.decode()

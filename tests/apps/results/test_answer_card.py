@@ -9,6 +9,7 @@ import pytest
 
 from apps.results.answers.answer_card import answer_card
 from apps.results.answers.headline import headline
+from apps.results.answers.hosts import HostAnswer
 from apps.results.answers.sentences import Judgement, key_findings
 from apps.results.answers.table import CampaignTable, LevelRow
 
@@ -126,3 +127,23 @@ def test_no_figure_breaks_the_scale() -> None:
 
     endless = replace(level("on", "undetectable", 1.0), relative_high=float("inf"))
     assert answer_card(table(BASE, endless), ended=True).bar is None
+
+
+@pytest.mark.parametrize("percent", [390.0, -97.0, 1000.0, 3.0])
+def test_the_labels_of_the_scale_fit_into_the_drawing(percent: float) -> None:
+    card = answer_card(table(BASE, level("on", "better", percent)), ended=True)
+
+    assert card.bar and all(45 <= x <= 600 - 45 for x, _ in card.bar.ticks)
+
+
+def test_on_several_hosts_the_planned_runs_are_those_of_all_hosts() -> None:
+    hosts = [HostAnswer(place, f"rack-{place}", None, []) for place in (1, 2)]
+    both = replace(table(level("off", ok=6), level("on", "points_only", 47.0, ok=6)), hosts=hosts)
+
+    card = answer_card(both, ended=True, planned=3)
+
+    assert list(card.badges) == ["6 of 6 runs per level"]
+    assert (card.step, card.note) == (
+        "",
+        "A verdict over all hosts needs 3 hosts. Each host has its own verdict below.",
+    )

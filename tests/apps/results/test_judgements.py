@@ -234,9 +234,9 @@ def test_too_little_data_is_said(admin: User) -> None:
     few, some = measured({"A": A[:2], "C": C[:2]}, admin), measured({"A": A[:4], "C": C[:4]}, admin)
 
     assert of("data", judgements(few))[0].sentence.startswith(
-        "Too few runs of some levels: A has 2 and C has 2; a comparison needs 3 of each."
+        "Some levels have too few runs: A has 2 and C has 2. A comparison needs 3 of each."
     )
-    assert of("data", judgements(some))[0].sentence.startswith("Preliminary: 4 of the 5 runs of each level")
+    assert of("data", judgements(some))[0].sentence.startswith("Preliminary: a verdict needs 5 runs of each level")
 
 
 def test_before_the_first_run_there_is_one_sentence(admin: User) -> None:

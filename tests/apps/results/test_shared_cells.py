@@ -163,7 +163,7 @@ def test_the_page_lists_them_and_leads_to_each(client: Client, campaigns: list[C
     table = html[html.index("All levels that both have run") :]
     assert table.count("Preliminary") + table.count("Inconclusive") + table.count("equivalent") >= 1
     assert "1 to 8 of 8" in table and "adjusted for 8 comparisons" in table
-    assert "Every level has its counterpart" in table and 'aria-current="true"' in table
+    assert "Every level exists on all sides" in table and 'aria-current="true"' in table
 
 
 def test_the_csv_has_all_of_them_and_those_without_counterpart(

@@ -14,6 +14,7 @@ from apps.campaigns.models import Run, Schedule, Slot
 from apps.hosts.models import Facts
 from apps.results.answers.history import regressions
 from apps.results.answers.history.trend import trend
+from apps.results.charts import theme, trend_chart
 from tests.factories import make_campaign, make_schedule
 from tests.scheduled import measured
 
@@ -127,3 +128,17 @@ def test_more_campaigns_take_no_more_queries(
 
     with django_assert_num_queries(3):  # type: ignore[operator]  # slots, runs, figures
         trend(found)
+
+
+def test_levels_are_in_the_order_of_the_design_whichever_ran_first(schedule: Schedule) -> None:
+    history(schedule, 1.0)
+
+    assert trend(schedule).levels == ["1 cpu", "2 cpus"]
+
+
+def test_a_single_campaign_is_drawn_on_an_axis_of_days(schedule: Schedule) -> None:
+    history(schedule, 1.0)
+
+    axis = trend_chart(trend(schedule), theme(""))["layout"]["xaxis"]
+
+    assert axis["range"] == ["2026-04-30 02:30:00", "2026-05-02 02:30:00"]

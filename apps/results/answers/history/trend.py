@@ -19,6 +19,7 @@ from apps.campaigns.models import Run, Schedule, Slot
 from apps.hosts.facts import changes
 from apps.hosts.models import Facts
 from apps.results.models import Measurement
+from apps.results.queries import labels_of
 from common.errors import PlanError
 from stats.across_campaigns.prediction import LEAST
 
@@ -60,6 +61,13 @@ class Trend:
     newest: Slot | None
     earlier: int
     verdicts: list[tuple[str, stats.Predicted]]
+    design: Sequence[str] = ()
+
+    @property
+    def levels(self) -> list[str]:
+        """In the order of the design, whichever ran first."""
+        seen = {point.level for point in self.points}
+        return [label for label in self.design if label in seen]
 
     @property
     def quantity(self) -> str:
@@ -101,6 +109,7 @@ def trend(schedule: Schedule, until: datetime | None = None) -> Trend:
         known[-1] if known else None,
         max(0, len(known) - 1),
         verdicts,
+        labels_of(schedule.campaign, []),
     )
 
 

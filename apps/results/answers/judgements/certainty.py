@@ -13,8 +13,7 @@ from apps.results import queries
 from apps.results.answers.judgements.asked import NAMED, Asked
 from apps.results.answers.sentences import Judgement, Tone
 from apps.results.answers.table import LevelRow
-from common.wording import percent, signed
-from stats.model import figure
+from common.wording import percent, signed, unsigned
 
 WEEK_H = 168
 
@@ -28,7 +27,7 @@ def noise(asked: Asked) -> Iterator[Judgement]:
     if floor is None or pairs:
         return
     n = min(level.ok for level in asked.table.levels if level.ok)
-    yield _floor(f"Noise floor: {figure(floor)} % between two identical levels of {n} runs each (95 %)", floor, delta)
+    yield _floor(f"Noise floor: {unsigned(floor)} % between two identical levels of {n} runs each (95 %)", floor, delta)
 
 
 def _floor(sentence: str, floor: float, delta: float) -> Judgement:
@@ -47,7 +46,7 @@ def _seen(found: stats.Comparison, delta: float) -> Judgement:
     if low * high > 0:
         sentence = f"{told}, more than noise explains. This happens by chance in 1 of 20 campaigns; check the test."
         return Judgement("noise", sentence, "warning", {"noise_floor_percent": floor, "interval": found.interval})
-    return _floor(f"{told}: noise floor {figure(floor)} %", floor, delta)
+    return _floor(f"{told}: noise floor {unsigned(floor)} %", floor, delta)
 
 
 def _alike(asked: Asked) -> list[tuple[str, str]]:
@@ -71,7 +70,7 @@ def sensitivity(asked: Asked) -> Iterator[Judgement]:
     delta, most = 100 * asked.campaign.delta, max(told)
     place = "within" if most <= delta else "above"
     interest = f"{place} the minimum effect of interest ({delta:g} %)"
-    sentence = f"Minimum detectable effect: {figure(most)} % (80 % power), {interest}."
+    sentence = f"Minimum detectable effect: {unsigned(most)} % (80 % power), {interest}."
     yield Judgement("sensitivity", sentence, "warning" if most > delta else "note", {"mde_percent": most})
 
 

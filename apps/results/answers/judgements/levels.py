@@ -23,10 +23,10 @@ def too_few(asked: Asked) -> Iterator[Judgement]:
     few = [f"{label} has {count}" for label, count in counts.items() if count < POINTS_ONLY_BELOW]
     least = min(counts.values())
     if few:
-        sentence = f"Too few runs of some levels: {first_of(few)}; a comparison needs {POINTS_ONLY_BELOW} of each."
+        sentence = f"Some levels have too few runs: {first_of(few)}. A comparison needs {POINTS_ONLY_BELOW} of each."
         yield Judgement("data", sentence, "unknown", {"runs": counts})
     elif least < PRELIMINARY_BELOW:
-        sentence = f"Preliminary: {least} of the {PRELIMINARY_BELOW} runs of each level that a verdict needs."
+        sentence = f"Preliminary: a verdict needs {PRELIMINARY_BELOW} runs of each level. The fewest so far: {least}."
         yield Judgement("data", sentence, "unknown", {"runs": counts})
 
 

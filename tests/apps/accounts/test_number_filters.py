@@ -1,0 +1,25 @@
+"""Numbers as every page writes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.accounts.templatetags.pages import figure
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (9818.0, "9\u202f818"),
+        (9858.13, "9\u202f858"),
+        (18668.6, "18\u202f669"),
+        (999.7, "1\u202f000"),
+        (970.98, "971"),
+        (0.079789, "0.07979"),
+        (-1428.7, "\u22121\u202f429"),
+        (0.0, "0"),
+        (None, "–"),
+    ],
+)
+def test_numbers_have_four_digits_and_thousands_are_apart(value: float | None, text: str) -> None:
+    assert figure(value) == text
