@@ -16,7 +16,7 @@ from tests.factories import make_campaign
 WORKDAYS = [{"days": [0, 1, 2, 3, 4], "from": "00:00", "to": "06:00"}]
 PAST = (
     (Slot.Outcome.SKIPPED, "outside its window: Mon to Fri 00:00 to 06:00"),
-    (Slot.Outcome.MISSED, "the server was down until 09:40 CET, and it may start at most 30 min late"),
+    (Slot.Outcome.MISSED, "the server was down until 09:40 CET; the maximum delay is 30 min"),
     (Slot.Outcome.REFUSED, "bench-01 has no PostgreSQL 17; choose another target"),
 )
 

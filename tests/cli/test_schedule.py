@@ -37,7 +37,7 @@ def test_what_is_no_schedule_is_refused_with_what_is_accepted(proving: Program) 
     refused = proving.run("schedule", "create", "Cpus", "--name", "nightly", "--when", "often")
 
     assert refused.returncode != 0
-    assert "is no schedule" in refused.stderr
+    assert "is not a valid time of a schedule" in refused.stderr
     assert not Schedule.objects.exists()
 
 

@@ -110,7 +110,7 @@ class TeamViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
     @extend_schema(request=HandOverSerializer, responses={204: None})
     @action(detail=False, methods=["post"], url_path="hand-over")
     def hand_over(self, request: Request) -> Response:
-        """Give a host, a profile, a workload, a data set or a decision to a team, or to everybody."""
+        """Move a host, profile, workload, data set or decision into a team, or with null out of its team."""
         body = HandOverSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         given = body.validated_data

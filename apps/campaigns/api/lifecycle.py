@@ -96,37 +96,37 @@ class LifecycleActions(viewsets.GenericViewSet[Campaign]):
 
     @extend_schema(request=RenameSerializer, responses=CampaignSerializer)
     def partial_update(self, request: Request, pk: str) -> Response:
-        """Change its name or question. What was asked of it never changes: clone it instead."""
+        """Change the name or the question. The design of a campaign cannot change: clone the campaign instead."""
         return self._changed(request, archiving.rename_campaign, RenameSerializer)
 
     @extend_schema(responses={204: None})
     def destroy(self, request: Request, pk: str) -> Response:
-        """Delete a draft. A campaign that was started stays; archive it."""
+        """Delete a draft. A campaign that was started cannot be deleted: archive it instead."""
         archiving.delete_campaign(self.get_object(), by=user_of(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @extend_schema(request=None, responses=CampaignSerializer)
     @action(detail=True, methods=["post"])
     def archive(self, request: Request, pk: str) -> Response:
-        """Leave it out of the lists in the browser; results, decisions and links stay."""
+        """Hide a campaign that has ended from the lists. Its results, decisions and links remain."""
         return self._changed(request, archiving.archive_campaign)
 
     @extend_schema(request=None, responses=CampaignSerializer)
     @action(detail=True, methods=["post"])
     def unarchive(self, request: Request, pk: str) -> Response:
-        """Show it in the lists again."""
+        """Show an archived campaign in the lists again."""
         return self._changed(request, archiving.unarchive_campaign)
 
     @extend_schema(request=PauseSerializer, responses=CampaignSerializer)
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, pk: str) -> Response:
-        """Begin nothing new; what runs goes on to its end, or is stopped and planned anew."""
+        """Start no new runs. Active runs continue to their end, or are stopped and queued again."""
         return self._changed(request, lifecycle.pause_campaign, PauseSerializer)
 
     @extend_schema(request=None, responses=CampaignSerializer)
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, pk: str) -> Response:
-        """Go on after a pause."""
+        """Continue a paused campaign."""
         return self._changed(request, lifecycle.resume_campaign)
 
     @extend_schema(request=ExtendSerializer, responses=CampaignSerializer)

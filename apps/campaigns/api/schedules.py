@@ -26,9 +26,11 @@ from apps.hosts.api.schedule import WindowSerializer
 class ScheduleSerializer(serializers.ModelSerializer[Schedule]):
     """A campaign that repeats."""
 
-    campaign = serializers.UUIDField(source="campaign_id", help_text="whose design is repeated")
+    campaign = serializers.UUIDField(source="campaign_id", help_text="id of the campaign that is repeated")
     host_name = serializers.CharField(source="campaign.host.name")
-    owner = serializers.CharField(source="owner.username", help_text="whose permissions its campaigns have")
+    owner = serializers.CharField(
+        source="owner.username", help_text="its campaigns run with the permissions of this user"
+    )
     windows = WindowSerializer(many=True)
     next = serializers.SerializerMethodField(help_text="the next three times, in its time zone")
 
@@ -45,15 +47,15 @@ class ScheduleSerializer(serializers.ModelSerializer[Schedule]):
 
 
 class ScheduleChangeSerializer(serializers.Serializer[Any]):
-    """Of a change, what is given."""
+    """Fields to change; others keep their values."""
 
     name = serializers.CharField(max_length=100, required=False)
     when = serializers.CharField(
         max_length=100, required=False, help_text="such as daily 02:30, weekly Mon 02:30 or cron 30 2 * * 1-5"
     )
-    time_zone = serializers.CharField(max_length=63, required=False, help_text="that of the host by default")
+    time_zone = serializers.CharField(max_length=63, required=False, help_text="default: that of the host")
     windows = serializers.ListField(
-        child=serializers.JSONField(), required=False, help_text="[{days, from, to}]; [] for at any time"
+        child=serializers.JSONField(), required=False, help_text="[{days, from, to}]; [] means at any time"
     )
     late_by_min = serializers.IntegerField(
         min_value=services.LEAST_LATE_MIN,
@@ -67,14 +69,14 @@ class NewScheduleSerializer(ScheduleChangeSerializer):
     campaign = serializers.PrimaryKeyRelatedField(
         queryset=Campaign.objects.select_related("host", "workload"), help_text="id of the campaign to repeat"
     )
-    name = serializers.CharField(max_length=100, help_text="its campaigns have it, with the date")
+    name = serializers.CharField(max_length=100, help_text="campaigns get this name and the date")
     when = serializers.CharField(max_length=100, help_text="such as daily 02:30, weekly Mon 02:30 or cron 30 2 * * 1-5")
 
 
 class SlotSerializer(serializers.ModelSerializer[Slot]):
-    """What became of one time."""
+    """The outcome of one time."""
 
-    campaign = serializers.UUIDField(source="campaign_id", allow_null=True, help_text="null unless one was made")
+    campaign = serializers.UUIDField(source="campaign_id", allow_null=True, help_text="null if no campaign was created")
 
     class Meta:
         model = Slot
@@ -84,7 +86,7 @@ class SlotSerializer(serializers.ModelSerializer[Slot]):
 class ScheduleFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
     host = filters.NumberFilter("campaign__host_id")
     team = filters.ModelChoiceFilter(
-        queryset=Team.objects.all(), method="of_team", help_text="whose one of its hosts is, by id"
+        queryset=Team.objects.all(), method="of_team", help_text="id of a team that owns a host of the campaign"
     )
 
     class Meta:
@@ -96,7 +98,7 @@ class ScheduleFilter(filters.FilterSet):  # type: ignore[misc]  # it has no type
 
 
 class ScheduleViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Schedule]):
-    """Campaigns that repeat. Deleted schedules are not listed; their addresses, history and campaigns remain."""
+    """Schedules of campaigns. Deleted schedules are not listed; their addresses, history and campaigns remain."""
 
     queryset = Schedule.objects.select_related("campaign__host", "owner")
     serializer_class = ScheduleSerializer
@@ -112,7 +114,7 @@ class ScheduleViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
 
     @extend_schema(request=NewScheduleSerializer, responses={201: ScheduleSerializer})
     def create(self, request: Request) -> Response:
-        """Repeat a campaign's design: a clone with a new seed starts at each time."""
+        """Repeat a campaign: a clone with a new seed starts at each time."""
         body = NewScheduleSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         schedule = services.create_schedule(by=user_of(request), **body.validated_data)
@@ -120,33 +122,33 @@ class ScheduleViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
 
     @extend_schema(request=ScheduleChangeSerializer, responses=ScheduleSerializer)
     def partial_update(self, request: Request, pk: str) -> Response:
-        """Change what is given. You own the schedule from then on."""
+        """Change the given fields. You own the schedule from then on."""
         schedule, body = self.get_object(), ScheduleChangeSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         services.change_schedule(schedule, by=user_of(request), **body.validated_data)
         return Response(ScheduleSerializer(schedule).data)
 
     def destroy(self, request: Request, pk: str) -> Response:
-        """Start nothing more. Its history and its campaigns remain."""
+        """Delete a schedule. Its history and its campaigns remain."""
         services.delete_schedule(self.get_object(), by=user_of(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @extend_schema(request=None, responses=ScheduleSerializer)
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, pk: str) -> Response:
-        """Start nothing until it is resumed."""
+        """Pause a schedule: no campaign starts until it is resumed."""
         return self._changed(request, services.pause_schedule)
 
     @extend_schema(request=None, responses=ScheduleSerializer)
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, pk: str) -> Response:
-        """Go on with the next time. You own the schedule from then on."""
+        """Resume a schedule from its next time on. You own it from then on."""
         return self._changed(request, services.resume_schedule)
 
     @extend_schema(responses=SlotSerializer(many=True))
     @action(detail=True, filter_backends=[])
     def slots(self, request: Request, pk: str) -> Response:
-        """What became of each time, the newest first."""
+        """The outcome of each time, newest first."""
         return paged(self, self.get_object().slots.order_by("-at"), SlotSerializer)
 
     def _changed(self, request: Request, act: Callable[..., Any]) -> Response:

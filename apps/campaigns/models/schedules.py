@@ -18,16 +18,19 @@ class Schedule(models.Model):
     class State(models.TextChoices):
         ACTIVE = "active", "active"
         PAUSED = "paused", "paused"
-        STOPPED = "stopped", "stopped: its owner may not start its campaigns any more"
+        STOPPED = "stopped", "stopped: the owner may no longer start its campaigns"
         DELETED = "deleted", "deleted"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    name = models.CharField(max_length=100, help_text="its campaigns have it, with the date")
+    name = models.CharField(max_length=100, help_text="campaigns get this name and the date")
     campaign = models.ForeignKey(
-        Campaign, on_delete=models.PROTECT, related_name="schedules", help_text="whose design is repeated"
+        Campaign, on_delete=models.PROTECT, related_name="schedules", help_text="the campaign to repeat"
     )
     owner = models.ForeignKey(
-        User, on_delete=models.PROTECT, related_name="+", help_text="whose permissions its campaigns have"
+        User,
+        on_delete=models.PROTECT,
+        related_name="+",
+        help_text="its campaigns run with the permissions of this user",
     )
     when = models.CharField(max_length=100, help_text="such as daily 02:30 or cron 30 2 * * 1-5")
     time_zone = models.CharField(max_length=63, default="UTC", help_text="such as Europe/Athens")

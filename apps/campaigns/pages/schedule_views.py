@@ -26,7 +26,7 @@ SHOWN = 50
 
 
 class ScheduleForm(forms.Form):
-    name = forms.CharField(max_length=100, help_text="its campaigns have it, with the date")
+    name = forms.CharField(max_length=100, help_text="campaigns get this name and the date")
     when = forms.CharField(
         max_length=100,
         label="When",
@@ -37,8 +37,8 @@ class ScheduleForm(forms.Form):
     late_by_min = forms.IntegerField(
         min_value=services.LEAST_LATE_MIN,
         max_value=services.MOST_LATE_MIN,
-        label="Start at most this late (minutes)",
-        help_text="later than that, a time is recorded as missed",
+        label="Maximum delay (minutes)",
+        help_text="a time that the server reaches later is recorded as missed",
     )
 
 

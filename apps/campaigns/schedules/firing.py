@@ -112,7 +112,7 @@ def _outside(schedule: Schedule, at: datetime) -> str:
 def _late(schedule: Schedule, at: datetime, now: datetime) -> str:
     zone = times.read(schedule.when, schedule.time_zone).zone
     looked = windows.shown(now, zone, at)
-    return f"the server was down until {looked}, and it may start at most {schedule.late_by_min} min late"
+    return f"the server was down until {looked}; the maximum delay is {schedule.late_by_min} min"
 
 
 def _hindered(schedule: Schedule) -> str:
@@ -138,8 +138,8 @@ def _require_owner(schedule: Schedule) -> None:
     """RoleError where the owner may not start its campaigns any more; create_campaign asks the same, for other users,
     too, but says nothing of accounts that were switched off."""
     if not schedule.owner.is_active:
-        hint = "resume it as another user, who then owns it"
-        raise RoleError("owner", f"the account of {schedule.owner}, who owns it, is switched off", hint=hint)
+        hint = "another user can resume the schedule and then owns it"
+        raise RoleError("owner", f"the account of its owner {schedule.owner} is switched off", hint=hint)
     require(schedule.owner, Role.OPERATOR, "start scheduled campaign", on=schedule.campaign)
 
 

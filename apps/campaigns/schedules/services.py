@@ -39,7 +39,8 @@ def create_schedule(
     """
     require(by, Role.OPERATOR, "create schedule", on=campaign)
     if campaign.kind != Campaign.Kind.COMPARISON:
-        raise PlanError("campaign", f"{campaign} is no comparison, which alone can be repeated")
+        hint = "choose a campaign that compares levels"
+        raise PlanError("campaign", f"{campaign} is not a comparison and cannot be repeated", hint=hint)
     zone = time_zone.strip() or campaign.host.time_zone
     fields = {"name": name.strip(), "when": when, "time_zone": zone, "windows": windows or []}
     schedule = Schedule(campaign=campaign, owner=by, late_by_min=late_by_min, **fields)
@@ -76,7 +77,7 @@ def resume_schedule(schedule: Schedule, *, by: User, now: datetime | None = None
     require(by, Role.OPERATOR, "resume schedule", on=schedule)
     locked = _locked(schedule)
     if locked.state == Schedule.State.ACTIVE:
-        raise PlanError("state", f"{locked} is active", hint="only one that is paused or stopped can be resumed")
+        raise PlanError("state", f"{locked} is active", hint="only paused or stopped schedules can be resumed")
     before = {"state": locked.state, "owner": locked.owner.username, "reason": locked.state_reason}
     locked.owner, locked.state, locked.state_reason = by, Schedule.State.ACTIVE, ""
     _arm(locked, by, now or timezone.now())
@@ -97,7 +98,7 @@ RESUMED = [Schedule.State.PAUSED, Schedule.State.STOPPED]
 def _halt(schedule: Schedule, by: User, action: str, state: str, allowed: list[Schedule.State]) -> None:
     locked = _locked(schedule)
     if locked.state not in allowed:
-        hint = f"only one that is {' or '.join(allowed)}"
+        hint = f"only {' or '.join(allowed)} schedules can be {action}d"
         raise PlanError("state", f"{locked} is {locked.state}", hint=hint)
     before = {"state": locked.state}
     locked.state, locked.next_at = state, None
@@ -120,7 +121,7 @@ def _arm(schedule: Schedule, by: User, now: datetime) -> None:
     calendar = times.read(schedule.when, schedule.time_zone)
     windows.read(schedule.windows, schedule.time_zone)
     if not LEAST_LATE_MIN <= schedule.late_by_min <= MOST_LATE_MIN:
-        said = f"{schedule.late_by_min} is not between {LEAST_LATE_MIN} and {MOST_LATE_MIN} minutes"
+        said = f"{schedule.late_by_min} is not a number of minutes from {LEAST_LATE_MIN} to {MOST_LATE_MIN:,}"
         raise PlanError("late_by_min", said)
     services.check_permission(previews.preview(schedule.campaign).runs, by)
     schedule.when = calendar.when

@@ -59,7 +59,7 @@ def read(when: str, time_zone: str) -> Times:
         return _checked(Times(*KINDS[kind](words[1:], when), zone), when)
     fields = when.split()[1:] if kind == "cron" else when.split()
     if len(fields) != CRON_FIELDS:
-        raise PlanError("when", f"{when!r:.80} is no schedule", hint=HINT)
+        raise PlanError("when", f"{when!r:.80} is not a valid time of a schedule", hint=HINT)
     return _checked(Times("cron " + " ".join(fields), " ".join(fields), zone), when)
 
 
@@ -72,7 +72,9 @@ def _weekly(words: list[str], when: str) -> tuple[str, str]:
     hour, minute = _clock(words, 1, when)
     asked = {word[:3].title() for word in words[:-1]}
     if not asked <= set(windows.DAYS):
-        raise PlanError("when", f"{when!r:.80} names no days", hint="one or more of " + ", ".join(windows.DAYS))
+        raise PlanError(
+            "when", f"{when!r:.80} does not name a day of the week", hint="one or more of " + ", ".join(windows.DAYS)
+        )
     days = [day for day in windows.DAYS if day in asked]
     return f"weekly {', '.join(days)} {hour:02}:{minute:02}", f"{minute} {hour} * * {','.join(days).upper()}"
 
@@ -83,7 +85,7 @@ def _monthly(words: list[str], when: str) -> tuple[str, str]:
     is_day = day.isdecimal() and day.isascii() and len(day) <= 2 and 1 <= int(day) <= LATEST_DAY
     if len(words) != 2 or not (is_day or day == "last"):
         hint = f"1 to {LATEST_DAY}, which every month has, or last"
-        raise PlanError("when", f"{when!r:.80} names no day of the month", hint=hint)
+        raise PlanError("when", f"{when!r:.80} does not name a day of the month", hint=hint)
     day = str(int(day)) if is_day else day
     return f"monthly {day} {hour:02}:{minute:02}", f"{minute} {hour} {day if is_day else 'L'} * *"
 
@@ -95,7 +97,7 @@ def _clock(words: list[str], before: int, when: str) -> tuple[int, int]:
     """Hour and minute of the last word; at least (exactly, for none) `before` words stand before it."""
     found = CLOCK.fullmatch(words[-1]) if words else None
     if found is None or len(words) <= before or (before == 0 and len(words) > 1):
-        raise PlanError("when", f"{when!r:.80} is no schedule", hint=HINT)
+        raise PlanError("when", f"{when!r:.80} is not a valid time of a schedule", hint=HINT)
     return int(found[1]), int(found[2])
 
 
@@ -105,8 +107,8 @@ def _checked(times: Times, when: str) -> Times:
     except CronSimError as error:
         raise PlanError("when", f"{when!r:.80}: {str(error).lower()}", hint=HINT) from error
     if not found:
-        raise PlanError("when", f"{when!r:.80} never comes", hint=HINT)
+        raise PlanError("when", f"{when!r:.80} never occurs", hint=HINT)
     if min((b - a for a, b in pairwise(found)), default=timedelta.max) < timedelta(minutes=LEAST_MIN):
-        hint = f"at least {LEAST_MIN} minutes between two times"
-        raise PlanError("when", f"{when!r:.80} comes too often", hint=hint)
+        hint = f"times must be at least {LEAST_MIN} minutes apart"
+        raise PlanError("when", f"{when!r:.80} occurs too often", hint=hint)
     return times

@@ -45,7 +45,7 @@ def test_the_api_names_the_field_that_is_wrong(operator: User) -> None:
     answer = browser(operator).post("/api/v1/schedules/", body, format="json")
 
     assert answer.status_code == 400
-    assert "is no schedule" in answer.json()["title"]
+    assert "is not a valid time of a schedule" in answer.json()["title"]
     assert "daily 02:30" in answer.json()["hint"]
 
 
@@ -124,7 +124,7 @@ def test_a_form_that_is_refused_keeps_what_was_typed(operator: User) -> None:
     answer = client.post(address, FORM | {"when": "often", "days-0": ["2"], "from": ["20:00"], "to": ["25:00"]})
 
     assert answer.status_code == 422
-    assert "is no schedule" in answer.text
+    assert "is not a valid time of a schedule" in answer.text
     assert 'value="often"' in answer.text
     assert 'value="25:00"' in answer.text
     wrong = client.post(address, FORM | {"days-0": ["2"], "from": ["20:00"], "to": ["25:00"]})
