@@ -80,7 +80,7 @@ class InviteSerializer(UserSerializer):
 
 
 class UserViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[User]):
-    """Who is on the team, what each may, and who may have programs of their own executed on hosts."""
+    """Users, their roles, and their permission to run programs on hosts."""
 
     queryset = User.objects.order_by("username")
     serializer_class = UserSerializer
@@ -89,7 +89,7 @@ class UserViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
 
     @extend_schema(request=InviteSerializer, responses={201: InviteSerializer})
     def create(self, request: Request) -> Response:
-        """Invite somebody: a link to choose a password is mailed; where this server sends none it is in the answer."""
+        """Invite a user by a link to set a password. If this server sends no mail, the response contains the link."""
         body = InviteSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         given, by = body.validated_data, services.user_of(request)
@@ -104,7 +104,7 @@ class UserViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
 
     @extend_schema(request=UserChangeSerializer, responses=UserSerializer)
     def partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Change what is given; `is_active` false logs somebody out and stops their tokens."""
+        """Change the given fields. `is_active` false ends the sessions and tokens of the user."""
         body = UserChangeSerializer(data=request.data, partial=True)
         body.is_valid(raise_exception=True)
         user, by, given = self.get_object(), services.user_of(request), dict(body.validated_data)
@@ -131,7 +131,7 @@ class MeSerializer(serializers.Serializer[Any]):
 
 
 class MeViewSet(viewsets.ViewSet):
-    """Who asks, and what they may do."""
+    """The current user, with roles."""
 
     @extend_schema(responses=MeSerializer)
     def retrieve(self, request: Request) -> Response:

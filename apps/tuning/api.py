@@ -56,7 +56,7 @@ class RangeSerializer(serializers.Serializer[Any]):
     to = serializers.IntegerField(min_value=1, help_text="number of the later revision")
 
     def get_fields(self) -> dict[str, Any]:
-        """`from` is a word of Python's own and cannot be an attribute."""
+        """`from` is a Python keyword and cannot be an attribute."""
         earlier = serializers.IntegerField(min_value=1, help_text="number of the earlier revision")
         return {"from": earlier, **super().get_fields()}
 
@@ -106,7 +106,7 @@ class EffectSerializer(serializers.Serializer[Any]):
 
 
 class DryRunSerializer(serializers.Serializer[services.Preview]):
-    """What a revision would change on a host, and everything that the host refuses of it. Nothing is run."""
+    """Dry run: what a revision would change on a host, and what the host refuses. Nothing is executed."""
 
     taken_at = serializers.DateTimeField(allow_null=True, help_text="when the facts were read; null: read just now")
     level = serializers.CharField(source="run.level", help_text="level of the agent on this host")
@@ -123,14 +123,14 @@ class DryRunSerializer(serializers.Serializer[services.Preview]):
 
 
 class TextRenderer(JSONRenderer):
-    """Lets a client ask for text; the file itself never passes here, only a problem does."""
+    """Accepts requests for text. The file itself is not rendered here, only errors are."""
 
     media_type = "text/plain"
     format = "txt"
 
 
 class ProfileViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Profile]):
-    """Named tunings. What one asks for is in its revisions, which never change."""
+    """Profiles: named sets of settings, in revisions that never change."""
 
     queryset = Profile.objects.all()
     serializer_class = ProfileSerializer
@@ -161,7 +161,7 @@ class ProfileViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     @extend_schema(request=RevisionSerializer, responses={201: RevisionSerializer})
     @revisions.mapping.post
     def revise(self, request: Request, pk: str) -> Response:
-        """The next revision; the latest one when it already says the same."""
+        """Create the next revision, or return the latest one if it is identical."""
         body = RevisionSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         revision = services.revise(self.get_object(), by=user_of(request), **body.validated_data)
@@ -170,7 +170,7 @@ class ProfileViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     @extend_schema(parameters=[RangeSerializer], responses=DifferenceSerializer(many=True), filters=False)
     @action(detail=True, pagination_class=None)
     def diff(self, request: Request, pk: str) -> Response:
-        """Every setting path that two revisions say differently; null where one says nothing."""
+        """Settings that differ between two revisions; null if a revision does not have the setting."""
         query = RangeSerializer(data=request.query_params)
         query.is_valid(raise_exception=True)
         revisions = self.get_object().revisions
@@ -188,21 +188,21 @@ class ProfileViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     @extend_schema(parameters=[DryRunQuerySerializer], responses=DryRunSerializer)
     @action(detail=True, url_path="dry-run")
     def dry_run(self, request: Request, pk: str) -> Response:
-        """What a revision means on a host by its facts: present and wanted values, commands, and each refusal."""
+        """The effect of a revision on a host: present and wanted values, commands and refusals."""
         revision, given = self._asked(request.query_params, DryRunQuerySerializer)
         return Response(DryRunSerializer(services.dry_run(revision.settings, given["host"])).data)
 
     @extend_schema(request=DryRunQuerySerializer, responses=DryRunSerializer)
     @dry_run.mapping.post
     def ask(self, request: Request, pk: str) -> Response:
-        """The same with present values that the host is asked for now; nothing is changed on it."""
+        """The dry run with values that are read from the host now. This changes nothing on the host."""
         revision, given = self._asked(request.data, DryRunQuerySerializer)
         return Response(DryRunSerializer(services.ask(revision.settings, given["host"], by=user_of(request))).data)
 
     @extend_schema(parameters=[ExportQuerySerializer], responses={(200, "text/plain"): OpenApiTypes.STR})
     @action(detail=True, renderer_classes=[JSONRenderer, TextRenderer])
     def export(self, request: Request, pk: str) -> HttpResponse:
-        """A revision on a host as a file to install by hand; what its format cannot say is in its comments."""
+        """A revision for a host, as a file to install by hand. Settings that the format does not support are comments."""
         revision, given = self._asked(request.query_params, ExportQuerySerializer)
         return attachment(*services.export(revision, given["host"], given["file"]))
 
@@ -229,7 +229,7 @@ class ParameterQuerySerializer(serializers.Serializer[Any]):
 
 
 class ParameterSerializer(serializers.Serializer[Any]):
-    """A setting that a factor or a profile can name, with what helps to choose its levels."""
+    """A setting for factors and profiles, with its range, present value and restarts."""
 
     path = serializers.CharField(help_text="path as in a factor, such as settings.postgresql.work_mem")
     name = serializers.CharField()
@@ -243,7 +243,7 @@ class ParameterSerializer(serializers.Serializer[Any]):
 
 
 class SettingViewSet(viewsets.ViewSet):
-    """The catalogue of settings that profiles and factors may name."""
+    """The catalogue of settings for profiles and factors."""
 
     lookup_field = "name"
     lookup_value_regex = "[a-z_]+"
@@ -261,7 +261,7 @@ class SettingViewSet(viewsets.ViewSet):
     @extend_schema(parameters=[ParameterQuerySerializer], responses=ParameterSerializer(many=True))
     @action(detail=False)
     def parameters(self, request: Request) -> Response:
-        """Every single setting: PostgreSQL's parameters and the knobs of the host, the best matches of `q` first."""
+        """All PostgreSQL parameters and kernel settings of a host; the best matches of `q` come first."""
         query = ParameterQuerySerializer(data=request.query_params)
         query.is_valid(raise_exception=True)
         given = query.validated_data

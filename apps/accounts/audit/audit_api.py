@@ -24,7 +24,7 @@ class AuditEntrySerializer(serializers.ModelSerializer[AuditEntry]):
 
 
 class AuditViewSet(viewsets.GenericViewSet[AuditEntry]):
-    """Who did what to which thing, the newest first; nobody can change or delete it."""
+    """The audit log, newest first. Entries cannot be changed or deleted."""
 
     queryset = AuditEntry.objects.none()
     serializer_class = AuditEntrySerializer
@@ -37,7 +37,7 @@ class AuditViewSet(viewsets.GenericViewSet[AuditEntry]):
         responses=AuditEntrySerializer(many=True),
     )
     def entries(self, request: Request) -> Response:
-        """By `person` (a user name, or system), beginning of an `action`, part of a `target`, days `since`, `until`."""
+        """Filters: `person` (user name or system), start of an `action`, part of a `target`, days `since`, `until`."""
         return paged(self, records.entries(records.Wanted.of(request.query_params)), AuditEntrySerializer)
 
 
@@ -50,7 +50,7 @@ class SessionSerializer(serializers.ModelSerializer[Session]):
 
 
 class SessionViewSet(mixins.ListModelMixin, mixins.DestroyModelMixin, viewsets.GenericViewSet[Session]):
-    """Where you are logged in; deleting one logs it out."""
+    """Your sessions. Deleting a session logs it out."""
 
     queryset = Session.objects.none()
     serializer_class = SessionSerializer

@@ -51,7 +51,7 @@ class DeliverySerializer(serializers.ModelSerializer[Delivery]):
 
 
 class ChannelViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Channel]):
-    """Who is told of what, and where. Everybody reads them; mail is its owner's to change, webhooks are an admin's."""
+    """Notification channels. All users may read them. Owners change mail channels, and admins change webhooks."""
 
     queryset = Channel.objects.select_related("owner")
     serializer_class = ChannelSerializer
@@ -75,7 +75,7 @@ class ChannelViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
 
     @extend_schema(request=ChannelChangeSerializer, responses=ChannelSerializer)
     def partial_update(self, request: Request, pk: str) -> Response:
-        """Change what is given; `active` false switches it off."""
+        """Change the given fields. `active` false switches the channel off."""
         channel = self.get_object()
         body = ChannelChangeSerializer(channel, data=request.data, partial=True, context=self.get_serializer_context())
         body.is_valid(raise_exception=True)
@@ -85,21 +85,21 @@ class ChannelViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     @extend_schema(request=None, responses={201: DeliverySerializer})
     @action(detail=True, methods=["post"])
     def test(self, request: Request, pk: str) -> Response:
-        """Send a test; how it goes is told by the delivery in the answer, a moment later."""
+        """Send a test notification. The delivery in the response shows the outcome a moment later."""
         delivery = channels.send_test(self.get_object(), by=user_of(request))
         return Response(DeliverySerializer(delivery).data, status=status.HTTP_201_CREATED)
 
     @extend_schema(request=None, responses=ChannelSerializer)
     @action(detail=True, methods=["post"], url_path="renew-secret")
     def renew_secret(self, request: Request, pk: str) -> Response:
-        """Another secret for a webhook, in this answer and nowhere else."""
+        """Create a new secret for a webhook. Only this response contains it."""
         channel = self.get_object()
         secret = channels.renew_secret(channel, by=user_of(request))
         return Response(self.get_serializer(channel).data | {"secret": secret})
 
 
 class DeliveryViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Delivery]):
-    """The log of what was sent, and what waits to be."""
+    """Deliveries: sent, failed and pending notifications."""
 
     queryset = Delivery.objects.all()
     serializer_class = DeliverySerializer
@@ -116,7 +116,7 @@ class DeliveryViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @extend_schema(request=None, responses=DeliverySerializer)
     @action(detail=True, methods=["post"])
     def retry(self, request: Request, pk: str) -> Response:
-        """Send at once what has failed, or waits for its next try."""
+        """Send a failed or pending delivery now."""
         delivery = self.get_object()
         channels.retry(delivery, by=user_of(request))
         delivery.refresh_from_db()

@@ -40,7 +40,7 @@ class TeamSerializer(serializers.ModelSerializer[Team]):
 
 
 class HandOverSerializer(serializers.Serializer[Any]):
-    """A thing by its name, and whose it is to be."""
+    """An object by its name, and the team that is to own it."""
 
     kind = serializers.ChoiceField(choices=list(teams.OF_TEAMS))
     name = serializers.CharField(help_text="for a decision, its id")
@@ -50,7 +50,7 @@ class HandOverSerializer(serializers.Serializer[Any]):
 
 
 class TeamViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Team]):
-    """People with roles of their own, on what is theirs. Everybody reads; a team's admins see to its members."""
+    """Teams and the roles of their members. All users may read; admins of a team manage its members."""
 
     queryset = Team.objects.order_by("name")
     serializer_class = TeamSerializer
@@ -76,21 +76,21 @@ class TeamViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
 
     @extend_schema(request=TeamSerializer(partial=True), responses=TeamSerializer)
     def partial_update(self, request: Request, pk: str) -> Response:
-        """Another name, or another text about it."""
+        """Change the name or the description."""
         body = TeamSerializer(data=request.data, partial=True)
         body.is_valid(raise_exception=True)
         return self._answer(teams.change_team(self.get_object(), by=user_of(request), **body.validated_data))
 
     @extend_schema(responses={204: None})
     def destroy(self, request: Request, pk: str) -> Response:
-        """Only one that nothing belongs to."""
+        """Delete a team that owns nothing."""
         teams.remove_team(self.get_object(), by=user_of(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @extend_schema(request=MemberSerializer, responses=TeamSerializer)
     @action(detail=True, methods=["post"], url_path="members")
     def set_member(self, request: Request, pk: str) -> Response:
-        """A user joins the team, or has another role there from now on."""
+        """Add a user to the team, or change the role of a member."""
         team, body = self.get_object(), MemberSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         given = body.validated_data
@@ -103,7 +103,7 @@ class TeamViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
     )
     @action(detail=True, methods=["delete"], url_path=r"members/(?P<user>[0-9]+)")
     def remove_member(self, request: Request, pk: str, user: str) -> Response:
-        """A viewer there from now on, as everybody who is no member."""
+        """Remove a user from the team. As a non-member, the user keeps read access."""
         teams.remove_member(self.get_object(), get_object_or_404(User, pk=user), by=user_of(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 

@@ -68,7 +68,7 @@ class DataCopySerializer(serializers.ModelSerializer[DataCopy]):
 
 
 class DataSetViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[DataSet]):
-    """How data are made. Writing one under a known name makes its next revision."""
+    """Data sets: how data is created. Saving under an existing name creates its next revision."""
 
     queryset = DataSet.objects.select_related("author").order_by("name", "-revision")
     serializer_class = DataSetSerializer
@@ -87,7 +87,7 @@ class DataSetViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     @extend_schema(request=PrepareSerializer, responses={201: CampaignSerializer})
     @action(detail=True, methods=["post"])
     def prepare(self, request: Request, pk: str) -> Response:
-        """Have it made on a host now, for runs to come: a campaign of one run."""
+        """Prepare the data set on a host for later runs, by a campaign of one run."""
         body = PrepareSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         given = body.validated_data
@@ -99,7 +99,7 @@ class DataSetViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
 
 
 class DataCopyViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[DataCopy]):
-    """Where data sets live, and in what state."""
+    """Copies of data sets on hosts, and their state."""
 
     queryset = DataCopy.objects.select_related("host", "dataset").order_by("host__name", "database", "pk")
     serializer_class = DataCopySerializer
@@ -111,6 +111,6 @@ class DataCopyViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @extend_schema(request=None, responses={201: CampaignSerializer})
     @action(detail=True, methods=["post"])
     def remove(self, request: Request, pk: str) -> Response:
-        """Have it dropped from its host: a campaign of one run."""
+        """Remove the copy from its host, by a campaign of one run."""
         campaign = preparing.remove(self.get_object(), by=user_of(request))
         return Response(CampaignSerializer(campaign).data, status=status.HTTP_201_CREATED)

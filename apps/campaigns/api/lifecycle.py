@@ -21,7 +21,7 @@ from apps.campaigns.models import Campaign, Run
 
 
 class HistorySerializer(serializers.Serializer[Any]):
-    """What somebody did to a campaign."""
+    """An action on a campaign."""
 
     at = serializers.DateTimeField()
     who = serializers.CharField(help_text="empty: the server itself")
@@ -30,7 +30,7 @@ class HistorySerializer(serializers.Serializer[Any]):
 
 
 class CheckSerializer(serializers.Serializer[Any]):
-    """One thing that a start depends on."""
+    """A check before the start."""
 
     host = serializers.CharField()
     check = serializers.CharField()
@@ -76,7 +76,7 @@ class ExtendSerializer(serializers.Serializer[Any]):
 
 
 class LifecycleActions(viewsets.GenericViewSet[Campaign]):
-    """Of a campaign that is there."""
+    """Actions on existing campaigns."""
 
     writers = dict.fromkeys(
         (
@@ -132,19 +132,19 @@ class LifecycleActions(viewsets.GenericViewSet[Campaign]):
     @extend_schema(request=ExtendSerializer, responses=CampaignSerializer)
     @action(detail=True, methods=["post"])
     def extend(self, request: Request, pk: str) -> Response:
-        """Add repetitions, or levels to a factor: whole new blocks. A finished campaign runs again."""
+        """Add repetitions, or levels of a factor, as whole new blocks. A finished campaign runs again."""
         return self._changed(request, lifecycle.extend_campaign, ExtendSerializer)
 
     @extend_schema(request=RetrySerializer, responses=CampaignSerializer)
     @action(detail=True, methods=["post"])
     def retry(self, request: Request, pk: str) -> Response:
-        """Run again what failed; the failed runs stay, and their retries count in their place."""
+        """Retry failed runs. The failed runs remain, and the retries replace them in the results."""
         return self._changed(request, lifecycle.retry_failed, RetrySerializer)
 
     @extend_schema(request=ChoicesSerializer, responses={201: CampaignSerializer})
     @action(detail=True, methods=["post"])
     def clone(self, request: Request, pk: str) -> Response:
-        """A new draft with every choice of this one but those that are given."""
+        """Create a draft with the choices of this campaign. Given fields replace them."""
         body = ChoicesSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         made = lifecycle.clone_campaign(self.get_object(), by=user_of(request), **body.validated_data)
@@ -153,25 +153,25 @@ class LifecycleActions(viewsets.GenericViewSet[Campaign]):
     @extend_schema(responses=HistorySerializer(many=True))
     @action(detail=True, pagination_class=None, filter_backends=[])
     def history(self, request: Request, pk: str) -> Response:
-        """What people and the system did to it, the oldest first."""
+        """The history of the campaign, oldest first."""
         return Response(HistorySerializer(history(self.get_object()), many=True).data)
 
     @extend_schema(responses=CheckSerializer(many=True))
     @action(detail=True, methods=["get"], pagination_class=None, filter_backends=[], serializer_class=CheckSerializer)
     def checks(self, request: Request, pk: str) -> Response:
-        """Whether it can be started, from what is known of its hosts."""
+        """Checks before the start, from the known facts of the hosts."""
         return Response(CheckSerializer(validity.checks(self.get_object()), many=True).data)
 
     @extend_schema(request=None, responses=CheckSerializer(many=True))
     @checks.mapping.post
     def ask_hosts(self, request: Request, pk: str) -> Response:
-        """The same, after each host was asked now, and its tools have read the scripts."""
+        """The checks with facts that are read now, and with scripts checked by the tools of the host."""
         return Response(CheckSerializer(validity.ask(self.get_object(), by=user_of(request)), many=True).data)
 
     def _changed(
         self, request: Request, act: Callable[..., Any], body: type[serializers.Serializer[Any]] | None = None
     ) -> Response:
-        """The campaign after an act of lifecycle.py, which takes the fields of `body`."""
+        """The campaign after an action of lifecycle.py, which gets the fields of `body`."""
         given = body(data=request.data) if body else None
         if given is not None:
             given.is_valid(raise_exception=True)

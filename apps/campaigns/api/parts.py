@@ -62,7 +62,7 @@ class RunPartFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
 
 
 class RunPartViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[RunPart]):
-    """What another host did for a run: the server of a client, a standby."""
+    """The part of a run on another host: the server, or a standby."""
 
     queryset = RunPart.objects.select_related("host").order_by("run_id", "position")
     filterset_class = RunPartFilter
@@ -78,7 +78,7 @@ class RunPartViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     @extend_schema(parameters=[EventQuerySerializer], responses=EventsSerializer, filters=False)
     @action(detail=True, pagination_class=None)
     def events(self, request: Request, pk: str) -> Response:
-        """Its agent's event log from a seq on, as that of a run."""
+        """The event log of its agent after `after`, as for a run."""
         query = EventQuerySerializer(data=request.query_params)
         query.is_valid(raise_exception=True)
         part, after, limit = self.get_object(), query.validated_data["after"], query.validated_data["limit"]
@@ -94,7 +94,7 @@ class RunPartViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     )
     @action(detail=True, pagination_class=None, renderer_classes=[JSONRenderer, FileRenderer])
     def file(self, request: Request, pk: str) -> HttpResponse:
-        """One of its files, as an attachment."""
+        """A file of the run, as an attachment."""
         path = request.query_params.get("path", "")
         found = self.get_object().artefacts.filter(path=path).first()
         if found is None or found.content is None:

@@ -48,7 +48,7 @@ class OnHostSerializer(serializers.Serializer[Any]):
 
 
 class OnHostsViewSet(viewsets.ViewSet):
-    """How far a campaign is on each of its hosts."""
+    """Progress of the campaign on each of its hosts."""
 
     @extend_schema(responses=OnHostSerializer(many=True))
     def list(self, request: Request, campaign: UUID) -> Response:
@@ -57,7 +57,7 @@ class OnHostsViewSet(viewsets.ViewSet):
 
 
 class QueueViewSet(viewsets.ViewSet):
-    """What runs on a host and what waits for it, in order."""
+    """The active run of a host and its queue, in order."""
 
     @extend_schema(responses=QueueSerializer)
     def retrieve(self, request: Request, host: int) -> Response:

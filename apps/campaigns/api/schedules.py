@@ -24,13 +24,11 @@ from apps.hosts.api.schedule import WindowSerializer
 
 
 class ScheduleSerializer(serializers.ModelSerializer[Schedule]):
-    """A campaign that repeats."""
+    """A schedule, which repeats a campaign."""
 
     campaign = serializers.UUIDField(source="campaign_id", help_text="id of the campaign that is repeated")
     host_name = serializers.CharField(source="campaign.host.name")
-    owner = serializers.CharField(
-        source="owner.username", help_text="its campaigns run with the permissions of this user"
-    )
+    owner = serializers.CharField(source="owner.username", help_text="campaigns run with this user's permissions")
     windows = WindowSerializer(many=True)
     next = serializers.SerializerMethodField(help_text="the next three times, in its time zone")
 

@@ -42,7 +42,7 @@ class WorkloadSerializer(serializers.ModelSerializer[Workload]):
 
 
 class NewTeamField(serializers.PrimaryKeyRelatedField[Team]):
-    """Whose something is to be that has revisions."""
+    """The owning team of an object with revisions."""
 
     def __init__(self) -> None:
         help_text = "id of the owning team, for a new name; a known name keeps its owner"
@@ -69,7 +69,7 @@ class NewWorkloadSerializer(serializers.Serializer[Any]):
 
 
 class TargetSerializer(serializers.Serializer[Any]):
-    """Empty: a private cluster of the newest PostgreSQL there. Else one of these."""
+    """The PostgreSQL to use. Empty: a private cluster of the newest version on the host."""
 
     bin_dir = serializers.CharField(
         required=False, help_text="programs of the PostgreSQL that creates the private cluster"
@@ -78,7 +78,7 @@ class TargetSerializer(serializers.Serializer[Any]):
 
 
 class WhereSerializer(serializers.Serializer[Any]):
-    """On whose tools."""
+    """The host whose tools check the scripts."""
 
     host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of a host")
     target = TargetSerializer(required=False, help_text="as in a campaign: the PostgreSQL whose tools are used")
@@ -133,7 +133,7 @@ class WarmUpSerializer(serializers.Serializer[Any]):
 
 
 class NuisanceSerializer(serializers.Serializer[Any]):
-    """What is done in every run so that nothing but the factors differs."""
+    """Run conditions, which are the same in every run."""
 
     cool_down_s = serializers.FloatField(
         required=False, min_value=0, max_value=86400, help_text="seconds before each run"
@@ -214,7 +214,7 @@ class WeightyChangeSerializer(serializers.Serializer[Any]):
 
 
 class BreakSerializer(serializers.Serializer[Any]):
-    """The host changed between two runs; those on both sides are not alike."""
+    """A change of the host between two runs, which are therefore not comparable."""
 
     before = serializers.UUIDField(help_text="the last run before the change")
     after = serializers.UUIDField(help_text="the first run after the change")
@@ -223,7 +223,7 @@ class BreakSerializer(serializers.Serializer[Any]):
 
 
 class CampaignSerializer(serializers.ModelSerializer[Campaign]):
-    """One campaign, whole."""
+    """The results of a campaign."""
 
     host = serializers.IntegerField(source="host_id")
     host_name = serializers.CharField(source="host.name")
@@ -303,7 +303,7 @@ class StartedCampaignSerializer(CampaignSerializer):
 
 
 class ChoicesSerializer(serializers.Serializer[Any]):
-    """What a campaign may be asked; of a clone, what is to be different."""
+    """Fields of a campaign; for a clone, those that differ from the source."""
 
     host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), required=False, help_text="id of a host")
     name = serializers.CharField(required=False, max_length=120)
@@ -351,7 +351,7 @@ class ChoicesSerializer(serializers.Serializer[Any]):
 
 
 class NewCampaignSerializer(ChoicesSerializer):
-    """From a recipe, whose parts may be replaced, or from scratch: then name, question, workload and factors."""
+    """Create a draft from a recipe, whose fields can be replaced, or from name, question, workload and factors."""
 
     host = serializers.PrimaryKeyRelatedField(queryset=Host.objects.all(), help_text="id of a host")
     recipe = serializers.CharField(required=False)

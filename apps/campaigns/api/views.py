@@ -53,7 +53,7 @@ from apps.hosts.models import Host
 
 
 class WorkloadViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Workload]):
-    """What is run. Writing one under a known name makes its next revision."""
+    """Workloads. Saving under an existing name creates its next revision."""
 
     queryset = Workload.objects.select_related("author").order_by("name", "-revision")
     serializer_class = WorkloadSerializer
@@ -74,7 +74,7 @@ class WorkloadViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @extend_schema(request=WhereSerializer, responses=CheckedSerializer)
     @action(detail=True, methods=["post"])
     def check(self, request: Request, pk: str) -> Response:
-        """Have the tools of a host parse its scripts; nothing is run."""
+        """Check the scripts with the tools of a host. Nothing is executed."""
         where = WhereSerializer(data=request.data)
         where.is_valid(raise_exception=True)
         checked = scripts.check(self.get_object().steps, by=user_of(request), **where.validated_data)
@@ -82,7 +82,7 @@ class WorkloadViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
 
 
 class FileRenderer(JSONRenderer):
-    """Lets a client ask for bytes; the file itself never passes here, only a problem does."""
+    """Accepts requests for bytes. The file itself is not rendered here, only errors are."""
 
     media_type = "application/octet-stream"
     format = "bin"
@@ -99,7 +99,7 @@ class NamedHostSerializer(serializers.Serializer[Any]):
 
 
 class RecipeViewSet(viewsets.ViewSet):
-    """Campaigns as templates: those that come with the program, and the team's own."""
+    """Recipes, which are templates of campaigns: the built-in ones and imported ones."""
 
     lookup_field = "name"
     lookup_value_regex = "[a-z0-9-]+"
@@ -128,7 +128,7 @@ class RecipeViewSet(viewsets.ViewSet):
     @extend_schema(parameters=[NamedHostSerializer], responses=PreviewSerializer)
     @action(detail=True)
     def preview(self, request: Request, name: str) -> Response:
-        """The runs that a campaign from it would plan on a host, and about how long they take."""
+        """The runs that a campaign from this recipe would have on a host, and their estimated duration."""
         query = NamedHostSerializer(data=request.query_params)
         query.is_valid(raise_exception=True)
         planned = recipe_hosts.preview(self._found(name), query.validated_data["host"])
@@ -136,7 +136,7 @@ class RecipeViewSet(viewsets.ViewSet):
 
     @extend_schema(request=NewRecipeSerializer, responses={201: RecipeSerializer})
     def create(self, request: Request) -> Response:
-        """Import a recipe of the team's. The same version twice is one; nothing is written where a field is wrong."""
+        """Import a recipe. An identical version is accepted again; if a field is invalid, nothing is saved."""
         body = NewRecipeSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         row = own_recipes.import_recipe(body.validated_data["yaml"], by=user_of(request))
@@ -145,15 +145,15 @@ class RecipeViewSet(viewsets.ViewSet):
 
     @extend_schema(responses={204: None})
     def destroy(self, request: Request, name: str) -> Response:
-        """Withdraw a recipe of the team's: it is offered no more. What was made from it stays, and `create` with the
-        same text, or with a next version, brings it back."""
+        """Withdraw an imported recipe. Campaigns created from it remain. To restore it, import the same text or a
+        next version."""
         self._found(name)
         own_recipes.withdraw(name, by=user_of(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class RecipeFileViewSet(viewsets.ViewSet):
-    """A recipe as the file that it was written as."""
+    """Recipes as YAML files."""
 
     renderer_classes = [JSONRenderer, FileRenderer]
 
@@ -162,7 +162,7 @@ class RecipeFileViewSet(viewsets.ViewSet):
         responses={(200, "text/plain"): OpenApiTypes.STR},
     )
     def retrieve(self, request: Request, name: str) -> HttpResponse:
-        """Its YAML, comments and all; it can be imported elsewhere."""
+        """The YAML of a recipe, including its comments. It can be imported into another instance."""
         text = own_recipes.text_of(name, whole(request.query_params.get("version", "")))
         if text is None:
             raise NotFound(f"{name} is not a recipe, or has no such version")
@@ -186,7 +186,7 @@ class CampaignFilter(filters.FilterSet):  # type: ignore[misc]  # it has no type
 class CampaignViewSet(
     LifecycleActions, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Campaign]
 ):
-    """A question, its factors, and the runs that were planned from them."""
+    """Campaigns: a question, its factors, and the runs planned from them."""
 
     queryset = Campaign.objects.select_related("host", "workload__author", "dataset", "profile__profile", "created_by")
     filterset_class = CampaignFilter
@@ -217,13 +217,13 @@ class CampaignViewSet(
     @extend_schema(responses=PreviewSerializer)
     @action(detail=True)
     def preview(self, request: Request, pk: str) -> Response:
-        """The runs that starting now would plan, in their order."""
+        """The runs that a start would plan now, in order."""
         return Response(PreviewSerializer(previews.preview(self.get_object())).data)
 
     @extend_schema(request=None, responses=StartedCampaignSerializer)
     @action(detail=True, methods=["post"])
     def start(self, request: Request, pk: str) -> Response:
-        """Plan all runs, have their scripts checked on the host, and put them into its queue."""
+        """Start a draft: plan its runs, check their scripts on the host, and queue them."""
         campaign = self.get_object()
         unchecked = services.start_campaign(campaign, by=user_of(request))
         return Response({**CampaignSerializer(campaign).data, "unchecked": unchecked})
@@ -231,7 +231,7 @@ class CampaignViewSet(
     @extend_schema(request=PrioritySerializer, responses=CampaignSerializer)
     @action(detail=True, methods=["post"])
     def priority(self, request: Request, pk: str) -> Response:
-        """Move it up or down in the queues of its hosts, while it runs, too."""
+        """Change its priority in the queues of its hosts, even while it runs."""
         campaign, body = self.get_object(), PrioritySerializer(data=request.data)
         body.is_valid(raise_exception=True)
         services.set_priority(campaign, body.validated_data["priority"], by=user_of(request))
@@ -240,7 +240,7 @@ class CampaignViewSet(
     @extend_schema(request=None, responses=CampaignSerializer)
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, pk: str) -> Response:
-        """End what waits at once; what runs is stopped and its host put back."""
+        """Cancel a campaign. Queued runs are dropped; active runs are stopped and their hosts restored."""
         campaign = self.get_object()
         services.cancel_campaign(campaign, by=user_of(request))
         return Response(CampaignSerializer(campaign).data)
@@ -256,7 +256,7 @@ class RunFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
 
 
 class RunViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Run]):
-    """One cell of a design, once."""
+    """Runs. Each is one combination of levels, measured once."""
 
     queryset = Run.objects.select_related("host", "facts").defer("facts__data").order_by("campaign_id", "position")
     filterset_class = RunFilter
@@ -275,7 +275,7 @@ class RunViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gene
     @extend_schema(request=None, responses=RunSerializer)
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, pk: str) -> Response:
-        """Cancel this run; its campaign goes on."""
+        """Cancel this run. Its campaign continues."""
         run = self.get_object()
         services.cancel_run(run, by=user_of(request))
         return Response(RunSerializer(run).data)
@@ -283,7 +283,7 @@ class RunViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gene
     @extend_schema(request=None, responses=RunSerializer)
     @action(detail=True, methods=["post"], url_path="give-up")
     def give_up(self, request: Request, pk: str) -> Response:
-        """End a run under way that its agent does not end: it fails, and its hosts are quarantined."""
+        """Give up an active run that its agent does not end. The run fails, and its hosts are quarantined."""
         run = self.get_object()
         giving_up.give_up_run(run, by=user_of(request))
         return Response(RunSerializer(run).data)
@@ -291,7 +291,7 @@ class RunViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gene
     @extend_schema(parameters=[EventQuerySerializer], responses=EventsSerializer, filters=False)
     @action(detail=True, pagination_class=None)
     def events(self, request: Request, pk: str) -> Response:
-        """The agent's event log from a seq on; ask again with `next_after` while it has not ended."""
+        """The event log of the agent after `after`. Repeat the request with `next_after` until `ended` is true."""
         query = EventQuerySerializer(data=request.query_params)
         query.is_valid(raise_exception=True)
         run, after, limit = self.get_object(), query.validated_data["after"], query.validated_data["limit"]
@@ -313,7 +313,7 @@ class ArtefactFilter(filters.FilterSet):  # type: ignore[misc]  # it has no type
 
 
 class ArtefactViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Artefact]):
-    """Raw output of the tools, as they printed it."""
+    """Raw output of the tools."""
 
     queryset = Artefact.objects.defer("content").annotate(fetched=Q(content__isnull=False)).order_by("run_id", "path")
     serializer_class = ArtefactSerializer

@@ -6,31 +6,49 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('campaigns', '0026_campaign_archived_at'),
+        ("campaigns", "0026_campaign_archived_at"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.AlterField(
-            model_name='schedule',
-            name='campaign',
-            field=models.ForeignKey(help_text='the campaign to repeat', on_delete=django.db.models.deletion.PROTECT, related_name='schedules', to='campaigns.campaign'),
+            model_name="schedule",
+            name="campaign",
+            field=models.ForeignKey(
+                help_text="the campaign to repeat",
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="schedules",
+                to="campaigns.campaign",
+            ),
         ),
         migrations.AlterField(
-            model_name='schedule',
-            name='name',
-            field=models.CharField(help_text='campaigns get this name and the date', max_length=100),
+            model_name="schedule",
+            name="name",
+            field=models.CharField(help_text="campaigns get this name and the date", max_length=100),
         ),
         migrations.AlterField(
-            model_name='schedule',
-            name='owner',
-            field=models.ForeignKey(help_text='its campaigns run with the permissions of this user', on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL),
+            model_name="schedule",
+            name="owner",
+            field=models.ForeignKey(
+                help_text="campaigns run with this user's permissions",
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="+",
+                to=settings.AUTH_USER_MODEL,
+            ),
         ),
         migrations.AlterField(
-            model_name='schedule',
-            name='state',
-            field=models.CharField(choices=[('active', 'active'), ('paused', 'paused'), ('stopped', 'stopped: the owner may no longer start its campaigns'), ('deleted', 'deleted')], default='active', max_length=7),
+            model_name="schedule",
+            name="state",
+            field=models.CharField(
+                choices=[
+                    ("active", "active"),
+                    ("paused", "paused"),
+                    ("stopped", "stopped: the owner may no longer start its campaigns"),
+                    ("deleted", "deleted"),
+                ],
+                default="active",
+                max_length=7,
+            ),
         ),
     ]

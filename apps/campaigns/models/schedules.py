@@ -30,7 +30,7 @@ class Schedule(models.Model):
         User,
         on_delete=models.PROTECT,
         related_name="+",
-        help_text="its campaigns run with the permissions of this user",
+        help_text="campaigns run with this user's permissions",
     )
     when = models.CharField(max_length=100, help_text="such as daily 02:30 or cron 30 2 * * 1-5")
     time_zone = models.CharField(max_length=63, default="UTC", help_text="such as Europe/Athens")

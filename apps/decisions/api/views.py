@@ -192,7 +192,7 @@ class DecisionFilter(filters.FilterSet):  # type: ignore[misc]  # it has no type
 
 
 class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Decision]):
-    """What was decided, why, and on which evidence. Its text never changes; another one may supersede it."""
+    """Decisions with their reasons and evidence. The text never changes; a later decision can supersede it."""
 
     queryset = Decision.objects.select_related("author", "accepted_by").prefetch_related("hosts")
     filterset_class = DecisionFilter
@@ -227,25 +227,25 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @extend_schema(request=None, responses=DecisionSerializer)
     @action(detail=True, methods=["post"])
     def accept(self, request: Request, pk: str) -> Response:
-        """Only a proposed one can be accepted."""
+        """Accept a proposed decision."""
         return Response(DecisionSerializer(services.accept_decision(self.get_object(), by=user_of(request))).data)
 
     @extend_schema(request=None, responses=DecisionSerializer)
     @action(detail=True, methods=["post"])
     def reject(self, request: Request, pk: str) -> Response:
-        """Only a proposed one can be rejected."""
+        """Reject a proposed decision."""
         return Response(DecisionSerializer(services.reject_decision(self.get_object(), by=user_of(request))).data)
 
     @extend_schema(request=None, responses=DecisionSerializer)
     @action(detail=True, methods=["post"])
     def withdraw(self, request: Request, pk: str) -> Response:
-        """The author takes a proposed one back."""
+        """Withdraw a proposed decision. Only its author may do this."""
         return Response(DecisionSerializer(services.withdraw_decision(self.get_object(), by=user_of(request))).data)
 
     @extend_schema(request=RenewSerializer, responses=DecisionSerializer)
     @action(detail=True, methods=["post"])
     def renew(self, request: Request, pk: str) -> Response:
-        """Somebody looked again, and it stands."""
+        """Renew the decision: it was reviewed and still holds."""
         body = RenewSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         day = body.validated_data.get("review_on")
@@ -254,7 +254,7 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @extend_schema(request=ConfirmSerializer, responses={201: ConfirmingSerializer})
     @action(detail=True, methods=["post"])
     def confirm(self, request: Request, pk: str) -> Response:
-        """Plan the evidence's own comparison where it went stale, with as many runs as its effect needs."""
+        """Plan a confirming campaign: the same comparison on stale hosts, with enough runs for its effect."""
         body = ConfirmSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         campaign = confirmation.confirm_decision(self.get_object(), by=user_of(request), **body.validated_data)
@@ -264,13 +264,13 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @extend_schema(responses=DriftSerializer(many=True), filters=False)
     @action(detail=True, filterset_class=None, ordering_fields=[], pagination_class=None)
     def drift(self, request: Request, pk: str) -> Response:
-        """Which hosts in its scope no longer have what was decided, as far as anybody can tell."""
+        """Hosts in the scope whose known values differ from the decision."""
         return Response(DriftSerializer(report.report(self.get_object()), many=True).data)
 
     @extend_schema(request=AskDriftSerializer, responses=DriftSerializer)
     @drift.mapping.post
     def ask_drift(self, request: Request, pk: str) -> Response:
-        """Ask a host for its present values; nothing is changed on it."""
+        """Query a host for its present values. This changes nothing on the host."""
         body = AskDriftSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         found = report.ask(self.get_object(), body.validated_data["host"], by=user_of(request))
@@ -279,7 +279,7 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @extend_schema(parameters=[DecidedFileSerializer], responses={(200, "text/plain"): OpenApiTypes.STR}, filters=False)
     @action(detail=True, filterset_class=None, renderer_classes=[JSONRenderer, TextRenderer])
     def export(self, request: Request, pk: str) -> HttpResponse:
-        """What was decided as a file to install on a host by hand; what its format cannot say is in its comments."""
+        """The decided settings as a file to install by hand. Settings that the format does not support are comments."""
         asked = DecidedFileSerializer(data=request.query_params)
         asked.is_valid(raise_exception=True)
         given = asked.validated_data
@@ -288,7 +288,7 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @extend_schema(responses=ReplaySerializer, filters=False)
     @action(detail=True, filterset_class=None)
     def replay(self, request: Request, pk: str) -> Response:
-        """The frozen runs, judged once more by the statistics of today."""
+        """The frozen runs, evaluated with the current statistics."""
         decision = self.get_object()
         told = {
             "intact": digest(decision.evidence) == decision.evidence_digest,
@@ -300,7 +300,7 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @extend_schema(responses=DecisionEventSerializer(many=True), filters=False)
     @action(detail=True, ordering_fields=[])
     def events(self, request: Request, pk: str) -> Response:
-        """What became of it, oldest first."""
+        """The history of the decision, oldest first."""
         events = self.get_object().events.select_related("by", "host").order_by("at", "pk")
         return paged(self, events, DecisionEventSerializer)
 
@@ -314,7 +314,7 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @extend_schema(request=CommentSerializer, responses={201: CommentSerializer})
     @comments.mapping.post
     def comment(self, request: Request, pk: str) -> Response:
-        """Dissent, or an addition."""
+        """Add a comment, or dissent."""
         body = CommentSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         said = services.comment(self.get_object(), by=user_of(request), **body.validated_data)

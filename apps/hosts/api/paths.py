@@ -34,12 +34,12 @@ class AllowedPathSerializer(PathSerializer):
 
 
 class PathActions(viewsets.GenericViewSet[Host]):
-    """What a host's address offers of it."""
+    """The host key that the address of the host presents."""
 
     @extend_schema(responses=AllowedPathSerializer(many=True), filters=False)
     @action(detail=True, url_path="allowed-paths", filterset_class=None, ordering_fields=[], pagination_class=None)
     def allowed_paths(self, request: Request, pk: str) -> Response:
-        """Where workloads may write."""
+        """Paths where workloads may write."""
         return self._allowed(self.get_object())
 
     def _allowed(self, host: Host) -> Response:
@@ -57,7 +57,7 @@ class PathActions(viewsets.GenericViewSet[Host]):
     @extend_schema(request=PathSerializer, responses=AllowedPathSerializer(many=True))
     @action(detail=True, methods=["post"], url_path="forbid-path", pagination_class=None)
     def forbid_path(self, request: Request, pk: str) -> Response:
-        """Take that back; runs that wait and were planned on it fail when they would begin."""
+        """Revoke this permission. Queued runs that depend on it fail when they start."""
         host, body = self.get_object(), PathSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         allowed_paths.withdraw(host, body.validated_data["path"], by=user_of(request))

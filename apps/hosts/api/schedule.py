@@ -22,7 +22,7 @@ class WindowSerializer(serializers.Serializer[Any]):
     to = serializers.CharField(help_text="HH:MM, up to 24:00")
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        """`from` is a word of Python's own."""
+        """`from` is a Python keyword."""
         return {**super().get_fields(), "from": serializers.CharField(help_text="HH:MM")}
 
 
@@ -43,12 +43,12 @@ class ReservationSerializer(serializers.ModelSerializer[Reservation]):
 
 
 class ReservationActions(viewsets.GenericViewSet[Host]):
-    """What a host's address offers of it."""
+    """The host key that the address of the host presents."""
 
     @extend_schema(request=ReservationSerializer, responses={201: ReservationSerializer})
     @action(detail=True, methods=["post"])
     def reserve(self, request: Request, pk: str) -> Response:
-        """Hands off until then: no run begins; what is under way goes on. One's own that is in force is replaced."""
+        """Reserve the host: no run starts until then, and active runs continue. This replaces your own reservation."""
         host, body = self.get_object(), ReservationSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         made = reservations.reserve(host, by=user_of(request), **body.validated_data)
@@ -57,5 +57,5 @@ class ReservationActions(viewsets.GenericViewSet[Host]):
     @extend_schema(request=None, responses=ReservationSerializer)
     @action(detail=True, methods=["post"], url_path="give-up")
     def give_up(self, request: Request, pk: str) -> Response:
-        """End the reservation before its time: whoever made it may, and an admin."""
+        """End the reservation early. Only its user and admins may do this."""
         return Response(ReservationSerializer(reservations.give_up(self.get_object(), by=user_of(request))).data)

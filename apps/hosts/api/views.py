@@ -71,7 +71,7 @@ class TroubleFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
 
 
 class TroubleViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Trouble]):
-    """What runs left on hosts that people should know of: others' values left alone, values that were not put back."""
+    """Conflicts, and values that were not restored."""
 
     queryset = Trouble.objects.select_related("host", "closed_by")
     serializer_class = TroubleSerializer
@@ -84,7 +84,7 @@ class TroubleViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     @extend_schema(request=None, responses=TroubleSerializer)
     @action(detail=True, methods=["post"])
     def dismiss(self, request: Request, pk: str) -> Response:
-        """A conflict was seen. What is dirty goes away when its host is released."""
+        """Dismiss a conflict. Values that were not restored are resolved when the host is released."""
         trouble = services.dismiss(self.get_object(), by=user_of(request))
         return Response(TroubleSerializer(trouble).data)
 
@@ -107,7 +107,7 @@ class HostViewSet(
     mixins.RetrieveModelMixin,
     viewsets.GenericViewSet[Host],
 ):
-    """Database hosts. A new one is reached after its host key was fetched, compared and approved."""
+    """Database hosts. The server connects to a new host after its host key was fetched, compared and approved."""
 
     queryset = Host.objects.all()
     serializer_class = HostSerializer
@@ -161,13 +161,13 @@ class HostViewSet(
     @extend_schema(request=None, responses=HostKeySerializer)
     @action(detail=True, methods=["post"], url_path="fetch-host-key")
     def fetch_host_key(self, request: Request, pk: str) -> Response:
-        """Ask the host for its key now. It is offered, not trusted."""
+        """Fetch the host key. It is not trusted until it is approved."""
         return Response(HostKeySerializer(services.fetch_host_key(self.get_object(), by=user_of(request))).data)
 
     @extend_schema(request=FingerprintSerializer, responses=HostKeySerializer)
     @action(detail=True, methods=["post"], url_path="approve-host-key")
     def approve_host_key(self, request: Request, pk: str) -> Response:
-        """Trust the offered key with this fingerprint, after it was compared out of band."""
+        """Approve the host key with this fingerprint, after you compared it out of band."""
         body = FingerprintSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         key = services.approve_host_key(self.get_object(), body.validated_data["fingerprint"], by=user_of(request))
@@ -176,7 +176,7 @@ class HostViewSet(
     @extend_schema(request=None, responses={202: HostDetailSerializer})
     @action(detail=True, methods=["post"])
     def check(self, request: Request, pk: str) -> Response:
-        """Have the host's facts read soon; `check_requested_at` is null again when that is done."""
+        """Request a check, which reads the facts of the host. `check_requested_at` is null after the check."""
         host = self.get_object()
         services.request_check(host, by=user_of(request))
         return self._answer(host, status.HTTP_202_ACCEPTED)
@@ -184,40 +184,40 @@ class HostViewSet(
     @extend_schema(request=None, responses=HostDetailSerializer)
     @action(detail=True, methods=["post"])
     def release(self, request: Request, pk: str) -> Response:
-        """Take a host out of quarantine, after someone looked."""
+        """Release a host from quarantine after an admin checked it."""
         host = self.get_object()
         services.release_host(host, by=user_of(request))
         return self._answer(host)
 
     @extend_schema(responses={204: None})
     def destroy(self, request: Request, pk: str) -> Response:
-        """Only one that nothing refers to."""
+        """Delete it, if nothing refers to it."""
         services.remove_host(self.get_object(), by=user_of(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @extend_schema(request=None, responses=RestoredSerializer)
     @action(detail=True, methods=["post"])
     def restore(self, request: Request, pk: str) -> Response:
-        """Put back what runs left that died; tells what was done. Takes nothing out of quarantine."""
+        """Restore values that dead runs left. The response lists the actions. A quarantined host stays quarantined."""
         recovered = services.restore_host(self.get_object(), by=user_of(request))
         return Response(RestoredSerializer({"recovered": recovered}).data)
 
     @extend_schema(request=None, responses=PathsSerializer)
     @action(detail=True, methods=["post"], url_path="install-units")
     def install_units(self, request: Request, pk: str) -> Response:
-        """Have systemd supervise the runs of this host: level root, where systemd is PID 1."""
+        """Install the systemd units that supervise runs. Requires level root, and systemd as PID 1."""
         return Response({"paths": services.install_units(self.get_object(), by=user_of(request))})
 
     @extend_schema(request=None, responses=PathsSerializer)
     @action(detail=True, methods=["post"], url_path="uninstall-units")
     def uninstall_units(self, request: Request, pk: str) -> Response:
-        """Remove the units from the host; refused while a run is under way."""
+        """Uninstall the systemd units from the host. Refused while a run is active."""
         return Response({"paths": services.uninstall_units(self.get_object(), by=user_of(request))})
 
     @extend_schema(responses=ClusterSerializer(many=True), filters=False)
     @action(detail=True, filterset_class=None, ordering_fields=[], pagination_class=None)
     def clusters(self, request: Request, pk: str) -> Response:
-        """PostgreSQL clusters that are on the host already, and what is allowed with them."""
+        """Existing PostgreSQL clusters of the host, and what runs may do with them."""
         return self._clusters(self.get_object())
 
     def _clusters(self, host: Host) -> Response:
@@ -232,13 +232,13 @@ class HostViewSet(
     @extend_schema(request=ConsentSerializer, responses=ClusterSerializer(many=True))
     @action(detail=True, methods=["post"], url_path="allow-cluster", pagination_class=None)
     def allow_cluster(self, request: Request, pk: str) -> Response:
-        """Allow runs to restart a cluster, or to disturb its clients."""
+        """Allow runs to measure or restart a cluster, or to run while it has clients."""
         return self._consent(cluster_consents.allow, request)
 
     @extend_schema(request=ConsentSerializer, responses=ClusterSerializer(many=True))
     @action(detail=True, methods=["post"], url_path="forbid-cluster", pagination_class=None)
     def forbid_cluster(self, request: Request, pk: str) -> Response:
-        """Take that back; runs that wait and were planned on it fail when they would begin."""
+        """Revoke this permission. Queued runs that depend on it fail when they start."""
         return self._consent(cluster_consents.withdraw, request)
 
     @extend_schema(
@@ -249,7 +249,7 @@ class HostViewSet(
     )
     @action(detail=True, filterset_class=None)
     def facts(self, request: Request, pk: str) -> Response:
-        """What the agent found: processors, NUMA nodes, memory, tools, PostgreSQL installations."""
+        """The facts of the host: processors, NUMA nodes, memory, tools, PostgreSQL installations."""
         history = self.get_object().facts_history.order_by("-number")
         number = request.query_params.get("number")
         if number is not None:
@@ -260,7 +260,7 @@ class HostViewSet(
     @extend_schema(parameters=[FactsPairSerializer], responses=FactsDiffSerializer)
     @action(detail=True, url_path="facts/diff", filterset_class=None)
     def facts_diff(self, request: Request, pk: str) -> Response:
-        """What differs between two versions of the facts; free memory and its like is left out."""
+        """Differences between two versions of the facts, without values that vary all the time, such as free memory."""
         pair = FactsPairSerializer(data=request.query_params)
         pair.is_valid(raise_exception=True)
         history = self.get_object().facts_history.order_by("-number")
@@ -273,5 +273,5 @@ class HostViewSet(
     @extend_schema(responses=FactsRowSerializer(many=True), filters=False)
     @action(detail=True, url_path="facts/history", filterset_class=None, ordering_fields=[])
     def facts_history(self, request: Request, pk: str) -> Response:
-        """Each time the facts changed, newest first."""
+        """Versions of the facts, newest first."""
         return paged(self, self.get_object().facts_history.order_by("-number").defer("data"), FactsRowSerializer)

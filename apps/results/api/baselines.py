@@ -23,7 +23,7 @@ class BaselineRunSerializer(serializers.Serializer[Any]):
 
 
 class BaselineSerializer(serializers.Serializer[Any]):
-    """Runs of one spec in the order of time, and where their level changed."""
+    """Runs with one spec over time, and the changes of their level."""
 
     digest = serializers.CharField(help_text="digest of the spec")
     title = serializers.CharField()
@@ -43,10 +43,10 @@ def _told(found: Baseline) -> dict[str, Any]:
 
 
 class BaselinesViewSet(viewsets.ViewSet):
-    """Is a host what it was?"""
+    """Repeated campaigns of a host: has its performance changed?"""
 
     @extend_schema(responses=BaselineSerializer(many=True))
     def list(self, request: Request, host: int) -> Response:
-        """What ran there in several campaigns, the most often repeated first."""
+        """Specs that several campaigns ran on this host, most repetitions first."""
         found = baselines(get_object_or_404(Host, pk=host))
         return Response(BaselineSerializer(map(_told, found), many=True).data)

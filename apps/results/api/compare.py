@@ -41,7 +41,7 @@ class SideSerializer(serializers.Serializer[Any]):
 
 
 class ComparisonSerializer(serializers.Serializer[Any]):
-    """One side against the first; percentages are of the first."""
+    """A side compared with the first side; percentages refer to the first side."""
 
     a = serializers.CharField(help_text="title of the baseline")
     b = serializers.CharField()
@@ -96,7 +96,7 @@ class FigureChangeSerializer(serializers.Serializer[Any]):
 
 
 class SideChangesSerializer(serializers.Serializer[Any]):
-    """Figures of one side that differ from the first, the largest effects first: associations, not causes."""
+    """Figures of one side that differ from the first side, largest effects first. They are associations, not causes."""
 
     side = serializers.CharField(source="label")
     sentence = serializers.CharField()
@@ -116,7 +116,7 @@ class PlanChangeSerializer(serializers.Serializer[Any]):
 
 
 class ComparedSerializer(serializers.Serializer[Any]):
-    """The page's answer: figures of each side, each against the first, and what else differed."""
+    """The figures of each side, compared with the first side, and other differences."""
 
     figure = serializers.CharField()
     unit = serializers.CharField(allow_blank=True)
@@ -160,7 +160,7 @@ def _shown(found: Compared) -> dict[str, Any]:
 
 
 class CompareViewSet(viewsets.ViewSet):
-    """Runs, levels, campaigns, profiles or hosts side by side."""
+    """Compare runs, levels, campaigns, profiles or hosts."""
 
     @extend_schema(parameters=ASKED, responses=ComparedSerializer)
     def retrieve(self, request: Request) -> Response:

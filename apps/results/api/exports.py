@@ -38,7 +38,7 @@ def _chosen(choices: dict[str, downloads.Export], file: str) -> downloads.Export
 
 
 class CampaignExportViewSet(viewsets.ViewSet):
-    """A campaign as a file, sent while it is made."""
+    """Export a campaign as a file. The response is streamed."""
 
     renderer_classes = [JSONRenderer, FileRenderer]
 

@@ -60,7 +60,7 @@ class FoundRunSerializer(serializers.Serializer[Any]):
 
 
 class ImportSerializer(ImportRowSerializer):
-    """An import as it is understood now. Once it is committed, `notes` say what was left out then."""
+    """An import, as its files are understood. After the commit, `notes` list what was left out."""
 
     mapping = serializers.DictField(
         help_text="stated by the user: pattern, columns, host, name, question, metric, delta"
@@ -83,7 +83,7 @@ class ImportSerializer(ImportRowSerializer):
 
 
 def _shown(kept: Import) -> Any:
-    """The row with what is understood of it as further attributes."""
+    """The row, with the interpretation of its files as further attributes."""
     found = Understood() if kept.campaign_id else services.preview(kept)
     told = {"pattern": found.pattern, "columns": found.uses, "factors": found.factors, "count": len(found.runs)}
     told |= {"metrics": steps.metrics(found.steps), "runs": [_run(run) for run in found.runs[:SHOWN_RUNS]]}
@@ -101,7 +101,7 @@ def _run(run: FoundRun) -> dict[str, Any]:
 
 
 class MappingSerializer(serializers.Serializer[Any]):
-    """What a person says of an import; what is left out is guessed, or read from the manifest."""
+    """The interpretation of an import. Missing fields are guessed, or read from the manifest."""
 
     pattern = serializers.CharField(required=False, help_text="pattern of levels in file names: {policy}-{n}.out")
     columns = serializers.DictField(
@@ -122,7 +122,7 @@ class UploadSerializer(serializers.Serializer[Any]):
 class ImportViewSet(
     mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.DestroyModelMixin, viewsets.GenericViewSet[Import]
 ):
-    """Old results on their way to become a campaign; the same contents are taken once."""
+    """Imports of old results. The same contents are imported only once."""
 
     queryset = Import.objects.select_related("created_by").order_by("-created_at")
     ordering_fields = ["created_at", "title"]
@@ -139,7 +139,7 @@ class ImportViewSet(
         request={"multipart/form-data": UploadSerializer}, responses={200: ImportSerializer, 201: ImportSerializer}
     )
     def create(self, request: Request) -> Response:
-        """Upload. 200 instead of 201 where the same contents are here already, as a draft or as a campaign."""
+        """Upload files. The status is 200 instead of 201 if the same contents were uploaded before."""
         check_length(request.META.get("CONTENT_LENGTH") or "")
         kept, new = services.upload(contents(request.FILES), by=user_of(request))
         return Response(_shown(kept), status=status.HTTP_201_CREATED if new else status.HTTP_200_OK)
@@ -157,7 +157,7 @@ class ImportViewSet(
     @extend_schema(request=None, responses={200: CampaignSerializer, 201: CampaignSerializer})
     @action(detail=True, methods=["post"])
     def commit(self, request: Request, pk: str) -> Response:
-        """Make a campaign of it. 200 instead of 201 where it is one already: nothing is changed then."""
+        """Commit an import as a campaign. The status is 200 instead of 201 if it was already committed."""
         kept = self.get_object()
         known = kept.campaign_id is not None
         campaign = services.commit(kept, by=user_of(request))

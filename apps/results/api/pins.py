@@ -69,7 +69,7 @@ class PinFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
 
 
 class PinViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Pin]):
-    """Charts that the team keeps: saved views, and those of them that are on the dashboard."""
+    """Saved views, and which of them are on the dashboard."""
 
     queryset = Pin.objects.select_related("by")
     serializer_class = PinSerializer
@@ -87,7 +87,7 @@ class PinViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gene
 
     @extend_schema(request=PinChangeSerializer, responses=PinSerializer)
     def partial_update(self, request: Request, pk: str) -> Response:
-        """Change its title or note, or whether it is on the dashboard; what it shows never changes."""
+        """Change the title or the note, or add it to or remove it from the dashboard. The view itself cannot change."""
         pin = self.get_object()
         body = PinChangeSerializer(pin, data=request.data, partial=True)
         body.is_valid(raise_exception=True)
@@ -96,7 +96,7 @@ class PinViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gene
     @extend_schema(request=MoveSerializer, responses=PinSerializer)
     @action(detail=True, methods=["post"])
     def move(self, request: Request, pk: str) -> Response:
-        """One place `up` or `down` on the dashboard."""
+        """Move it `up` or `down` by one position on the dashboard."""
         pin = self.get_object()
         body = MoveSerializer(data=request.data)
         body.is_valid(raise_exception=True)
@@ -105,6 +105,6 @@ class PinViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gene
         return Response(self.get_serializer(pin).data)
 
     def destroy(self, request: Request, pk: str) -> Response:
-        """Its short link ends; nothing that it showed is touched."""
+        """Delete a saved view and its short link. The data it shows remains."""
         pins.remove(self.get_object(), by=user_of(request))
         return Response(status=status.HTTP_204_NO_CONTENT)

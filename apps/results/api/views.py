@@ -99,7 +99,7 @@ def _host(request: Request) -> int | None:
 
 
 class CampaignTableSerializer(serializers.Serializer[CampaignTable]):
-    """One row per combination of levels, the first being the baseline; null where the data carry no such figure."""
+    """One row per combination of levels, baseline first; null if the data does not support a figure."""
 
     metric = serializers.CharField()
     unit = serializers.CharField()
@@ -132,7 +132,7 @@ class CampaignTableSerializer(serializers.Serializer[CampaignTable]):
 
 
 class ResultsViewSet(viewsets.ViewSet):
-    """The answer of a campaign as far as its data carry."""
+    """The results of a campaign, as far as its data supports them."""
 
     @extend_schema(parameters=[OfHostSerializer], responses=CampaignTableSerializer)
     def retrieve(self, request: Request, campaign: UUID) -> HttpResponse:
@@ -142,7 +142,7 @@ class ResultsViewSet(viewsets.ViewSet):
 
 
 class JudgementSerializer(serializers.Serializer[Any]):
-    """A sentence, as the page has it."""
+    """A sentence, as on the page."""
 
     topic = serializers.CharField(help_text="data, comparison, interaction, main effect, latency, noise, drift ...")
     sentence = serializers.CharField()
@@ -151,7 +151,7 @@ class JudgementSerializer(serializers.Serializer[Any]):
 
 
 class JudgementsViewSet(viewsets.ViewSet):
-    """What the data of a campaign say, topic by topic, and what they do not carry."""
+    """The findings of a campaign, by topic, including what the data does not support."""
 
     @extend_schema(parameters=[OfHostSerializer], responses=JudgementSerializer(many=True))
     def retrieve(self, request: Request, campaign: UUID) -> Response:
@@ -177,7 +177,7 @@ class SummaryFigureSerializer(serializers.Serializer[Any]):
 
 
 class SummarySerializer(serializers.Serializer[SummaryTable]):
-    """The main figures of every measured step, level by level."""
+    """The main figures of every measured step, by level."""
 
     factor_names = serializers.CharField()
     levels = serializers.ListField(child=serializers.CharField())
@@ -185,7 +185,7 @@ class SummarySerializer(serializers.Serializer[SummaryTable]):
 
 
 class SummaryViewSet(viewsets.ViewSet):
-    """What a campaign came to where its metric is not all: every step's main figures."""
+    """The summary of a campaign: the main figures of every step."""
 
     @extend_schema(parameters=[OfHostSerializer], responses=SummarySerializer)
     def retrieve(self, request: Request, campaign: UUID) -> Response:
@@ -230,7 +230,7 @@ class ChangeSerializer(serializers.Serializer[Any]):
 
 
 class ProofSerializer(serializers.Serializer[proof.Report]):
-    """Whether a run's settings were in effect, as they were found in each phase, and whether they were put back."""
+    """Whether the settings of a run were in effect in each phase, and whether they were restored."""
 
     status = serializers.CharField(help_text="the worst state of its settings; empty if the run changes none")
     sentence = serializers.CharField()
@@ -239,7 +239,7 @@ class ProofSerializer(serializers.Serializer[proof.Report]):
 
 
 class ProofViewSet(viewsets.ViewSet):
-    """What the host said of itself before, during and after a run, and after the restore."""
+    """Evidence that the host reported before, during and after a run, and after the restore."""
 
     @extend_schema(responses=ProofSerializer)
     def retrieve(self, request: Request, run: UUID) -> Response:
@@ -272,7 +272,7 @@ class MeasurementFilter(filters.FilterSet):  # type: ignore[misc]  # it has no t
 
 
 class MeasurementViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Measurement]):
-    """Figures of runs, each with its unit and which direction is better."""
+    """Figures of runs, with unit and better direction."""
 
     queryset = Measurement.objects.order_by("run__campaign_id", "run__position", "step", "name")
     serializer_class = MeasurementSerializer
@@ -315,7 +315,7 @@ class MarkSerializer(serializers.ModelSerializer[Mark]):
 
 
 class ObservedSerializer(serializers.Serializer[Any]):
-    """What happened while a run was measured, what its samples say, and what measuring it cost."""
+    """Events during the measurement, findings from the samples, and the cost of the collectors."""
 
     within = JudgementSerializer(many=True, help_text="warm-up, trend, stalls and checkpoints, step by step")
     costs = CostSerializer(many=True, help_text="per step and collector; source `all` is the sum of a step")
@@ -323,7 +323,7 @@ class ObservedSerializer(serializers.Serializer[Any]):
 
 
 class ObservedViewSet(viewsets.ViewSet):
-    """Checkpoints of a run, and what its collectors cost. What PostgreSQL counted is its artefact postgresql.json."""
+    """Checkpoints of a run and the cost of its collectors. The artefact postgresql.json has PostgreSQL's counters."""
 
     @extend_schema(responses=ObservedSerializer)
     def retrieve(self, request: Request, run: UUID) -> Response:
@@ -385,7 +385,7 @@ class SeriesFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
 
 @extend_schema_view(retrieve=extend_schema(parameters=WINDOW))
 class SeriesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Series]):
-    """Samples of one source during one step: a list tells which there are, one of them carries its values."""
+    """Samples of one collector during one step. The list has no values; a single series has."""
 
     queryset = Series.objects.order_by("run__campaign_id", "run__position", "step", "source")
     filterset_class = SeriesFilter
