@@ -202,7 +202,7 @@ class ProfileViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     @extend_schema(parameters=[ExportQuerySerializer], responses={(200, "text/plain"): OpenApiTypes.STR})
     @action(detail=True, renderer_classes=[JSONRenderer, TextRenderer])
     def export(self, request: Request, pk: str) -> HttpResponse:
-        """A revision for a host, as a file to install by hand. Settings that the format does not support are comments."""
+        """A revision for a host, as a file to install by hand. Settings that the format lacks are comments."""
         revision, given = self._asked(request.query_params, ExportQuerySerializer)
         return attachment(*services.export(revision, given["host"], given["file"]))
 

@@ -31,7 +31,7 @@ MEANING = {
     Code.OK: "success; for `compare` and `stat`: nothing is worse by more than the minimum effect",
     Code.FAILED: "failed: a check failed, runs did not end ok, a campaign was cancelled, a file cannot be read, or the "
     "server failed or limits requests",
-    Code.USAGE: "usage: a wrong option, or a value that the server refuses; the error says what is accepted",
+    Code.USAGE: "usage: a wrong option, or a value that the server refuses; the error shows what is accepted",
     Code.REGRESSION: "regression: `compare` or `stat` found a side that is worse by more than the minimum effect",
     Code.LOGIN: "not logged in, or the role does not permit it",
     Code.UNDECIDED: "`compare --strict`, `stat --strict`: the result is inconclusive or likely worse",
