@@ -250,7 +250,7 @@ def is_number(value: Any) -> bool:
 @register.filter
 def words(state: str) -> str:
     """not_put_back -> "not restored"."""
-    return str(state).replace("put_back", "restored").replace("_", " ")
+    return str(state).replace("put_back", "restored").replace("left_alone", "conflict: not restored").replace("_", " ")
 
 
 @register.filter

@@ -170,7 +170,8 @@ def _sentence(status: str, settings: list[Proven], ended: bool) -> str:
         looks = sum(len(subject.looks) for each in settings for subject in each.subjects)
         so_far = "" if ended else " so far"
         many = f"All {len(settings)} settings were" if len(settings) > 1 else f"{names} was"
-        return f"{many} in effect{so_far} in all {looks} checks." if looks > 1 else f"{many} in effect{so_far}."
+        checks = f" in {'both' if looks == 2 else f'all {looks}'} checks" if looks > 1 else ""
+        return f"{many} in effect{so_far}{checks}."
     if status == UNPROVEN:
         return f"Not verified{'' if ended else ' yet'}: {names}."
     if status == DRIFTED:

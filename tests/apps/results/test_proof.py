@@ -26,7 +26,7 @@ def restored(found: str, *, conflict: bool = False) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("proofs", "status", "words"),
     [
-        ([look("before", "never"), look("after", "never")], "held", "was in effect in all 2 checks"),
+        ([look("before", "never"), look("after", "never")], "held", "was in effect in both checks"),
         (
             [look("before", "always")],
             "not_in_effect",
@@ -64,7 +64,7 @@ def test_consistent_data_are_reported_beside_the_settings() -> None:
 
     assert found.status == "held"
     assert found.sentence == (
-        "transparent_huge_pages was in effect in all 2 checks. "
+        "transparent_huge_pages was in effect in both checks. "
         "The data were consistent after the load: 1 condition checked."
     )
 

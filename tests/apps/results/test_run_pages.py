@@ -78,7 +78,7 @@ def test_a_conflict_is_told_on_every_tab_of_its_run(client: Client, team: dict[s
     page = settings_of(client, team["conflict_run"]).content.decode()
 
     assert "Another user or program changed the host during this run" in chart
-    assert "left alone" in page and "/proc/sys/vm/swappiness" in page
+    assert "conflict: not restored" in page and "/proc/sys/vm/swappiness" in page
 
 
 def test_a_setting_that_ended_a_run_is_said_once_and_alike_on_every_tab(client: Client, team: dict[str, Any]) -> None:
