@@ -90,7 +90,7 @@ def _label(name: str, schema: Schema) -> str:
     return f"{title} ({unit})" if unit and unit not in title else title
 
 
-def _number(value: float) -> str:
+def _number(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
