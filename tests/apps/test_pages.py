@@ -138,7 +138,7 @@ def status(client: Client, link: str) -> int:
         ("dataset_list", 4),
         ("campaign_list", 4),
         ("recipe_list", 4),
-        ("timeline", 8),
+        ("timeline", 9),
     ],
 )
 def test_lists_take_as_many_queries_however_long_they_are(

@@ -182,7 +182,7 @@ def test_the_draft_says_beside_start_how_long_it_takes_and_what_does_not_fit(adm
     shown = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
     checks = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/checks/").json()
 
-    actions = shown[shown.index('id="actions"') : shown.index("Start</button>")]
+    actions = shown[shown.index('id="actions"') : shown.index("Start campaign</button>")]
     assert "runs, about" in actions and 'aria-describedby="refusal"' in actions
     assert "This campaign cannot start now." in shown and "At most 28,916 pages of 2MB fit" in shown
     row = next(each for each in checks if each["check"] == "huge pages")

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from apps.accounts.templatetags.pages import figure
 from apps.campaigns.models import Campaign, Run
 from apps.decisions.models import Decision
 from apps.hosts.services import archive_host
@@ -125,5 +126,5 @@ def test_home_shows_the_newest_tps_of_what_is_running(client: Client, team: dict
     answer = client.get(reverse("home"), headers={"HX-Request": "true"}).content.decode()
 
     newest = team["live_run"].events.filter(kind="sample", data__source="pgbench").order_by("-seq")[0]
-    assert f"{newest.data['values']['tps']:.5g} TPS" in answer
+    assert f"{figure(newest.data['values']['tps'])} TPS" in answer
     assert "4 of 15" in answer and "<html" not in answer

@@ -63,7 +63,7 @@ def test_settings_show_wanted_and_found_by_phase_and_where_it_was_read(client: C
     page = answer.content.decode()
     assert "All 4 settings were in effect" in page
     assert "/proc/PID/numa_maps" in page and "node 1" in page and "2.1 GiB" in page
-    assert "Every change of this run was restored" in page
+    assert "All changes of this run were restored" in page
 
 
 def test_a_drift_is_told_on_its_page_as_one(client: Client, team: dict[str, Any]) -> None:
