@@ -28,7 +28,7 @@ from apps.hosts.access import keys
 from apps.hosts.models import Facts, Host, HostKey, Identity, Trouble
 from apps.results import services as results
 from apps.results.models import Import, Measurement, Within
-from apps.results.runs import within
+from apps.results.runs import stability
 from apps.results.store import fold, ingest
 from apps.tuning import services as tuning
 from apps.tuning.models import Profile
@@ -196,7 +196,7 @@ def end_well(run: Run, at: datetime, tps: float) -> None:
     for name, value, unit, better in figures:
         Measurement.objects.create(run=run, step="measure", name=name, value=value, unit=unit, better=better)
     fold.fold(run)
-    Within.objects.bulk_create(within.judge(run))
+    Within.objects.bulk_create(stability.judge(run))
     proof = {"checked": 2, "ok": 2, "lines": [f"cpu_affinity server: {run.spec['settings']['cpu_affinity']['server']}"]}
     Run.objects.filter(pk=run.pk).update(ingested_at=timezone.now(), proof=proof)
 

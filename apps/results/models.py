@@ -112,7 +112,7 @@ class Mark(models.Model):
 
 class Within(models.Model):
     """What the samples of one measured step of an ok run say of it, found once when its results are read: its warm-up,
-    whether it was steady after that, what it lost. within.py has the shape of `data`."""
+    whether it was steady after that, what it lost. runs/stability.py has the shape of `data`."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="within")
     step = models.CharField(max_length=40)
@@ -186,7 +186,8 @@ class Look(models.Model):
 
 
 class Kept(models.Model):
-    """An answer about a campaign that takes all its runs, as it was computed; see kept.py. It may be forgotten."""
+    """An answer about a campaign that takes all its runs, as it was computed; see store/answer_cache.py. It may be
+    forgotten."""
 
     campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="kept")
     name = models.CharField(max_length=60)

@@ -12,7 +12,7 @@ from apps.campaigns.models import Run
 from apps.results import queries
 from apps.results.answers import interim_analyses
 from apps.results.answers.history import regressions
-from apps.results.store import fold, keeper, retention
+from apps.results.store import campaign_cache, fold, retention
 from apps.results.store import ingest as reading
 
 log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ def ingest(run_id: str) -> None:
     run = Run.objects.select_related("campaign__workload").get(pk=run_id)
     with logs.about(run.pk):
         if reading.ingest(run):
-            keeper.fill(run.campaign)
+            campaign_cache.fill(run.campaign)
 
 
 @shared_task(name="results.ingest_due")

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from apps.campaigns.models import Run
 from apps.results.models import Mark, Within
-from apps.results.runs import within
+from apps.results.runs import stability
 from apps.results.store import fold
 from tests.apps.results.test_series import BEGAN, tell
 from tests.e2e.axe import WCAG, violations
@@ -48,7 +48,7 @@ def rich(run: Run) -> None:
         Mark.objects.create(
             run=run, step="measure", kind="checkpoint", t=begin, until=begin + 30, label="wal", data=data
         )
-    Within.objects.bulk_create(within.judge(run))
+    Within.objects.bulk_create(stability.judge(run))
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from apps.decisions.timeline import entries, feed
 from apps.decisions.timeline.forms import TimelineForm
 from apps.decisions.validity import confirmation, newer_results
 from apps.hosts.models import Host
-from apps.results.store.keeper import Keeper
+from apps.results.store.campaign_cache import Keeper
 from apps.tuning import rules
 from apps.tuning.exports import FORMATS
 from apps.tuning.models import Profile

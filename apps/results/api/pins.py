@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
-from apps.results.explore import pins, places
+from apps.results.explore import chart_addresses, pins
 from apps.results.models import Pin
 from common.errors import PlanError
 
@@ -20,7 +20,8 @@ from common.errors import PlanError
 class PinSerializer(serializers.ModelSerializer[Pin]):
     title = serializers.CharField(max_length=160, required=False, help_text="default: one that the page offers")
     address = serializers.CharField(
-        max_length=places.LONGEST, help_text="path and query of a page with charts; responses contain all its choices"
+        max_length=chart_addresses.LONGEST,
+        help_text="path and query of a page with charts; responses contain all its choices",
     )
     chart = serializers.CharField(
         max_length=40, required=False, help_text="a chart of that page; default: its usual one"
@@ -45,7 +46,7 @@ class PinSerializer(serializers.ModelSerializer[Pin]):
 
     def get_figure(self, pin: Pin) -> str | None:
         try:
-            return places.find(pin.address, pin.chart).figure
+            return chart_addresses.find(pin.address, pin.chart).figure
         except PlanError:
             return None
 

@@ -19,9 +19,9 @@ from apps.campaigns.models import Campaign, Run
 from apps.results.answers.summary import SummaryTable
 from apps.results.answers.table import CampaignTable
 from apps.results.models import Mark, Measurement, Series
-from apps.results.runs import observed, proof, story, timeline, within
+from apps.results.runs import observed, page_content, proof, stability, timeline
 from apps.results.store import samples
-from apps.results.store.keeper import Keeper
+from apps.results.store.campaign_cache import Keeper
 from apps.results.store.series import declared
 
 
@@ -243,7 +243,7 @@ class ProofViewSet(viewsets.ViewSet):
 
     @extend_schema(responses=ProofSerializer)
     def retrieve(self, request: Request, run: UUID) -> Response:
-        return Response(ProofSerializer(story.proof_of(get_object_or_404(Run, pk=run))).data)
+        return Response(ProofSerializer(page_content.proof_of(get_object_or_404(Run, pk=run))).data)
 
 
 class FiniteField(serializers.FloatField):
@@ -328,7 +328,7 @@ class ObservedViewSet(viewsets.ViewSet):
     @extend_schema(responses=ObservedSerializer)
     def retrieve(self, request: Request, run: UUID) -> Response:
         found = get_object_or_404(Run, pk=run)
-        said = within.told(found.within.all(), found.measurements.all())
+        said = stability.told(found.within.all(), found.measurements.all())
         told = {"within": said, "costs": observed.costs_of(found), "marks": found.marks.all()}
         return Response(ObservedSerializer(told).data)
 

@@ -11,7 +11,7 @@ from django.db.models import CharField, QuerySet
 
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
-from apps.results.explore import places
+from apps.results.explore import chart_addresses
 from apps.results.models import Pin
 from common.errors import PlanError
 
@@ -24,14 +24,14 @@ class Card:
     """A pin with what its address leads to; `place` is None where that is gone, and `why` says so."""
 
     pin: Pin
-    place: places.Place | None
+    place: chart_addresses.Place | None
     why: str = ""
 
 
 def cards(pins: Iterable[Pin]) -> list[Card]:
     """In the same order; as many queries for many as for one."""
     found = [_card(pin) for pin in pins]
-    gone = places.missing(card.place for card in found if card.place)
+    gone = chart_addresses.missing(card.place for card in found if card.place)
     return [
         Card(card.pin, None, "the object that it showed was deleted") if card.place and card.place.key in gone else card
         for card in found
@@ -41,7 +41,7 @@ def cards(pins: Iterable[Pin]) -> list[Card]:
 def _card(pin: Pin) -> Card:
     """A page, or a chart of it, may be gone from the program as well."""
     try:
-        return Card(pin, places.find(pin.address, pin.chart))
+        return Card(pin, chart_addresses.find(pin.address, pin.chart))
     except PlanError as error:
         return Card(pin, None, error.message)
 
@@ -56,7 +56,7 @@ def pin(*, by: User, address: str, chart: str = "", title: str = "", note: str =
     """A chart as the address of its page asks for it; last on the dashboard, or kept as a link only. Without a title it
     has the one that its page offers."""
     require(by, Role.OPERATOR, "save a view")
-    place, shows = places.check(address, chart)
+    place, shows = chart_addresses.check(address, chart)
     made = Pin(title=title.strip() or short(shows), note=note.strip(), shows=short(shows, "shows"), by=by)
     made.address, made.chart = place.address, place.chart
     made.position = _last() if dashboard else None

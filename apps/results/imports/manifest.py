@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from apps.documents import read_yaml
+from apps.results.imports.file_names import BLOCK
 from apps.results.imports.files import File
-from apps.results.imports.names import BLOCK
 from common.errors import FormatError
 from readers.table import decode, moment, plain, read_table
 

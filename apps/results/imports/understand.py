@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from apps.campaigns.design.plan import MAX_RUNS
-from apps.results.imports import columns, manifest, names, reading
+from apps.results.imports import columns, file_names, manifest, reading
 from apps.results.imports import mapping as said
 from apps.results.imports.files import File
 from apps.results.imports.manifest import Entry, Manifest
@@ -112,8 +112,8 @@ def _entries(
     outputs = [file for file in files if not _beside(file, files)]
     tables = [file for file in outputs if file.suffix in reading.TABLES]
     others = [file.path for file in outputs if file not in tables]
-    text = str(mapping.get("pattern") or "") if "pattern" in mapping else names.guess_pattern(others)
-    pattern = names.compile_pattern(text) if text else None
+    text = str(mapping.get("pattern") or "") if "pattern" in mapping else file_names.guess_pattern(others)
+    pattern = file_names.compile_pattern(text) if text else None
     named: list[Entry | FormatError] = [_named(path, pattern) for path in others]
     return bool(others), text, [*named, *(Entry(file.path) for file in tables)]
 
@@ -137,24 +137,24 @@ def _unlisted(files: Sequence[File], told: Manifest) -> Iterator[FormatError]:
             )
 
 
-def _named(path: str, pattern: names.Pattern | None) -> Entry | FormatError:
+def _named(path: str, pattern: file_names.Pattern | None) -> Entry | FormatError:
     if pattern is None:
         return Entry(path, levels={NO_FACTOR: path.rpartition(".")[0] or path})
     read = pattern.read(path)
     if read is None:
         hint = f"change the pattern {pattern.text}, or leave the file out"
         return FormatError(path, "its name does not match the pattern, so it is left out", hint=hint)
-    levels = {name: value for name, value in read.items() if name not in (*names.BLOCK, names.STEP, *_HOST)}
-    number = next((read[name] for name in names.BLOCK if name in read), "")
+    levels = {name: value for name, value in read.items() if name not in (*file_names.BLOCK, file_names.STEP, *_HOST)}
+    number = next((read[name] for name in file_names.BLOCK if name in read), "")
     try:
         block = manifest.block(number, f"{path}, {{n}}") if number else None
     except FormatError as error:
         return error
-    words: dict[str, Any] = {name: read.get(name, "") for name in (names.STEP, *_HOST)}
+    words: dict[str, Any] = {name: read.get(name, "") for name in (file_names.STEP, *_HOST)}
     return Entry(path, levels=levels, block=block, **words)
 
 
-_HOST = (names.HOST, names.PROFILE)
+_HOST = (file_names.HOST, file_names.PROFILE)
 
 
 class _Reader:
@@ -239,7 +239,7 @@ def _assembled(readings: Sequence[Reading], order: Mapping[str, Sequence[str]], 
 def _spread(readings: Sequence[Reading]) -> tuple[list[Reading], tuple[str, ...]]:
     """Hosts and profiles that differ are factors as well: what was measured on two of them is never mixed."""
     spread = list(readings)
-    for word in (names.PROFILE, names.HOST):
+    for word in (file_names.PROFILE, file_names.HOST):
         told = {getattr(each.entry, word) for each in spread}
         if len(told) > 1:
             spread = [_with_level(each, word) for each in spread]

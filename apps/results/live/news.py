@@ -15,7 +15,7 @@ from django.utils import timezone
 from apps.campaigns.execution import nudges
 from apps.campaigns.models import Campaign, Run
 from apps.results.live.hub import Word
-from apps.results.runs import story
+from apps.results.runs import page_content
 from apps.results.store import series
 
 BATCH = 500  # events
@@ -50,7 +50,7 @@ def of_run(run: Run, after: int) -> dict[str, Any]:
         "ended": run.state == Run.State.ENDED,
         "samples": [series.shown_sample(event.seq, event.data) for event in events if event.kind == "sample"],
         "progress": next((event.data for event in reversed(events) if event.kind == "progress"), None),
-        "lines": [story.line_of(event) for event in events if event.kind not in ("sample", "progress")],
+        "lines": [page_content.line_of(event) for event in events if event.kind not in ("sample", "progress")],
     }
 
 

@@ -20,8 +20,8 @@ from apps.results import charts
 from apps.results.exchange import exports
 from apps.results.explore import explorer
 from apps.results.pages.figures import width_of
-from apps.results.store.keeper import Keeper
-from apps.results.store.kept import revived
+from apps.results.store.answer_cache import revived
+from apps.results.store.campaign_cache import Keeper
 from common.errors import PlanError
 
 

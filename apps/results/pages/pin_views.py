@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
 from apps.accounts.web.pages import UNPROCESSABLE, attempt, blame, keyset_page, needs, page, spoken
-from apps.results.explore import pins, places
+from apps.results.explore import chart_addresses, pins
 from apps.results.models import Pin
 from common.errors import PlanError
 
@@ -62,7 +62,7 @@ def pin_new(request: HttpRequest, chart: str, of: str) -> HttpResponse:
     """The page's own address, and its choices as they are, behind the name of the chart."""
     address = "?".join(filter(None, (quote(f"/{of}"), request.META["QUERY_STRING"])))
     try:
-        place, shows = places.check(address, chart)
+        place, shows = chart_addresses.check(address, chart)
     except PlanError as error:
         answer = page(request, "results/pin_form.html", {"refusal": spoken(error)})
         answer.status_code = UNPROCESSABLE

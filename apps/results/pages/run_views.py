@@ -28,7 +28,7 @@ from apps.results.explore import run_charts
 from apps.results.live import news
 from apps.results.models import Mark
 from apps.results.pages.figures import as_json, width_of
-from apps.results.runs import key_figures, latencies, observed, story, timeline, within
+from apps.results.runs import key_figures, latencies, observed, page_content, stability, timeline
 from apps.results.store import samples, series
 
 TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
@@ -44,13 +44,14 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     run.took = run.ended_at - run.started_at if run.ended_at and run.started_at else None  # type: ignore[attr-defined]
     context = {"run": run, "tab": tab, "tabs": tabs, "now": timezone.now(), **_around(run), **_tab(run, tab)}
     if tab == HOSTS:
-        context |= story.hosts_of(run, request.GET.get("part", ""))
+        context |= page_content.hosts_of(run, request.GET.get("part", ""))
     context["breaks"] = breaks_at(run)
-    context["unsteady"] = story.unsteady_of(run) if any("until" in step for step in run.spec["steps"]) else []
+    context["unsteady"] = page_content.unsteady_of(run) if any("until" in step for step in run.spec["steps"]) else []
     context["as_table"] = request.GET.get("view") == "table"
     if tab == "chart":
         context["silent_s"] = news.silent_after(run)
-        context |= _panels(request, run, context["as_table"]) | {"data": story.data_of(run), "run_id": str(run.pk)}
+        context |= _panels(request, run, context["as_table"])
+        context |= {"data": page_content.data_of(run), "run_id": str(run.pk)}
         part = {} if context["step"] else context["part"]
         context["charts"] = run_charts.shown(run, context["has"], part)
     return page(request, "results/run.html", context)
@@ -77,7 +78,7 @@ def _panels(request: HttpRequest, run: Run, as_table: bool) -> dict[str, Any]:
     figure = reverse("run_figure", args=[run.pk]) + (f"?{chosen}" if chosen else "")
     context |= {"chosen": chosen, "figure": figure}
     context |= {"costs": observed.costs_of(run), "totals": observed.totals_of(run), "marks": _in_order(run, steps)}
-    return context | ({"rows": story.samples_of(run, shown, _axis(request, steps))} if as_table else {})
+    return context | ({"rows": page_content.samples_of(run, shown, _axis(request, steps))} if as_table else {})
 
 
 def _in_order(run: Run, steps: list[timeline.Step]) -> list[Mark]:
@@ -106,22 +107,22 @@ def _tab(run: Run, tab: str) -> dict[str, Any]:
         found = sorted(run.measurements.all(), key=lambda row: (row.step, latencies.natural_key(row.name)))
         return {
             "measurements": found,
-            "sentence": story.sentence_of(run),
+            "sentence": page_content.sentence_of(run),
             "drawn": drawn,
             "closed": closed,
-            "within": by_topic(within.told(run.within.all(), found)),
+            "within": by_topic(stability.told(run.within.all(), found)),
             "key_figures": key_figures.of_run(run, found),
             "has": run_charts.available(run, found),
         }
     if tab == "settings":
-        return {"proof": story.proof_of(run)}
+        return {"proof": page_content.proof_of(run)}
     if tab == "commands":
-        return {"commands": story.commands_of(run)}
+        return {"commands": page_content.commands_of(run)}
     if tab == "log":
         return {"events": run.events.exclude(kind__in=("sample", "progress")).order_by("seq")[:1000]}
     if tab == "artefacts":
-        return {"artefacts": story.artefacts_of(run)}
-    return {"timings": story.timings_of(run)}
+        return {"artefacts": page_content.artefacts_of(run)}
+    return {"timings": page_content.timings_of(run)}
 
 
 @needs(Role.VIEWER)
@@ -171,7 +172,7 @@ def run_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     panels, keys = series.panels_of(run), request.GET.getlist("panel")
     shown = series.chosen(panels, keys) if keys else panels
     axis = _axis(request, timeline.steps_of(run))
-    head, rows, _ = story.table_of(samples.run_columns(run, shown, axis), axis)
+    head, rows, _ = page_content.table_of(samples.run_columns(run, shown, axis), axis)
     response = StreamingHttpResponse(exports.csv_lines(head, rows), content_type=exports.CSV)
     response["Content-Disposition"] = f'attachment; filename="run-{run.pk}.csv"'
     return response

@@ -20,7 +20,7 @@ from apps.results import charts
 from apps.results.exchange import exports
 from apps.results.runs import spreads
 from apps.results.runs.spreads import Spreads
-from apps.results.store.keeper import Keeper
+from apps.results.store.campaign_cache import Keeper
 
 
 @needs(Role.VIEWER)

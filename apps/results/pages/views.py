@@ -37,8 +37,8 @@ from apps.results.exchange.transfer import download
 from apps.results.explore.by_design import DIFFERENCES, DesignChart, charts_of
 from apps.results.pages import spread_views
 from apps.results.pages.figures import as_json, width_of
-from apps.results.runs import story
-from apps.results.store.keeper import Keeper
+from apps.results.runs import page_content
+from apps.results.store.campaign_cache import Keeper
 
 PLACE_DIGITS = 9
 NAMED = ("host", "workload", "dataset", "profile__profile", "created_by", "cloned_from")
@@ -54,7 +54,7 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     planned, compares = campaign.state != Campaign.State.DRAFT, campaign.kind != Campaign.Kind.PREPARATION
     whole = Keeper(campaign)
     progress = whole.progress()
-    keeper, shown = Keeper(campaign, host) if host else whole, story.runs_of(campaign, host, **_place(request))
+    keeper, shown = Keeper(campaign, host) if host else whole, page_content.runs_of(campaign, host, **_place(request))
     table = keeper.table() if planned and compares else None
     context: dict[str, Any] = {
         "campaign": campaign,
@@ -90,7 +90,7 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         context |= {"card": card, "best": card.level.name if card.level else table.baseline}
         context |= {"key_figures": keeper.key_figures(best), **_design_charts(request, campaign, table, host)}
     template = "results/_campaign.html" if request.headers.get("HX-Request") else "results/campaign.html"
-    return page(request, template, context | ({} if planned else story.design_of(campaign)))
+    return page(request, template, context | ({} if planned else page_content.design_of(campaign)))
 
 
 def _card(campaign: Campaign, table: CampaignTable, retriable: int) -> AnswerCard:

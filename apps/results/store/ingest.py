@@ -18,7 +18,7 @@ from apps.campaigns.design import steps
 from apps.campaigns.models import Run, RunPart
 from apps.results.answers import interim_analyses
 from apps.results.models import Mark, Measurement, StepMeans, Within
-from apps.results.runs import within
+from apps.results.runs import stability
 from apps.results.runs.per_transaction import TRANSACTIONS, per_transaction
 from apps.results.runs.step_means import step_means
 from apps.results.store import fold
@@ -74,7 +74,7 @@ def _read(run: Run, waiting: QuerySet[Run]) -> bool:
     spans = _told(run)
     Mark.objects.bulk_create(_at_most(MAX_ROWS, "marks", [*islice(_marks(run), MAX_ROWS + 1), *spans]))
     if run.outcome == Run.Outcome.OK:
-        Within.objects.bulk_create(within.judge(run))
+        Within.objects.bulk_create(stability.judge(run))
         means = {each.step: each for each in _means(run)}
         StepMeans.objects.bulk_create(means.values())
         try:

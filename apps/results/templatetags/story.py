@@ -9,7 +9,7 @@ from apps.accounts.templatetags.pages import DASH, figure
 from apps.campaigns.models import RunEvent
 from apps.campaigns.queries import breaks_sentence
 from apps.results.answers.summary import Cell
-from apps.results.runs.story import text_of
+from apps.results.runs.page_content import text_of
 
 register = template.Library()
 

@@ -15,7 +15,7 @@ from django.urls import reverse
 from apps.accounts.models import User
 from apps.campaigns.library import workloads
 from apps.campaigns.models import Artefact, Campaign, Run
-from apps.results.answers.changes import answer, figures, plans, words
+from apps.results.answers.changes import answer, figures, phrases, plans
 from apps.results.answers.changes.mechanisms import MECHANISMS, amount, mechanisms
 from apps.results.answers.changes.observations import Place
 from apps.results.answers.changes.observations import observed as observed_figures
@@ -300,7 +300,8 @@ def test_a_difference_that_does_not_vary_has_no_interval() -> None:
     same = Association("pages", "b", 9, 1, 129, False, 128, 128, 128, None, 0.001, 0.01)
 
     assert (
-        words.sentence("b", "a", [(same, figure)], 5, "") == "With b, against a: huge pages +128 pages (no variation)."
+        phrases.sentence("b", "a", [(same, figure)], 5, "")
+        == "With b, against a: huge pages +128 pages (no variation)."
     )
 
 
@@ -384,7 +385,7 @@ def test_instructions_per_cycle_are_those_of_the_whole_step() -> None:
     ],
 )
 def test_amounts_are_written_with_three_digits(value: float, unit: str, text: str) -> None:
-    assert words.amount(value, unit) == text
+    assert phrases.amount(value, unit) == text
 
 
 def test_shares_of_waits_are_of_active_backends() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from apps.results.imports import files, names
+from apps.results.imports import file_names, files
 from apps.results.imports.files import gather
 from apps.results.imports.understand import Understood, understand
 from common.errors import PlanError
@@ -51,7 +51,7 @@ def cells(found: Understood) -> list[tuple[dict[str, str], int]]:
     ],
 )
 def test_a_pattern_reads_levels_out_of_a_name(pattern: str, path: str, levels: dict[str, str] | None) -> None:
-    assert names.compile_pattern(pattern).read(path) == levels
+    assert file_names.compile_pattern(pattern).read(path) == levels
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_a_pattern_reads_levels_out_of_a_name(pattern: str, path: str, levels: d
 )
 def test_a_pattern_that_cannot_be_told_apart_is_refused(pattern: str) -> None:
     with pytest.raises(PlanError, match="pattern"):
-        names.compile_pattern(pattern)
+        file_names.compile_pattern(pattern)
 
 
 def test_a_pattern_is_read_in_one_pass_whatever_the_name() -> None:
-    pattern = names.compile_pattern("-".join(f"{{f{n}}}" for n in range(20)) + "!")
+    pattern = file_names.compile_pattern("-".join(f"{{f{n}}}" for n in range(20)) + "!")
 
     assert pattern.read("-" * 300) is None
 

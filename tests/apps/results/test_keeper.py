@@ -18,13 +18,13 @@ from apps.results import queries
 from apps.results.answers.summary import summary_table
 from apps.results.answers.table import CampaignTable, LevelRow
 from apps.results.models import Kept
-from apps.results.store import keeper
-from apps.results.store.keeper import Keeper
+from apps.results.store import campaign_cache
+from apps.results.store.campaign_cache import Keeper
 from tests.factories import browser, end_run, make_campaign, make_host, make_user
 
 pytestmark = pytest.mark.django_db
 
-FILLED = {"table", "summary", keeper.SUMMARY, "figure"}
+FILLED = {"table", "summary", campaign_cache.SUMMARY, "figure"}
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_part_of_a_page_is_drawn_once_and_again_after_a_change(
 ) -> None:
     before = Keeper(campaign).levels_drawn()
     with monkeypatch.context() as patch:
-        patch.setattr(keeper, "render_to_string", None)  # whoever draws again falls over it
+        patch.setattr(campaign_cache, "render_to_string", None)  # whoever draws again falls over it
         assert again(campaign).levels_drawn() == before
 
     Run.objects.filter(campaign=campaign, position=0).update(outcome=Run.Outcome.FAILED)
@@ -161,7 +161,7 @@ def test_a_change_makes_another_key(campaign: Campaign, change: Any) -> None:
 def test_another_program_makes_another_key(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
     before = again(campaign).key
 
-    monkeypatch.setattr(keeper, "program", lambda: "newer")
+    monkeypatch.setattr(campaign_cache, "program", lambda: "newer")
 
     assert again(campaign).key != before
 
@@ -211,17 +211,17 @@ def test_the_api_tells_the_points_that_pages_do_without(campaign: Campaign) -> N
 def test_a_run_of_a_large_campaign_fills_in_what_pages_ask_for(
     campaign: Campaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeper.fill(campaign)
+    campaign_cache.fill(campaign)
     assert not Kept.objects.exists()
 
-    monkeypatch.setattr(keeper, "FILLED_FROM", 10)
-    keeper.fill(campaign)
+    monkeypatch.setattr(campaign_cache, "FILLED_FROM", 10)
+    campaign_cache.fill(campaign)
 
     assert set(Kept.objects.values_list("name", flat=True)) == FILLED
 
 
 def test_of_what_somebody_asks_for_the_newest_is_kept(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "MOST_ASKED", 2)
+    monkeypatch.setattr(campaign_cache, "MOST_ASKED", 2)
     computed: list[str] = []
 
     def ask(what: str) -> bytes:

@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Role, User
 from apps.campaigns.models import Campaign, Run
-from apps.results.explore import pins, places
+from apps.results.explore import chart_addresses, pins
 from apps.results.models import Pin
 from common.errors import PlanError, RoleError
 from tests import pinned, populate, split
@@ -43,7 +43,7 @@ def explorer(campaign: Campaign, asked: str = "") -> str:
 
 
 def test_an_address_is_kept_with_all_choices_that_it_left_open(campaign: Campaign) -> None:
-    place, title = places.check(explorer(campaign, "?shape=heat&view=table&theme=dark"))
+    place, title = chart_addresses.check(explorer(campaign, "?shape=heat&view=table&theme=dark"))
 
     asked = "figure=measure.latency_avg&x=shared_buffers&colour=huge+pages&shape=heat&scale=absolute"
     assert place.address == explorer(campaign, f"?{asked}")
@@ -69,7 +69,7 @@ def test_an_address_is_kept_with_all_choices_that_it_left_open(campaign: Campaig
 )
 def test_a_bad_address_is_named_with_what_would_be_accepted(address: str, why: str) -> None:
     with pytest.raises(PlanError, match=why) as refused:
-        places.check(address)
+        chart_addresses.check(address)
 
     assert refused.value.subject == "address"
     assert repr(address[:20])[:-1] in refused.value.message
@@ -95,7 +95,7 @@ def test_what_is_not_there_is_refused_by_what_is_asked_for(campaign: Campaign, r
 
     for (address, chart), why in refusals.items():
         with pytest.raises(PlanError, match=why) as refused:
-            places.check(address, chart)
+            chart_addresses.check(address, chart)
         assert refused.value.hint, address
 
 
@@ -115,11 +115,11 @@ def test_every_chart_of_every_page_is_drawn_where_its_place_says(
     of = {"compare": sides, "campaign_explore": explorer(campaign), "host_detail": f"/hosts/{again}/"}
     of |= {name: reverse(name, args=[each.pk]) for name, each in (("campaign_detail", campaign), ("run_detail", run))}
 
-    for name, page in places.PAGES.items():
+    for name, page in chart_addresses.PAGES.items():
         for chart in page.charts:
             if chart in ("heat", "spread"):  # of runs with a log, or of fio
                 continue
-            place, _ = places.check(of[name], chart)
+            place, _ = chart_addresses.check(of[name], chart)
             assert client.get(place.figure).status_code == 200, chart
             assert client.get(place.address).status_code == 200, chart
             assert not place.csv or client.get(place.csv).status_code == 200, chart
@@ -139,7 +139,7 @@ def test_a_pin_has_the_title_that_its_page_offers_and_stands_last(campaign: Camp
 
 
 def test_a_comparison_says_which_side_is_which(campaign: Campaign) -> None:
-    _, title = places.check(pinned.comparison(campaign, "8GB, off", "8GB, on", "1GB, on"))
+    _, title = chart_addresses.check(pinned.comparison(campaign, "8GB, off", "8GB, on", "1GB, on"))
 
     sides = "8GB, on (B) and 1GB, on (C) against 8GB, off (A)"
     assert title == f"Caches and huge pages: measure.latency_avg, {sides}"

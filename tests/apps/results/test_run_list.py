@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign
-from apps.results.runs import story
+from apps.results.runs import page_content
 from tests.factories import make_campaign, make_host
 
 pytestmark = pytest.mark.django_db
@@ -19,44 +19,44 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def campaign(admin: User, monkeypatch: pytest.MonkeyPatch) -> Campaign:
     """Ten runs, of which a page shows four."""
-    monkeypatch.setattr(story, "RUNS_SHOWN", 4)
+    monkeypatch.setattr(page_content, "RUNS_SHOWN", 4)
     return make_campaign(Campaign.State.FINISHED, by=admin, repetitions=5)
 
 
-def places(shown: story.RunsPage) -> list[int]:
+def places(shown: page_content.RunsPage) -> list[int]:
     return [run.position for run in shown.runs]
 
 
 def test_pages_go_forwards_to_the_end(campaign: Campaign) -> None:
-    first = story.runs_of(campaign)
-    second = story.runs_of(campaign, after=first.after or 0)
-    last = story.runs_of(campaign, after=second.after or 0)
+    first = page_content.runs_of(campaign)
+    second = page_content.runs_of(campaign, after=first.after or 0)
+    last = page_content.runs_of(campaign, after=second.after or 0)
 
     assert [places(each) for each in (first, second, last)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     assert (first.before, last.after, first.all) == (None, None, False)
 
 
 def test_pages_go_backwards_to_the_beginning(campaign: Campaign) -> None:
-    last = story.runs_of(campaign, after=7)
-    second = story.runs_of(campaign, before=last.before)
-    first = story.runs_of(campaign, before=second.before)
+    last = page_content.runs_of(campaign, after=7)
+    second = page_content.runs_of(campaign, before=last.before)
+    first = page_content.runs_of(campaign, before=second.before)
 
     assert [places(each) for each in (second, first)] == [[4, 5, 6, 7], [0, 1, 2, 3]]
     assert (first.before, second.after) == (None, 7)
 
 
 def test_a_run_that_is_gone_leaves_its_neighbours_in_their_places(campaign: Campaign) -> None:
-    first = story.runs_of(campaign)
+    first = page_content.runs_of(campaign)
     campaign.runs.filter(position__in=(3, 5)).delete()
 
-    assert places(story.runs_of(campaign, after=first.after or 0)) == [4, 6, 7, 8]
+    assert places(page_content.runs_of(campaign, after=first.after or 0)) == [4, 6, 7, 8]
 
 
 def test_a_page_beyond_the_end_is_empty_and_leads_back(campaign: Campaign) -> None:
-    shown = story.runs_of(campaign, after=99)
+    shown = page_content.runs_of(campaign, after=99)
 
     assert (places(shown), shown.after) == ([], None)
-    assert places(story.runs_of(campaign, before=shown.before)) == [6, 7, 8, 9]
+    assert places(page_content.runs_of(campaign, before=shown.before)) == [6, 7, 8, 9]
 
 
 def test_only_the_figures_of_the_runs_that_are_shown_are_read(
@@ -65,7 +65,7 @@ def test_only_the_figures_of_the_runs_that_are_shown_are_read(
     fresh = Campaign.objects.select_related("workload").get(pk=campaign.pk)
 
     with django_assert_num_queries(2):  # type: ignore[operator]
-        shown = story.runs_of(fresh)
+        shown = page_content.runs_of(fresh)
 
     assert [getattr(run, "value") > 0 for run in shown.runs] == [True] * 4  # noqa: B009 - set for the page
 
@@ -89,7 +89,7 @@ def test_the_links_keep_the_host(client: Client, admin: User, campaign: Campaign
     html = client.get(f"{address}?host={campaign.host_id}").content.decode()
 
     assert f'href="?host={campaign.host_id}&amp;after=3#runs-title"' in html
-    assert story.runs_of(campaign, make_host().pk).runs == []
+    assert page_content.runs_of(campaign, make_host().pk).runs == []
 
 
 @pytest.mark.parametrize("asked", ["after=x", "before=-1", "after=99999999999999999999", "after=1.5"])

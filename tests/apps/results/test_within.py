@@ -15,7 +15,7 @@ from django.utils.html import escape
 from apps.accounts.models import User
 from apps.campaigns.models import Artefact, Campaign, Run
 from apps.results.models import Mark, Measurement, Within
-from apps.results.runs import within
+from apps.results.runs import stability
 from apps.results.store import fold
 from apps.results.store.ingest import SERVER_LOG
 from tests.factories import browser, make_campaign, make_workload
@@ -49,12 +49,12 @@ def checkpoints(run: Run, *spans: tuple[float, float | None]) -> None:
 
 
 def judged(run: Run) -> Within:
-    (row,) = within.judge(run)
+    (row,) = stability.judge(run)
     return row
 
 
 def said(row: Within, topic: str) -> list[str]:
-    return [each.sentence for each in within.told([row], []) if each.topic == topic]
+    return [each.sentence for each in stability.told([row], []) if each.topic == topic]
 
 
 def test_a_warm_up_ends_where_the_rate_is_steady(run: Run) -> None:
@@ -67,7 +67,7 @@ def test_a_warm_up_ends_where_the_rate_is_steady(run: Run) -> None:
         "Steady after 20 s of 120 s. The tool's figure covers the whole run, warm-up included: "
         "-1.33 % from the steady rate."
     ]
-    assert within.told([row], [])[0].tone == "warning"  # half of the margin, and more
+    assert stability.told([row], [])[0].tone == "warning"  # half of the margin, and more
 
 
 def test_a_run_that_is_steady_from_the_start_says_so(run: Run) -> None:
@@ -162,7 +162,7 @@ def test_the_directions_of_fio_add_up(run: Run) -> None:
 
 
 def test_a_run_without_samples_has_nothing_to_say(run: Run) -> None:
-    assert within.judge(run) == []
+    assert stability.judge(run) == []
 
 
 def test_skipped_transactions_put_p99_beyond_the_limit(run: Run) -> None:
@@ -171,7 +171,7 @@ def test_skipped_transactions_put_p99_beyond_the_limit(run: Run) -> None:
         for name, value in (("transactions", 980), ("skipped", 20))
     ]
 
-    (found,) = within.told([], rows)
+    (found,) = stability.told([], rows)
 
     assert found.sentence.startswith(
         "p99 of step measure exceeds the latency limit: 2.00 % of its transactions were skipped"
@@ -180,7 +180,7 @@ def test_skipped_transactions_put_p99_beyond_the_limit(run: Run) -> None:
 
 def test_page_and_api_of_a_run_say_the_same(client: Client, run: Run, admin: User) -> None:
     sampled(run, [*WARMING, *STEADY])
-    Within.objects.bulk_create(within.judge(run))
+    Within.objects.bulk_create(stability.judge(run))
     client.force_login(admin)
 
     told = browser(admin).get(f"/api/v1/runs/{run.pk}/observed/").json()["within"]

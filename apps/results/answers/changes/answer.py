@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import stats
-from apps.results.answers.changes import words
+from apps.results.answers.changes import phrases
 from apps.results.answers.changes.figures import GROUPS, Figure
 from apps.results.answers.changes.mechanisms import Settings, mechanisms
 from apps.results.answers.changes.observations import Observed, Place, observed
@@ -147,10 +147,10 @@ def _level(subject: Subject, base: Subject, compared: Sequence[Association], obs
     with_figure = {one.figure: (one, observations.figures[one.figure]) for one in own}
     moved = [(one, figure) for one, figure in with_figure.values() if one.differs]
     shown = [
-        words.mechanism(each.title, subject.name, [with_figure[one.figure] for one in expected], each.why)
+        phrases.mechanism(each.title, subject.name, [with_figure[one.figure] for one in expected], each.why)
         for each, expected in mechanisms(own, observations.figures, base.settings, subject.settings)
     ]
-    sentence = words.sentence(subject.name, base.name, moved, len(own), subject.metric)
+    sentence = phrases.sentence(subject.name, base.name, moved, len(own), subject.metric)
     rows = [_change(*each) for each in moved]
     return LevelChanges(subject.label, subject.name, subject.heading, sentence, len(own), rows, shown)
 
@@ -164,9 +164,9 @@ def _change(one: Association, figure: Figure) -> Change:
         title=figure.title,
         group=figure.group,
         unit=figure.unit,
-        before_text=words.amount(one.before, figure.unit),
-        after_text=words.amount(one.after, figure.unit),
-        change_text=words.change(one, figure),
-        interval_text=words.interval(one, figure),
+        before_text=phrases.amount(one.before, figure.unit),
+        after_text=phrases.amount(one.after, figure.unit),
+        change_text=phrases.change(one, figure),
+        interval_text=phrases.interval(one, figure),
         **numbers,
     )

@@ -11,8 +11,8 @@ from apps.results.answers.changes.answer import Changes, Subject, changes
 from apps.results.answers.changes.observations import Place
 from apps.results.answers.comparison.compare import Compared
 from apps.results.answers.comparison.sides import LETTERS, Arm
-from apps.results.store.keeper import Keeper
-from apps.results.store.kept import revived
+from apps.results.store.answer_cache import revived
+from apps.results.store.campaign_cache import Keeper
 from common.wording import percent
 
 APART = "Other figures are compared only between levels of one campaign on one host."

@@ -18,7 +18,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Facts, Host
 from apps.results.answers.sentences import Judgement
 from apps.results.models import Measurement
-from apps.results.store.kept import kept, program, revived
+from apps.results.store.answer_cache import kept, program, revived
 from common.errors import PlanError
 from stats.trends.over_time import FEWEST
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from apps.campaigns.models import Campaign
 from apps.results import queries
 from apps.results.answers.judgements import certainty, changes, effects, latency, levels, others, runs
-from apps.results.answers.judgements.asked import Asked
+from apps.results.answers.judgements.judged_campaign import Asked
 from apps.results.answers.sentences import Judgement
 from apps.results.answers.table import CampaignTable
 

@@ -10,7 +10,7 @@ import stats
 from apps.campaigns.design.factors import text_of
 from apps.campaigns.models import Campaign
 from apps.results import queries
-from apps.results.answers.judgements.asked import NAMED, Asked
+from apps.results.answers.judgements.judged_campaign import NAMED, Asked
 from apps.results.answers.sentences import Judgement, Tone
 from apps.results.answers.table import LevelRow
 from common.wording import percent, signed, unsigned

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from apps.results.answers.changes.of_campaign import campaign_changes
-from apps.results.answers.judgements.asked import Asked
+from apps.results.answers.judgements.judged_campaign import Asked
 from apps.results.answers.sentences import Judgement
 
 

@@ -8,7 +8,7 @@ import stats
 from apps.campaigns.design import factors, orders
 from apps.campaigns.design.factors import text_of
 from apps.campaigns.models import Campaign
-from apps.results.answers.judgements.asked import Asked, and_of, counted
+from apps.results.answers.judgements.judged_campaign import Asked, and_of, counted
 from apps.results.answers.sentences import Judgement, Tone, tone_of
 from common.errors import PlanError
 

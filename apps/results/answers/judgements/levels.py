@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import stats
-from apps.results.answers.judgements.asked import Asked, first_of
+from apps.results.answers.judgements.judged_campaign import Asked, first_of
 from apps.results.answers.sentences import Judgement, tone_of
 from apps.results.answers.table import LevelRow
 from common.wording import percent, signed

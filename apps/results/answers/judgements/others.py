@@ -9,7 +9,7 @@ import stats
 from agents.workloads import WORKLOADS
 from apps.campaigns.design import steps
 from apps.campaigns.models import Run
-from apps.results.answers.judgements.asked import Asked, counted, first_of
+from apps.results.answers.judgements.judged_campaign import Asked, counted, first_of
 from apps.results.answers.sentences import Judgement
 from apps.results.models import Measurement
 from common.wording import percent

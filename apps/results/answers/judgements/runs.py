@@ -10,7 +10,7 @@ from django.db.models import Count, Q, Value
 
 from apps.campaigns.models import Run
 from apps.campaigns.queries import breaks
-from apps.results.answers.judgements.asked import Asked, counted, first_of
+from apps.results.answers.judgements.judged_campaign import Asked, counted, first_of
 from apps.results.answers.sentences import Judgement
 from apps.results.models import Within
 

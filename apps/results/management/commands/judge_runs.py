@@ -12,7 +12,7 @@ from agents.workloads import RATES
 from apps.campaigns.design import steps
 from apps.campaigns.models import Run
 from apps.results.models import Kept, Measurement, Series, StepMeans, Within
-from apps.results.runs import within
+from apps.results.runs import stability
 from apps.results.runs.per_transaction import TRANSACTIONS, per_transaction
 from apps.results.runs.step_means import step_means
 
@@ -38,7 +38,7 @@ class Command(BaseCommand):
     @transaction.atomic
     def _judge(self, run: Run) -> None:
         run.within.all().delete()
-        Within.objects.bulk_create(within.judge(run))
+        Within.objects.bulk_create(stability.judge(run))
         counted = dict(run.measurements.filter(name=TRANSACTIONS).values_list("step", "value"))
         run.measurements.filter(name__in=PER_TRANSACTION).delete()
         run.step_means.all().delete()

@@ -26,7 +26,7 @@ from apps.results.answers.sentences import Judgement, by_topic, key_findings
 from apps.results.answers.summary import SummaryTable, summary_table
 from apps.results.answers.table import CampaignTable
 from apps.results.models import Kept
-from apps.results.store.kept import json_of, keep, kept, program, revived, there
+from apps.results.store.answer_cache import json_of, keep, kept, program, revived, there
 from common.errors import PlanError
 
 # From so many runs on, whoever reads a run's results computes what pages show of its campaign, so that none waits.
