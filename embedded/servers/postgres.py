@@ -71,7 +71,8 @@ class Postgres:
     def service(self) -> Service:
         """What the supervisor runs. SIGINT is PostgreSQL's fast shutdown; SIGTERM would wait for clients to leave."""
         argv = [str(bin_dir() / "postgres"), "-D", str(self.data), "-k", str(self.sockets), "-p", PORT]
-        options = ["-c", "listen_addresses=", "-c", "unix_socket_permissions=0700"]
+        # The pool of huge pages belongs to the runs that measure on this machine.
+        options = ["-c", "listen_addresses=", "-c", "unix_socket_permissions=0700", "-c", "huge_pages=off"]
         return Service(
             name="postgres",
             argv=unprivileged([*argv, *options, *(() if self.durable else NOT_DURABLE)]),

@@ -11,6 +11,7 @@ import environ
 import psycopg
 import pytest
 import redis
+from django.db import connection
 
 from embedded import paths, processes
 from embedded.stack import Stack
@@ -137,3 +138,11 @@ def test_a_command_is_ended_when_its_database_dies() -> None:
     done = subprocess.run([*RUN, sys.executable, "-c", kill], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "error: postgres ended with status -9" in done.stderr
+
+
+@pytest.mark.django_db
+def test_its_postgresql_takes_no_huge_pages_from_the_pool_of_a_run() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW huge_pages")
+
+        assert cursor.fetchone() == ("off",)
