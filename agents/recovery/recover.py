@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Optional
 
-from ..errors import Failure
+from ..errors import Cancelled, Failure, HostFailure
 from ..host.system import System
 from ..records import processes
 from ..records.journal import Journal
@@ -96,6 +96,16 @@ def _restored(journal: Journal, conflicts: list[Record], unproven: list[str]) ->
             }
         )
     return proofs
+
+
+def outcome_of(failure: Optional[Failure], undone: Undone) -> Record:
+    """A result counts only when the host was put back, too."""
+    if failure is None and undone.clean:
+        return {"outcome": "ok", "error": None}
+    if isinstance(failure, Cancelled):
+        return {"outcome": "cancelled", "error": None}
+    failure = failure or HostFailure("the host could not be restored: " + "; ".join(undone.unproven))
+    return {"outcome": failure.outcome, "error": {**failure.as_json(), "unproven": undone.unproven}}
 
 
 def seal(job: Job, agent: str, outcome: Record, undone: Undone, extra: Optional[dict[str, float]] = None) -> Record:

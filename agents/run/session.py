@@ -95,7 +95,7 @@ class Session:
         self.enter("ROLLING_BACK")
         undone = recover.undo(self.job, self.system, self.journal, self.emit)
         self.enter("CLEAN" if undone.clean else "DIRTY")
-        outcome = _outcome(failure, undone)
+        outcome = recover.outcome_of(failure, undone)
         self.emit("outcome", outcome)
         self._events.sync()
         recover.seal(self.job, self._agent, outcome, undone, {"collector_cpu_s": round(self.collector_cpu_s, 4)})
@@ -200,20 +200,7 @@ class Session:
         scene, cluster = self.scene, self.cluster
         scene.major, scene.conf_file, scene.sql = cluster.major, cluster.conf_file, cluster.sql
         scene.pgdata = str(cluster.pgdata)
-        scene.huge_pages_needed = lambda page_kb: self._huge_pages_needed(cluster, page_kb)
-
-    def _huge_pages_needed(self, cluster: Target, page_kb: int) -> int:
-        """Pages of this size that the configured, stopped server will ask for. Before 15 it cannot tell: it is started
-        without them, its peak is read, and it is stopped again."""
-        if cluster.major >= 15:
-            return max(0, int(cluster.parameter("shared_memory_size_in_huge_pages")))
-        out = self.job.path / "out"
-        out.mkdir(exist_ok=True, mode=0o700)
-        pid = cluster.start_without_huge_pages(out / "postgresql.log")
-        peak_kb = int(self.system.field(f"/proc/{pid}/status", "VmPeak").split()[0])
-        self.log("info", f"PostgreSQL {cluster.major} without huge pages takes {peak_kb} kB (VmPeak)")
-        self.stop_server()
-        return peak_kb // page_kb + 1
+        scene.huge_pages_needed = lambda page_kb: targets.huge_pages_needed(self, cluster, page_kb)
 
     def _start_server(self, prefix: list[str]) -> None:
         out = self.job.path / "out"
@@ -405,13 +392,3 @@ class Session:
 
 def _picked(entry: Record) -> Record:
     return {key: entry[key] for key in ("setting", "key", "original", "wanted")}
-
-
-def _outcome(failure: Optional[Failure], undone: recover.Undone) -> Record:
-    """A result counts only when the host was put back, too."""
-    if failure is None and undone.clean:
-        return {"outcome": "ok", "error": None}
-    if isinstance(failure, Cancelled):
-        return {"outcome": "cancelled", "error": None}
-    failure = failure or HostFailure("the host could not be restored: " + "; ".join(undone.unproven))
-    return {"outcome": failure.outcome, "error": {**failure.as_json(), "unproven": undone.unproven}}

@@ -82,3 +82,17 @@ def _hands(run: Run) -> tuple[Any, Any]:
         return spawn(run.journal, argv, account=run.account, env=environment(run.job.run), **options)
 
     return execute, start
+
+
+def huge_pages_needed(run: Run, cluster: Target, page_kb: int) -> int:
+    """Pages of this size that the configured, stopped server will ask for. Before 15 it cannot tell: it is started
+    without them, its peak is read, and it is stopped again."""
+    if cluster.major >= 15:
+        return max(0, int(cluster.parameter("shared_memory_size_in_huge_pages")))
+    out = run.job.path / "out"
+    out.mkdir(exist_ok=True, mode=0o700)
+    pid = cluster.start_without_huge_pages(out / "postgresql.log")
+    peak_kb = int(run.system.field(f"/proc/{pid}/status", "VmPeak").split()[0])
+    run.log("info", f"PostgreSQL {cluster.major} without huge pages takes {peak_kb} kB (VmPeak)")
+    run.stop_server()
+    return peak_kb // page_kb + 1
