@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 # What a verdict is called where people read it; each other one is called as it is written.
 VERDICTS: Mapping[str, str] = {
@@ -40,3 +40,18 @@ def percent(value: float) -> str:
 def p_value(value: float) -> str:
     """ "p < 0.001" or "p = 0.026"."""
     return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
+
+
+def and_of(names: Sequence[str]) -> str:
+    """ "a, b and c"; "" of none."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def first_of(names: Sequence[str], most: int = 5) -> str:
+    """ "a, b and c", or "a, b and 3 more" where there are more than `most`."""
+    return and_of(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+def counted(count: int, noun: str) -> str:
+    """ "1 block", "1,200 blocks"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,10 +128,3 @@ def replace_draft(draft: Campaign, make: Callable[[], Campaign], *, by: User) ->
     made = make()
     delete_campaign(draft, by=by)
     return made
-
-
-def names(listed: Sequence[str]) -> str:
-    """ "a", "a and b", "a, b and 3 more"."""
-    if len(listed) > 3:
-        return f"{', '.join(listed[:2])} and {len(listed) - 2} more"
-    return " and ".join(filter(None, (", ".join(listed[:-1]), listed[-1])))

@@ -10,6 +10,7 @@ from apps.campaigns.design import nuisance, orders
 from apps.campaigns.design.cells import cells
 from apps.campaigns.design.factors import Cell, Factor, read, text_of
 from apps.campaigns.models import Campaign
+from common.wording import and_of, counted
 
 DRIFT = "drift within a block (temperature, page cache, autovacuum)"
 
@@ -106,11 +107,6 @@ def _until(warm: Mapping[str, Any]) -> str:
     return f"until its rate is steady, at most {warm['limit_s']} s ({rule})"
 
 
-def counted(count: int, noun: str) -> str:
-    """ "1 block", "1,200 blocks"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def threats(campaign: Campaign) -> list[str]:
     """What the design cannot tell apart, for whoever reads its result."""
     if campaign.kind != Campaign.Kind.COMPARISON:
@@ -128,24 +124,19 @@ def _threats_of_order(campaign: Campaign, factors: Sequence[Factor], found: Sequ
         yield "ABBA cancels a steady drift. A sudden drift, or one that repeats in each block, looks like an effect."
     if campaign.order == order.FEWEST_RESTARTS:
         yield _together(factors, found)
-    fixed = _and([factor.name for factor in factors if factor.order])
+    fixed = and_of([factor.name for factor in factors if factor.order])
     if fixed:
         yield f"In each block, {fixed} changes in one direction: {DRIFT} looks like its effect."
 
 
 def _together(factors: Sequence[Factor], found: Sequence[Cell]) -> str:
-    names = _and([factor.name for factor in orders.costly(factors)])
+    names = and_of([factor.name for factor in orders.costly(factors)])
     if orders.groups(found) in (1, len(found)):
         return "No combinations share a start of PostgreSQL, so the order is that of randomised blocks."
     return (
         f"Runs with the same {names} are grouped, which saves restarts: {DRIFT} affects whole groups, and CIs for "
         f"{names} are too narrow. Randomised blocks avoid that."
     )
-
-
-def _and(names: Sequence[str]) -> str:
-    """ "a, b and c"."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def _threats_of_design(campaign: Campaign, factors: Sequence[Factor]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from apps.accounts.web.pages import keyset_page, needs, page, spoken, team_asked
 from apps.campaigns import archiving, queries
 from apps.campaigns.models import Campaign
 from apps.hosts.models import Host
+from common.wording import first_of
 
 SHOWN = 50
 ARCHIVED = "archived"  # as a state: what every other list leaves out
@@ -93,7 +94,7 @@ def campaigns_change(request: HttpRequest) -> HttpResponse:
         action = form.cleaned_data["action"]
         done = archiving.change_many(action, form.cleaned_data["campaign"], by=user_of(request))
         if done.changed:
-            messages.success(request, f"{DONE[action]}: {archiving.names(done.changed)}.")
+            messages.success(request, f"{DONE[action]}: {first_of(done.changed, 3)}.")
         for name, error in done.refused:
             messages.error(request, f"{name}: {spoken(error)}")
     for errors in form.errors.values():

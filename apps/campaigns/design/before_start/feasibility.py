@@ -12,10 +12,10 @@ from typing import Any
 from agents.host import cpulist
 from agents.settings import huge_pages as setting
 from agents.workloads import WORKLOADS
-from apps.campaigns.design.descriptions import counted
 from apps.hosts.facts import topology
 from apps.hosts.models import Host
 from apps.tuning import gucs
+from common.wording import counted
 
 OK, DOUBTFUL, FAILED = "ok", "doubtful", "failed"
 GIB = 1024**3

@@ -8,9 +8,10 @@ import stats
 from apps.campaigns.design import factors, orders
 from apps.campaigns.design.factors import text_of
 from apps.campaigns.models import Campaign
-from apps.results.answers.judgements.judged_campaign import Asked, and_of, counted
+from apps.results.answers.judgements.judged_campaign import Asked
 from apps.results.answers.sentences import Judgement, Tone, tone_of
 from common.errors import PlanError
+from common.wording import and_of, counted
 
 
 def effects(asked: Asked) -> Iterator[Judgement]:

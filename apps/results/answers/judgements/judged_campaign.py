@@ -68,17 +68,3 @@ class Asked:
         """How long a run takes here."""
         runs = Run.objects.filter(campaign=self.campaign)
         return median_s(runs if self.host is None else runs.filter(host=self.host))
-
-
-def and_of(names: Sequence[str]) -> str:
-    """ "a, b and c"."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
-
-
-def first_of(names: Sequence[str], most: int = NAMED) -> str:
-    """ "a, b and 3 more"."""
-    return and_of(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
-
-
-def counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"

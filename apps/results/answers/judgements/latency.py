@@ -13,9 +13,10 @@ import stats
 from apps.campaigns.design import steps
 from apps.campaigns.design.factors import text_of
 from apps.campaigns.models import Campaign, Run
-from apps.results.answers.judgements.judged_campaign import Asked, counted, first_of
+from apps.results.answers.judgements.judged_campaign import Asked
 from apps.results.answers.sentences import Judgement, tone_of
 from apps.results.models import Measurement
+from common.wording import counted, first_of
 from readers.percentiles import fewest
 
 P99, P99_DELTA = "p99", 0.05

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import stats
-from apps.results.answers.judgements.judged_campaign import Asked, first_of
+from apps.results.answers.judgements.judged_campaign import Asked
 from apps.results.answers.sentences import Judgement, tone_of
 from apps.results.answers.table import LevelRow
-from common.wording import percent, signed
+from common.wording import first_of, percent, signed
 from stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW
 
 # A comparison of the best two asks for a range of all levels, whose tables end at about so many.

@@ -9,10 +9,10 @@ import stats
 from agents.workloads import WORKLOADS
 from apps.campaigns.design import steps
 from apps.campaigns.models import Run
-from apps.results.answers.judgements.judged_campaign import Asked, counted, first_of
+from apps.results.answers.judgements.judged_campaign import Asked
 from apps.results.answers.sentences import Judgement
 from apps.results.models import Measurement
-from common.wording import percent
+from common.wording import counted, first_of, percent
 from stats.model import POINTS_ONLY_BELOW
 
 FALSE_SHARE = 0.05

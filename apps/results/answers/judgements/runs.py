@@ -10,9 +10,10 @@ from django.db.models import Count, Q, Value
 
 from apps.campaigns.models import Run
 from apps.campaigns.queries import breaks
-from apps.results.answers.judgements.judged_campaign import Asked, counted, first_of
+from apps.results.answers.judgements.judged_campaign import Asked
 from apps.results.answers.sentences import Judgement
 from apps.results.models import Within
+from common.wording import counted, first_of
 
 MOST_NAMED = 10
 # Of runs: which, and what is said of them.
