@@ -10,9 +10,7 @@ from proving import version
 from proving.commands import compare, compare_outputs, decide, lists, login, parse, run, schedule, transfer, watch
 from proving.session import Command
 
-HELP = (
-    "Campaigns of PostgreSQL benchmarks from the command line: start them, watch them, fail a pipeline on a regression."
-)
+HELP = "Start and watch PostgreSQL benchmark campaigns from the command line, and fail a pipeline on a regression."
 app = typer.Typer(name="proving", cls=Command, help=HELP, no_args_is_help=True, pretty_exceptions_enable=False)
 schedules = typer.Typer(name="schedule", help=schedule.HELP, no_args_is_help=True)
 for each in (schedule.create, schedule.show, schedule.pause, schedule.resume, schedule.delete):

@@ -76,3 +76,7 @@ def _as_json(ctx: typer.Context, value: bool) -> bool:
 Json = Annotated[
     bool, typer.Option("--json", callback=_as_json, is_eager=True, help="Print JSON; errors are JSON on stderr.")
 ]
+CampaignArgument = Annotated[
+    str,
+    typer.Argument(metavar="CAMPAIGN", help="Id of the campaign, the beginning of its id, its whole name, or last."),
+]

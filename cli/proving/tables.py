@@ -54,6 +54,11 @@ def change(percent: float | None, low: float | None, high: float | None) -> str:
     return f"{signed(percent)} %" + ("" if low is None or high is None else f" [{signed(low)}, {signed(high)}]")
 
 
+def counted(count: int, noun: str) -> str:
+    """ "1 run", "1,200 runs"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def signed(value: float) -> str:
     """With three significant digits, as the server writes it: +2.94, +91.7, -2,680."""
     size = abs(value)

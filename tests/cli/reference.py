@@ -38,14 +38,14 @@ def codes() -> str:
 
 def commands() -> str:
     group: Any = typer.main.get_command(app)
-    return "\n\n".join(_command(name, command) for name, command in _leaves(group))
+    return "\n\n".join(_command(name, command) for name, command in leaves(group))
 
 
-def _leaves(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Each command with its whole name, such as "schedule pause"."""
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
-            yield from _leaves(command, f"{prefix}{name} ")
+            yield from leaves(command, f"{prefix}{name} ")
         else:
             yield f"{prefix}{name}", command
 

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from apps.accounts.models import Role, User
 from apps.campaigns.models import Campaign, Run
 from apps.decisions.models import Decision
 from apps.hosts.models import Host
+from proving.__main__ import app
+from tests.cli import reference
 from tests.cli.program import Program
 from tests.factories import end_run, make_campaign, make_host
 
@@ -266,3 +269,16 @@ def test_only_a_campaign_that_has_ended_is_archived(proving: Program, host: Host
 
     assert refused.returncode == 2
     assert "only a campaign that has ended can be archived" in refused.stderr
+
+
+def test_every_argument_and_option_has_a_help_text() -> None:
+    group = typer.main.get_command(app)
+
+    without = [
+        f"{name} {each.name}"
+        for name, command in reference.leaves(group)
+        for each in command.params
+        if not getattr(each, "help", "")
+    ]
+
+    assert without == []

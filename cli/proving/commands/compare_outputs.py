@@ -24,7 +24,7 @@ HELP_FILES = (
 def stat(
     ctx: typer.Context,
     files: Annotated[list[str], typer.Argument(metavar="OLD... vs NEW...", help=HELP_FILES)],
-    delta: Annotated[float, typer.Option(min=0.01, max=99, help="The smallest change that matters, in percent.")] = 2.0,
+    delta: Annotated[float, typer.Option(min=0.01, max=99, help="Minimum effect, in percent.")] = 2.0,
     figure: Annotated[
         list[str] | None, typer.Option(help="Compare only this figure; repeatable. Default: the main ones.")
     ] = None,
@@ -34,7 +34,7 @@ def stat(
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 5 if inconclusive or likely worse.")] = False,
     json: Json = False,
 ) -> None:
-    """Compare outputs of two groups of runs. Exits with 3 if one is worse by more than the margin. Needs no server."""
+    """Compare outputs of two groups of runs, without a server. Exits with 3 if one is worse by more than --delta."""
     session = of(ctx)
     old, new = _sides(files)
     bundle.need_statistics()

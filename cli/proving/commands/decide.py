@@ -7,24 +7,24 @@ from typing import Annotated, Any
 import typer
 
 from proving import ids, tables
-from proving.session import Json, of
+from proving.session import CampaignArgument, Json, of
 
 
 def decide(
     ctx: typer.Context,
-    campaign: str,
-    title: Annotated[str, typer.Option(help="Short title.")],
-    decision: Annotated[str, typer.Option(help="What is done from now on.")],
-    reasons: Annotated[str, typer.Option(help="Why.")] = "",
+    campaign: CampaignArgument,
+    title: Annotated[str, typer.Option(help="The decision in one line.")],
+    decision: Annotated[str, typer.Option(help="What changes from now on.")],
+    reasons: Annotated[str, typer.Option(help="Reasons for the decision.")] = "",
     host: Annotated[
         list[str] | None, typer.Option(help="Host in scope; repeatable. Default: the campaign's host.")
     ] = None,
     supersedes: Annotated[int | None, typer.Option(help="Id of the decision to replace.")] = None,
-    review_on: Annotated[str | None, typer.Option(metavar="DATE", help="Review date.")] = None,
+    review_on: Annotated[str | None, typer.Option(metavar="DATE", help="Date of the next review.")] = None,
     accept: Annotated[bool, typer.Option("--accept", help="Accept the decision immediately.")] = False,
     json: Json = False,
 ) -> None:
-    """Write a decision. Its evidence is frozen in its current state."""
+    """Propose a decision. The current results of the campaign are frozen as its evidence."""
     session = of(ctx)
     body = {"campaign": ids.campaign(session.client, campaign), "title": title, "decision": decision}
     given: dict[str, Any] = {"reasons": reasons, "supersedes": supersedes, "review_on": review_on}

@@ -10,7 +10,7 @@ import typer
 from proving import ids, tables
 from proving.commands.watch import shown
 from proving.errors import Code
-from proving.session import Json, of
+from proving.session import CampaignArgument, Json, of
 
 
 class What(StrEnum):
@@ -34,7 +34,7 @@ Limit = Annotated[int, typer.Option(min=1, max=10000, help="Number of rows, newe
 
 
 def hosts(ctx: typer.Context, json: Json = False) -> None:
-    """List the hosts: state, level, and why one takes no runs."""
+    """List hosts: state, level, and why a host accepts no runs."""
     session = of(ctx)
     found = list(session.client.rows("hosts/", ordering="name"))
     rows = [(row["name"], row["state"], row["level"], row["address"], row["state_reason"]) for row in found]
@@ -46,7 +46,7 @@ def ls(
     what: Annotated[What, typer.Argument(help="Kind of objects to list.")] = What.CAMPAIGNS,
     state: Annotated[str, typer.Option(help="Only campaigns in this state.")] = "",
     host: Annotated[str, typer.Option(help="Only campaigns of this host.")] = "",
-    archived: Annotated[bool, typer.Option("--archived", help="Archived campaigns instead of the others.")] = False,
+    archived: Annotated[bool, typer.Option("--archived", help="List only archived campaigns.")] = False,
     limit: Limit = 20,
     json: Json = False,
 ) -> None:
@@ -69,7 +69,7 @@ def _cell(row: dict[str, Any], field: str) -> str:
     return text[: SHORT[field]].replace("T", " ") if field in SHORT else text
 
 
-def show(ctx: typer.Context, campaign: str, json: Json = False) -> None:
+def show(ctx: typer.Context, campaign: CampaignArgument, json: Json = False) -> None:
     """Show the progress of a campaign, its results and its findings."""
     session = of(ctx)
     key = ids.campaign(session.client, campaign)
@@ -81,7 +81,7 @@ def show(ctx: typer.Context, campaign: str, json: Json = False) -> None:
 
 def check(
     ctx: typer.Context,
-    campaign: str,
+    campaign: CampaignArgument,
     ask: Annotated[bool, typer.Option("--ask", help="Ask the hosts now. Default: use their known facts.")] = False,
     json: Json = False,
 ) -> None:

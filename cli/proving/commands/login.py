@@ -11,13 +11,16 @@ from proving import config, tables
 from proving.client import Client
 from proving.session import Json, of
 
+Url = Annotated[str, typer.Argument(metavar="URL", help="Address of the server, such as https://proving.example.org.")]
 Token = Annotated[
     str,
-    typer.Option(help="Default: a prompt, or stdin. Other users may see it on a command line.", show_default=False),
+    typer.Option(
+        help="Default: read from a prompt or stdin. On a command line, other users can see it.", show_default=False
+    ),
 ]
 
 
-def login(ctx: typer.Context, url: str, token: Token = "", json: Json = False) -> None:
+def login(ctx: typer.Context, url: Url, token: Token = "", json: Json = False) -> None:
     """Check a token with the server, and store address and token."""
     wanted = config.Login(config.checked(url), token or _asked(url))
     with Client(wanted) as client:

@@ -9,7 +9,7 @@ import typer
 from proving import factors, ids, tables
 from proving.commands.watch import finish
 from proving.errors import UsageError
-from proving.session import Json, Session, of
+from proving.session import CampaignArgument, Json, Session, of
 
 Host = Annotated[list[str], typer.Option("--host", help="Name of the host. Repeat it for further hosts.")]
 Set = Annotated[
@@ -21,19 +21,22 @@ Set = Annotated[
         "with values, such as settings.postgresql.work_mem=4MB,64MB. A path with one value sets it in every run.",
     ),
 ]
+Recipe = Annotated[
+    str, typer.Argument(metavar="RECIPE", help="Name of the recipe. List recipes with: proving ls recipes")
+]
 Delta = Annotated[float | None, typer.Option("--delta", min=0.01, max=99, help="Minimum effect, in percent.")]
 
 
 def run(
     ctx: typer.Context,
-    recipe: str,
+    recipe: Recipe,
     host: Host,
     set_: Set = None,
     repetitions: Annotated[int | None, typer.Option(help="Runs of each combination.")] = None,
     delta: Delta = None,
     metric: Annotated[str | None, typer.Option(help="Figure to compare.")] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the campaign. Default: the recipe's title.")] = None,
-    question: Annotated[str | None, typer.Option(help="Default: the recipe's question.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name. Default: the recipe's title and the host.")] = None,
+    question: Annotated[str | None, typer.Option(help="Question of the campaign. Default: the recipe's.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the order of runs.")] = None,
     budget_h: Annotated[float | None, typer.Option(help="Start no run that would end after this many hours.")] = None,
     draft: Annotated[bool, typer.Option("--draft", help="Create a draft without starting it.")] = False,
@@ -61,7 +64,7 @@ def run(
     if not watch:
         session.tell(made, lambda: tables.lines(f"{made['id']}  {made['state']}", made.get("unchecked", ""), url))
         return
-    session.say(f"campaign {made['id']}: {made['progress']['total']} runs, {url}")
+    session.say(f"campaign {made['id']}: {tables.counted(made['progress']['total'], 'run')}, {url}")
     finish(session, made["id"])
 
 
@@ -78,22 +81,22 @@ def create(session: Session, recipe: str, hosts: list[str], asked: list[str], gi
     return made
 
 
-def start(ctx: typer.Context, campaign: str, json: Json = False) -> None:
+def start(ctx: typer.Context, campaign: CampaignArgument, json: Json = False) -> None:
     """Start a draft."""
     _act(of(ctx), campaign, "start")
 
 
-def cancel(ctx: typer.Context, campaign: str, json: Json = False) -> None:
+def cancel(ctx: typer.Context, campaign: CampaignArgument, json: Json = False) -> None:
     """End a campaign early. Its hosts are restored."""
     _act(of(ctx), campaign, "cancel")
 
 
-def archive(ctx: typer.Context, campaign: str, json: Json = False) -> None:
+def archive(ctx: typer.Context, campaign: CampaignArgument, json: Json = False) -> None:
     """Hide a campaign that has ended from the lists. Its results and its address remain."""
     _act(of(ctx), campaign, "archive")
 
 
-def unarchive(ctx: typer.Context, campaign: str, json: Json = False) -> None:
+def unarchive(ctx: typer.Context, campaign: CampaignArgument, json: Json = False) -> None:
     """Show an archived campaign in the lists again."""
     _act(of(ctx), campaign, "unarchive")
 

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import typer
 
 from proving import ids, tables
-from proving.session import Json, Session, of
+from proving.session import CampaignArgument, Json, Session, of
 
 SLOTS = 10  # newest outcomes that `show` prints
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -23,7 +23,7 @@ Name = Annotated[
 
 def create(
     ctx: typer.Context,
-    campaign: str,
+    campaign: CampaignArgument,
     when: Annotated[str, typer.Option(help='Times, such as "daily 02:30", "weekly Mon 02:30" or "cron 30 2 * * 1-5".')],
     name: Annotated[str, typer.Option(help="Name of the schedule. Its campaigns have this name, with the date.")],
     time_zone: Annotated[str, typer.Option(metavar="ZONE", help="Time zone. Default: the host's.")] = "",

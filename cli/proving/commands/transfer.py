@@ -11,7 +11,7 @@ import typer
 
 from proving import ids, tables
 from proving.errors import Code, UsageError
-from proving.session import Json, Session, of
+from proving.session import CampaignArgument, Json, Session, of
 
 Output = Annotated[
     str, typer.Option("--output", "-o", help="File, or - for stdout. Default: a name from the campaign.")
@@ -20,7 +20,7 @@ Output = Annotated[
 
 def export(
     ctx: typer.Context,
-    campaign: str,
+    campaign: CampaignArgument,
     file: Annotated[
         str, typer.Argument(help="File to export, such as runs.csv, campaign.json, report.html.")
     ] = "campaign.json",
@@ -36,7 +36,7 @@ def export(
         return
     target = Path(output or f"campaign-{key[:8]}-{file}")
     written = _to_file(session, path, target)
-    session.tell({"file": str(target), "bytes": written}, lambda: tables.lines(f"{target}, {written} bytes"))
+    session.tell({"file": str(target), "bytes": written}, lambda: tables.lines(f"{target}, {written:,} bytes"))
 
 
 def _to_file(session: Session, path: str, target: Path) -> int:
@@ -83,7 +83,7 @@ def import_(
         found = session.client.post(f"imports/{found['id']}/say/", given)
     if not draft:
         made = session.client.post(f"imports/{found['id']}/commit/")
-        words = f"{made['id']}  {made['name']}: {made['progress']['total']} runs"
+        words = f"{made['id']}  {made['name']}: {tables.counted(made['progress']['total'], 'run')}"
         session.tell(made, lambda: tables.lines(words, f"{session.client.url}/campaigns/{made['id']}/"))
         return
     session.tell(found, lambda: _understood(found))
@@ -104,5 +104,5 @@ def _upload(session: Session, files: list[Path]) -> Any:
 
 def _understood(found: dict[str, Any]) -> Any:
     notes = [(note["severity"], note["place"], note["message"], note["hint"]) for note in found["notes"]]
-    words = f"import {found['id']}: {found['count']} runs; metrics: {', '.join(found['metrics'])}"
+    words = f"import {found['id']}: {tables.counted(found['count'], 'run')}; metrics: {', '.join(found['metrics'])}"
     return tables.below(tables.lines(words), tables.table(("", "place", "message", "accepted"), notes))

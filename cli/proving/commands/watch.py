@@ -12,14 +12,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from proving import ids, tables
 from proving.errors import Code
-from proving.session import Json, Session, of
+from proving.session import CampaignArgument, Json, Session, of
 
 ENDED = ("finished", "cancelled", "failed")
 POLL_S = 2.0
 PATIENCE_S = 600.0  # a server that is upgraded meanwhile comes back
 
 
-def watch(ctx: typer.Context, campaign: str, json: Json = False) -> None:
+def watch(ctx: typer.Context, campaign: CampaignArgument, json: Json = False) -> None:
     """Follow a campaign to its results, with progress and ETA. Ctrl-C does not end the campaign."""
     session = of(ctx)
     finish(session, ids.campaign(session.client, campaign))
