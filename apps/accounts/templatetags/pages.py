@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django import template
+from django.utils.html import format_html
 
 from apps.accounts.models import Role, Thing, User
 from apps.accounts.web.pages import spoken
@@ -251,6 +252,16 @@ def is_number(value: Any) -> bool:
 def words(state: str) -> str:
     """not_put_back -> "not restored"."""
     return str(state).replace("put_back", "restored").replace("left_alone", "conflict: not restored").replace("_", " ")
+
+
+@register.filter
+def kept_together(label: str) -> str:
+    """A label whose option, such as (--max-tries), never breaks after a hyphen."""
+    before, bracket, option = label.partition("(-")
+    if not bracket or ")" not in option:
+        return label
+    option, _, after = option.partition(")")
+    return format_html('{}<span class="kept">(-{})</span>{}', before, option, after)
 
 
 @register.filter

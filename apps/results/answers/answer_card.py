@@ -116,7 +116,7 @@ def _with_step(
         return replace(card, note=note, step="extend", repetitions=more, seconds=_seconds(table, more, run_s))
     if level.verdict == "points_only":
         note = f"A verdict over all hosts needs {POINTS_ONLY_BELOW} hosts. Each host has its own verdict below."
-        return replace(card, note=note)
+        return replace(card, word="Too few hosts", note=note)
     if level.verdict == "undetectable":
         return _inconclusive(card, level, table, have, run_s)
     return replace(card, step="decide", note=_others(table))

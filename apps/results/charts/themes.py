@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,9 +90,21 @@ def origin_note(data: Iterable[Figure]) -> str:
 
 
 def _extremes(data: Iterable[Figure]) -> tuple[float, float] | None:
+    """Of the values and the ends of their error bars."""
     keys = ("y", "lowerfence", "upperfence")
-    values = [value for trace in data for key in keys for value in trace.get(key, ()) if isinstance(value, int | float)]
+    drawn = [value for trace in data for key in keys for value in [*trace.get(key, ())]]
+    ends = [end for trace in data for end in _ends(trace)]
+    values = [value for value in [*drawn, *ends] if isinstance(value, int | float)]
     return (min(values), max(values)) if values else None
+
+
+def _ends(trace: Figure) -> Iterator[float]:
+    bars = trace.get("error_y") or {}
+    if "array" not in bars or "arrayminus" not in bars:
+        return
+    for value, below, above in zip(trace["y"], bars["arrayminus"], bars["array"], strict=False):
+        if None not in (value, below, above):
+            yield from (value - below, value + above)
 
 
 def _is_flat(low: float, high: float) -> bool:

@@ -34,7 +34,7 @@ def stat(
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 5 if inconclusive or likely worse.")] = False,
     json: Json = False,
 ) -> None:
-    """Compare outputs of two groups of runs, without a server. Exits with 3 if one is worse by more than --delta."""
+    """Compare outputs of two groups of runs, without a server. Exits with 3 if any figure is worse."""
     session = of(ctx)
     old, new = _sides(files)
     bundle.need_statistics()

@@ -143,7 +143,8 @@ def test_on_several_hosts_the_planned_runs_are_those_of_all_hosts() -> None:
     card = answer_card(both, ended=True, planned=3)
 
     assert list(card.badges) == ["6 of 6 runs per level"]
-    assert (card.step, card.note) == (
+    assert (card.word, card.step, card.note) == (
+        "Too few hosts",
         "",
         "A verdict over all hosts needs 3 hosts. Each host has its own verdict below.",
     )

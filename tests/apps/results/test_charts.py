@@ -186,6 +186,12 @@ def test_only_an_axis_that_leaves_out_zero_says_so() -> None:
     assert origin_note([]) == ""
 
 
+def test_an_axis_that_its_error_bars_stretch_to_0_is_not_said_to_leave_it_out() -> None:
+    wide = {"y": [9800, 14450], "error_y": {"array": [90000, 130000], "arrayminus": [9000, 13000]}}
+
+    assert origin_note([wide]) == ""
+
+
 WAITS = ("running", "IO:DataFileRead", "IO:DataFileWrite", "LWLock:WALWrite", "Lock:transactionid", "Client:ClientRead")
 
 

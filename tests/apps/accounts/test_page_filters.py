@@ -1,10 +1,10 @@
-"""Numbers as every page writes them."""
+"""Numbers and labels as every page writes them."""
 
 from __future__ import annotations
 
 import pytest
 
-from apps.accounts.templatetags.pages import figure
+from apps.accounts.templatetags.pages import figure, kept_together
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,8 @@ from apps.accounts.templatetags.pages import figure
 )
 def test_numbers_have_four_digits_and_thousands_are_apart(value: float | None, text: str) -> None:
     assert figure(value) == text
+
+
+def test_an_option_in_a_label_does_not_break_after_a_hyphen() -> None:
+    assert kept_together("Latency limit (-L) (ms)") == 'Latency limit <span class="kept">(-L)</span> (ms)'
+    assert kept_together("Repetitions (of <all>)") == "Repetitions (of <all>)"
