@@ -8,6 +8,7 @@ from csp.constants import NONE, SELF, UNSAFE_INLINE
 from django.core.exceptions import ImproperlyConfigured
 
 from apps import process
+from apps.accounts.identity import mapping
 from apps.configuration import stores
 from apps.configuration.environment import Environment
 from apps.configuration.version import read_commit, read_version
@@ -51,6 +52,36 @@ if RETAIN_DAYS < 0 or RETAIN_STEP_S <= 0:
 TRUSTED_PROXIES = networks("PROVING_TRUSTED_PROXIES", env.list("PROVING_TRUSTED_PROXIES", default=[]))
 # What Prometheus sends as a bearer token; without one /metrics answers to this machine itself only.
 METRICS_TOKEN: str = env.secret("PROVING_METRICS_TOKEN", default="")
+
+# Sign-in with an OpenID Connect provider; without an issuer there is none. See docs/identity.md.
+OIDC_ISSUER: str = env.str("PROVING_OIDC_ISSUER", default="").removesuffix("/.well-known/openid-configuration")
+OIDC_NAME: str = env.str("PROVING_OIDC_NAME", default="single sign-on")
+OIDC_CLIENT_ID: str = env.str("PROVING_OIDC_CLIENT_ID", default="")
+OIDC_CLIENT_SECRET: str = env.secret("PROVING_OIDC_CLIENT_SECRET", default="")
+OIDC_SCOPES: str = env.str("PROVING_OIDC_SCOPES", default="openid profile email")
+OIDC_USERNAME_CLAIM: str = env.str("PROVING_OIDC_USERNAME_CLAIM", default="preferred_username")
+OIDC_GROUPS_CLAIM: str = env.str("PROVING_OIDC_GROUPS_CLAIM", default="groups")
+OIDC_ROLES = mapping.instance_roles("PROVING_OIDC_ROLES", env.str("PROVING_OIDC_ROLES", default=""))
+OIDC_TEAMS = mapping.team_roles("PROVING_OIDC_TEAMS", env.str("PROVING_OIDC_TEAMS", default=""))
+OIDC_LINK_BY_EMAIL: bool = env.bool("PROVING_OIDC_LINK_BY_EMAIL", default=False)
+# How long access lasts after the provider took it away: with a refresh token, without one, and of API tokens.
+OIDC_RECHECK_MIN: int = env.int("PROVING_OIDC_RECHECK_MIN", default=15)
+OIDC_SESSION_MIN: int = env.int("PROVING_OIDC_SESSION_MIN", default=480)
+OIDC_TOKEN_DAYS: int = env.int("PROVING_OIDC_TOKEN_DAYS", default=7)
+OIDC_CA_BUNDLE: str = stores.ca_bundle(env.str("PROVING_OIDC_CA_BUNDLE", default=""), "PROVING_OIDC_CA_BUNDLE")
+# The only user whose password still works; "": those of all users without an account at the provider.
+BREAK_GLASS_ADMIN: str = env.str("PROVING_BREAK_GLASS_ADMIN", default="")
+mapping.check_provider(
+    OIDC_ISSUER,
+    OIDC_CLIENT_ID,
+    OIDC_SCOPES,
+    BREAK_GLASS_ADMIN,
+    {
+        "PROVING_OIDC_RECHECK_MIN": OIDC_RECHECK_MIN,
+        "PROVING_OIDC_SESSION_MIN": OIDC_SESSION_MIN,
+        "PROVING_OIDC_TOKEN_DAYS": OIDC_TOKEN_DAYS,
+    },
+)
 
 # A decision is accepted by somebody else than its author.
 DECISIONS_BY_TWO: bool = env.bool("PROVING_DECISIONS_BY_TWO", default=False)
@@ -98,6 +129,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "apps.accounts.identity.recheck.Recheck",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",

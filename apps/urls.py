@@ -4,6 +4,7 @@ from django.urls import include, path
 
 from apps.accounts import views as accounts
 from apps.accounts.audit import audit_views as audit
+from apps.accounts.identity import oidc_views as oidc
 from apps.accounts.notices import channel_views as channels
 from apps.accounts.team import people_views as people
 from apps.accounts.team import team_views as teams
@@ -32,6 +33,7 @@ urlpatterns = [
     path("metrics", metrics.metrics, name="metrics"),
     path("api/", include("apps.api_urls")),
     *accounts.urlpatterns,
+    *oidc.urlpatterns,
     *audit.urlpatterns,
     *people.urlpatterns,
     *teams.urlpatterns,

@@ -53,6 +53,8 @@ def button(role: Role) -> Rule:
 # Without a login: what each answers to GET.
 OPEN = {
     "login": 200,
+    "oidc_start": 404,
+    "oidc_callback": 404,
     "healthz": 200,
     "readyz": 200,
     "metrics": 200,
@@ -66,6 +68,7 @@ OPEN = {
 PAGES: dict[str, Rule] = {
     "logout": button(VIEWER),
     "account": shown(VIEWER),
+    "oidc_link": button(VIEWER),
     "token_add": button(VIEWER),
     "token_revoke": button(VIEWER),
     "session_end": button(VIEWER),
@@ -74,6 +77,7 @@ PAGES: dict[str, Rule] = {
     "user_list": form(ADMIN),
     "user_change": button(ADMIN),
     "user_link": button(ADMIN),
+    "user_unlink": button(ADMIN),
     "team_list": shown(VIEWER),
     "team_add": button(ADMIN),
     "team_detail": shown(VIEWER),
@@ -231,6 +235,7 @@ PAGES: dict[str, Rule] = {
 # What the role alone does not say.
 BY_OBJECT = (
     ("`metrics`", "clients that send `PROVING_METRICS_TOKEN`; if none is set, the machine itself without a proxy"),
+    ("`oidc_*`", "servers with an identity provider; on all others, the response is 404"),
     ("`timeline_feed`", "users of a feed's secret address; all others get 404"),
     ("`password_set`", "users of an unused link; for all others the link is invalid"),
     ("`token_revoke`, `Token`", "only your own tokens"),

@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts import services
+from apps.accounts.identity import access
 from apps.accounts.models import ApiToken, Role, Team, User
 from apps.accounts.team import people
 from apps.accounts.web.idempotency import SecretResponse
@@ -98,7 +99,7 @@ class UserViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
         try:
             people.send_invitation(user, by=by)
         except ProvingError:
-            link = people.link(user)
+            link = people.link(user) if access.password_works(user) else ""
         told = InviteSerializer(user).data | {"link": link}
         return SecretResponse(told, ["link"], status.HTTP_201_CREATED)
 

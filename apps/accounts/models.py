@@ -157,7 +157,7 @@ class Credential(models.Model):
     def end_all(cls, user: User) -> int:
         """Delete every credential of `user`; how many there were."""
         kinds: list[Any] = cls.__subclasses__()
-        return sum(int(kind.objects.filter(user=user).delete()[0]) for kind in kinds)
+        return sum(int(kind.objects.filter(user=user).delete()[1].get(kind._meta.label, 0)) for kind in kinds)
 
 
 class ApiToken(Credential):
@@ -344,3 +344,33 @@ class Session(Credential, AbstractBaseSession):
     def get_session_store_class(cls) -> type[SessionBase]:
         store: type[SessionBase] = import_string(f"{settings.SESSION_ENGINE}.SessionStore")
         return store
+
+
+class ProviderAccount(models.Model):
+    """The account at the OpenID provider with which `user` signs in; a password no longer works for this user."""
+
+    user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="provider_account")
+    issuer = models.CharField(max_length=500)
+    subject = models.CharField(max_length=255, help_text="the account's permanent identifier at the provider")
+    linked_at = models.DateTimeField(auto_now_add=True)
+    confirmed_at = models.DateTimeField(default=timezone.now, help_text="when the provider last confirmed the account")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["issuer", "subject"], name="provider_account_once")]
+
+    def __str__(self) -> str:
+        return f"{self.subject} at {self.issuer}"
+
+
+class ProviderSession(models.Model):
+    """A session that the provider started, with the tokens that renew and end it there."""
+
+    session = models.OneToOneField(Session, primary_key=True, on_delete=models.CASCADE, related_name="provider")
+    account = models.ForeignKey(ProviderAccount, on_delete=models.CASCADE, related_name="sessions")
+    refresh_encrypted = models.TextField(blank=True, editable=False)
+    id_token_encrypted = models.TextField(blank=True, editable=False)
+    confirmed_at = models.DateTimeField(default=timezone.now)
+    tried_at = models.DateTimeField(default=timezone.now, help_text="last attempt to confirm it")
+
+    def __str__(self) -> str:
+        return f"session of {self.account}"

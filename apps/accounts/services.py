@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.request import Request
 
-from apps.accounts.models import ApiToken, AuditEntry, Credential, Membership, Role, Team, Thing, User
+from apps.accounts.models import ApiToken, AuditEntry, Credential, Membership, ProviderAccount, Role, Team, Thing, User
 from common.errors import PlanError, RoleError
 
 
@@ -128,7 +128,8 @@ def beyond_token(by: User, action: str, why: str) -> RoleError:
 
 @transaction.atomic
 def create_admin(name: str, *, reset: bool = False) -> User:
-    """An admin without a password. `reset` makes one of an existing user; PlanError where it exists without that."""
+    """An admin without a password. `reset` makes one of an existing user, who is unlinked from the provider; PlanError
+    where it exists without that."""
     user = User.objects.select_for_update().filter(username=name).first()
     if user and not reset:
         raise PlanError("name", f"{name!r} exists", hint="choose another name, or use --reset")
@@ -138,6 +139,7 @@ def create_admin(name: str, *, reset: bool = False) -> User:
     if not user.password:
         user.set_unusable_password()
     save(user)
+    ProviderAccount.objects.filter(user=user).delete()  # a password works for users who are not linked
     audit(None, "user.create_admin", user, before=before, after={"role": user.role})
     return user
 

@@ -87,6 +87,7 @@ def end(session: Session, *, by: User) -> None:
 @transaction.atomic
 def end_others(user: User, key: str | None) -> int:
     """Log out everywhere but here: how many there were."""
-    count, _ = of(user).exclude(session_key=digest(key or "")).delete()
+    _, deleted = of(user).exclude(session_key=digest(key or "")).delete()
+    count = deleted.get(Session._meta.label, 0)
     audit(user, "session.end_others", user, after={"sessions": count})
     return count

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash, views
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm, UsernameField
@@ -16,7 +17,9 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts import services, sessions
 from apps.accounts.forms import TokenForm
-from apps.accounts.models import ApiToken, Role
+from apps.accounts.identity import access, recheck
+from apps.accounts.identity.oidc_views import LinkForm, LogoutView
+from apps.accounts.models import ApiToken, Role, User
 from apps.accounts.web.attempts import FAILED_LOGINS
 from apps.accounts.web.pages import attempt, blame, needs, page, too_often
 from common.errors import PlanError
@@ -26,13 +29,35 @@ def _account(request: HttpRequest, form: TokenForm, password: PasswordChangeForm
     tokens = ApiToken.objects.filter(user=services.user_of(request))
     context = {"form": form, "password": password, "tokens": tokens, "secret": secret}
     context |= {"sessions": sessions.of(services.user_of(request)), "here": request.session.session_key}
+    context |= _provider(services.user_of(request))
     context |= {"memberships": services.user_of(request).memberships.select_related("team").order_by("team__name")}
     return page(request, "accounts/detail.html", context, password if password.is_bound else form)
+
+
+def _provider(user: User) -> dict[str, Any]:
+    """What the page shows about sign-in with the provider."""
+    if not access.enabled():
+        return {}
+    may_link = access.password_works(user) and user.username != settings.BREAK_GLASS_ADMIN
+    return {
+        "provider": settings.OIDC_NAME,
+        "linked": access.linked(user),
+        "link_form": LinkForm() if may_link else None,
+    }
 
 
 class LoginForm(AuthenticationForm):
     username = UsernameField(max_length=150, widget=TextInput(attrs={"autofocus": True}))
     password = CharField(strip=False, max_length=1000, widget=PasswordInput(attrs={"autocomplete": "current-password"}))
+
+    def confirm_login_allowed(self, user: User) -> None:
+        """The same answer as to a wrong password, for users who may only sign in with the provider."""
+        super().confirm_login_allowed(user)
+        if not access.password_works(user):
+            address = self.request.META.get("REMOTE_ADDR", "") if self.request else ""
+            reason = f"passwords do not work for this user; sign-in is with {settings.OIDC_NAME}"
+            services.audit(None, "login.refused", user, after={"reason": reason, "address": address})
+            raise self.get_invalid_login_error()
 
 
 class LoginView(views.LoginView):
@@ -43,6 +68,10 @@ class LoginView(views.LoginView):
         wait_s = FAILED_LOGINS.wait_s(request)
         return too_often(request, wait_s) if wait_s else super().post(request, *args, **kwargs)
 
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        shown = {"provider": settings.OIDC_NAME, "only_provider": bool(settings.BREAK_GLASS_ADMIN)}
+        return super().get_context_data(**kwargs) | (shown if access.enabled() else {})
+
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
         FAILED_LOGINS.count(self.request)
         return super().form_invalid(form)
@@ -50,6 +79,10 @@ class LoginView(views.LoginView):
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         answer = super().form_valid(form)
         sessions.note(self.request)
+        if access.enabled():
+            recheck.forget(self.request)
+            user = services.user_of(self.request)
+            services.audit(user, "login.password", user, after={"address": self.request.META.get("REMOTE_ADDR", "")})
         return answer
 
 
@@ -120,7 +153,7 @@ def session_end_others(request: HttpRequest) -> HttpResponse:
 
 urlpatterns = [
     path("login/", LoginView.as_view(), name="login"),
-    path("logout/", views.LogoutView.as_view(), name="logout"),
+    path("logout/", LogoutView.as_view(), name="logout"),
     path("account/", account, name="account"),
     path("account/tokens/", token_add, name="token_add"),
     path("account/tokens/<int:pk>/revoke/", token_revoke, name="token_revoke"),

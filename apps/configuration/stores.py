@@ -17,15 +17,13 @@ REDIS = ("redis", "rediss", "unix", "redis+socket")
 VERIFIED = ("verify-ca", "verify-full")
 
 
-def ca_bundle(path: str) -> str:
+def ca_bundle(path: str, name: str = "PROVING_CA_BUNDLE") -> str:
     """`path`, once it is known to hold certificates; "" stays "", which means the CAs of the system."""
     if path:
         try:
             ssl.create_default_context(cafile=path)
         except (OSError, ssl.SSLError) as error:
-            raise ImproperlyConfigured(
-                f"PROVING_CA_BUNDLE is {path!r}, which contains no CA certificates: {error}"
-            ) from error
+            raise ImproperlyConfigured(f"{name} is {path!r}, which contains no CA certificates: {error}") from error
     return path
 
 

@@ -81,7 +81,9 @@ def test_a_password_of_a_store_is_required(secret: str) -> None:
     assert re.search(rf"\$\{{{secret}:\?[^}}]+\}}", given)
 
 
-@pytest.mark.parametrize("secret", ["PROVING_SECRET_KEY", "PROVING_SSH_KEYS", "PROVING_METRICS_TOKEN"])
+@pytest.mark.parametrize(
+    "secret", ["PROVING_SECRET_KEY", "PROVING_SSH_KEYS", "PROVING_METRICS_TOKEN", "PROVING_OIDC_CLIENT_SECRET"]
+)
 def test_a_secret_may_come_from_a_file(secret: str) -> None:
     given = SERVICES["web"]["environment"]
 

@@ -37,6 +37,7 @@ SECTIONS = (
             "docs/api",
             "docs/notifications",
             "docs/teams",
+            "docs/identity",
             "docs/production",
         ),
     ),

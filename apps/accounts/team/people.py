@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
+from apps.accounts.identity import access
 from apps.accounts.models import Credential, Role, User
 from apps.accounts.notices import mail
 from apps.accounts.services import audit, require, save
@@ -38,6 +39,9 @@ def change(
     """What is given. Who is no longer active is logged out everywhere, and the tokens are gone. The last admin
     stays one."""
     require(by, Role.ADMIN, "change users")
+    if role is not None and role != user.role and settings.OIDC_ROLES and access.linked(user):
+        said = f"the groups at {settings.OIDC_NAME} define the role of {user}"
+        raise PlanError("role", said, hint="change them there")
     wanted = {"role": role, "is_active": is_active, "email": None if email is None else _address(email)}
     after = {name: value for name, value in wanted.items() if value is not None and value != getattr(user, name)}
     admins = list(User.objects.select_for_update().filter(role=Role.ADMIN, is_active=True).values_list("pk", flat=True))
@@ -60,8 +64,16 @@ def link(user: User) -> str:
     return settings.BASE_URL + reverse("password_set", args=[key, token])
 
 
+def check_password_works(user: User) -> None:
+    """PlanError if `user` may only sign in with the provider."""
+    if not access.password_works(user):
+        said = f"a password does not work for {user}"
+        raise PlanError("user", said, hint=f"{user} signs in with {settings.OIDC_NAME}")
+
+
 def send_link(user: User) -> None:
     """By mail. PlanError where this server sends none, or the user has no address; HostError when it is not taken."""
+    check_password_works(user)
     if not user.email:
         raise PlanError("email", f"{user} has no mail address", hint="an admin can add one on the page of users")
     days = settings.PASSWORD_RESET_TIMEOUT // 86400
@@ -83,7 +95,7 @@ def send_invitation(user: User, *, by: User) -> None:
 def forgot(email: str) -> None:
     """Mail a link to whoever has this address, if anybody has. It is never told whether somebody does."""
     for user in User.objects.filter(email__iexact=email, is_active=True).exclude(email=""):
-        if cache.add(f"password-link:{user.pk}", 1, AGAIN_S):
+        if access.password_works(user) and cache.add(f"password-link:{user.pk}", 1, AGAIN_S):
             try:
                 send_link(user)
             except ProvingError as error:

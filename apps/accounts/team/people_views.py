@@ -16,6 +16,7 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
 from apps.accounts import waking
+from apps.accounts.identity import access, signing_in
 from apps.accounts.models import Credential, Role, User
 from apps.accounts.services import audit, user_of
 from apps.accounts.team import people
@@ -36,7 +37,9 @@ class ForgotForm(forms.Form):
 
 def _list(request: HttpRequest, form: InviteForm, link: str = "") -> HttpResponse:
     rows = User.objects.order_by("-is_active", "username")
+    rows = rows.select_related("provider_account") if access.enabled() else rows
     context = {"people": rows, "roles": Role.choices, "mails": bool(settings.EMAIL_HOST), "link": link}
+    context |= {"provider": settings.OIDC_NAME} if access.enabled() else {}
     return page(request, "accounts/people.html", context, form)
 
 
@@ -56,6 +59,9 @@ def user_list(request: HttpRequest) -> HttpResponse:
 
 
 def _hand_over(request: HttpRequest, user: User) -> HttpResponse:
+    if not access.password_works(user):
+        messages.warning(request, _no_link(user))
+        return redirect("user_list")
     try:
         people.send_invitation(user, by=user_of(request))
     except ProvingError as error:
@@ -63,6 +69,14 @@ def _hand_over(request: HttpRequest, user: User) -> HttpResponse:
         return _list(request, InviteForm(), people.link(user))
     messages.success(request, f"A link was sent to {user}.")
     return redirect("user_list")
+
+
+def _no_link(user: User) -> str:
+    """Why a user gets no link to set a password, and how they sign in."""
+    told = f"No link was made, because a password does not work for {user}."
+    if access.linked(user) or settings.OIDC_LINK_BY_EMAIL:
+        return f"{told} {user} signs in with {settings.OIDC_NAME}."
+    return f"{told} Users of {settings.OIDC_NAME} need no invitation. To link invited ones, see docs/identity.md."
 
 
 @require_POST
@@ -80,6 +94,15 @@ def user_change(request: HttpRequest, pk: int) -> HttpResponse:
 @needs(Role.ADMIN)
 def user_link(request: HttpRequest, pk: int) -> HttpResponse:
     return _hand_over(request, get_object_or_404(User, pk=pk, is_active=True))
+
+
+@require_POST
+@needs(Role.ADMIN)
+def user_unlink(request: HttpRequest, pk: int) -> HttpResponse:
+    user, by = get_object_or_404(User, pk=pk), user_of(request)
+    done = f"{user} no longer signs in with {settings.OIDC_NAME}. Send a link to set a password."
+    attempt(request, lambda: signing_in.unlink(user, by=by), done)
+    return redirect("user_list")
 
 
 @login_not_required
@@ -116,6 +139,7 @@ urlpatterns = [
     path("users/", user_list, name="user_list"),
     path("users/<int:pk>/", user_change, name="user_change"),
     path("users/<int:pk>/link/", user_link, name="user_link"),
+    path("users/<int:pk>/unlink/", user_unlink, name="user_unlink"),
     path("password/forgot/", password_forgot, name="password_forgot"),
     path("password/<uidb64>/<token>/", PasswordSetView.as_view(), name="password_set"),
 ]

@@ -6,6 +6,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 from django.utils import timezone
 
+from apps.accounts.identity import access
 from apps.accounts.models import ApiToken, Role, User
 
 PREFIX = "/api/v1/"
@@ -17,7 +18,8 @@ def token_of(request: HttpRequest) -> ApiToken | None:
     if scheme.lower() != "bearer":
         return None
     known = ApiToken.objects.filter(digest=ApiToken.hash(secret.strip()), expires_at__gt=timezone.now())
-    return known.select_related("user").first()
+    token = known.select_related("user").first()
+    return None if token is None or access.lapsed(token.user) else token
 
 
 def user_of(request: HttpRequest) -> User | None:

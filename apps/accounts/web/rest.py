@@ -20,6 +20,7 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
 from apps.accounts import services
+from apps.accounts.identity import access
 from apps.accounts.models import ApiToken, Role, User
 from apps.accounts.web import keyset
 from apps.accounts.web.asked import whole
@@ -44,6 +45,8 @@ class TokenAuthentication(BaseAuthentication):
             raise AuthenticationFailed("unknown token")
         if token.expires_at <= timezone.now():
             raise AuthenticationFailed(f"this token expired on {token.expires_at:%Y-%m-%d}; issue a new one")
+        if why := access.lapsed(token.user):
+            raise AuthenticationFailed(why)
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=timezone.now())
         token.user.limit_to(Role(token.role))
         return token.user, token

@@ -13,6 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path, reverse
 from django.utils.feedgenerator import Atom1Feed
 
+from apps.accounts.identity import access
 from apps.accounts.models import ApiToken, Role, User
 from apps.accounts.services import audit, require
 from apps.decisions.models import FeedToken
@@ -82,7 +83,8 @@ class TimelineFeed(Feed):  # type: ignore[type-arg]  # it takes none when it run
 @login_not_required
 def timeline_feed(request: HttpRequest, secret: str) -> HttpResponse:
     """Filtered as the timeline is. Who has no account any more has no feed."""
-    if not FeedToken.objects.filter(digest=ApiToken.hash(secret), user__is_active=True).exists():
+    known = FeedToken.objects.select_related("user").filter(digest=ApiToken.hash(secret), user__is_active=True).first()
+    if known is None or access.lapsed(known.user):
         raise Http404("this feed does not exist: create a new one on the timeline")
     answer = TimelineFeed()(request)
     answer["Cache-Control"] = "private, max-age=60"

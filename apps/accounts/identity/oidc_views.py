@@ -1,0 +1,162 @@
+"""Sign-in at the provider and back, the link of an existing user to it, and sign-out there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import logout, views
+from django.contrib.auth.decorators import login_not_required
+from django.db import IntegrityError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import path, reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from apps.accounts.identity import access, provider, recheck, signing_in
+from apps.accounts.models import Role, User
+from apps.accounts.operation import vault
+from apps.accounts.services import audit, user_of
+from apps.accounts.web.attempts import FAILED_LOGINS, PROVIDER_SIGN_INS
+from apps.accounts.web.pages import needs, spoken, too_often
+from common.errors import HostError, PlanError, ProvingError
+
+# What an unfinished sign-in leaves in the database is removed after this time.
+UNFINISHED_S = 900
+
+
+class LinkForm(forms.Form):
+    password = forms.CharField(
+        strip=False,
+        max_length=1000,
+        label="Your current password",
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password", "id": "id_link_password"}),
+    )
+
+
+@require_safe
+@never_cache
+@login_not_required
+def oidc_start(request: HttpRequest) -> HttpResponse:
+    """To the provider, and afterwards to `?next=` if that is a page of this server."""
+    _enabled()
+    if wait_s := PROVIDER_SIGN_INS.wait_s(request):
+        return too_often(request, wait_s)
+    PROVIDER_SIGN_INS.count(request)
+    try:
+        address = provider.begin(request, next=_safe(request, request.GET.get("next", "")))
+    except ProvingError as error:
+        return _failed(request, error)
+    if not request.user.is_authenticated:
+        request.session.set_expiry(UNFINISHED_S)
+    return redirect(address)
+
+
+@require_safe
+@never_cache
+@login_not_required
+def oidc_callback(request: HttpRequest) -> HttpResponse:
+    """Back from the provider. What it confirms is signed in, or linked if the sign-in began under Account."""
+    _enabled()
+    if wait_s := FAILED_LOGINS.wait_s(request):
+        return too_often(request, wait_s)
+    client_address = request.META.get("REMOTE_ADDR", "")
+    try:
+        found, kept = provider.finish(request)
+        linking = kept.get("link")
+        if linking:
+            account = signing_in.link(_who_links(request, linking), found, address=client_address)
+        else:
+            account = signing_in.sign_in(found, address=client_address)
+    except (ProvingError, IntegrityError) as error:
+        return _failed(request, error)
+    recheck.open_session(request, account, found)
+    if linking:
+        messages.success(request, f"You now sign in with {settings.OIDC_NAME}. Your password no longer works.")
+    asked = _safe(request, kept.get("next", ""))
+    return redirect(asked or reverse("account" if linking else settings.LOGIN_REDIRECT_URL))
+
+
+def _who_links(request: HttpRequest, key: int) -> User:
+    """Whoever began to link must be logged in still."""
+    if not (request.user.is_authenticated and request.user.pk == key):
+        raise provider.refused("you are no longer logged in as the user who started the link")
+    return user_of(request)
+
+
+@require_POST
+@needs(Role.VIEWER)
+def oidc_link(request: HttpRequest) -> HttpResponse:
+    """The user who is logged in confirms it by password, and goes to the provider."""
+    _enabled()
+    if wait_s := FAILED_LOGINS.wait_s(request):
+        return too_often(request, wait_s)
+    user, form = user_of(request), LinkForm(request.POST)
+    if not (form.is_valid() and user.check_password(form.cleaned_data["password"])):
+        FAILED_LOGINS.count(request)
+        messages.error(request, "The password is not correct. Enter your current password to link your account.")
+        return redirect("account")
+    try:
+        address = provider.begin(request, link=user.pk)
+    except ProvingError as error:
+        return _failed(request, error)
+    return leaving(request, address, "Sign in")
+
+
+def leaving(request: HttpRequest, address: str, verb: str) -> HttpResponse:
+    """A page that goes on to the provider at once. A form may not: the policy lets it lead to this server only."""
+    context = {"address": address, "verb": verb, "provider": settings.OIDC_NAME}
+    return render(request, "accounts/leaving.html", context)
+
+
+class LogoutView(views.LogoutView):
+    """Also ends the session at the provider, if it started this one."""
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        row = recheck.provider_session(request) if access.enabled() else None
+        if row is None:
+            return super().post(request, *args, **kwargs)
+        try:
+            id_token = vault.decrypt(row.id_token_encrypted, what="an ID token") if row.id_token_encrypted else ""
+        except HostError:
+            id_token = ""
+        audit(row.account.user, "logout.provider", row.account.user)
+        logout(request)
+        address = provider.logout_address(id_token)
+        return leaving(request, address, "Sign out") if address else redirect(settings.LOGOUT_REDIRECT_URL)
+
+
+def _enabled() -> None:
+    if not access.enabled():
+        raise Http404("no identity provider is configured")
+
+
+def _safe(request: HttpRequest, address: Any) -> str:
+    """The address, if it is a page of this server; else ""."""
+    hosts = {request.get_host()}
+    is_ours = url_has_allowed_host_and_scheme(str(address), hosts, require_https=request.is_secure())
+    return str(address) if address and is_ours else ""
+
+
+def _failed(request: HttpRequest, error: ProvingError | IntegrityError) -> HttpResponse:
+    """403 for a refusal, 502 if the provider does not answer; both are in the audit log."""
+    FAILED_LOGINS.count(request)
+    if isinstance(error, IntegrityError):
+        error = provider.refused("another sign-in of this account was faster")
+    about = {"reason": error.message[:300], "address": request.META.get("REMOTE_ADDR", "")}
+    audit(request.user if isinstance(request.user, User) else None, "login.refused", settings.OIDC_NAME, after=about)
+    refused = isinstance(error, PlanError)
+    reason = spoken(error)
+    context = {"reason": reason[:1].upper() + reason[1:], "provider": settings.OIDC_NAME, "refused": refused}
+    return render(request, "accounts/not_signed_in.html", context, status=403 if refused else 502)
+
+
+urlpatterns = [
+    path("login/provider/", oidc_start, name="oidc_start"),
+    path("login/provider/callback/", oidc_callback, name="oidc_callback"),
+    path("account/provider/", oidc_link, name="oidc_link"),
+]
