@@ -52,9 +52,15 @@ def _entries(name: str, text: str, form: str) -> Iterator[tuple[str, str, str]]:
         if not entry:
             continue
         group, _, rest = (part.strip() for part in entry.rpartition("="))
-        if not (group and rest):
+        if not (group and rest) or _is_list(entry):
             raise ImproperlyConfigured(f"{name} contains {entry!r}: use {form}, separated by semicolons")
         yield entry, group, rest
+
+
+def _is_list(entry: str) -> bool:
+    """Whether commas divide it, as in other variables. An LDAP name has commas too, but not a role before each."""
+    parts = [part.strip() for part in entry.split(",")]
+    return len(parts) > 1 and all(part.endswith(ROLES) and "=" in part for part in parts)
 
 
 def _role(name: str, entry: str, role: str) -> str:
