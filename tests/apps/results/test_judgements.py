@@ -115,6 +115,9 @@ def test_two_factors_tell_their_interaction_and_main_effects(admin: User) -> Non
         "size, averaged over huge pages",
         "huge pages, averaged over size",
     ]
+    (ranked,) = of("best", found)
+    assert ranked.sentence.startswith("size=64GB, huge pages=on ")
+    assert ranked.figures["best"] == "64GB, on"
 
 
 def switch() -> dict[str, Any]:

@@ -20,7 +20,7 @@ MOST_RANKED = 20
 def too_few(asked: Asked) -> Iterator[Judgement]:
     """How many runs there are of each level where they are too few for a verdict."""
     counts = {level.label: level.ok for level in asked.table.levels}
-    few = [f"{label} has {count}" for label, count in counts.items() if count < POINTS_ONLY_BELOW]
+    few = [f"{_name(level)} has {level.ok}" for level in asked.table.levels if level.ok < POINTS_ONLY_BELOW]
     least = min(counts.values())
     if few:
         sentence = f"Some levels have too few runs: {first_of(few)}. A comparison needs {POINTS_ONLY_BELOW} of each."
@@ -51,6 +51,11 @@ def cpu(asked: Asked) -> Iterator[Judgement]:
             yield Judgement("cpu", level.cpu, "note", {"level": level.label})
 
 
+def _name(level: LevelRow) -> str:
+    """As the table calls it, such as "clients=8, shared_buffers=256MB"."""
+    return level.name or level.label
+
+
 def _figures(level: LevelRow) -> dict[str, Any]:
     names = ("relative_percent", "relative_low", "relative_high", "verdict", "preliminary", "method")
     return {"level": level.label, **{name: getattr(level, name) for name in names}}
@@ -63,10 +68,11 @@ def best(asked: Asked) -> Iterator[Judgement]:
         return
     ranked = sorted(measured, key=lambda level: level.mean or 0.0, reverse=asked.metric.better == "higher")
     found = stats.pair_of_all(asked.rows, ranked[1].label, ranked[0].label, asked.metric, asked.campaign.delta)
-    first, second = ranked[0].label, ranked[1].label
+    first, second = _name(ranked[0]), _name(ranked[1])
     low, high = found.interval or (math.nan, math.nan)
     size = f"{percent(found.ratio_percent)} (95 % CI {signed(low)} to {signed(high)} %) against {second}"
-    figures = {"best": first, "second": second, "ratio_percent": found.ratio_percent, "low": low, "high": high}
+    labels = {"best": ranked[0].label, "second": ranked[1].label}
+    figures = labels | {"ratio_percent": found.ratio_percent, "low": low, "high": high}
     again = f"Confirm it in a separate campaign: the best of {len(measured)} is overestimated."
     if low * high > 0:
         yield Judgement("best", f"{first} is the best of {len(measured)} levels: {size}. {again}", "note", figures)
@@ -80,9 +86,10 @@ def many(asked: Asked) -> Iterator[Judgement]:
     bounded = [level for level in asked.others if level.relative_low is not None]
     if len(bounded) < 2:
         return
+    baseline = next((_name(each) for each in asked.table.levels if each.label == asked.table.baseline), "")
     by = "Dunnett" if "Dunnett" in bounded[0].method else "max-t"
     sentence = (
-        f"{len(bounded)} planned comparisons with {asked.table.baseline}: the intervals hold jointly at 95 % ({by}). "
+        f"{len(bounded)} planned comparisons with {baseline}: the intervals hold jointly at 95 % ({by}). "
         "Test any other pattern in a new campaign."
     )
     yield Judgement("many comparisons", sentence, "note", {"comparisons": len(bounded)})
