@@ -74,7 +74,7 @@ def test_a_user_links_the_account_and_the_password_is_gone(
     _at_the_provider(page, "o-4711")
 
     page.wait_for_url(live_server.url + reverse("account"))
-    expect(page.get_by_text("You sign in with Example Corp since")).to_be_visible()
+    expect(page.get_by_text("You have signed in with Example Corp since")).to_be_visible()
     expect(page.get_by_role("button", name="Change password")).to_have_count(0)
     context.close()
 
@@ -101,6 +101,12 @@ def test_the_pages_of_a_sign_in_fit_and_are_clean(
     page.get_by_role("link", name="Sign in with Example Corp").click()
     _at_the_provider(page, "grace")
     check("identity-refused")
+    provider.user("grace", "dba")
+    page.goto(reverse("oidc_start"))
+    _at_the_provider(page, "grace")
+    page.goto(reverse("account"))
+    check("identity-account-linked")
+    context.clear_cookies()
     settings.BREAK_GLASS_ADMIN = "ada"
     page.goto(reverse("login"))
     check("identity-break-glass-closed")

@@ -194,7 +194,7 @@ def test_the_account_page_shows_how_one_signs_in(provider: Provider, olga: User,
     pages = [client.get(reverse("account")).content.decode() for client in (local, linked)]
 
     assert "Link account" in pages[0] and "Change password" in pages[0]
-    assert "You sign in with Example Corp since" in pages[1] and "Change password" not in pages[1]
+    assert "You have signed in with Example Corp since" in pages[1] and "Change password" not in pages[1]
     linked.force_login(populate.user(Role.ADMIN, "ada"))
     assert "active, by Example Corp" in linked.get(reverse("user_list")).content.decode()
 
