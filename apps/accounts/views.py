@@ -28,7 +28,10 @@ from common.errors import PlanError
 def _account(request: HttpRequest, form: TokenForm, password: PasswordChangeForm, secret: str = "") -> HttpResponse:
     tokens = ApiToken.objects.filter(user=services.user_of(request))
     context = {"form": form, "password": password, "tokens": tokens, "secret": secret}
-    context |= {"sessions": sessions.of(services.user_of(request)), "here": request.session.session_key}
+    context |= {
+        "sessions": sessions.of(services.user_of(request)),
+        "here": sessions.digest(request.session.session_key or ""),
+    }
     context |= _provider(services.user_of(request))
     context |= {"memberships": services.user_of(request).memberships.select_related("team").order_by("team__name")}
     return page(request, "accounts/detail.html", context, password if password.is_bound else form)

@@ -33,6 +33,17 @@ def test_a_login_says_from_where_and_with_what(user: User) -> None:
     assert not any(key in shown for key in Session.objects.values_list("session_key", flat=True))
 
 
+def test_the_session_of_this_browser_is_marked_and_has_no_button(user: User) -> None:
+    here, _ = log_in("here"), log_in("there")
+    mine, theirs = Session.objects.get(agent="here"), Session.objects.get(agent="there")
+
+    shown = here.get(reverse("account")).content.decode()
+
+    assert shown.count("this one") == 1
+    assert reverse("session_end", args=[mine.public]) not in shown
+    assert reverse("session_end", args=[theirs.public]) in shown
+
+
 def test_ending_a_session_logs_that_browser_out(user: User) -> None:
     here, there = log_in("here"), log_in("there")
     theirs = Session.objects.get(agent="there")
