@@ -52,6 +52,11 @@ def find_program(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]))
 
 
+def find_browser() -> str | None:
+    """Chromium's headless shell, which takes a fifth less CPU time than the whole browser; else the whole browser."""
+    return find_program("chromium-headless-shell") or find_program("chromium")
+
+
 def _may_make_namespaces() -> bool:
     command = ["unshare", "--user", "--map-root-user", "true"]
     return subprocess.run(command, stderr=subprocess.DEVNULL, timeout=10, check=False).returncode == 0
@@ -85,7 +90,7 @@ NEEDS = {
         program("sshd", "openssh-server"),
         program("ssh-keygen", "openssh-client"),
         program("openssl", "openssl"),
-        program("chromium", "chromium"),
+        Need("chromium", lambda: find_browser() is not None, "apt-get install chromium-headless-shell"),
         program("debootstrap", "debootstrap"),
         program("qemu-img", "qemu-utils"),
         program("mkfs.ext4", "e2fsprogs"),

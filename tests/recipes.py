@@ -25,6 +25,7 @@ from embedded.demo import campaign
 from tests import remote
 from tests.alone import alone
 from tests.ground import Ground, prepare
+from tests.needs import find_browser
 
 KEPT = paths.CHECKOUT / "var" / "recipes"
 DEVICE_MB = 3000
@@ -263,7 +264,7 @@ def _photograph(ground: Ground, ended: dict[str, Any], where: Path) -> None:
         return
     password = ground.stack.manage("create_admin", f"eye-{where.name}").split()[-1]
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
         for width in WIDTHS:
             context = browser.new_context(base_url=ground.stack.base_url, viewport={"width": width, "height": 900})
             page = context.new_page()

@@ -237,9 +237,11 @@ def drawn(base_url: str, cookie: str, paths: dict[str, str], times: int) -> dict
     """Milliseconds from the request of the figure until Plotly had drawn it, in Chromium."""
     from playwright.sync_api import sync_playwright
 
+    from tests.needs import find_browser
+
     found: dict[str, list[float]] = {}
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM)
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=CHROMIUM)
         context = browser.new_context(base_url=base_url, viewport={"width": 1280, "height": 900})
         context.add_cookies([{"name": "sessionid", "value": cookie, "url": base_url}])
         page = context.new_page()

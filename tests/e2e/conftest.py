@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from apps.accounts.models import User
 from tests import filled
+from tests.needs import find_browser, require
 
 FLAGS = [
     "--headless",
@@ -33,8 +34,9 @@ os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
+    require("chromium")
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        running = playwright.chromium.launch(executable_path=find_browser(), args=FLAGS)
         yield running
         running.close()
 
