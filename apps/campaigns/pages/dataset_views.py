@@ -36,13 +36,13 @@ def dataset_list(request: HttpRequest) -> HttpResponse:
         "q": wanted,
         "kinds": DATASETS,
     }
-    return page(request, "campaigns/dataset_list.html", context)
+    return page(request, "campaigns/datasets/list.html", context)
 
 
 @needs(Role.VIEWER)
 def dataset_detail(request: HttpRequest, name: str) -> HttpResponse:
     form = PrepareForm(by=user_of(request))
-    return page(request, "campaigns/dataset_detail.html", _about(request, name) | {"form": form})
+    return page(request, "campaigns/datasets/detail.html", _about(request, name) | {"form": form})
 
 
 def _about(request: HttpRequest, name: str) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def dataset_add(request: HttpRequest) -> HttpResponse:
             messages.success(request, f"{saved} is saved.")
             return redirect("dataset_detail", saved.name)
     context = {"kind": DATASETS[kind], "kinds": DATASETS, "base": base}
-    return page(request, "campaigns/dataset_form.html", context, form)
+    return page(request, "campaigns/datasets/form.html", context, form)
 
 
 @require_POST
@@ -110,7 +110,7 @@ def dataset_prepare(request: HttpRequest, name: str, revision: int) -> HttpRespo
         else:
             messages.success(request, "The preparation is queued on the host. This page follows it.")
             return redirect("run_detail", campaign.runs.get().pk)
-    return page(request, "campaigns/dataset_detail.html", _about(request, name), form)
+    return page(request, "campaigns/datasets/detail.html", _about(request, name), form)
 
 
 @require_POST

@@ -74,7 +74,7 @@ def choice(request: HttpRequest, *, choosing: bool) -> HttpResponse:
         "host": _host(hosts, request.GET.get("host")),
         "choosing": choosing,
     }
-    return page(request, "campaigns/recipes.html", context)
+    return page(request, "campaigns/recipes/list.html", context)
 
 
 def _host(hosts: list[Host], asked: str | None) -> int | str:
@@ -99,7 +99,7 @@ def recipe_hours(request: HttpRequest, name: str, host: int) -> HttpResponse:
         context: dict[str, Any] = {"planned": recipe_hosts.preview(recipe, on)}
     except PlanError as error:
         context = {"refusal": sentence("", error)}
-    return page(request, "campaigns/_hours.html", context | {"on": on})
+    return page(request, "campaigns/recipes/_hours.html", context | {"on": on})
 
 
 @needs(Role.VIEWER)
@@ -123,7 +123,7 @@ def recipe_add(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"Recipe {row} is imported.")
             return redirect(f"{reverse('recipe_list')}#{row.name}")
-    return page(request, "campaigns/recipe_form.html", {}, form)
+    return page(request, "campaigns/recipes/form.html", {}, form)
 
 
 @require_POST

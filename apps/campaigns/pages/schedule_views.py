@@ -50,7 +50,7 @@ def schedule_list(request: HttpRequest) -> HttpResponse:
     rows = rows if team is None else rows.filter(campaign__in=Campaign.objects.filter(campaigns.of_team(team)))
     found = keyset_page(request, rows, ("name", "pk"), SHOWN)
     told = queries.rows(found.rows, timezone.now())
-    return page(request, "campaigns/schedule_list.html", {"rows": told, "pages": found, "q": wanted})
+    return page(request, "campaigns/schedules/list.html", {"rows": told, "pages": found, "q": wanted})
 
 
 @needs(Role.OPERATOR, somewhere=True)
@@ -70,7 +70,7 @@ def schedule_add(request: HttpRequest) -> HttpResponse:
             messages.success(request, f"{schedule} is active.")
             return redirect("schedule_detail", schedule.pk)
     context = {"campaign": campaign, "windows": WindowsForm.of(windows)}
-    return page(request, "campaigns/schedule_form.html", context, form)
+    return page(request, "campaigns/schedules/form.html", context, form)
 
 
 def _campaign(request: HttpRequest) -> Campaign:
@@ -97,7 +97,7 @@ def schedule_change(request: HttpRequest, pk: UUID) -> HttpResponse:
             messages.success(request, "Schedule changed.")
             return redirect("schedule_detail", pk)
     context = {"schedule": schedule, "campaign": schedule.campaign, "windows": WindowsForm.of(windows)}
-    return page(request, "campaigns/schedule_form.html", context, form)
+    return page(request, "campaigns/schedules/form.html", context, form)
 
 
 @require_POST

@@ -38,7 +38,7 @@ def workload_list(request: HttpRequest) -> HttpResponse:
     wanted = request.GET.get("q", "").strip()
     rows = newest_workloads().select_related("author")
     context = {"workloads": of_team(request, rows.filter(name__icontains=wanted) if wanted else rows), "q": wanted}
-    return page(request, "campaigns/workload_list.html", context)
+    return page(request, "campaigns/workloads/list.html", context)
 
 
 @needs(Role.VIEWER)
@@ -59,7 +59,7 @@ def _workload_page(request: HttpRequest, name: str, wanted: str, checked: script
     context = {"revisions": revisions, "shown": shown, "campaigns": campaigns}
     has_scripts = any(WORKLOADS[step["kind"]].scripts(step["options"]) for step in shown.steps)
     context |= {"checked": checked, "hosts": reachable(user_of(request)), "has_scripts": has_scripts}
-    return page(request, "campaigns/workload_detail.html", context)
+    return page(request, "campaigns/workloads/detail.html", context)
 
 
 @needs(Role.TUNER, somewhere=True)
@@ -81,7 +81,7 @@ def workload_add(request: HttpRequest) -> HttpResponse:
             messages.success(request, f"{saved} is saved.")
             return redirect("workload_detail", saved.name)
     context = {"kinds": WORKLOADS, "base": base, "about_roles": ABOUT_ROLES, "hosts": reachable(user_of(request))}
-    return page(request, "campaigns/workload_form.html", context, form)
+    return page(request, "campaigns/workloads/form.html", context, form)
 
 
 def _check_form(request: HttpRequest, form: WorkloadForm) -> None:

@@ -91,7 +91,7 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
         "user_cannot": USER_CANNOT,
         "agent_command": host.guard_command,
     }
-    return page(request, "hosts/detail.html", context)
+    return page(request, "hosts/detail/page.html", context)
 
 
 def _versions(history: list[Facts]) -> list[dict[str, Any]]:

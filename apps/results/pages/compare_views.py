@@ -37,19 +37,19 @@ def compare_page(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {"kinds": KINDS.values(), "as_table": request.GET.get("view") == "table"}
     sides = request.GET.getlist("of")
     if not sides:
-        return page(request, "results/compare.html", context)
+        return page(request, "results/compare/page.html", context)
     try:
         found = read(request.GET)
     except PlanError as error:
         context |= {"refusal": spoken(error), "sides": sides}
-        answer = page(request, "results/compare.html", context)
+        answer = page(request, "results/compare/page.html", context)
         answer.status_code = UNPROCESSABLE
         return answer
     changes = comparison_changes(found)
     context |= _runs(request, found)
     context |= {"found": found, "shared": shared_cells.shared(found, _start(request)), **_addresses(found)}
     context |= {"changes": changes, "first": changes.levels[:1], "others": changes.levels[1:]}
-    return page(request, "results/compare.html", context)
+    return page(request, "results/compare/page.html", context)
 
 
 def _runs(request: HttpRequest, found: Compared) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def explore(request: HttpRequest, pk: UUID) -> HttpResponse:
     """What cannot be shown is said, with the choices as they were asked for."""
     campaign = get_object_or_404(Campaign.objects.select_related("workload"), pk=pk)
     if not campaign.metric or not campaign.factors:
-        return page(request, "results/explorer.html", {"campaign": campaign})
+        return page(request, "results/explore/explorer.html", {"campaign": campaign})
     view, found, refusal = explorer.read(campaign, {}), None, ""
     try:
         view = explorer.read(campaign, request.GET)
@@ -38,7 +38,7 @@ def explore(request: HttpRequest, pk: UUID) -> HttpResponse:
     except PlanError as error:
         refusal = spoken(error)
     context = {"found": found, "refusal": refusal, "as_table": request.GET.get("view") == "table"}
-    answer = page(request, "results/explorer.html", {"campaign": campaign, **context, **_form(campaign, view)})
+    answer = page(request, "results/explore/explorer.html", {"campaign": campaign, **context, **_form(campaign, view)})
     answer.status_code = UNPROCESSABLE if refusal and request.GET else 200
     return answer
 

@@ -31,14 +31,14 @@ SHOWN_FIGURES = 6
 def import_new(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {"imports": Import.objects.select_related("campaign", "created_by")[:SHOWN_IMPORTS]}
     if request.method != "POST":
-        return page(request, "results/import_new.html", context)
+        return page(request, "results/imports/new.html", context)
     try:
         check_length(request.META.get("CONTENT_LENGTH") or "")
         kept, new = services.upload(contents(request.FILES), by=user_of(request))
     except RoleError:
         raise
     except PlanError as error:
-        answer = page(request, "results/import_new.html", context | {"refusal": spoken(error)})
+        answer = page(request, "results/imports/new.html", context | {"refusal": spoken(error)})
         answer.status_code = 422
         return answer
     if not new:
@@ -67,7 +67,7 @@ def import_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         return redirect("campaign_detail", kept.campaign_id)
     found = services.preview(kept)
     form = ImportForm(request.POST if refusal else None, found, kept.mapping)
-    answer = page(request, "results/import_detail.html", _context(kept, found) | {"form": form, "refusal": refusal})
+    answer = page(request, "results/imports/detail.html", _context(kept, found) | {"form": form, "refusal": refusal})
     answer.status_code = 422 if refusal else 200
     return answer
 

@@ -39,7 +39,7 @@ def dashboard(request: HttpRequest) -> HttpResponse:
     """?moved=WAY-ID keeps the focus on the button that moved a chart, to move it on; no browser does so at a #place."""
     way, _, moved = request.GET.get("moved", "").partition("-")
     context = {"cards": pins.cards(pins.dashboard().select_related("by")), "moved": moved, "way": way}
-    return page(request, "results/dashboard.html", context)
+    return page(request, "results/explore/dashboard.html", context)
 
 
 @needs(Role.VIEWER)
@@ -48,7 +48,7 @@ def pin_list(request: HttpRequest) -> HttpResponse:
     rows = Pin.objects.select_related("by")
     words = Q(title__icontains=wanted) | Q(note__icontains=wanted) | Q(shows__icontains=wanted)
     found = keyset_page(request, rows.filter(words) if wanted else rows, ("-at", "-pk"), SHOWN)
-    return page(request, "results/views.html", {"cards": pins.cards(found.rows), "pages": found, "q": wanted})
+    return page(request, "results/explore/views.html", {"cards": pins.cards(found.rows), "pages": found, "q": wanted})
 
 
 @needs(Role.VIEWER)
@@ -64,7 +64,7 @@ def pin_new(request: HttpRequest, chart: str, of: str) -> HttpResponse:
     try:
         place, shows = chart_addresses.check(address, chart)
     except PlanError as error:
-        answer = page(request, "results/pin_form.html", {"refusal": spoken(error)})
+        answer = page(request, "results/explore/pin_form.html", {"refusal": spoken(error)})
         answer.status_code = UNPROCESSABLE
         return answer
     form = PinForm(request.POST or None, initial={"title": pins.short(shows)})
@@ -75,7 +75,7 @@ def pin_new(request: HttpRequest, chart: str, of: str) -> HttpResponse:
             blame(form, error)
         else:
             return _saved(request, pin)
-    return page(request, "results/pin_form.html", {"place": place}, form)
+    return page(request, "results/explore/pin_form.html", {"place": place}, form)
 
 
 @needs(Role.OPERATOR)
@@ -91,7 +91,7 @@ def pin_edit(request: HttpRequest, pk: int) -> HttpResponse:
         else:
             return _saved(request, pin)
     (card,) = pins.cards([pin])
-    return page(request, "results/pin_form.html", {"pin": pin, "place": card.place, "why": card.why}, form)
+    return page(request, "results/explore/pin_form.html", {"pin": pin, "place": card.place, "why": card.why}, form)
 
 
 def _saved(request: HttpRequest, pin: Pin) -> HttpResponse:

@@ -54,7 +54,7 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         context |= {"data": page_content.data_of(run), "run_id": str(run.pk)}
         part = {} if context["step"] else context["part"]
         context["charts"] = run_charts.shown(run, context["has"], part)
-    return page(request, "results/run.html", context)
+    return page(request, "results/run/page.html", context)
 
 
 def _run_or_part(pk: UUID) -> Run:

@@ -46,7 +46,7 @@ def schedule_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "figure": reverse("schedule_figure", args=[pk]),
         "csv": reverse("schedule_csv", args=[pk]),
     }
-    return page(request, "results/schedule.html", context)
+    return page(request, "results/schedule/page.html", context)
 
 
 def _schedule(pk: UUID) -> Schedule:

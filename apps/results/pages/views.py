@@ -89,7 +89,7 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         best = card.level.label if card.level else table.baseline
         context |= {"card": card, "best": card.level.name if card.level else table.baseline}
         context |= {"key_figures": keeper.key_figures(best), **_design_charts(request, campaign, table, host)}
-    template = "results/_campaign.html" if request.headers.get("HX-Request") else "results/campaign.html"
+    template = "results/campaign/_campaign.html" if request.headers.get("HX-Request") else "results/campaign/page.html"
     return page(request, template, context | ({} if planned else page_content.design_of(campaign)))
 
 
@@ -221,7 +221,7 @@ def host_baselines(request: HttpRequest, name: str) -> HttpResponse:
     """A part of the host's page."""
     found = baselines(get_object_or_404(Host, name=name))
     told = [(each, by_topic(each.told())) for each in found]
-    return page(request, "results/_baselines.html", {"name": name, "baselines": told})
+    return page(request, "results/campaign/_baselines.html", {"name": name, "baselines": told})
 
 
 @needs(Role.VIEWER)

@@ -37,8 +37,12 @@ ASKED = (
 )
 ASKED_FOR, MOST_ASKED = "asked ", 40
 # Parts of a campaign's page, and all that it shows of what is kept: that is read in one query.
-LEVELS, SUMMARY, FINDINGS = "results/_levels.html", "results/_summary.html", "results/_findings.html"
-CHANGES = "results/_changes.html"
+LEVELS, SUMMARY, FINDINGS = (
+    "results/tables/_levels.html",
+    "results/tables/_summary.html",
+    "results/findings/_findings.html",
+)
+CHANGES = "results/findings/_changes.html"
 OF_A_PAGE = ("progress", "breaks", "hosts", "table", LEVELS, SUMMARY, FINDINGS, CHANGES)
 _OF_RUN = ("pk", "host", "facts", "state", "outcome", "block", "position", "retry_of", "started_at", "ingested_at")
 
