@@ -27,6 +27,7 @@ FLAGS = [
     "--disable-sync",
 ]
 OVERFLOW = "document.scrollingElement.scrollWidth - innerWidth"  # pixels; above 0 the page scrolls sideways
+PICTURES = bool(os.environ.get("PROVING_SCREENSHOTS"))
 SCREENSHOTS = Path(__file__).parents[2] / "var" / "screenshots"
 # Playwright's own event loop makes Django think that it is called from asynchronous code.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
@@ -87,6 +88,6 @@ def log_in(context: BrowserContext, url: str, user: User) -> None:
 
 def shot(page: Page, name: str, *, full_page: bool = True) -> None:
     """A picture in var/screenshots for somebody who looks at the pages; no test compares it."""
-    if os.environ.get("PROVING_SCREENSHOTS"):
+    if PICTURES:
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         page.screenshot(path=str(SCREENSHOTS / f"{name}.png"), full_page=full_page)
