@@ -32,6 +32,7 @@ def provider(live_server: Any, transactional_db: None, settings: Any) -> Iterato
 def _at_the_provider(page: Page, subject: str) -> None:
     page.fill("input[name=sub]", subject)
     page.click("button[type=submit]:not([value=deny])")
+    page.wait_for_url(lambda url: "/oauth2/" not in url)  # back here
 
 
 def test_somebody_signs_in_sees_the_page_that_was_asked_and_signs_out_at_the_provider(
