@@ -99,7 +99,7 @@ def _restored(journal: Journal, conflicts: list[Record], unproven: list[str]) ->
 
 
 def outcome_of(failure: Optional[Failure], undone: Undone) -> Record:
-    """A result counts only when the host was put back, too."""
+    """A result counts only if the host was restored."""
     if failure is None and undone.clean:
         return {"outcome": "ok", "error": None}
     if isinstance(failure, Cancelled):

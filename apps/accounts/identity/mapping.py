@@ -24,7 +24,7 @@ class GroupRole:
 
 @dataclass(frozen=True)
 class Grant:
-    """What somebody's groups give: `role` in the instance and team name -> role. `role` "" is no access."""
+    """What the groups of a user give: `role` in the instance and team name -> role. `role` "" is no access."""
 
     role: str = ""
     teams: Mapping[str, str] = field(default_factory=dict)

@@ -1,7 +1,8 @@
-"""Sign-in at the provider and back, the link of an existing user to it, and sign-out there."""
+"""The pages for sign-in with the provider, for linking an existing user, and for sign-out."""
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from django import forms
@@ -25,6 +26,7 @@ from apps.accounts.web.attempts import FAILED_LOGINS, PROVIDER_SIGN_INS
 from apps.accounts.web.pages import needs, spoken, too_often
 from common.errors import HostError, PlanError, ProvingError
 
+log = logging.getLogger(__name__)
 # What an unfinished sign-in leaves in the database is removed after this time.
 UNFINISHED_S = 900
 
@@ -42,7 +44,7 @@ class LinkForm(forms.Form):
 @never_cache
 @login_not_required
 def oidc_start(request: HttpRequest) -> HttpResponse:
-    """To the provider, and afterwards to `?next=` if that is a page of this server."""
+    """Send the browser to the provider, and afterwards to `?next=` if that is a page of this server."""
     _enabled()
     if wait_s := PROVIDER_SIGN_INS.wait_s(request):
         return too_often(request, wait_s)
@@ -60,7 +62,7 @@ def oidc_start(request: HttpRequest) -> HttpResponse:
 @never_cache
 @login_not_required
 def oidc_callback(request: HttpRequest) -> HttpResponse:
-    """Back from the provider. What it confirms is signed in, or linked if the sign-in began under Account."""
+    """Sign in the account that the provider confirms, or link it if the sign-in began on the account page."""
     _enabled()
     if wait_s := FAILED_LOGINS.wait_s(request):
         return too_often(request, wait_s)
@@ -82,7 +84,7 @@ def oidc_callback(request: HttpRequest) -> HttpResponse:
 
 
 def _who_links(request: HttpRequest, key: int) -> User:
-    """Whoever began to link must be logged in still."""
+    """The user who started to link an account must still be logged in."""
     if not (request.user.is_authenticated and request.user.pk == key):
         raise provider.refused("you are no longer logged in as the user who started the link")
     return user_of(request)
@@ -91,7 +93,7 @@ def _who_links(request: HttpRequest, key: int) -> User:
 @require_POST
 @needs(Role.VIEWER)
 def oidc_link(request: HttpRequest) -> HttpResponse:
-    """The user who is logged in confirms it by password, and goes to the provider."""
+    """Send a user who entered their password to the provider, to link an account."""
     _enabled()
     if wait_s := FAILED_LOGINS.wait_s(request):
         return too_often(request, wait_s)
@@ -108,7 +110,7 @@ def oidc_link(request: HttpRequest) -> HttpResponse:
 
 
 def leaving(request: HttpRequest, address: str, verb: str) -> HttpResponse:
-    """A page that goes on to the provider at once. A form may not: the policy lets it lead to this server only."""
+    """A page that redirects to the provider at once. The content security policy lets no form do so."""
     context = {"address": address, "verb": verb, "provider": settings.OIDC_NAME}
     return render(request, "accounts/leaving.html", context)
 
@@ -122,7 +124,8 @@ class LogoutView(views.LogoutView):
             return super().post(request, *args, **kwargs)
         try:
             id_token = vault.decrypt(row.id_token_encrypted, what="an ID token") if row.id_token_encrypted else ""
-        except HostError:
+        except HostError as error:  # the provider then asks the user whether to sign out
+            log.warning("no ID token for the sign-out of %s: %s", row.account.user, error)
             id_token = ""
         audit(row.account.user, "logout.provider", row.account.user)
         logout(request)

@@ -20,7 +20,7 @@ ODD = re.compile(r"[^\w.@+-]")
 
 @transaction.atomic
 def sign_in(found: Confirmed, *, address: str) -> ProviderAccount:
-    """The account of whoever the provider confirmed, with the roles of its groups. `address` is the client's.
+    """The account that the provider confirmed, with the roles of its groups. `address` is the client's.
 
     RoleError, and nothing is changed, if the groups give no role, the user is deactivated, or a first sign-in finds a
     local account that it may not take.
@@ -36,8 +36,8 @@ def sign_in(found: Confirmed, *, address: str) -> ProviderAccount:
 
 @transaction.atomic
 def link(user: User, found: Confirmed, *, address: str) -> ProviderAccount:
-    """From now on `user`, who is logged in and gave the password, signs in with this account. The password, and the
-    sessions that it began, end."""
+    """Link `user`, who entered their password, to this account. The password no longer works, and the sessions that
+    it started end."""
     given = access.granted(found.claims)
     if _known(found):
         raise refused("this account at the provider is linked to another user", hint="ask an admin")

@@ -73,10 +73,10 @@ def _hand_over(request: HttpRequest, user: User) -> HttpResponse:
 
 def _no_link(user: User) -> str:
     """Why a user gets no link to set a password, and how they sign in."""
-    told = f"No link was made, because a password does not work for {user}."
+    reason = f"No link was made, because a password does not work for {user}."
     if access.linked(user) or settings.OIDC_LINK_BY_EMAIL:
-        return f"{told} {user} signs in with {settings.OIDC_NAME}."
-    return f"{told} Users of {settings.OIDC_NAME} need no invitation. To link invited ones, see docs/identity.md."
+        return f"{reason} {user} signs in with {settings.OIDC_NAME}."
+    return f"{reason} Users of {settings.OIDC_NAME} need no invitation. To link invited ones, see docs/identity.md."
 
 
 @require_POST

@@ -157,7 +157,7 @@ class Link:
         self.close()
 
     def open(self) -> Self:
-        """Connect, and greet the agent; `hello` is what it said. Whoever opens closes."""
+        """Connect and call the agent's hello, whose answer is `hello`. The caller closes the link."""
         try:
             self._way = way(self.host)
             if not self._wait(self._open(self._way[0])):

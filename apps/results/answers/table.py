@@ -28,8 +28,8 @@ class LevelRow:
 
     Percentages are relative to the baseline; None where the data carry no such figure.
 
-    A run that was retried is not `planned` twice, but its outcome is told. `ok`: how many have the metric; `quartiles`
-    of theirs with the least and the largest, where there are any. `zeros`: ok runs left out because their figure is 0,
+    A retried run counts once in `planned`, with each of its outcomes. `ok`: how many runs have the metric; `quartiles`:
+    their minimum, quartiles and maximum, if there are any. `zeros`: ok runs left out because their figure is 0,
     which has no ratio. `failed_percent`: transactions that failed, the mean of the runs; `failures`: a sentence where
     they are clearly more than at the baseline. `cpu`: a sentence where the verdict is inconclusive and that on CPU time
     per transaction is sure."""

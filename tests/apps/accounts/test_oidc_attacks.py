@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 from joserfc import jwt
@@ -17,25 +15,16 @@ from joserfc.jwk import OctKey, RSAKey
 
 from apps.accounts.models import AuditEntry, ProviderAccount, Role, Session, User
 from tests import populate
-from tests.provider import SECRET, Forge, Provider, configure, serve, signed
+from tests.provider import SECRET, Forge, Provider, signed
 
 pytestmark = pytest.mark.django_db
 ANOTHER_KEY = RSAKey.generate_key(2048)
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Provider]:
-    with serve() as provider:
-        yield provider
-
-
 @pytest.fixture
-def provider(running: Provider, settings: Any) -> Provider:
-    cache.clear()
-    running.honest()
-    configure(settings, running)
-    running.user("grace")
-    return running
+def provider(provider: Provider) -> Provider:
+    provider.user("grace")
+    return provider
 
 
 def none(claims: dict[str, Any], key: RSAKey) -> str:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 
@@ -18,23 +16,9 @@ from apps.accounts.team import people
 from common.errors import PlanError
 from tests import populate
 from tests.factories import issue_token
-from tests.provider import Provider, configure, serve
+from tests.provider import Provider
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Provider]:
-    with serve() as provider:
-        yield provider
-
-
-@pytest.fixture
-def provider(running: Provider, settings: Any) -> Provider:
-    cache.clear()
-    running.honest()
-    configure(settings, running)
-    return running
 
 
 @pytest.fixture

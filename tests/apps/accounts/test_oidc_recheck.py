@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.db import connections
 from django.db.models import F
 from django.test import Client
@@ -21,26 +19,18 @@ from apps.accounts.models import AuditEntry, ProviderAccount, ProviderSession, R
 from apps.accounts.operation import sealed
 from apps.decisions.timeline.feed import renew_feed
 from tests.factories import issue_token
-from tests.provider import Provider, configure, serve
+from tests.provider import Provider
 
 pytestmark = pytest.mark.django_db
 ROLES = mapping.instance_roles("ROLES", "staff=viewer; dba=tuner")
 CHECK_MIN = 15
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Provider]:
-    with serve() as provider:
-        yield provider
-
-
 @pytest.fixture
-def provider(running: Provider, settings: Any) -> Provider:
-    cache.clear()
-    running.honest()
-    configure(settings, running, OIDC_ROLES=ROLES, OIDC_RECHECK_MIN=CHECK_MIN)
-    running.user("grace", "dba")
-    return running
+def provider(provider: Provider, settings: Any) -> Provider:
+    settings.OIDC_ROLES, settings.OIDC_RECHECK_MIN = ROLES, CHECK_MIN
+    provider.user("grace", "dba")
+    return provider
 
 
 @pytest.fixture

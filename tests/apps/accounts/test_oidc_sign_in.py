@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.identity import mapping
 from apps.accounts.models import AuditEntry, Membership, ProviderAccount, Role, Team, User
 from tests import populate
-from tests.provider import Provider, configure, serve
+from tests.provider import Provider
 
 pytestmark = pytest.mark.django_db
 ROLES = mapping.instance_roles("ROLES", "staff=viewer; dba=tuner; cn=admins,ou=pg=admin")
 TEAMS = mapping.team_roles("TEAMS", "storage=Storage:operator; storage-leads=Storage:admin")
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Provider]:
-    with serve() as provider:
-        yield provider
-
-
-@pytest.fixture
-def provider(running: Provider, settings: Any) -> Provider:
-    cache.clear()
-    running.honest()
-    configure(settings, running)
-    return running
 
 
 def actions(*wanted: str) -> list[str]:

@@ -13,7 +13,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.results.answers.comparison.differences import Ran
 from apps.results.models import Measurement
 
-NEWEST = 1000  # runs of the hosts that are looked at
+NEWEST = 1000  # runs of the hosts that are compared
 
 
 class Side(Protocol):

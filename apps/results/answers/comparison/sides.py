@@ -31,7 +31,7 @@ MOST_ROWS = 300
 # As Ran has them; campaigns and hosts are read once for all, and a spec once for all that have the same.
 SHOWN = ("pk", "campaign_id", "host_id", "facts_id", "position", "block", "digest")
 FIRST = 500  # runs of a campaign, among which nearly always is one of each level
-NEWEST = 20  # campaigns of a profile or a host that are looked at
+NEWEST = 20  # campaigns of a profile or a host that are compared
 
 WIDE = ("campaign", "profile", "host")  # sides of more than one level
 

@@ -1,0 +1,26 @@
+"""An OpenID Connect provider on this machine, for the tests of signing in with one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+
+from tests.provider import Provider, configure, serve
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Provider]:
+    with serve() as provider:
+        yield provider
+
+
+@pytest.fixture
+def provider(running: Provider, settings: Any) -> Provider:
+    """The server is configured for it, and it answers as it should."""
+    cache.clear()
+    running.honest()
+    configure(settings, running)
+    return running
