@@ -172,7 +172,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
     outcome = "error" if in_ci() else "skipped"
     texts = [report.longreprtext for kind in (outcome, "failed") for report in terminalreporter.getreports(kind)]
     counts = [(need, sum(need.reason in text for text in texts)) for need in NEEDS.values()]
-    lines = [f"  {need.name:<16} {_tests(count):>10}   {need.remedy}" for need, count in counts if count]
+    lines = [f"  {need.name:<19} {_tests(count):>10}   {need.remedy}" for need, count in counts if count]
     if lines:
         terminalreporter.section(f"{'failed' if in_ci() else 'skipped'}: this machine lacks")
         for line in lines:
