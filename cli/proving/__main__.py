@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from proving import version
-from proving.commands import compare, compare_outputs, decide, lists, login, parse, run, schedule, transfer, watch
+from proving.commands import compare, compare_outputs, decide, lists, login, parse, run, schedule, transfer, twin, watch
 from proving.session import Command
 
 HELP = "Start and watch PostgreSQL benchmark campaigns from the command line, and fail a pipeline on a regression."
@@ -15,6 +15,9 @@ app = typer.Typer(name="proving", cls=Command, help=HELP, no_args_is_help=True, 
 schedules = typer.Typer(name="schedule", help=schedule.HELP, no_args_is_help=True)
 for each in (schedule.create, schedule.show, schedule.pause, schedule.resume, schedule.delete):
     schedules.command()(each)
+twins = typer.Typer(name="twin", help=twin.HELP, no_args_is_help=True)
+for each_twin in (twin.capture, twin.script, twin.show):
+    twins.command()(each_twin)
 
 
 def _show_version(value: bool) -> None:
@@ -50,6 +53,7 @@ app.command()(compare.compare)
 app.command()(decide.decide)
 app.command()(transfer.export)
 app.command("import")(transfer.import_)
+app.add_typer(twins)
 app.command()(parse.parse)
 app.command()(compare_outputs.stat)
 

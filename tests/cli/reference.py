@@ -57,7 +57,7 @@ def _command(name: str, command: Any) -> str:
     required = [f"{each.opts[0]} {_metavar(each)}" for each in options if each.required]
     rows = [f"| {_name(each)} | {_cell(each.help or '')} |" for each in [*arguments, *options] if each.help]
     lines = [f"### proving {name}\n", f"{command.help}\n", f"    {' '.join([usage, *required])} [OPTIONS]\n"]
-    return "\n".join([*lines, "| | |", "|---|---|", *rows])
+    return "\n".join([*lines, *(["| | |", "|---|---|", *rows] if rows else [])])
 
 
 def _argument(argument: Any) -> str:

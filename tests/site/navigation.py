@@ -29,6 +29,7 @@ SECTIONS = (
             "docs/hosts",
             "docs/roles",
             "docs/datasets",
+            "docs/twin",
             "docs/campaigns-running",
             "docs/schedules",
             "docs/exploring",

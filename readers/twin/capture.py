@@ -1,0 +1,216 @@
+"""The file of `proving twin capture`: schema, statistics and statements of a production database, as typed values.
+
+The file comes from elsewhere: each value has a type and a limit, and what is missing or unknown is an error.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from common.errors import FormatError
+from readers.twin.model import Capture, Column, Counts, ForeignKey, Index, IndexColumn, Statement, Statistics, Table
+from readers.twin.shapes import Read, ShapeError, flag, number, one_of, optional, record, several, text, whole
+
+SUBJECT = "capture"
+MOST_BYTES = 32 << 20
+MOST_LINES = 100_000
+LONGEST_LINE = 1 << 20
+LONGEST_NAME = 63
+LONGEST_TEXT = 8000
+LONGEST_VALUE = 4000
+MOST_COLUMNS = 1600
+HINT = "create the file again with proving twin capture"
+
+
+def read_capture(raw: bytes) -> Capture:
+    """The capture in a file. Raises FormatError naming the line, the field, and what is accepted."""
+    if len(raw) > MOST_BYTES:
+        raise _refused(f"the file has {len(raw):,} bytes; at most {MOST_BYTES:,} are accepted")
+    lines = raw.split(b"\n")
+    if len(lines) > MOST_LINES:
+        raise _refused(f"the file has {len(lines):,} lines; at most {MOST_LINES:,} are accepted")
+    found: dict[str, list[Any]] = {name: [] for name in _LINES}
+    for place, line in enumerate(lines, start=1):
+        if line.strip():
+            name, value = _line(line, place)
+            found[name].append(value)
+    return _whole(found)
+
+
+def _line(line: bytes, place: int) -> tuple[str, Any]:
+    if len(line) > LONGEST_LINE:
+        raise _refused(f"line {place} has {len(line):,} bytes; at most {LONGEST_LINE:,} are accepted")
+    try:
+        parsed = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _refused(f"line {place} is not JSON") from error
+    if not isinstance(parsed, dict) or len(parsed) != 1 or next(iter(parsed)) not in _LINES:
+        raise _refused(f"line {place} does not belong to a capture; accepted: {', '.join(_LINES)}")
+    ((name, value),) = parsed.items()
+    try:
+        return name, _LINES[name](value)
+    except ShapeError as wrong:
+        raise _refused(f"line {place}: {name}{wrong.args[0]}") from wrong
+
+
+def _whole(found: dict[str, list[Any]]) -> Capture:
+    for name, count in {"capture": 1, "server": 1, "settings": 1, "snapshot": 2, "end": 1}.items():
+        if len(found[name]) != count:
+            raise _refused(f"the file has {len(found[name])} lines {name!r}, not {count}: it is not complete")
+    (server,), (first, second) = found["server"], found["snapshot"]
+    if second["at"] <= first["at"]:
+        raise _refused("the second snapshot is not later than the first")
+    tables = {(each.schema, each.name) for each in found["table"]}
+    if len(tables) != len(found["table"]):
+        raise _refused("a table occurs twice")
+    return Capture(
+        **server,
+        settings=found["settings"][0],
+        tables=tuple(found["table"]),
+        indexes=tuple(each for each in found["index"] if (each.schema, each.table) in tables),
+        foreign_keys=tuple(
+            each
+            for each in found["foreign_key"]
+            if (each.schema, each.table) in tables and (each.to_schema, each.to_table) in tables
+        ),
+        statistics=tuple(each for each in found["statistics"] if (each.schema, each.table) in tables),
+        seconds=second["at"] - first["at"],
+        at=second["at"],
+        was_reset=second["reset"] != first["reset"],
+        statements=tuple(_statements(dict(found["before"]), found["after"])),
+    )
+
+
+def _statements(before: dict[str, Counts], after: list[tuple[str, Counts, str]]) -> list[Statement]:
+    """What each statement added; a smaller number than before means that its counts were reset in between."""
+    found = []
+    for queryid, counts, query in after:
+        old = before.get(queryid, Counts())
+        names = list(Counts.__dataclass_fields__)
+        grown = {name: getattr(counts, name) - getattr(old, name) for name in names}
+        added = counts if min(grown.values()) < 0 else Counts(**grown)
+        if added.calls:
+            found.append(Statement(queryid, query, added))
+    return sorted(found, key=lambda each: -each.counts.ms)
+
+
+def _refused(message: str) -> FormatError:
+    return FormatError(SUBJECT, message, hint=HINT)
+
+
+_NAME = text(LONGEST_NAME, 1)
+_NAMES = several(_NAME, 64)
+_ONE = text(1, 1)
+_COLUMN: dict[str, Read] = {
+    "name": _NAME,
+    "type": text(200, 1),
+    "base": _NAME,
+    "builtin": flag,
+    "kind": _ONE,
+    "category": _ONE,
+    "not_null": flag,
+    "default": one_of("identity", "generated", "sequence", "other", ""),
+    "labels": several(_NAME),
+}
+_INDEX_COLUMN = {"name": optional(_NAME), "descending": flag, "nulls_first": flag, "opclass": optional(_NAME)}
+_TABLE: dict[str, Read] = {
+    "schema": _NAME,
+    "name": _NAME,
+    "partitioned": flag,
+    "rows": whole,
+    "pages": whole,
+    "bytes": whole,
+    "columns": several(lambda value: Column(**record(value, _COLUMN)), MOST_COLUMNS),
+}
+_INDEX: dict[str, Read] = {
+    "schema": _NAME,
+    "table": _NAME,
+    "name": _NAME,
+    "method": _NAME,
+    "unique": flag,
+    "primary": flag,
+    "bytes": whole,
+    "expressions": flag,
+    "partial": flag,
+    "keys": whole,
+    "columns": several(lambda value: IndexColumn(**record(value, _INDEX_COLUMN)), 64),
+}
+_FOREIGN_KEY: dict[str, Read] = {
+    "schema": _NAME,
+    "table": _NAME,
+    "columns": _NAMES,
+    "to_schema": _NAME,
+    "to_table": _NAME,
+    "to_columns": _NAMES,
+    "on_delete": _ONE,
+}
+_STATISTICS: dict[str, Read] = {
+    "schema": _NAME,
+    "table": _NAME,
+    "column": _NAME,
+    "null_frac": number(0, 1),
+    "avg_width": whole,
+    "n_distinct": number(-1),
+    "correlation": optional(number(-1.001, 1.001)),
+    "secret": flag,
+    "frequencies": several(number(0, 1)),
+    "common_values": several(text(LONGEST_VALUE)),
+    "bounds": several(text(LONGEST_VALUE), 64),
+}
+_SERVER: dict[str, Read] = {
+    "database": _NAME,
+    "version": whole,
+    "encoding": _NAME,
+    "collation": text(200),
+    "bytes": whole,
+    "standby": flag,
+    "values": flag,
+    "secret": several(text(200), 1000),
+}
+
+
+def _snapshot(value: Any) -> dict[str, Any]:
+    return record(value, {"number": number(1, 2), "at": number(), "reset": optional(number())})
+
+
+def _server(value: Any) -> dict[str, Any]:
+    read = record(value, _SERVER)
+    names = ("database", "version", "collation", "bytes", "secret")
+    return {**{name: read[name] for name in names}, "with_values": read["values"]}
+
+
+def _settings(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or len(value) > 1000:
+        raise ShapeError(": at most 1,000 settings are accepted")
+    values = several(optional(text(200)), 2)
+    return {_NAME(name): " ".join(filter(None, values(each))) for name, each in value.items()}
+
+
+def _counts(value: Any, more: int) -> tuple[str, Counts, str]:
+    if not isinstance(value, list) or len(value) != 9 + more:
+        raise ShapeError(f": a list of {9 + more} values is accepted")
+    queryid, ms = text(30, 1)(value[0]), number()(value[2])
+    calls, rows, *blocks = (whole(each) for each in (value[1], *value[3:9]))
+    query = optional(text(LONGEST_TEXT))(value[9]) if more else ""
+    return queryid, Counts(calls, ms, rows, *blocks), query or ""
+
+
+def _before(value: Any) -> tuple[str, Counts]:
+    queryid, counts, _ = _counts(value, 0)
+    return queryid, counts
+
+
+_LINES: dict[str, Read] = {
+    "capture": number(1, 1),
+    "server": _server,
+    "settings": _settings,
+    "table": lambda value: Table(**record(value, _TABLE)),
+    "index": lambda value: Index(**record(value, _INDEX)),
+    "foreign_key": lambda value: ForeignKey(**record(value, _FOREIGN_KEY)),
+    "statistics": lambda value: Statistics(**record(value, _STATISTICS)),
+    "snapshot": _snapshot,
+    "before": _before,
+    "after": lambda value: _counts(value, 1),
+    "end": number(1, 1),
+}

@@ -1,0 +1,138 @@
+"""What a production database is to a twin: schema, statistics, and statements with what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Column:
+    """`type` as in CREATE TABLE, `base` its name in pg_type, `kind` its typtype, `category` its typcategory. `default`:
+    identity, generated, sequence, other, or ""."""
+
+    name: str
+    type: str
+    base: str
+    builtin: bool
+    kind: str
+    category: str
+    not_null: bool
+    default: str
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    schema: str
+    name: str
+    partitioned: bool
+    rows: int
+    pages: int
+    bytes: int
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True)
+class IndexColumn:
+    name: str | None
+    descending: bool
+    nulls_first: bool
+    opclass: str | None
+
+
+@dataclass(frozen=True)
+class Index:
+    """The first `keys` of its columns are its key. `expressions`, `partial`: parts whose text is not captured."""
+
+    schema: str
+    table: str
+    name: str
+    method: str
+    unique: bool
+    primary: bool
+    bytes: int
+    expressions: bool
+    partial: bool
+    keys: int
+    columns: tuple[IndexColumn, ...]
+
+
+@dataclass(frozen=True)
+class ForeignKey:
+    schema: str
+    table: str
+    columns: tuple[str, ...]
+    to_schema: str
+    to_table: str
+    to_columns: tuple[str, ...]
+    on_delete: str
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """A row of pg_stats, with what the capture was allowed to read."""
+
+    schema: str
+    table: str
+    column: str
+    null_frac: float
+    avg_width: int
+    n_distinct: float
+    correlation: float | None
+    secret: bool
+    frequencies: tuple[float, ...]
+    common_values: tuple[str, ...]
+    bounds: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Of pg_stat_statements, between the two snapshots."""
+
+    calls: int = 0
+    ms: float = 0.0
+    rows: int = 0
+    hit: int = 0
+    read: int = 0
+    temp_read: int = 0
+    temp_written: int = 0
+    wal_bytes: int = 0
+
+    @property
+    def blocks(self) -> int:
+        """Shared blocks hit and read."""
+        return self.hit + self.read
+
+
+@dataclass(frozen=True)
+class Statement:
+    """`text` is only the first word where the text could hold values, and "" where it was not read."""
+
+    queryid: str
+    text: str
+    counts: Counts
+
+
+@dataclass(frozen=True)
+class Capture:
+    database: str
+    version: int
+    collation: str
+    bytes: int
+    with_values: bool
+    secret: tuple[str, ...]
+    settings: Mapping[str, str]
+    tables: tuple[Table, ...]
+    indexes: tuple[Index, ...]
+    foreign_keys: tuple[ForeignKey, ...]
+    statistics: tuple[Statistics, ...]
+    seconds: float
+    at: float
+    was_reset: bool
+    statements: tuple[Statement, ...]
+
+    @property
+    def ms(self) -> float:
+        """Execution time of all statements between the snapshots."""
+        return sum(each.counts.ms for each in self.statements)

@@ -1,0 +1,158 @@
+"""`proving twin capture`, against a real database under load: what the file holds, and what it never holds."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from embedded.servers.postgres import bin_dir
+from proving import psql
+from proving.errors import CliError
+from readers.twin.capture import read_capture
+from readers.twin.model import Capture
+from tests.cli.program import Program
+from tests.production import SECRETS, Production, start
+
+SECRET = ("shop.customers.token", "shop.customers.card")
+EMAIL = "user42@example.org"
+
+
+@pytest.fixture(scope="module")
+def production() -> Iterator[Production]:
+    with start() as running:
+        yield running
+
+
+@pytest.fixture
+def offline(tmp_path: Path) -> Program:
+    """Without a server, and with psql on its PATH."""
+    return Program(tmp_path, env={"PATH": f"{tmp_path}/bin:{bin_dir()}:{os.environ['PATH']}"})
+
+
+def capture(program: Program, production: Production, *options: str, dsn: str = "") -> subprocess.CompletedProcess[str]:
+    out = str(program.home / "shop.jsonl")
+    return program.run("twin", "capture", "--dsn", dsn or production.dsn, "--minutes", "0.01", "--out", out, *options)
+
+
+def captured(program: Program) -> Capture:
+    return read_capture((program.home / "shop.jsonl").read_bytes())
+
+
+def test_a_capture_holds_the_schema_its_statistics_and_what_ran_between_the_snapshots(
+    offline: Program, production: Production
+) -> None:
+    load = production.work_between_snapshots(500)
+
+    done = capture(offline, production, "--minutes", "0.05", *(word for name in SECRET for word in ("--secret", name)))
+
+    load.join()
+    assert done.returncode == 0, done.stderr
+    found = captured(offline)
+    assert [(table.name, table.rows) for table in found.tables][:2] == [("customers", 5000), ("lines", 60000)]
+    assert {key.to_table for key in found.foreign_keys} == {"customers", "orders", "products"}
+    status = next(each for each in found.statistics if each.column == "status")
+    assert (status.n_distinct, len(status.frequencies), status.bounds) == (3, 3, ())
+    texts = {each.text for each in found.statements}
+    assert "select name, price from shop.products where id = $1" in texts
+    assert "CREATE" in texts and not any("proving twin" in each for each in texts)
+    update = next(each for each in found.statements if each.text.startswith("update"))
+    assert 0 < update.counts.calls == update.counts.rows < 200
+
+
+def test_a_capture_holds_no_value_of_a_secret_column_no_text_and_no_password(
+    offline: Program, production: Production
+) -> None:
+    production.sql(f"create role app password '{SECRETS[0]}'; drop role app; select 'x' from shop.customers limit 1")
+
+    capture(offline, production, *(word for name in SECRET for word in ("--secret", name)))
+
+    raw = (offline.home / "shop.jsonl").read_bytes()
+    assert not [
+        value for value in (*SECRETS, production.password, "@example.org", "category 1") if value.encode() in raw
+    ]
+    assert stat.S_IMODE((offline.home / "shop.jsonl").stat().st_mode) == 0o600
+
+
+def test_values_are_in_the_file_only_when_they_are_allowed(offline: Program, production: Production) -> None:
+    capture(offline, production, "--values")
+
+    found = {f"{each.table}.{each.column}": each for each in captured(offline).statistics}
+    assert found["orders.status"].common_values[0] == "sent" and found["customers.email"].bounds
+    shown = offline.json("twin", "show", str(offline.home / "shop.jsonl"))
+    assert "shop.orders.status" in shown["columns_with_common_values"]
+
+
+def test_the_script_run_alone_by_psql_writes_the_same_file(offline: Program, production: Production) -> None:
+    script = offline.home / "capture.sql"
+    script.write_text(offline.run("twin", "script").stdout)
+
+    argv = [
+        bin_dir() / "psql",
+        "-XAtq",
+        "-v",
+        "seconds=0.1",
+        "-f",
+        script,
+        "-d",
+        psql.without_password(production.dsn)[0],
+    ]
+    done = subprocess.run(argv, capture_output=True, timeout=60, check=True)
+
+    assert len(read_capture(done.stdout).tables) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "database", "message", "next_step"),
+    [
+        (["--secret", "shop.orders.cost"], "shop", "shop.orders.cost is not a column", "schema.table.column"),
+        ([], "postgres", "pg_stat_statements is not installed", "CREATE EXTENSION pg_stat_statements"),
+        ([], "shop?user=reader", "may not read the statistics of other roles", "GRANT pg_monitor TO reader"),
+    ],
+)
+def test_a_capture_that_cannot_be_made_says_what_to_do(
+    offline: Program, production: Production, options: list[str], database: str, message: str, next_step: str
+) -> None:
+    production.sql("drop role if exists reader; create role reader login")
+    dsn = production.dsn.replace("/shop?", f"/{database}{'&' if '?' in database else '?'}")
+
+    done = capture(offline, production, *options, dsn=dsn)
+
+    assert done.returncode == 1
+    assert message in done.stderr and next_step in done.stderr
+    assert not (offline.home / "shop.jsonl").exists()
+
+
+def test_a_capture_never_overwrites_a_file(offline: Program, production: Production) -> None:
+    (offline.home / "shop.jsonl").write_text("mine")
+
+    done = capture(offline, production)
+
+    assert done.returncode == 2 and "exists already" in done.stderr
+    assert (offline.home / "shop.jsonl").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("dsn", "clean", "password"),
+    [
+        ("postgresql://ada:p%40ss@db1:5433/shop", "postgresql://ada@db1:5433/shop", "p@ss"),
+        ("postgresql://ada@db1/shop?sslmode=require&password=x", "postgresql://ada@db1/shop?sslmode=require", "x"),
+        ("host=db1 password='a b\\'c' dbname=shop", "host=db1  dbname=shop", "a b'c"),
+        ("service=shop", "service=shop", ""),
+    ],
+)
+def test_the_password_is_taken_out_of_the_connection_string(dsn: str, clean: str, password: str) -> None:
+    assert psql.without_password(dsn) == (clean, password)
+
+
+def test_without_psql_the_script_is_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    with pytest.raises(CliError) as raised:
+        psql.capture("dbname=shop", seconds=1, secret=[], values=False)
+
+    assert "proving twin script" in raised.value.accepted

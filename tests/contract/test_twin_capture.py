@@ -1,0 +1,88 @@
+"""The file of a capture comes from elsewhere: what is missing, unknown, too long or of another type is an error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.errors import FormatError
+from readers.twin import capture
+from readers.twin.capture import read_capture
+
+SAMPLE = Path(__file__).parent / "captures" / "shop-18.jsonl"
+LINES = [json.loads(line) for line in SAMPLE.read_text().splitlines()]
+
+
+def changed(kind: str, **fields: Any) -> bytes:
+    """The sample, with other fields in its first line of this kind."""
+    found = next(line for line in LINES if kind in line)
+    return written([{kind: {**found[kind], **fields}} if line is found else line for line in LINES])
+
+
+def written(lines: list[Any]) -> bytes:
+    return "\n".join(map(json.dumps, lines)).encode()
+
+
+def test_counts_are_what_each_statement_added_between_the_snapshots() -> None:
+    found = read_capture(SAMPLE.read_bytes())
+
+    (lookup,) = [each for each in found.statements if each.text.startswith("select id, email")]
+    assert (lookup.counts.calls, lookup.counts.rows, lookup.counts.blocks) == (911, 911, 2750)
+    assert found.seconds == pytest.approx(4.8, abs=0.1)
+    assert found.statements[0].counts.ms == max(each.counts.ms for each in found.statements)
+
+
+def test_counts_that_became_smaller_were_reset_and_begin_anew() -> None:
+    (name, *_), after = next(
+        (line["before"], other["after"])
+        for line in LINES
+        if "before" in line
+        for other in LINES
+        if "after" in other and other["after"][0] == line["before"][0]
+    )
+    before = {"before": [name, 10**6, 1.0, 0, 0, 0, 0, 0, 0]}
+
+    found = read_capture(written([before if line.get("before", [""])[0] == name else line for line in LINES]))
+
+    (reset,) = [each for each in found.statements if each.queryid == name]
+    assert reset.counts.calls == after[1]
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"", "not complete"),
+        (written(LINES[:-1]), "lines 'end', not 1"),
+        (b"\xff", "line 1 is not JSON"),
+        (b"[" * 100_000, "line 1 is not JSON"),
+        (b'{"table": 1, "index": 2}', "line 1 does not belong to a capture"),
+        (written([*LINES, {"shell": "ls"}]), "does not belong to a capture"),
+        (changed("table", name="x" * 64), "table.name: a text of 1 to 63"),
+        (changed("table", name="a\x00b"), "table.name"),
+        (changed("table", rows=-1), "table.rows: a number from 0"),
+        (changed("table", rows=True), "table.rows: a number"),
+        (changed("table", rows=float("nan")), "table.rows: a number"),
+        (changed("table", columns=[{"name": "id"}]), "table.columns: the fields name, type"),
+        (changed("statistics", null_frac=2), "statistics.null_frac: a number from 0 to 1"),
+        (changed("statistics", frequencies="all"), "statistics.frequencies: a list"),
+        (changed("statistics", values=["secret"]), "statistics: the fields"),
+        (changed("server", encoding=8), "server.encoding"),
+        (written([*LINES, {"after": [1, 2]}]), "after: a list of 10 values"),
+        (written([*LINES, next(line for line in LINES if "table" in line)]), "a table occurs twice"),
+    ],
+)
+def test_a_file_that_is_no_capture_names_line_field_and_what_is_accepted(raw: bytes, message: str) -> None:
+    with pytest.raises(FormatError) as raised:
+        read_capture(raw)
+
+    assert message in raised.value.message and raised.value.hint
+
+
+def test_a_file_that_is_too_large_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture, "MOST_BYTES", 1000)
+
+    with pytest.raises(FormatError, match="at most 1,000 are accepted"):
+        read_capture(SAMPLE.read_bytes())
