@@ -8,14 +8,12 @@ import itertools
 import json
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
-import pyarrow as arrow
 import yaml
 from django.db.models import Model, Prefetch, QuerySet
-from pyarrow import parquet
 
 from apps.campaigns.design.steps import measured
 from apps.campaigns.models import Artefact, Campaign, PartArtefact, PartEvent, Run, RunEvent, RunPart
@@ -28,11 +26,10 @@ from readers.table import FORMULA
 
 CSV = "text/csv; charset=utf-8"
 CHUNK = 500
-GROUP = 50_000
 TABLE = "figures.csv"
 SERIES_HEAD = ("run", "position", "step", "source", "t_s", "column", "value")
-_BEFORE = ("run", "position", "block")
-_AFTER = ("state", "outcome", "started_at", "ended_at", "digest", "error")
+BEFORE = ("run", "position", "block")
+AFTER = ("state", "outcome", "started_at", "ended_at", "digest", "error")
 
 
 @dataclass(frozen=True)
@@ -68,11 +65,11 @@ def runs_of(campaign: Campaign, *related: Any) -> Iterator[Run]:
 def runs_table(campaign: Campaign, figures: list[Figure]) -> tuple[list[str], Iterator[list[Any]]]:
     """A head, and every run with its levels and these of its figures, failed ones included."""
     factors = [factor["name"] for factor in campaign.factors]
-    head = [*_BEFORE, *factors, *_AFTER, *(figure.header for figure in figures)]
-    return head, (_row(run, factors, figures) for run in runs_of(campaign))
+    head = [*BEFORE, *factors, *AFTER, *(figure.header for figure in figures)]
+    return head, (table_row(run, factors, figures) for run in runs_of(campaign))
 
 
-def _row(run: Run, factors: list[str], figures: list[Figure]) -> list[Any]:
+def table_row(run: Run, factors: list[str], figures: list[Figure]) -> list[Any]:
     values = {Figure(one.step, one.name, one.unit): one.value for one in run.measurements.all()}
     times = [moment.isoformat() if moment else "" for moment in (run.started_at, run.ended_at)]
     error = (run.error or {}).get("message", "")
@@ -108,14 +105,14 @@ def cache_split_csv(campaign: Campaign) -> Iterator[str]:
 
 def series_csv(campaign: Campaign) -> Iterator[str]:
     """Every sample of every run, a line each; `t_s` counts from the beginning of its step."""
-    return csv_lines(SERIES_HEAD, _series_rows(Series.objects.filter(run__campaign=campaign)))
+    return csv_lines(SERIES_HEAD, series_rows(Series.objects.filter(run__campaign=campaign)))
 
 
 def run_series_csv(run: Run) -> Iterator[str]:
-    return csv_lines(SERIES_HEAD, _series_rows(run.series.all()))
+    return csv_lines(SERIES_HEAD, series_rows(run.series.all()))
 
 
-def _series_rows(stored: Any) -> Iterator[tuple[Any, ...]]:
+def series_rows(stored: Any) -> Iterator[tuple[Any, ...]]:
     for one in stored.select_related("run").order_by("run__position", "step", "source").iterator(chunk_size=CHUNK):
         table = samples.values_of(one, None, None)
         told = (str(one.run_id), one.run.position + 1, one.step, one.source)
@@ -276,71 +273,3 @@ def _outputs(archive: zipfile.ZipFile, run: Run, step: Mapping[str, Any]) -> dic
             told[word] = f"{run.position + 1:05}/{step['name']}/{name}"
             _put(archive, told[word], bytes(found[name].content or b""))
     return told
-
-
-def runs_parquet(campaign: Campaign) -> IO[bytes]:
-    """The table of runs with typed columns; unit, better and definition of each figure are in its metadata."""
-    figures, factors = figures_of(campaign), [factor["name"] for factor in campaign.factors]
-    head = [*_BEFORE, *factors, *_AFTER, *(figure.header for figure in figures)]
-    text = {name: arrow.string() for name in head}
-    times = {name: arrow.timestamp("us", tz="UTC") for name in ("started_at", "ended_at")}
-    types = {**text, **times, "position": arrow.int32(), "block": arrow.int32()}
-    fields = [arrow.field(name, types[name]) for name in head[: len(head) - len(figures)]]
-    fields += [arrow.field(figure.header, arrow.float64(), metadata=_told(figure)) for figure in figures]
-    schema = arrow.schema(fields, metadata=_about(campaign))
-    rows = (_typed(run, factors, figures) for run in runs_of(campaign))
-    return _parquet(schema, rows)
-
-
-def _about(campaign: Campaign) -> dict[str, str]:
-    return {
-        "campaign": campaign.name,
-        "question": campaign.question,
-        "host": campaign.host.name,
-        "id": str(campaign.pk),
-    }
-
-
-def _told(figure: Figure) -> dict[str, str]:
-    return {"step": figure.step, "name": figure.name, "unit": figure.unit}
-
-
-def _typed(run: Run, factors: list[str], figures: list[Figure]) -> list[Any]:
-    """A row of the table of runs with times as times, and None where nothing is."""
-    row = [None if cell == "" else cell for cell in _row(run, factors, figures)]
-    begin = len(_BEFORE) + len(factors) + _AFTER.index("started_at")
-    row[begin : begin + 2] = [run.started_at, run.ended_at]
-    return row
-
-
-def series_parquet(campaign: Campaign) -> IO[bytes]:
-    return _series_parquet(Series.objects.filter(run__campaign=campaign))
-
-
-def run_series_parquet(run: Run) -> IO[bytes]:
-    return _series_parquet(run.series.all())
-
-
-def _series_parquet(stored: Any) -> IO[bytes]:
-    word = arrow.dictionary(arrow.int32(), arrow.string())
-    types = (word, arrow.int32(), word, word, arrow.float64(), word, arrow.float64())
-    schema = arrow.schema([arrow.field(*pair) for pair in zip(SERIES_HEAD, types, strict=True)])
-    return _parquet(schema, _series_rows(stored))
-
-
-def _parquet(schema: Any, rows: Iterable[Sequence[Any]]) -> IO[bytes]:
-    """Written in groups of rows, so that a long campaign needs no more memory than a short one."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever sends it closes it
-    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-        for group in _batched(rows, GROUP):
-            cells = zip(zip(*group, strict=True), schema, strict=True)
-            columns = [arrow.array(column, type=field.type) for column, field in cells]
-            writer.write_batch(arrow.record_batch(columns, schema=schema))
-    file.seek(0)
-    return file
-
-
-def _batched(rows: Iterable[Sequence[Any]], size: int) -> Iterator[list[Sequence[Any]]]:
-    iterator = iter(rows)
-    while group := list(itertools.islice(iterator, size)):
-        yield group

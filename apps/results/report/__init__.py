@@ -1,7 +1,6 @@
-"""A campaign as a document that tells the whole of it without a server: HTML, PDF, Markdown."""
+"""A campaign as a document that tells the whole of it without a server: HTML and Markdown. PDF is in `pdf`."""
 
 from apps.results.report.html import report_html
 from apps.results.report.markdown import report_markdown
-from apps.results.report.pdf import report_pdf
 
-__all__ = ["report_html", "report_markdown", "report_pdf"]
+__all__ = ["report_html", "report_markdown"]
