@@ -14,8 +14,7 @@ import pytest
 
 from agents.build import build_zipapp
 from tests import leftovers
-
-from .driver import Connection
+from tests.agents.driver import Connection
 
 Connect = Callable[[], Connection]
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from agents.host import cpulist
 from agents.host.system import Finished
-
-from .fakes import FakeSystem
+from tests.agents.fakes import FakeSystem
 
 HOSTS = Path(__file__).parent / "cases/hosts"
 

@@ -28,7 +28,7 @@ from tests.factories import (
 )
 
 # Two of each are the session and its user. Results and summary are computed here, and kept: a savepoint, its release,
-# and what finds out that they are not there yet; tests/apps/results/test_keeper.py counts those that are.
+# and what finds out that they are not there yet; tests/apps/results/answers/test_answer_cache.py counts those that are.
 BASELINE = {
     "version/": 2,
     "palette/": 2,

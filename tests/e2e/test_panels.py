@@ -13,7 +13,7 @@ from apps.campaigns.models import Run
 from apps.results.models import Mark, Within
 from apps.results.runs import stability
 from apps.results.store import fold
-from tests.apps.results.test_series import BEGAN, tell
+from tests.apps.results.store.test_series import BEGAN, tell
 from tests.e2e.axe import WCAG, violations
 from tests.e2e.conftest import shot
 from tests.e2e.test_walk import _overflow

@@ -12,8 +12,8 @@ from playwright.sync_api import Page
 
 from apps.campaigns.models import Run
 from apps.results.store import fold
-from tests.apps.results.test_latency_charts import keep, report
-from tests.apps.results.test_series import BEGAN, tell
+from tests.apps.results.runs.test_latency_charts import keep, report
+from tests.apps.results.store.test_series import BEGAN, tell
 
 pytestmark = pytest.mark.e2e
 

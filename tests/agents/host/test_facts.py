@@ -1,0 +1,193 @@
+"""Facts as data: a tree of files in, what is told of the host out (cases/hosts/*.json); and this machine itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents import build, facts
+from agents.errors import HostFailure
+from agents.facts.clusters import read_config
+from agents.facts.tools import Versions
+from agents.host.system import Finished, Stat, System
+from tests.agents import recorded
+from tests.agents.fakes import FakeSystem
+
+
+def differences(expected: Any, found: Any, path: str = "") -> list[str]:
+    """Where `found` is not as expected. Of a dict only the expected keys count, and null means that it is not told."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        return [each for key in expected for each in differences(expected[key], found.get(key), f"{path}.{key}")]
+    if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        return [each for n in range(len(found)) for each in differences(expected[n], found[n], f"{path}[{n}]")]
+    return [] if expected == found else [f"{path}: expected {expected!r}, found {found!r}"]
+
+
+@pytest.mark.parametrize("name", recorded.names())
+def test_a_host_is_told_as_its_files_show_it(name: str) -> None:
+    case = recorded.load(name)
+
+    found = facts.full(recorded.RecordedHost(case), pg_data_dirs=case.get("pg_data_dirs", ()))
+
+    assert differences(case["expected"], found) == [], case["what"]
+
+
+def test_what_only_counts_acts_or_is_secret_is_no_setting() -> None:
+    found = facts.full(recorded.RecordedHost(recorded.load("smt_two_nodes")))["sysctls"]
+
+    assert not {"vm.drop_caches", "vm.stat_refresh", "kernel.printk", "net.ipv4.tcp_fastopen_key", "fs.aio-nr"} & set(
+        found
+    )
+
+
+def test_this_machine_is_told_completely_as_json() -> None:
+    found = facts.full(System())
+
+    assert json.loads(json.dumps(found)) == found
+    assert found["cpus"]["threads"] == len(found["cpus"]["topology"]) == os.cpu_count()
+    assert {each["level"] for each in found["cpus"]["caches"]} >= {1, 2}
+    assert any(each["mounted_on"] == "/" for each in found["file_systems"])
+    assert found["sysctls"]["vm.swappiness"].isdigit() and found["kernel"]["release"] == os.uname().release
+    assert all(each["scheduler"] in each["schedulers"] for each in found["block_devices"] if each["schedulers"])
+
+
+def test_what_cannot_be_made_sense_of_does_not_hide_the_rest() -> None:
+    host = recorded.RecordedHost(recorded.load("slices_v2"))
+    host.files["/proc/self/cgroup"] = "garbage\n"
+
+    found = facts.full(host)
+
+    assert "limits" not in found and found["cpus"]["threads"] == 8
+    assert found["unread"]["limits"].startswith("ValueError")
+
+
+def test_the_agent_stays_small() -> None:
+    assert len(build.zipapp()) < 300_000
+
+
+# Versions of programs
+
+
+class Programs(FakeSystem):
+    """Programs whose files can be replaced."""
+
+    def __init__(self) -> None:
+        super().__init__({"/proc/sys/kernel/osrelease": "6.1.0-9", "/usr/bin/fio": ""})
+        self.marks, self.asked, self.says = {"/usr/bin/fio": 1}, 0, "fio-3.33"
+
+    def stat(self, path: str) -> Stat | None:
+        return Stat(0, 100, self.marks[path], 7) if path in self.marks else None
+
+    def run(self, argv: Any, **_: Any) -> Any:
+        self.asked += 1
+        return Finished(list(argv), 0, self.says, "")
+
+
+def asked_again(system: Programs, cache: Path) -> bool:
+    before = system.asked
+    versions = Versions(system, cache)
+    assert versions.of("/usr/bin/fio") == "3.33"
+    versions.keep()
+    return system.asked > before
+
+
+def test_a_program_is_asked_once_until_its_file_changes(tmp_path: Path) -> None:
+    system, cache = Programs(), tmp_path / "versions.json"
+
+    assert asked_again(system, cache)
+    assert not asked_again(system, cache)
+    system.marks["/usr/bin/fio"] = 2
+    assert asked_again(system, cache)
+
+
+def test_a_wrapper_is_asked_again_when_what_it_starts_was_upgraded(tmp_path: Path) -> None:
+    """Debian's /usr/bin/psql stays the same file when a new minor version of PostgreSQL comes in."""
+    system, cache = Programs(), tmp_path / "versions.json"
+    system.files["/usr/lib/postgresql/15/bin/fio"] = ""
+    system.marks["/usr/lib/postgresql/15/bin/fio"] = 1
+
+    asked_again(system, cache)
+    system.marks["/usr/lib/postgresql/15/bin/fio"] = 2
+
+    assert asked_again(system, cache)
+
+
+def test_another_kernel_asks_everything_again(tmp_path: Path) -> None:
+    system, cache = Programs(), tmp_path / "versions.json"
+    asked_again(system, cache)
+
+    system.files["/proc/sys/kernel/osrelease"] = "6.1.0-10"
+
+    assert asked_again(system, cache)
+
+
+@pytest.mark.parametrize("broken", ["", "{", "[]", '{"a": 1}', "\x00\xff"])
+def test_a_broken_cache_is_made_anew(tmp_path: Path, broken: str) -> None:
+    system, cache = Programs(), tmp_path / "versions.json"
+    cache.write_text(broken, encoding="latin-1")
+
+    assert asked_again(system, cache)
+    assert not asked_again(system, cache)
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
+    assert asked_again(Programs(), tmp_path / "nowhere" / "versions.json")
+
+
+def test_a_program_that_took_too_long_is_asked_next_time(tmp_path: Path) -> None:
+    class Slow(Programs):
+        def run(self, argv: Any, **_: Any) -> Any:
+            raise HostFailure("it did not end within 5 s")
+
+    versions = Versions(Slow(), tmp_path / "versions.json")
+
+    assert versions.of("/usr/bin/fio") == ""
+    versions.keep()
+    assert not (tmp_path / "versions.json").exists()
+    assert asked_again(Programs(), tmp_path / "versions.json")
+
+
+@pytest.mark.parametrize(
+    ("says", "version"),
+    [
+        ("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)", "15.18"),
+        ("postgres (PostgreSQL) 19devel", "19devel"),
+        ("postgres (PostgreSQL) 18beta1", "18beta1"),
+        ("systemd 252 (252.38-1~deb12u1)", "252.38"),
+        ("Systemtap translator/driver (version 4.8/0.188, Debian version 4.8-2)", "4.8"),
+        ("bpftrace v0.17.0", "0.17.0"),
+        ("numastat version: 20130723: Dec 26 2022", "20130723"),
+        ("usage: tool [--all | -a]", ""),
+    ],
+)
+def test_a_version_is_what_the_program_calls_so(tmp_path: Path, says: str, version: str) -> None:
+    system = Programs()
+    system.says = says
+
+    assert Versions(system).of("/usr/bin/fio") == version
+
+
+# Configuration of clusters
+
+
+def test_the_last_line_of_a_configuration_counts_wherever_it_stands() -> None:
+    system = FakeSystem(
+        {
+            "/c/postgresql.conf": "port = 1\ninclude 'a.conf'\n# port = 9\nlisten_addresses='it''s'\n",
+            "/c/a.conf": "port 2\ninclude_dir = '../d'\n",
+            "/d/1.conf": "port=3",
+            "/d/2.txt": "port=4",
+        }
+    )
+
+    found = read_config(system, "/c/postgresql.conf")
+
+    assert found == {"port": "3", "listen_addresses": "it's", "include_dir": "/d"}
+
+
+def test_a_configuration_that_includes_itself_ends() -> None:
+    assert read_config(FakeSystem({"/c": "port = 1\ninclude 'c'\n"}), "/c") == {"port": "1"}

@@ -1,0 +1,206 @@
+"""Numbers from /proc, and the zipapp that carries it all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents import build
+from agents.collectors import COLLECTORS, NotAvailable, Subject
+from agents.collectors.base import Rates, rounded
+from agents.collectors.cpu import parse as parse_cpu
+from agents.collectors.processes import kind_of
+from agents.host import cpulist
+from agents.host.system import PAGE_KB, System, parse_stat
+from tests.agents.fakes import FakeSystem, stat_line
+
+CASES = Path(__file__).parents[1] / "cases/proc"
+
+
+def test_cpu_shares_are_of_the_interval() -> None:
+    system = FakeSystem({"/proc/stat": "cpu  100 0 100 800 0 0 0 0\ncpu0 100 0 100 800 0 0 0 0\nintr 1\n"})
+    collector = COLLECTORS["cpu"](system, Subject(Path("/")))
+    collector.start()
+    system.files["/proc/stat"] = "cpu  150 0 110 820 20 0 0 0\ncpu0 150 0 110 820 20 0 0 0\nintr 1\n"
+
+    values = collector.sample()
+
+    assert values["cpu0.busy"] == values["busy"] == 60.0
+    assert (values["user"], values["system"], values["iowait"]) == (50.0, 10.0, 20.0)
+
+
+def test_old_kernels_have_fewer_columns() -> None:
+    assert parse_cpu("cpu 1 2 3 4\n") == {"cpu": (3, 3, 4, 0)}
+
+
+@dataclass
+class Recorded:
+    """A machine of cases/proc: files before, and after some seconds."""
+
+    case: dict[str, Any]
+    system: FakeSystem
+
+    def sample(self, name: str) -> dict[str, float]:
+        """What a collector makes of it."""
+        collector = COLLECTORS[name](self.system, Subject(Path("/nowhere"), postmaster=77))
+        collector.start()
+        self.system.files.update(joined(self.case["after"]))
+        self.system.now += self.case["seconds"]
+        return collector.sample()
+
+
+def joined(files: dict[str, list[str]]) -> dict[str, str]:
+    return {path: "\n".join(lines) + "\n" for path, lines in files.items()}
+
+
+def recorded(kernel: str) -> Recorded:
+    case = json.loads((CASES / f"{kernel}.json").read_text())
+    disks = {f"/sys/block/{name}/size": "1" for name in case["block"]}
+    return Recorded(case, FakeSystem({**joined(case["before"]), **disks}))
+
+
+def wanted(kind: str) -> list[tuple[str, str]]:
+    """(kernel, collector) of all cases, of those that have values or of those that are unavailable."""
+    cases = {path.stem: json.loads(path.read_text())[kind] for path in sorted(CASES.glob("*.json"))}
+    return [(kernel, name) for kernel, names in cases.items() for name in names]
+
+
+@pytest.mark.parametrize(("kernel", "name"), wanted("values"))
+def test_numbers_of_a_kernel(kernel: str, name: str) -> None:
+    machine = recorded(kernel)
+
+    found = machine.sample(name)
+
+    expected = machine.case["values"][name]
+    assert {column: found.get(column) for column in expected} == pytest.approx(expected, rel=5e-5)  # five digits
+    assert [column for column in found if COLLECTORS[name].column(column) is None] == []
+
+
+@pytest.mark.parametrize(("kernel", "name"), [each for each in wanted("unavailable") if each[1] != "processes"])
+def test_what_a_machine_does_not_tell_is_not_available(kernel: str, name: str) -> None:
+    with pytest.raises(NotAvailable):
+        recorded(kernel).sample(name)
+
+
+def test_without_postgresql_its_processes_are_not_available() -> None:
+    with pytest.raises(NotAvailable, match="no PostgreSQL"):
+        COLLECTORS["processes"](FakeSystem(), Subject(Path("/"))).start()
+
+
+@pytest.mark.parametrize("name", [name for name, each in COLLECTORS.items() if not each.needs_postgres])
+def test_every_collector_declares_what_it_tells_here_and_begins_with_gauges(name: str, tmp_path: Path) -> None:
+    collector = COLLECTORS[name](System(), Subject(tmp_path))
+    try:
+        collector.start()
+    except NotAvailable as reason:
+        assert str(reason)
+        return
+
+    first, second = collector.gauges(), collector.sample()
+
+    assert [column for column in second if collector.column(column) is None] == []
+    assert all((column := collector.column(each)) and column.gauge for each in first)
+
+
+def server(ticks: int, written: int) -> dict[str, str]:
+    """A postmaster 77 with a checkpointer and one backend that has used so much."""
+    files = {"/proc/77/task/77/children": "78 79", "/proc/77/stat": stat_line(77, "postgres")}
+    files["/proc/77/io"] = f"wchar: {written * 100}\n"  # of children that ended, as the kernel has it
+    for pid, title in ((78, "postgres: main: checkpointer "), (79, "postgres: main: bench db [local] UPDATE")):
+        files[f"/proc/{pid}/stat"] = stat_line(pid, "postgres", parent=77, ticks=ticks * (pid == 79), start=100 + pid)
+        files[f"/proc/{pid}/io"] = f"rchar: 0\nwchar: {written * (pid - 77)}\nread_bytes: 0\nwrite_bytes: 0\n"
+        files[f"/proc/{pid}/statm"] = "9000 1000 900 1 0 1 0"
+        files[f"/proc/{pid}/cmdline"] = title + "\0"
+    return files
+
+
+def test_processes_are_summed_by_kind_and_those_born_meanwhile_count_whole() -> None:
+    system = FakeSystem(server(ticks=100, written=0))
+    collector = COLLECTORS["processes"](system, Subject(Path("/"), postmaster=77))
+    collector.start()
+    system.files.update(server(ticks=150, written=3_000_000))
+    system.files["/proc/77/task/77/children"] = "78 79 80"
+    system.files["/proc/80/stat"] = stat_line(80, "postgres", parent=77, ticks=10, start=900)
+    system.now = 2.0
+
+    found = collector.sample()
+
+    assert (found["checkpointer.wchar_mb_s"], found["client backends.wchar_mb_s"], found["wchar_mb_s"]) == (1.5, 3, 4.5)
+    assert (found["client backends.cpu"], found["others.cpu"], found["cpu"]) == (25.0, 5.0, 30.0)
+    assert (found["count"], found["rss"], found["unshared"]) == (4, 2000 * PAGE_KB, 200 * PAGE_KB)
+
+
+@pytest.mark.parametrize(
+    ("title", "kind"),
+    [
+        ("postgres: checkpointer \0", "checkpointer"),
+        ("postgres: checkpointer process   ", "checkpointer"),
+        ("postgres: 16/main: walwriter ", "walwriter"),
+        ("postgres: autovacuum launcher ", "others"),
+        ("postgres: io worker 2", "io worker"),
+        ("postgres: postgres postgres [local] SELECT", "client backends"),
+        ("postgres: checkpoint_user db 10.0.0.1(5000) idle", "client backends"),
+    ],
+)
+def test_a_process_is_told_by_its_title(title: str, kind: str) -> None:
+    assert kind_of(title) == kind
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(1234567.8, 1234600.0), (12.34567, 12.346), (0.012345, 0.0123), (3.0, 3.0)]
+)
+def test_rates_have_no_more_digits_than_their_clock_carries(value: float, shown: float) -> None:
+    assert rounded(value) == shown
+
+
+def test_rates_are_per_second_of_what_was_there_before_and_never_negative() -> None:
+    rates = Rates()
+    rates.of({"a": 10, "b": 50}, 1.0)
+
+    assert rates.of({"a": 30, "b": 0, "new": 7}, 3.0) == {"a": 10.0, "b": 0.0}
+    assert rates.of({"a": 30, "b": 4, "new": 8}, 4.0) == {"a": 0.0, "b": 4.0, "new": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"), [("0-3,5", [0, 1, 2, 3, 5]), ("0x6", [1, 2]), ("node:1", [4, 6]), ("7", [7]), ("", [])]
+)
+def test_cpu_lists(text: str, cpus: list[int]) -> None:
+    assert cpulist.choose(text, [{"id": 1, "cpus": "4,6"}]) == cpus
+    assert cpulist.parse(cpulist.render(cpus)) == cpus
+
+
+def test_a_process_name_may_hold_brackets_and_spaces() -> None:
+    fields = " ".join(["S", "1", "7", *["0"] * 8, "3", "4", *["0"] * 6, "99", *["0"] * 16, "2"])
+
+    process = parse_stat(f"42 (a) b) {fields}")
+
+    assert (process.pid, process.name, process.ticks, process.start, process.cpu) == (42, "a) b", 7, 99, 2)
+
+
+def test_the_zipapp_is_the_same_bytes_wherever_it_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = build.build_zipapp(tmp_path / "a.pyz")
+    copy = tmp_path / "elsewhere/agents"
+    shutil.copytree(build.SOURCES, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in copy.rglob("*.py"):
+        os.utime(path, (1, 1))
+    monkeypatch.setattr(build, "SOURCES", copy)
+
+    assert build.build_zipapp(tmp_path / "b.pyz") == here
+    assert (tmp_path / "a.pyz").read_bytes() == (tmp_path / "b.pyz").read_bytes()
+
+
+def test_the_zipapp_tells_its_own_hash(tmp_path: Path) -> None:
+    sha = build.build_zipapp(tmp_path / "agent.pyz")
+
+    argv = [sys.executable, "-I", str(tmp_path / "agent.pyz"), "version"]
+    shown = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+
+    assert shown.stdout.startswith(f"protocol 1 agent {sha} version ")

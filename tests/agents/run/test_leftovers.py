@@ -1,0 +1,25 @@
+"""What a failed test leaves running is ended, and the host put back, before the next test begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests import leftovers
+from tests.agents.conftest import Connect, postgres_processes
+
+
+def test_a_run_under_way_is_ended_with_its_server_and_its_load(
+    connect: Connect, spec: Callable[..., dict[str, Any]], data_dir: Path, tmp_path: Path
+) -> None:
+    agent = connect()
+    run = agent.submit(spec(time_s=60))
+    agent.events(run, until="measuring")
+    assert postgres_processes(data_dir)
+    agent.close()
+
+    leftovers.end(connect, tmp_path / "spool", data_dir)
+
+    assert leftovers.processes_of(tmp_path / "spool", data_dir) == []
+    assert connect().call("status", run=run)["clean"] is True

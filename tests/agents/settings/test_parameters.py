@@ -1,0 +1,113 @@
+"""What clusters that are on a host already say of their parameters, and to whom."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.driver import Connection
+from tests.agents.theirs import OWNER, Theirs
+
+pytestmark = pytest.mark.needs("postgresql-15")
+GUEST = "games"
+
+
+@pytest.fixture
+def theirs() -> Iterator[Theirs]:
+    """A running cluster of somebody else's, which listens where anybody looks."""
+    root = Path(tempfile.mkdtemp(prefix="pg-theirs-"))
+    root.chmod(0o755)
+    cluster = Theirs(root / "c").create().configure(f"unix_socket_directories = '{root / 'c'}, /tmp'").start()
+    yield cluster
+    cluster.stop()
+    shutil.rmtree(root)
+
+
+@pytest.fixture
+def guest(program: Path, theirs: Theirs) -> Iterator[Connection]:
+    """An agent of another account where we can be one, else of the owner's."""
+    place = theirs.root.parent
+    shutil.copy(program, place / "agent.pyz")
+    (place / "agent.pyz").chmod(0o644)
+    (place / "spool").mkdir()
+    if os.geteuid() == 0:
+        shutil.chown(place / "spool", GUEST)
+    us = ["setpriv", f"--reuid={GUEST}", f"--regid={GUEST}", "--clear-groups"] if os.geteuid() == 0 else []
+    connection = Connection(place / "agent.pyz", place / "spool", [*us, "/usr/bin/python3"])
+    yield connection
+    connection.close()
+
+
+def cluster(theirs: Theirs, **changes: Any) -> dict[str, Any]:
+    """As the facts tell it."""
+    return {
+        **{name: theirs.target()[name] for name in ("bin_dir", "data_dir", "config_file", "port", "unit", "include")},
+        "name": "theirs",
+        "owner": OWNER,
+        "running": True,
+        "major": 15,
+        **changes,
+    }
+
+
+@pytest.mark.fast
+def test_a_running_server_tells_what_is_in_effect_and_where_that_comes_from(agent: Connection, theirs: Theirs) -> None:
+    theirs.sql("alter system set max_connections = 30")
+    theirs.sql("select pg_reload_conf()")
+    while theirs.sql("select pending_restart from pg_settings where name = 'max_connections'") != "t":
+        pass
+    before = theirs.snapshot()
+
+    (told,) = agent.call("parameters", clusters=[cluster(theirs)], names=["shared_buffers", "max_connections", "io_x"])
+
+    assert (told["name"], told["data_dir"], told["refused"]) == ("theirs", str(theirs.data), None)
+    shown = told["settings"]["shared_buffers"]
+    assert (shown["setting"], shown["unit"], shown["show"]) == ("2048", "8kB", "16MB")
+    assert shown["sourcefile"] == str(theirs.data / "postgresql.conf")
+    assert told["settings"]["max_connections"]["pending_restart"]
+    assert told["settings"]["io_x"] is None
+    assert theirs.snapshot() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"running": False}, "is not running"),
+        ({"bin_dir": ""}, "no installed PostgreSQL 10 or later matches"),
+        ({"owner": "daemon"}, "the owner of"),
+    ],
+)
+def test_why_one_cannot_be_asked_is_told_and_the_others_are_asked(
+    agent: Connection, theirs: Theirs, changes: dict[str, Any], words: str
+) -> None:
+    clusters = [cluster(theirs, **changes), cluster(theirs)]
+
+    refused, told = agent.call("parameters", clusters=clusters, names=["work_mem"])
+
+    assert words in refused["refused"]["message"] and refused["settings"] == {}
+    assert told["settings"]["work_mem"]["show"] == "4MB"
+
+
+def test_another_account_is_told_what_its_role_may_see(guest: Connection, theirs: Theirs) -> None:
+    names = ["work_mem", "shared_preload_libraries"]
+    if os.geteuid() != 0:
+        (told,) = guest.call("parameters", clusters=[cluster(theirs)], names=names)
+        assert set(told["settings"]) == set(names)
+        return
+
+    (refused,) = guest.call("parameters", clusters=[cluster(theirs)], names=names)
+    theirs.sql(f"create role {GUEST} login")
+    (let_in,) = guest.call("parameters", clusters=[cluster(theirs)], names=names)
+    theirs.sql(f"grant pg_read_all_settings to {GUEST}")
+    (trusted,) = guest.call("parameters", clusters=[cluster(theirs)], names=names)
+
+    assert f'role "{GUEST}" does not exist' in refused["refused"]["message"]
+    assert refused["refused"]["hint"].endswith(f"local all {GUEST} peer")
+    assert set(let_in["settings"]) == {"work_mem"}
+    assert set(trusted["settings"]) == set(names)

@@ -1,0 +1,117 @@
+"""Plans as data: facts and wanted in, writes, prefixes, configuration or a refusal out (cases/*.json)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.errors import Unplannable
+from agents.run.planning import check_spec, plan_settings
+from agents.settings import SETTINGS
+
+CASES = Path(__file__).parents[1] / "cases"
+FACTS = json.loads((CASES / "facts.json").read_text())
+
+
+def cases() -> Iterator[Any]:
+    for name in SETTINGS:
+        for case in json.loads((CASES / f"{name}.json").read_text()):
+            yield pytest.param(name, case, id=f"{name}: {case['name']}")
+
+
+@pytest.mark.parametrize(("name", "case"), list(cases()))
+def test_plan(name: str, case: dict[str, Any]) -> None:
+    facts = {**FACTS, **case.get("facts", {})}
+
+    if "error" in case:
+        with pytest.raises(Unplannable) as refused:
+            plan_settings(facts, {name: case["wanted"]})
+        found = {"field": refused.value.field, "accepted": refused.value.accepted, "hint": refused.value.hint}
+        assert found == {**found, **case["error"]}
+        return
+
+    plan = plan_settings(facts, {name: case["wanted"]})[name]
+    assert [[write.key, write.wanted] for write in plan.writes] == case.get("writes", [])
+    assert [write.also for write in plan.writes] == case.get("also", [write.also for write in plan.writes])
+    assert [list(write.resets) for write in plan.writes] == case.get("resets", [list(w.resets) for w in plan.writes])
+    assert [[hold.path, hold.data.hex()] for hold in plan.holds] == case.get("holds", [])
+    assert plan.server_prefix == case.get("server_prefix", [])
+    assert plan.client_prefix == case.get("client_prefix", [])
+    assert plan.tracer_prefix == case.get("tracer_prefix", [])
+    assert plan.unit == case.get("unit", plan.unit)
+    assert plan.conf == case.get("conf", {})
+    assert plan.initdb == case.get("initdb", {})
+    assert plan.lines() == case.get("lines", plan.lines())
+
+
+def test_an_unknown_setting_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(Unplannable, match="cpu_affinity, numa"):
+        plan_settings(FACTS, {"swappiness": 1})
+
+
+def test_two_settings_cannot_set_one_parameter() -> None:
+    from agents.settings.base import Plan
+
+    class Second(type(SETTINGS["huge_pages"])):  # type: ignore[misc]
+        def plan(self, facts: Any, wanted: Any) -> Plan:
+            return Plan(conf={"work_mem": "1MB"})
+
+    original = SETTINGS["huge_pages"]
+    SETTINGS["huge_pages"] = Second()
+    try:
+        with pytest.raises(Unplannable, match="huge_pages already sets it"):
+            plan_settings(FACTS, {"postgresql": {"work_mem": "2MB"}, "huge_pages": {"use": "off"}})
+    finally:
+        SETTINGS["huge_pages"] = original
+
+
+def test_postgresqls_cpus_are_chosen_by_one_setting_only() -> None:
+    with pytest.raises(Unplannable, match="either numa or cpu_affinity: both choose PostgreSQL's cpus"):
+        plan_settings(FACTS, {"cpu_affinity": {"server": "0"}, "numa": {"cpunodebind": "1"}})
+
+    plan_settings(FACTS, {"cpu_affinity": {"client": "0"}, "numa": {"cpunodebind": "1"}})
+    plan_settings(FACTS, {"cpu_affinity": {"server": "0"}, "numa": {"policy": "localalloc"}})
+
+
+def run(settings: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A spec of one step of fio, without PostgreSQL."""
+    step = {"name": "io", "kind": "fio", "options": {"rw": "read", "directory": "/srv"}}
+    collect = {"interval_s": 1, "sources": []}
+    spec = {"version": 1, "target": None, "settings": settings, "steps": [step], "collect": collect}
+    return {**spec, "allowed_paths": [{"kind": "directory", "path": "/srv"}], **more}
+
+
+def test_a_tracer_is_pinned_only_where_a_step_starts_one() -> None:
+    wanted = run({"cpu_affinity": {"tracer": "3"}})
+    with pytest.raises(Unplannable, match="no step of this run starts a tracer"):
+        check_spec(FACTS, wanted)
+
+    query = {"query": "select 1", "tracer": {"tool": "strace"}}
+    target = {"kind": "private", "bin_dir": "/pg/bin", "data_dir": "/srv", "os_user": ""}
+    check_spec(FACTS, {**wanted, "target": target, "steps": [{"name": "q", "kind": "sql", "options": query}]})
+
+
+def test_a_tracer_may_be_where_postgresql_is() -> None:
+    plan = SETTINGS["cpu_affinity"].plan(FACTS, {"server": "2", "tracer": "server"})
+
+    assert plan.tracer_prefix == plan.server_prefix == ["taskset", "-c", "2"]
+    with pytest.raises(Unplannable, match="a list of CPUs, because PostgreSQL has none"):
+        SETTINGS["cpu_affinity"].plan(FACTS, {"tracer": "server"})
+
+
+def test_relations_are_loaded_only_where_there_is_a_server() -> None:
+    check_spec(FACTS, run({"cache": {"state": "cold"}}))
+
+    with pytest.raises(Unplannable, match="a target, because it applies to PostgreSQL"):
+        check_spec(FACTS, run({"cache": {"state": "warm"}}))
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=list(SETTINGS))
+def test_every_setting_describes_itself(setting: Any) -> None:
+    assert setting.title and setting.unit is not None and setting.risk and setting.level in ("user", "root")
+    assert "\n" not in setting.help
+    assert setting.schema["type"] == "object" and "additionalProperties" in setting.schema

@@ -1,0 +1,94 @@
+"""Failed transactions are an outcome: a level that fails more often is never plainly better."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+import stats
+from apps.accounts.models import User
+from apps.campaigns.models import Campaign
+from apps.results import queries
+from apps.results.answers.judgements import judgements
+from apps.results.models import Measurement
+from tests.apps.results.answers.test_judgements import measured, of
+
+OFF, ON = (1000, 1010, 990, 1005, 995), (1200, 1210, 1190, 1205, 1195)
+
+
+def with_failures(campaign: Campaign, label: str, failed: Sequence[float]) -> None:
+    """Each run has 100,000 transactions that succeeded; the runs of `label` have these that failed as well."""
+    for run in campaign.runs.all():
+        counts = {"transactions": 100_000.0, "failed": failed[run.block] if run.label == label else 0.0}
+        for name, value in counts.items():
+            Measurement.objects.create(run=run, step="measure", name=name, value=value, unit="transactions", better="")
+
+
+def test_a_faster_level_whose_transactions_fail_is_not_plainly_better(client: Client, admin: User) -> None:
+    campaign = measured({"off": OFF, "on": ON}, admin)
+    with_failures(campaign, "on", [40_000] * 5)
+
+    table = queries.campaign_table(campaign)
+
+    level = table.levels[1]
+    assert (level.verdict, round(level.failed_percent or 0.0, 1)) == ("better_failing", 28.6)
+    assert "28.6 % of the transactions" in table.sentence and "against 0 %" in table.sentence
+    assert of("failures", judgements(campaign))[0].tone == "warning"
+    client.force_login(admin)
+    page = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
+    assert "Better, but more failures" in page
+
+
+def test_the_same_failures_at_both_levels_keep_the_verdict(admin: User) -> None:
+    campaign = measured({"off": OFF, "on": ON}, admin)
+    with_failures(campaign, "on", [0.0] * 5)
+
+    assert queries.campaign_table(campaign).levels[1].verdict == "better"
+
+
+@pytest.mark.parametrize(
+    ("level", "baseline", "expected"),
+    [
+        ([0.4] * 3, [0.0] * 3, True),
+        ([0.4, 0.5], [0.0, 0.0], False),  # too few runs
+        ([0.0005] * 5, [0.0] * 5, False),  # too small to matter
+        ([0.02, 0.0, 0.03, 0.0, 0.01], [0.01, 0.02, 0.0, 0.03, 0.0], False),
+        ([], [0.0], False),
+    ],
+)
+def test_shares_of_failed_transactions_are_compared_run_by_run(
+    level: list[float], baseline: list[float], expected: bool
+) -> None:
+    assert stats.fails_more(level, baseline) is expected
+
+
+def test_fewer_than_one_campaign_in_sixteen_has_a_false_alarm_of_failures() -> None:
+    shares = np.random.default_rng(1).beta(2, 98, size=(1000, 2, 5))
+
+    alarms = np.mean([stats.fails_more(list(level), list(baseline)) for level, baseline in shares])
+
+    assert alarms <= 0.06
+
+
+def test_a_run_without_any_throughput_breaks_no_page(client: Client, admin: User) -> None:
+    campaign = measured({"off": OFF, "on": (0.0, *ON[1:])}, admin)
+    client.force_login(admin)
+
+    page = client.get(reverse("campaign_detail", args=[campaign.pk]))
+
+    assert page.status_code == 200
+    assert "1 run with tps 0 left out" in page.content.decode()
+    assert of("zeros", judgements(campaign))[0].figures == {"zeros": {"on": 1}}
+
+
+def test_a_campaign_of_zeros_says_why_there_is_no_result(client: Client, admin: User) -> None:
+    campaign = measured({"off": (0.0,) * 5, "on": (0.0,) * 5}, admin)
+    client.force_login(admin)
+
+    page = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
+
+    assert "The figure is 0 in every run" in page
