@@ -39,6 +39,7 @@ from apps.results.api.views import (
     SeriesViewSet,
     SummaryViewSet,
 )
+from apps.searches.api import SearchesViewSet
 from apps.tuning.api import ProfileViewSet, SettingViewSet
 
 router = SimpleRouter()
@@ -53,6 +54,7 @@ router.register("datacopies", DataCopyViewSet)
 router.register("recipes", RecipeViewSet, basename="recipe")
 router.register("campaigns", CampaignViewSet)
 router.register("schedules", ScheduleViewSet)
+router.register("searches", SearchesViewSet)
 router.register("runs", RunViewSet)
 router.register("runparts", RunPartViewSet)
 router.register("artefacts", ArtefactViewSet)

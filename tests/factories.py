@@ -20,6 +20,8 @@ from apps.campaigns.recipes.reading import dump
 from apps.campaigns.schedules.services import create_schedule
 from apps.hosts.models import Facts, Host, HostKey, Identity
 from apps.results.models import Measurement
+from apps.searches.models import Search
+from apps.searches.services import create_search
 from apps.tuning.models import Revision
 from apps.tuning.services import create_profile
 
@@ -166,6 +168,13 @@ def make_schedule(campaign: Campaign | None = None, by: User | None = None, **fi
     """Every night at 02:30 UTC."""
     given = {"name": f"nightly {next(_numbers)}", "when": "daily 02:30", "time_zone": "UTC"} | fields
     return create_schedule(campaign or make_campaign(), by=by or make_user(Role.OPERATOR), **given)
+
+
+def make_search(campaign: Campaign | None = None, by: User | None = None, **fields: Any) -> Search:
+    """A search over two settings with a small budget, before its first round."""
+    given = {"name": f"search {next(_numbers)}", "space": ["work_mem 64kB to 1GB log", "jit on, off"]} | fields
+    sizes = {"budget_runs": 40, "candidates": 3, "blocks": 2, "finalists": 1, "confirmation_blocks": 5, "seed": 1}
+    return create_search(campaign or make_campaign(), by=by or make_user(Role.OPERATOR), **(sizes | given))
 
 
 def end_run(run: Run, outcome: str = Run.Outcome.OK, *, wall_s: float = 10.0, tps: float | None = None) -> Run:

@@ -32,7 +32,7 @@ from apps.results.runs import stability
 from apps.results.store import fold, ingest
 from apps.tuning import services as tuning
 from apps.tuning.models import Profile
-from tests import pinned, proofs, scheduled, split, storage
+from tests import pinned, proofs, scheduled, searched, split, storage
 from tests.factories import make_recipe
 from tests.machine import facts, kernel
 
@@ -465,6 +465,7 @@ def team() -> dict[str, Any]:
         "recipe": make_recipe("ours", by=tuner),
         "decision": agreed,
         "schedule": scheduled.nightly(operator, done),
+        "search": searched.finished(done, operator),
         "pins": pinned.dashboard(operator, forked, ok_runs[0]),
         "imported": imported(operator),
         "upload": uploaded(operator, "exp001-dataHP.csv", name="Huge pages", host="bench-00"),

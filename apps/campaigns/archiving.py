@@ -83,7 +83,9 @@ def delete_campaign(campaign: Campaign, *, by: User) -> None:
     try:
         locked.delete()
     except ProtectedError as error:
-        raise PlanError("state", f"a decision or a schedule refers to {locked}", hint="remove that first") from error
+        raise PlanError(
+            "state", f"a decision, a schedule or a search refers to {locked}", hint="remove that first"
+        ) from error
 
 
 def _locked(campaign: Campaign) -> Campaign:

@@ -206,3 +206,10 @@ def _of_power(part: str, facts: Mapping[str, Any]) -> Any:
 
 def _word(value: Any) -> str:
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def schema_of(path: str) -> Mapping[str, Any] | None:
+    """The JSON schema of a setting of the host; None for PostgreSQL's parameters and for unknown paths."""
+    name = path.removeprefix("settings.").partition(".")[0]
+    found = dict(_leaves(f"settings.{name}", SETTINGS[name].schema)) if name in SETTINGS else {}
+    return found.get(path)

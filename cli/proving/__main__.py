@@ -7,7 +7,20 @@ from typing import Annotated
 import typer
 
 from proving import version
-from proving.commands import compare, compare_outputs, decide, lists, login, parse, run, schedule, transfer, twin, watch
+from proving.commands import (
+    compare,
+    compare_outputs,
+    decide,
+    lists,
+    login,
+    parse,
+    run,
+    schedule,
+    search,
+    transfer,
+    twin,
+    watch,
+)
 from proving.session import Command
 
 HELP = "Start and watch PostgreSQL benchmark campaigns from the command line, and fail a pipeline on a regression."
@@ -18,6 +31,9 @@ for each in (schedule.create, schedule.show, schedule.pause, schedule.resume, sc
 twins = typer.Typer(name="twin", help=twin.HELP, no_args_is_help=True)
 for each_twin in (twin.capture, twin.script, twin.show):
     twins.command()(each_twin)
+searches = typer.Typer(name="search", help=search.HELP, no_args_is_help=True)
+for command in (search.create, search.show, search.pause, search.resume, search.extend, search.stop):
+    searches.command()(command)
 
 
 def _show_version(value: bool) -> None:
@@ -47,6 +63,7 @@ app.command()(run.cancel)
 app.command()(run.archive)
 app.command()(run.unarchive)
 app.add_typer(schedules)
+app.add_typer(searches)
 app.command()(lists.ls)
 app.command()(lists.show)
 app.command()(compare.compare)

@@ -32,16 +32,25 @@ def campaign(client: Client, text: str) -> str:
 
 def schedule(client: Client, text: str) -> str:
     """The id of a schedule from its id, the beginning of it, or its name. UsageError if none or several match."""
+    return _of_name(client, text, "schedule", "schedules")
+
+
+def search(client: Client, text: str) -> str:
+    """The id of a search from its id, the beginning of it, or its name. UsageError if none or several match."""
+    return _of_name(client, text, "search", "searches")
+
+
+def _of_name(client: Client, text: str, noun: str, plural: str) -> str:
     try:
         return str(UUID(text))
     except ValueError:
-        known = list(client.rows("schedules/", LOOKED_AT))
+        known = list(client.rows(f"{plural}/", LOOKED_AT))
     found = [row for row in known if row["name"] == text] or [row for row in known if _is(row, text)]
     if len(found) != 1:
-        words = f"{len(found)} schedules match" if found else "no schedule matches"
+        words = f"{len(found)} {plural} match" if found else f"no {noun} matches"
         accepted = "; ".join(f"{row['id'][:8]} {row['name']}" for row in (found or known)[:5])
-        accepted = accepted or "no schedules yet: create one with proving schedule create"
-        raise UsageError(words, field="SCHEDULE", value=text, accepted=accepted)
+        accepted = accepted or f"no {plural} yet: create one with proving {noun} create"
+        raise UsageError(words, field=noun.upper(), value=text, accepted=accepted)
     return str(found[0]["id"])
 
 

@@ -8,12 +8,14 @@ from uuid import uuid4
 from django.core.cache import cache
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from apps.accounts.models import Channel, Delivery, Membership, Team, User
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart, Schedule, Slot
 from apps.decisions.models import Comment, Decision, Event
 from apps.hosts.models import Facts, Trouble
 from apps.results.models import Import, Pin, Series
+from apps.searches import rounds
 from apps.tuning.services import revise
 from tests.factories import (
     browser,
@@ -25,6 +27,7 @@ from tests.factories import (
     make_profile,
     make_recipe,
     make_schedule,
+    make_search,
 )
 
 # Two of each are the session and its user. Results and summary are computed here, and kept: a savepoint, its release,
@@ -57,6 +60,10 @@ BASELINE = {
     "schedules/": 3,
     "schedules/{schedule}/": 3,
     "schedules/{schedule}/slots/": 4,
+    "searches/": 3,
+    "searches/{search}/": 4,
+    "searches/{search}/rounds/": 4,
+    "searches/{search}/trials/": 4,
     "runs/?campaign={campaign}": 3,
     "runs/{run}/": 4,
     "runs/{run}/events/": 4,
@@ -103,6 +110,8 @@ class World:
         make_profile(by=self.user)
         make_recipe(by=self.user)
         self._schedule(campaign)
+        self.search = make_search(campaign, by=self.user)
+        rounds.settle(self.search.pk, timezone.now())
         make_copy(host=campaign.host, by=self.user)
         issue_token(self.user, "t", self.user.role)
         Membership.objects.create(team=Team.objects.create(name=campaign.name), user=self.user)
@@ -141,7 +150,9 @@ class World:
         end_run(Run(campaign=self.campaign, position=position, block=position, **like))
 
     def path(self, template: str) -> str:
-        keys = {name: getattr(self, name).pk for name in ("campaign", "run", "profile", "decision", "schedule")}
+        keys = {
+            name: getattr(self, name).pk for name in ("campaign", "run", "profile", "decision", "schedule", "search")
+        }
         return "/api/v1/" + template.format(host=self.campaign.host_id, **keys)
 
 
@@ -179,5 +190,6 @@ def test_each_list_is_in_the_baseline() -> None:
         "Delivery": "deliveries",
         "OnHosts": "campaigns",
         "Baselines": "hosts",
+        "Searches": "searches",
     }
     assert {odd.get(room, f"{room.lower()}s") for room in lists} <= counted

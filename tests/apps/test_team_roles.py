@@ -23,7 +23,16 @@ from apps.hosts.pages.views import ACTIONS
 from apps.tuning.services import create_profile
 from tests import filled
 from tests.apps.accounts.test_api_roles import ALL, WRITERS, Endpoint
-from tests.factories import browser, make_campaign, make_copy, make_host, make_schedule, make_user, make_workload
+from tests.factories import (
+    browser,
+    make_campaign,
+    make_copy,
+    make_host,
+    make_schedule,
+    make_search,
+    make_user,
+    make_workload,
+)
 
 # Of the house: what they change is nobody's in particular, or one's own.
 OF_HOUSE = {
@@ -123,6 +132,16 @@ OF_TEAMS: dict[str, Body] = {
     "Schedule.destroy": nothing,
     "Schedule.pause": nothing,
     "Schedule.resume": nothing,
+    "Searches.create": lambda world: {
+        "campaign": str(world.campaign.pk),
+        "name": "n",
+        "space": ["jit on, off"],
+        "budget_runs": 99,
+    },
+    "Searches.pause": nothing,
+    "Searches.resume": nothing,
+    "Searches.stop": nothing,
+    "Searches.extend": lambda world: {"runs": 9},
     "Run.cancel": nothing,
     "Run.give_up": nothing,
     "Decision.create": lambda world: {
@@ -171,6 +190,7 @@ def make_world() -> World:
         "Campaign": campaign.pk,
         "Run": campaign.runs.all()[0].pk,
         "Schedule": make_schedule(campaign, by=admin).pk,
+        "Searches": make_search(campaign, by=admin).pk,
         "Decision": decision.pk,
         "Team": team.pk,
     }

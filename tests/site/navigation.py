@@ -32,6 +32,7 @@ SECTIONS = (
             "docs/twin",
             "docs/campaigns-running",
             "docs/schedules",
+            "docs/search",
             "docs/exploring",
             "docs/importing",
             "docs/cli",

@@ -77,6 +77,9 @@ SIGNS = {
     "unproven": ("idle", "?"),
     "nothing": ("idle", DASH),
     "open": ("live", "●"),
+    "asked": ("idle", "○"),
+    "measured": ("idle", "·"),
+    "unstable": ("bad", "↯"),
 }
 VERDICTS = {
     "better": ("better", "▲"),
@@ -294,6 +297,7 @@ SECTIONS = {
     "campaign": "campaign_list",
     "run": "campaign_list",
     "schedule": "campaign_list",
+    "searches": "campaign_list",
     "import": "campaign_list",
     "decision": "timeline",
     "timeline": "timeline",

@@ -58,6 +58,7 @@ PAGES = (
     _Page("Data sets", "dataset_list", "scale"),
     _Page("Campaigns", "campaign_list", "benchmarks"),
     _Page("Schedules", "schedule_list", "repeat nightly cron trend"),
+    _Page("Value searches", "searches_list", "tune optimise optuna best values"),
     _Page("Recipes", "recipe_list", "templates"),
     _Page("Decisions", "timeline", "history timeline"),
     _Page("Compare", "compare", "difference"),

@@ -19,6 +19,7 @@ class What(StrEnum):
     PROFILES = "profiles"
     DECISIONS = "decisions"
     SCHEDULES = "schedules"
+    SEARCHES = "searches"
 
 
 Columns = dict[str, str]  # title -> field
@@ -28,6 +29,7 @@ COLUMNS: dict[What, Columns] = {
     What.PROFILES: {"id": "id", "name": "name", "description": "description"},
     What.DECISIONS: {"id": "id", "title": "title", "status": "status", "by": "author", "created": "created_at"},
     What.SCHEDULES: {"name": "name", "state": "state", "when": "when", "zone": "time_zone", "host": "host_name"},
+    What.SEARCHES: {"id": "id", "name": "name", "state": "state", "host": "host_name", "created": "created_at"},
 }
 SHORT = {"created_at": 16, "ended_at": 16}
 Limit = Annotated[int, typer.Option(min=1, max=10000, help="Number of rows, newest first.")]
@@ -50,7 +52,7 @@ def ls(
     limit: Limit = 20,
     json: Json = False,
 ) -> None:
-    """List campaigns, newest first, or recipes, profiles, decisions or schedules."""
+    """List campaigns, newest first, or recipes, profiles, decisions, schedules or searches."""
     session = of(ctx)
     asked: dict[str, Any] = {"state": state} if state else {}
     asked |= {"host": ids.host(session.client, host)} if host else {}

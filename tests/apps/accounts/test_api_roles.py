@@ -17,7 +17,16 @@ from apps.decisions.models import Decision
 from apps.hosts.models import Trouble
 from apps.results.models import Import, Pin, Series
 from tests import filled
-from tests.factories import browser, issue_token, make_campaign, make_copy, make_profile, make_schedule, make_user
+from tests.factories import (
+    browser,
+    issue_token,
+    make_campaign,
+    make_copy,
+    make_profile,
+    make_schedule,
+    make_search,
+    make_user,
+)
 
 # Who may write what. Reading is everybody's who is logged in, but for what READERS names.
 FILES = {"CampaignExport": "runs.csv", "RunExport": "series.csv"}
@@ -70,6 +79,11 @@ WRITERS = {
     "Schedule.destroy": Role.OPERATOR,
     "Schedule.pause": Role.OPERATOR,
     "Schedule.resume": Role.OPERATOR,
+    "Searches.create": Role.OPERATOR,
+    "Searches.pause": Role.OPERATOR,
+    "Searches.resume": Role.OPERATOR,
+    "Searches.stop": Role.OPERATOR,
+    "Searches.extend": Role.OPERATOR,
     "Run.cancel": Role.OPERATOR,
     "Run.give_up": Role.OPERATOR,
     "Import.create": Role.OPERATOR,
@@ -178,6 +192,7 @@ def one_of_each() -> dict[str, Any]:
         "RunExport": run.pk,
         "Run": run.pk,
         "Schedule": make_schedule(campaign, by=tuner).pk,
+        "Searches": make_search(campaign, by=tuner).pk,
         "RunPart": part.pk,
         "Proof": run.pk,
         "Observed": run.pk,

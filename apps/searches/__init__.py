@@ -1,0 +1,1 @@
+"""Searches for values of settings: the optimiser proposes candidates, campaigns measure and confirm them."""

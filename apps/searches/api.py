@@ -1,0 +1,191 @@
+"""Searches, their rounds and trials: the API's door to the same services as the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import django_filters as filters
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import mixins, serializers, status, viewsets
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.models import Role, Team
+from apps.accounts.services import user_of
+from apps.accounts.web.rest import paged
+from apps.campaigns.models import Campaign
+from apps.searches import queries, services
+from apps.searches.models import Round, Search, Trial
+
+LINE = "such as work_mem 1MB to 64MB log, or jit on, off"
+
+
+class SearchSerializer(serializers.ModelSerializer[Search]):
+    """A search for better values than those of a campaign's baseline."""
+
+    campaign = serializers.UUIDField(source="campaign_id", help_text="id of the campaign whose baseline is the default")
+    host_name = serializers.CharField(source="campaign.host.name")
+    metric = serializers.CharField(source="campaign.metric")
+    owner = serializers.CharField(source="owner.username", help_text="campaigns run with this user's permissions")
+    space = serializers.ListField(child=serializers.CharField(), help_text=LINE)
+    allowed_risks = serializers.ListField(child=serializers.CharField())
+    spent_runs = serializers.IntegerField(source="spent")
+    trials = serializers.IntegerField(source="tried", help_text="number of candidates so far")
+
+    class Meta:
+        model = Search
+        fields = [
+            *("id", "name", "campaign", "host_name", "metric", "owner", "space", "allowed_risks", "budget_runs"),
+            *("spent_runs", "trials", "candidates", "blocks", "finalists", "confirmation_blocks", "seed"),
+            *("state", "state_reason", "created_at", "ended_at"),
+        ]
+
+
+class SearchDetailSerializer(SearchSerializer):
+    """A search, with the verdict of its confirmation."""
+
+    confirmation = serializers.SerializerMethodField(
+        help_text="{campaign, findings}: the only source of a gain; null before the search ends"
+    )
+
+    class Meta(SearchSerializer.Meta):
+        fields = [*SearchSerializer.Meta.fields, "confirmation"]
+
+    @extend_schema_field(serializers.JSONField())
+    def get_confirmation(self, search: Search) -> dict[str, Any] | None:
+        found = queries.confirmation(search)
+        return {"campaign": str(found.campaign.pk), "findings": found.findings} if found else None
+
+
+class NewSearchSerializer(serializers.Serializer[Any]):
+    campaign = serializers.PrimaryKeyRelatedField(
+        queryset=Campaign.objects.select_related("host", "workload"), help_text="id of the campaign with the default"
+    )
+    name = serializers.CharField(max_length=80, help_text="its campaigns have this name and a number")
+    space = serializers.ListField(child=serializers.CharField(max_length=300), help_text=LINE)
+    budget_runs = serializers.IntegerField(min_value=1, max_value=services.MOST_RUNS, help_text="runs in all")
+    allowed_risks = serializers.ListField(
+        child=serializers.CharField(max_length=100), required=False, help_text="settings that risk data; admins only"
+    )
+    candidates = serializers.IntegerField(required=False, help_text="candidates of a round; 4 by default")
+    blocks = serializers.IntegerField(required=False, help_text="blocks of a round; 2 by default")
+    finalists = serializers.IntegerField(required=False, help_text="candidates to confirm; at most 2 by default")
+    confirmation_blocks = serializers.IntegerField(required=False, help_text="5 by default")
+    seed = serializers.IntegerField(required=False, min_value=0, max_value=2**32 - 1, help_text="default: a random one")
+
+
+class ExtendSearchSerializer(serializers.Serializer[Any]):
+    runs = serializers.IntegerField(min_value=1, max_value=services.MOST_RUNS, help_text="runs to add to the budget")
+
+
+class RoundSerializer(serializers.ModelSerializer[Round]):
+    """A campaign of a search."""
+
+    campaign = serializers.UUIDField(source="campaign_id")
+
+    class Meta:
+        model = Round
+        fields = ["number", "kind", "state", "campaign"]
+
+
+class TrialSerializer(serializers.ModelSerializer[Trial]):
+    """A candidate and its results so far. They are those of the best of many: only the confirmation shows a gain."""
+
+    values = serializers.JSONField(help_text="setting -> value in its own unit")
+    log_ratio = serializers.FloatField(help_text="mean log ratio to the default in the same blocks; above 0 is better")
+    low = serializers.FloatField(help_text="95 % confidence interval over all rounds; null below 3 blocks")
+
+    class Meta:
+        model = Trial
+        fields = ["number", "values", "state", "reason", "blocks", "log_ratio", "low", "high"]
+
+
+class SearchFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
+    host = filters.NumberFilter("campaign__host_id")
+    team = filters.ModelChoiceFilter(
+        queryset=Team.objects.all(), method="of_team", help_text="id of a team that owns a host of the campaign"
+    )
+
+    class Meta:
+        model = Search
+        fields = ["name", "state", "campaign"]
+
+    def of_team(self, searches: QuerySet[Search], name: str, value: Team) -> QuerySet[Search]:
+        return searches.filter(queries.of_team(value.pk))
+
+
+class SearchesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Search]):
+    """Searches for better values of settings."""
+
+    queryset = Search.objects.all()
+    serializer_class = SearchSerializer
+    filterset_class = SearchFilter
+    ordering_fields = ["name", "created_at"]
+    ordering = ["-created_at"]
+    roles = dict.fromkeys(("create", "pause", "resume", "stop", "extend"), Role.OPERATOR)
+    of_teams = tuple(roles)
+
+    def get_queryset(self) -> QuerySet[Search]:
+        return queries.listed()
+
+    @extend_schema(responses=SearchDetailSerializer)
+    def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """A search, with the verdict of its confirmation."""
+        return Response(SearchDetailSerializer(self.get_object()).data)
+
+    @extend_schema(request=NewSearchSerializer, responses={201: SearchDetailSerializer})
+    def create(self, request: Request) -> Response:
+        """Start a search. Settings that risk data need an admin who allows each of them."""
+        body = NewSearchSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        search = services.create_search(by=user_of(request), **body.validated_data)
+        return Response(self._told(search.pk), status=status.HTTP_201_CREATED)
+
+    @extend_schema(request=None, responses=SearchDetailSerializer)
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, pk: str) -> Response:
+        """Pause a search. The campaign of its round continues to its end."""
+        return self._changed(services.pause_search)
+
+    @extend_schema(request=None, responses=SearchDetailSerializer)
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, pk: str) -> Response:
+        """Resume a paused search. You own it from then on."""
+        return self._changed(services.resume_search)
+
+    @extend_schema(request=None, responses=SearchDetailSerializer)
+    @action(detail=True, methods=["post"])
+    def stop(self, request: Request, pk: str) -> Response:
+        """Stop a search without a confirmation. The campaign of its round is cancelled. This cannot be undone."""
+        return self._changed(services.stop_search)
+
+    @extend_schema(request=ExtendSearchSerializer, responses=SearchDetailSerializer)
+    @action(detail=True, methods=["post"])
+    def extend(self, request: Request, pk: str) -> Response:
+        """Add runs to the budget. A finished search goes on, and ends with another confirmation."""
+        body = ExtendSearchSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        return self._changed(services.extend_search, **body.validated_data)
+
+    @extend_schema(responses=RoundSerializer(many=True))
+    @action(detail=True, filter_backends=[])
+    def rounds(self, request: Request, pk: str) -> Response:
+        """The campaigns of a search, in their order."""
+        return paged(self, self.get_object().rounds.order_by("number"), RoundSerializer)
+
+    @extend_schema(responses=TrialSerializer(many=True))
+    @action(detail=True, filter_backends=[], url_path="trials")
+    def trial_list(self, request: Request, pk: str) -> Response:
+        """The candidates of a search, in their order."""
+        return paged(self, self.get_object().trials.order_by("number"), TrialSerializer)
+
+    def _changed(self, act: Callable[..., Any], **given: Any) -> Response:
+        search = self.get_object()
+        act(search, by=user_of(self.request), **given)
+        return Response(self._told(search.pk))
+
+    def _told(self, key: Any) -> dict[str, Any]:
+        return dict(SearchDetailSerializer(queries.listed().get(pk=key)).data)

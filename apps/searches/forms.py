@@ -1,0 +1,43 @@
+"""The form of a new search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from apps.searches.services import MOST_RUNS, SIZES
+
+EXAMPLE = "shared_buffers 128MB to 4GB log\nwork_mem 1MB to 64MB log\njit on, off"
+
+
+def _number(label: str, help_text: str, least: int, most: int) -> forms.IntegerField:
+    return forms.IntegerField(label=label, help_text=help_text, min_value=least, max_value=most)
+
+
+class SearchForm(forms.Form):
+    name = forms.CharField(max_length=80, help_text="Its campaigns have this name and a number.")
+    space = forms.CharField(
+        label="Settings to vary",
+        help_text="One per line: NAME LOW to HIGH, optionally log; or NAME CHOICE, CHOICE. "
+        "A condition can follow: when OTHER = CHOICE.",
+        widget=forms.Textarea(attrs={"rows": 7, "spellcheck": "false", "placeholder": EXAMPLE, "class": "code"}),
+    )
+    allowed_risks = forms.CharField(
+        label="Allowed risks",
+        required=False,
+        help_text="Settings above that risk data, such as fsync, separated by commas.",
+    )
+    budget_runs = _number("Budget (runs)", "Includes the runs of the confirmation.", 1, MOST_RUNS)
+    candidates = _number("Candidates per round", "They run beside the default in every block.", *SIZES["candidates"])
+    blocks = _number("Blocks per round", "Promising candidates get more rounds.", *SIZES["blocks"])
+    finalists = _number("Finalists", "Best candidates to confirm.", *SIZES["finalists"])
+    confirmation_blocks = _number(
+        "Blocks of the confirmation", "At least 5 for a verdict.", *SIZES["confirmation_blocks"]
+    )
+
+    def given(self) -> dict[str, Any]:
+        """The fields of services.create_search."""
+        told = dict(self.cleaned_data)
+        risks = [name.strip() for name in told.pop("allowed_risks").split(",") if name.strip()]
+        return {**told, "space": told["space"].splitlines(), "allowed_risks": risks}

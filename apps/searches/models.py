@@ -1,0 +1,132 @@
+"""A search, its rounds, and its trials. PostgreSQL is all that a search knows: the optimiser keeps nothing."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+from typing import Any
+
+from django.db import models
+
+from apps.accounts.models import User
+from apps.campaigns.models import Campaign
+
+
+class Search(models.Model):
+    """Looks for better values of settings than those of a campaign's baseline."""
+
+    class State(models.TextChoices):
+        RUNNING = "running", "running"
+        PAUSED = "paused", "paused"
+        FINISHED = "finished", "finished"
+        STOPPED = "stopped", "stopped"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    name = models.CharField(max_length=80, help_text="its campaigns have this name and a number")
+    campaign = models.ForeignKey(
+        Campaign, on_delete=models.PROTECT, related_name="searches", help_text="host, workload, data and default values"
+    )
+    owner = models.ForeignKey(
+        User, on_delete=models.PROTECT, related_name="+", help_text="campaigns run with this user's permissions"
+    )
+    space: Any = models.JSONField(help_text='a line for each setting: ["work_mem 1MB to 64MB log", "jit on, off"]')
+    allowed_risks: Any = models.JSONField(
+        default=list, blank=True, help_text="settings that risk data and that an admin allowed"
+    )
+    budget_runs = models.PositiveIntegerField(help_text="runs in all, those of the confirmation included")
+    candidates = models.PositiveSmallIntegerField(default=4, help_text="candidates of a round, beside the default")
+    blocks = models.PositiveSmallIntegerField(default=2, help_text="blocks of a round")
+    finalists = models.PositiveSmallIntegerField(default=2, help_text="candidates that are confirmed, at most")
+    confirmation_blocks = models.PositiveSmallIntegerField(default=5, help_text="blocks of the confirmation")
+    seed = models.PositiveBigIntegerField()
+    run_s = models.FloatField(help_text="estimated seconds of a run when it was created")
+    state = models.CharField(max_length=8, choices=State, default=State.RUNNING)
+    state_reason = models.TextField(blank=True, help_text="why it paused, or ended without a confirmation")
+    created_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-created_at"]
+        indexes = [
+            models.Index(fields=["-created_at", "-id"], name="search_newest"),
+            models.Index(fields=["state"], condition=models.Q(state="running"), name="search_running"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def owners(self) -> Collection[int | None]:
+        """The teams of its campaign's hosts."""
+        return self.campaign.owners
+
+
+class Round(models.Model):
+    """A campaign of a search: some candidates beside the default."""
+
+    class Kind(models.TextChoices):
+        SEARCH = "search", "search"
+        CONFIRMATION = "confirmation", "confirmation"
+
+    class State(models.TextChoices):
+        STARTING = "starting", "starting"
+        RUNNING = "running", "running"
+        DONE = "done", "done"
+
+    search = models.ForeignKey(Search, on_delete=models.CASCADE, related_name="rounds")
+    number = models.PositiveIntegerField(help_text="from 1")
+    kind = models.CharField(max_length=12, choices=Kind, default=Kind.SEARCH)
+    state = models.CharField(max_length=8, choices=State, default=State.STARTING)
+    campaign = models.OneToOneField(Campaign, on_delete=models.PROTECT, related_name="search_round")
+    claimed_until = models.DateTimeField(null=True, blank=True, help_text="while a worker starts its campaign")
+
+    class Meta:
+        ordering = ["number"]
+        constraints = [models.UniqueConstraint(fields=["search", "number"], name="round_once")]
+        indexes = [models.Index(fields=["search"], condition=~models.Q(state="done"), name="round_open")]
+
+    def __str__(self) -> str:
+        return f"{self.search} {self.number}"
+
+
+class Trial(models.Model):
+    """A candidate: its values, and what became of them. Numbers of figures are log ratios to the default in the same
+    blocks, above 0 where the candidate is better."""
+
+    class State(models.TextChoices):
+        ASKED = "asked", "waiting for results"
+        MEASURED = "measured", "measured"
+        UNSTABLE = "unstable", "unstable"
+        FAILED = "failed", "failed"
+        NOT_IN_EFFECT = "not_in_effect", "not in effect"
+        REFUSED = "refused", "refused"
+
+    search = models.ForeignKey(Search, on_delete=models.CASCADE, related_name="trials")
+    number = models.PositiveIntegerField(help_text="from 1")
+    values: Any = models.JSONField(help_text="setting -> value in the setting's own unit")
+    state = models.CharField(max_length=13, choices=State, default=State.ASKED)
+    reason = models.TextField(blank=True, help_text="why it failed, was refused or is unstable")
+    blocks = models.PositiveIntegerField(default=0, help_text="in which both it and the default have a result")
+    log_ratio = models.FloatField(null=True, blank=True, help_text="mean")
+    low = models.FloatField(null=True, blank=True, help_text="of the interval that holds over all rounds")
+    high = models.FloatField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["number"]
+        constraints = [
+            models.UniqueConstraint(fields=["search", "number"], name="trial_once"),
+            models.UniqueConstraint(fields=["search", "values"], name="trial_values_once"),
+        ]
+
+    def __str__(self) -> str:
+        return self.label
+
+    @property
+    def label(self) -> str:
+        """Its level in the campaigns of the search."""
+        return f"trial {self.number}"
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether the optimiser is to keep away from it."""
+        return self.state not in (self.State.ASKED, self.State.MEASURED)

@@ -1,0 +1,279 @@
+"""How a search goes on, round by round: with campaigns that end at once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from apps.accounts.models import Role, User
+from apps.campaigns import services as campaigns
+from apps.campaigns.models import Campaign, Run
+from apps.hosts.models import Host
+from apps.results.queries import campaign_table
+from apps.searches import queries, rounds, services
+from apps.searches.models import Round, Search, Trial
+from tests.factories import make_campaign, make_host, make_search, make_user
+from tests.searched import BEST_KB, advance, end_round, finish, planted
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def search() -> Search:
+    return make_search()
+
+
+def state_of(search: Search) -> dict[int, tuple[Any, ...]]:
+    return {each.number: (each.values, each.state, each.log_ratio, each.low) for each in search.trials.all()}
+
+
+def test_the_first_round_runs_the_default_and_new_candidates_in_randomised_blocks(search: Search) -> None:
+    advance(search)
+
+    first = search.rounds.get()
+    [factor] = first.campaign.factors
+    default, *others = factor["levels"]
+    assert (default["label"], default["set"]) == ("default", {"settings.cpu_affinity.server": "0"})
+    assert [level["label"] for level in others] == ["trial 1", "trial 2", "trial 3"]
+    for level, trial in zip(others, search.trials.all(), strict=True):
+        assert level["set"]["settings.cpu_affinity.server"] == "0"
+        assert level["set"]["settings.postgresql.jit"] == trial.values["jit"]
+    assert (first.campaign.repetitions, first.campaign.order) == (2, "randomised")
+    assert first.campaign.started_by == search.owner
+    assert first.campaign.runs.count() == 8
+
+
+def test_nothing_is_due_while_a_round_runs_or_its_results_are_unread(search: Search) -> None:
+    assert rounds.due() == [search.pk]
+    advance(search)
+    assert rounds.due() == []
+
+    campaign = end_round(search)
+    Run.objects.filter(campaign=campaign).update(ingested_at=None)
+    assert rounds.due() == []
+
+    Run.objects.filter(campaign=campaign).update(ingested_at=timezone.now())
+    assert rounds.due() == [search.pk]
+
+
+def test_a_trial_is_told_by_its_mean_log_ratio_to_the_default_of_the_same_block(search: Search) -> None:
+    advance(search)
+    end_round(search, lambda values: 1000.0 if values else 500.0, noise=0.0)
+    advance(search)
+
+    for trial in search.trials.filter(number__lte=3):
+        assert (trial.state, trial.blocks) == (Trial.State.MEASURED, 2)
+        assert trial.log_ratio == pytest.approx(0.6931, abs=1e-4)
+
+
+def test_good_candidates_run_again_beside_new_ones_and_none_is_tried_twice(search: Search) -> None:
+    advance(search)
+    end_round(search, lambda values: 1000.0 + values.get("work_mem", 0))
+    advance(search)
+
+    second = search.rounds.get(number=2).campaign
+    labels = [level["label"] for level in second.factors[0]["levels"]]
+    best = max(search.trials.filter(number__lte=3), key=lambda each: each.log_ratio or 0.0)
+    assert labels == ["default", best.label, "trial 4", "trial 5"]
+    assert len({str(each.values) for each in search.trials.all()}) == 5
+
+
+def test_a_worker_that_dies_between_two_steps_loses_and_doubles_nothing(search: Search) -> None:
+    rounds.settle(search.pk, timezone.now())  # it dies here: the draft is not started
+    [draft] = search.rounds.all()
+    assert (draft.state, draft.campaign.state) == (Round.State.STARTING, Campaign.State.DRAFT)
+    planned = state_of(search)
+
+    rounds.settle(search.pk, timezone.now())
+    advance(search)
+    advance(search)
+
+    assert search.rounds.get().campaign.state == Campaign.State.RUNNING
+    assert state_of(search) == planned
+
+
+def test_a_start_that_another_worker_has_claimed_is_left_to_it_until_the_claim_expires(search: Search) -> None:
+    now = timezone.now()
+    rounds.settle(search.pk, now)
+    search.rounds.update(claimed_until=now + timedelta(minutes=1))
+
+    rounds.advance(search.pk, now)
+    assert search.rounds.get().campaign.state == Campaign.State.DRAFT
+
+    rounds.advance(search.pk, now + timedelta(minutes=2))
+    assert search.rounds.get().campaign.state == Campaign.State.RUNNING
+
+
+def test_the_same_results_ask_for_the_same_candidates_after_a_restart() -> None:
+    same: dict[str, Any] = {"seed": 11, "budget_runs": 42}
+    host = make_host()
+    one, other = (make_search(make_campaign(host=host, name=name), name=name, **same) for name in "ab")
+
+    finish(one)
+    finish(other)
+
+    assert state_of(one) == state_of(other)
+
+
+def test_a_search_ends_with_a_fresh_campaign_whose_verdict_alone_counts() -> None:
+    search = finish(make_search(budget_runs=90))
+
+    assert (search.state, search.state_reason) == (Search.State.FINISHED, "")
+    last = search.rounds.last()
+    assert last and last.kind == Round.Kind.CONFIRMATION
+    assert rounds.spent_runs(search) <= search.budget_runs
+    default, level = campaign_table(last.campaign).levels
+    assert (default.label, level.verdict) == ("default", "better")
+    best = search.trials.get(number=int(level.label.removeprefix("trial ")))
+    assert best.values["jit"] == "off" and BEST_KB / 8 < best.values["work_mem"] < BEST_KB * 8
+    found = queries.confirmation(search)
+    assert found and found.is_better and len(found.findings) == 1
+
+
+def test_a_search_that_finds_nothing_better_ends_without_a_confirmation(search: Search) -> None:
+    finish(search, lambda values: 500.0 if values else 1000.0)
+
+    assert (search.state, search.state_reason) == (Search.State.FINISHED, rounds.NOTHING_BETTER)
+    assert not search.rounds.filter(kind=Round.Kind.CONFIRMATION).exists()
+
+
+def test_failed_trials_are_kept_with_their_reason_and_not_run_again(search: Search) -> None:
+    advance(search)
+    end_round(search, lambda values: None if values.get("work_mem", 0) == worst(search) else planted(values))
+    advance(search)
+
+    failed = search.trials.get(state=Trial.State.FAILED)
+    assert failed.values["work_mem"] == worst(search)
+    assert failed.reason == "a run failed"
+    levels = search.rounds.get(number=2).campaign.factors[0]["levels"]
+    assert failed.label not in [level["label"] for level in levels]
+
+
+def worst(search: Search) -> int:
+    return max(each.values["work_mem"] for each in search.trials.filter(number__lte=3))
+
+
+def test_a_round_in_which_the_default_failed_blames_no_candidate_and_pauses(search: Search) -> None:
+    advance(search)
+    end_round(search, lambda values: None)
+    advance(search)
+
+    assert search.state == Search.State.PAUSED
+    assert "has a result of the default" in search.state_reason
+    assert {each.state for each in search.trials.all()} == {Trial.State.ASKED}
+
+    services.resume_search(search, by=search.owner)
+    advance(search)
+    labels = [level["label"] for level in search.rounds.get(number=2).campaign.factors[0]["levels"]]
+    assert labels == ["default", "trial 1", "trial 2", "trial 3"]
+
+
+def test_a_candidate_whose_results_vary_is_unstable_and_not_promoted() -> None:
+    search = make_search(budget_runs=200)
+    flips = {"count": 0}
+
+    def figures(values: dict[str, Any]) -> float:
+        if values.get("work_mem") != first_value(search):
+            return 600.0 if values else 500.0
+        flips["count"] += 1
+        return 1200.0 if flips["count"] % 2 else 700.0
+
+    for _ in range(3):
+        advance(search)
+        end_round(search, figures)
+    advance(search)
+
+    trial = search.trials.get(number=1)
+    assert (trial.state, trial.reason) == (Trial.State.UNSTABLE, rounds.VARIES)
+    assert trial.blocks >= 4
+    levels = search.rounds.last().campaign.factors[0]["levels"]  # type: ignore[union-attr]
+    assert trial.label not in [level["label"] for level in levels]
+
+
+def first_value(search: Search) -> Any:
+    return search.trials.get(number=1).values["work_mem"]
+
+
+def test_values_that_the_host_refuses_are_refused_and_the_others_run(search: Search) -> None:
+    rounds.settle(search.pk, timezone.now())
+    search.rounds.all().delete()
+    Trial.objects.filter(number=2).update(values={"work_mem": 3, "jit": "on"})  # below what PostgreSQL accepts
+
+    advance(search)
+
+    refused = search.trials.get(number=2)
+    assert refused.state == Trial.State.REFUSED
+    assert "out of range" in refused.reason
+    levels = search.rounds.get().campaign.factors[0]["levels"]
+    assert [level["label"] for level in levels] == ["default", "trial 1", "trial 3"]
+
+
+def test_a_cancelled_round_pauses_the_search(search: Search) -> None:
+    advance(search)
+    campaigns.cancel_campaign(search.rounds.get().campaign, by=search.owner)
+    advance(search)
+
+    assert search.state == Search.State.PAUSED
+    assert search.state_reason.endswith("was cancelled")
+    assert rounds.spent_runs(search) == 0
+
+
+def test_a_host_that_cannot_start_runs_pauses_the_search_until_it_is_resumed(search: Search) -> None:
+    host = search.campaign.host
+    Host.objects.filter(pk=host.pk).update(state=Host.State.QUARANTINED, state_reason="dirty")
+    advance(search)
+    assert search.state == Search.State.PAUSED
+    assert "quarantined" in search.state_reason
+
+    Host.objects.filter(pk=host.pk).update(state=Host.State.READY)
+    other = make_user(Role.OPERATOR)
+    services.resume_search(search, by=other)
+    advance(search)
+
+    assert (search.owner, search.state) == (other, Search.State.RUNNING)
+    assert search.rounds.get().campaign.state == Campaign.State.RUNNING
+
+
+def test_an_owner_who_may_no_longer_start_campaigns_pauses_the_search(search: Search) -> None:
+    User.objects.filter(pk=search.owner.pk).update(role=Role.VIEWER)
+    advance(search)
+
+    assert search.state == Search.State.PAUSED
+    assert not search.rounds.exists()
+
+
+def test_stopping_a_search_cancels_its_round_and_confirms_nothing(search: Search) -> None:
+    advance(search)
+    services.stop_search(search, by=search.owner)
+    advance(search)
+
+    assert search.state == Search.State.STOPPED and search.ended_at
+    assert search.rounds.get().campaign.state == Campaign.State.CANCELLED
+
+
+def test_a_paused_search_plans_nothing_and_goes_on_where_it_was(search: Search) -> None:
+    advance(search)
+    services.pause_search(search, by=search.owner)
+    end_round(search)
+    assert rounds.due() == []
+    advance(search)
+    assert search.rounds.count() == 1
+
+    services.resume_search(search, by=search.owner)
+    assert advance(search).rounds.count() == 2
+
+
+def test_an_extended_search_goes_on_and_is_confirmed_again(search: Search) -> None:
+    finish(search)
+    before = search.rounds.count()
+
+    services.extend_search(search, by=search.owner, runs=30)
+    finish(search)
+
+    kinds = [each.kind for each in search.rounds.all()]
+    assert kinds[before - 1] == kinds[-1] == Round.Kind.CONFIRMATION
+    assert len(kinds) > before + 1
+    assert rounds.spent_runs(search) <= search.budget_runs == 70

@@ -1,0 +1,124 @@
+"""A search by page and API: the same service, who may do what, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils.html import escape
+
+from apps.accounts.models import Membership, Role, Team
+from apps.campaigns.models import Campaign
+from apps.searches import queries
+from apps.searches.models import Search, Trial
+from tests import searched
+from tests.factories import browser, make_campaign, make_host, make_search, make_user
+
+pytestmark = pytest.mark.django_db
+BODY = {"name": "memory", "space": ["work_mem 1MB to 64MB log"], "budget_runs": 75}
+
+
+@pytest.fixture
+def campaign() -> Campaign:
+    return make_campaign()
+
+
+def create(campaign: Campaign, role: Role = Role.OPERATOR, **changes: Any) -> Any:
+    return browser(make_user(role)).post("/api/v1/searches/", {"campaign": str(campaign.pk), **BODY, **changes}, "json")
+
+
+def test_a_search_is_created_with_its_sizes_and_shown(campaign: Campaign) -> None:
+    made = create(campaign, seed=5, candidates=3)
+
+    assert made.status_code == 201, made.json()
+    told = made.json()
+    assert (told["state"], told["seed"], told["candidates"], told["spent_runs"]) == ("running", 5, 3, 0)
+    assert told["confirmation"] is None
+    assert Search.objects.get().campaign == campaign
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({"space": ["work_mem 2MB to 1MB"]}, "space.1", "not a range"),
+        ({"space": ["shared_buffers 1GB to 64GB log"]}, "space.1", "exceeds the memory"),
+        ({"space": ["fsync on, off"]}, "space.1", "risks data"),
+        ({"budget_runs": 10}, "budget_runs", "from 25 to 10,000"),
+        ({"confirmation_blocks": 2}, "confirmation_blocks", "from 3 to 100"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused_with_its_field(
+    campaign: Campaign, changes: dict[str, Any], field: str, words: str
+) -> None:
+    refused = create(campaign, **changes)
+
+    assert refused.status_code == 400, refused.json()
+    assert refused.json()["field"] == field
+    assert words in str(refused.json())
+
+
+def test_only_an_admin_allows_settings_that_risk_data(campaign: Campaign) -> None:
+    risky = {"space": ["fsync on, off"], "allowed_risks": ["fsync"]}
+
+    assert create(campaign, Role.TUNER, **risky).status_code == 403
+    assert create(campaign, Role.ADMIN, **risky).status_code == 201
+
+
+def test_a_search_with_risks_says_so_on_its_page_and_in_each_of_its_campaigns(campaign: Campaign) -> None:
+    admin = make_user(Role.ADMIN)
+    search = make_search(campaign, admin, space=["fsync on, off", "jit on, off"], allowed_risks=["fsync"])
+
+    searched.finish(search, lambda values: 1200.0 if values.get("fsync") == "off" else 1000.0)
+
+    page = browser(admin).get(reverse("searches_detail", args=[search.pk])).content.decode()
+    assert "An admin allowed settings that risk data" in page
+    for each in search.rounds.select_related("campaign"):
+        assert "fsync: a crash can corrupt the cluster" in each.campaign.question
+
+
+def test_a_page_starts_a_search_and_says_what_is_wrong_with_one(campaign: Campaign) -> None:
+    client = Client()
+    client.force_login(make_user(Role.OPERATOR))
+    address = reverse("searches_add") + f"?campaign={campaign.pk}"
+    sizes = {"candidates": 4, "blocks": 2, "finalists": 2, "confirmation_blocks": 5, "budget_runs": 75}
+
+    wrong = client.post(address, {"name": "memory", "space": "work_mem 2MB to 1MB", **sizes})
+    assert wrong.status_code == 422
+    assert "is not a range" in wrong.content.decode()
+
+    started = client.post(address, {"name": "memory", "space": "work_mem 1MB to 64MB log\njit on, off", **sizes})
+    search = Search.objects.get()
+    assert started["Location"] == reverse("searches_detail", args=[search.pk])
+    assert search.space == ["work_mem 1MB to 64MB log", "jit on, off"]
+
+
+def test_the_page_of_a_search_shows_its_trials_and_the_verdict_of_its_confirmation(campaign: Campaign) -> None:
+    tuner = make_user(Role.TUNER)
+    search = searched.finished(campaign, tuner)
+
+    page = browser(tuner).get(reverse("searches_detail", args=[search.pk])).content.decode()
+
+    confirmed = queries.confirmation(search)
+    assert confirmed and confirmed.is_better
+    assert all(escape(sentence) in page for sentence in confirmed.findings)
+    assert "Write a decision" in page
+    assert page.count("<tr data-row>") == search.trials.count()
+    for trial in search.trials.filter(state=Trial.State.FAILED):
+        assert trial.reason in page
+
+
+def test_operators_of_another_team_read_a_search_and_change_nothing() -> None:
+    team, other = (Team.objects.create(name=name) for name in ("storage", "network"))
+    admin = make_user(Role.ADMIN)
+    search = make_search(make_campaign(host=make_host(team=team), by=admin), by=admin)
+    stranger = make_user()
+    Membership.objects.create(team=other, user=stranger, role=Role.OPERATOR)
+    client = browser(stranger)
+
+    assert client.get(f"/api/v1/searches/{search.pk}/").status_code == 200
+    assert client.post(f"/api/v1/searches/{search.pk}/stop/").status_code == 403
+    assert client.post(reverse("searches_action", args=[search.pk, "pause"])).status_code == 403
+    assert [row["id"] for row in client.get(f"/api/v1/searches/?team={team.pk}").json()["results"]] == [str(search.pk)]
+    assert client.get(f"/api/v1/searches/?team={other.pk}").json()["results"] == []

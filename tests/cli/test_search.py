@@ -1,0 +1,51 @@
+"""A search from the command line, against a server that listens."""
+
+from __future__ import annotations
+
+from apps.accounts.models import Role, User
+from apps.searches.models import Search
+from tests import searched
+from tests.cli.program import Program
+from tests.factories import make_campaign, make_host, make_search
+
+VARY = ("--vary", "work_mem 1MB to 64MB log", "--vary", "jit on, off")
+
+
+def test_a_search_is_created_listed_paused_and_stopped(proving: Program, people: dict[Role, User]) -> None:
+    campaign = make_campaign(host=make_host("db1"), name="Memory")
+
+    made = proving.json("search", "create", "Memory", "--name", "tune", *VARY, "--budget", "75")
+
+    search = Search.objects.get(pk=made["id"])
+    assert (search.campaign, search.budget_runs, search.owner) == (campaign, 75, people[Role.TUNER])
+    assert "tune" in proving.run("ls", "searches").stdout
+    assert proving.json("search", "pause", "tune")["state"] == "paused"
+    assert proving.json("search", "resume", "tune")["state"] == "running"
+    assert proving.json("search", "extend", "tune", "--runs", "25")["budget_runs"] == 100
+    assert "tune: stopped, 0 of 100 runs" in proving.run("search", "stop", "tune").stdout
+
+
+def test_a_search_is_shown_with_its_best_trials_first_and_its_verdict(
+    proving: Program, people: dict[Role, User]
+) -> None:
+    made = make_search(make_campaign(name="Memory"), people[Role.TUNER], name="tune")
+    searched.finish(made)
+
+    text = proving.run("search", "show", "tune").stdout
+
+    assert "tune: finished, " in text
+    assert "is better than default" in text
+    best = max(made.trials.all(), key=lambda each: each.log_ratio or 0.0)
+    first = text[text.index("ratio to default") :].splitlines()[1:3]
+    assert any(line.split()[:2] == [str(best.number), "measured"] for line in first), text
+
+
+def test_a_space_that_is_wrong_is_refused_with_what_is_accepted(proving: Program) -> None:
+    make_campaign(name="Memory")
+
+    refused = proving.run(
+        "search", "create", "Memory", "--name", "tune", "--vary", "work_mem 2MB to 1MB", "--budget", "75"
+    )
+
+    assert refused.returncode == 2
+    assert "is not a range" in refused.stderr
