@@ -14,6 +14,7 @@ from apps.campaigns.api.datasets import DataCopyViewSet, DataSetViewSet
 from apps.campaigns.api.parts import RunPartViewSet
 from apps.campaigns.api.queues import OnHostsViewSet, QueueViewSet
 from apps.campaigns.api.schedules import ScheduleViewSet
+from apps.campaigns.api.twins import TwinViewSet
 from apps.campaigns.api.views import (
     ArtefactViewSet,
     CampaignViewSet,
@@ -29,11 +30,11 @@ from apps.results.api.baselines import BaselinesViewSet
 from apps.results.api.compare import CompareViewSet
 from apps.results.api.exports import CampaignExportViewSet, RunExportViewSet
 from apps.results.api.imports import ImportViewSet
+from apps.results.api.observed import ObservedViewSet
 from apps.results.api.pins import PinViewSet
 from apps.results.api.views import (
     JudgementsViewSet,
     MeasurementViewSet,
-    ObservedViewSet,
     ProofViewSet,
     ResultsViewSet,
     SeriesViewSet,
@@ -51,6 +52,7 @@ router.register("settings", SettingViewSet, basename="setting")
 router.register("workloads", WorkloadViewSet)
 router.register("datasets", DataSetViewSet)
 router.register("datacopies", DataCopyViewSet)
+router.register("twins", TwinViewSet)
 router.register("recipes", RecipeViewSet, basename="recipe")
 router.register("campaigns", CampaignViewSet)
 router.register("schedules", ScheduleViewSet)

@@ -10,6 +10,7 @@ from apps.accounts.team import people_views as people
 from apps.accounts.team import team_views as teams
 from apps.campaigns.pages import dataset_views as datasets
 from apps.campaigns.pages import schedule_views as schedules
+from apps.campaigns.pages import twin_views as twins
 from apps.campaigns.pages import views as campaigns
 from apps.decisions.pages import views as decisions
 from apps.hosts.pages import views as hosts
@@ -55,5 +56,6 @@ urlpatterns = [
     *searches.urlpatterns,
     *campaigns.urlpatterns,
     *datasets.urlpatterns,
+    *twins.urlpatterns,
     *decisions.urlpatterns,
 ]

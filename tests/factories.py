@@ -15,7 +15,7 @@ from apps.campaigns import services
 from apps.campaigns.design.steps import single
 from apps.campaigns.execution import queue
 from apps.campaigns.library import datasets, own_recipes, workloads
-from apps.campaigns.models import Campaign, DataCopy, OwnRecipe, Run, Schedule, Workload
+from apps.campaigns.models import Campaign, DataCopy, DataSet, OwnRecipe, Run, Schedule, Twin, Workload
 from apps.campaigns.recipes.reading import dump
 from apps.campaigns.schedules.services import create_schedule
 from apps.hosts.models import Facts, Host, HostKey, Identity
@@ -134,6 +134,27 @@ def make_copy(host: Host | None = None, by: User | None = None) -> DataCopy:
     about = {"dataset": made, "recipe": {"kind": "pgbench", "options": {}}, "major": 18, "seconds": [["g", 1.5]]}
     where = {"host": host or make_host(), "home": "/var/lib/x/1", "database": "ds_1", "target": target}
     return DataCopy.objects.create(fingerprint=made.digest, state=DataCopy.State.PRISTINE, **about, **where)
+
+
+def make_twin(dataset: DataSet | None = None, workload: Workload | None = None, by: User | None = None) -> Twin:
+    """Of a database with two statements, one of them made."""
+    by = by or make_user(Role.TUNER)
+    name = f"twin-{next(_numbers)}"
+    dataset = dataset or datasets.save_dataset(name, "pgbench", {"scale": 1}, by=by)
+    workload = workload or workloads.save_workload(name, single("pgbench", {"builtin": "select-only"}), by=by)
+    counts = {"calls": 1200, "ms": 90.0, "rows": 1200, "hit": 3600, "read": 12, "temp": 0, "wal_bytes": 0}
+    made = {"queryid": "1", "script": "s01", "reason": "", "text": "select id from t where id = $1", "share": 0.9}
+    other = {
+        "queryid": "2",
+        "script": "",
+        "reason": "it calls the function audit",
+        "text": "select audit()",
+        "share": 0.1,
+    }
+    return Twin.objects.create(
+        name=name, dataset=dataset, workload=workload, database="shop", version=180006, seconds=900.0, factor=1.0,
+        covered=0.9, statements=[{**made, **counts}, {**other, **counts}], missing=["index i"], author=by,
+    )  # fmt: skip
 
 
 def make_campaign(

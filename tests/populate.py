@@ -33,7 +33,7 @@ from apps.results.store import fold, ingest
 from apps.tuning import services as tuning
 from apps.tuning.models import Profile
 from tests import pinned, proofs, scheduled, searched, split, storage
-from tests.factories import make_recipe
+from tests.factories import make_recipe, make_twin
 from tests.machine import facts, kernel
 
 PASSWORD = "correct horse battery"
@@ -437,6 +437,7 @@ def team() -> dict[str, Any]:
     ).runs.get()
     return {
         **people,
+        "twin": make_twin(accounts, done.workload, by=tuner),
         "owners": owners(admin, tuner),
         "channel": notified(admin, operator, done),
         "dataset": accounts,

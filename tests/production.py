@@ -30,7 +30,7 @@ insert into shop.products select i, 'product number ' || i, 'category ' || floor
 create table shop.orders (id bigserial primary key, customer_id bigint not null references shop.customers,
   status text not null, placed_at timestamptz not null, total numeric(10,2) not null, note text);
 insert into shop.orders (customer_id, status, placed_at, total, note)
-  select 1 + floor(5000 * power((i * 7919 % 20011) / 20011.0, 3)), (array['sent','sent','sent','sent','open','back'])
+  select 1 + floor(5000 * power((i * 7919 % 20011) / 20011.0, 1.5)), (array['sent','sent','sent','sent','open','back'])
     [1 + i * 11 % 6], timestamptz '2024-06-01' + i * interval '7 minutes', i % 300 + 5,
     case when i % 10 < 3 then 'please leave it next door ' || md5(i::text) end from generate_series(1, 20000) i;
 create index on shop.orders (customer_id, placed_at desc);

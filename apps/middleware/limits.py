@@ -14,9 +14,10 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
-# Forms, scripts and JSON. Whoever imports files sends more; apps/results/exchange/transfer.py says how much.
+# Forms, scripts and JSON. Imports and captures are larger; apps/results/exchange/transfer.py and readers/twin say how
+# large.
 MOST = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-UPLOADS = ("/imports/", "/api/v1/imports/")
+UPLOADS = ("/imports/", "/api/v1/imports/", "/twins/", "/api/v1/twins/")
 UPLOAD_MOST = 80 * 1024**2
 BAD, TOO_LARGE, BROKEN, OVERLOADED = 400, 413, 500, 503
 AGAIN_S = 2

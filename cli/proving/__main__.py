@@ -29,7 +29,7 @@ schedules = typer.Typer(name="schedule", help=schedule.HELP, no_args_is_help=Tru
 for each in (schedule.create, schedule.show, schedule.pause, schedule.resume, schedule.delete):
     schedules.command()(each)
 twins = typer.Typer(name="twin", help=twin.HELP, no_args_is_help=True)
-for each_twin in (twin.capture, twin.script, twin.show):
+for each_twin in (twin.capture, twin.script, twin.show, twin.create):
     twins.command()(each_twin)
 searches = typer.Typer(name="search", help=search.HELP, no_args_is_help=True)
 for command in (search.create, search.show, search.pause, search.resume, search.extend, search.stop):

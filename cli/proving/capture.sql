@@ -83,7 +83,7 @@ select /* proving twin */ json_build_object('table', json_build_object('schema',
   'partitioned', c.relkind = 'p', 'rows', size.rows, 'pages', size.pages, 'bytes', size.bytes, 'columns', (
     select json_agg(json_build_object('name', a.attname,
       'type', format_type(coalesce(nullif(t.typbasetype, 0), t.oid), greatest(a.atttypmod, t.typtypmod)),
-      'base', b.typname, 'builtin', bn.nspname = 'pg_catalog', 'kind', b.typtype, 'category', b.typcategory,
+      'base', b.typname, 'type_schema', bn.nspname, 'kind', b.typtype, 'category', b.typcategory,
       'not_null', a.attnotnull or t.typnotnull, 'default', case when a.attidentity <> '' then 'identity'
         when a.attgenerated <> '' then 'generated' when pg_get_expr(d.adbin, d.adrelid) like 'nextval(%' then 'sequence'
         when d.adbin is not null then 'other' else '' end,

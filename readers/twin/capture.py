@@ -106,7 +106,7 @@ _COLUMN: dict[str, Read] = {
     "name": _NAME,
     "type": text(200, 1),
     "base": _NAME,
-    "builtin": flag,
+    "type_schema": _NAME,
     "kind": _ONE,
     "category": _ONE,
     "not_null": flag,

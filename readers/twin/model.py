@@ -8,18 +8,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Column:
-    """`type` as in CREATE TABLE, `base` its name in pg_type, `kind` its typtype, `category` its typcategory. `default`:
-    identity, generated, sequence, other, or ""."""
+    """`type` as in CREATE TABLE; `base`, `type_schema`, `kind` and `category` are typname, typnamespace, typtype and
+    typcategory of pg_type. `default`: identity, generated, sequence, other, or ""."""
 
     name: str
     type: str
     base: str
-    builtin: bool
+    type_schema: str
     kind: str
     category: str
     not_null: bool
     default: str
     labels: tuple[str, ...]
+
+    @property
+    def builtin(self) -> bool:
+        return self.type_schema == "pg_catalog"
 
 
 @dataclass(frozen=True)

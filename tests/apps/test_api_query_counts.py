@@ -28,6 +28,7 @@ from tests.factories import (
     make_recipe,
     make_schedule,
     make_search,
+    make_twin,
 )
 
 # Two of each are the session and its user. Results and summary are computed here, and kept: a savepoint, its release,
@@ -49,6 +50,7 @@ BASELINE = {
     "recipes/": 3,  # they are few, and come whole
     "datasets/": 3,
     "datacopies/": 3,
+    "twins/": 3,
     "campaigns/": 3,
     "campaigns/{campaign}/": 6,
     "campaigns/{campaign}/history/": 4,
@@ -113,6 +115,7 @@ class World:
         self.search = make_search(campaign, by=self.user)
         rounds.settle(self.search.pk, timezone.now())
         make_copy(host=campaign.host, by=self.user)
+        make_twin(by=self.user)
         issue_token(self.user, "t", self.user.role)
         Membership.objects.create(team=Team.objects.create(name=campaign.name), user=self.user)
         name = f"channel {Channel.objects.count()}"

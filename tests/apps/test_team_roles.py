@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.files.base import ContentFile
 from django.test import Client
 from django.urls import get_resolver, reverse
 from django.utils import timezone
@@ -30,6 +31,7 @@ from tests.factories import (
     make_host,
     make_schedule,
     make_search,
+    make_twin,
     make_user,
     make_workload,
 )
@@ -48,7 +50,8 @@ OF_HOUSE = {
 }
 # Rooms whose rows are a team's, through their host where they have no team of their own.
 ROOMS = {
-    *("Host", "Trouble", "Profile", "Workload", "DataSet", "DataCopy", "Campaign", "Run", "RunPart", "Decision"),
+    *("Host", "Trouble", "Profile", "Workload", "DataSet", "DataCopy", "Twin", "Campaign", "Run", "RunPart"),
+    "Decision",
 }
 
 
@@ -85,6 +88,7 @@ def _cluster(world: World) -> dict[str, Any]:
     return {"data_dir": "/var/lib/postgresql/17/main", "may": "restart"}
 
 
+UPLOADS = ("Twin.create",)
 PAGES_OF_CAMPAIGN = ("extend", "checks", "rename")
 # What each has to be sent to get as far as the rule.
 OF_TEAMS: dict[str, Body] = {
@@ -113,6 +117,7 @@ OF_TEAMS: dict[str, Body] = {
     "DataSet.create": lambda world: {"name": "ours", "options": {"scale": 1}, "team": world.team.pk},
     "DataSet.prepare": on_host,
     "DataCopy.remove": nothing,
+    "Twin.create": lambda world: {"name": "ours", "team": world.team.pk, "file": ContentFile(b"{}", "a.jsonl")},
     "Campaign.create": lambda world: {"recipe": "cpu-scaling", "host": world.host.pk},
     "Campaign.start": nothing,
     "Campaign.cancel": nothing,
@@ -187,6 +192,7 @@ def make_world() -> World:
         "Workload": workload.pk,
         "DataSet": copy.dataset_id,
         "DataCopy": copy.pk,
+        "Twin": make_twin(by=admin).pk,
         "Campaign": campaign.pk,
         "Run": campaign.runs.all()[0].pk,
         "Schedule": make_schedule(campaign, by=admin).pk,
@@ -211,7 +217,8 @@ def send(endpoint: Endpoint, world: World, user: User) -> Any:
     if "user" in endpoint.keys:
         keys["user"] = world.by.pk
     url = reverse(endpoint.url_name, kwargs=keys)
-    return getattr(browser(user), endpoint.method)(url, OF_TEAMS[endpoint.name](world), format="json")
+    sent = "multipart" if endpoint.name in UPLOADS else "json"
+    return getattr(browser(user), endpoint.method)(url, OF_TEAMS[endpoint.name](world), format=sent)
 
 
 LOOKING = [each for each in ALL if each.name in OF_TEAMS]

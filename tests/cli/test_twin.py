@@ -7,9 +7,12 @@ import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from apps.accounts.models import Role, User
+from apps.campaigns.models import Twin
 from embedded.servers.postgres import bin_dir
 from proving import psql
 from proving.errors import CliError
@@ -19,7 +22,7 @@ from tests.cli.program import Program
 from tests.production import SECRETS, Production, start
 
 SECRET = ("shop.customers.token", "shop.customers.card")
-EMAIL = "user42@example.org"
+SAMPLE = Path(__file__).parents[1] / "contract" / "captures" / "shop-18.jsonl"
 
 
 @pytest.fixture(scope="module")
@@ -156,3 +159,16 @@ def test_without_psql_the_script_is_the_next_step(monkeypatch: pytest.MonkeyPatc
         psql.capture("dbname=shop", seconds=1, secret=[], values=False)
 
     assert "proving twin script" in raised.value.accepted
+
+
+def test_a_captured_file_becomes_a_data_set_and_a_workload(people: dict[Role, User], program: Any) -> None:
+    User.objects.filter(pk=people[Role.TUNER].pk).update(may_run_commands=True)
+
+    made = program(Role.TUNER).json(
+        "twin", "create", str(SAMPLE), "--name", "shop", "--seconds", "30", "--factor", "0.5"
+    )
+
+    twin = Twin.objects.get()
+    assert (made["name"], twin.factor, twin.workload.name, twin.dataset.kind) == ("shop", 0.5, "shop", "sql")
+    assert twin.workload.steps[0]["options"]["time_s"] == 30
+    assert made["statements"][0]["script"] == "s01"

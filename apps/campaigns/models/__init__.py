@@ -4,6 +4,7 @@ from apps.campaigns.models.campaign import Campaign, all_sources
 from apps.campaigns.models.copies import DataCopy, DataUse
 from apps.campaigns.models.runs import Artefact, PartArtefact, PartEvent, Run, RunEvent, RunPart, RunQuerySet
 from apps.campaigns.models.schedules import Schedule, Slot
+from apps.campaigns.models.twins import Twin
 from apps.campaigns.models.workloads import DataSet, OwnRecipe, Workload
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "RunQuerySet",
     "Schedule",
     "Slot",
+    "Twin",
     "Workload",
     "all_sources",
 ]

@@ -18,8 +18,8 @@ from rest_framework.response import Response
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers.summary import SummaryTable
 from apps.results.answers.table import CampaignTable
-from apps.results.models import Mark, Measurement, Series
-from apps.results.runs import observed, page_content, proof, stability, timeline
+from apps.results.models import Measurement, Series
+from apps.results.runs import page_content, proof, timeline
 from apps.results.store import samples
 from apps.results.store.campaign_cache import Keeper
 from apps.results.store.series import declared
@@ -291,46 +291,6 @@ class ColumnSerializer(serializers.Serializer[Any]):
 
 
 DeclaredField = serializers.DictField(child=ColumnSerializer(allow_null=True))
-
-
-class CostSerializer(serializers.Serializer[observed.Cost]):
-    step = serializers.CharField()
-    source = serializers.CharField()  # type: ignore[assignment]  # the field, not the attribute
-    samples = serializers.IntegerField()
-    seconds = serializers.FloatField(help_text="duration of the measured step")
-    cpu_s = serializers.FloatField(help_text="of the agent")
-    apart_s = serializers.FloatField(help_text="CPU time of its helper processes: psql and its backend")
-    wall_s = serializers.FloatField(help_text="time that the agent waited")
-    cpu_ms_per_sample = serializers.FloatField()
-    wall_ms_per_sample = serializers.FloatField()
-    cpu_percent = serializers.FloatField(help_text="fraction of one CPU")
-
-
-class MarkSerializer(serializers.ModelSerializer[Mark]):
-    data = serializers.DictField(help_text="buffers, buffers_percent, write_s, sync_s, total_s, distance_kb")  # type: ignore[assignment]
-
-    class Meta:
-        model = Mark
-        fields = ["step", "kind", "t", "until", "label", "data"]
-
-
-class ObservedSerializer(serializers.Serializer[Any]):
-    """Events during the measurement, findings from the samples, and the cost of the collectors."""
-
-    within = JudgementSerializer(many=True, help_text="warm-up, trend, stalls and checkpoints, step by step")
-    costs = CostSerializer(many=True, help_text="per step and collector; source `all` is the sum of a step")
-    marks = MarkSerializer(many=True, help_text="checkpoints, in seconds since the step began")
-
-
-class ObservedViewSet(viewsets.ViewSet):
-    """Checkpoints of a run and the cost of its collectors. The artefact postgresql.json has PostgreSQL's counters."""
-
-    @extend_schema(responses=ObservedSerializer)
-    def retrieve(self, request: Request, run: UUID) -> Response:
-        found = get_object_or_404(Run, pk=run)
-        said = stability.told(found.within.all(), found.measurements.all())
-        told = {"within": said, "costs": observed.costs_of(found), "marks": found.marks.all()}
-        return Response(ObservedSerializer(told).data)
 
 
 class SeriesRowSerializer(serializers.ModelSerializer[Series]):

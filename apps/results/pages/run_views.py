@@ -29,6 +29,7 @@ from apps.results.live import news
 from apps.results.models import Mark
 from apps.results.pages.figures import as_json, width_of
 from apps.results.runs import key_figures, latencies, observed, page_content, stability, timeline
+from apps.results.runs.fidelity import fidelity_of
 from apps.results.store import samples, series
 
 TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
@@ -70,14 +71,16 @@ def _panels(request: HttpRequest, run: Run, as_table: bool) -> dict[str, Any]:
     sources: dict[str, list[tuple[series.Panel, bool]]] = {}
     for panel in panels:
         sources.setdefault(panel.source, []).append((panel, panel in shown))
-    context = {"sources": sources, "panels": panels, "shown": shown, "steps": steps}
+    context: dict[str, Any] = {"sources": sources, "panels": panels, "shown": shown, "steps": steps}
     kept = {name: request.GET[name] for name in ("step", "from", "to") if request.GET.get(name)}
     chosen = urlencode({"panel": keys, **kept}, doseq=True)
     context |= {"step": kept.get("step", ""), "part": {name: kept[name] for name in ("from", "to") if name in kept}}
     context["whole"] = urlencode({"panel": keys, "step": context["step"]}, doseq=True)
     figure = reverse("run_figure", args=[run.pk]) + (f"?{chosen}" if chosen else "")
     context |= {"chosen": chosen, "figure": figure}
-    context |= {"costs": observed.costs_of(run), "totals": observed.totals_of(run), "marks": _in_order(run, steps)}
+    context["fidelity"] = fidelity_of(run)
+    context |= {"costs": observed.costs_of(run), "totals": observed.totals_of(run)}
+    context |= {"marks": _in_order(run, steps)}
     return context | ({"rows": page_content.samples_of(run, shown, _axis(request, steps))} if as_table else {})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -38,6 +39,7 @@ from apps.results.explore.by_design import DIFFERENCES, DesignChart, charts_of
 from apps.results.pages import spread_views
 from apps.results.pages.figures import as_json, width_of
 from apps.results.runs import page_content
+from apps.results.runs.fidelity import badge
 from apps.results.store.campaign_cache import Keeper
 
 PLACE_DIGITS = 9
@@ -94,14 +96,15 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _card(campaign: Campaign, table: CampaignTable, retriable: int) -> AnswerCard:
-    ended = campaign.ended_at is not None
-    return answer_card(
+    ended, twin = campaign.ended_at is not None, badge(campaign)
+    card = answer_card(
         table,
         ended=ended,
         retriable=retriable,
         run_s=median_s(campaign.runs.all()) if ended else None,
         planned=0 if campaign.kind == Campaign.Kind.IMPORTED else campaign.repetitions,
     )
+    return replace(card, badges=[*card.badges, twin]) if twin else card
 
 
 def _design_charts(request: HttpRequest, campaign: Campaign, table: CampaignTable, host: int | None) -> dict[str, Any]:

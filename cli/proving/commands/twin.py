@@ -63,6 +63,34 @@ def show(ctx: typer.Context, file: File, json: Json = False) -> None:
     of(ctx).tell(_summary(found), lambda: tables.below(tables.lines(*_lines(found, file)), tables.table(head, rows)))
 
 
+def create(
+    ctx: typer.Context,
+    file: File,
+    name: Annotated[str, typer.Option(help="Name of the data set and of the workload.")],
+    factor: Annotated[float, typer.Option(help="Rows of the twin per row of production.")] = 1.0,
+    clients: Annotated[int, typer.Option(min=1, help="Clients of the load.")] = 8,
+    jobs: Annotated[int, typer.Option(min=1, help="Threads of pgbench.")] = 2,
+    seconds: Annotated[int, typer.Option(min=1, help="Duration of the load.")] = 60,
+    pace: Annotated[str, typer.Option(help="closed, or production: as many calls per second as there.")] = "closed",
+    without: Annotated[list[str] | None, typer.Option(metavar="QUERYID", help="Statement to leave out.")] = None,
+    json: Json = False,
+) -> None:
+    """Create a data set and a workload from a captured file. Needs the permission to run commands."""
+    session = of(ctx)
+    given = {"name": name, "factor": factor, "clients": clients, "jobs": jobs, "time_s": seconds, "pace": pace}
+    parts: list[tuple[str, Any]] = [(field, (None, str(value))) for field, value in given.items()]
+    parts += [("without", (None, queryid)) for queryid in without or []]
+    with file.open("rb") as stream:
+        made = session.client.post("twins/", files=[*parts, ("file", (file.name, stream))])
+    head = ("of the time", "script", "statement", "why it has none")
+    rows = [
+        (f"{100 * each['share']:.1f} %", each["script"], each["text"][:200], each["reason"])
+        for each in made["statements"][:SHOWN]
+    ]
+    words = f"{name}: data set and workload created; statements with {100 * made['covered']:.1f} % of the time"
+    session.tell(made, lambda: tables.below(tables.lines(words, *made["missing"]), tables.table(head, rows)))
+
+
 def _write(out: Path, found: bytes) -> None:
     """Only its owner may read it. Under its name only when it is whole."""
     part = out.with_name(out.name + ".part")

@@ -25,6 +25,7 @@ from tests.factories import (
     make_profile,
     make_schedule,
     make_search,
+    make_twin,
     make_user,
 )
 
@@ -60,6 +61,7 @@ WRITERS = {
     "DataSet.create": Role.TUNER,
     "DataSet.prepare": Role.OPERATOR,
     "DataCopy.remove": Role.OPERATOR,
+    "Twin.create": Role.TUNER,
     "Campaign.create": Role.OPERATOR,
     "Campaign.start": Role.OPERATOR,
     "Campaign.cancel": Role.OPERATOR,
@@ -181,6 +183,7 @@ def one_of_each() -> dict[str, Any]:
         "Workload": campaign.workload_id,
         "DataSet": copy.dataset_id,
         "DataCopy": copy.pk,
+        "Twin": make_twin(by=tuner).pk,
         "Campaign": campaign.pk,
         "Results": campaign.pk,
         "Summary": campaign.pk,

@@ -20,6 +20,7 @@ from apps.campaigns.design.before_start import placement
 from apps.campaigns.design.before_start.placement import Preview
 from apps.campaigns.library import own_recipes
 from apps.campaigns.models import Campaign
+from apps.campaigns.twins import preloading
 from apps.hosts.models import Host
 from apps.hosts.usage import allowed_paths
 from common.errors import PlanError
@@ -53,9 +54,10 @@ def _preview_on(campaign: Campaign) -> Preview:
     loader, there = (cast.loader.host, dict(cast.loader.facts)) if cast else (campaign.host, facts)
     wanted = [_placed(step, loader, there) for step in campaign.steps]
     with_postgres = bool(campaign.dataset) or any(WORKLOADS[step["kind"]].needs_postgres for step in wanted)
+    target = targets.target(campaign.host, facts, campaign.target) if with_postgres else None
     base = {
-        "target": targets.target(campaign.host, facts, campaign.target) if with_postgres else None,
-        "settings": _settings(campaign),
+        "target": target,
+        "settings": preloading.settings(_settings(campaign), campaign.dataset, target),
         "dataset": campaign.dataset.wanted if campaign.dataset else None,
         "steps": wanted,
         "collect": collect(campaign, with_postgres),

@@ -1,0 +1,102 @@
+"""Twins of production databases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import mixins, serializers, status, viewsets
+from rest_framework.parsers import MultiPartParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.models import Role
+from apps.accounts.services import user_of
+from apps.campaigns.api.serializers import NewTeamField
+from apps.campaigns.models import Twin
+from apps.campaigns.twins import services
+from apps.hosts.models import NAME
+
+
+class TwinRowSerializer(serializers.ModelSerializer[Twin]):
+    author = serializers.CharField(source="author.username", default=None, allow_null=True, read_only=True)
+
+    class Meta:
+        model = Twin
+        fields = [
+            *("id", "name", "dataset", "workload", "database", "version", "seconds", "factor", "covered", "team"),
+            *("author", "created_at"),
+        ]
+        read_only_fields = fields
+
+
+class TwinStatementSerializer(serializers.Serializer[Any]):
+    queryid = serializers.CharField()
+    script = serializers.CharField(help_text="name of its script in the workload; empty if it has none")
+    reason = serializers.CharField(help_text="why it has no script")
+    text = serializers.CharField(help_text="from pg_stat_statements; its first word if it may hold values")
+    calls = serializers.IntegerField()
+    ms = serializers.FloatField(help_text="execution time in production")
+    rows = serializers.IntegerField()
+    hit = serializers.IntegerField(help_text="shared blocks hit")
+    read = serializers.IntegerField(help_text="shared blocks read")
+    temp = serializers.IntegerField(help_text="temporary blocks read and written")
+    wal_bytes = serializers.IntegerField()
+    share = serializers.FloatField(help_text="of the execution time of all statements, 0 to 1")
+
+
+class TwinSerializer(TwinRowSerializer):
+    statements = TwinStatementSerializer(many=True)
+    missing = serializers.ListField(child=serializers.CharField())
+
+    class Meta(TwinRowSerializer.Meta):
+        fields = [*TwinRowSerializer.Meta.fields, "statements", "missing"]
+        read_only_fields = fields
+
+
+class NewTwinSerializer(serializers.Serializer[Any]):
+    """The file of `proving twin capture`, and how its load runs."""
+
+    file = serializers.FileField(help_text="the file of proving twin capture")
+    name = serializers.RegexField(NAME.regex, max_length=63, help_text="of its data set and its workload")
+    factor = serializers.FloatField(
+        default=1.0, min_value=services.LEAST, max_value=services.MOST, help_text="rows per row of production"
+    )
+    clients = serializers.IntegerField(default=8, min_value=1, max_value=10000)
+    jobs = serializers.IntegerField(default=2, min_value=1, max_value=1024, help_text="threads of pgbench")
+    time_s = serializers.IntegerField(default=60, min_value=1, max_value=86400, help_text="seconds of the load")
+    pace = serializers.ChoiceField(
+        choices=services.PACES, default="closed", help_text="closed loop, or production's rate"
+    )
+    without = serializers.ListField(
+        child=serializers.CharField(max_length=30), default=list, help_text="query ids of statements to leave out"
+    )
+    team = NewTeamField()
+
+
+class TwinViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Twin]):
+    """Twins: a data set and a workload made from a captured production database."""
+
+    queryset = Twin.objects.select_related("author").order_by("name", "-created_at", "-pk")
+    filterset_fields = ["name", "team", "workload"]
+    ordering_fields = ["name", "created_at"]
+    roles = {"create": Role.TUNER}
+    of_teams = tuple(roles)
+
+    def get_serializer_class(self) -> type[serializers.BaseSerializer[Any]]:
+        return TwinRowSerializer if self.action == "list" else TwinSerializer
+
+    def get_parsers(self) -> list[Any]:
+        posted = self.request is not None and self.action_map.get("post") == "create"
+        return [MultiPartParser()] if posted else super().get_parsers()
+
+    @extend_schema(request={"multipart/form-data": NewTwinSerializer}, responses={201: TwinSerializer})
+    def create(self, request: Request) -> Response:
+        """Create data set and workload from a captured file. Needs the permission to run commands."""
+        body = NewTwinSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        given = dict(body.validated_data)
+        load = services.Load(*(given.pop(name) for name in ("clients", "jobs", "time_s", "pace")))
+        raw = given.pop("file").read()
+        twin = services.create(given.pop("name"), raw, load=load, by=user_of(request), **given)
+        return Response(TwinSerializer(twin).data, status=status.HTTP_201_CREATED)

@@ -1,0 +1,91 @@
+"""Pages of twins: the list, the upload of a captured file, and what a twin has of production and what it lacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import path
+
+from apps.accounts.forms import OfTeam
+from apps.accounts.models import Role
+from apps.accounts.services import user_of
+from apps.accounts.web.pages import blame, needs, of_team, page
+from apps.campaigns.models import Twin
+from apps.campaigns.twins import services
+from apps.hosts.models import NAME
+from common.errors import PlanError, RoleError
+
+SHOWN = 100  # statements
+
+
+class TwinForm(OfTeam):
+    """A captured file, and how its load runs."""
+
+    file = forms.FileField(label="Captured file", help_text="of proving twin capture")
+    name = forms.CharField(max_length=63, validators=[NAME], help_text="of its data set and its workload")
+    factor = forms.FloatField(
+        initial=1.0,
+        min_value=services.LEAST,
+        max_value=services.MOST,
+        label="Factor",
+        help_text="rows per row of production",
+    )
+    clients = forms.IntegerField(initial=8, min_value=1, max_value=10000, label="Clients")
+    jobs = forms.IntegerField(initial=2, min_value=1, max_value=1024, label="Threads of pgbench")
+    time_s = forms.IntegerField(initial=60, min_value=1, max_value=86400, label="Seconds")
+    pace = forms.ChoiceField(
+        choices=[("closed", "closed loop"), ("production", "calls per second of production")], label="Pace"
+    )
+
+
+@needs(Role.VIEWER)
+def twin_list(request: HttpRequest) -> HttpResponse:
+    twins = Twin.objects.select_related("dataset", "workload", "author", "team").defer("statements", "missing")
+    return page(request, "campaigns/twins/list.html", {"twins": of_team(request, twins)})
+
+
+@needs(Role.VIEWER)
+def twin_detail(request: HttpRequest, pk: int) -> HttpResponse:
+    twin = get_object_or_404(Twin.objects.select_related("dataset", "workload", "team"), pk=pk)
+    context = {
+        "twin": twin,
+        "made": _with_percent(twin.made),
+        "left_out": _with_percent(twin.left_out[:SHOWN]),
+        "missing": twin.missing[:SHOWN],
+    }
+    return page(request, "campaigns/twins/detail.html", context)
+
+
+def _with_percent(statements: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**each, "percent": 100 * each["share"]} for each in statements]
+
+
+@needs(Role.TUNER, somewhere=True)
+def twin_add(request: HttpRequest) -> HttpResponse:
+    form = TwinForm(request.POST or None, request.FILES or None)
+    form.offer_teams(user_of(request))
+    if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
+        load = services.Load(given["clients"], given["jobs"], given["time_s"], given["pace"])
+        more = {"factor": given["factor"], "load": load, "team": given.get("team")}
+        try:
+            twin = services.create(given["name"], given["file"].read(), by=user_of(request), **more)
+        except RoleError:
+            raise
+        except PlanError as error:
+            blame(form, error)
+        else:
+            messages.success(request, f"{twin} is created: a data set and a workload.")
+            return redirect("twin_detail", twin.pk)
+    return page(request, "campaigns/twins/form.html", {}, form)
+
+
+urlpatterns = [
+    path("twins/", twin_list, name="twin_list"),
+    path("twins/add/", twin_add, name="twin_add"),
+    path("twins/<int:pk>/", twin_detail, name="twin_detail"),
+]

@@ -1,0 +1,1 @@
+"""Twins: a data set and a workload made from a captured production database."""

@@ -1,0 +1,290 @@
+"""Values for the parameters of a statement, from the columns that they are compared with or stored in. Pure.
+
+Rows per call in production decide how wide ranges are, how long lists are, and how often frequent values are drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sqlglot import exp
+
+from apps.campaigns.twins.columns import INTEGERS, NUMBERS, Domain
+from apps.campaigns.twins.drawing import Script, weight
+from apps.campaigns.twins.functions import SUMS
+from apps.campaigns.twins.names import HOME
+from apps.campaigns.twins.parsing import PLACEHOLDER, CannotMakeError, Parsed, enclosing
+from readers.twin.model import Counts
+
+MOST_IN_LIST = 200
+COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+LOWER, UPPER = (exp.GT, exp.GTE), (exp.LT, exp.LTE)
+ADDED = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
+AGGREGATED = (exp.AggFunc, exp.Distinct, exp.Group, exp.Limit, exp.SetOperation)
+
+
+class Parameters:
+    """The values of one statement: `sql` by the number of the parameter, and `script` with what they draw."""
+
+    def __init__(self, parsed: Parsed, counts: Counts, factor: float) -> None:
+        self._parsed, self._factor, self.script = parsed, factor, Script()
+        self._rows = counts.rows / counts.calls
+        self._blocks = counts.blocks / counts.calls
+        self.sql: dict[int, str] = {}
+        places = list(parsed.literals())
+        self._is_list = {number for number, several, _ in places if several}
+        self._places = {number: place for number, _, place in places}
+        expected = {int(found[1]) for found in PLACEHOLDER.finditer(parsed.text)}
+        unknown = sorted(expected - set(self._places))
+        if unknown:
+            raise CannotMakeError(f"the use of parameter ${unknown[0]} is unknown")
+        self._ranges()
+        for number, place in sorted(self._places.items()):
+            if number not in self.sql:
+                self.sql[number] = self._value(number, place)
+
+    # Ranges
+
+    def _ranges(self) -> None:
+        """Pairs of bounds for one column become a range that contains the wanted rows."""
+        for between in self._parsed.tree.find_all(exp.Between):
+            low, high = self._first(between.args["low"]), self._first(between.args["high"])
+            if low and high and isinstance(between.this, exp.Column):
+                self._range(between.this, low, high)
+        bounds: dict[tuple[int, str], dict[str, tuple[int, exp.Column]]] = {}
+        for each in self._parsed.tree.find_all(*LOWER, *UPPER):
+            column, other = each.this, each.expression
+            number = self._first(other)
+            if number and isinstance(column, exp.Column) and number not in self.sql:
+                side = "low" if isinstance(each, LOWER) else "high"
+                bounds.setdefault((id(enclosing(each)), column.sql()), {})[side] = (number, column)
+        for sides in bounds.values():
+            if len(sides) == 2:
+                self._range(sides["low"][1], sides["low"][0], sides["high"][0])
+
+    def _range(self, column: exp.Column, low: int, high: int) -> None:
+        of = self._of(column)
+        wide = self._width(of)
+        first = self.script.set(f"random(1, {max(1, of.distinct - wide + 1)})")
+        last = self.script.set(f"{first} + {wide - 1}")
+        self.sql[low], self.sql[high] = of.value(first), of.value(last)
+
+    def _width(self, of: Domain) -> int:
+        """Ranks in a range with the wanted rows."""
+        rows = self._parsed.schema.tables[of.table].count
+        per_rank = max(1e-9, rows * (1 - of.null_frac) / of.distinct)
+        return max(1, min(of.distinct, round(self._wanted(of) / per_rank)))
+
+    def _wanted(self, of: Domain) -> float:
+        """Rows that the conditions on this column select per call: those that are returned or changed, or, where they
+        are aggregated, one for each block, or as many as a block has where they are stored in order."""
+        made = self._parsed.schema.tables[of.table]
+        if self._counts_rows(of):
+            return self._rows if of.unique or of.parent else self._rows * self._factor
+        per_block = made.table.rows / made.table.pages if made.table.pages and abs(of.correlation) > 0.9 else 1.0
+        return min(float(made.count), max(1.0, self._blocks * per_block))
+
+    def _counts_rows(self, of: Domain) -> bool:
+        """Whether the rows of the result are rows of the column's table."""
+        tree = self._parsed.tree
+        if self._parsed.written() is not None:
+            return True
+        group = tree.args.get("group")
+        if group is not None and tree.args.get("limit") is None:
+            columns = [each for each in group.expressions if isinstance(each, exp.Column)]
+            return any(
+                found and found.unique and found.table == of.table for found in map(self._parsed.column, columns)
+            )
+        return not any(enclosing(each) is tree for each in tree.find_all(*AGGREGATED) if each is not tree)
+
+    # Single values
+
+    def _value(self, number: int, place: exp.Expr) -> str:
+        node, parent = _outermost(place)
+        if isinstance(parent, ADDED):
+            return self._added(number, node, parent)
+        stored = self._stored(node, parent)
+        if stored is not None:
+            return self._new(stored)
+        compared = self._compared(number, node, parent)
+        if compared is not None:
+            return compared
+        if isinstance(parent, exp.Limit | exp.Fetch):
+            return str(max(1, round(self._rows)))
+        if isinstance(parent, exp.Offset):
+            return "0"
+        if isinstance(parent, exp.Coalesce):
+            return self._instead(parent, number)
+        raise CannotMakeError(f"the column of parameter ${number} is unknown")
+
+    def _added(self, number: int, node: exp.Expr, parent: exp.Expr) -> str:
+        """The first of several parameters that are added has the value, the others add nothing; one is added to a
+        column."""
+        top: Any = parent
+        while isinstance(top.parent, (*ADDED, exp.Paren)):
+            top = top.parent
+        columns = [self._parsed.column(each) for each in top.find_all(exp.Column)]
+        if any(each is None or each.column.base not in NUMBERS for each in columns):
+            raise CannotMakeError(f"parameter ${number} is part of an expression")
+        first = self._first(top)
+        if not columns and number == first:
+            outer, above = _outermost(top)
+            stored = self._stored(outer, above)
+            found = self._new(stored) if stored is not None else self._compared(number, outer, above)
+            if found is None:
+                raise CannotMakeError(f"the column of parameter ${number} is unknown")
+            return found
+        neutral = isinstance(parent, exp.Mul | exp.Div | exp.Mod) or columns
+        return "1" if neutral else "0"
+
+    def _first(self, node: Any) -> int | None:
+        """The number of the first parameter below, where everything else there is a parameter, too."""
+        if node is None or node.find(exp.Column, exp.Func, exp.Query):
+            return None
+        numbers = [number for number, place in self._places.items() if place is node or _is_below(place, node)]
+        return min(numbers) if numbers else None
+
+    def _stored(self, node: exp.Expr, parent: exp.Expr | None) -> Domain | None:
+        """The column that this value is stored in."""
+        if isinstance(parent, exp.EQ) and isinstance(parent.parent, exp.Update | exp.OnConflict | exp.When):
+            is_set = parent.arg_key == "expressions" and parent.expression is node
+            if is_set and isinstance(parent.this, exp.Column):
+                of = self._of(parent.this)
+                if of.unique:
+                    raise CannotMakeError(f"it changes the unique column {of.column.name}")
+                return of
+        insert = parent.find_ancestor(exp.Insert) if parent is not None else None
+        if insert is not None and isinstance(parent, exp.Tuple) and isinstance(parent.parent, exp.Values):
+            return self._target(insert, parent.expressions.index(node))
+        if insert is not None and isinstance(parent, exp.Select) and insert.expression is parent:
+            place = next((n for n, each in enumerate(parent.expressions) if each is node), None)
+            return None if place is None else self._target(insert, place)
+        return None
+
+    def _target(self, insert: exp.Insert, place: int) -> Domain:
+        key = self._parsed.key(insert.this.this if isinstance(insert.this, exp.Schema) else insert.this)
+        domains = self._parsed.schema.tables[key].domains if key else {}
+        named = (
+            [each.name for each in insert.this.expressions] if isinstance(insert.this, exp.Schema) else list(domains)
+        )
+        found = domains.get(named[place]) if place < len(named) else None
+        if found is None:
+            raise CannotMakeError("a value has no column")
+        return found
+
+    def _new(self, of: Domain) -> str:
+        """A value to store. One of a unique column was never used before, unless a conflict is expected."""
+        self._check_known(of)
+        made = self._parsed.schema.tables[of.table]
+        expects = self._parsed.tree.find(exp.OnConflict) is not None
+        inserts = self._parsed.written() == of.table and isinstance(self._parsed.tree, exp.Insert)
+        if inserts and not expects and of.parent is None:
+            free = next((name for name in made.composite if self._is_free(made.domains[name])), None)
+            if of.unique or of.column.name == free:
+                next_value = f"nextval('{HOME}.new_{of.number}')"
+                return of.value(next_value) if of.unique else f"{next_value}::{of.type}"
+        if inserts and not expects and of.unique:
+            raise CannotMakeError(f"no new value of the unique column {of.column.name} can be made")
+        return of.value(self.script.rank(of))
+
+    @staticmethod
+    def _is_free(of: Domain) -> bool:
+        """Whether numbers that are not among its values may be stored."""
+        return of.parent is None and of.column.base in INTEGERS and of.column.base != "int2"
+
+    def _compared(self, number: int, node: exp.Expr, parent: exp.Expr | None) -> str | None:
+        column = _other_side(node, parent)
+        if not isinstance(column, exp.Column):
+            return None
+        of = self._of(column)
+        if isinstance(parent, LOWER + UPPER):
+            return of.value(self._bound(of, is_low=isinstance(parent, LOWER) == (parent.this is column)))
+        if number in self._is_list or isinstance(parent, exp.Any):
+            return self._list(of, is_array=isinstance(parent, exp.Any))
+        return of.value(self.script.rank(of, self._weight(of)))
+
+    def _bound(self, of: Domain, is_low: bool) -> str:
+        """One bound alone: all values on its other side have the wanted rows, or, with a LIMIT, any value."""
+        if self._parsed.tree.args.get("limit") is not None:
+            return self.script.set(f"random(1, {of.distinct})")
+        wide = self._width(of)
+        return self.script.set(str(max(1, of.distinct - wide) if is_low else wide))
+
+    def _list(self, of: Domain, is_array: bool) -> str:
+        count = (
+            self._wanted(of)
+            if of.unique
+            else self._wanted(of) * of.distinct / self._parsed.schema.tables[of.table].count
+        )
+        values = [of.value(self.script.rank(of)) for _ in range(max(1, min(MOST_IN_LIST, round(count))))]
+        return f"array[{', '.join(values)}]::{of.type}[]" if is_array else ", ".join(values)
+
+    def _weight(self, of: Domain) -> float:
+        """By frequency, unless the rows per call are known to be others."""
+        alone = len(self._parsed.tables()) == 1 and len(self._places) - len(self.sql) == 1
+        if not alone or not self._counts_rows(of):
+            return 1.0
+        return weight(of, self._parsed.schema.tables[of.table].count, self._wanted(of))
+
+    def _instead(self, coalesce: exp.Coalesce, number: int) -> str:
+        others = [each for each in (coalesce.this, *coalesce.expressions) if not isinstance(each, exp.Literal)]
+        if all(isinstance(each, exp.AggFunc) and each.key in SUMS for each in others):
+            return "0"
+        if len(others) == 1 and isinstance(others[0], exp.Column):
+            of = self._of(others[0])
+            return of.value(self.script.rank(of))
+        raise CannotMakeError(f"the column of parameter ${number} is unknown")
+
+    def _of(self, column: exp.Column) -> Domain:
+        found = self._parsed.column(column)
+        if found is None:
+            raise CannotMakeError(f"the table of the column {column.name} is unknown")
+        self._check_known(found)
+        return found
+
+    @staticmethod
+    def _check_known(of: Domain) -> None:
+        if not of.known:
+            raise CannotMakeError(f"values of type {of.column.type} cannot be made")
+
+
+def _outermost(place: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
+    """The place with its brackets and casts to built-in types, and what is around it."""
+    node = place
+    while isinstance(node.parent, exp.Paren | exp.Neg) or (
+        isinstance(node.parent, exp.Cast) and _is_builtin(node.parent)
+    ):
+        node = node.parent
+    return node, node.parent
+
+
+def _is_builtin(cast: exp.Cast) -> bool:
+    return cast.to.this not in (exp.DType.USERDEFINED, exp.DType.INTERVAL)
+
+
+def _is_below(node: exp.Expr, top: exp.Expr) -> bool:
+    return any(each is top for each in _above(node))
+
+
+def _above(node: exp.Expr) -> Iterator[exp.Expr]:
+    parent = node.parent
+    while parent is not None:
+        yield parent
+        parent = parent.parent
+
+
+def _other_side(node: exp.Expr, parent: Any) -> Any:
+    """What a value is compared with."""
+    if isinstance(parent, exp.Any):
+        return _other_side(parent, parent.parent)
+    if isinstance(parent, COMPARED):
+        return parent.expression if parent.this is node else parent.this
+    if isinstance(parent, exp.Between | exp.In):
+        return parent.this
+    if isinstance(parent, exp.Tuple) and isinstance(parent.parent, COMPARED):
+        row = parent.parent
+        other = row.expression if row.this is parent else row.this
+        place = next((n for n, each in enumerate(parent.expressions) if each is node), 0)
+        return other.expressions[place] if isinstance(other, exp.Tuple) and place < len(other.expressions) else None
+    return None

@@ -1,0 +1,224 @@
+"""Texts of pg_stat_statements, parsed by sqlglot: which tables a statement uses, and which column a name means. Pure.
+
+Texts come from an uploaded file. Only statements that read and write rows of captured tables are accepted, with
+functions of an explicit list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from sqlglot import exp, parse
+from sqlglot.dialects import Postgres
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
+
+from agents.sql.text import bare
+from agents.sql.text import statements as split
+from apps.campaigns.twins.columns import Domain
+from apps.campaigns.twins.functions import ACCEPTED
+from apps.campaigns.twins.names import Key, ident
+from apps.campaigns.twins.schema import Schema
+
+ROOTS = (exp.Select, exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.SetOperation)
+QUERIES = (exp.Select, exp.Insert, exp.Update, exp.Delete, exp.Merge)
+# What may stand before a bracket without being a call.
+_WORDS = frozenset(
+    {
+        *("in", "values", "as", "over", "filter", "and", "or", "not", "on", "from", "where", "select", "using", "join"),
+        *(
+            "then",
+            "else",
+            "when",
+            "case",
+            "by",
+            "union",
+            "except",
+            "intersect",
+            "all",
+            "any",
+            "some",
+            "exists",
+            "having",
+        ),
+        *(
+            "limit",
+            "offset",
+            "returning",
+            "set",
+            "distinct",
+            "materialized",
+            "within",
+            "group",
+            "between",
+            "is",
+            "with",
+        ),
+        *("conflict", "numeric", "decimal", "varchar", "char", "character", "timestamp", "timestamptz", "time", "bit"),
+        *("interval", "row", "lateral", "only", "sets", "rollup", "cube"),
+    }
+)
+_NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
+_PARAMETER = re.compile(r"\$(\d{1,4})(\.\.\.)?")
+PLACEHOLDER = re.compile(r"'twin_param_(\d+)(_list)?'")
+
+
+class CannotMakeError(Exception):
+    """Why a statement has no place in a twin."""
+
+
+class Parsed:
+    """One statement. `text` has the literals 'twin_param_1' ... for parameters, and its tables with their schema."""
+
+    def __init__(self, text: str, schema: Schema) -> None:
+        self.schema = schema
+        marked = _PARAMETER.sub(_placeholder, " ".join(text.split()))
+        self.tree = _tree(marked)
+        self._ctes = {each.alias_or_name for each in self.tree.find_all(exp.CTE)}
+        self.text = self._with_schemas(marked)
+        self._check_functions(marked)
+
+    def tables(self) -> list[Key]:
+        """The tables that it names, each once."""
+        return list(dict.fromkeys(key for table in self.tree.find_all(exp.Table) if (key := self.key(table))))
+
+    def written(self) -> Key | None:
+        """The table that the statement itself changes."""
+        if isinstance(self.tree, exp.Insert | exp.Update | exp.Delete | exp.Merge):
+            table = self.tree.this.this if isinstance(self.tree.this, exp.Schema) else self.tree.this
+            return self.key(table) if isinstance(table, exp.Table) else None
+        return None
+
+    def deletes(self) -> list[Key]:
+        """The tables from which it deletes rows."""
+        found = [self.key(each.this) for each in self.tree.find_all(exp.Delete) if isinstance(each.this, exp.Table)]
+        return [key for key in found if key]
+
+    def columns(self) -> list[Domain]:
+        """The columns that it names, as far as they are known."""
+        return [found for column in self.tree.find_all(exp.Column) if (found := self.column(column))]
+
+    def key(self, table: exp.Table) -> Key | None:
+        """The captured table; None for a WITH query and for a function in FROM. CannotMakeError for any other."""
+        if not isinstance(table.this, exp.Identifier):
+            return None
+        name = _name(table.this)
+        if table.args.get("db"):
+            wanted = [(_name(table.args["db"]), name)]
+        elif name in self._ctes:
+            return None
+        else:
+            wanted = [key for key in self.schema.tables if key[1] == name]
+        found = [key for key in wanted if key in self.schema.tables]
+        if len(found) != 1:
+            raise CannotMakeError(f"{name} is {'in several schemas' if found else 'not among the captured tables'}")
+        return found[0]
+
+    def literals(self) -> Iterator[tuple[int, bool, exp.Expr]]:
+        """(number, whether it is a list, its place) of each parameter."""
+        for literal in self.tree.find_all(exp.Literal):
+            found = PLACEHOLDER.fullmatch(f"'{literal.this}'") if literal.is_string else None
+            if found:
+                yield int(found[1]), bool(found[2]), literal
+
+    def column(self, column: exp.Column) -> Domain | None:
+        """The values of the column that a name means; None where that cannot be known."""
+        query = enclosing(column)
+        while query is not None:
+            found = self._in_query(query, column)
+            if found:
+                return found[0] if len(found) == 1 else None
+            query = enclosing(query)
+        return None
+
+    def _in_query(self, query: exp.Expr, column: exp.Column) -> list[Domain]:
+        sources, name, table = self._sources(query), _name(column.this), column.args.get("table")
+        if table is not None:
+            alias = _name(table)
+            if alias == "excluded" and isinstance(query, exp.Insert):
+                return self._of_source(next(iter(sources.values()), None), name)
+            return self._of_source(sources.get(alias), name)
+        return [domain for source in sources.values() for domain in self._of_source(source, name)]
+
+    def _sources(self, query: exp.Expr) -> dict[str, exp.Expr]:
+        inside = query.find_all(exp.Table, exp.Subquery)
+        return {each.alias_or_name: each for each in inside if enclosing(each) is query and each.alias_or_name}
+
+    def _of_source(self, source: exp.Expr | None, name: str) -> list[Domain]:
+        if isinstance(source, exp.Table):
+            key = self.key(source)
+            found = self.schema.domain(key, name) if key else None
+            if found or key:
+                return [found] if found else []
+            cte = next((each for each in self.tree.find_all(exp.CTE) if each.alias_or_name == source.name), None)
+            return self._projected(cte.this, name) if cte is not None else []
+        return self._projected(source.this, name) if isinstance(source, exp.Subquery) else []
+
+    def _projected(self, query: Any, name: str) -> list[Domain]:
+        for each in query.selects if isinstance(query, exp.Select) else ():
+            inner = each.this if isinstance(each, exp.Alias) else each
+            if each.alias_or_name == name and isinstance(inner, exp.Column):
+                found = self.column(inner)
+                return [found] if found else []
+        return []
+
+    def _with_schemas(self, text: str) -> str:
+        """Names of tables outside of `public` with their schema, because a twin has no search_path."""
+        for table in sorted(self.tree.find_all(exp.Table), key=lambda each: -each.this.meta.get("start", 0)):
+            key, start = self.key(table), table.this.meta.get("start")
+            if key and not table.args.get("db") and key[0] != "public" and start is not None:
+                text = f"{text[:start]}{ident(key[0])}.{text[start:]}"
+        return text
+
+    def _check_functions(self, text: str) -> None:
+        tokens = Postgres().tokenize(text)
+        for place, (name, bracket) in enumerate(pairwise(tokens)):
+            word, quoted = name.text.lower(), name.token_type == TokenType.IDENTIFIER
+            if bracket.token_type != TokenType.L_PAREN or not (name.token_type in _NAMES or word.isidentifier()):
+                continue
+            before = tokens[place - 1].text.lower() if place else ""
+            if before in ("into", "with", "as", "recursive") or (before == "." and _is_target(tokens, place)):
+                continue
+            if before == "." and tokens[place - 2].text.lower() != "pg_catalog":
+                raise CannotMakeError(f"it calls the function {tokens[place - 2].text}.{name.text}")
+            if word not in ACCEPTED and (quoted or word not in _WORDS):
+                raise CannotMakeError(f"it calls the function {name.text}")
+
+
+def _is_target(tokens: Any, place: int) -> bool:
+    """Whether this is the table of INSERT INTO schema.table (columns)."""
+    return place >= 3 and tokens[place - 3].text.lower() == "into"
+
+
+def _placeholder(found: re.Match[str]) -> str:
+    return f"'twin_param_{found[1]}{'_list' if found[2] else ''}'"
+
+
+def _tree(text: str) -> exp.Expr:
+    if "\\" in text or ";" in text or re.search(r"(?<!:):[A-Za-z_]", text):
+        raise CannotMakeError("it has a character that pgbench would interpret")
+    if len(split(text)) != 1 or "--" in bare(text) or "/*" in text:
+        raise CannotMakeError("it is not a single statement")
+    try:
+        (found,) = parse(text, read="postgres")
+    except (SqlglotError, ValueError, RecursionError) as error:
+        raise CannotMakeError("it cannot be parsed") from error
+    if not isinstance(found, ROOTS) or found.find(exp.Command, exp.Into):
+        raise CannotMakeError("it does not read or write rows")
+    return found
+
+
+def enclosing(node: exp.Expr) -> exp.Expr | None:
+    """The innermost query around a part of a statement."""
+    parent = node.parent
+    while parent is not None and not isinstance(parent, QUERIES):
+        parent = parent.parent
+    return parent
+
+
+def _name(identifier: Any) -> str:
+    """As PostgreSQL understands it: without quotes in lower case."""
+    return str(identifier.this) if identifier.args.get("quoted") else str(identifier.this).lower()

@@ -1,0 +1,80 @@
+"""The rows of a table of a twin: each column as SQL over the row number i from 1 to the number of rows. Pure.
+
+Rows are the same each time: what looks random is a hash of row number and column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from apps.campaigns.twins.columns import Domain, coprime
+from apps.campaigns.twins.names import Key, idents, qualified
+
+ORDERED = 0.98  # from this correlation on, values are stored in order
+LOOSE = 0.3  # below this one, in none
+
+
+def insert(table: Key, domains: Sequence[Domain], rows: int, composite: Sequence[Domain]) -> str:
+    """INSERT of all rows. `composite`: the columns that are a key together."""
+    ranks = _composite(composite, rows)
+    values = ", ".join(_value(each, rows, ranks) for each in domains)
+    names = idents([each.column.name for each in domains])
+    return f"insert into {qualified(table)} ({names}) select {values} from generate_series(1::bigint, {rows}) i"  # noqa: S608 - names are quoted
+
+
+def _value(of: Domain, rows: int, ranks: Mapping[str, str]) -> str:
+    value = of.value(ranks.get(of.column.name) or rank(of, rows))
+    value = value if not of.plain else f"({value})::{of.type}"
+    if of.null_frac > 0 and of.column.name not in ranks:
+        return f"case when {_hash(of, 3)} < {of.null_frac!r} then null else {value} end"
+    return value
+
+
+def rank(of: Domain, rows: int) -> str:
+    """The rank of the value in row i, with the column's frequencies and about its correlation."""
+    if of.unique or of.distinct >= rows:
+        if abs(of.correlation) >= 0.5 or rows < 3:
+            return "i" if of.correlation >= 0 or rows < 3 else f"{rows + 1} - i"
+        return f"1 + (i * {coprime(rows)}) % {rows}"
+    place = "(i - 0.5)::float8" if of.correlation >= 0 else f"({rows + 0.5} - i)::float8"
+    share, scattered, tied = f"({place} / {rows})", _hash(of, 1), abs(of.correlation)
+    if tied >= ORDERED:
+        return by_share(of, share)
+    if tied < LOOSE:
+        return by_share(of, scattered)
+    return by_share(of, f"(case when {_hash(of, 2)} < {tied!r} then {share} else {scattered} end)")
+
+
+def by_share(of: Domain, share: str) -> str:
+    """The rank at a share of the rows from 0 to 1: frequent values have the first ranks."""
+    count, most = of.distinct, len(of.frequencies)
+    if not most:
+        return f"1 + floor({share} * {count})::bigint"
+    sums, total = [], 0.0
+    for frequency in of.frequencies:
+        total = min(1.0, total + frequency)
+        sums.append(total)
+    bucket = f"width_bucket({share}, array[{', '.join(map(repr, sums))}]::float8[])"
+    if count <= most or total >= 1:
+        return f"least(1 + {bucket}, {min(count, most)})::bigint"
+    rest = f"{most} + 1 + floor(({share} - {total!r}) / {1 - total!r} * {count - most})::bigint"
+    return f"case when {share} < {total!r} then 1 + {bucket} else least({rest}, {count}) end"
+
+
+def _composite(key: Sequence[Domain], rows: int) -> dict[str, str]:
+    """Ranks of columns that are a key together, each combination once. The column that follows the order of the rows
+    most closely changes most slowly."""
+    found: dict[str, str] = {}
+    ordered = sorted(key, key=lambda each: -abs(each.correlation))
+    scatter = bool(ordered) and abs(ordered[0].correlation) < LOOSE and rows > 2
+    place, left = (f"((i * {coprime(rows)}) % {rows})" if scatter else "(i - 1)"), rows
+    for each in ordered[:-1]:
+        per = max(1, -(-left // each.distinct))
+        found[each.column.name] = f"1 + {place} / {per}"
+        place, left = f"({place} % {per})", per
+    return found | ({ordered[-1].column.name: f"1 + {place}"} if ordered else {})
+
+
+def _hash(of: Domain, salt: int) -> str:
+    """A number from 0 to 1 for row i."""
+    return f"((hashint8extended(i, {of.number * 10 + salt}) & 9007199254740991) / 9007199254740992.0::float8)"

@@ -1,0 +1,94 @@
+"""What was observed in a run: the cost of its collectors, checkpoints, findings, and the fidelity of a twin."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers, viewsets
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.campaigns.models import Run
+from apps.results.api.views import JudgementSerializer
+from apps.results.models import Mark
+from apps.results.runs import observed, stability
+from apps.results.runs.fidelity import Compared, Fidelity, fidelity_of
+
+
+class StatementSideSerializer(serializers.Serializer[Any]):
+    """A statement in production, or in the run."""
+
+    calls = serializers.IntegerField()
+    calls_share = serializers.FloatField(help_text="of the calls of all statements of the twin, 0 to 1")
+    calls_per_s = serializers.FloatField()
+    ms = serializers.FloatField(help_text="per call")
+    rows = serializers.FloatField(help_text="per call")
+    blocks = serializers.FloatField(help_text="shared blocks hit and read, per call")
+    temp = serializers.FloatField(help_text="temporary blocks read and written, per call")
+    wal_bytes = serializers.FloatField(help_text="per call")
+
+
+class ComparedStatementSerializer(serializers.Serializer[Compared]):
+    script = serializers.CharField()
+    text = serializers.CharField()
+    share = serializers.FloatField(help_text="of production's execution time, 0 to 1")
+    resemblance = serializers.FloatField(help_text="0 to 1")
+    production = StatementSideSerializer()
+    twin = StatementSideSerializer(allow_null=True, help_text="null if the statement did not run")
+
+
+class FidelitySerializer(serializers.Serializer[Fidelity]):
+    twin = serializers.IntegerField(source="twin.pk", help_text="id of the twin")
+    value = serializers.FloatField(help_text="covered share of production's time x resemblance, 0 to 1")
+    covered = serializers.FloatField(help_text="0 to 1")
+    resemblance = serializers.FloatField(help_text="0 to 1")
+    statements = ComparedStatementSerializer(many=True)
+
+
+class CostSerializer(serializers.Serializer[observed.Cost]):
+    step = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment]  # the field, not the attribute
+    samples = serializers.IntegerField()
+    seconds = serializers.FloatField(help_text="duration of the measured step")
+    cpu_s = serializers.FloatField(help_text="of the agent")
+    apart_s = serializers.FloatField(help_text="CPU time of its helper processes: psql and its backend")
+    wall_s = serializers.FloatField(help_text="time that the agent waited")
+    cpu_ms_per_sample = serializers.FloatField()
+    wall_ms_per_sample = serializers.FloatField()
+    cpu_percent = serializers.FloatField(help_text="fraction of one CPU")
+
+
+class MarkSerializer(serializers.ModelSerializer[Mark]):
+    data = serializers.DictField(help_text="buffers, buffers_percent, write_s, sync_s, total_s, distance_kb")  # type: ignore[assignment]
+
+    class Meta:
+        model = Mark
+        fields = ["step", "kind", "t", "until", "label", "data"]
+
+
+class ObservedSerializer(serializers.Serializer[Any]):
+    """Events during the measurement, findings from the samples, and the cost of the collectors."""
+
+    within = JudgementSerializer(many=True, help_text="warm-up, trend, stalls and checkpoints, step by step")
+    costs = CostSerializer(many=True, help_text="per step and collector; source `all` is the sum of a step")
+    marks = MarkSerializer(many=True, help_text="checkpoints, in seconds since the step began")
+    fidelity = FidelitySerializer(allow_null=True, help_text="of a run of a twin: its statements and production's")
+
+
+class ObservedViewSet(viewsets.ViewSet):
+    """Checkpoints of a run and the cost of its collectors. The artefact postgresql.json has PostgreSQL's counters."""
+
+    @extend_schema(responses=ObservedSerializer)
+    def retrieve(self, request: Request, run: UUID) -> Response:
+        found = get_object_or_404(Run, pk=run)
+        said = stability.told(found.within.all(), found.measurements.all())
+        told = {
+            "within": said,
+            "costs": observed.costs_of(found),
+            "marks": found.marks.all(),
+            "fidelity": fidelity_of(found),
+        }
+        return Response(ObservedSerializer(told).data)

@@ -1,0 +1,168 @@
+"""From a capture to scripts: which statements have a place in a twin, with which values, and who may create one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agents.datasets import DATASETS
+from apps.accounts.models import Role, User
+from apps.campaigns.models import Twin
+from apps.campaigns.twins import services
+from apps.campaigns.twins.build import build, script
+from apps.campaigns.twins.parsing import CannotMakeError
+from apps.campaigns.twins.schema import Schema, schema, steps
+from common.errors import PlanError, RoleError
+from readers.twin.capture import read_capture
+from readers.twin.model import Capture, Column, Counts, Statement
+from tests.factories import make_user
+
+NAN = float("nan")
+RAW = (Path(__file__).parents[3] / "contract" / "captures" / "shop-18.jsonl").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def capture() -> Capture:
+    return read_capture(RAW)
+
+
+@pytest.fixture(scope="module")
+def shop(capture: Capture) -> Schema:
+    return schema(capture, 1.0)
+
+
+@pytest.fixture
+def author(db: None) -> User:
+    tuner = make_user(Role.TUNER)
+    tuner.may_run_commands = True
+    tuner.save()
+    return tuner
+
+
+def made(shop: Schema, text: str, rows: float = 1.0, blocks: int = 3) -> str:
+    """The script of a statement with these rows and blocks per call."""
+    counts = Counts(calls=100, ms=1.0, rows=round(100 * rows), hit=100 * blocks)
+    return script(Statement("1", text, counts), shop, 1.0, "s01")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("select id from shop.customers where id = $1", "random(1, 5000)"),
+        ("select id from customers c where c.id = $1", 'from "shop".customers c where c.id = :twin_1'),
+        ("select * from shop.orders where id between $1 and $2", r"\set twin_2 :twin_1 + 9"),
+        ("select * from shop.orders where id >= $1 and id < $2", r"\set twin_2 :twin_1 + 9"),
+        ("select * from shop.orders where id > $1", r"\set twin_1 19990"),
+        ("select * from shop.orders where id > $1 order by id limit $2", "limit 10"),
+        ("select * from shop.orders where id in ($1...)", "in (:twin_1, :twin_2, :twin_3,"),
+        ("select * from shop.orders where id = any($1)", "any(array[:twin_1, :twin_2,"),
+        ("select * from shop.customers where email = $1", "email = proving_twin.value_2(:twin_1)"),
+        ("select * from (select id as k from shop.orders) s where s.k = $1", "s.k = :twin_1"),
+        ("with o as (select id from shop.orders where id = $1) select * from o", "random(1, 20000)"),
+        ("update shop.orders set note = $1 where id = $2", "set note = proving_twin.value_"),
+        ("update shop.customers set balance = balance - ($1)::numeric where id = $2", "balance - (1)::numeric"),
+        ("insert into shop.products (id, name) values ($1, $2)", "nextval('proving_twin.new_"),
+        ("select coalesce(sum(total), $1) from shop.orders where status = $2", "coalesce(sum(total), 0)"),
+        (
+            "select * from shop.lines where (order_id, line) > ($1, $2) limit $3",
+            "(order_id, line) > (proving_twin.value_",
+        ),
+    ],
+)
+def test_parameters_get_values_from_the_columns_that_they_belong_to(shop: Schema, text: str, expected: str) -> None:
+    assert expected in made(shop, text, rows=10)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("select pg_read_file($1)", "calls the function pg_read_file"),
+        ("select shop.audit($1)", "calls the function shop.audit"),
+        ('select "pg_sleep"($1)', "calls the function pg_sleep"),
+        ("select pg_catalog.pg_terminate_backend($1)", "calls the function pg_terminate_backend"),
+        ("select * from pg_authid", "pg_authid is not among the captured tables"),
+        ("select 1 into shop.x", "does not read or write rows"),
+        ("copy shop.orders to program $1", "does not read or write rows"),
+        ("select 1; drop table shop.orders", "pgbench would interpret"),
+        ("select id from shop.orders where id = $1 \\shell id", "pgbench would interpret"),
+        ("select id from shop.orders where id = :twin_1", "pgbench would interpret"),
+        ("select id from shop.orders where", "cannot be parsed"),
+        ("select $1", "column of parameter $1 is unknown"),
+        ("select * from shop.orders where note like $1", "column of parameter $1 is unknown"),
+        ("select * from shop.orders where placed_at > now() - interval $1", "parameter $1 is unknown"),
+        ("delete from shop.customers where id = $1", "rows of orders refer to the rows that it deletes"),
+        ("update shop.customers set email = $1 where id = $2", "changes the unique column email"),
+    ],
+)
+def test_a_statement_without_a_place_in_a_twin_has_a_reason(shop: Schema, text: str, reason: str) -> None:
+    with pytest.raises(CannotMakeError, match=reason.replace("$", r"\$")):
+        made(shop, text)
+
+
+def test_frequent_values_are_drawn_as_often_as_the_rows_per_call_require(shop: Schema) -> None:
+    text = "select * from shop.orders where customer_id = $1"
+
+    seldom, often = made(shop, text, rows=4), made(shop, text, rows=1000)
+
+    assert "case" not in seldom and r"\set twin_2 case when :twin_1 <=" in often
+
+
+def test_scripts_keep_the_calls_as_weights_and_the_rest_of_the_time_is_listed(capture: Capture) -> None:
+    built = build(capture)
+
+    assert [(each["name"], each["weight"]) for each in built.scripts][:3] == [("s01", 461), ("s02", 599), ("s03", 308)]
+    assert built.covered == pytest.approx(0.9927, abs=0.001)
+    assert sum(row.share for row in built.rows) == pytest.approx(1)
+    assert all(row.reason for row in built.rows if not row.script)
+
+
+def test_a_statement_can_be_left_out(capture: Capture) -> None:
+    first = capture.statements[0]
+
+    built = build(capture, without=[first.queryid])
+
+    assert built.rows[0].reason == "it is left out on request" and built.scripts[0]["weight"] == 599
+
+
+def test_the_data_set_is_one_that_the_agent_makes_and_scales(capture: Capture) -> None:
+    found = build(capture, 0.1).steps
+
+    DATASETS["sql"].check({"steps": found})
+    assert found[-1]["name"] == "vacuum"
+    assert "generate_series(1::bigint, 500)" in next(step["sql"] for step in found if step["name"] == "rows-1")
+
+
+def test_names_and_types_of_a_hostile_capture_stay_names(capture: Capture) -> None:
+    evil = 'x"; drop table t; --'
+    first = capture.tables[0]
+    column = Column(evil, "int) ; drop table t; --", "int4", "pg_catalog", "b", "N", False, "", ())
+    table = replace(first, name=evil, columns=(*first.columns, column))
+
+    sql = schema(replace(capture, tables=(table,), indexes=(), foreign_keys=()), 1.0)
+
+    (definition,) = [step["sql"] for step in steps(sql) if "create table" in step["sql"]]
+    assert '"shop"."x""; drop table t; --" (' in definition
+    assert '"x""; drop table t; --" text' in definition and "int) ;" not in definition
+
+
+def test_a_twin_is_code_so_its_author_must_be_allowed_to_run_commands(author: User) -> None:
+    with pytest.raises(RoleError):
+        services.create("shop", RAW, by=make_user(Role.TUNER))
+
+    assert services.create("shop", RAW, by=author).workload.steps[0]["kind"] == "pgbench"
+
+
+@pytest.mark.parametrize(("raw", "factor", "field"), [("{}", 1.0, "file"), ("", 0.0, "factor"), ("", NAN, "factor")])
+def test_what_is_no_twin_names_the_field(author: User, raw: str, factor: float, field: str) -> None:
+    with pytest.raises(PlanError) as raised:
+        services.create("shop", raw.encode() or RAW, factor=factor, by=author)
+
+    assert raised.value.subject == field and not Twin.objects.exists()
+
+
+def test_the_rate_of_production_becomes_the_rate_of_pgbench(author: User) -> None:
+    twin = services.create("shop", RAW, load=services.Load(pace="production"), by=author)
+
+    assert twin.workload.steps[0]["options"]["rate"] == pytest.approx(624.5, abs=1)

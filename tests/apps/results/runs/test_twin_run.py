@@ -1,0 +1,84 @@
+"""A twin end to end: a production database is captured, its twin is created, and runs with the real agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.models import User
+from apps.campaigns import services
+from apps.campaigns.models import Twin
+from apps.campaigns.twins import services as twins
+from apps.hosts.models import Host
+from apps.results.runs.fidelity import fidelity_of
+from embedded.servers.postgres import bin_dir
+from tests import campaigns
+from tests.cli.program import Program
+from tests.production import OTHERS, Production, start
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(scope="module")
+def production() -> Iterator[Production]:
+    with start() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def captured(production: Production, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The file of a capture during 2,000 transactions."""
+    home: Path = tmp_path_factory.mktemp("dba")
+    program = Program(home, env={"PATH": f"{home}/bin:{bin_dir()}:/usr/bin:/bin"})
+    load = production.work_between_snapshots(2000)
+    done = program.run(
+        "twin", "capture", "--dsn", production.dsn, "--minutes", "0.1", "--out", str(home / "shop.jsonl")
+    )
+    load.join()
+    assert done.returncode == 0, done.stderr
+    return (home / "shop.jsonl").read_bytes()
+
+
+def test_a_twin_does_what_production_did(captured: bytes, host: Host, admin: User, client: Client) -> None:
+    load = twins.Load(clients=2, jobs=1, time_s=5)
+    twin = twins.create("shop", captured, load=load, by=admin)
+
+    campaign = services.create_campaign(
+        by=admin, host=host, name="twin", question="?", workload=twin.workload, dataset=twin.dataset, repetitions=1,
+        factors=[{"name": "work_mem", "levels": [{"label": "4MB", "set": {"settings.postgresql.work_mem": "4MB"}}]}],
+    )  # fmt: skip
+    services.start_campaign(campaign, by=admin)
+    campaigns.finish(campaign)
+
+    (run,) = campaign.runs.all()
+    assert run.outcome == "ok", run.error
+    found = fidelity_of(run)
+    assert found is not None
+    assert found.covered >= 0.95
+    for each in found.statements:
+        assert each.twin is not None, each.text
+        assert each.twin.calls_share == pytest.approx(each.production.calls_share, abs=0.02), each.text
+        assert each.twin.blocks == pytest.approx(each.production.blocks, rel=0.15), each.text
+    assert 0.85 <= found.value <= found.covered
+    client.force_login(admin)
+    shown = client.get(reverse("run_detail", args=[run.pk])).content.decode()
+    assert f"Fidelity of the twin: {found.percent:.0f} %" in shown and "update shop.customers" in shown
+    told = client.get(f"/api/v1/runs/{run.pk}/observed/").json()["fidelity"]
+    assert told["value"] == found.value and told["statements"][0]["twin"]["calls"] > 0
+    assert "twin, fidelity" in client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
+
+
+def test_what_cannot_be_made_is_listed_with_its_reason_and_its_share_of_time(captured: bytes, admin: User) -> None:
+    twin = twins.create("shop", captured, by=admin)
+
+    reasons = {each["text"]: each["reason"] for each in twin.left_out}
+    assert len(OTHERS) == 3
+    assert "calls the function shop.audit" in reasons["select shop.audit($1)"]
+    assert "calls the function pg_advisory_xact_lock" in reasons["select pg_advisory_xact_lock($1)"]
+    assert reasons["CREATE"] and reasons["DROP"]
+    assert sum(each["share"] for each in twin.statements) == pytest.approx(1)
+    assert Twin.objects.get() == twins.create("shop", captured, by=admin)
