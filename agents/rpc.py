@@ -119,6 +119,12 @@ class Agent:
 
         return {"failures": [failure.as_json() for failure in scripts.check(self.system, steps, bin_dir)]}
 
+    def remote(self, server: Record, bin_dir: str, access: Record) -> Record:
+        """What a server is that only SQL reaches from here."""
+        from .postgres.over_sql import check
+
+        return check.look(self.system, server, bin_dir, access)
+
     def submit(self, run: str, epoch: int, digest: str, spec: Record, access: Optional[Record] = None) -> Record:
         known = self.spool.job(run)
         if known:

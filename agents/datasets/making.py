@@ -107,7 +107,8 @@ class Making:
                 self._do(step, estimate)
         self._tools.progress(1.0, 0.0, "creation, then a checkpoint")
         # As after a restore: what is measured must not pay for writing the fresh data out.
-        self._tools.own("checkpoint", self._database, "checkpoint")
+        if self._cluster.can_checkpoint:
+            self._tools.own("checkpoint", self._database, "checkpoint")
 
     def _do(self, step: Step, estimate: Estimate) -> None:
         tools, system = self._tools, self._tools.run.system

@@ -17,7 +17,7 @@ from ..wire.schema import check as check_schema
 from .system import System
 
 SPOOL = "/var/lib/proving-ground/spool"
-EXISTING, DEVICE, UNITS = "existing", "device", "units"
+EXISTING, REMOTE, DEVICE, UNITS = "existing", "remote_server", "device", "units"
 _NAMES = {"type": "array", "items": {"type": "string"}}
 SCHEMA = {
     "type": "object",
@@ -41,6 +41,7 @@ def words() -> dict[str, str]:
     return {
         REBOOT: "planned restarts of the host",
         EXISTING: "existing clusters",
+        REMOTE: "servers that only SQL reaches",
         DEVICE: "block devices that workloads overwrite",
         UNITS: "installing and uninstalling the systemd units",
         **{name: f"the setting {name}" for name in SETTINGS},
@@ -91,6 +92,8 @@ def _check_target(policy: Policy, target: dict[str, Any]) -> None:
         return None
     if target["kind"] == EXISTING:
         return permit(policy, EXISTING, "target")
+    if target["kind"] == REMOTE:
+        permit(policy, REMOTE, "target")
     _check_below(policy, target["data_dir"], "target.data_dir")
     accounts = policy.get("os_users")
     if accounts is not None and target["os_user"] not in accounts:

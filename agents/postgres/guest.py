@@ -21,16 +21,16 @@ TAKEN = f"""
 select json_build_object('database', exists (select from pg_database where datname = '{DATABASE}'),
   'role', exists (select from pg_roles where rolname = '{NAME}'))
 """  # noqa: S608
-END_SESSIONS = f"""
+_END_SESSIONS = """
 select to_json(count(pg_terminate_backend(pid))) from pg_stat_activity
-where (datname = '{DATABASE}' or usename = '{NAME}') and pid <> pg_backend_pid()
-"""  # noqa: S608
-# Databases where the role owns objects or has privileges. It can be dropped only without any.
-TRACES = f"""
-with load as (select oid from pg_roles where rolname = '{NAME}')
-select coalesce(json_agg(datname), '[]') from pg_database where exists (select from load) and (datname = 'postgres'
+where (datname = '{database}' or usename = '{role}') and pid <> pg_backend_pid()
+"""
+_TRACES = """
+with load as (select oid from pg_roles where rolname = '{role}')
+select coalesce(json_agg(datname), '[]') from pg_database where exists (select from load) and (
+  datname = current_database()
   or oid in (select dbid from pg_shdepend join load on refobjid = load.oid where refclassid = 'pg_authid'::regclass))
-"""  # noqa: S608
+"""
 
 
 def account(system: System, owner: Account, bin_dir: str) -> Account:
@@ -39,42 +39,53 @@ def account(system: System, owner: Account, bin_dir: str) -> Account:
     return candidate if candidate and reaches(system, candidate, bin_dir, "/tmp") else owner  # noqa: S108
 
 
-def quoted() -> str:
+def end_sessions(database: str = DATABASE, role: str = NAME) -> str:
+    """Pure. The query that ends the sessions of the load."""
+    return _END_SESSIONS.format(database=database, role=role)
+
+
+def traces(role: str = NAME) -> str:
+    """Pure. The query for the databases where the role owns objects or has privileges. It can be dropped only without
+    any."""
+    return _TRACES.format(role=role)
+
+
+def quoted(role: str = NAME) -> str:
     """The role as an SQL identifier."""
-    return f'"{NAME}"'
+    return f'"{role}"'
 
 
-def creation(major: int) -> list[str]:
+def creation(major: int, database: str = DATABASE, role: str = NAME) -> list[str]:
     """Pure. Statements for the database postgres that create the role and its database."""
     refused = "nosuperuser nocreatedb nocreaterole noreplication nobypassrls"
     return [
-        f"create role {quoted()} login {refused}",
-        *([f"grant pg_checkpoint to {quoted()}"] if major >= 15 else []),
-        f"create database {DATABASE} template template0 owner {quoted()}",
-        f'alter database {DATABASE} set search_path = "$user", public, {TOOLS}',
+        f"create role {quoted(role)} login {refused}",
+        *([f"grant pg_checkpoint to {quoted(role)}"] if major >= 15 else []),
+        f"create database {database} template template0 owner {quoted(role)}",
+        f'alter database {database} set search_path = "$user", public, {TOOLS}',
     ]
 
 
-def extensions() -> list[str]:
+def extensions(role: str = NAME) -> list[str]:
     """Pure. Statements for the database of the load that give it what only a superuser can: extensions, counters."""
     return [
         f"create schema {TOOLS}",
         f"grant usage on schema {TOOLS} to public",
         f"set search_path = {TOOLS}; {EXTENSIONS}",
-        RESET.format(role=quoted()),
+        RESET.format(role=quoted(role)),
     ]
 
 
-def password(secret: str) -> str:
+def password(secret: str, role: str = NAME) -> str:
     """The statement that gives the role this password."""
-    return f"alter role {quoted()} password '{verifier(secret, os.urandom(16))}'"
+    return f"alter role {quoted(role)} password '{verifier(secret, os.urandom(16))}'"
 
 
-def drop_owned() -> str:
+def drop_owned(role: str = NAME) -> str:
     """Pure. Drops the objects and privileges of the role in one database, and its privileges on tablespaces."""
-    return f"drop owned by {quoted()}"
+    return f"drop owned by {quoted(role)}"
 
 
-def drop_role() -> str:
-    """Pure. Drops the role, after drop_owned() in each database of TRACES."""
-    return f"drop role if exists {quoted()}"
+def drop_role(role: str = NAME) -> str:
+    """Pure. Drops the role, after drop_owned() in each database of traces()."""
+    return f"drop role if exists {quoted(role)}"

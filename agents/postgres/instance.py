@@ -8,10 +8,10 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence
 
-from ..errors import HostFailure, Unplannable, WorkloadFailure
+from ..errors import Failure, HostFailure, Unplannable, WorkloadFailure
 from ..host.system import Finished, System
 from ..records.processes import Account, environment
-from ..settings import Plan
+from ..settings import Plan, Proof
 
 
 class Instance:
@@ -113,6 +113,7 @@ class Target(Instance, ABC):
 
     conf_file: str
     home: Optional[Path] = None  # where a cluster of our own keeps what is known of its data sets
+    can_checkpoint = True
 
     @abstractmethod
     def prepare(self, plans: Mapping[str, Plan]) -> None:
@@ -126,6 +127,14 @@ class Target(Instance, ABC):
         """The same for a look at its memory. Unplannable where the server is not ours to start twice."""
         accepted = f"a number of pages, because PostgreSQL {self.major} of an existing cluster cannot report its need"
         raise Unplannable("huge_pages.pool", "auto", accepted, "about 1.1 x shared_buffers / 2 MB")
+
+    def parameter_proofs(self, wanted: Mapping[str, str]) -> Optional[list[Proof]]:
+        """Proofs of parameters that no file of ours holds; None where one does."""
+        return None
+
+    def cause_of(self, failure: Optional[Failure]) -> Optional[Failure]:
+        """Why the run failed, as far as the server knows more; also of a run that seems to have ended well."""
+        return failure
 
     def foreign_clients(self) -> list[str]:
         """Who is connected besides us, in words."""

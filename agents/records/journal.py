@@ -10,6 +10,10 @@ Entries   write {setting, key, original, wanted, persistence}   applied {of, fou
           database {name}, role {name}: ours, in that cluster   dropped {of}
           restart {}: that cluster is stopped or started by us  stopped {of}: and again, on the way back
           owned {}: it is as it was                             (closes all of the three)
+          remote {addresses, port, ..., identity}: a server that only SQL reaches, as over_sql/target.py found it
+          parameter {name, scope, original, wanted, before}     reset {of, found, conflict}
+          (on that server; original: what ALTER SYSTEM had set)
+          left {of}: nothing of the run is there any more
 """
 
 from __future__ import annotations
@@ -42,7 +46,7 @@ class Journal:
     """The journal of one job."""
 
     def __init__(self, job: Job, system: System) -> None:
-        self._path, self._system = job.path / "journal.jsonl", system
+        self._path, self._system, self.run = job.path / "journal.jsonl", system, job.run
         self.log = job.log("journal.jsonl")
         self.records, self.damaged = read_log(self._path)
         self._intended: dict[tuple[str, str], list[Record]] = {}
@@ -52,7 +56,8 @@ class Journal:
         self.records.append(record)
         return record
 
-    def _open(self, entry: str, closed_by: str) -> list[Record]:
+    def unclosed(self, entry: str, closed_by: str) -> list[Record]:
+        """Records of a kind that nothing has closed yet, oldest first."""
         closed = {record["of"] for record in self.records if record["entry"] == closed_by}
         return [record for record in self.records if record["entry"] == entry and record["seq"] not in closed]
 
@@ -61,14 +66,14 @@ class Journal:
 
     def unfinished(self, entry: str, closed_by: str) -> Optional[Record]:
         """The newest record of a kind that only happens once at a time, while nothing has closed it."""
-        found = self._open(entry, closed_by)
+        found = self.unclosed(entry, closed_by)
         return found[-1] if found else None
 
     def open_writes(self) -> list[Record]:
-        return self._open("write", "restored")
+        return self.unclosed("write", "restored")
 
     def open_processes(self) -> list[Record]:
-        return self._open("process", "ended")
+        return self.unclosed("process", "ended")
 
     @property
     def written(self) -> list[Record]:
@@ -270,11 +275,11 @@ class Journal:
 
     def made(self, path: str) -> bool:
         """Whether it is a file or directory of the run's own."""
-        return any(entry["path"] == path for entry in self._open("scratch", "removed"))
+        return any(entry["path"] == path for entry in self.unclosed("scratch", "removed"))
 
     def remove_scratch(self) -> None:
         """Remove the run's own files, and its directories with all they hold."""
-        for entry in self._open("scratch", "removed"):
+        for entry in self.unclosed("scratch", "removed"):
             _remove(entry["path"])
             if not os.path.lexists(entry["path"]):
                 self._append(entry="removed", of=entry["seq"])

@@ -221,6 +221,10 @@ class Job:
         access: Record = load(self.path / "access.json") or {}
         return access
 
+    def forget_access(self) -> None:
+        """Remove it: nothing needs it any more."""
+        (self.path / "access.json").unlink(missing_ok=True)
+
     def states(self) -> list[Record]:
         return read_log(self.path / "state.jsonl")[0]
 

@@ -65,12 +65,12 @@ class Handback:
         if database is None and role is None:
             return
         owned = self._owned()
-        owned.sql(guest.END_SESSIONS)
+        owned.sql(guest.end_sessions())
         if database:
             owned.sql(f"drop database if exists {DATABASE}")
             self._journal.note("dropped", of=database["seq"])
         if role:
-            for name in owned.sql(guest.TRACES):
+            for name in owned.sql(guest.traces()):
                 owned.sql(guest.drop_owned(), name)
             owned.sql(guest.drop_role())
             self._journal.note("dropped", of=role["seq"])

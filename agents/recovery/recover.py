@@ -14,7 +14,7 @@ from ..records import processes
 from ..records.journal import Journal
 from ..records.spool import Job, Record, Spool
 from ..wire import protocol
-from . import handback, reboot
+from . import handback, over_sql, reboot
 
 Emit = Callable[[str, Record], None]
 
@@ -72,6 +72,12 @@ def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
         borrowed.after()
         result.conflicts += borrowed.conflicts
         result.unproven += borrowed.unproven
+    remote = over_sql.give_back(job, system, journal, emit)
+    if remote:
+        result.conflicts += remote.conflicts
+        result.unproven += remote.unproven
+    if result.clean:
+        job.forget_access()
     for proof in _restored(journal, conflicts, unproven):
         emit("proof", proof)
     return result
@@ -209,7 +215,8 @@ def told(journal: Journal, after: int) -> list[str]:
     return [
         _words(record, by_seq[record["of"]])
         for record in journal.records
-        if record["seq"] > after and record["entry"] in ("restored", "ended", "removed", "dropped", "stopped", "owned")
+        if record["seq"] > after
+        and record["entry"] in ("restored", "ended", "removed", "dropped", "stopped", "owned", "reset", "left")
     ]
 
 
@@ -219,9 +226,14 @@ def _words(record: Record, of: Record) -> str:
     if record["entry"] == "removed":
         return f"removed {of['path']}"
     if record["entry"] == "dropped":
-        return f"dropped the database {of['name']}"
+        return f"dropped the {of['entry']} {of['name']}"
     if record["entry"] == "stopped":
         return "stopped the server that ran with the values of the run"
+    if record["entry"] == "left":
+        return f"restored the remote server {of['name']}"
+    if record["entry"] == "reset":
+        done = "left unchanged: another user set it" if record["conflict"] else "restored"
+        return f"{of['name']} of the remote server is {done}"
     if record["entry"] == "owned":
         return f"restored the cluster in {of['data_dir']}; it is {of['was']} as before"
     if record.get("by") == "restart":

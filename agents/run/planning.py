@@ -10,11 +10,13 @@ from ..errors import Unplannable
 from ..host import paths, policy
 from ..measure import steady
 from ..postgres import roles
+from ..postgres.over_sql.server import PLACE
 from ..recovery import reboot
 from ..settings import SETTINGS, Plan, Setting
 from ..wire.protocol import REBOOT, ROLES, WARM
 from ..wire.schema import check
 from ..workloads import WORKLOADS
+from . import remote
 
 Record = dict[str, Any]
 Spec = dict[str, Any]
@@ -79,6 +81,11 @@ TARGETS: dict[str, Any] = {
             "port": roles.PORT,
         },
         "required": [*_PLACE, "address", "port"],
+        "additionalProperties": False,
+    },
+    "remote_server": {
+        "properties": {**_PLACE, "name": {"type": "string", "maxLength": 63}, **PLACE},
+        "required": [*_PLACE, "name", *PLACE],
         "additionalProperties": False,
     },
     "standby": {
@@ -206,7 +213,7 @@ def plan_steps(spec: Spec) -> None:
             paths.check(field, named.path, named.kind, spec.get("allowed_paths", []))
         if workload.needs_postgres and not spec["target"]:
             raise Unplannable("target", None, f"a target: {workload.kind} needs PostgreSQL")
-        ours = (spec["target"] or {}).get("kind") in ("private", "remote")
+        ours = (spec["target"] or {}).get("kind") in ("private", "remote", "remote_server")
         if workload.needs_directory and not ours and not step["options"].get("directory"):
             raise Unplannable(f"{workload.kind}.directory", None, "a directory, because there is no private cluster")
     check_order(spec["steps"])
@@ -270,6 +277,8 @@ def plan_target(facts: Record, spec: Spec, plans: dict[str, Plan]) -> None:
             raise Unplannable(f"settings.{name}", wanted, "a target, because it applies to PostgreSQL")
         if target is not None and target["kind"] == "existing":
             _check_existing(facts, target, name, wanted, plan)
+    if target is not None and target["kind"] == "remote_server":
+        remote.check(spec, plans)
 
 
 def _check_existing(facts: Record, target: Record, name: str, wanted: Any, plan: Plan) -> None:

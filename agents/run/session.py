@@ -105,6 +105,10 @@ class Session:
         self._stop = True
 
     def _attempt(self) -> Optional[Failure]:
+        failure = self._try()
+        return self.cluster.cause_of(failure) if self.cluster else failure
+
+    def _try(self) -> Optional[Failure]:
         try:
             self.enter("APPLYING")
             self.journal.after_restart()
@@ -189,17 +193,13 @@ class Session:
             self.emit("write", {**_picked(record), "found": record["found"]})
 
     def _make_cluster(self, plans: dict[str, Plan]) -> None:
-        from ..postgres import gucs
         from . import targets
 
-        whole = plan_settings(self.scene.facts, self.spec["settings"])
-        gucs.check(self.system, self.spec["target"]["bin_dir"], roles.configuration(whole))
         self.cluster = targets.make(self, plans)
-        self.log("info", f"PostgreSQL and the load generator run as {self.account.name}")
         self.cluster.prepare(plans)
         scene, cluster = self.scene, self.cluster
         scene.major, scene.conf_file, scene.sql = cluster.major, cluster.conf_file, cluster.sql
-        scene.pgdata = str(cluster.pgdata)
+        scene.pgdata, scene.parameter_proofs = str(cluster.pgdata), cluster.parameter_proofs
         scene.huge_pages_needed = lambda page_kb: targets.huge_pages_needed(self, cluster, page_kb)
 
     def _start_server(self, prefix: list[str]) -> None:

@@ -20,6 +20,41 @@ if TYPE_CHECKING:
 def make(run: Run, plans: Mapping[str, Plan]) -> Target:
     """The target of the run's spec; `run.account` becomes the one that works with it."""
     target = run.spec["target"]
+    if target["kind"] == "remote_server":
+        return _remote_server(run)
+    _check_parameters(run)
+    made = _make(run, plans)
+    run.log("info", f"PostgreSQL and the load generator run as {run.account.name}")
+    return made
+
+
+def _check_parameters(run: Run) -> None:
+    """Unplannable for a parameter or value that the PostgreSQL of the target does not know."""
+    from ..postgres import gucs, roles
+    from .planning import plan_settings
+
+    whole = plan_settings(run.scene.facts, run.spec["settings"])
+    gucs.check(run.system, run.spec["target"]["bin_dir"], roles.configuration(whole))
+
+
+def _remote_server(run: Run) -> Target:
+    """Directories belong to whoever works in them: first the agent's own psql, then the load."""
+    from ..postgres.over_sql.server import own_account
+    from ..postgres.over_sql.target import RemoteTarget
+
+    target = run.spec["target"]
+    owned.make_directories(target["data_dir"])
+    load = choose_account(run.system, target["os_user"], target["bin_dir"], target["data_dir"])
+    run.account = own_account(run.system, target["bin_dir"], target["data_dir"], load)
+    room = partial(run.make_scratch, target["data_dir"])
+    remote = RemoteTarget(run.system, run.journal, target, run.job.access, run.emit, room, run.account)
+    run.account = remote.load_account = load
+    run.log("info", f"the load generator runs as {run.account.name}")
+    return remote
+
+
+def _make(run: Run, plans: Mapping[str, Plan]) -> Target:
+    target = run.spec["target"]
     if target["kind"] == "existing":
         from ..postgres.existing import Existing
 

@@ -71,6 +71,11 @@ class PostgreSQL(Setting):
     def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
         if phase not in ("before", "after") or scene.sql is None or not wanted:
             return []
+        asked = scene.parameter_proofs and scene.parameter_proofs(
+            {name: spell(value) for name, value in wanted.items()}
+        )
+        if asked is not None:
+            return asked
         names = ", ".join(f"'{name}'" for name in wanted)
         shown = scene.sql(_QUERY.format(names=names))
         return [_proof(name, spell(value), shown, scene.conf_file) for name, value in wanted.items()]

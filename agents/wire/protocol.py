@@ -22,9 +22,15 @@ parameters {"clusters": [cluster of the facts], "names": [parameter]} -> [{"name
            not see}, "refused": null, or the Failure why it could not be asked}]
 check      {"steps": as in a Spec, "bin_dir": dir of the target or ""} -> {"failures": [Failure + {"step", "script": its
            name or "", "line" or null, "said": the tool's own words}]}; each tool parses its scripts, nothing runs
+remote     {"server": {"addresses", "port", "database", "user", "sslmode"}, "bin_dir": of psql, "access": as in submit}
+           -> {"version", "system_identifier", "timeline", "started": s since 1970, "standby", "address": its own,
+           "superuser", "createdb", "tls": version or "", "client": major of psql, "settable": {"session", "system":
+           [parameter]}, "restart": [parameter], "extensions": {"installed", "available": [name]}, "round_trip_ms":
+           {"min", "median"}}: what a server is that only SQL reaches; nothing is changed
 submit     Job -> Status. The same uuid again answers the current state; with another digest it is refused.
            "access" is what machines of one run let each other in by: {"password", "database"}, kept in the job's
-           directory, and never part of its evidence
+           directory, and never part of its evidence; of a remote_server {"password", "ca", "certificate", "key"},
+           "" for none. It is removed when the host is restored
 status     {"run": uuid} -> Status
 read       {"run", "path", "offset", "limit", "wait_s", "gather"} -> {"data": base64, "size": bytes, "sealed": bool}
            waits up to wait_s (<= 10) for bytes past offset; with gather, until then all the same unless limit is
@@ -51,7 +57,10 @@ Spec       {"version": 1,
                       {"kind": "remote", "bin_dir": dir of psql and pgbench, "data_dir": dir for files of the load,
                        "os_user", "address", "port": of the server that another job has listen}, or
                       {"kind": "standby", "bin_dir", "data_dir", "os_user", "address", "port": of the primary, "name":
-                       of its slot and its application_name}, or null (no PostgreSQL),
+                       of its slot and its application_name}, or
+                      {"kind": "remote_server", "bin_dir": dir of psql and pgbench, "data_dir", "os_user": of the load,
+                       "name", "addresses": [name or address], "port", "database", "user", "sslmode"},
+                      or null (no PostgreSQL),
             "serve": {"limit_s": how long to wait for `finish`} of a standby; of a private target also {"listen",
                       "port", "clients": [address], "standbys": [{"name", "address"}], "writes": whether clients do}.
                       A job of steps serves while they run, one without until it is told to finish,
@@ -138,8 +147,8 @@ MAX_PAYLOAD = 8 * 1024 * 1024
 MAX_GREETING = 256 * 1024
 
 VERBS = (
-    "hello", "facts", "health", "discover", "parameters", "check", "submit", "status", "read", "collect", "nudge",
-    "cancel", "finish", "ack", "restore", "purge", "install", "uninstall",
+    "hello", "facts", "health", "discover", "parameters", "check", "remote", "submit", "status", "read", "collect",
+    "nudge", "cancel", "finish", "ack", "restore", "purge", "install", "uninstall",
 )  # fmt: skip
 
 STATES = (

@@ -239,6 +239,50 @@ class ClusterConsent(models.Model):
         return f"{self.get_may_display()} {self.data_dir} of {self.host}"
 
 
+class RemoteServer(models.Model):
+    """A PostgreSQL server that only SQL reaches, from one host with an agent. The audit log keeps earlier versions."""
+
+    class SslMode(models.TextChoices):
+        DISABLE = "disable", "disable: no TLS"
+        PREFER = "prefer", "prefer: TLS if the server offers it"
+        REQUIRE = "require", "require: TLS, any certificate"
+        VERIFY_CA = "verify-ca", "verify-ca: TLS, a certificate of this CA"
+        VERIFY_FULL = "verify-full", "verify-full: TLS, and the host name in the certificate"
+
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="remote_servers")
+    name = models.CharField(max_length=63, validators=[NAME])
+    addresses = ArrayField(models.CharField(max_length=253), help_text="host names or IP addresses of one cluster")
+    port = models.PositiveIntegerField(default=5432)
+    database = models.CharField(max_length=63, default="postgres", help_text="where sessions begin")
+    user = models.CharField(max_length=63, help_text="a role that may create databases")
+    sslmode = models.CharField(max_length=11, choices=SslMode, default=SslMode.VERIFY_FULL)
+    ca_certificate = models.TextField(blank=True)
+    client_certificate = models.TextField(blank=True)
+    client_key_encrypted = models.TextField(blank=True, editable=False)
+    password_encrypted = models.TextField(blank=True, editable=False)
+    checked: Any = models.JSONField(
+        default=dict, blank=True, help_text="the agent's answer to the newest successful check"
+    )
+    check_error: Any = models.JSONField(
+        null=True, blank=True, help_text="why the newest check failed; null if it did not"
+    )
+    checked_at = models.DateTimeField(null=True, blank=True)
+    changed_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    changed_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["host", "name"], name="remote_server_once_per_host")]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.host}"
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Where it is, as the agent takes it."""
+        return {name: getattr(self, name) for name in ("addresses", "port", "database", "user", "sslmode")}
+
+
 class AllowedPath(models.Model):
     """Where workloads may write on a host besides its cluster directory; the audit log keeps what was withdrawn."""
 

@@ -16,13 +16,14 @@ from apps.accounts.web import addresses
 from apps.hosts import contact
 from apps.hosts.access import keys, ssh
 from apps.hosts.facts import machines
-from apps.hosts.models import Host, HostKey, Identity, Trouble
-from apps.hosts.usage import windows
-from common.errors import HostError, PlanError
+from apps.hosts.models import Host, HostKey, Identity, RemoteServer, Trouble
+from apps.hosts.usage import remote_servers, windows
+from common.errors import HostError, PlanError, WorkloadError
 
 # All that decides which machine and account a contact reaches, and what is executed there first. One who may change
 # it with a key that opens other hosts too would reach those.
 WAY = ("address", "port", "user", "sudo", "identity_id", "jump_id", "python", "spool_dir", "launcher")
+CHECK_S = 180.0  # several addresses may each take their time
 
 
 @transaction.atomic
@@ -162,6 +163,28 @@ def _ask(host: Host, verb: str, action: str, key: str, by: User) -> Any:
     answer = contact.ask(host, verb)[key]
     audit(by, f"host.{verb}", host, after={key: answer})
     return answer
+
+
+def check_remote_server(host: Host, name: str, *, by: User) -> RemoteServer:
+    """Have the agent connect to it; what it found, or why it could not, stays with the server."""
+    require(by, Role.OPERATOR, "check remote server", on=host)
+    server = remote_servers.named(host, name)
+    installed: list[dict[str, Any]] = host.facts.get("postgresql", [])
+    bin_dir = max(installed, key=lambda each: each["major"])["bin_dir"] if installed else ""
+    found, error = dict[str, Any](), None
+    try:
+        with ssh.Link(host) as link:
+            contact.record_contact(host, link.hello)
+            if link.hello["busy"]:
+                raise PlanError("host", f"{host} measures run {link.hello['busy']}", hint="check again when it ends")
+            access = remote_servers.access(server)
+            found = link.call("remote", server=server.place, bin_dir=bin_dir, access=access, timeout_s=CHECK_S)
+    except (HostError, WorkloadError) as failure:
+        error = failure.as_dict()
+    changes = {"checked": found or server.checked, "check_error": error, "checked_at": timezone.now()}
+    RemoteServer.objects.filter(pk=server.pk).update(**changes)
+    server.refresh_from_db()
+    return server
 
 
 @transaction.atomic

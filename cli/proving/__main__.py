@@ -14,6 +14,7 @@ from proving.commands import (
     lists,
     login,
     parse,
+    remote,
     run,
     schedule,
     search,
@@ -34,6 +35,11 @@ for each_twin in (twin.capture, twin.script, twin.show, twin.create):
 searches = typer.Typer(name="search", help=search.HELP, no_args_is_help=True)
 for command in (search.create, search.show, search.pause, search.resume, search.extend, search.stop):
     searches.command()(command)
+remotes = typer.Typer(name="remote", help=remote.HELP, no_args_is_help=True)
+remotes.command()(remote.add)
+remotes.command()(remote.ls)
+remotes.command()(remote.check)
+remotes.command()(remote.rm)
 
 
 def _show_version(value: bool) -> None:
@@ -64,6 +70,7 @@ app.command()(run.archive)
 app.command()(run.unarchive)
 app.add_typer(schedules)
 app.add_typer(searches)
+app.add_typer(remotes)
 app.command()(lists.ls)
 app.command()(lists.show)
 app.command()(compare.compare)

@@ -15,6 +15,7 @@ import pytest
 from agents.build import build_zipapp
 from tests import leftovers
 from tests.agents.driver import Connection
+from tests.agents.remote_servers import Served, created, running
 
 Connect = Callable[[], Connection]
 
@@ -94,3 +95,16 @@ def postgres_processes(data_dir: Path) -> list[int]:
             except OSError:
                 continue
     return found
+
+
+@pytest.fixture(scope="session")
+def served_template() -> Iterator[Served]:
+    with created() as template:
+        yield template
+
+
+@pytest.fixture
+def served(served_template: Served) -> Iterator[Served]:
+    """A running server of somebody else's, which is reached over TCP."""
+    with running(served_template) as server:
+        yield server

@@ -18,6 +18,7 @@ from typing import IO, Any
 from agents.wire import protocol
 from agents.wire.protocol import FrameReader
 
+MOST_BYTES = 330_000  # of the agent: each host gets it over SSH
 OK: dict[str, Any] = {"outcome": "ok", "error": None}  # the data of the outcome of a run without a failure
 
 
@@ -63,9 +64,10 @@ class Connection:
             for message in self._reader.feed(data):
                 return message
 
-    def submit(self, spec: dict[str, Any], run: str = "", epoch: int = 1) -> str:
+    def submit(self, spec: dict[str, Any], run: str = "", epoch: int = 1, access: dict[str, str] | None = None) -> str:
         run = run or str(uuid.uuid4())
-        self.call("submit", run=run, epoch=epoch, digest=protocol.digest(spec), spec=spec)
+        known = {} if access is None else {"access": access}
+        self.call("submit", run=run, epoch=epoch, digest=protocol.digest(spec), spec=spec, **known)
         return run
 
     def file(self, run: str, path: str) -> bytes:

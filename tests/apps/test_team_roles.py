@@ -21,6 +21,7 @@ from apps.campaigns.models import Campaign
 from apps.decisions.models import Decision
 from apps.hosts.models import Host, Trouble
 from apps.hosts.pages.views import ACTIONS
+from apps.hosts.usage import remote_servers
 from apps.tuning.services import create_profile
 from tests import filled
 from tests.apps.accounts.test_api_roles import ALL, WRITERS, Endpoint
@@ -53,6 +54,7 @@ ROOMS = {
     *("Host", "Trouble", "Profile", "Workload", "DataSet", "DataCopy", "Twin", "Campaign", "Run", "RunPart"),
     "Decision",
 }
+REMOTE: dict[str, Any] = {"addresses": ["127.0.0.1"], "user": "loader", "sslmode": "require", "password": "s3cret"}
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,9 @@ OF_TEAMS: dict[str, Body] = {
     "Host.release": nothing,
     "Host.allow_cluster": _cluster,
     "Host.forbid_cluster": _cluster,
+    "Host.save_remote_server": lambda world: {"name": "another", **REMOTE},
+    "Host.check_remote_server": lambda world: {"name": "shop"},
+    "Host.remove_remote_server": lambda world: {"name": "shop"},
     "Host.allow_path": lambda world: {"path": "/data01", "kind": "directory"},
     "Host.forbid_path": lambda world: {"path": "/data01"},
     "Host.restore": nothing,
@@ -177,6 +182,7 @@ def make_world() -> World:
     admin = make_user(Role.ADMIN)
     team, other = (Team.objects.create(name=name) for name in ("storage", "network"))
     host = make_host(team=team)
+    remote_servers.put(host, "shop", by=admin, **REMOTE)
     workload = make_workload(by=admin)
     type(workload).objects.filter(pk=workload.pk).update(team=team)
     campaign = make_campaign(Campaign.State.FINISHED, by=admin, host=host, workload=workload)

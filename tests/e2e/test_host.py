@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 
+from apps.hosts.models import RemoteServer
+from apps.hosts.usage import remote_servers
 from tests.e2e.axe import violations
 from tests.e2e.conftest import log_in, shot
+from tests.hostile.lies import HONEST
 
 pytestmark = pytest.mark.e2e
 TABS = ["overview", "hardware", "postgresql", "access", "history"]
@@ -18,6 +22,7 @@ TABS = ["overview", "hardware", "postgresql", "access", "history"]
 
 @pytest.mark.parametrize(("width", "theme"), [(1440, "light"), (390, "dark")])
 def test_each_tab_has_an_address(open_as: Callable[..., Page], team: dict[str, Any], width: int, theme: str) -> None:
+    _remote_server(team)
     page = open_as(team["admin"], width=width, theme=theme)
     address = reverse("host_detail", args=[team["host"].name])
     page.goto(address)
@@ -34,6 +39,35 @@ def test_each_tab_has_an_address(open_as: Callable[..., Page], team: dict[str, A
         shot(page, f"host-{name}-{width}")
     page.go_back()
     expect(page.locator("#access")).to_be_visible()
+    assert page.said == []  # type: ignore[attr-defined]
+
+
+def _remote_server(team: dict[str, Any]) -> None:
+    where = {"addresses": ["db.example.com"], "user": "proving", "sslmode": "require", "password": "s3cret"}
+    server = remote_servers.put(team["host"], "shop", by=team["admin"], **where)
+    RemoteServer.objects.filter(pk=server.pk).update(checked=HONEST["remote"], checked_at=timezone.now())
+
+
+def test_an_admin_adds_a_remote_server(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+    page = open_as(team["admin"])
+    page.goto(reverse("host_detail", args=[team["host"].name]) + "#postgresql")
+    page.get_by_text("Add remote server").first.click()
+    form = page.locator("form", has=page.get_by_role("button", name="Add remote server"))
+    for label, typed in (
+        ("Name", "shop"),
+        ("Addresses", "db.example.com"),
+        ("Role", "proving"),
+        ("Password", "s3cret"),
+    ):
+        form.get_by_label(label, exact=True).fill(typed)
+    form.get_by_label("SSL mode").select_option("require")
+
+    assert violations(page) == []
+    shot(page, "host-remote-form")
+    form.get_by_role("button", name="Add remote server").click()
+
+    expect(page.get_by_text("The remote server is saved.")).to_be_visible()
+    expect(page.get_by_role("region", name="Remote servers")).to_contain_text("db.example.com:5432")
     assert page.said == []  # type: ignore[attr-defined]
 
 

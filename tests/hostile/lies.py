@@ -52,6 +52,22 @@ HONEST: dict[str, Any] = {
     "health": {"space": [], "restart_due": False, "failed_units": [], "celsius": None, "wall": 1.7e9},
     "discover": {"sysctl": {"value": {}, "keys": {"vm.swappiness": "60"}, "refused": None}},
     "parameters": [{"name": "main", "data_dir": "/d", "settings": {"work_mem": {"setting": "4096"}}, "refused": None}],
+    "remote": {
+        "version": "15.3",
+        "system_identifier": "7300000000000000000",
+        "timeline": 1,
+        "started": 1.7e9,
+        "standby": False,
+        "address": "10.0.0.5",
+        "superuser": False,
+        "createdb": True,
+        "tls": "TLSv1.3",
+        "client": 15,
+        "settable": {"session": ["work_mem"], "system": []},
+        "restart": ["shared_buffers"],
+        "extensions": {"installed": ["plpgsql"], "available": []},
+        "round_trip_ms": {"min": 0.2, "median": 0.3},
+    },
     "check": {"failures": [{"step": "measure", "script": "", "line": None, "message": "no", "said": "no"}]},
     **dict.fromkeys(("submit", "status", "cancel", "finish", "ack"), STATUS),
     "read": {"data": "", "size": 0, "sealed": False},
@@ -75,6 +91,14 @@ ANSWERS: dict[str, list[Any]] = {
     "parameters": [None, {}, [7], [HONEST["parameters"][0] | {"settings": {"work_mem": 7}}]],
     "health": [None, {}, HONEST["health"] | {"wall": INFINITY}, HONEST["health"] | {"space": [{"path": 7}]}],
     "discover": [None, [], {"sysctl": 7}, keys(10), {"sysctl": {"value": 1, "keys": {"a": 7}, "refused": None}}],
+    "remote": [
+        *(None, {}),
+        *(
+            HONEST["remote"] | odd
+            for odd in ({"timeline": "1"}, {"system_identifier": "x"}, {"settable": ["work_mem"]})
+        ),
+        *(HONEST["remote"] | odd for odd in ({"round_trip_ms": {"min": -1, "median": 1}}, {"restart": ["x"] * 6000})),
+    ],
     "check": [None, {"failures": [7]}, {"failures": [{"step": "x", "said": deep()}]}],
     "read": [
         *(None, {}),

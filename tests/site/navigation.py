@@ -28,6 +28,7 @@ SECTIONS = (
             "docs/recipes",
             "docs/hosts",
             "docs/roles",
+            "docs/remote",
             "docs/datasets",
             "docs/twin",
             "docs/campaigns-running",

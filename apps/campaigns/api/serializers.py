@@ -75,6 +75,7 @@ class TargetSerializer(serializers.Serializer[Any]):
         required=False, help_text="programs of the PostgreSQL that creates the private cluster"
     )
     data_dir = serializers.CharField(required=False, help_text="data directory of an existing cluster")
+    remote = serializers.CharField(required=False, help_text="name of a remote server of the host")
 
 
 class WhereSerializer(serializers.Serializer[Any]):

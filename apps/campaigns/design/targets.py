@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from agents.run import planning
+from agents.settings import Plan
 from apps.hosts.models import Host
-from apps.hosts.usage import cluster_consents
+from apps.hosts.usage import cluster_consents, remote_servers
 from apps.tuning import gucs
 from common.errors import PlanError
 
@@ -18,12 +19,15 @@ NEWEST = "private cluster, newest version"
 
 def target(host: Host, facts: Facts, wanted: Mapping[str, str]) -> dict[str, Any]:
     """The target of a spec; `wanted` as in Campaign.target. PlanError when the host has no such PostgreSQL."""
-    unknown = wanted.keys() - {"bin_dir", "data_dir"}
+    unknown = wanted.keys() - {"bin_dir", "data_dir", "remote"}
     if unknown or len(wanted) > 1:
         hint = (
-            '{} for a private cluster, {"bin_dir": ...} for one of that version, {"data_dir": ...} for an existing one'
+            '{} for a private cluster, {"bin_dir": ...} for one of that version, {"data_dir": ...} for an existing '
+            'one, {"remote": NAME} for a remote server of the host'
         )
         raise PlanError("target", f"{dict(wanted)} does not name a PostgreSQL", hint=hint)
+    if "remote" in wanted:
+        return {**_private(host, facts, {}), "kind": "remote_server", **remote_servers.target(host, wanted["remote"])}
     return _existing(host, facts, wanted["data_dir"]) if "data_dir" in wanted else _private(host, facts, wanted)
 
 
@@ -45,6 +49,8 @@ def version(facts: Facts, wanted: Mapping[str, str]) -> str:
     if "data_dir" in wanted:
         clusters = (each for each in facts.get("clusters", []) if each["data_dir"] == wanted["data_dir"])
         return next((str(each["version"] or each["major"]) for each in clusters), "")
+    if "remote" in wanted:
+        return ""
     able = [each for each in _able(facts) if each["bin_dir"] == wanted.get("bin_dir", each["bin_dir"])]
     return str(max(able, key=lambda each: each["major"])["version"]) if able else ""
 
@@ -103,8 +109,10 @@ def _existing(host: Host, facts: Facts, data_dir: str) -> dict[str, Any]:
 def check(spec: Mapping[str, Any], host: Host, facts: Facts) -> None:
     """PlanError when an existing cluster would have to be restarted and may not be, or reads no file of ours."""
     target = spec["target"]
+    if target and target["kind"] == "remote_server":
+        return _check_remote(spec, facts)
     if not target or target["kind"] != "existing":
-        return
+        return None
     if not target["consent"]["measure"]:
         raise cluster_consents.not_measured(host, target["data_dir"])
     plans = planning.plan_settings(dict(facts), spec["settings"])
@@ -125,6 +133,23 @@ def check(spec: Mapping[str, Any], host: Host, facts: Facts) -> None:
             f"a restart of {target['data_dir']} is needed because {reasons[0]}, but no admin has allowed it",
             hint=hint,
         )
+    return None
+
+
+def _check_remote(spec: Mapping[str, Any], facts: Facts) -> None:
+    """PlanError for a parameter that needs a restart. Which others its role may set, the server says when a run
+    starts."""
+    for name in planning.plan_settings(dict(facts), spec["settings"]).get("postgresql", Plan()).conf:
+        if gucs.needs_restart(name):
+            hint = "remove it, or measure a cluster on a host with an agent"
+            words = "needs a restart of the server, which runs do not do where only SQL reaches it"
+            raise PlanError(f"settings.postgresql.{name}", words, hint=hint)
+
+
+def remotes(host: Host) -> list[tuple[str, str]]:
+    """The remote servers of a host, as `choices` has them."""
+    servers = host.remote_servers.all()
+    return [(f"remote {each.name}", f"remote: {each.name} ({', '.join(each.addresses)})") for each in servers]
 
 
 def choices(facts: Facts) -> list[tuple[str, str]]:

@@ -26,7 +26,7 @@ from apps.campaigns.library import code, copies
 from apps.campaigns.models import Campaign, Run, RunEvent
 from apps.hosts import contact
 from apps.hosts.access import links, replies, ssh
-from apps.hosts.usage import allowed_paths, cluster_consents, leases
+from apps.hosts.usage import allowed_paths, cluster_consents, leases, remote_servers
 from common.errors import HostError, PlanError, ProvingError, UnreachableError
 
 log = logging.getLogger(__name__)
@@ -145,9 +145,11 @@ def _submit(run: Run, link: ssh.Link) -> bool:
         if run.state == Run.State.RUNNING:
             link.call("status", run=str(run.pk))
             return True
+        access = remote_servers.of_run(run.host, run.spec["target"])
         facts, at = _facts(run, link), timezone.now()
         run.epoch = leases.raise_epoch(machine_id, run.pk, above=link.hello["epoch"])
-        link.call("submit", run=str(run.pk), epoch=run.epoch, digest=run.digest, spec=run.spec)
+        known: dict[str, Any] = {"access": access} if access else {}
+        link.call("submit", run=str(run.pk), epoch=run.epoch, digest=run.digest, spec=run.spec, **known)
     except PlanError as error:
         _end(run, Run.Outcome.FAILED, error)
         return False

@@ -236,7 +236,8 @@ class CampaignForm(StopForm):
     def _offer_targets(self) -> None:
         """Of every host: its own are known only when it is chosen. The service refuses what is not there."""
         newest = Facts.objects.order_by("host__name", "-number").distinct("host__name").select_related("host")
-        groups = [(each.host.name, targets.choices(each.data)) for each in newest]
+        newest = newest.prefetch_related("host__remote_servers")
+        groups = [(each.host.name, targets.choices(each.data) + targets.remotes(each.host)) for each in newest]
         field = self.fields["target"]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101 - for the type checker
         field.choices = [("", targets.NEWEST), *groups]

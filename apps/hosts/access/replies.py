@@ -12,6 +12,7 @@ from agents.host import cpulist
 from agents.wire.protocol import STATES
 from apps.hosts.access.shapes import (
     FAILURE,
+    MAX_INTEGER,
     STEP,
     UUID,
     WALL,
@@ -77,6 +78,7 @@ _HELLO = record(
 _SPACE = record({"path": _PATH, "free_kb": maybe(whole())})
 _SETTING = record({"value": anything, "keys": table(maybe(text()), 1000, name=4096), "refused": maybe(FAILURE)})
 _PARAMETERS = table(maybe(table(anything, 20)), 10_000)
+_NAMES = many(text(200), 5000)
 _COMPLAINT = record({"step": STEP, "script": maybe(_LINE), "line": maybe(whole()), "message": text(), "said": text()})
 # Shapes of the answers to each verb. Of facts only that they are an object: facts() has the rest.
 ANSWERS: dict[str, Shape] = {
@@ -96,6 +98,20 @@ ANSWERS: dict[str, Shape] = {
         record({"name": text(300), "data_dir": _PATH, "settings": _PARAMETERS, "refused": maybe(FAILURE)}), 100
     ),
     "check": record({"failures": many(_COMPLAINT, 1000)}),
+    "remote": record(
+        {
+            **dict.fromkeys(("version", "tls"), text(200)),
+            "system_identifier": text(20, "[0-9]+"),
+            **dict.fromkeys(("timeline", "client"), whole(0, MAX_INTEGER)),
+            "started": number(),
+            **dict.fromkeys(("standby", "superuser", "createdb"), truth),
+            "address": maybe(text(45)),
+            "settable": record(dict.fromkeys(("session", "system"), _NAMES)),
+            "restart": _NAMES,
+            "extensions": record(dict.fromkeys(("installed", "available"), _NAMES)),
+            "round_trip_ms": record(dict.fromkeys(("min", "median"), number(0, 1e6))),
+        }
+    ),
     "read": record({"data": text(MAX_BYTES), "size": whole(0, 1 << 62), "sealed": truth}),
     "collect": record({"files": table(text(MAX_BYTES, "[0-9A-Za-z+/]*=*"), 10_000, name=300)}),
     "restore": record({"recovered": many(record({"run": anything}), MAX_RUNS)}),

@@ -19,6 +19,7 @@ from apps.accounts.services import user_of
 from apps.accounts.web.rest import paged
 from apps.hosts import services
 from apps.hosts.api.paths import PathActions
+from apps.hosts.api.remotes import RemoteActions
 from apps.hosts.api.schedule import ReservationActions
 from apps.hosts.api.serializers import (
     ClusterSerializer,
@@ -102,6 +103,7 @@ class HostFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
 
 class HostViewSet(
     PathActions,
+    RemoteActions,
     ReservationActions,
     mixins.ListModelMixin,
     mixins.RetrieveModelMixin,
@@ -125,6 +127,9 @@ class HostViewSet(
         "give_up": Role.OPERATOR,
         "allow_cluster": Role.ADMIN,
         "allow_path": Role.ADMIN,
+        "save_remote_server": Role.ADMIN,
+        "check_remote_server": Role.OPERATOR,
+        "remove_remote_server": Role.ADMIN,
         "forbid_path": Role.ADMIN,
         "forbid_cluster": Role.ADMIN,
         "restore": Role.ADMIN,

@@ -20,6 +20,15 @@ def words(typed: str) -> list[str]:
     return typed.replace(",", " ").lower().split()
 
 
+def remote_fields(posted: QueryDict) -> dict[str, Any]:
+    """The fields of a remote server as people type them: addresses with spaces or commas between."""
+    names = ("database", "user", "sslmode", "ca_certificate", "client_certificate", "client_key")
+    typed = {name: posted.get(name, "").strip() for name in names}
+    port = whole(posted.get("port", ""))
+    addresses = posted.get("addresses", "").replace(",", " ").split()
+    return {**typed, "addresses": addresses, "port": port or 0, "password": posted.get("password", "")}
+
+
 class HostForm(OfTeam):
     writes: ClassVar[Role] = Role.ADMIN
     name = forms.CharField(max_length=63, help_text="a name: a-z, 0-9, dot, dash, underscore")

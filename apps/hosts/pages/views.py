@@ -24,10 +24,10 @@ from apps.accounts.web.pages import attempt, blame, needs, of_team, page
 from apps.hosts import services
 from apps.hosts.access import signing
 from apps.hosts.facts import changes, topology
-from apps.hosts.models import AllowedPath, Facts, Host, HostKey, Identity, Lease, Trouble
-from apps.hosts.pages.forms import HostForm, IdentityForm, WindowsForm, words
-from apps.hosts.usage import allowed_paths, cluster_consents, reservations, windows
-from common.errors import PlanError, ProvingError
+from apps.hosts.models import AllowedPath, Facts, Host, HostKey, Identity, Lease, RemoteServer, Trouble
+from apps.hosts.pages.forms import HostForm, IdentityForm, WindowsForm, remote_fields, words
+from apps.hosts.usage import allowed_paths, cluster_consents, remote_servers, reservations, windows
+from common.errors import HostError, PlanError, ProvingError
 
 SHOWN_VERSIONS = 10
 TROUBLES = 50
@@ -70,6 +70,8 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
         "sockets": topology.sockets(facts),
         "memory_nodes": topology.nodes_without_cpus(facts),
         "clusters": cluster_consents.clusters(host, facts),
+        "remotes": list(host.remote_servers.select_related("changed_by")),
+        "ssl_modes": RemoteServer.SslMode.choices,
         "paths": allowed_paths.shown(host, facts),
         "path_kinds": AllowedPath.Kind.choices,
         "topology": topology.line(facts),
@@ -212,6 +214,22 @@ def _forbid_path(host: Host, by: User, request: HttpRequest) -> None:
     allowed_paths.withdraw(host, request.POST.get("path", ""), by=by)
 
 
+def _save_remote(host: Host, by: User, request: HttpRequest) -> None:
+    remote_servers.put(host, request.POST.get("name", "").strip(), by=by, **remote_fields(request.POST))
+
+
+def _check_remote(host: Host, by: User, request: HttpRequest) -> list[str]:
+    server = services.check_remote_server(host, request.POST.get("name", ""), by=by)
+    if server.check_error:
+        raise HostError(server, server.check_error["message"], hint=server.check_error["hint"])
+    found = server.checked
+    return [f"PostgreSQL {found['version']}, round trip {found['round_trip_ms']['median']:.3g} ms"]
+
+
+def _remove_remote(host: Host, by: User, request: HttpRequest) -> None:
+    remote_servers.remove(host, request.POST.get("name", ""), by=by)
+
+
 def _reserve(host: Host, by: User, request: HttpRequest) -> None:
     reservations.reserve(host, _until(host, request.POST.get("until", "")), request.POST.get("reason", ""), by=by)
 
@@ -265,6 +283,9 @@ ACTIONS: dict[str, tuple[Action, Role, str]] = {
     "forbid-cluster": (_forbid_cluster, Role.ADMIN, "No longer allowed. Runs that were planned on it will fail."),
     "allow-path": (_allow_path, Role.ADMIN, "Workloads can now write there, in your name."),
     "forbid-path": (_forbid_path, Role.ADMIN, "No longer allowed. Runs that were planned on it will fail."),
+    "save-remote": (_save_remote, Role.ADMIN, "The remote server is saved. Check its connection next."),
+    "check-remote": (_check_remote, Role.OPERATOR, "{host} reaches the server."),
+    "remove-remote": (_remove_remote, Role.ADMIN, "Removed. Runs that were planned on it will fail."),
     "forbid-reboots": (_forbid_reboots, Role.ADMIN, "Campaigns can no longer restart {host}."),
 }
 

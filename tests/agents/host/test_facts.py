@@ -15,6 +15,7 @@ from agents.facts.clusters import read_config
 from agents.facts.tools import Versions
 from agents.host.system import Finished, Stat, System
 from tests.agents import recorded
+from tests.agents.driver import MOST_BYTES
 from tests.agents.fakes import FakeSystem
 
 
@@ -66,7 +67,7 @@ def test_what_cannot_be_made_sense_of_does_not_hide_the_rest() -> None:
 
 
 def test_the_agent_stays_small() -> None:
-    assert len(build.zipapp()) < 300_000
+    assert len(build.zipapp()) < MOST_BYTES
 
 
 # Versions of programs

@@ -20,13 +20,12 @@ import pytest
 
 from agents.build import SOURCES, zipapp
 from tests.agents.conftest import postgres_processes
-from tests.agents.driver import OK, Connection, of
+from tests.agents.driver import MOST_BYTES, OK, Connection, of
 
 Spec = Callable[..., dict[str, Any]]
 Open = Callable[[], Connection]
 HERE = Path(__file__).parents[1]
 VERSIONS = [f"3.{minor}" for minor in range(9, 14)]
-MOST_BYTES = 300_000
 IN_VAIN = {"org", "_wmi"}  # the standard library's own questions: is this Jython, is this Windows?
 # What -X importtime writes for each module that is imported: "import time:   self |  cumulative | name".
 IMPORTED = re.compile(r"^import time:.*\| +([\w.]+)$", re.MULTILINE)

@@ -84,7 +84,8 @@ def of_host(host: Host) -> Iterator[Check]:
 
 def _space(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
     """For data sets that are not there yet; a lower bound refuses, what copies and WAL may take only warns."""
-    wanted = {(each["kind"], str(each["options"])): each for spec in specs if (each := spec.get("dataset"))}
+    here = [spec for spec in specs if (spec["target"] or {}).get("kind") != "remote_server"]
+    wanted = {(each["kind"], str(each["options"])): each for spec in here if (each := spec.get("dataset"))}
     if not wanted:
         return
     there = set(DataCopy.objects.filter(host=host, state=DataCopy.State.PRISTINE).values_list("fingerprint", flat=True))
@@ -125,6 +126,10 @@ def _postgresql(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Chec
         if target["kind"] in ("remote", "standby"):
             where = f"{target['address']} on port {target['port']}"
             yield Check(host.name, "PostgreSQL and ports", OK, f"{version}, which connects to {where}")
+            continue
+        if target["kind"] == "remote_server":
+            where = f"{', '.join(target['addresses'])} on port {target['port']}"
+            yield Check(host.name, "PostgreSQL and ports", OK, f"{version} as client of {target['name']} at {where}")
             continue
         if target["kind"] == "private":
             yield Check(host.name, "PostgreSQL and ports", OK, f"private {version}, on a socket: no port needed")

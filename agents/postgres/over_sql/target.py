@@ -1,0 +1,209 @@
+"""A run in a database of its own on a server that only SQL reaches; all that it changes there is on the journal first.
+
+A superuser's load gets a role of its own, as in an existing cluster; any other role's load connects as that role.
+"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any, Callable, Mapping, Optional, Sequence
+
+from ...errors import Cancelled, Failure, HostFailure, Interrupted, NotApplied, PlanFailure
+from ...host.system import System
+from ...records.journal import Journal
+from ...records.processes import Account
+from ...records.spool import Record
+from ...settings import Plan, Proof
+from .. import guest
+from ..instance import Target
+from . import settings
+from .server import PLACE, RemoteServer, client_version, moved, write_access
+from .settings import SYSTEM
+
+PREFIX, ROLE_PREFIX = "proving_ground_", "proving_load_"
+_TAKEN = f"select coalesce(json_agg(datname), '[]') from pg_database where datname like '{PREFIX}%'"  # noqa: S608
+_CLIENTS = """
+select coalesce(json_agg(format('%s in %s: %s', coalesce(usename, 'no user'), datname, count) order by count desc),
+  '[]')
+from (select usename, datname, count(*) from pg_stat_activity
+  where datname is not null and datname <> '{database}' and pid <> pg_backend_pid() group by 1, 2) as clients
+"""
+WAIT_S, LOOK_S = 20.0, 1.0
+Emit = Callable[[str, Record], None]
+
+
+class RemoteTarget(RemoteServer, Target):
+    """The target of kind `remote_server`. `make_room` creates a directory of the run's own, `own` runs the sessions of
+    the agent, and `load_account` the load."""
+
+    conf_file = ""
+
+    def __init__(
+        self,
+        system: System,
+        journal: Journal,
+        target: Record,
+        access: Record,
+        emit: Emit,
+        make_room: Callable[[str], Path],
+        own: Account,
+    ) -> None:
+        self._journal, self._access, self._emit, self._make_room = journal, access, emit, make_room
+        self._client = client_version(system, target["bin_dir"], own)
+        files = write_access(make_room("access"), access, self._client, own.owner)
+        super().__init__(system, {name: target[name] for name in PLACE}, target["bin_dir"], own, files)
+        self._target, self._identity = target, dict[str, Any]()
+        self._conf, self._scopes = dict[str, str](), dict[str, str]()
+        self._load_user, self._load_files = self.user, dict[str, str]()
+        self.name = f"{PREFIX}{journal.run[:8]}"
+
+    @property
+    def load_role(self) -> str:
+        return guest.quoted(self._load_user) if self._load_user != self.user else ""
+
+    @property
+    def load_env(self) -> dict[str, str]:
+        return self.where(self._load_files, self._load_user, self.database)
+
+    @property
+    def can_checkpoint(self) -> bool:  # type: ignore[override]
+        return bool(self._identity["superuser"])
+
+    # Before anything is changed
+
+    def prepare(self, plans: Mapping[str, Plan]) -> None:
+        """Look, and put on record where the server is. Unplannable or HostFailure if the run cannot be carried out."""
+        self._conf = {name: value for plan in plans.values() for name, value in plan.conf.items()}
+        self._identity = self.identify()
+        self._check()
+        self._scopes = self._find_scopes()
+        if SYSTEM in self._scopes.values() and self._identity["superuser"]:
+            settings.check_loaded(self)
+        if self._identity["superuser"]:
+            self._load_user = f"{ROLE_PREFIX}{self._journal.run[:8]}"
+        kept = {name: self._target[name] for name in ("name", "bin_dir", "data_dir")}
+        own = {name: getattr(self.account, name) for name in ("name", "user", "group", "wrapper")}
+        self._journal.note("remote", **self.place, **kept, account=own, identity=self._identity)
+
+    def _check(self) -> None:
+        if self._identity["standby"]:
+            raise HostFailure(f"{self.label} is a standby, which is read-only", "register the address of its primary")
+        if not (self._identity["superuser"] or self._identity["createdb"]):
+            raise HostFailure(
+                f"{self.user} cannot create databases on {self.label}", f'ALTER ROLE "{self.user}" CREATEDB'
+            )
+        self._check_free()
+        if self._client < self.major:
+            words = f"psql and pgbench {self._client} are older than the server, PostgreSQL {self.version}"
+            self._log("warning", words)
+        clients = self.foreign_clients()
+        if clients:
+            self._log("warning", f"the server has other clients, which can disturb the run: {'; '.join(clients)}")
+
+    def _check_free(self) -> None:
+        """HostFailure while another run has its database there."""
+        others = [name for name in self.sql(_TAKEN, "postgres") if name != self.name]
+        if others:
+            hint = f"wait until the other run ends; if there is none: drop database {others[0]}"
+            raise HostFailure(f"{self.label} has the database {others[0]} of another run", hint)
+
+    def _find_scopes(self) -> dict[str, str]:
+        names = list(self._conf)
+        found = settings.rows(self, names)
+        may = settings.privileges(self, names, self._identity["superuser"])
+        return {
+            name: settings.scope(name, value, found[name], may, self.user, self.major)
+            for name, value in self._conf.items()
+        }
+
+    def _log(self, level: str, message: str) -> None:
+        self._emit("log", {"level": level, "message": message})
+
+    def foreign_clients(self) -> list[str]:
+        """Who is connected to other databases: "app in shop: 3"."""
+        found: list[str] = self.sql(_CLIENTS.format(database=self.name), "postgres")
+        return found
+
+    # In effect
+
+    def start(self, prefix: Sequence[str], log: Path) -> Optional[int]:
+        """Create the database of the run, and put the parameters in effect."""
+        self._make_database()
+        self._check_free()  # another run may have begun at the same moment
+        self.database = self.name
+        for name, value in self._conf.items():
+            self._set(name, value)
+        if SYSTEM in self._scopes.values():
+            self.reload()
+        return None
+
+    def _make_database(self) -> None:
+        access = self._access
+        if self._load_user == self.user:
+            self._journal.note("database", name=self.name)
+            self.sql(f"create database {self.name} template template0", "postgres")
+        else:
+            self._journal.note("role", name=self._load_user)
+            self._journal.note("database", name=self.name)
+            # One session for all of them, each by itself: a server may be far away.
+            self.sql(";\n".join(guest.creation(self.major, self.name, self._load_user)), "postgres")
+            self.sql(";\n".join(guest.extensions(self._load_user)), self.name)
+            access = {**access, "password": secrets.token_hex(32), "certificate": "", "key": ""}
+            self.sql(guest.password(access["password"], self._load_user), "postgres")
+        room = self._make_room("load-access")
+        self._load_files = write_access(room, access, self._client, self.load_account.owner)
+        self._check_login()
+
+    def _check_login(self) -> None:
+        """HostFailure if the role of the load cannot connect."""
+        env = {**self.load_env, "PGDATABASE": self.name}
+        shown = self._run([self.tool("psql"), "-X", "-w", "-c", "select 1"], env, "", self.load_account)
+        if shown.code:
+            line = f"host all {self._load_user} ADDRESS scram-sha-256"
+            hint = f"allow it in pg_hba.conf: {line}; or register a role without SUPERUSER"
+            raise HostFailure(f"{self._load_user} cannot connect to {self.label}: {shown.stderr.strip()}", hint)
+
+    def _set(self, name: str, value: str) -> None:
+        how, original = self._scopes[name], None
+        if how == SYSTEM:
+            original = settings.in_auto(settings.lines(self, [name]), name)
+            statement = settings.alter_system(name, value)
+        else:
+            role = guest.quoted(self._load_user)
+            statement = settings.set_in_database(role, self.name, name, value)
+        before = settings.rows(self, [name])[name]
+        self._journal.note("parameter", name=name, scope=how, original=original, wanted=value, before=before)
+        self.sql(statement, "postgres")
+        told = {"setting": "postgresql", "key": name, "original": before["show"], "wanted": value, "found": value}
+        self._emit("write", told)
+
+    def parameter_proofs(self, wanted: Mapping[str, str]) -> list[Proof]:
+        return settings.proofs(self, wanted, self._scopes)
+
+    # What went wrong
+
+    def cause_of(self, failure: Optional[Failure]) -> Optional[Failure]:
+        """A load fails when its server goes away: what became of the server is the cause."""
+        if not self._identity or isinstance(failure, (Cancelled, Interrupted, PlanFailure)):
+            return failure
+        try:
+            how = moved(self._identity, self._patiently_identified())
+        except HostFailure as lost:
+            if isinstance(failure, NotApplied):
+                return failure
+            return HostFailure(f"the connection to the server was lost: {lost.message}", lost.hint)
+        if how:
+            return Interrupted(f"the run was interrupted: {how} at {self.label}", "start the run again")
+        return failure
+
+    def _patiently_identified(self) -> Record:
+        """The server that answers now; one that fails over needs a while."""
+        deadline = self._system.mono() + WAIT_S
+        while True:
+            try:
+                return self.identify()
+            except HostFailure:
+                if self._system.mono() > deadline:
+                    raise
+                self._system.sleep(LOOK_S)

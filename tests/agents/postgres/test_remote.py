@@ -1,0 +1,248 @@
+"""Servers that only SQL reaches: what is needed before they are touched, what is in effect, how they are restored."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.driver import Connection, Refused, of
+from tests.agents.postgres.test_existing import outcome
+from tests.agents.remote_servers import ADDRESS, PLAIN, SECRET, SUPER, Served, access
+from tests.agents.theirs import DEBIANS
+
+pytestmark = pytest.mark.needs("postgresql-15")
+Run = Callable[..., list[dict[str, Any]]]
+BOTH = {"postgresql": {"work_mem": "8MB", "max_wal_size": "2GB", "checkpoint_timeout": "9min"}}
+
+
+@pytest.fixture
+def run(agent: Connection, spec: Any, served: Served, data_dir: Path) -> Run:
+    """Submits a run as this role with these settings, and gives its events."""
+
+    def run(user: str = SUPER, settings: dict[str, Any] | None = None, **options: Any) -> list[dict[str, Any]]:
+        order = {**spec(settings, time_s=1, **options), "target": served.remote(data_dir, user)}
+        return agent.events(agent.submit(order, access=access(user)))
+
+    return run
+
+
+def proofs(events: list[dict[str, Any]]) -> dict[tuple[str, str], tuple[Any, bool]]:
+    found = of(events, "proof", setting="postgresql")
+    return {(proof["subject"], proof["phase"]): (proof["found"], proof["ok"]) for proof in found}
+
+
+@pytest.mark.fast
+@pytest.mark.proves("postgresql", where="here")
+def test_parameters_of_sessions_and_of_the_server_are_in_effect_and_restored(served: Served, run: Run) -> None:
+    before = served.snapshot()
+
+    events = run(SUPER, BOTH)
+
+    assert outcome(events) == "ok"
+    found = proofs(events)
+    for name, value in (("work_mem", "8MB"), ("max_wal_size", "2GB"), ("checkpoint_timeout", "9min")):
+        assert found[name, "before"] == found[name, "after"] == (value, True)
+    assert found["checkpoint_timeout", "restored"] == ("420", True)
+    assert served.snapshot() == before
+
+
+SESSION = {
+    "work_mem": "8MB", "maintenance_work_mem": "96MB", "random_page_cost": "1.1", "effective_cache_size": "3GB",
+    "jit": "off", "synchronous_commit": "off", "effective_io_concurrency": "32", "search_path": "public, pg_catalog",
+    "default_statistics_target": "250", "max_parallel_workers_per_gather": "0", "statement_timeout": "10min",
+}  # fmt: skip
+
+
+def test_a_role_without_superuser_sets_what_its_sessions_may(served: Served, run: Run) -> None:
+    before = served.snapshot()
+
+    events = run(PLAIN, {"postgresql": SESSION})
+
+    assert outcome(events) == "ok"
+    found = proofs(events)
+    assert all(found[name, phase][1] for name in SESSION for phase in ("before", "after", "restored"))
+    assert found["random_page_cost", "after"] == ("1.1", True)
+    assert served.snapshot() == before
+
+
+def test_what_a_role_may_not_set_names_the_grants_and_works_after_them(served: Served, run: Run) -> None:
+    wanted = {"postgresql": {"max_wal_size": "2GB", "wal_compression": "on"}}
+
+    refused = run(PLAIN, wanted)
+    served.sql(
+        f"grant set on parameter wal_compression to {PLAIN}; grant alter system on parameter max_wal_size to {PLAIN}"
+    )
+    half = run(PLAIN, wanted)
+    served.sql(f"grant execute on function pg_reload_conf(), pg_show_all_file_settings() to {PLAIN}")
+    served.sql(f"grant select on pg_file_settings to {PLAIN}")
+    before = served.snapshot()
+    allowed = run(PLAIN, wanted)
+
+    hint = of(refused, "outcome")[0]["error"]["hint"]
+    assert f'GRANT ALTER SYSTEM ON PARAMETER max_wal_size TO "{PLAIN}"' in hint
+    assert "GRANT EXECUTE ON FUNCTION pg_reload_conf()" in of(half, "outcome")[0]["error"]["hint"]
+    assert outcome(allowed) == "ok" and proofs(allowed)["wal_compression", "after"] == ("pglz", True)
+    assert served.snapshot() == before
+
+
+@pytest.mark.parametrize(
+    ("user", "settings", "says"),
+    [
+        (SUPER, {"postgresql": {"shared_buffers": "32MB"}}, "parameters that take effect without a restart"),
+        (SUPER, {"postgresql": {"log_connections": "on"}}, "fixed when a session connects"),
+        (SUPER, {"postgresql": {"auto_explain.log_timing": "on"}}, "libraries must be loaded already"),
+    ],
+)
+def test_parameters_that_sql_cannot_put_in_effect_are_refused(
+    served: Served, run: Run, user: str, settings: Any, says: str
+) -> None:
+    before = served.snapshot()
+
+    assert says in outcome(run(user, settings))
+    assert served.snapshot() == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps", "says"),
+    [
+        ({"cpu_affinity": {"server": "0"}}, None, "only SQL reaches this server's machine"),
+        ({"initdb": {"wal_segment_size": 64}}, None, "only SQL reaches"),
+        ({"postgresql": {"synchronous_standby_names": "a"}}, None, "every commit would wait"),
+        ({}, [{"name": "restart", "kind": "reboot", "options": {"limit_s": 60}}], "the load reaches the server by SQL"),
+    ],
+)
+def test_what_needs_the_machine_of_the_server_is_refused_at_planning(
+    agent: Connection, spec: Any, served: Served, data_dir: Path, settings: Any, steps: Any, says: str
+) -> None:
+    order = {**spec(settings), "target": served.remote(data_dir)}
+
+    with pytest.raises(Refused, match=says):
+        agent.submit({**order, "steps": steps or order["steps"]}, access=access())
+
+
+def test_a_role_that_cannot_create_databases_is_refused_with_the_statement_that_lets_it(
+    served: Served, run: Run
+) -> None:
+    served.sql(f"alter role {PLAIN} nocreatedb")
+
+    failed = of(run(PLAIN), "outcome")[0]
+
+    assert failed["error"]["hint"] == f'ALTER ROLE "{PLAIN}" CREATEDB'
+
+
+def test_a_standby_is_refused_before_anything_is_changed(served: Served, run: Run) -> None:
+    served.stop()
+    (served.data / "standby.signal").touch()
+    served.start()
+
+    assert "is a standby, which is read-only" in outcome(run())
+
+
+def test_the_database_of_another_run_keeps_this_one_out(served: Served, run: Run) -> None:
+    served.sql("create database proving_ground_00000000")
+
+    events = run()
+
+    assert "has the database proving_ground_00000000 of another run" in outcome(events)
+    assert "proving_ground_00000000" in served.snapshot()["databases"]
+
+
+def test_a_wrong_password_is_a_refusal_and_leaves_the_host_restored(
+    agent: Connection, spec: Any, served: Served, data_dir: Path
+) -> None:
+    name = agent.submit({**spec(), "target": served.remote(data_dir)}, access={**access(), "password": "guessed"})
+
+    failed = of(agent.events(name), "outcome")[0]
+
+    assert "password authentication failed" in failed["error"]["message"]
+    assert agent.manifest(name)[0]["clean"]
+
+
+def test_the_password_is_in_no_record_and_on_no_command_line(
+    agent: Connection, spec: Any, served: Served, data_dir: Path, tmp_path: Path
+) -> None:
+    order = {**spec(BOTH, time_s=3), "target": served.remote(data_dir)}
+    order["collect"] = {"interval_s": 1, "sources": ["cpu", "postgresql"]}
+
+    name = agent.submit(order, access=access())
+    agent.events(name, until="measuring")
+    seen = b"".join(_about(pid) for pid in os.listdir("/proc") if pid.isdigit() and int(pid) != os.getpid())
+    files = [path.stat() for path in data_dir.glob(f"scratch-{name}-*/pgpassfile")]
+    agent.events(name)
+
+    left = [path for root in (tmp_path / "spool", data_dir) for path in root.rglob("*") if path.is_file()]
+    holding = [path for path in left if SECRET[SUPER].encode() in path.read_bytes()]
+    assert SECRET[SUPER].encode() not in seen
+    assert {file.st_mode & 0o777 for file in files} == {0o600}
+    assert os.geteuid() or (len({file.st_uid for file in files}) == 2 and 0 not in {file.st_uid for file in files})
+    assert holding == [] and not (tmp_path / f"spool/jobs/{name}/access.json").exists()
+
+
+def _about(pid: str) -> bytes:
+    found = b""
+    for file in ("cmdline", "environ"):
+        try:
+            found += Path(f"/proc/{pid}/{file}").read_bytes()
+        except OSError:
+            continue  # it ended meanwhile
+    return found
+
+
+def test_the_load_of_a_superuser_is_a_role_that_reaches_its_own_database_only(
+    agent: Connection, spec: Any, served: Served, data_dir: Path
+) -> None:
+    order = {**spec(), "target": served.remote(data_dir), "dataset": None}
+    statements = "create table t (who text); insert into t select current_user; alter system set work_mem = '1MB'"
+    order["steps"] = [{"name": "measure", "kind": "sql", "options": {"statements": statements}}]
+    before = served.snapshot()
+
+    name = agent.submit(order, access=access())
+    events = agent.events(name)
+
+    assert "ended with exit code" in outcome(events)
+    assert "permission denied to set parameter" in of(events, "outcome")[0]["error"]["stderr"]
+    assert served.snapshot() == before
+
+
+@pytest.mark.fast
+def test_a_check_tells_the_server_the_rights_of_the_role_and_the_round_trip(agent: Connection, served: Served) -> None:
+    boss = agent.call("remote", server=served.place(), bin_dir=DEBIANS, access=access())
+    plain = agent.call("remote", server=served.place(PLAIN), bin_dir=DEBIANS, access=access(PLAIN))
+
+    assert boss["version"].startswith("15.") and boss["superuser"] and not boss["standby"] and boss["tls"] == ""
+    assert boss["address"] == ADDRESS and boss["system_identifier"].isdigit() and boss["timeline"] == 1
+    assert "max_wal_size" in boss["settable"]["system"] and "work_mem" in boss["settable"]["session"]
+    assert "shared_buffers" in boss["restart"]
+    assert plain["settable"]["system"] == [] and "work_mem" in plain["settable"]["session"]
+    assert (plain["superuser"], plain["createdb"]) == (False, True)
+    assert 0 < boss["round_trip_ms"]["min"] <= boss["round_trip_ms"]["median"] < 1000
+    assert "plpgsql" in boss["extensions"]["installed"] and "pg_prewarm" in boss["extensions"]["available"]
+
+
+def test_a_certificate_of_the_client_takes_the_place_of_a_password(
+    agent: Connection, spec: Any, served: Served, data_dir: Path
+) -> None:
+    given, before = served.ask_for_certificates(), served.snapshot()
+    target = {**served.remote(data_dir, PLAIN), "sslmode": "verify-ca"}
+
+    checked = agent.call(
+        "remote", server={**served.place(PLAIN), "sslmode": "verify-ca"}, bin_dir=DEBIANS, access=given
+    )
+    events = agent.events(agent.submit({**spec(time_s=1), "target": target}, access=given))
+    with pytest.raises(Refused, match="certificate verify failed"):
+        agent.call("remote", server=served.place(PLAIN), bin_dir=DEBIANS, access={**given, "ca": given["certificate"]})
+
+    assert checked["tls"].startswith("TLSv1") and outcome(events) == "ok"
+    assert served.snapshot() == before
+
+
+def test_a_server_that_is_not_there_is_told_with_the_next_step(agent: Connection, served: Served) -> None:
+    served.stop()
+
+    with pytest.raises(Refused, match="Connection refused") as refused:
+        agent.call("remote", server=served.place(), bin_dir=DEBIANS, access=access())
+    assert "check the address" in refused.value.failure["hint"]

@@ -1,0 +1,251 @@
+"""Servers that only SQL reaches, when the agent is killed, the connection is lost, or the server fails over."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.postgres.over_sql import target
+from agents.postgres.over_sql.server import RemoteServer
+from agents.records.spool import Spool
+from agents.recovery import over_sql
+from agents.rpc import Agent
+from agents.wire import protocol
+from tests.agents.dying import RUN, Death, Machine, around_all, around_the_journal
+from tests.agents.dying import run as carry_out
+from tests.agents.remote_servers import ADDRESS, PLAIN, SECOND, SUPER, Served, access
+
+pytestmark = pytest.mark.needs("postgresql-15")
+CONF = {"work_mem": "8MB", "max_wal_size": "2GB", "checkpoint_timeout": "9min"}
+
+
+class Away:
+    """A spool with one submitted job on a remote server; its load waits, and measures nothing."""
+
+    def __init__(
+        self, root: Path, target: dict[str, Any], user: str, parameters: dict[str, str], wait_s: float
+    ) -> None:
+        root.mkdir()
+        self.spool = Spool(root / "spool", Machine())
+        self.spool.prepare()
+        steps = [{"name": "measure", "kind": "wait", "options": {"seconds": wait_s}}] if wait_s else []
+        collect = {"interval_s": 1, "sources": []}
+        spec = {
+            "version": 1,
+            "target": target,
+            "settings": {"postgresql": parameters},
+            "steps": steps,
+            "collect": collect,
+        }
+        order = {"run": RUN, "epoch": 1, "digest": protocol.digest(spec), "spec": spec}
+        self.job = self.spool.create(order, access(user))
+        self.job.log("state.jsonl").append({"state": "RECEIVED", "step": ""})
+
+    def live(self, death: Death, around: Callable[[Death], None]) -> bool:
+        """Whether the run was killed."""
+
+        def live() -> None:
+            around(death)
+            _around_sql(death)
+            carry_out(self.spool, RUN)
+
+        return death.of(live)
+
+    def restore(self, death: Death | None = None) -> bool:
+        """The next contact, and its restore; whether it was killed."""
+
+        def contact() -> None:
+            around_the_journal(death or Death(0))
+            _around_sql(death or Death(0))
+            agent, deadline = Agent(self.spool, "test", lambda *ignored: None), time.monotonic() + 60
+            while agent.hello()["busy"] and time.monotonic() < deadline:
+                time.sleep(0.01)
+            agent.restore()
+
+        return (death or Death(0)).of(contact)
+
+    @property
+    def ending(self) -> tuple[str, str, bool]:
+        """(outcome, message, whether the host is dirty)."""
+        manifest = self.job.manifest or {}
+        return manifest["outcome"], (manifest["error"] or {}).get("message", ""), self.job.dirty
+
+
+def _around_sql(death: Death) -> None:
+    """Each statement that changes the server. Patches: only for a forked process."""
+    RemoteServer.sql = death.around(  # type: ignore[method-assign]
+        RemoteServer.sql, lambda server, query, *rest: query[:40] if query[:4] in ("crea", "alte", "drop") else ""
+    )
+
+
+@pytest.fixture
+def away(served: Served, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Away]:
+    monkeypatch.setattr(target, "WAIT_S", 1.0)
+    monkeypatch.setattr(over_sql, "WAIT_S", 1.0)
+
+    def away(name: str, user: str, *addresses: str, parameters: Any = CONF, wait_s: float = 0) -> Away:
+        return Away(tmp_path / name, served.remote(data_dir, user, *addresses), user, parameters, wait_s)
+
+    return away
+
+
+@pytest.mark.parametrize(
+    ("user", "parameters", "step"),
+    [
+        (SUPER, {"work_mem": "8MB", "checkpoint_timeout": "9min"}, 3),
+        (PLAIN, {"work_mem": "8MB"}, 4),
+        pytest.param(SUPER, CONF, 1, marks=pytest.mark.slow),
+    ],
+    ids=["superuser", "role", "every boundary"],
+)
+def test_a_run_killed_at_any_boundary_leaves_the_server_as_it_was(
+    served: Served, away: Any, user: str, parameters: dict[str, str], step: int
+) -> None:
+    before, at, died, kills = served.snapshot(), 1, True, 0
+    while died:
+        lent = away(str(at), user, parameters=parameters)
+        died = lent.live(Death(at, sparse=True), around_the_journal)
+        lent.restore()
+        assert served.snapshot() == before, at
+        assert not lent.job.dirty and not (lent.job.path / "access.json").exists(), at
+        at, kills = at + step, kills + died
+    assert kills * step > 12
+
+
+def test_a_recovery_killed_at_a_boundary_is_taken_up_again(served: Served, away: Any) -> None:
+    before, at, killed = served.snapshot(), 1, True
+    while killed:
+        lent = away(str(at), SUPER)
+        lent.live(_at_verified(), around_all)
+        assert served.sql("show max_wal_size") == "2GB"
+        killed = lent.restore(Death(at, sparse=True))
+        lent.restore()
+        assert served.snapshot() == before and not lent.job.dirty, at
+        at += 5
+
+
+def _at_verified() -> Death:
+    """Kills the run when all is in effect."""
+    death = Death(0)
+    step = death.step
+
+    def stepped(where: str) -> None:
+        death.at = len(death.trail) + 1 if "VERIFIED" in where else 0
+        step(where)
+
+    death.step = stepped  # type: ignore[method-assign]
+    return death
+
+
+def during(lent: Away, act: Callable[[], Any]) -> None:
+    """Carry the run out, and act once its load runs."""
+
+    def when_measuring() -> None:
+        path, deadline = lent.job.path / "events.ndjson", time.monotonic() + 60
+        while time.monotonic() < deadline and not (path.exists() and b'"kind":"measuring"' in path.read_bytes()):
+            time.sleep(0.05)
+        act()
+
+    acting = threading.Thread(target=when_measuring)
+    acting.start()
+    lent.live(Death(0), lambda death: None)
+    acting.join()
+
+
+def test_a_lost_connection_fails_the_run_and_the_host_waits_until_the_server_is_restored(
+    served: Served, away: Any
+) -> None:
+    before, lent = served.snapshot(), away("lost", SUPER, wait_s=3)
+
+    during(lent, served.stop)
+
+    outcome, message, dirty = lent.ending
+    assert (outcome, dirty) == ("failed", True) and "the connection to the server was lost" in message
+    lent.restore()
+    assert lent.job.dirty  # still not there
+    served.start()
+    lent.restore()
+    assert not lent.job.dirty and served.snapshot().keys() == before.keys()
+    assert {**served.snapshot(), "process": 0, "environment": 0} == {**before, "process": 0, "environment": 0}
+
+
+def test_a_restart_of_the_server_interrupts_the_run_and_all_is_restored(served: Served, away: Any) -> None:
+    lent = away("restarted", SUPER, wait_s=3)
+
+    during(lent, lambda: (served.stop(), served.start()))
+
+    outcome, message, dirty = lent.ending
+    assert (outcome, dirty) == ("interrupted", False) and "the server was restarted" in message
+    assert served.sql("show checkpoint_timeout") == "7min" and "proving" not in served.snapshot()["databases"]
+
+
+def test_another_server_at_the_address_is_left_alone_and_the_first_one_is_restored_when_it_returns(
+    served: Served, away: Any, tmp_path: Path
+) -> None:
+    served.stop()
+    other = Served(served.root.parent / "other", port=served.port).create()
+    served.start()
+    lent = away("moved", SUPER, wait_s=3)
+
+    during(lent, lambda: (served.stop(), other.start()))
+
+    outcome, message, dirty = lent.ending
+    unproven = (lent.job.manifest or {})["error"]["unproven"]
+    assert (outcome, dirty) == ("interrupted", True) and "another server answers: system identifier" in message
+    assert any("alter system reset max_wal_size" in each for each in unproven)
+    assert any("drop database proving_ground_11111111" in each for each in unproven)
+    assert other.sql("show checkpoint_timeout") == "7min" and "proving" not in other.snapshot()["databases"]
+    other.stop()
+    served.start()
+    lent.restore()
+    assert not lent.job.dirty and served.sql("show max_wal_size") == "1GB"
+    assert "proving" not in served.snapshot()["databases"] + served.snapshot()["roles"]
+
+
+def test_after_a_failover_to_a_standby_both_servers_are_restored(served: Served, away: Any) -> None:
+    standby = _standby(served)
+    lent = away("failed over", SUPER, ADDRESS, SECOND, wait_s=4)
+
+    during(lent, lambda: (served.stop(), standby.sql("select pg_promote()")))
+
+    outcome, message, dirty = lent.ending
+    assert (outcome, dirty) == ("interrupted", True) and "timeline 2, was 1" in message
+    assert "proving" not in standby.snapshot()["databases"] + standby.snapshot()["roles"]
+    served.start()  # the earlier primary, which still has the values of the run
+    assert served.sql("show max_wal_size") == "2GB"
+    lent.restore()
+    assert (
+        not lent.job.dirty
+        and served.sql("show max_wal_size") == "1GB"
+        and served.sql("show checkpoint_timeout") == "7min"
+    )
+    assert "proving" not in served.snapshot()["databases"] + served.snapshot()["roles"]
+    standby.stop()
+
+
+def _standby(served: Served) -> Served:
+    """A running standby at SECOND, on the same port."""
+    root = served.root.parent / "standby"
+    standby = Served(root, port=served.port)
+    root.mkdir(mode=0o755)
+    subprocess.run(["chown", "nobody", root], check=True)
+    served.sql("create role copier replication login")
+    standby._as_owner("pg_basebackup", "-h", ADDRESS, "-p", served.port, "-U", "copier", "-D", standby.data, "-R")
+    standby.configure(f"listen_addresses = '{SECOND}'", f"unix_socket_directories = '{root}'")
+    return Served(root, port=served.port).start()
+
+
+def test_what_somebody_else_sets_during_the_run_is_left_and_reported(served: Served, away: Any) -> None:
+    lent = away("changed", SUPER, wait_s=2)
+
+    during(lent, lambda: served.sql("alter system set max_wal_size = '3GB'"))
+
+    conflicts = (lent.job.manifest or {})["conflicts"]
+    assert [(each["key"], each["ours"]) for each in conflicts] == [("postgresql.max_wal_size", "2GB")]
+    assert served.sql("show max_wal_size") == "3GB" and not lent.job.dirty

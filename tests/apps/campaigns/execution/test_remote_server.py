@@ -1,0 +1,76 @@
+"""A campaign on a server that only SQL reaches: a real agent over SSH, a real server over TCP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from apps.accounts.models import User
+from apps.campaigns.design import targets
+from apps.hosts import services
+from apps.hosts.models import Host
+from apps.hosts.usage import remote_servers
+from common.errors import PlanError
+from tests import campaigns
+from tests.agents.remote_servers import ADDRESS, PLAIN, SECRET, Served, created, running
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.needs("postgresql-15")]
+
+SHOP = {"remote": "shop"}
+
+
+def factor(name: str, value: str) -> dict[str, Any]:
+    return {"name": name, "levels": [{"label": value, "set": {f"settings.postgresql.{name}": value}}]}
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    with created() as template, running(template) as server:
+        yield server
+
+
+@pytest.fixture
+def shop(host: Host, admin: User, served: Served) -> Host:
+    """The host, with the server as `shop`."""
+    where = {"addresses": [ADDRESS], "port": served.port, "user": PLAIN, "sslmode": "prefer"}
+    remote_servers.put(host, "shop", by=admin, password=SECRET[PLAIN], **where)
+    return host
+
+
+def test_it_is_checked_and_measured_with_settings_that_are_proven(shop: Host, admin: User, served: Served) -> None:
+    before = served.snapshot()
+
+    checked = services.check_remote_server(shop, "shop", by=admin)
+    campaign = campaigns.finish(campaigns.start(shop, admin, factor("work_mem", "8MB"), target=SHOP, time_s=1))
+
+    assert (checked.check_error, checked.checked["version"][:3]) == (None, "15.")
+    run = campaign.runs.first()
+    assert run is not None and (run.outcome, run.error) == ("ok", None)
+    proofs = run.events.filter(kind="proof", data__subject="work_mem").values_list("data__phase", "data__ok")
+    assert set(proofs) == {("before", True), ("after", True), ("restored", True)}
+    assert run.measurements.filter(name="tps").exists()
+    assert served.snapshot() == before
+
+
+def test_a_check_that_fails_keeps_what_was_known_and_says_why(shop: Host, admin: User, served: Served) -> None:
+    services.check_remote_server(shop, "shop", by=admin)
+    served.sql(f"alter role {PLAIN} password 'another'")
+
+    failed = services.check_remote_server(shop, "shop", by=admin)
+
+    assert "password authentication failed" in failed.check_error["message"] and failed.check_error["hint"]
+    assert failed.checked["version"].startswith("15.")
+
+
+def test_a_parameter_that_needs_a_restart_is_refused_before_a_campaign_starts(shop: Host, admin: User) -> None:
+    with pytest.raises(PlanError, match="needs a restart of the server"):
+        campaigns.start(shop, admin, factor("shared_buffers", "32MB"), target=SHOP)
+
+
+def test_a_server_that_the_host_does_not_have_is_refused(shop: Host) -> None:
+    with pytest.raises(PlanError, match="has no remote server 'other'") as refused:
+        targets.target(shop, shop.facts, {"remote": "other"})
+
+    assert "shop" in refused.value.hint

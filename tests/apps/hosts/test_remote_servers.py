@@ -1,0 +1,105 @@
+"""Remote servers: an admin decides which addresses a host contacts, and nobody sees the secrets again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.models import AuditEntry, Role, User
+from apps.accounts.operation import sealed
+from apps.hosts.models import Host, RemoteServer
+from apps.hosts.usage import remote_servers
+from common.errors import PlanError, RoleError
+from tests import populate
+from tests.factories import make_user
+
+SECRET = "s3cret-of-loader"
+FIELDS = {"addresses": ["db.example.com"], "user": "loader", "sslmode": "require", "password": SECRET}
+PEM = "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n"
+
+
+@pytest.fixture
+def host(db: None) -> Host:
+    return populate.host()
+
+
+def test_an_admin_registers_a_server_and_the_audit_log_has_all_but_the_secret(host: Host, admin: User) -> None:
+    server = remote_servers.put(host, "shop", by=admin, **FIELDS)
+
+    entry = AuditEntry.objects.get(action="remote_server.add")
+    assert entry.after["addresses"] == ["db.example.com"] and entry.after["password"] is True
+    assert SECRET not in json.dumps([entry.before, entry.after]) + server.password_encrypted
+    assert remote_servers.access(server)["password"] == SECRET
+    assert "password_encrypted" in [each.field for each in sealed.every() if each.row == server]
+
+
+def test_an_operator_registers_none(host: Host) -> None:
+    with pytest.raises(RoleError):
+        remote_servers.put(host, "shop", by=make_user(Role.OPERATOR), **FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"addresses": []}, "addresses"),
+        ({"addresses": ["a", "b", "c", "d", "e"]}, "addresses"),
+        ({"addresses": ["/var/run/postgresql"]}, "addresses"),
+        ({"addresses": ["169.254.169.254"]}, "addresses"),
+        ({"addresses": ["metadata.google.internal"]}, "addresses"),
+        ({"addresses": ["fe80::1"]}, "addresses"),
+        ({"addresses": ["a b"]}, "addresses"),
+        ({"port": 0}, "port"),
+        ({"user": ""}, "user"),
+        ({"sslmode": "verify-full"}, "ca_certificate"),
+        ({"sslmode": "verify-ca", "ca_certificate": "MII"}, "ca_certificate"),
+        ({"password": ""}, "password"),
+        ({"password": "two\nlines"}, "password"),
+        ({"client_certificate": PEM}, "client_key"),
+    ],
+)
+def test_what_cannot_be_names_its_field(host: Host, admin: User, fields: dict[str, Any], field: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        remote_servers.put(host, "shop", by=admin, **{**FIELDS, **fields})
+
+    assert refused.value.subject == field and refused.value.hint
+    assert not RemoteServer.objects.exists()
+
+
+def test_another_address_does_not_get_the_password_of_the_earlier_one(host: Host, admin: User) -> None:
+    remote_servers.put(host, "shop", by=admin, **FIELDS)
+
+    kept = remote_servers.put(host, "shop", by=admin, user="other", password="")
+    with pytest.raises(PlanError, match="is required again, because the server changed"):
+        remote_servers.put(host, "shop", by=admin, addresses=["evil.example.com"], password="")
+
+    assert remote_servers.access(kept)["password"] == SECRET
+    assert RemoteServer.objects.get().addresses == ["db.example.com"]
+
+
+def test_a_run_that_was_planned_on_other_values_gets_no_secret(host: Host, admin: User) -> None:
+    remote_servers.put(host, "shop", by=admin, **FIELDS)
+    target = {"kind": "remote_server", **remote_servers.target(host, "shop")}
+
+    remote_servers.put(host, "shop", by=admin, port=6432, password=SECRET)
+
+    with pytest.raises(PlanError, match="port of remote server shop of bench-01 was changed after the plan"):
+        remote_servers.of_run(host, target)
+
+
+def test_page_and_api_register_show_and_remove_it_without_its_secret(host: Host, admin: User) -> None:
+    typed = {**FIELDS, "addresses": "db.example.com", "name": "shop", "port": "5432", "database": "postgres"}
+    client, url = Client(), reverse("host_detail", args=[host.name])
+    client.force_login(admin)
+
+    client.post(reverse("host_action", args=[host.name, "save-remote"]), typed)
+    page = client.get(url).content.decode()
+    told = client.get(f"/api/v1/hosts/{host.pk}/remote-servers/")
+
+    assert "db.example.com" in page and "not checked" in page and SECRET not in page
+    assert [each["name"] for each in told.json()] == ["shop"] and SECRET not in told.content.decode()
+    client.post(reverse("host_action", args=[host.name, "remove-remote"]), {"name": "shop"})
+    assert not RemoteServer.objects.exists()
