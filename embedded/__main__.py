@@ -78,7 +78,7 @@ def demo(once: bool) -> int:
 
 
 def clean() -> int:
-    """Removes all state; StackError while a supervisor uses it."""
+    """Removes all state of up and demo; StackError while a supervisor uses it."""
     state = paths.CHECKOUT / "var"
     if state.exists():
         with Supervisor(state):  # takes the lock, and ends what a killed supervisor left

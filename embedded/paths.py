@@ -11,6 +11,7 @@ import secrets
 import shutil
 import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +19,8 @@ from embedded.errors import StackError
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 LONGEST_SOCKET_NAME = ".s.PGSQL.5432.lock"
+# In var/, by make release, make sbom, make docs and make e2e.
+BUILT = ("release", "sbom", "screenshots", "site")
 SOCKET_PATH_LIMIT = 107  # sun_path of unix(7), without its terminating zero
 
 
@@ -48,11 +51,19 @@ def _socket_dir(state: Path) -> Path:
 
 
 def remove(state: Path) -> None:
-    """Deletes the state directory and its sockets' one, wherever that is. Nobody may be using them."""
+    """Deletes the state directory and its sockets' one, wherever that is. Nobody may be using them. What other commands
+    built there stays (BUILT)."""
     sockets = _socket_dir(state)
-    for path in (sockets, state):
-        if path.exists():
-            shutil.rmtree(path)
+    if sockets.exists():
+        shutil.rmtree(sockets)
+    for path in state.iterdir() if state.exists() else ():
+        if path.is_dir() and not path.is_symlink():
+            if path.name not in BUILT:
+                shutil.rmtree(path)
+        else:
+            path.unlink()
+    with suppress(OSError):  # something was built
+        state.rmdir()
 
 
 def write_private(path: Path, text: str) -> None:

@@ -1,0 +1,27 @@
+"""The state directory: what is removed with it, and what stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from embedded import paths
+
+
+def test_removing_the_state_keeps_what_other_commands_built_there(tmp_path: Path) -> None:
+    state = tmp_path / "var"
+    for file in ("postgres/PG_VERSION", "admin.json", "release/0.2.0/SHA256SUMS", "site/index.html"):
+        (state / file).parent.mkdir(parents=True, exist_ok=True)
+        (state / file).touch()
+
+    paths.remove(state)
+
+    assert sorted(path.name for path in state.rglob("*") if path.is_file()) == ["SHA256SUMS", "index.html"]
+
+
+def test_a_state_without_anything_built_is_removed_whole(tmp_path: Path) -> None:
+    state = tmp_path / "var"
+    (state / "postgres").mkdir(parents=True)
+
+    paths.remove(state)
+
+    assert not state.exists()
