@@ -44,7 +44,7 @@ def test_from_a_campaign_to_a_decision_with_the_keyboard_alone(
     for key in ("j", "a", "j", "b", "c"):
         page.keyboard.press(key)
     page.wait_for_url("**/compare/**")
-    expect(page.locator(".answer")).to_contain_text("8GB, on is better than 8GB, off")
+    expect(page.locator(".answer")).to_contain_text("huge pages=on is better than shared_buffers=8GB, huge pages=off")
 
     page.go_back()
     _to(page, "Write a decision")

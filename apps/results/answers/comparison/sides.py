@@ -6,12 +6,14 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 from uuid import UUID
 
 from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import Count, Q, QuerySet
 from django.urls import reverse
 
+from apps.campaigns.design.factors import readable_name
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
 from apps.results.answers.comparison.differences import Ran
@@ -52,6 +54,7 @@ class Arm:
     mean: float | None = None
     low: float | None = None
     high: float | None = None
+    short: str = ""
 
     @property
     def n(self) -> int:
@@ -79,19 +82,25 @@ def read_side(key: str) -> Arm:
             "of", f"{key!r} does not name an item to compare", hint="accepted: " + ", ".join(KINDS.values())
         )
     try:
-        title, url, runs = FINDERS[kind](rest)
+        found = FINDERS[kind](rest)
     except (ObjectDoesNotExist, ValueError) as error:
         raise PlanError("of", f"{key!r} does not exist", hint="accepted: " + KINDS[kind]) from error
-    return Arm(key, kind, title, url, runs.filter(outcome=Run.Outcome.OK))
+    return Arm(key, kind, found.title, found.url, found.runs.filter(outcome=Run.Outcome.OK), short=found.short)
 
 
-Found = tuple[str, str, QuerySet[Run]]  # title, address, and all its runs
+class Found(NamedTuple):
+    """What a key names: its title, its page, and all its runs. `short` is enough beside sides of the same campaign."""
+
+    title: str
+    url: str
+    runs: QuerySet[Run]
+    short: str = ""
 
 
 def _run(rest: str) -> Found:
     run = Run.objects.select_related("campaign").get(pk=UUID(rest))
-    title = f"run {run.position + 1} of {run.campaign}, {run.label}"
-    return title, reverse("run_detail", args=[run.pk]), Run.objects.filter(pk=run.pk)
+    title = f"run {run.position + 1} of {run.campaign}, {readable_name(run.campaign.factors, run.cell)}"
+    return Found(title, reverse("run_detail", args=[run.pk]), Run.objects.filter(pk=run.pk))
 
 
 def _level(rest: str) -> Found:
@@ -104,7 +113,8 @@ def _level(rest: str) -> Found:
         hint = "accepted: " + ", ".join(list(known)[:12])
         raise PlanError("of", f"{campaign} has no level {label!r}", hint=hint)
     url = reverse("campaign_detail", args=[campaign.pk])
-    return f"{label} of {campaign}", url, campaign.runs.filter(cell=known[label])
+    short = readable_name(campaign.factors, known[label])
+    return Found(f"{short} of {campaign}", url, campaign.runs.filter(cell=known[label]), short)
 
 
 def _cells(campaign: Campaign, runs: QuerySet[Run]) -> dict[str, dict[str, str]]:
@@ -116,21 +126,22 @@ def _cells(campaign: Campaign, runs: QuerySet[Run]) -> dict[str, dict[str, str]]
 
 def _campaign(rest: str) -> Found:
     campaign = Campaign.objects.get(pk=UUID(rest))
-    return campaign.name, reverse("campaign_detail", args=[campaign.pk]), campaign.runs.all()
+    return Found(campaign.name, reverse("campaign_detail", args=[campaign.pk]), campaign.runs.all())
 
 
 def _profile(rest: str) -> Found:
     name, _, number = rest.rpartition("@")
     revision = Revision.objects.get(profile__name=name, number=int(number))
     url = reverse("profile_detail", args=[name]) + f"?r={number}"
-    return str(revision), url, Run.objects.filter(campaign__in=_newest(Campaign.objects.filter(profile=revision)))
+    runs = Run.objects.filter(campaign__in=_newest(Campaign.objects.filter(profile=revision)))
+    return Found(str(revision), url, runs)
 
 
 def _host(rest: str) -> Found:
     host = Host.objects.get(name=rest)
     took_part = Campaign.objects.filter(Q(host=host) | Q(further_hosts=host)).distinct()
     url = reverse("host_detail", args=[host.name])
-    return host.name, url, Run.objects.filter(campaign__in=_newest(took_part), host=host)
+    return Found(host.name, url, Run.objects.filter(campaign__in=_newest(took_part), host=host))
 
 
 def _newest(campaigns: QuerySet[Campaign]) -> list[UUID]:
@@ -152,7 +163,7 @@ def with_distinct_titles(sides: Sequence[Arm]) -> list[Arm]:
     found = []
     if len({arm.url for arm in sides}) == 1 and all(arm.kind == "level" for arm in sides):
         # Of one campaign: its name says nothing new.
-        sides = [replace(arm, title=arm.key.split(":", 2)[2]) for arm in sides]
+        sides = [replace(arm, title=arm.short) for arm in sides]
     for arm in sides:
         seen[arm.title] += 1
         again = f" ({seen[arm.title]})" if seen[arm.title] > 1 else ""

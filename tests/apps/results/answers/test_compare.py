@@ -33,6 +33,11 @@ def level(campaign: Campaign, label: str) -> str:
     return f"level:{campaign.pk}:{label}"
 
 
+def named(huge_pages: str) -> str:
+    """A level of 8GB as a reader sees it: with the names of the factors that vary."""
+    return f"shared_buffers=8GB, huge pages={huge_pages}"
+
+
 def test_two_levels_of_a_campaign_are_paired_within_its_blocks(campaign: Campaign) -> None:
     found = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
 
@@ -222,7 +227,7 @@ def test_the_page_names_both_sides_and_swaps_them(client: Client, campaign: Camp
 
     assert "is better than" in html
     sides = html[html.index('aria-label="Sides"') :]
-    assert sides.index(">8GB, off<") < sides.index(">8GB, on<")
+    assert sides.index(f">{named('off')}<") < sides.index(f">{named('on')}<")
 
 
 def test_the_page_explains_what_it_cannot_compare(client: Client, viewer: User) -> None:
@@ -249,7 +254,7 @@ def test_the_api_tells_the_verdict_and_whether_it_is_worse_than_the_margin(viewe
 
     (one,) = found["comparisons"]
     assert (found["worse"], one["worse"], one["verdict"]) == (True, True, "worse")
-    assert [side["title"] for side in found["sides"]] == [one["a"], one["b"]] == ["8GB, on", "8GB, off"]
+    assert [side["title"] for side in found["sides"]] == [one["a"], one["b"]] == [named("on"), named("off")]
     assert one["sentence"] in found["sentence"]
     assert found["differences"][0] == {"what": "settings.huge_pages.use", "values": ["on", "off"]}
     lenient = browser(viewer).get("/api/v1/compare/", {"of": of, "delta": "90"}).json()

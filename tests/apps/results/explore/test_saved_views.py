@@ -141,7 +141,8 @@ def test_a_pin_has_the_title_that_its_page_offers_and_stands_last(campaign: Camp
 def test_a_comparison_says_which_side_is_which(campaign: Campaign) -> None:
     _, title = chart_addresses.check(pinned.comparison(campaign, "8GB, off", "8GB, on", "1GB, on"))
 
-    sides = "8GB, on (B) and 1GB, on (C) against 8GB, off (A)"
+    others = "shared_buffers=8GB, huge pages=on (B) and shared_buffers=1GB, huge pages=on (C)"
+    sides = f"{others} against shared_buffers=8GB, huge pages=off (A)"
     assert title == f"Caches and huge pages: measure.latency_avg, {sides}"
 
 
