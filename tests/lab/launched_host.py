@@ -1,0 +1,74 @@
+"""The guest as docs/hosts.md wants a host: an account that may only start the launcher, another one for the load."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from agents import launcher
+from agents.build import launcher_source
+from apps.accounts.models import User
+from apps.hosts import contact, models, services
+from apps.hosts.access import signing
+from apps.hosts.models import Host
+from tests.lab.conftest import BASE
+from tests.lab.machines import guest
+from tests.lab.machines.machine import Machine
+
+ACCOUNT, LOAD = "proving", "proving-load"
+POLICY = f"{launcher.CONFIG}/policy.json"
+SUDOERS = f"/etc/sudoers.d/{ACCOUNT}"
+
+
+def write(vm: Machine, path: str, text: str, mode: str = "644") -> None:
+    vm.shell(f"sudo install -D -m {mode} /dev/stdin {path}", stdin=text.encode())
+
+
+def narrow(vm: Machine, **policy: Any) -> None:
+    write(vm, POLICY, json.dumps({"spool": f"{BASE}/spool", **policy}))
+
+
+def _install(vm: Machine) -> None:
+    vm.shell(f"id {ACCOUNT} || sudo useradd --create-home --shell /bin/bash {ACCOUNT}")
+    vm.shell(f"id {LOAD} || sudo useradd --system --shell /usr/sbin/nologin {LOAD}")
+    home, keys = f"/home/{ACCOUNT}/.ssh", f"/home/{guest.USER}/.ssh/authorized_keys"
+    vm.shell(f"sudo install -d -m 700 -o {ACCOUNT} {home} && sudo install -m 600 -o {ACCOUNT} {keys} {home}/")
+    write(vm, SUDOERS, f"{ACCOUNT} ALL=(root) NOPASSWD: {models.LAUNCHER}\n", "440")
+    write(vm, models.LAUNCHER, launcher_source(), "755")
+    write(vm, f"{launcher.CONFIG}/signers", signing.signers())
+
+
+def _remove(vm: Machine) -> None:
+    vm.shell(f"sudo pkill -KILL -u {ACCOUNT}; sudo userdel --force --remove {ACCOUNT}", check=False)
+    vm.shell(f"sudo rm -rf {SUDOERS} {models.LAUNCHER} {launcher.CONFIG} {launcher.STORE}")
+
+
+@contextmanager
+def registered(vm: Machine, admin: User) -> Iterator[Host]:
+    """A host that is ready, at level root, through the launcher; afterwards the guest is as before."""
+    _install(vm)
+    try:
+        identity = services.create_identity("lab", private_key=Path(vm.where["key"]).read_text(), by=admin)
+        host = services.add_host(
+            by=admin,
+            name=vm.name,
+            address=vm.where["host"],
+            port=int(vm.where["port"]),
+            user=ACCOUNT,
+            sudo=True,
+            launcher=True,
+            identity=identity,
+            spool_dir=f"{BASE}/spool",
+            data_dir=f"{BASE}/clusters",
+            os_user=LOAD,
+        )
+        services.approve_host_key(host, services.fetch_host_key(host, by=admin).fingerprint, by=admin)
+        contact.check_host(host)
+        host.refresh_from_db()
+        assert (host.state, host.level) == (Host.State.READY, "root"), host.state_reason
+        yield host
+    finally:
+        _remove(vm)
