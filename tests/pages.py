@@ -91,7 +91,11 @@ def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
         ("schedule-change", reverse("schedule_change", args=[team["schedule"].pk]), Role.OPERATOR),
         ("searches", reverse("searches_list"), Role.VIEWER),
         ("search-values", reverse("searches_detail", args=[team["search"].pk]), Role.VIEWER),
-        ("search-values-add", reverse("searches_add") + f"?campaign={team['finished'].pk}", Role.OPERATOR),
+        (
+            "search-values-add",
+            reverse("searches_add") + f"?campaign={team['finished'].pk}&space=tune-oltp",
+            Role.OPERATOR,
+        ),
         ("explore", reverse("campaign_explore", args=[team["split"].pk]), Role.VIEWER),
         ("explore-heat", explored(team, shape="heat", scale="relative"), Role.VIEWER),
         ("explore-facets", explored(team, x="huge pages", facet="shared_buffers", scale="relative"), Role.VIEWER),

@@ -210,6 +210,8 @@ PAGES: dict[str, Rule] = {
     "schedule_action:delete": button(OPERATOR),
     "searches_list": shown(VIEWER),
     "searches_detail": shown(VIEWER),
+    "searches_figure": shown(VIEWER),
+    "searches_csv": shown(VIEWER),
     "searches_add": form(OPERATOR),
     "searches_action:pause": button(OPERATOR),
     "searches_action:resume": button(OPERATOR),

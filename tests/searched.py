@@ -56,7 +56,7 @@ def finish(search: Search, tps: Tps = planted) -> Search:
 
 def finished(campaign: Campaign, by: User) -> Search:
     """One with failed trials and a confirmation, for pages that show it."""
-    return finish(make_search(campaign, by, name="Tune memory", budget_runs=56), lambda each: _failing(each))
+    return finish(make_search(campaign, by, name="Tune memory", budget_runs=34, blocks=1), lambda each: _failing(each))
 
 
 def _failing(values: dict[str, Any]) -> float | None:

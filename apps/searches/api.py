@@ -71,7 +71,7 @@ class NewSearchSerializer(serializers.Serializer[Any]):
         child=serializers.CharField(max_length=100), required=False, help_text="settings that risk data; admins only"
     )
     candidates = serializers.IntegerField(required=False, help_text="candidates of a round; 4 by default")
-    blocks = serializers.IntegerField(required=False, help_text="blocks of a round; 2 by default")
+    blocks = serializers.IntegerField(required=False, help_text="blocks of a round; 1 by default")
     finalists = serializers.IntegerField(required=False, help_text="candidates to confirm; at most 2 by default")
     confirmation_blocks = serializers.IntegerField(required=False, help_text="5 by default")
     seed = serializers.IntegerField(required=False, min_value=0, max_value=2**32 - 1, help_text="default: a random one")

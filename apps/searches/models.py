@@ -35,7 +35,7 @@ class Search(models.Model):
     )
     budget_runs = models.PositiveIntegerField(help_text="runs in all, those of the confirmation included")
     candidates = models.PositiveSmallIntegerField(default=4, help_text="candidates of a round, beside the default")
-    blocks = models.PositiveSmallIntegerField(default=2, help_text="blocks of a round")
+    blocks = models.PositiveSmallIntegerField(default=1, help_text="blocks of a round")
     finalists = models.PositiveSmallIntegerField(default=2, help_text="candidates that are confirmed, at most")
     confirmation_blocks = models.PositiveSmallIntegerField(default=5, help_text="blocks of the confirmation")
     seed = models.PositiveBigIntegerField()

@@ -92,6 +92,13 @@ def _row(trial: Trial, found: space.Space, sign: int) -> TrialRow:
     return TrialRow(trial, values, mean, low, high, promising)
 
 
+def as_line(row: TrialRow, names: Iterable[str]) -> list[object]:
+    """A line of a CSV; `names` of the settings in their order."""
+    trial = row.trial
+    figures = [trial.blocks, row.percent, row.low, row.high]
+    return [trial.number, trial.state, trial.reason, *figures, *(row.values.get(name, "") for name in names)]
+
+
 def direction(search: Search) -> int:
     """1 if a higher value of the metric is better, else -1."""
     better = steps.metric(search.campaign.steps, search.campaign.metric).better

@@ -16,7 +16,7 @@ from apps.campaigns.design import steps
 from apps.campaigns.design.before_start import previews
 from apps.campaigns.execution.halts import GOING_ON
 from apps.campaigns.models import Campaign
-from apps.searches import rounds
+from apps.searches import presets, rounds
 from apps.searches import space as spaces
 from apps.searches.models import Round, Search
 from common.errors import PlanError
@@ -68,7 +68,7 @@ def create_search(
 
 
 def _checked(lines: Sequence[str], campaign: Campaign, allowed: Sequence[str]) -> list[str]:
-    found = spaces.read(lines)
+    found = spaces.read(presets.expanded(lines, previews.facts_of(campaign.host)))
     for host in {campaign.host, *campaign.further_hosts.all()}:
         spaces.check(found, previews.facts_of(host), allowed)
     return list(found.lines)

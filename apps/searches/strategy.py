@@ -1,8 +1,8 @@
 """How a search spends its runs: which candidates run again, how many new ones join them, which are confirmed. Pure.
 
-Every block has a run of the default and one of each candidate. Up to half of a round's places go to the best candidates
-so far, until they have MOST_ROUNDS rounds (successive halving); the others go to new ones. The runs of the confirmation
-are set aside from the start.
+Every block has a run of the default and one of each candidate. A quarter of a round's places, at least one, goes to the
+best candidates so far, until they have MOST_ROUNDS rounds; the others go to new ones. In the last round, the best run
+again. The runs of the confirmation are set aside from the start.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from stats.stopping.racing import Standing
 
-MOST_ROUNDS = 4
+MOST_ROUNDS = 8
+SHARE_AGAIN = 4  # one of so many places
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def next_round(sizes: Sizes, standings: Mapping[int, Standing], left_runs: int, 
         return None
     is_last = free - sizes.round_runs(places) < sizes.round_runs(1)
     best = [number for number in ranked(standings) if standings[number].blocks < sizes.most_blocks]
-    again = best[: places if is_last else places // 2]
+    again = best[: places if is_last else max(1, places // SHARE_AGAIN) if places > 1 else 0]
     return Round(again, max(0, places - len(again) - waiting))
 
 

@@ -46,7 +46,7 @@ def test_who_is_not_logged_in_is_sent_to_the_login(client: Client, team: dict[st
 
 def _everything() -> dict[str, list[Any]]:
     """But for what is kept of answers, which says nothing that is not elsewhere."""
-    ours = ("accounts", "hosts", "tuning", "campaigns", "results", "decisions")
+    ours = ("accounts", "hosts", "tuning", "campaigns", "results", "searches", "decisions")
     models = [model for label in ours for model in apps.get_app_config(label).get_models() if model is not Kept]
     return {model.__name__: sorted(map(repr, model.objects.values_list())) for model in models}
 

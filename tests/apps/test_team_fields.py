@@ -17,7 +17,7 @@ from tests.factories import browser, make_host, make_identity
 
 __all__ = ["world"]  # the fixture
 
-OURS = ("accounts", "hosts", "tuning", "campaigns", "results", "decisions")
+OURS = ("accounts", "hosts", "tuning", "campaigns", "results", "searches", "decisions")
 # What logging in and reading write.
 APART = (Session, Kept)
 

@@ -28,7 +28,7 @@ def create(
     budget: Annotated[int, typer.Option(min=1, max=10000, help="Runs in all, the confirmation included.")],
     name: Annotated[str, typer.Option(help="Name of the search. Its campaigns have this name and a number.")],
     candidates: Annotated[int, typer.Option(min=1, max=20, help="Candidates of a round, beside the default.")] = 4,
-    blocks: Annotated[int, typer.Option(min=1, max=20, help="Blocks of a round.")] = 2,
+    blocks: Annotated[int, typer.Option(min=1, max=20, help="Blocks of a round.")] = 1,
     finalists: Annotated[int, typer.Option(min=1, max=10, help="Candidates to confirm, at most.")] = 2,
     confirmation_blocks: Annotated[int, typer.Option(min=3, max=100, help="Blocks of the confirmation.")] = 5,
     allow_risk: Annotated[

@@ -45,7 +45,7 @@ def test_a_search_is_created_with_its_sizes_and_shown(campaign: Campaign) -> Non
         ({"space": ["work_mem 2MB to 1MB"]}, "space.1", "not a range"),
         ({"space": ["shared_buffers 1GB to 64GB log"]}, "space.1", "exceeds the memory"),
         ({"space": ["fsync on, off"]}, "space.1", "risks data"),
-        ({"budget_runs": 10}, "budget_runs", "from 25 to 10,000"),
+        ({"budget_runs": 10}, "budget_runs", "from 20 to 10,000"),
         ({"confirmation_blocks": 2}, "confirmation_blocks", "from 3 to 100"),
     ],
 )
@@ -122,3 +122,37 @@ def test_operators_of_another_team_read_a_search_and_change_nothing() -> None:
     assert client.post(reverse("searches_action", args=[search.pk, "pause"])).status_code == 403
     assert [row["id"] for row in client.get(f"/api/v1/searches/?team={team.pk}").json()["results"]] == [str(search.pk)]
     assert client.get(f"/api/v1/searches/?team={other.pk}").json()["results"] == []
+
+
+def test_the_charts_of_a_search_have_each_trial_once_and_the_csv_a_line_for_each(campaign: Campaign) -> None:
+    search = searched.finished(campaign, make_user(Role.TUNER))
+    client = browser(make_user())
+    trials = search.trials.count()
+    measured = search.trials.filter(state=Trial.State.MEASURED).count()
+
+    effects = client.get(reverse("searches_figure", args=[search.pk, "trials"])).json()
+    numbers = [number for trace in effects["data"] if trace["mode"] == "markers" for number in trace["x"]]
+    assert sorted(numbers) == list(range(1, trials + 1))
+    best = next(trace for trace in effects["data"] if trace["name"] == "best so far")
+    assert best["y"] == sorted(best["y"]) and best["y"][-1] > 0
+
+    parallel = client.get(reverse("searches_figure", args=[search.pk, "parallel"])).json()
+    assert len(parallel["data"]) == trials
+    assert sum(trace["line"]["dash"] == "solid" for trace in parallel["data"]) == measured
+    assert all(0 <= place <= 1 for trace in parallel["data"] for place in trace["y"])
+
+    lines = b"".join(client.get(reverse("searches_csv", args=[search.pk]))).decode().splitlines()  # type: ignore[call-overload]
+    assert lines[0] == "trial,state,reason,blocks,percent,low,high,work_mem,jit"
+    assert len(lines) == trials + 1
+
+
+def test_a_space_by_name_is_scaled_to_the_host_in_the_form_and_when_it_is_sent(campaign: Campaign) -> None:
+    client = browser(make_user(Role.OPERATOR))
+    address = reverse("searches_add") + f"?campaign={campaign.pk}&space=tune-memory"
+
+    form = client.get(address).content.decode()
+    made = create(campaign, space=["tune-memory", "jit on, off"])
+
+    assert "shared_buffers 244MB to 3906MB log" in form
+    assert made.json()["space"][0] == "shared_buffers 244MB to 3906MB log"
+    assert made.json()["space"][-1] == "jit on, off"

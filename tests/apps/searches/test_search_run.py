@@ -42,7 +42,7 @@ def base(host: Host, admin: User) -> Campaign:
 def search(base: Campaign, admin: User) -> Search:
     sizes = {"candidates": 3, "blocks": 1, "finalists": 1, "confirmation_blocks": 3}
     space = ["work_mem 64kB to 1GB log", "jit on, off"]
-    return services.create_search(base, by=admin, name="planted", space=space, budget_runs=22, seed=3, **sizes)
+    return services.create_search(base, by=admin, name="planted", space=space, budget_runs=18, seed=3, **sizes)
 
 
 def advance_to(search: Search, done: Callable[[], bool], *, killed: bool = False) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apps.searches import optimiser, space
+from apps.searches import optimiser, presets, space
 from apps.searches.optimiser import Tried
 from common.errors import PlanError
 from tests.factories import FACTS
@@ -93,3 +93,16 @@ def test_a_small_space_is_exhausted_without_repeating_values() -> None:
     found = optimiser.propose(space.read(["jit on, off"]), [Tried({"jit": "on"}, 0.1)], 4, seed=1)
 
     assert found == [{"jit": "off"}]
+
+
+@pytest.mark.parametrize("gib", [1, 8, 512])
+@pytest.mark.parametrize("name", presets.presets())
+def test_a_space_by_name_fits_hosts_of_any_memory(name: str, gib: int) -> None:
+    facts = {"memory": {"total_kb": gib * 1024**2}}
+
+    found = space.read(presets.expanded(["enable_memoize on, off", name], facts))
+
+    space.check(found, facts, allowed=[])
+    shared_buffers = next(each for each in found.dimensions if each.name == "shared_buffers")
+    assert shared_buffers.high * 8 == gib * 1024**2 / 2
+    assert found.dimensions[0].name == "enable_memoize"
