@@ -11,7 +11,7 @@ from django.db import transaction
 from apps.accounts.models import Role, Team, User
 from apps.accounts.services import audit, require, require_commands, save
 from apps.campaigns.library import datasets, workloads
-from apps.campaigns.models import DataSet, Twin, Workload
+from apps.campaigns.models import Campaign, Twin
 from apps.campaigns.twins.build import Built, build
 from apps.campaigns.twins.preloading import is_twin
 from common.errors import FormatError, PlanError
@@ -102,8 +102,8 @@ def _step(built: Built, load: Load) -> dict[str, Any]:
     return {"name": STEP, "role": "measure", "kind": "pgbench", "options": options}
 
 
-def of_campaign(dataset: DataSet | None, workload: Workload | None) -> Twin | None:
-    """The twin whose workload this is, on its own data."""
-    if dataset is None or not is_twin(dataset):
+def of_campaign(campaign: Campaign) -> Twin | None:
+    """The twin that it runs on its own data."""
+    if campaign.dataset is None or not is_twin(campaign.dataset):
         return None
-    return Twin.objects.filter(workload=workload, dataset=dataset).first()
+    return Twin.objects.filter(workload=campaign.workload_id, dataset=campaign.dataset_id).first()

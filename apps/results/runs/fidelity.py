@@ -105,7 +105,7 @@ class Fidelity:
 def fidelity_of(run: Run) -> Fidelity | None:
     """Of a run of a twin whose statements were counted; None for any other."""
     campaign = run.campaign
-    twin = of_campaign(campaign.dataset, campaign.workload)
+    twin = of_campaign(campaign)
     file = run.artefacts.filter(path=f"out/{STEP}/postgresql.json").exclude(content=None).first() if twin else None
     if twin is None or file is None:
         return None
@@ -115,9 +115,9 @@ def fidelity_of(run: Run) -> Fidelity | None:
 
 def badge(campaign: Campaign) -> str:
     """The lowest fidelity of the newest runs of a campaign, for its verdict; "" if it does not run a twin."""
-    if of_campaign(campaign.dataset, campaign.workload) is None:
+    if of_campaign(campaign) is None:
         return ""
-    runs = campaign.runs.filter(outcome="ok").select_related("campaign__dataset", "campaign__workload")
+    runs = campaign.runs.filter(outcome="ok").select_related("campaign__dataset")
     found = [each.value for run in runs.order_by("-position")[:MOST_RUNS] if (each := fidelity_of(run))]
     return f"twin, fidelity {100 * min(found):.0f} %" if found else "twin, fidelity unknown"
 
