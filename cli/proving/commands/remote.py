@@ -80,12 +80,16 @@ def _password(path: str) -> str:
 
 def _tell(session: Session, found: list[dict[str, Any]]) -> None:
     head = ("name", "server", "role", "PostgreSQL", "round trip", "state")
-    session.tell(found, lambda: tables.table(head, [_row(each) for each in found]))
+    failed = [f"{each['name']}: {each['check_error']['message']}" for each in found if each["check_error"]]
+    hints = [each["check_error"]["hint"] for each in found if each["check_error"]]
+    words = [line for pair in zip(failed, hints, strict=True) for line in pair if line]
+    rows = [_row(each) for each in found]
+    session.tell(found, lambda: tables.below(tables.table(head, rows), tables.lines(*words)))
 
 
 def _row(server: dict[str, Any]) -> tuple[str, ...]:
     checked, error = server["checked"], server["check_error"]
     where = f"{','.join(server['addresses'])}:{server['port']}"
     trip = f"{checked['round_trip_ms']['median']:.3g} ms" if checked else ""
-    state = f"{error['message']} ({error['hint']})" if error else "ok" if checked else "not checked"
+    state = "failed" if error else "ok" if checked else "not checked"
     return server["name"], where, server["user"], checked.get("version", ""), trip, state

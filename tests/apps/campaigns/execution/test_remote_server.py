@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 
 from apps.accounts.models import User
 from apps.campaigns.design import targets
@@ -39,7 +41,9 @@ def shop(host: Host, admin: User, served: Served) -> Host:
     return host
 
 
-def test_it_is_checked_and_measured_with_settings_that_are_proven(shop: Host, admin: User, served: Served) -> None:
+def test_it_is_checked_and_measured_with_settings_that_are_proven(
+    shop: Host, admin: User, served: Served, client: Client
+) -> None:
     before = served.snapshot()
 
     checked = services.check_remote_server(shop, "shop", by=admin)
@@ -51,6 +55,9 @@ def test_it_is_checked_and_measured_with_settings_that_are_proven(shop: Host, ad
     proofs = run.events.filter(kind="proof", data__subject="work_mem").values_list("data__phase", "data__ok")
     assert set(proofs) == {("before", True), ("after", True), ("restored", True)}
     assert run.measurements.filter(name="tps").exists()
+    client.force_login(admin)
+    page = client.get(reverse("run_detail", args=[run.pk]))
+    assert page.status_code == 200 and SECRET[PLAIN] not in page.content.decode()
     assert served.snapshot() == before
 
 
