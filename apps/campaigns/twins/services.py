@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
@@ -12,10 +12,12 @@ from apps.accounts.models import Role, Team, User
 from apps.accounts.services import audit, require, require_commands, save
 from apps.campaigns.library import datasets, workloads
 from apps.campaigns.models import Campaign, Twin
-from apps.campaigns.twins.build import Built, build
 from apps.campaigns.twins.preloading import is_twin
 from common.errors import FormatError, PlanError
 from readers.twin.capture import MOST_BYTES, read_capture
+
+if TYPE_CHECKING:
+    from apps.campaigns.twins.build import Built
 
 STEP = "measure"
 PACES = ("closed", "production")
@@ -55,6 +57,8 @@ def create(
     except FormatError as error:
         raise PlanError("file", error.message, hint=error.hint) from error
     require_commands(by, "create twin", "file")
+    from apps.campaigns.twins.build import build  # sqlglot takes a third of a second to load
+
     built = build(capture, factor, without)
     if not built.scripts:
         raise PlanError("file", "no statement of this capture can be made", hint="capture while the load runs")
