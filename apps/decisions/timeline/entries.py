@@ -18,6 +18,7 @@ from apps.campaigns import queries
 from apps.campaigns.models import Campaign
 from apps.decisions.models import Decision, DecisionQuerySet, Event
 from apps.hosts.models import Host
+from apps.searches.models import Round
 from common.errors import PlanError
 
 SHOWN = 100
@@ -159,7 +160,7 @@ def _about(asked: Asked, decisions: DecisionQuerySet) -> DecisionQuerySet:
 
 
 def _campaigns(asked: Asked) -> QuerySet[Campaign]:
-    ended = queries.listed().filter(ended_at__isnull=False)
+    ended = queries.listed().filter(ended_at__isnull=False).exclude(search_round__kind=Round.Kind.SEARCH)
     if asked.host:
         ended = ended.filter(host=asked.host)
     if asked.team:

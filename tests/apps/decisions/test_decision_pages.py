@@ -95,12 +95,17 @@ def test_the_timeline_is_filtered_by_host_word_and_person(client: Client, team: 
         return {str(entry.what) for entry in entries if not entry.event}
 
     agreed, elsewhere = team["decision"].title, "Huge pages on the old kernel"
-    here = {agreed, *(team[each].name for each in ("finished", "storage", "split", "prepared"))}
+    confirmation = f"{team['search']}: confirmation"  # of a search, only this
+    here = {agreed, confirmation, *(team[each].name for each in ("finished", "storage", "split", "prepared"))}
     assert titles() == {*here, elsewhere, team["imported"].name}
     assert titles(host=team["host"].pk) == here
     assert titles(host=team["fresh"].pk) == set()
     assert titles(q="batch job") == {agreed}
-    assert titles(by="olga") == {elsewhere, *(team[each].name for each in ("finished", "prepared", "imported"))}
+    assert titles(by="olga") == {
+        elsewhere,
+        confirmation,
+        *(team[each].name for each in ("finished", "prepared", "imported")),
+    }
 
 
 def test_home_lists_what_needs_a_person(client: Client, team: dict[str, Any]) -> None:
