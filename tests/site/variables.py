@@ -78,6 +78,7 @@ TESTS = {
     "PROVING_LAB_ACCEL": "`kvm` or `tcg`; unless set, KVM where a probe guest boots with it, else TCG",
     "PROVING_LAB_MIRROR": "URL of a Debian mirror for the lab's image; unless set, the one that apt uses here",
     "PROVING_LAB_KEEP": "1 leaves the last machine running",
+    "PROVING_LAB_ATTACK_S": "seconds for which local accounts attack the agent, unless set 240",
     "PROVING_LAB_SEEDS": "moments of the power cuts: `0-19` covers a whole run, unless set `2,7,12,17`",
     "PROVING_LAB_SCALE": "scale of the data of `active-set` in the lab; 0, the recipe's own, with KVM; 20 with TCG",
     "PROVING_SCREENSHOTS": "1 saves a picture of each page that the browser tests open, in `var/screenshots`",
