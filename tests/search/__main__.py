@@ -1,4 +1,4 @@
-"""python -m tests.search: the table of docs/search.md, by simulation. About ten minutes on two CPUs."""
+"""python -m tests.search: the table of docs/search.md, by simulation. Takes hours on two CPUs; --seeds shortens it."""
 
 from __future__ import annotations
 
