@@ -16,7 +16,7 @@ from typing import Any
 from apps.campaigns.models import Campaign, Run, Twin
 from apps.campaigns.twins.services import STEP, of_campaign
 
-MOST_RUNS = 20  # that a badge is computed from
+MOST_RUNS = 20  # of a campaign, whose lowest fidelity counts
 _MARK = re.compile(r"/\* (s\d\d) \*/")
 _NAMES = {
     "calls": ("calls",),
@@ -113,13 +113,31 @@ def fidelity_of(run: Run) -> Fidelity | None:
     return compare(twin, told) if told.get("statements") else None
 
 
-def badge(campaign: Campaign) -> str:
-    """The lowest fidelity of the newest runs of a campaign, for its verdict; "" if it does not run a twin."""
-    if of_campaign(campaign) is None:
-        return ""
+@dataclass(frozen=True)
+class Lowest:
+    """The lowest fidelity of the newest runs of a campaign, 0 to 1; None if none of them counted its statements."""
+
+    twin: Twin
+    value: float | None
+    runs: int
+
+
+def lowest(campaign: Campaign) -> Lowest | None:
+    """None if the campaign does not run a twin."""
+    twin = of_campaign(campaign)
+    if twin is None:
+        return None
     runs = campaign.runs.filter(outcome="ok").select_related("campaign__dataset")
     found = [each.value for run in runs.order_by("-position")[:MOST_RUNS] if (each := fidelity_of(run))]
-    return f"twin, fidelity {100 * min(found):.0f} %" if found else "twin, fidelity unknown"
+    return Lowest(twin, min(found, default=None), len(found))
+
+
+def badge(campaign: Campaign) -> str:
+    """The lowest fidelity, for the verdict of a campaign; "" if it does not run a twin."""
+    found = lowest(campaign)
+    if found is None:
+        return ""
+    return "twin, fidelity unknown" if found.value is None else f"twin, fidelity {100 * found.value:.0f} %"
 
 
 def compare(twin: Twin, told: Mapping[str, Any]) -> Fidelity:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from apps.campaigns.models import Campaign
 from apps.results import queries
-from apps.results.answers.judgements import certainty, changes, effects, latency, levels, others, runs
+from apps.results.answers.judgements import certainty, changes, effects, latency, levels, others, runs, twins
 from apps.results.answers.judgements.judged_campaign import Asked
 from apps.results.answers.sentences import Judgement
 from apps.results.answers.table import CampaignTable
@@ -31,6 +31,7 @@ TOPICS: tuple[Callable[[Asked], Iterable[Judgement]], ...] = (
     runs.failed,
     runs.zeros,
     runs.unlike,
+    twins.fidelity,
     levels.many,
     others.scan,
     latency.loops,

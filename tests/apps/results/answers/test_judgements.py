@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -15,6 +16,7 @@ from django.utils.html import escape
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
+from apps.campaigns.twins import services as twins
 from apps.results.answers.judgements import judgements
 from apps.results.answers.sentences import Judgement
 from apps.results.models import Measurement, Within
@@ -22,6 +24,8 @@ from apps.results.queries import campaign_table
 from tests.factories import browser, make_campaign, make_workload
 
 pytestmark = pytest.mark.django_db
+
+CAPTURE = Path(__file__).parents[3] / "contract" / "captures" / "shop-18.jsonl"
 
 SIZES = {"8GB": (9800, 9750, 9900, 9700, 9850), "16GB": (10060, 10080, 10150, 9960, 10190)}
 SIZES |= {"32GB": (10310, 10130, 10370, 10150, 10200), "64GB": (10140, 10220, 10270, 10020, 10240)}
@@ -340,3 +344,16 @@ def test_more_runs_take_no_more_queries(admin: User, django_assert_max_num_queri
 
     with django_assert_max_num_queries(5):  # p99, other figures, within, breaks, how long a run takes
         judgements(campaign, table)
+
+
+def test_a_verdict_on_a_twin_whose_fidelity_is_unknown_has_a_warning(admin: User) -> None:
+    twin = twins.create("shop", CAPTURE.read_bytes(), by=admin)
+    campaign = measured(SIZES, admin)
+    Campaign.objects.filter(pk=campaign.pk).update(workload=twin.workload, dataset=twin.dataset)
+
+    (said,) = of("twin", judgements(Campaign.objects.get(pk=campaign.pk)))
+
+    assert said.tone == "warning"
+    assert said.sentence == (
+        "The load is a twin of the database shop. Its fidelity is unknown: no run counted its statements."
+    )

@@ -14,6 +14,7 @@ from apps.campaigns import services
 from apps.campaigns.models import Twin
 from apps.campaigns.twins import services as twins
 from apps.hosts.models import Host
+from apps.results.answers.judgements import judgements
 from apps.results.runs.fidelity import fidelity_of
 from embedded.servers.postgres import bin_dir
 from tests import campaigns
@@ -69,6 +70,8 @@ def test_a_twin_does_what_production_did(captured: bytes, host: Host, admin: Use
     assert f"Fidelity of the twin: {found.percent:.0f} %" in shown and "update shop.customers" in shown
     told = client.get(f"/api/v1/runs/{run.pk}/observed/").json()["fidelity"]
     assert told["value"] == found.value and told["statements"][0]["twin"]["calls"] > 0
+    (said,) = [each.sentence for each in judgements(campaign) if each.topic == "twin"]
+    assert said == f"The load is a twin of the database shop. Its fidelity is {found.percent:.0f} % in 1 run."
     assert "twin, fidelity" in client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
 
 
