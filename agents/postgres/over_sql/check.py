@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
+import secrets
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from ...errors import HostFailure, Unplannable
-from ...host import policy
+from ...host import owned, policy
 from ...host.system import System
 from ...records.processes import environment
 from ...records.spool import Record
@@ -33,15 +32,15 @@ def look(system: System, place: Record, bin_dir: str, access: Record) -> Record:
     """The answer of the verb `remote` in protocol.py. Unplannable or HostFailure when the server cannot be used."""
     check(SCHEMA, place, "server")
     policy.permit(policy.read(system), policy.REMOTE, "server")
-    own, room = own_account(system, bin_dir, ""), Path(tempfile.mkdtemp(prefix="proving-ground-remote-"))
+    own = own_account(system, bin_dir, "")
+    room = Path(tempfile.gettempdir()) / f"proving-ground-remote-{secrets.token_hex(8)}"
+    owned.make_directory(room, own.owner)
     try:
         major = client_version(system, bin_dir, own)
-        if own.owner:
-            os.chown(room, *own.owner)
         server = RemoteServer(system, place, bin_dir, own, write_access(room, access, major, own.owner))
         return {**_look(server, place), "client": major, "round_trip_ms": _round_trips(system, server)}
     finally:
-        shutil.rmtree(room)
+        owned.remove_tree(room)
 
 
 def _look(server: RemoteServer, place: Record) -> Record:

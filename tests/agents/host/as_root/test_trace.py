@@ -15,8 +15,10 @@ import pytest
 from tests.agents.driver import OK, Connection, of
 from tests.agents.host.as_root import strace
 from tests.agents.host.as_root.strace import Open, Trace
+from tests.alone import alone
 
-pytestmark = pytest.mark.needs("root", "strace", "fio")
+# One worker runs them all, and so makes one trace.
+pytestmark = [pytest.mark.needs("root", "strace", "fio"), pytest.mark.usefixtures("host_wide")]
 
 DOCUMENT = Path(__file__).parents[4] / "docs/security.md"
 ROW = re.compile(r"^\| (executes|reads|writes) \| (.+?) \| .+ \|$", re.MULTILINE)
@@ -51,11 +53,12 @@ def trace(program: Path, bin_dir: str, own: tuple[Path, Path], tmp_path_factory:
     pgbench = {**spec, "target": target, "dataset": {"kind": "pgbench", "options": {}}, "steps": [load]}
     allowed = [{"kind": "directory", "path": str(storage)}]
     fio = {**spec, "settings": {}, "target": None, "steps": [files], "allowed_paths": allowed}
-    for each in (pgbench, fio):
-        run = agent.submit(each)
-        assert of(agent.events(run, limit_s=180), "outcome") == [OK]
-        agent.call("ack", run=run, manifest=agent.manifest(run)[1])
-        agent.call("purge", run=run)
+    with alone():
+        for each in (pgbench, fio):
+            run = agent.submit(each)
+            assert of(agent.events(run, limit_s=180), "outcome") == [OK]
+            agent.call("ack", run=run, manifest=agent.manifest(run)[1])
+            agent.call("purge", run=run)
     agent.close()
     return strace.of(output)
 
