@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 
+from apps.accounts.identity import provider as oidc
 from tests.provider import Provider, configure, serve
 
 
@@ -18,9 +19,13 @@ def running() -> Iterator[Provider]:
 
 
 @pytest.fixture
-def provider(running: Provider, settings: Any) -> Provider:
-    """The server is configured for it, and it answers as it should."""
+def provider(running: Provider, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Provider:
+    """The server is configured for it, and it answers as it should.
+
+    The keys of a provider are kept for an hour: those of an earlier one at the same port would fail every signature.
+    """
     cache.clear()
+    monkeypatch.setattr(oidc, "_clients", {})
     running.honest()
     configure(settings, running)
     return running
