@@ -23,7 +23,7 @@ REAL = {
     "loop",
     "machines",
 }
-REAL |= {"any_server", "open_on", "production", "server", "stack", "state", "template", "theirs"}
+REAL |= {"any_server", "open_on", "production", "served", "server", "stack", "state", "template", "theirs"}
 MODULES = {"remote", "machines"}  # a module that imports one of these starts SSH servers
 
 
