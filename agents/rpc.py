@@ -121,7 +121,7 @@ class Agent:
 
     def remote(self, server: Record, bin_dir: str, access: Record) -> Record:
         """What a server is that only SQL reaches from here."""
-        from .postgres.over_sql import check
+        from .postgres.remote_server import check
 
         return check.look(self.system, server, bin_dir, access)
 

@@ -21,8 +21,8 @@ from ..records.spool import Record
 from ..settings import Plan
 from ..settings.base import conf_line
 from . import guest, service
+from .client import write_passfile
 from .instance import Target
-from .remote import write_passfile
 from .service import DATABASE, Owned, Service
 
 HEADER = "# For the time of a benchmark; removed afterwards."

@@ -11,8 +11,8 @@ from ..host.system import System
 from ..records.processes import Account
 from ..records.spool import Record
 from ..settings import Plan, Proof
+from .client import USER, write_passfile
 from .cluster import Cluster, Execute, Spawn
-from .remote import USER, write_passfile
 from .roles import OLDEST, configuration
 
 COPY_S = 7 * 86400.0

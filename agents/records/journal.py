@@ -10,7 +10,7 @@ Entries   write {setting, key, original, wanted, persistence}   applied {of, fou
           database {name}, role {name}: ours, in that cluster   dropped {of}
           restart {}: that cluster is stopped or started by us  stopped {of}: and again, on the way back
           owned {}: it is as it was                             (closes all of the three)
-          remote {addresses, port, ..., identity}: a server that only SQL reaches, as over_sql/target.py found it
+          remote {addresses, port, ..., identity}: a remote server, see postgres/remote_server/target.py
           parameter {name, scope, original, wanted, before}     reset {of, found, conflict}
           (on that server; original: what ALTER SYSTEM had set)
           left {of}: nothing of the run is there any more

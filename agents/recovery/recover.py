@@ -14,7 +14,7 @@ from ..records import processes
 from ..records.journal import Journal
 from ..records.spool import Job, Record, Spool
 from ..wire import protocol
-from . import handback, over_sql, reboot
+from . import existing_cluster, reboot, remote_server
 
 Emit = Callable[[str, Record], None]
 
@@ -35,7 +35,7 @@ def make_room(spool: Spool, job: Job, journal: Journal) -> None:
     """End what the run started before anything is put on record: nothing of it fills what the reserve gives."""
     for entry in reversed(journal.open_processes()):
         processes.end(spool.system, entry)
-    processes.end_strays(spool.system, job.run, handback.data_dir(journal))
+    processes.end_strays(spool.system, job.run, existing_cluster.data_dir(journal))
     spool.sparing = False
 
 
@@ -52,7 +52,7 @@ def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
     found afterwards.
     """
     result = Undone()
-    borrowed = handback.of(system, journal, emit)
+    borrowed = existing_cluster.of(system, journal, emit)
     if journal.damaged:
         result.unproven.append("the journal is damaged")
     for entry in reversed(journal.open_processes()):
@@ -60,7 +60,7 @@ def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
             journal.ended(entry)
         else:
             result.unproven.append(f"{entry['purpose']} (pid {entry['pid']}) is still running")
-    left = processes.end_strays(system, job.run, handback.data_dir(journal))
+    left = processes.end_strays(system, job.run, existing_cluster.data_dir(journal))
     result.unproven += [f"{process.name} (pid {process.pid}) is still running" for process in left]
     if borrowed:
         borrowed.before()
@@ -72,7 +72,7 @@ def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
         borrowed.after()
         result.conflicts += borrowed.conflicts
         result.unproven += borrowed.unproven
-    remote = over_sql.give_back(job, system, journal, emit)
+    remote = remote_server.restore(job, system, journal, emit)
     if remote:
         result.conflicts += remote.conflicts
         result.unproven += remote.unproven

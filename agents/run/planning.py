@@ -10,13 +10,13 @@ from ..errors import Unplannable
 from ..host import paths, policy
 from ..measure import steady
 from ..postgres import roles
-from ..postgres.over_sql.server import PLACE
+from ..postgres.remote_server.server import PLACE
 from ..recovery import reboot
 from ..settings import SETTINGS, Plan, Setting
 from ..wire.protocol import REBOOT, ROLES, WARM
 from ..wire.schema import check
 from ..workloads import WORKLOADS
-from . import remote
+from . import remote_server
 
 Record = dict[str, Any]
 Spec = dict[str, Any]
@@ -278,7 +278,7 @@ def plan_target(facts: Record, spec: Spec, plans: dict[str, Plan]) -> None:
         if target is not None and target["kind"] == "existing":
             _check_existing(facts, target, name, wanted, plan)
     if target is not None and target["kind"] == "remote_server":
-        remote.check(spec, plans)
+        remote_server.check(spec, plans)
 
 
 def _check_existing(facts: Record, target: Record, name: str, wanted: Any, plan: Plan) -> None:

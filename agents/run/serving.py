@@ -12,8 +12,8 @@ from ..errors import HostFailure, Interrupted, NotApplied, PlanFailure
 from ..host import owned
 from ..measure.observer import Onlooker
 from ..measure.stage import LOOK_S
+from ..postgres.client import USER
 from ..postgres.cluster import Cluster
-from ..postgres.remote import USER
 from ..postgres.roles import STEP, configuration, early
 from ..postgres.scram import verifier
 from ..postgres.standby import Standby

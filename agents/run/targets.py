@@ -39,8 +39,8 @@ def _check_parameters(run: Run) -> None:
 
 def _remote_server(run: Run) -> Target:
     """Directories belong to whoever works in them: first the agent's own psql, then the load."""
-    from ..postgres.over_sql.server import own_account
-    from ..postgres.over_sql.target import RemoteTarget
+    from ..postgres.remote_server.server import own_account
+    from ..postgres.remote_server.target import RemoteTarget
 
     target = run.spec["target"]
     owned.make_directories(target["data_dir"])
@@ -66,7 +66,7 @@ def _make(run: Run, plans: Mapping[str, Plan]) -> Target:
     run.account = choose_account(run.system, target["os_user"], target["bin_dir"], target["data_dir"])
     if run.account.wrapper and run.account.user is None:
         run.log("warning", f"PostgreSQL and the load run with root's file permissions: {HINT}")
-    return {"private": _private, "standby": _standby, "remote": _remote}[target["kind"]](run, plans)
+    return {"private": _private, "standby": _standby, "remote": _client}[target["kind"]](run, plans)
 
 
 def _private(run: Run, plans: Mapping[str, Plan]) -> Target:
@@ -97,11 +97,11 @@ def _standby(run: Run, plans: Mapping[str, Plan]) -> Target:
     return Standby(run.system, run.spec["target"], run.account, *_hands(run), password, room, sockets)
 
 
-def _remote(run: Run, plans: Mapping[str, Plan]) -> Target:
-    from ..postgres.remote import Remote
+def _client(run: Run, plans: Mapping[str, Plan]) -> Target:
+    from ..postgres.client import Client
 
     room = run.make_scratch(run.spec["target"]["data_dir"], "access")
-    return Remote(run.system, run.spec["target"], run.account, run.job.access, room)
+    return Client(run.system, run.spec["target"], run.account, run.job.access, room)
 
 
 def _hands(run: Run) -> tuple[Any, Any]:

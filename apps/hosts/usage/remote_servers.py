@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import transaction
 
-from agents.postgres.over_sql.server import HOST
+from agents.postgres.remote_server.server import HOST
 from apps.accounts.models import Role, User
 from apps.accounts.operation import vault
 from apps.accounts.services import audit, require, save

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from agents.postgres.over_sql import target
-from agents.postgres.over_sql.server import RemoteServer
+from agents.postgres.remote_server import target
+from agents.postgres.remote_server.server import RemoteServer
 from agents.records.spool import Spool
-from agents.recovery import over_sql
+from agents.recovery import remote_server
 from agents.rpc import Agent
 from agents.wire import protocol
 from tests.agents.dying import RUN, Death, Machine, around_all, around_the_journal
@@ -87,7 +87,7 @@ def _around_sql(death: Death) -> None:
 @pytest.fixture
 def away(served: Served, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Away]:
     monkeypatch.setattr(target, "WAIT_S", 1.0)
-    monkeypatch.setattr(over_sql, "WAIT_S", 1.0)
+    monkeypatch.setattr(remote_server, "WAIT_S", 1.0)
 
     def away(name: str, user: str, *addresses: str, parameters: Any = CONF, wait_s: float = 0) -> Away:
         return Away(tmp_path / name, served.remote(data_dir, user, *addresses), user, parameters, wait_s)

@@ -25,7 +25,7 @@ def write_passfile(path: Path, password: str, account: Account) -> None:
     owned.replace(path, f"*:*:*:*:{password}\n".encode(), account.owner)
 
 
-class Remote(Target):
+class Client(Target):
     """What a load generator on this machine needs of a server on another one; its settings are proven over there."""
 
     conf_file = ""

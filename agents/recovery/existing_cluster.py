@@ -23,7 +23,7 @@ Emit = Callable[[str, Record], None]
 _PENDING = "select coalesce(json_agg(name order by name), '[]') from pg_settings where pending_restart"
 
 
-class Handback:
+class ClusterRestore:
     """The way back of the cluster that `entry` describes. `conflicts` are somebody else's changes, left alone."""
 
     def __init__(self, system: System, journal: Journal, entry: Record, emit: Emit) -> None:
@@ -163,10 +163,10 @@ def _shown(row: Optional[Record]) -> Optional[Record]:
     return row and {name: row[name] for name in ("setting", "source", "sourcefile")}
 
 
-def of(system: System, journal: Journal, emit: Emit) -> Optional[Handback]:
+def of(system: System, journal: Journal, emit: Emit) -> Optional[ClusterRestore]:
     """The way back of the cluster that this run has borrowed; None when it has none."""
     entry = journal.unfinished("service", "owned")
-    return Handback(system, journal, entry, emit) if entry else None
+    return ClusterRestore(system, journal, entry, emit) if entry else None
 
 
 def data_dir(journal: Journal) -> str:

@@ -13,9 +13,9 @@ from ..errors import Failure, HostFailure
 from ..host import owned
 from ..host.system import System
 from ..postgres import guest
-from ..postgres.over_sql import settings
-from ..postgres.over_sql.server import PLACE, RemoteServer, client_version, is_same_instance, write_access
-from ..postgres.over_sql.settings import SYSTEM
+from ..postgres.remote_server import settings
+from ..postgres.remote_server.server import PLACE, RemoteServer, client_version, is_same_instance, write_access
+from ..postgres.remote_server.settings import SYSTEM
 from ..records.journal import Journal
 from ..records.processes import Account
 from ..records.spool import Job, Record
@@ -26,7 +26,7 @@ FORCE = 13  # the first version that ends the sessions of a database that it dro
 _EXISTS = "select to_json(exists (select from {catalogue} where {column} = '{name}'))"
 
 
-class RemoteHandback:
+class ServerRestore:
     """The way back of the server that `entry` describes. `conflicts` are somebody else's changes, left alone."""
 
     def __init__(self, job: Job, system: System, journal: Journal, entry: Record, emit: Emit) -> None:
@@ -36,7 +36,7 @@ class RemoteHandback:
         self.conflicts: list[Record] = []
         self.unproven: list[str] = []
 
-    def go(self) -> None:
+    def execute(self) -> None:
         """Restore, prove, and close the entry when all is proven."""
         if self._parameters() or self._database() or self._role():
             try:
@@ -188,11 +188,11 @@ def _exists(server: RemoteServer, catalogue: str, column: str, name: str) -> boo
     return bool(server.sql(_EXISTS.format(catalogue=catalogue, column=column, name=name), "postgres"))
 
 
-def give_back(job: Job, system: System, journal: Journal, emit: Emit) -> Optional[RemoteHandback]:
-    """Give back the remote server of this run; None when it has none, or it is given back already."""
+def restore(job: Job, system: System, journal: Journal, emit: Emit) -> Optional[ServerRestore]:
+    """Restore the remote server of this run; None if it has none, or if it is restored already."""
     entry = journal.unfinished("remote", "left")
     if entry is None:
         return None
-    handback = RemoteHandback(job, system, journal, entry, emit)
-    handback.go()
-    return handback
+    server_restore = ServerRestore(job, system, journal, entry, emit)
+    server_restore.execute()
+    return server_restore
