@@ -52,7 +52,8 @@ def traces(role: str = NAME) -> str:
 
 def quoted(role: str = NAME) -> str:
     """The role as an SQL identifier."""
-    return f'"{role}"'
+    escaped = role.replace('"', '""')
+    return f'"{escaped}"'
 
 
 def creation(major: int, database: str = DATABASE, role: str = NAME) -> list[str]:

@@ -86,9 +86,9 @@ class Instance:
         return self._first_value(query, database, self.load_env, self.load_account)
 
     def _first_value(self, query: str, database: str, env: Mapping[str, str], account: Account) -> Any:
-        where = ["-d", database or self.database, "-f", "-"]
-        argv = [self.tool("psql"), "-X", "-A", "-t", "-q", "-w", "-v", "ON_ERROR_STOP=1", *where]
-        shown = self._run(argv, env, query, account)
+        argv = [self.tool("psql"), "-X", "-A", "-t", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-f", "-"]
+        # Not as an argument: psql reads a name that contains "=" as a connection string, which can name another server.
+        shown = self._run(argv, {**env, "PGDATABASE": database or self.database}, query, account)
         if shown.code:
             raise WorkloadFailure(f"PostgreSQL refused a query: {shown.stderr.strip()}", query=query)
         return json.loads(shown.stdout) if shown.stdout.strip() else None

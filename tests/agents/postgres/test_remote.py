@@ -11,7 +11,7 @@ import pytest
 
 from tests.agents.driver import Connection, Refused, of
 from tests.agents.postgres.test_existing import outcome
-from tests.agents.remote_servers import ADDRESS, PLAIN, SECRET, SUPER, Served, access
+from tests.agents.remote_servers import ADDRESS, PLAIN, SECOND, SECRET, SUPER, Served, access
 from tests.agents.theirs import DEBIANS
 
 pytestmark = pytest.mark.needs("postgresql-15")
@@ -238,6 +238,25 @@ def test_a_certificate_of_the_client_takes_the_place_of_a_password(
 
     assert checked["tls"].startswith("TLSv1") and outcome(events) == "ok"
     assert served.snapshot() == before
+
+
+def test_the_name_of_a_database_does_not_lead_to_another_server(agent: Connection, served: Served) -> None:
+    connection = served.place(database=f"host={SECOND} dbname=postgres")
+
+    with pytest.raises(Refused, match=f'database "host={SECOND} dbname=postgres" does not exist'):
+        agent.call("remote", server=connection, bin_dir=DEBIANS, access=access())
+
+
+def test_a_role_whose_name_contains_a_quote_can_be_used(
+    agent: Connection, spec: Any, served: Served, data_dir: Path
+) -> None:
+    served.sql(f'alter role {PLAIN} rename to "lo""ader"')
+    served.sql(f'alter role "lo""ader" password \'{SECRET[PLAIN]}\'')
+    order = {**spec({"postgresql": {"work_mem": "8MB"}}, time_s=1), "target": served.remote(data_dir, 'lo"ader')}
+
+    events = agent.events(agent.submit(order, access=access(PLAIN)))
+
+    assert outcome(events) == "ok" and proofs(events)["work_mem", "after"] == ("8MB", True)
 
 
 def test_a_server_that_is_not_there_is_told_with_the_next_step(agent: Connection, served: Served) -> None:
