@@ -12,7 +12,7 @@ from .host.system import System
 from .records.journal import Journal
 from .records.spool import Job, Record, Spool
 from .recovery import reboot, units
-from .recovery.recover import told
+from .recovery.recover import descriptions
 from .rpc import Agent, launch
 
 
@@ -64,7 +64,7 @@ def _restore_files(job: Job, system: System) -> list[str]:
     journal = Journal(job, system)
     before = journal.log.seq
     unproven = journal.restore("persistent")[1]
-    return told(journal, before) + [f"not restored: {each}" for each in unproven]
+    return descriptions(journal, before) + [f"not restored: {each}" for each in unproven]
 
 
 def status(root: Path, agent_id: str) -> None:

@@ -27,6 +27,10 @@ class Failure(Exception):
         super().__init__(message)
         self.message, self.hint, self.details = message, hint, details
 
+    @property
+    def with_hint(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
     def as_json(self) -> dict[str, Any]:
         """The Failure object of the protocol."""
         return {"blame": self.blame, "message": self.message, "hint": self.hint, **self.details}

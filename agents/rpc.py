@@ -120,10 +120,10 @@ class Agent:
         return {"failures": [failure.as_json() for failure in scripts.check(self.system, steps, bin_dir)]}
 
     def remote(self, server: Record, bin_dir: str, access: Record) -> Record:
-        """What a server is that only SQL reaches from here."""
+        """Check a remote server, and change nothing there."""
         from .postgres.remote_server import check
 
-        return check.look(self.system, server, bin_dir, access)
+        return check.read_facts(self.system, server, bin_dir, access)
 
     def submit(self, run: str, epoch: int, digest: str, spec: Record, access: Optional[Record] = None) -> Record:
         known = self.spool.job(run)
@@ -226,11 +226,11 @@ class Agent:
 
     def _put_back(self, job: Job) -> Record:
         from .records.journal import Journal
-        from .recovery.recover import recover, told
+        from .recovery.recover import descriptions, recover
 
         before = Journal(job, self.system).log.seq
         recover(self.spool, job, self._id)
-        return {**self._status(job), "did": told(Journal(job, self.system), before)}
+        return {**self._status(job), "did": descriptions(Journal(job, self.system), before)}
 
     def _status(self, job: Job) -> Record:
         return job.status(alive=not job.sealed)
@@ -327,11 +327,11 @@ class Agent:
     def _again(self, job: Job) -> Record:
         """Another try at a run that was sealed dirty."""
         from .records.journal import Journal
-        from .recovery.recover import clean_again, told
+        from .recovery.recover import clean_again, descriptions
 
         before = Journal(job, self.system).log.seq
         unproven = clean_again(self.spool, job)
-        did = told(Journal(job, self.system), before) + [f"still not restored: {each}" for each in unproven]
+        did = descriptions(Journal(job, self.system), before) + [f"still not restored: {each}" for each in unproven]
         return {**self._status(job), "clean": not unproven, "did": did}
 
     def install(self) -> Record:

@@ -41,7 +41,7 @@ def words() -> dict[str, str]:
     return {
         REBOOT: "planned restarts of the host",
         EXISTING: "existing clusters",
-        REMOTE: "servers that only SQL reaches",
+        REMOTE: "remote servers",
         DEVICE: "block devices that workloads overwrite",
         UNITS: "installing and uninstalling the systemd units",
         **{name: f"the setting {name}" for name in SETTINGS},

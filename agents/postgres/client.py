@@ -1,8 +1,9 @@
-"""The PostgreSQL of another machine, as the client of a run has it: an address, and the password of this run alone."""
+"""The server of a run over several hosts, as its client uses it: an address and the run's password."""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Mapping, Optional, Sequence
 
@@ -18,15 +19,21 @@ USER = "postgres"
 READY_S = 30.0
 
 
+def passfile(password: str) -> bytes:
+    """Pure. A password file of libpq that gives every server this password."""
+    escaped = re.sub(r"([\\:])", r"\\\1", password)
+    return f"*:*:*:*:{escaped}\n".encode()
+
+
 def write_passfile(path: Path, password: str, account: Account) -> None:
-    """A file that libpq reads, for the account alone: a password in the environment is everybody's to see."""
+    """Write a password file that only the account can read. Other accounts could read a password in the environment."""
     if not password:
         raise PlanFailure("the job contains no access to the server", "submit it with access")
-    owned.replace(path, f"*:*:*:*:{password}\n".encode(), account.owner)
+    owned.replace(path, passfile(password), account.owner)
 
 
 class Client(Target):
-    """What a load generator on this machine needs of a server on another one; its settings are proven over there."""
+    """The server on another host, which proves its settings there; this host only runs the load."""
 
     conf_file = ""
     user = USER
@@ -45,24 +52,25 @@ class Client(Target):
         return {**where, "PGPASSFILE": os.fspath(self._passfile), "PGCONNECT_TIMEOUT": "10"}
 
     def prepare(self, plans: Mapping[str, Plan]) -> None:
-        """Nothing of it is ours to prepare."""
+        """Nothing: the job of the other host prepares the server."""
 
     def start(self, prefix: Sequence[str], log: Path) -> Optional[int]:
-        """It runs already: only see that it lets us in, and is of our version."""
-        deadline, found = self._system.mono() + READY_S, self._ask()
-        while not found and self._system.mono() < deadline:
+        """Check that the running server accepts connections and has the major version of the client."""
+        deadline, version = self._system.mono() + READY_S, self._ask_version()
+        while not version and self._system.mono() < deadline:
             self._system.sleep(0.5)
-            found = self._ask()
-        if not found:
+            version = self._ask_version()
+        if not version:
             hint = "check that the address is right and the port is open between the hosts"
-            raise HostFailure(f"no connection to PostgreSQL at {self._address} port {self.port}: {self._said}", hint)
-        if int(found) // 10000 != self.major:
+            raise HostFailure(f"no connection to PostgreSQL at {self._address} port {self.port}: {self._error}", hint)
+        if int(version) // 10000 != self.major:
             raise HostFailure(
-                f"the server is PostgreSQL {found}, but its client here is {self.version}", "install the same version"
+                f"the server is PostgreSQL {version}, but its client here is {self.version}", "install the same version"
             )
         return None
 
-    def _ask(self) -> str:
+    def _ask_version(self) -> str:
+        """server_version_num; "" if the server does not accept the connection, with the reason in `_error`."""
         shown = self._run([self.tool("psql"), "-X", "-A", "-t", "-w", "-c", "show server_version_num"], self.env)
-        self._said = shown.stderr.strip()
+        self._error = shown.stderr.strip()
         return shown.stdout.strip() if shown.code == 0 else ""

@@ -40,7 +40,7 @@ def account(system: System, owner: Account, bin_dir: str) -> Account:
 
 
 def end_sessions(database: str = DATABASE, role: str = NAME) -> str:
-    """Pure. The query that ends the sessions of the load."""
+    """Pure. The query that ends the sessions of this role, and those in this database."""
     return _END_SESSIONS.format(database=database, role=role)
 
 

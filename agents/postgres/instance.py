@@ -6,12 +6,15 @@ import json
 import re
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 from ..errors import Failure, HostFailure, Unplannable, WorkloadFailure
 from ..host.system import Finished, System
 from ..records.processes import Account, environment
 from ..settings import Plan, Proof
+
+_LOADED = "select to_json(extract(epoch from pg_conf_load_time()))"
+RELOAD_S, POLL_S = 30.0, 0.05
 
 
 class Instance:
@@ -39,6 +42,11 @@ class Instance:
     def tool(self, name: str) -> str:
         """psql, pgbench, ...: the server's own where it has one, else from the PATH."""
         return self._system.tool(name, str(self.bin_dir))
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return str(self.pgdata)
 
     @property
     def env(self) -> dict[str, str]:
@@ -85,6 +93,15 @@ class Instance:
         """The same as the role of the load, for queries of its tables: they may be views that call its functions."""
         return self._first_value(query, database, self.load_env, self.load_account)
 
+    def _await_reload(self, signal: Callable[[], object]) -> None:
+        """Have the server read its configuration, by `signal`, and wait until it has."""
+        before, deadline = self.sql(_LOADED, "postgres"), self._system.mono() + RELOAD_S
+        signal()
+        while self.sql(_LOADED, "postgres") == before:
+            if self._system.mono() > deadline:
+                raise HostFailure(f"{self.label} did not reload within {RELOAD_S:g} s", "see the server's log")
+            self._system.sleep(POLL_S)
+
     def _first_value(self, query: str, database: str, env: Mapping[str, str], account: Account) -> Any:
         argv = [self.tool("psql"), "-X", "-A", "-t", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-f", "-"]
         # Not as an argument: psql reads a name that contains "=" as a connection string, which can name another server.
@@ -113,7 +130,7 @@ class Target(Instance, ABC):
 
     conf_file: str
     home: Optional[Path] = None  # where a cluster of our own keeps what is known of its data sets
-    can_checkpoint = True
+    can_checkpoint = True  # whether the agent may execute CHECKPOINT
 
     @abstractmethod
     def prepare(self, plans: Mapping[str, Plan]) -> None:
@@ -129,11 +146,12 @@ class Target(Instance, ABC):
         raise Unplannable("huge_pages.pool", "auto", accepted, "about 1.1 x shared_buffers / 2 MB")
 
     def parameter_proofs(self, wanted: Mapping[str, str]) -> Optional[list[Proof]]:
-        """Proofs of parameters that no file of ours holds; None where one does."""
+        """Proofs of parameters that are set by SQL; None for a target whose parameters are in `conf_file`."""
         return None
 
     def cause_of(self, failure: Optional[Failure]) -> Optional[Failure]:
-        """Why the run failed, as far as the server knows more; also of a run that seems to have ended well."""
+        """The failure of the run, or what happened to the server if that explains it. Also called after a run that
+        has not failed."""
         return failure
 
     def foreign_clients(self) -> list[str]:

@@ -24,7 +24,6 @@ from ..settings import numa_maps
 from .instance import Instance
 
 LIMIT_S = 600.0  # a shutdown writes all of shared_buffers; a start may have to recover
-RELOAD_S = 30.0
 LOOK_S = 0.05
 DROP_IN = "90-proving-ground.conf"
 DATABASE = "proving_ground"
@@ -45,7 +44,6 @@ from (select application_name, usename, client_addr, count(*) from pg_stat_activ
   where backend_type in ('client backend', 'walsender') and pid <> pg_backend_pid()
     and datname is distinct from 'proving_ground' group by 1, 2, 3) as clients
 """
-_LOADED = "select to_json(extract(epoch from pg_conf_load_time()))"
 
 
 class Owned(Instance):
@@ -93,12 +91,7 @@ class Owned(Instance):
 
     def reload(self, pid: int) -> None:
         """Have the postmaster read its configuration, and wait until it has."""
-        before, deadline = self.sql(_LOADED, "postgres"), self._system.mono() + RELOAD_S
-        self._system.kill(pid, signal.SIGHUP)
-        while self.sql(_LOADED, "postgres") == before:
-            if self._system.mono() > deadline:
-                raise HostFailure(f"{self.pgdata} did not reload within {RELOAD_S:g} s", "see the server's log")
-            self._system.sleep(LOOK_S)
+        self._await_reload(lambda: self._system.kill(pid, signal.SIGHUP))
 
 
 class Service:

@@ -12,8 +12,8 @@ Entries   write {setting, key, original, wanted, persistence}   applied {of, fou
           owned {}: it is as it was                             (closes all of the three)
           remote {addresses, port, ..., identity}: a remote server, see postgres/remote_server/target.py
           parameter {name, scope, original, wanted, before}     reset {of, found, conflict}
-          (on that server; original: what ALTER SYSTEM had set)
-          left {of}: nothing of the run is there any more
+          (of that server; original: the value that ALTER SYSTEM had set)
+          left {of}: the remote server is restored
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Journal:
         return record
 
     def unclosed(self, entry: str, closed_by: str) -> list[Record]:
-        """Records of a kind that nothing has closed yet, oldest first."""
+        """Records of a kind that are not closed yet, oldest first."""
         closed = {record["of"] for record in self.records if record["entry"] == closed_by}
         return [record for record in self.records if record["entry"] == entry and record["seq"] not in closed]
 

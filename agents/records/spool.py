@@ -217,12 +217,12 @@ class Job:
 
     @property
     def access(self) -> Record:
-        """What machines of one run let each other in by; {} where it needs no others."""
+        """The secrets with which the hosts of one run, or the client of a remote server, connect; {} for none."""
         access: Record = load(self.path / "access.json") or {}
         return access
 
     def forget_access(self) -> None:
-        """Remove it: nothing needs it any more."""
+        """Remove these secrets, after the restore."""
         (self.path / "access.json").unlink(missing_ok=True)
 
     def states(self) -> list[Record]:

@@ -1,7 +1,7 @@
-"""Giving an existing cluster back: our database gone, its server as it was found, every parameter as before.
+"""Restoring an existing cluster: our database is dropped, its server and every parameter are as before.
 
-Two halves, with the restoring of files and kernel values in between: what runs with our values is stopped first, for
-a pool of huge pages that is in use does not shrink. Each step may be taken again after it was cut short.
+In two halves, with the restore of files and kernel values in between: a server with our values is stopped first, as a
+pool of huge pages does not shrink while it is in use. Each step can be repeated after it was interrupted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PENDING = "select coalesce(json_agg(name order by name), '[]') from pg_settings
 
 
 class ClusterRestore:
-    """The way back of the cluster that `entry` describes. `conflicts` are somebody else's changes, left alone."""
+    """The restore of the cluster that `entry` describes. `conflicts` are changes of other users, left unchanged."""
 
     def __init__(self, system: System, journal: Journal, entry: Record, emit: Emit) -> None:
         self._system, self._journal, self._entry, self._emit = system, journal, entry, emit
@@ -52,7 +52,7 @@ class ClusterRestore:
         try:
             step()
         except Failure as failure:
-            self.unproven.append(f"{failure.message} ({failure.hint})" if failure.hint else failure.message)
+            self.unproven.append(failure.with_hint)
         except OSError as error:
             self.unproven.append(f"{self._entry['data_dir']}: {error}")
 
@@ -164,7 +164,7 @@ def _shown(row: Optional[Record]) -> Optional[Record]:
 
 
 def of(system: System, journal: Journal, emit: Emit) -> Optional[ClusterRestore]:
-    """The way back of the cluster that this run has borrowed; None when it has none."""
+    """The restore of the existing cluster of this run; None if it has none."""
     entry = journal.unfinished("service", "owned")
     return ClusterRestore(system, journal, entry, emit) if entry else None
 

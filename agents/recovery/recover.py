@@ -21,7 +21,7 @@ Emit = Callable[[str, Record], None]
 
 @dataclass
 class Undone:
-    """What a rollback came to. Clean: no process of the run lives, every value is the original or somebody else's."""
+    """The result of a rollback. Clean: no process of the run lives, every value is the original or another user's."""
 
     conflicts: list[Record] = field(default_factory=list)
     unproven: list[str] = field(default_factory=list)
@@ -48,11 +48,11 @@ def unrecorded(job: Job, system: System, journal: Journal) -> None:
 def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
     """End the run's processes (last started first), restore its writes in reverse, prove both.
 
-    A cluster of somebody else's is given back around that: stopped before, when it runs with our values, and as it was
-    found afterwards.
+    An existing cluster that runs with our values is stopped before that, and restored afterwards. A remote server is
+    restored last.
     """
     result = Undone()
-    borrowed = existing_cluster.of(system, journal, emit)
+    cluster = existing_cluster.of(system, journal, emit)
     if journal.damaged:
         result.unproven.append("the journal is damaged")
     for entry in reversed(journal.open_processes()):
@@ -62,22 +62,18 @@ def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
             result.unproven.append(f"{entry['purpose']} (pid {entry['pid']}) is still running")
     left = processes.end_strays(system, job.run, existing_cluster.data_dir(journal))
     result.unproven += [f"{process.name} (pid {process.pid}) is still running" for process in left]
-    if borrowed:
-        borrowed.before()
+    if cluster:
+        cluster.before()
     journal.remove_scratch()
     conflicts, unproven = journal.restore()
     result.conflicts += conflicts
     result.unproven += unproven
-    if borrowed:
-        borrowed.after()
-        result.conflicts += borrowed.conflicts
-        result.unproven += borrowed.unproven
-    remote = remote_server.restore(job, system, journal, emit)
-    if remote:
-        result.conflicts += remote.conflicts
-        result.unproven += remote.unproven
-    if result.clean:
-        job.forget_access()
+    if cluster:
+        cluster.after()
+    for restored in (cluster, remote_server.restore(job, system, journal, emit)):
+        if restored:
+            result.conflicts += restored.conflicts
+            result.unproven += restored.unproven
     for proof in _restored(journal, conflicts, unproven):
         emit("proof", proof)
     return result
@@ -115,7 +111,10 @@ def outcome_of(failure: Optional[Failure], undone: Undone) -> Record:
 
 
 def seal(job: Job, agent: str, outcome: Record, undone: Undone, extra: Optional[dict[str, float]] = None) -> Record:
-    """Write the manifest, the last thing of a run; `outcome` is {"outcome", "error"}."""
+    """Write the manifest, the last thing of a run; `outcome` is {"outcome", "error"}. The restore is in the journal by
+    now, so no later one needs the access."""
+    if undone.clean:
+        job.forget_access()
     order = job.order
     manifest: Record = {
         "run": job.run,
@@ -209,18 +208,18 @@ def _enter(states: Any, emit: Emit, state: str, step: str) -> None:
     emit("state", {"state": state, "step": step})
 
 
-def told(journal: Journal, after: int) -> list[str]:
-    """In a person's words, what the records after seq `after` ended and put back."""
+def descriptions(journal: Journal, after: int) -> list[str]:
+    """A sentence for each record after seq `after` that ended or restored something."""
     by_seq = {record["seq"]: record for record in journal.records}
     return [
-        _words(record, by_seq[record["of"]])
+        _description(record, by_seq[record["of"]])
         for record in journal.records
         if record["seq"] > after
         and record["entry"] in ("restored", "ended", "removed", "dropped", "stopped", "owned", "reset", "left")
     ]
 
 
-def _words(record: Record, of: Record) -> str:
+def _description(record: Record, of: Record) -> str:
     if record["entry"] == "ended":
         return f"ended {of['purpose']} (pid {of['pid']})"
     if record["entry"] == "removed":
@@ -232,8 +231,8 @@ def _words(record: Record, of: Record) -> str:
     if record["entry"] == "left":
         return f"restored the remote server {of['name']}"
     if record["entry"] == "reset":
-        done = "left unchanged: another user set it" if record["conflict"] else "restored"
-        return f"{of['name']} of the remote server is {done}"
+        state = "left unchanged: another user set it" if record["conflict"] else "restored"
+        return f"{of['name']} of the remote server is {state}"
     if record["entry"] == "owned":
         return f"restored the cluster in {of['data_dir']}; it is {of['was']} as before"
     if record.get("by") == "restart":
@@ -254,5 +253,6 @@ def clean_again(spool: Spool, job: Job) -> list[str]:
     """Another try at a job that was sealed dirty; what is still not put back. When it is nothing, the host is free."""
     undone = undo(job, spool.system, Journal(job, spool.system), lambda kind, data: None)
     if undone.clean:
+        job.forget_access()
         job.store("cleaned.json", protocol.canonical({"conflicts": undone.conflicts}))
     return undone.unproven

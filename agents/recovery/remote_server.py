@@ -1,54 +1,70 @@
-"""Giving a remote server back: the database and role of the run dropped, each parameter as before, proven by SQL.
+"""Restoring a remote server: the run's database and role are dropped, and each parameter is as before, proven by SQL.
 
-The server may have failed over meanwhile, so each of its addresses is visited. A parameter of the whole server is in a
-file of one instance: it counts as restored only there. What cannot be reached stays open, and is tried again.
+The cluster may have failed over in the meantime, so each address is visited; a server with another system identifier is
+not changed. A parameter of the whole server is in a file of one instance, and counts as restored only there. What
+cannot be restored stays open in the journal, and is tried again.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 from ..errors import Failure, HostFailure
 from ..host import owned
 from ..host.system import System
 from ..postgres import guest
 from ..postgres.remote_server import settings
-from ..postgres.remote_server.server import PLACE, RemoteServer, client_version, is_same_instance, write_access
+from ..postgres.remote_server.server import CONNECTION, RemoteServer, client_version, is_same_instance, write_access
 from ..postgres.remote_server.settings import SYSTEM
 from ..records.journal import Journal
 from ..records.processes import Account
 from ..records.spool import Job, Record
 
 Emit = Callable[[str, Record], None]
-WAIT_S, LOOK_S = 30.0, 1.0
-FORCE = 13  # the first version that ends the sessions of a database that it drops
+WAIT_S, POLL_S = 30.0, 1.0
+FORCE = 13  # the first version whose DROP DATABASE can end the sessions of the database
 _EXISTS = "select to_json(exists (select from {catalogue} where {column} = '{name}'))"
 
 
+class Reached(NamedTuple):
+    """A server that answers at one of the addresses."""
+
+    server: RemoteServer
+    identity: Record
+
+    @property
+    def is_primary(self) -> bool:
+        return not self.identity["standby"]
+
+
 class ServerRestore:
-    """The way back of the server that `entry` describes. `conflicts` are somebody else's changes, left alone."""
+    """The restore of the remote server that `entry` describes. `conflicts` are changes of other users, left unchanged;
+    `unproven` says what is not restored."""
 
     def __init__(self, job: Job, system: System, journal: Journal, entry: Record, emit: Emit) -> None:
         self._job, self._system, self._journal, self._entry, self._emit = job, system, journal, entry, emit
-        known = entry["account"]
-        self._own = Account(known["name"], known["user"], known["group"], tuple(known["wrapper"]))
+        account = entry["account"]
+        self._own = Account(account["name"], account["user"], account["group"], tuple(account["wrapper"]))
+        self._identity: Record = entry["identity"]
         self.conflicts: list[Record] = []
         self.unproven: list[str] = []
 
     def execute(self) -> None:
-        """Restore, prove, and close the entry when all is proven."""
+        """Restore, verify, and close the entry if all of it is proven."""
         if self._parameters() or self._database() or self._role():
             try:
                 self._restore()
             except Failure as failure:
-                self._miss(f"{failure.message} ({failure.hint})" if failure.hint else failure.message)
+                self._add_unproven(failure.with_hint)
+            except OSError as error:
+                self._add_unproven(str(error))
             self._journal.remove_scratch()
         if not self.unproven:
             self._journal.note("left", of=self._entry["seq"])
 
-    def _miss(self, words: str) -> None:
-        self.unproven.append(f"remote server {self._entry['name']}: {words}")
+    def _add_unproven(self, message: str) -> None:
+        self.unproven.append(f"remote server {self._entry['name']}: {message}")
 
     def _parameters(self) -> list[Record]:
         return self._journal.unclosed("parameter", "reset")
@@ -59,56 +75,77 @@ class ServerRestore:
     def _role(self) -> Optional[Record]:
         return self._journal.unfinished("role", "dropped")
 
-    # The servers behind the addresses
-
     def _restore(self) -> None:
+        answering, failures = self._visit(self._write_access())
+        known = self._identity["system_identifier"]
+        reached = [each for each in answering if each.identity["system_identifier"] == known]
+        statements = self._drop([each.server for each in reached if each.is_primary])
+        for entry in reversed(self._parameters()):
+            if not self._reset(entry, reached):
+                statements.append(settings.alter_system(entry["name"], entry["original"]))
+        if statements:
+            self._add_unproven(f"{self._unreached(answering, failures)}. Execute there: {'; '.join(statements)}")
+
+    # The servers at the addresses
+
+    def _write_access(self) -> dict[str, str]:
+        """The environment of write_access, in a directory of the run."""
         room = Path(self._entry["data_dir"]) / f"scratch-{self._job.run}-return"
         if not self._journal.made(str(room)):
             self._journal.making(str(room))
         if not room.is_dir():
             owned.make_directory(room, self._own.owner)
         client = client_version(self._system, self._entry["bin_dir"], self._own)
-        files = write_access(room, self._job.access, client, self._own.owner)
-        reached = self._visit(files)
-        self._drop(reached)
-        for entry in reversed(self._parameters()):
-            self._reset(entry, reached)
+        return write_access(room, self._job.access, client, self._own.owner)
 
-    def _visit(self, files: dict[str, str]) -> list[tuple[RemoteServer, Record]]:
-        """(server, identity) of each address that answers. HostFailure when none does."""
+    def _visit(self, files: dict[str, str]) -> tuple[list[Reached], list[HostFailure]]:
+        """The servers that answer, the run's own first and primaries before standbys; the failures of the others. Waits
+        for the run's own."""
         deadline = self._system.mono() + WAIT_S
         while True:
-            found, failures = list[tuple[RemoteServer, Record]](), list[HostFailure]()
+            answering, failures = list[Reached](), list[HostFailure]()
             for address in self._entry["addresses"]:
-                place = {**{name: self._entry[name] for name in PLACE}, "addresses": [address]}
-                server = RemoteServer(self._system, place, self._entry["bin_dir"], self._own, files)
+                connection = {**{name: self._entry[name] for name in CONNECTION}, "addresses": [address]}
+                server = RemoteServer(self._system, connection, self._entry["bin_dir"], self._own, files)
                 try:
-                    found.append((server, server.identify()))
+                    answering.append(Reached(server, server.identify()))
                 except HostFailure as failure:
                     failures.append(failure)
-            if any(is_same_instance(self._entry["identity"], now) for _, now in found):
-                return found
-            if self._system.mono() > deadline:
-                if not found:
-                    raise failures[0]
-                return found
-            self._system.sleep(LOOK_S)
+            answering.sort(key=lambda each: (not self._is_own(each), not each.is_primary))
+            if any(map(self._is_own, answering)) or self._system.mono() > deadline:
+                return answering, failures
+            self._system.sleep(POLL_S)
+
+    def _is_own(self, reached: Reached) -> bool:
+        return is_same_instance(self._identity, reached.identity)
+
+    def _unreached(self, answering: list[Reached], failures: list[HostFailure]) -> str:
+        """A message: which server does not answer, and what its addresses lead to."""
+        own = self._identity
+        others = [
+            f"{each.server.label} has system identifier {each.identity['system_identifier']}, timeline "
+            f"{each.identity['timeline']}{'' if each.is_primary else ', and is a standby'}"
+            for each in answering
+        ]
+        details = "; ".join([*others, *(failure.with_hint for failure in failures)])
+        return (
+            f"the server of the run (system identifier {own['system_identifier']}, timeline {own['timeline']}, "
+            f"address {own['address']}) does not answer at its addresses: {details}"
+        )
 
     # Database and role
 
-    def _drop(self, reached: list[tuple[RemoteServer, Record]]) -> None:
-        """On each server that takes writes: a failover may have lost them or kept them, and an earlier primary that
-        returns has them still."""
-        for server, now in reached:
-            if not now["standby"]:
-                self._drop_on(server, self._made("database"), self._made("role"))
-        known = self._entry["identity"]["system_identifier"]
-        gone = any(now["system_identifier"] == known and not now["standby"] for _, now in reached)
-        for entry in filter(None, (self._database(), self._role())):
-            if gone:
-                self._journal.note("dropped", of=entry["seq"])
-            else:
-                self._miss(self._elsewhere(reached, f"drop {entry['entry']} {entry['name']}"))
+    def _drop(self, primaries: list[RemoteServer]) -> list[str]:
+        """Drop database and role on each primary: after a failover the new one may have them, and so has the earlier
+        one when it returns. Without a primary, the statements that do it."""
+        for server in primaries:
+            self._drop_on(server, self._made("database"), self._made("role"))
+        entries = [entry for entry in (self._database(), self._role()) if entry]
+        if not primaries:
+            return [f"drop {entry['entry']} {entry['name']}" for entry in entries]
+        for entry in entries:
+            self._journal.note("dropped", of=entry["seq"])
+        return []
 
     def _made(self, kind: str) -> Optional[Record]:
         """The journal's entry, dropped or not."""
@@ -128,60 +165,50 @@ class ServerRestore:
 
     # Parameters
 
-    def _reset(self, entry: Record, reached: list[tuple[RemoteServer, Record]]) -> None:
+    def _reset(self, entry: Record, reached: list[Reached]) -> bool:
+        """Restore a parameter; False if no server with its file answers."""
         if entry["scope"] != SYSTEM:
-            if self._database() is None:  # they went with it
-                self._close(entry, entry["original"], "no value in the database of the run, which is dropped")
-            return
-        # A server that was made anew as a standby of the one that took over has none of its earlier files.
-        all_reached, closed = len(reached) == len(self._entry["addresses"]) > 1, False
-        for server, now in reached:
-            found = settings.in_auto(settings.lines(server, [entry["name"]]), entry["name"])
-            ours = found == entry["wanted"] and found != entry["original"]
-            if ours:
-                server.sql(settings.alter_system(entry["name"], entry["original"]), "postgres")
-                found = entry["original"]
-            if ours or all_reached or is_same_instance(self._entry["identity"], now):
-                server.reload()
-                if not closed:
-                    self._prove(entry, server, found)
-                closed = True
-        if not closed:
-            statement = settings.alter_system(entry["name"], entry["original"])
-            self._miss(f"{entry['name']}: {self._elsewhere(reached, statement)}")
+            if self._database() is None:
+                before = {"setting": entry["before"]["setting"]}
+                source = "the database of the run, which is dropped with its values"
+                self._close(entry, entry["original"], {"source": source, "was": before, "now": before})
+            return True  # dropped with the database
+        changed = [each for each in reached if self._restore_value(entry, each.server)]
+        # An earlier primary that was rebuilt as a standby has none of its files: then all servers are checked.
+        is_complete = len(reached) == len(self._entry["addresses"]) > 1
+        instances = [each for each in reached if each in changed or self._is_own(each)]
+        instances = instances or (reached if is_complete else [])
+        for each in instances:
+            each.server.reload()
+        if instances:
+            self._prove(entry, instances[0].server)
+        return bool(instances)
 
-    def _prove(self, entry: Record, server: RemoteServer, found: Optional[str]) -> None:
-        """Close the entry: the server has what it had before, or what somebody else has set since."""
+    def _restore_value(self, entry: Record, server: RemoteServer) -> bool:
+        """Set the original value if this server has the value of the run; whether it had."""
+        if entry["wanted"] == entry["original"] or settings.altered(server, entry["name"]) != entry["wanted"]:
+            return False
+        server.sql(settings.alter_system(entry["name"], entry["original"]), "postgres")
+        return True
+
+    def _prove(self, entry: Record, server: RemoteServer) -> None:
+        """Close the entry: the value is as before the run, or another user has set another one since."""
+        value = settings.altered(server, entry["name"])
         row = settings.rows(server, [entry["name"]])[entry["name"]] or {}
         was = {name: entry["before"][name] for name in ("setting", "source", "sourcefile")}
         now = {name: row.get(name) for name in was}
-        theirs = found != entry["original"] or now != was
-        if theirs:
+        is_conflict = value != entry["original"] or now != was
+        if is_conflict:
             conflict = {"setting": "postgresql", "key": f"postgresql.{entry['name']}", "original": was["setting"]}
             self.conflicts.append({**conflict, "ours": entry["wanted"], "found": now["setting"]})
         source = f"pg_settings and pg_file_settings of {server.label}"
-        self._close(entry, found, source, was=was, now=now, theirs=theirs)
+        self._close(entry, value, {"source": source, "was": was, "now": now}, conflict=is_conflict)
 
-    def _close(self, entry: Record, found: Any, source: str, **more: Any) -> None:
-        conflict = bool(more.get("theirs"))
-        self._journal.note("reset", of=entry["seq"], found=found, conflict=conflict)
-        wanted = more.get("was", {}).get("setting", entry["before"]["setting"])
-        shown = more.get("now", {}).get("setting", entry["before"]["setting"])
+    def _close(self, entry: Record, value: Any, evidence: Record, *, conflict: bool = False) -> None:
+        self._journal.note("reset", of=entry["seq"], found=value, conflict=conflict)
+        wanted, shown = evidence["was"]["setting"], evidence["now"]["setting"]
         proof = {"setting": "postgresql", "phase": "restored", "subject": entry["name"], "wanted": wanted}
-        evidence = {"source": source, "conflict": conflict, **more}
-        self._emit("proof", {**proof, "found": shown, "ok": True, "evidence": evidence})
-
-    def _elsewhere(self, reached: list[tuple[RemoteServer, Record]], statement: str) -> str:
-        was = self._entry["identity"]
-        told = ", ".join(
-            f"{server.label} is system {now['system_identifier']} on timeline {now['timeline']}"
-            + (", a standby" if now["standby"] else "")
-            for server, now in reached
-        )
-        return (
-            f"the server of the run (system {was['system_identifier']}, timeline {was['timeline']}, "
-            f"address {was['address']}) does not answer at its addresses: {told}. Run there: {statement}"
-        )
+        self._emit("proof", {**proof, "found": shown, "ok": True, "evidence": {**evidence, "conflict": conflict}})
 
 
 def _exists(server: RemoteServer, catalogue: str, column: str, name: str) -> bool:

@@ -10,7 +10,7 @@ from ..errors import Unplannable
 from ..host import paths, policy
 from ..measure import steady
 from ..postgres import roles
-from ..postgres.remote_server.server import PLACE
+from ..postgres.remote_server.server import CONNECTION
 from ..recovery import reboot
 from ..settings import SETTINGS, Plan, Setting
 from ..wire.protocol import REBOOT, ROLES, WARM
@@ -84,8 +84,8 @@ TARGETS: dict[str, Any] = {
         "additionalProperties": False,
     },
     "remote_server": {
-        "properties": {**_PLACE, "name": {"type": "string", "maxLength": 63}, **PLACE},
-        "required": [*_PLACE, "name", *PLACE],
+        "properties": {**_PLACE, "name": {"type": "string", "maxLength": 63}, **CONNECTION},
+        "required": [*_PLACE, "name", *CONNECTION],
         "additionalProperties": False,
     },
     "standby": {

@@ -1,4 +1,4 @@
-"""What a run may do where only SQL reaches the server. Pure."""
+"""What a run on a remote server may change and execute. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..workloads import WORKLOADS
 
 Record = dict[str, Any]
 LOADS = ("pgbench", "tpcc", "sql", "wait")
-# Settings of the machine that PostgreSQL runs on; on the client host they would change nothing for it.
+# Settings of the machine that PostgreSQL runs on, which the agent does not reach.
 OF_SERVER = ("transparent_huge_pages", "huge_pages", "initdb", "block_device", "cache")
-WAITING = "synchronous_standby_names"
+SYNCHRONOUS = "synchronous_standby_names"
 
 
 def check(spec: Record, plans: dict[str, Plan]) -> None:
-    """Unplannable when a spec with a target of kind `remote_server` needs more than SQL and this host."""
+    """Unplannable if a spec with a target of kind `remote_server` needs access to the server's machine."""
     for name, plan in plans.items():
         field, wanted = f"settings.{name}", spec["settings"][name]
         if name in OF_SERVER or plan.server_prefix or plan.initdb:
@@ -24,8 +24,8 @@ def check(spec: Record, plans: dict[str, Plan]) -> None:
             raise Unplannable(
                 field, wanted, accepted, "use a private cluster, or an existing one on a host with an agent"
             )
-        if WAITING in plan.conf:
-            raise Unplannable(f"{name}.{WAITING}", plan.conf[WAITING], "nothing here: every commit would wait for it")
+        if SYNCHRONOUS in plan.conf:
+            raise Unplannable(f"{name}.{SYNCHRONOUS}", plan.conf[SYNCHRONOUS], "nothing here: every commit would wait")
     for step in spec["steps"]:
         field = f"steps.{step['name']}"
         if step["kind"] not in LOADS:

@@ -105,10 +105,10 @@ class Session:
         self._stop = True
 
     def _attempt(self) -> Optional[Failure]:
-        failure = self._try()
+        failure = self._carry_out()
         return self.cluster.cause_of(failure) if self.cluster else failure
 
-    def _try(self) -> Optional[Failure]:
+    def _carry_out(self) -> Optional[Failure]:
         try:
             self.enter("APPLYING")
             self.journal.after_restart()

@@ -19,13 +19,12 @@ if TYPE_CHECKING:
 
 def make(run: Run, plans: Mapping[str, Plan]) -> Target:
     """The target of the run's spec; `run.account` becomes the one that works with it."""
-    target = run.spec["target"]
-    if target["kind"] == "remote_server":
+    if run.spec["target"]["kind"] == "remote_server":
         return _remote_server(run)
     _check_parameters(run)
-    made = _make(run, plans)
+    target = _make(run, plans)
     run.log("info", f"PostgreSQL and the load generator run as {run.account.name}")
-    return made
+    return target
 
 
 def _check_parameters(run: Run) -> None:
@@ -38,7 +37,7 @@ def _check_parameters(run: Run) -> None:
 
 
 def _remote_server(run: Run) -> Target:
-    """Directories belong to whoever works in them: first the agent's own psql, then the load."""
+    """`run.account` owns the scratch directories: first that of the agent's psql, then those of the load."""
     from ..postgres.remote_server.server import own_account
     from ..postgres.remote_server.target import RemoteTarget
 

@@ -147,7 +147,7 @@ class Scene:
     pgdata: str = ""
     conf_file: str = ""
     sql: Optional[Callable[[str], Any]] = None
-    parameter_proofs: Optional[Callable[[dict[str, str]], Optional[list[Proof]]]] = None  # where no file holds them
+    parameter_proofs: Optional[Callable[[dict[str, str]], Optional[list[Proof]]]] = None  # if they are set by SQL
     huge_pages_needed: Optional[Callable[[int], int]] = None  # of so many kB
     writes: dict[str, list[Write]] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)

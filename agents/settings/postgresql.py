@@ -71,14 +71,13 @@ class PostgreSQL(Setting):
     def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
         if phase not in ("before", "after") or scene.sql is None or not wanted:
             return []
-        asked = scene.parameter_proofs and scene.parameter_proofs(
-            {name: spell(value) for name, value in wanted.items()}
-        )
-        if asked is not None:
-            return asked
+        conf = {name: spell(value) for name, value in wanted.items()}
+        proofs = scene.parameter_proofs(conf) if scene.parameter_proofs else None
+        if proofs is not None:
+            return proofs
         names = ", ".join(f"'{name}'" for name in wanted)
         shown = scene.sql(_QUERY.format(names=names))
-        return [_proof(name, spell(value), shown, scene.conf_file) for name, value in wanted.items()]
+        return [_proof(name, value, shown, scene.conf_file) for name, value in conf.items()]
 
 
 # The names were checked against the schema's pattern: no quote can be in them.

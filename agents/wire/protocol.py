@@ -26,11 +26,11 @@ remote     {"server": {"addresses", "port", "database", "user", "sslmode"}, "bin
            -> {"version", "system_identifier", "timeline", "started": s since 1970, "standby", "address": its own,
            "superuser", "createdb", "tls": version or "", "client": major of psql, "settable": {"session", "system":
            [parameter]}, "restart": [parameter], "extensions": {"installed", "available": [name]}, "round_trip_ms":
-           {"min", "median"}}: what a server is that only SQL reaches; nothing is changed
+           {"min", "median"}}: a check of a remote server, which changes nothing there
 submit     Job -> Status. The same uuid again answers the current state; with another digest it is refused.
            "access" is what machines of one run let each other in by: {"password", "database"}, kept in the job's
            directory, and never part of its evidence; of a remote_server {"password", "ca", "certificate", "key"},
-           "" for none. It is removed when the host is restored
+           "" for none. It is removed after the restore
 status     {"run": uuid} -> Status
 read       {"run", "path", "offset", "limit", "wait_s", "gather"} -> {"data": base64, "size": bytes, "sealed": bool}
            waits up to wait_s (<= 10) for bytes past offset; with gather, until then all the same unless limit is

@@ -105,6 +105,6 @@ def served_template() -> Iterator[Served]:
 
 @pytest.fixture
 def served(served_template: Served) -> Iterator[Served]:
-    """A running server of somebody else's, which is reached over TCP."""
+    """A running remote server."""
     with running(served_template) as server:
         yield server

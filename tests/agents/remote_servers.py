@@ -1,4 +1,4 @@
-"""A PostgreSQL server that a run reaches over TCP with a password alone; the test has a socket of its own."""
+"""A remote server: a run reaches it only over TCP, the test also by a Unix socket."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Served(Theirs):
         twin = super().copy(root)
         return Served(twin.root, twin.bin_dir, twin.port)
 
-    def ask_for_certificates(self) -> dict[str, str]:
-        """From now on PLAIN needs a certificate and no password; the access with one."""
+    def require_certificates(self) -> dict[str, str]:
+        """Require a certificate instead of a password from PLAIN; its access."""
         authority = _Certified("authority")
         server, client = _Certified(ADDRESS, authority), _Certified(PLAIN, authority)
         for name, text in (("server.crt", server.text), ("server.key", server.key_text), ("ca.crt", authority.text)):
@@ -68,7 +68,7 @@ class Served(Theirs):
         self.sql("select pg_reload_conf()")
         return {"password": "", "ca": authority.text, "certificate": client.text, "key": client.key_text}
 
-    def place(self, user: str = SUPER, *addresses: str, database: str = "postgres") -> dict[str, Any]:
+    def connection(self, user: str = SUPER, *addresses: str, database: str = "postgres") -> dict[str, Any]:
         return {
             "addresses": list(addresses) or [ADDRESS],
             "port": self.port,
@@ -80,7 +80,7 @@ class Served(Theirs):
     def remote(self, data_dir: Path, user: str = SUPER, *addresses: str) -> dict[str, Any]:
         """The target of a run."""
         where = {"bin_dir": DEBIANS, "data_dir": str(data_dir), "os_user": "", "name": "shop"}
-        return {"kind": "remote_server", **where, **self.place(user, *addresses)}
+        return {"kind": "remote_server", **where, **self.connection(user, *addresses)}
 
 
 class _Certified:
@@ -113,7 +113,7 @@ def access(user: str = SUPER) -> dict[str, str]:
 
 @contextmanager
 def created() -> Iterator[Served]:
-    """A server that was never used, stopped."""
+    """A new server, stopped."""
     with _room() as room:
         yield Served(room / "template", port=free_port()).create()
 

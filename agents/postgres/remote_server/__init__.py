@@ -1,1 +1,1 @@
-"""A PostgreSQL server that only SQL reaches: where it is, what can be set there, a run on it, a check of it."""
+"""A remote server: PostgreSQL that only SQL reaches. Its connection, its parameters, a run on it, a check of it."""

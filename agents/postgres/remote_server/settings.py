@@ -1,7 +1,7 @@
-"""PostgreSQL's parameters where only SQL reaches the server: which can be set, how, and the proof that they are.
+"""Parameters of a remote server: which ones the role can set, how they are set, and the proof that they are in effect.
 
-`session` parameters are set for the role of the load in the run's own database (ALTER ROLE ... IN DATABASE ... SET) and
-go with it. `system` ones are set for the whole server (ALTER SYSTEM and a reload).
+`session` parameters are set for the load's role in the run's database (ALTER ROLE ... IN DATABASE ... SET), and are
+dropped with it. `system` parameters are set for the whole server (ALTER SYSTEM and a reload).
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from ...errors import HostFailure, Unplannable
 from ...records.spool import Record
 from ...settings.base import Proof
 from ...settings.postgresql import same
+from ..guest import quoted
 from .server import RemoteServer
 
 SESSION, SYSTEM = "session", "system"
 GRANTS = 15  # the first version that can grant parameters
-LISTS = ("search_path", "temp_tablespaces")  # their elements are quoted one by one
+LISTS = ("search_path", "temp_tablespaces")  # each element is quoted
 _ROW = """json_build_object('setting', setting, 'unit', unit, 'vartype', vartype, 'source', source,
   'sourcefile', sourcefile, 'context', context, 'pending_restart', pending_restart, 'show', current_setting(name))"""
 # The names were checked against the schema's pattern: no quote can be in them.
@@ -25,7 +26,7 @@ _PRIVILEGES = """
 select json_object_agg(name, json_build_object('set', has_parameter_privilege(name, 'set'),
   'alter', has_parameter_privilege(name, 'alter system'))) from pg_settings where name in ({names})
 """
-_MAY = """
+_FUNCTIONS = """
 select json_build_object('reload', has_function_privilege('pg_reload_conf()', 'execute'),
   'files', has_table_privilege('pg_file_settings', 'select')
     and has_function_privilege('pg_show_all_file_settings()', 'execute'))
@@ -34,8 +35,8 @@ _FILE = """
 select coalesce(json_agg(json_build_object('file', sourcefile, 'name', name, 'setting', setting, 'applied', applied,
   'error', error) order by seqno), '[]') from pg_file_settings where name in ({names})
 """
-AUTO = "postgresql.auto.conf"
-# Whoever reloads applies what others have edited, too. Superusers can see when a file was changed.
+AUTO = "/postgresql.auto.conf"
+# A reload also applies changes that other users have made to the files. Only superusers can read when a file changed.
 _EDITED = """
 select coalesce(json_agg(f), '[]') from (select distinct sourcefile as f from pg_file_settings) files
 where (pg_stat_file(f)).modification > pg_conf_load_time()
@@ -47,48 +48,49 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def literal(value: str) -> str:
-    """A string of SQL, whatever standard_conforming_strings is."""
+    """An SQL string literal that does not depend on standard_conforming_strings."""
     quoted = value.replace("\\", "\\\\").replace("'", "''")
     return f"E'{quoted}'" if "\\" in value else f"'{quoted}'"
 
 
 def rows(server: RemoteServer, names: Sequence[str], *, as_load: bool = False) -> Record:
-    """Name -> its row of pg_settings in a new session; None where the server has no such parameter."""
+    """Name -> its row of pg_settings in a new session; None if the server has no such parameter."""
     query = _ROWS.format(row=_ROW, names=_listed(names))
-    found: Record = server.load_sql(query) if as_load else server.sql(query, "postgres")
-    return {name: found.get(name) for name in names}
+    known: Record = server.load_sql(query) if as_load else server.sql(query, "postgres")
+    return {name: known.get(name) for name in names}
 
 
 def privileges(server: RemoteServer, names: Sequence[str], superuser: bool) -> Record:
-    """{"reload", "files", "of": {name: {"set", "alter"}}}: what the role may do."""
-    may: Record = server.sql(_MAY, "postgres")
+    """{"reload", "files", "of": {name: {"set", "alter"}}}: whether the role may reload, read pg_file_settings, and set
+    each parameter."""
+    functions: Record = server.sql(_FUNCTIONS, "postgres")
     if superuser or server.major < GRANTS:
-        return {**may, "of": {name: {"set": superuser, "alter": superuser} for name in names}}
-    return {**may, "of": server.sql(_PRIVILEGES.format(names=_listed(names)), "postgres") or {}}
+        return {**functions, "of": {name: {"set": superuser, "alter": superuser} for name in names}}
+    return {**functions, "of": server.sql(_PRIVILEGES.format(names=_listed(names)), "postgres") or {}}
 
 
-def scope(name: str, value: Any, row: Optional[Record], may: Record, role: str, major: int) -> str:
-    """Pure. SESSION or SYSTEM: how this role can set a parameter. Unplannable where it cannot, with the grant."""
+def scope(name: str, value: Any, row: Optional[Record], privileges: Record, role: str, major: int) -> str:
+    """Pure. SESSION or SYSTEM: how this role can set a parameter. Unplannable if it cannot, with the missing grant."""
     field = f"postgresql.{name}"
     if row is None:
-        raise Unplannable(field, value, "parameters that the server knows; libraries must be loaded already")
-    context, of = row["context"], may["of"].get(name) or {"set": False, "alter": False}
+        raise Unplannable(field, value, "parameters that the server knows; load the library of an extension first")
+    context, may = row["context"], privileges["of"].get(name) or {"set": False, "alter": False}
     if context in ("internal", "postmaster"):
         raise Unplannable(field, value, "parameters that take effect without a restart: runs do not restart the server")
     if context in ("backend", "superuser-backend"):
         raise Unplannable(field, value, "parameters that SQL can set: this one is fixed when a session connects")
-    if context == "user" or (context == "superuser" and of["set"]):
+    if context == "user" or (context == "superuser" and may["set"]):
         return SESSION
     if context == "superuser":
         raise Unplannable(
             field, value, "parameters that the role may set", _grant(f"SET ON PARAMETER {name}", role, major)
         )
     missing = [
-        *([f"ALTER SYSTEM ON PARAMETER {name}"] if not of["alter"] else []),
-        *(["EXECUTE ON FUNCTION pg_reload_conf()"] if not may["reload"] else []),
+        *([f"ALTER SYSTEM ON PARAMETER {name}"] if not may["alter"] else []),
+        *(["EXECUTE ON FUNCTION pg_reload_conf()"] if not privileges["reload"] else []),
         *(
             ["SELECT ON pg_file_settings", "EXECUTE ON FUNCTION pg_show_all_file_settings()"]
-            if not may["files"]
+            if not privileges["files"]
             else []
         ),
     ]
@@ -101,11 +103,11 @@ def scope(name: str, value: Any, row: Optional[Record], may: Record, role: str, 
 def _grant(what: str, role: str, major: int) -> str:
     if "PARAMETER" in what and major < GRANTS:
         return f"PostgreSQL {major} lets only superusers set it"
-    return f'GRANT {what} TO "{role}"'
+    return f"GRANT {what} TO {quoted(role)}"
 
 
 def check_loaded(server: RemoteServer) -> None:
-    """HostFailure if a reload would apply changes of somebody else."""
+    """HostFailure if a reload would apply changes of another user."""
     edited = server.sql(_EDITED, "postgres")
     if edited:
         hint = "reload it yourself first: otherwise the run would apply this change"
@@ -114,14 +116,14 @@ def check_loaded(server: RemoteServer) -> None:
 
 def lines(server: RemoteServer, names: Sequence[str]) -> list[Record]:
     """Lines of the configuration files that set these parameters, in the order in which they are read."""
-    found: list[Record] = server.sql(_FILE.format(names=_listed(names)), "postgres")
-    return found
+    file_lines: list[Record] = server.sql(_FILE.format(names=_listed(names)), "postgres")
+    return file_lines
 
 
-def in_auto(found: Sequence[Record], name: str) -> Optional[str]:
-    """Pure. What ALTER SYSTEM has set for a parameter; None for nothing."""
-    ours = [each["setting"] for each in found if each["name"] == name and each["file"].endswith(AUTO)]
-    return ours[-1] if ours else None
+def altered(server: RemoteServer, name: str) -> Optional[str]:
+    """The value that ALTER SYSTEM has set for a parameter; None if it has set none."""
+    values = [line["setting"] for line in lines(server, [name]) if line["file"].endswith(AUTO)]
+    return values[-1] if values else None
 
 
 def set_in_database(role: str, database: str, name: str, value: str) -> str:
@@ -131,27 +133,27 @@ def set_in_database(role: str, database: str, name: str, value: str) -> str:
 
 
 def alter_system(name: str, value: Optional[str]) -> str:
-    """Pure. The statement that leaves this value in the file of ALTER SYSTEM."""
+    """Pure. The statement that sets this value for the whole server; None removes it from the file of ALTER SYSTEM."""
     return f"alter system reset {name}" if value is None else f"alter system set {name} = {literal(value)}"
 
 
 def proofs(server: RemoteServer, conf: Mapping[str, str], scopes: Mapping[str, str]) -> list[Proof]:
-    """What a new session of the load has, and for the whole server which file says so."""
+    """The values in a new session of the load; for those of the whole server also the file that sets them."""
     names = list(conf)
-    sessions, whole = rows(server, names, as_load=True), [name for name in names if scopes[name] == SYSTEM]
-    found = lines(server, whole) if whole else []
-    return [_proof(name, conf[name], scopes[name], sessions[name], found) for name in names]
+    session, system_names = rows(server, names, as_load=True), [name for name in names if scopes[name] == SYSTEM]
+    file_lines = lines(server, system_names) if system_names else []
+    return [_proof(name, conf[name], scopes[name], session[name], file_lines) for name in names]
 
 
-def _proof(name: str, wanted: str, how: str, row: Optional[Record], found: Sequence[Record]) -> Proof:
+def _proof(name: str, wanted: str, scope: str, row: Optional[Record], file_lines: Sequence[Record]) -> Proof:
     if row is None:
         return Proof(name, wanted, "unknown parameter", False, {"source": "pg_settings of a new session of the load"})
-    taken = same(name, wanted, row)
+    in_effect = same(name, wanted, row)
     evidence: Record = {"source": "pg_settings of a new session of the load", "pg_settings": row}
-    if how == SESSION:
-        ok = taken and row["source"] == "database user"
+    if scope == SESSION:
+        ok = in_effect and row["source"] == "database user"
     else:
-        last = [each for each in found if each["name"] == name][-1:]
-        ok = taken and bool(last) and last[0]["file"].endswith(AUTO) and last[0]["applied"] and not last[0]["error"]
+        last = [line for line in file_lines if line["name"] == name][-1:]
+        ok = in_effect and bool(last) and last[0]["file"].endswith(AUTO) and last[0]["applied"] and not last[0]["error"]
         evidence = {**evidence, "source": "pg_settings of a new session of the load, pg_file_settings", "file": last}
     return Proof(name, wanted, row["show"] if ok else f"{row['show']} ({row['source']})", bool(ok), evidence)

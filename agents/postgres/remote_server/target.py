@@ -1,6 +1,7 @@
-"""A run in a database of its own on a server that only SQL reaches; all that it changes there is on the journal first.
+"""A run in a database of its own on a remote server. Each change there is in the journal before it is made.
 
-A superuser's load gets a role of its own, as in an existing cluster; any other role's load connects as that role.
+If the registered role is a superuser, the load connects as a role of the run, as in an existing cluster; otherwise as
+the registered role.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ...settings import Plan, Proof
 from .. import guest
 from ..instance import Target
 from . import settings
-from .server import PLACE, RemoteServer, client_version, moved, write_access
+from .server import CONNECTION, RemoteServer, change_of_server, client_version, write_access
 from .settings import SYSTEM
 
 PREFIX, ROLE_PREFIX = "proving_ground_", "proving_load_"
@@ -29,13 +30,13 @@ select coalesce(json_agg(format('%s in %s: %s', coalesce(usename, 'no user'), da
 from (select usename, datname, count(*) from pg_stat_activity
   where datname is not null and datname <> '{database}' and pid <> pg_backend_pid() group by 1, 2) as clients
 """
-WAIT_S, LOOK_S = 20.0, 1.0
+WAIT_S, POLL_S = 20.0, 1.0
 Emit = Callable[[str, Record], None]
 
 
 class RemoteTarget(RemoteServer, Target):
-    """The target of kind `remote_server`. `make_room` creates a directory of the run's own, `own` runs the sessions of
-    the agent, and `load_account` the load."""
+    """The target of kind `remote_server`. `make_room` creates a directory of the run. The sessions of the agent run as
+    `own`, the load runs as `load_account`."""
 
     conf_file = ""
 
@@ -52,7 +53,7 @@ class RemoteTarget(RemoteServer, Target):
         self._journal, self._access, self._emit, self._make_room = journal, access, emit, make_room
         self._client = client_version(system, target["bin_dir"], own)
         files = write_access(make_room("access"), access, self._client, own.owner)
-        super().__init__(system, {name: target[name] for name in PLACE}, target["bin_dir"], own, files)
+        super().__init__(system, {name: target[name] for name in CONNECTION}, target["bin_dir"], own, files)
         self._target, self._identity = target, dict[str, Any]()
         self._conf, self._scopes = dict[str, str](), dict[str, str]()
         self._load_user, self._load_files = self.user, dict[str, str]()
@@ -64,7 +65,7 @@ class RemoteTarget(RemoteServer, Target):
 
     @property
     def load_env(self) -> dict[str, str]:
-        return self.where(self._load_files, self._load_user, self.database)
+        return self.env_of(self._load_files, self._load_user, self.database)
 
     @property
     def can_checkpoint(self) -> bool:  # type: ignore[override]
@@ -73,7 +74,8 @@ class RemoteTarget(RemoteServer, Target):
     # Before anything is changed
 
     def prepare(self, plans: Mapping[str, Plan]) -> None:
-        """Look, and put on record where the server is. Unplannable or HostFailure if the run cannot be carried out."""
+        """Check the server, and write its identity to the journal. Unplannable or HostFailure if the run is not
+        possible."""
         self._conf = {name: value for plan in plans.values() for name, value in plan.conf.items()}
         self._identity = self.identify()
         self._check()
@@ -82,27 +84,26 @@ class RemoteTarget(RemoteServer, Target):
             settings.check_loaded(self)
         if self._identity["superuser"]:
             self._load_user = f"{ROLE_PREFIX}{self._journal.run[:8]}"
-        kept = {name: self._target[name] for name in ("name", "bin_dir", "data_dir")}
+        paths = {name: self._target[name] for name in ("name", "bin_dir", "data_dir")}
         own = {name: getattr(self.account, name) for name in ("name", "user", "group", "wrapper")}
-        self._journal.note("remote", **self.place, **kept, account=own, identity=self._identity)
+        self._journal.note("remote", **self.connection, **paths, account=own, identity=self._identity)
 
     def _check(self) -> None:
         if self._identity["standby"]:
             raise HostFailure(f"{self.label} is a standby, which is read-only", "register the address of its primary")
         if not (self._identity["superuser"] or self._identity["createdb"]):
-            raise HostFailure(
-                f"{self.user} cannot create databases on {self.label}", f'ALTER ROLE "{self.user}" CREATEDB'
-            )
+            hint = f"ALTER ROLE {guest.quoted(self.user)} CREATEDB"
+            raise HostFailure(f"{self.user} cannot create databases on {self.label}", hint)
         self._check_free()
         if self._client < self.major:
-            words = f"psql and pgbench {self._client} are older than the server, PostgreSQL {self.version}"
-            self._log("warning", words)
+            message = f"psql and pgbench {self._client} are older than the server, PostgreSQL {self.version}"
+            self._log("warning", message)
         clients = self.foreign_clients()
         if clients:
             self._log("warning", f"the server has other clients, which can disturb the run: {'; '.join(clients)}")
 
     def _check_free(self) -> None:
-        """HostFailure while another run has its database there."""
+        """HostFailure while the server has the database of another run."""
         others = [name for name in self.sql(_TAKEN, "postgres") if name != self.name]
         if others:
             hint = f"wait until the other run ends; if there is none: drop database {others[0]}"
@@ -110,10 +111,10 @@ class RemoteTarget(RemoteServer, Target):
 
     def _find_scopes(self) -> dict[str, str]:
         names = list(self._conf)
-        found = settings.rows(self, names)
-        may = settings.privileges(self, names, self._identity["superuser"])
+        rows = settings.rows(self, names)
+        privileges = settings.privileges(self, names, self._identity["superuser"])
         return {
-            name: settings.scope(name, value, found[name], may, self.user, self.major)
+            name: settings.scope(name, value, rows[name], privileges, self.user, self.major)
             for name, value in self._conf.items()
         }
 
@@ -121,16 +122,16 @@ class RemoteTarget(RemoteServer, Target):
         self._emit("log", {"level": level, "message": message})
 
     def foreign_clients(self) -> list[str]:
-        """Who is connected to other databases: "app in shop: 3"."""
-        found: list[str] = self.sql(_CLIENTS.format(database=self.name), "postgres")
-        return found
+        """Clients of other databases: "app in shop: 3"."""
+        clients: list[str] = self.sql(_CLIENTS.format(database=self.name), "postgres")
+        return clients
 
     # In effect
 
     def start(self, prefix: Sequence[str], log: Path) -> Optional[int]:
         """Create the database of the run, and put the parameters in effect."""
         self._make_database()
-        self._check_free()  # another run may have begun at the same moment
+        self._check_free()  # another run may have started at the same time
         self.database = self.name
         for name, value in self._conf.items():
             self._set(name, value)
@@ -146,7 +147,7 @@ class RemoteTarget(RemoteServer, Target):
         else:
             self._journal.note("role", name=self._load_user)
             self._journal.note("database", name=self.name)
-            # One session for all of them, each by itself: a server may be far away.
+            # All statements in one session, because each new one takes several round trips.
             self.sql(";\n".join(guest.creation(self.major, self.name, self._load_user)), "postgres")
             self.sql(";\n".join(guest.extensions(self._load_user)), self.name)
             access = {**access, "password": secrets.token_hex(32), "certificate": "", "key": ""}
@@ -165,40 +166,40 @@ class RemoteTarget(RemoteServer, Target):
             raise HostFailure(f"{self._load_user} cannot connect to {self.label}: {shown.stderr.strip()}", hint)
 
     def _set(self, name: str, value: str) -> None:
-        how, original = self._scopes[name], None
-        if how == SYSTEM:
-            original = settings.in_auto(settings.lines(self, [name]), name)
+        scope, original = self._scopes[name], None
+        if scope == SYSTEM:
+            original = settings.altered(self, name)
             statement = settings.alter_system(name, value)
         else:
             role = guest.quoted(self._load_user)
             statement = settings.set_in_database(role, self.name, name, value)
         before = settings.rows(self, [name])[name]
-        self._journal.note("parameter", name=name, scope=how, original=original, wanted=value, before=before)
+        self._journal.note("parameter", name=name, scope=scope, original=original, wanted=value, before=before)
         self.sql(statement, "postgres")
-        told = {"setting": "postgresql", "key": name, "original": before["show"], "wanted": value, "found": value}
-        self._emit("write", told)
+        write = {"setting": "postgresql", "key": name, "original": before["show"], "wanted": value, "found": value}
+        self._emit("write", write)
 
     def parameter_proofs(self, wanted: Mapping[str, str]) -> list[Proof]:
         return settings.proofs(self, wanted, self._scopes)
 
-    # What went wrong
+    # After the run
 
     def cause_of(self, failure: Optional[Failure]) -> Optional[Failure]:
-        """A load fails when its server goes away: what became of the server is the cause."""
+        """Interrupted or HostFailure if the server changed or is lost: then the load failed because of that."""
         if not self._identity or isinstance(failure, (Cancelled, Interrupted, PlanFailure)):
             return failure
         try:
-            how = moved(self._identity, self._patiently_identified())
+            change = change_of_server(self._identity, self._await_identity())
         except HostFailure as lost:
             if isinstance(failure, NotApplied):
                 return failure
             return HostFailure(f"the connection to the server was lost: {lost.message}", lost.hint)
-        if how:
-            return Interrupted(f"the run was interrupted: {how} at {self.label}", "start the run again")
+        if change:
+            return Interrupted(f"the run was interrupted: {change} at {self.label}", "start the run again")
         return failure
 
-    def _patiently_identified(self) -> Record:
-        """The server that answers now; one that fails over needs a while."""
+    def _await_identity(self) -> Record:
+        """Which server answers now. A failover takes a while."""
         deadline = self._system.mono() + WAIT_S
         while True:
             try:
@@ -206,4 +207,4 @@ class RemoteTarget(RemoteServer, Target):
             except HostFailure:
                 if self._system.mono() > deadline:
                     raise
-                self._system.sleep(LOOK_S)
+                self._system.sleep(POLL_S)

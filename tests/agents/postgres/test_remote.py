@@ -1,4 +1,4 @@
-"""Servers that only SQL reaches: what is needed before they are touched, what is in effect, how they are restored."""
+"""Remote servers: checks before a run changes them, parameters in effect, and the restore."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BOTH = {"postgresql": {"work_mem": "8MB", "max_wal_size": "2GB", "checkpoint_tim
 
 @pytest.fixture
 def run(agent: Connection, spec: Any, served: Served, data_dir: Path) -> Run:
-    """Submits a run as this role with these settings, and gives its events."""
+    """Executes a run as this role with these settings; its events."""
 
     def run(user: str = SUPER, settings: dict[str, Any] | None = None, **options: Any) -> list[dict[str, Any]]:
         order = {**spec(settings, time_s=1, **options), "target": served.remote(data_dir, user)}
@@ -31,8 +31,8 @@ def run(agent: Connection, spec: Any, served: Served, data_dir: Path) -> Run:
 
 
 def proofs(events: list[dict[str, Any]]) -> dict[tuple[str, str], tuple[Any, bool]]:
-    found = of(events, "proof", setting="postgresql")
-    return {(proof["subject"], proof["phase"]): (proof["found"], proof["ok"]) for proof in found}
+    emitted = of(events, "proof", setting="postgresql")
+    return {(proof["subject"], proof["phase"]): (proof["found"], proof["ok"]) for proof in emitted}
 
 
 @pytest.mark.fast
@@ -43,10 +43,10 @@ def test_parameters_of_sessions_and_of_the_server_are_in_effect_and_restored(ser
     events = run(SUPER, BOTH)
 
     assert outcome(events) == "ok"
-    found = proofs(events)
+    proven = proofs(events)
     for name, value in (("work_mem", "8MB"), ("max_wal_size", "2GB"), ("checkpoint_timeout", "9min")):
-        assert found[name, "before"] == found[name, "after"] == (value, True)
-    assert found["checkpoint_timeout", "restored"] == ("420", True)
+        assert proven[name, "before"] == proven[name, "after"] == (value, True)
+    assert proven["checkpoint_timeout", "restored"] == ("420", True)
     assert served.snapshot() == before
 
 
@@ -57,19 +57,19 @@ SESSION = {
 }  # fmt: skip
 
 
-def test_a_role_without_superuser_sets_what_its_sessions_may(served: Served, run: Run) -> None:
+def test_a_role_without_superuser_sets_the_parameters_of_its_sessions(served: Served, run: Run) -> None:
     before = served.snapshot()
 
     events = run(PLAIN, {"postgresql": SESSION})
 
     assert outcome(events) == "ok"
-    found = proofs(events)
-    assert all(found[name, phase][1] for name in SESSION for phase in ("before", "after", "restored"))
-    assert found["random_page_cost", "after"] == ("1.1", True)
+    proven = proofs(events)
+    assert all(proven[name, phase][1] for name in SESSION for phase in ("before", "after", "restored"))
+    assert proven["random_page_cost", "after"] == ("1.1", True)
     assert served.snapshot() == before
 
 
-def test_what_a_role_may_not_set_names_the_grants_and_works_after_them(served: Served, run: Run) -> None:
+def test_an_error_names_the_missing_grants_and_the_run_works_after_them(served: Served, run: Run) -> None:
     wanted = {"postgresql": {"max_wal_size": "2GB", "wal_compression": "on"}}
 
     refused = run(PLAIN, wanted)
@@ -90,24 +90,24 @@ def test_what_a_role_may_not_set_names_the_grants_and_works_after_them(served: S
 
 
 @pytest.mark.parametrize(
-    ("user", "settings", "says"),
+    ("user", "settings", "message"),
     [
         (SUPER, {"postgresql": {"shared_buffers": "32MB"}}, "parameters that take effect without a restart"),
         (SUPER, {"postgresql": {"log_connections": "on"}}, "fixed when a session connects"),
-        (SUPER, {"postgresql": {"auto_explain.log_timing": "on"}}, "libraries must be loaded already"),
+        (SUPER, {"postgresql": {"auto_explain.log_timing": "on"}}, "load the library of an extension first"),
     ],
 )
 def test_parameters_that_sql_cannot_put_in_effect_are_refused(
-    served: Served, run: Run, user: str, settings: Any, says: str
+    served: Served, run: Run, user: str, settings: Any, message: str
 ) -> None:
     before = served.snapshot()
 
-    assert says in outcome(run(user, settings))
+    assert message in outcome(run(user, settings))
     assert served.snapshot() == before
 
 
 @pytest.mark.parametrize(
-    ("settings", "steps", "says"),
+    ("settings", "steps", "message"),
     [
         ({"cpu_affinity": {"server": "0"}}, None, "only SQL reaches this server's machine"),
         ({"initdb": {"wal_segment_size": 64}}, None, "only SQL reaches"),
@@ -115,18 +115,16 @@ def test_parameters_that_sql_cannot_put_in_effect_are_refused(
         ({}, [{"name": "restart", "kind": "reboot", "options": {"limit_s": 60}}], "the load reaches the server by SQL"),
     ],
 )
-def test_what_needs_the_machine_of_the_server_is_refused_at_planning(
-    agent: Connection, spec: Any, served: Served, data_dir: Path, settings: Any, steps: Any, says: str
+def test_settings_of_the_servers_machine_are_refused_at_planning(
+    agent: Connection, spec: Any, served: Served, data_dir: Path, settings: Any, steps: Any, message: str
 ) -> None:
     order = {**spec(settings), "target": served.remote(data_dir)}
 
-    with pytest.raises(Refused, match=says):
+    with pytest.raises(Refused, match=message):
         agent.submit({**order, "steps": steps or order["steps"]}, access=access())
 
 
-def test_a_role_that_cannot_create_databases_is_refused_with_the_statement_that_lets_it(
-    served: Served, run: Run
-) -> None:
+def test_a_role_that_cannot_create_databases_is_refused_with_the_missing_statement(served: Served, run: Run) -> None:
     served.sql(f"alter role {PLAIN} nocreatedb")
 
     failed = of(run(PLAIN), "outcome")[0]
@@ -142,7 +140,7 @@ def test_a_standby_is_refused_before_anything_is_changed(served: Served, run: Ru
     assert "is a standby, which is read-only" in outcome(run())
 
 
-def test_the_database_of_another_run_keeps_this_one_out(served: Served, run: Run) -> None:
+def test_the_database_of_another_run_blocks_this_one(served: Served, run: Run) -> None:
     served.sql("create database proving_ground_00000000")
 
     events = run()
@@ -170,26 +168,27 @@ def test_the_password_is_in_no_record_and_on_no_command_line(
 
     name = agent.submit(order, access=access())
     agent.events(name, until="measuring")
-    seen = b"".join(_about(pid) for pid in os.listdir("/proc") if pid.isdigit() and int(pid) != os.getpid())
+    exposed = b"".join(_exposed(pid) for pid in os.listdir("/proc") if pid.isdigit() and int(pid) != os.getpid())
     files = [path.stat() for path in data_dir.glob(f"scratch-{name}-*/pgpassfile")]
     agent.events(name)
 
     left = [path for root in (tmp_path / "spool", data_dir) for path in root.rglob("*") if path.is_file()]
     holding = [path for path in left if SECRET[SUPER].encode() in path.read_bytes()]
-    assert SECRET[SUPER].encode() not in seen
+    assert SECRET[SUPER].encode() not in exposed
     assert {file.st_mode & 0o777 for file in files} == {0o600}
     assert os.geteuid() or (len({file.st_uid for file in files}) == 2 and 0 not in {file.st_uid for file in files})
     assert holding == [] and not (tmp_path / f"spool/jobs/{name}/access.json").exists()
 
 
-def _about(pid: str) -> bytes:
-    found = b""
+def _exposed(pid: str) -> bytes:
+    """Command line and environment of a process."""
+    text = b""
     for file in ("cmdline", "environ"):
         try:
-            found += Path(f"/proc/{pid}/{file}").read_bytes()
+            text += Path(f"/proc/{pid}/{file}").read_bytes()
         except OSError:
-            continue  # it ended meanwhile
-    return found
+            continue  # it has ended
+    return text
 
 
 def test_the_load_of_a_superuser_is_a_role_that_reaches_its_own_database_only(
@@ -209,9 +208,11 @@ def test_the_load_of_a_superuser_is_a_role_that_reaches_its_own_database_only(
 
 
 @pytest.mark.fast
-def test_a_check_tells_the_server_the_rights_of_the_role_and_the_round_trip(agent: Connection, served: Served) -> None:
-    boss = agent.call("remote", server=served.place(), bin_dir=DEBIANS, access=access())
-    plain = agent.call("remote", server=served.place(PLAIN), bin_dir=DEBIANS, access=access(PLAIN))
+def test_a_check_reports_the_server_the_rights_of_the_role_and_the_round_trip(
+    agent: Connection, served: Served
+) -> None:
+    boss = agent.call("remote", server=served.connection(), bin_dir=DEBIANS, access=access())
+    plain = agent.call("remote", server=served.connection(PLAIN), bin_dir=DEBIANS, access=access(PLAIN))
 
     assert boss["version"].startswith("15.") and boss["superuser"] and not boss["standby"] and boss["tls"] == ""
     assert boss["address"] == ADDRESS and boss["system_identifier"].isdigit() and boss["timeline"] == 1
@@ -223,25 +224,28 @@ def test_a_check_tells_the_server_the_rights_of_the_role_and_the_round_trip(agen
     assert "plpgsql" in boss["extensions"]["installed"] and "pg_prewarm" in boss["extensions"]["available"]
 
 
-def test_a_certificate_of_the_client_takes_the_place_of_a_password(
-    agent: Connection, spec: Any, served: Served, data_dir: Path
-) -> None:
-    given, before = served.ask_for_certificates(), served.snapshot()
+def test_a_client_certificate_replaces_a_password(agent: Connection, spec: Any, served: Served, data_dir: Path) -> None:
+    certified, before = served.require_certificates(), served.snapshot()
     target = {**served.remote(data_dir, PLAIN), "sslmode": "verify-ca"}
 
     checked = agent.call(
-        "remote", server={**served.place(PLAIN), "sslmode": "verify-ca"}, bin_dir=DEBIANS, access=given
+        "remote", server={**served.connection(PLAIN), "sslmode": "verify-ca"}, bin_dir=DEBIANS, access=certified
     )
-    events = agent.events(agent.submit({**spec(time_s=1), "target": target}, access=given))
+    events = agent.events(agent.submit({**spec(time_s=1), "target": target}, access=certified))
     with pytest.raises(Refused, match="certificate verify failed"):
-        agent.call("remote", server=served.place(PLAIN), bin_dir=DEBIANS, access={**given, "ca": given["certificate"]})
+        agent.call(
+            "remote",
+            server=served.connection(PLAIN),
+            bin_dir=DEBIANS,
+            access={**certified, "ca": certified["certificate"]},
+        )
 
     assert checked["tls"].startswith("TLSv1") and outcome(events) == "ok"
     assert served.snapshot() == before
 
 
 def test_the_name_of_a_database_does_not_lead_to_another_server(agent: Connection, served: Served) -> None:
-    connection = served.place(database=f"host={SECOND} dbname=postgres")
+    connection = served.connection(database=f"host={SECOND} dbname=postgres")
 
     with pytest.raises(Refused, match=f'database "host={SECOND} dbname=postgres" does not exist'):
         agent.call("remote", server=connection, bin_dir=DEBIANS, access=access())
@@ -259,9 +263,9 @@ def test_a_role_whose_name_contains_a_quote_can_be_used(
     assert outcome(events) == "ok" and proofs(events)["work_mem", "after"] == ("8MB", True)
 
 
-def test_a_server_that_is_not_there_is_told_with_the_next_step(agent: Connection, served: Served) -> None:
+def test_an_unreachable_server_is_reported_with_the_next_step(agent: Connection, served: Served) -> None:
     served.stop()
 
     with pytest.raises(Refused, match="Connection refused") as refused:
-        agent.call("remote", server=served.place(), bin_dir=DEBIANS, access=access())
+        agent.call("remote", server=served.connection(), bin_dir=DEBIANS, access=access())
     assert "check the address" in refused.value.failure["hint"]

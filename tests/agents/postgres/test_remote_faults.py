@@ -1,7 +1,9 @@
-"""Servers that only SQL reaches, when the agent is killed, the connection is lost, or the server fails over."""
+"""Remote servers when the agent is killed, the connection is lost, or the server fails over."""
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import threading
 import time
@@ -13,20 +15,21 @@ import pytest
 
 from agents.postgres.remote_server import target
 from agents.postgres.remote_server.server import RemoteServer
+from agents.records.journal import Journal
 from agents.records.spool import Spool
-from agents.recovery import remote_server
+from agents.recovery import recover, remote_server
 from agents.rpc import Agent
 from agents.wire import protocol
 from tests.agents.dying import RUN, Death, Machine, around_all, around_the_journal
-from tests.agents.dying import run as carry_out
+from tests.agents.dying import run as execute
 from tests.agents.remote_servers import ADDRESS, PLAIN, SECOND, SUPER, Served, access
 
 pytestmark = pytest.mark.needs("postgresql-15")
 CONF = {"work_mem": "8MB", "max_wal_size": "2GB", "checkpoint_timeout": "9min"}
 
 
-class Away:
-    """A spool with one submitted job on a remote server; its load waits, and measures nothing."""
+class RemoteRun:
+    """A spool with one submitted run on a remote server, whose load only waits."""
 
     def __init__(
         self, root: Path, target: dict[str, Any], user: str, parameters: dict[str, str], wait_s: float
@@ -47,18 +50,18 @@ class Away:
         self.job = self.spool.create(order, access(user))
         self.job.log("state.jsonl").append({"state": "RECEIVED", "step": ""})
 
-    def live(self, death: Death, around: Callable[[Death], None]) -> bool:
-        """Whether the run was killed."""
+    def execute(self, death: Death, around: Callable[[Death], None]) -> bool:
+        """Execute the run; whether it was killed."""
 
         def live() -> None:
             around(death)
             _around_sql(death)
-            carry_out(self.spool, RUN)
+            execute(self.spool, RUN)
 
         return death.of(live)
 
     def restore(self, death: Death | None = None) -> bool:
-        """The next contact, and its restore; whether it was killed."""
+        """Contact the agent again, and restore; whether it was killed."""
 
         def contact() -> None:
             around_the_journal(death or Death(0))
@@ -71,7 +74,7 @@ class Away:
         return (death or Death(0)).of(contact)
 
     @property
-    def ending(self) -> tuple[str, str, bool]:
+    def outcome(self) -> tuple[str, str, bool]:
         """(outcome, message, whether the host is dirty)."""
         manifest = self.job.manifest or {}
         return manifest["outcome"], (manifest["error"] or {}).get("message", ""), self.job.dirty
@@ -85,14 +88,14 @@ def _around_sql(death: Death) -> None:
 
 
 @pytest.fixture
-def away(served: Served, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Away]:
+def submit(served: Served, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., RemoteRun]:
     monkeypatch.setattr(target, "WAIT_S", 1.0)
     monkeypatch.setattr(remote_server, "WAIT_S", 1.0)
 
-    def away(name: str, user: str, *addresses: str, parameters: Any = CONF, wait_s: float = 0) -> Away:
-        return Away(tmp_path / name, served.remote(data_dir, user, *addresses), user, parameters, wait_s)
+    def submit(name: str, user: str, *addresses: str, parameters: Any = CONF, wait_s: float = 0) -> RemoteRun:
+        return RemoteRun(tmp_path / name, served.remote(data_dir, user, *addresses), user, parameters, wait_s)
 
-    return away
+    return submit
 
 
 @pytest.mark.parametrize(
@@ -105,28 +108,28 @@ def away(served: Served, data_dir: Path, tmp_path: Path, monkeypatch: pytest.Mon
     ids=["superuser", "role", "every boundary"],
 )
 def test_a_run_killed_at_any_boundary_leaves_the_server_as_it_was(
-    served: Served, away: Any, user: str, parameters: dict[str, str], step: int
+    served: Served, submit: Any, user: str, parameters: dict[str, str], step: int
 ) -> None:
     before, at, died, kills = served.snapshot(), 1, True, 0
     while died:
-        lent = away(str(at), user, parameters=parameters)
-        died = lent.live(Death(at, sparse=True), around_the_journal)
-        lent.restore()
+        remote = submit(str(at), user, parameters=parameters)
+        died = remote.execute(Death(at, sparse=True), around_the_journal)
+        remote.restore()
         assert served.snapshot() == before, at
-        assert not lent.job.dirty and not (lent.job.path / "access.json").exists(), at
+        assert not remote.job.dirty and not (remote.job.path / "access.json").exists(), at
         at, kills = at + step, kills + died
     assert kills * step > 12
 
 
-def test_a_recovery_killed_at_a_boundary_is_taken_up_again(served: Served, away: Any) -> None:
+def test_a_recovery_killed_at_a_boundary_is_completed_by_the_next_one(served: Served, submit: Any) -> None:
     before, at, killed = served.snapshot(), 1, True
     while killed:
-        lent = away(str(at), SUPER)
-        lent.live(_at_verified(), around_all)
+        remote = submit(str(at), SUPER)
+        remote.execute(_at_verified(), around_all)
         assert served.sql("show max_wal_size") == "2GB"
-        killed = lent.restore(Death(at, sparse=True))
-        lent.restore()
-        assert served.snapshot() == before and not lent.job.dirty, at
+        killed = remote.restore(Death(at, sparse=True))
+        remote.restore()
+        assert served.snapshot() == before and not remote.job.dirty, at
         at += 5
 
 
@@ -143,90 +146,157 @@ def _at_verified() -> Death:
     return death
 
 
-def during(lent: Away, act: Callable[[], Any]) -> None:
-    """Carry the run out, and act once its load runs."""
+def during(remote: RemoteRun, act: Callable[[], Any]) -> None:
+    """Execute the run, and act once its load runs."""
 
     def when_measuring() -> None:
-        path, deadline = lent.job.path / "events.ndjson", time.monotonic() + 60
+        path, deadline = remote.job.path / "events.ndjson", time.monotonic() + 60
         while time.monotonic() < deadline and not (path.exists() and b'"kind":"measuring"' in path.read_bytes()):
             time.sleep(0.05)
         act()
 
     acting = threading.Thread(target=when_measuring)
     acting.start()
-    lent.live(Death(0), lambda death: None)
+    remote.execute(Death(0), lambda death: None)
     acting.join()
 
 
-def test_a_lost_connection_fails_the_run_and_the_host_waits_until_the_server_is_restored(
-    served: Served, away: Any
+def test_a_lost_connection_fails_the_run_and_quarantines_the_host_until_the_server_is_restored(
+    served: Served, submit: Any
 ) -> None:
-    before, lent = served.snapshot(), away("lost", SUPER, wait_s=3)
+    before, remote = served.snapshot(), submit("lost", SUPER, wait_s=3)
 
-    during(lent, served.stop)
+    during(remote, served.stop)
 
-    outcome, message, dirty = lent.ending
+    outcome, message, dirty = remote.outcome
     assert (outcome, dirty) == ("failed", True) and "the connection to the server was lost" in message
-    lent.restore()
-    assert lent.job.dirty  # still not there
+    remote.restore()
+    assert remote.job.dirty  # the server is still down
     served.start()
-    lent.restore()
-    assert not lent.job.dirty and served.snapshot().keys() == before.keys()
+    remote.restore()
+    assert not remote.job.dirty and served.snapshot().keys() == before.keys()
     assert {**served.snapshot(), "process": 0, "environment": 0} == {**before, "process": 0, "environment": 0}
 
 
-def test_a_restart_of_the_server_interrupts_the_run_and_all_is_restored(served: Served, away: Any) -> None:
-    lent = away("restarted", SUPER, wait_s=3)
+def test_a_restart_of_the_server_interrupts_the_run_and_all_is_restored(served: Served, submit: Any) -> None:
+    remote = submit("restarted", SUPER, wait_s=3)
 
-    during(lent, lambda: (served.stop(), served.start()))
+    during(remote, lambda: (served.stop(), served.start()))
 
-    outcome, message, dirty = lent.ending
+    outcome, message, dirty = remote.outcome
     assert (outcome, dirty) == ("interrupted", False) and "the server was restarted" in message
     assert served.sql("show checkpoint_timeout") == "7min" and "proving" not in served.snapshot()["databases"]
 
 
 def test_another_server_at_the_address_is_left_alone_and_the_first_one_is_restored_when_it_returns(
-    served: Served, away: Any, tmp_path: Path
+    served: Served, submit: Any, tmp_path: Path
 ) -> None:
     served.stop()
     other = Served(served.root.parent / "other", port=served.port).create()
     served.start()
-    lent = away("moved", SUPER, wait_s=3)
+    remote = submit("moved", SUPER, wait_s=3)
 
-    during(lent, lambda: (served.stop(), other.start()))
+    def replace_server() -> None:
+        served.stop()
+        other.start()
+        other.sql("create database proving_ground_11111111")
+        other.sql("alter system set max_wal_size = '2GB'")  # the value of the run
 
-    outcome, message, dirty = lent.ending
-    unproven = (lent.job.manifest or {})["error"]["unproven"]
+    during(remote, replace_server)
+
+    outcome, message, dirty = remote.outcome
+    unproven = (remote.job.manifest or {})["error"]["unproven"]
     assert (outcome, dirty) == ("interrupted", True) and "another server answers: system identifier" in message
     assert any("alter system reset max_wal_size" in each for each in unproven)
     assert any("drop database proving_ground_11111111" in each for each in unproven)
-    assert other.sql("show checkpoint_timeout") == "7min" and "proving" not in other.snapshot()["databases"]
+    assert "proving_ground_11111111" in other.snapshot()["databases"]
+    assert "max_wal_size = '2GB'" in (other.data / "postgresql.auto.conf").read_text()
     other.stop()
     served.start()
-    lent.restore()
-    assert not lent.job.dirty and served.sql("show max_wal_size") == "1GB"
+    remote.restore()
+    assert not remote.job.dirty and served.sql("show max_wal_size") == "1GB"
     assert "proving" not in served.snapshot()["databases"] + served.snapshot()["roles"]
 
 
-def test_after_a_failover_to_a_standby_both_servers_are_restored(served: Served, away: Any) -> None:
+def test_after_a_failover_to_a_standby_both_servers_are_restored(served: Served, submit: Any) -> None:
     standby = _standby(served)
-    lent = away("failed over", SUPER, ADDRESS, SECOND, wait_s=4)
+    remote = submit("failed over", SUPER, ADDRESS, SECOND, wait_s=4)
 
-    during(lent, lambda: (served.stop(), standby.sql("select pg_promote()")))
+    during(remote, lambda: (served.stop(), standby.sql("select pg_promote()")))
 
-    outcome, message, dirty = lent.ending
+    outcome, message, dirty = remote.outcome
     assert (outcome, dirty) == ("interrupted", True) and "timeline 2, was 1" in message
     assert "proving" not in standby.snapshot()["databases"] + standby.snapshot()["roles"]
     served.start()  # the earlier primary, which still has the values of the run
     assert served.sql("show max_wal_size") == "2GB"
-    lent.restore()
+    remote.restore()
     assert (
-        not lent.job.dirty
+        not remote.job.dirty
         and served.sql("show max_wal_size") == "1GB"
         and served.sql("show checkpoint_timeout") == "7min"
     )
     assert "proving" not in served.snapshot()["databases"] + served.snapshot()["roles"]
     standby.stop()
+
+
+def test_a_standby_that_is_not_promoted_does_not_count_as_the_server_of_the_run(served: Served, submit: Any) -> None:
+    standby = _standby(served)
+    remote = submit("primary lost", SUPER, SECOND, ADDRESS, wait_s=3)
+
+    during(remote, served.stop)
+
+    outcome, message, dirty = remote.outcome
+    unproven = (remote.job.manifest or {})["error"]["unproven"]
+    assert (outcome, dirty) == ("failed", True) and "the connection to the server was lost" in message
+    assert any("alter system reset max_wal_size" in each for each in unproven)
+    served.start()
+    remote.restore()
+    assert not remote.job.dirty and served.sql("show max_wal_size") == "1GB"
+    assert served.sql("show checkpoint_timeout") == "7min"
+    standby.stop()
+
+
+def test_with_a_standby_at_the_first_address_the_primary_is_the_one_that_is_proven(served: Served, submit: Any) -> None:
+    standby = _standby(served)
+    standby.sql("alter system set checkpoint_timeout = '8min'")
+    remote = submit("both", SUPER, SECOND, ADDRESS)
+
+    remote.execute(Death(0), lambda death: None)
+
+    assert remote.outcome[0] == "ok" and (remote.job.manifest or {})["conflicts"] == []
+    assert served.sql("show checkpoint_timeout") == "7min"
+    assert standby.sql("select setting from pg_file_settings where name = 'checkpoint_timeout'").endswith("8min")
+    standby.stop()
+
+
+def test_a_restore_without_room_for_its_records_is_repeated_when_there_is_room(served: Served, submit: Any) -> None:
+    before, remote = served.snapshot(), submit("full", SUPER)
+    remote.execute(_at_verified(), around_all)
+
+    recover.unrecorded(remote.job, Machine(), Journal(remote.job, Machine()))
+    assert served.snapshot() == before
+    remote.restore()
+
+    assert not remote.job.dirty and served.snapshot() == before
+    assert not (remote.job.path / "access.json").exists()
+
+
+def test_a_restore_that_cannot_write_its_password_file_is_tried_again(
+    served: Served, submit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, remote = served.snapshot(), submit("no room", SUPER)
+    remote.execute(_at_verified(), around_all)
+
+    def write_access(*args: Any) -> dict[str, str]:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/pgpassfile")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(remote_server, "write_access", write_access)
+        remote.restore()
+    assert remote.job.dirty and any("No space left" in each for each in remote.job.manifest["error"]["unproven"])
+    remote.restore()
+
+    assert not remote.job.dirty and served.snapshot() == before
 
 
 def _standby(served: Served) -> Served:
@@ -241,11 +311,11 @@ def _standby(served: Served) -> Served:
     return Served(root, port=served.port).start()
 
 
-def test_what_somebody_else_sets_during_the_run_is_left_and_reported(served: Served, away: Any) -> None:
-    lent = away("changed", SUPER, wait_s=2)
+def test_a_value_that_another_user_sets_during_the_run_is_left_and_reported(served: Served, submit: Any) -> None:
+    remote = submit("changed", SUPER, wait_s=2)
 
-    during(lent, lambda: served.sql("alter system set max_wal_size = '3GB'"))
+    during(remote, lambda: served.sql("alter system set max_wal_size = '3GB'"))
 
-    conflicts = (lent.job.manifest or {})["conflicts"]
+    conflicts = (remote.job.manifest or {})["conflicts"]
     assert [(each["key"], each["ours"]) for each in conflicts] == [("postgresql.max_wal_size", "2GB")]
-    assert served.sql("show max_wal_size") == "3GB" and not lent.job.dirty
+    assert served.sql("show max_wal_size") == "3GB" and not remote.job.dirty
