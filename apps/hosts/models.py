@@ -240,7 +240,7 @@ class ClusterConsent(models.Model):
 
 
 class RemoteServer(models.Model):
-    """A PostgreSQL server that only SQL reaches, from one host with an agent. The audit log keeps earlier versions."""
+    """A PostgreSQL server that one host with an agent reaches only by SQL. The audit log has its earlier versions."""
 
     class SslMode(models.TextChoices):
         DISABLE = "disable", "disable: no TLS"
@@ -276,11 +276,6 @@ class RemoteServer(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} of {self.host}"
-
-    @property
-    def place(self) -> dict[str, Any]:
-        """Where it is, as the agent takes it."""
-        return {name: getattr(self, name) for name in ("addresses", "port", "database", "user", "sslmode")}
 
 
 class AllowedPath(models.Model):

@@ -23,7 +23,7 @@ from common.errors import HostError, PlanError, WorkloadError
 # All that decides which machine and account a contact reaches, and what is executed there first. One who may change
 # it with a key that opens other hosts too would reach those.
 WAY = ("address", "port", "user", "sudo", "identity_id", "jump_id", "python", "spool_dir", "launcher")
-CHECK_S = 180.0  # several addresses may each take their time
+CHECK_S = 180.0  # each address may time out
 
 
 @transaction.atomic
@@ -166,25 +166,25 @@ def _ask(host: Host, verb: str, action: str, key: str, by: User) -> Any:
 
 
 def check_remote_server(host: Host, name: str, *, by: User) -> RemoteServer:
-    """Have the agent connect to it; what it found, or why it could not, stays with the server."""
+    """Have the agent connect to it, and store the answer, or the error, with the server."""
     require(by, Role.OPERATOR, "check remote server", on=host)
-    server = remote_servers.named(host, name)
+    server = remote_servers.get(host, name)
     installed: list[dict[str, Any]] = host.facts.get("postgresql", [])
     bin_dir = max(installed, key=lambda each: each["major"])["bin_dir"] if installed else ""
-    found, error = dict[str, Any](), None
+    answer, error = dict[str, Any](), None
     try:
         with ssh.Link(host) as link:
             contact.record_contact(host, link.hello)
             if link.hello["busy"]:
                 raise PlanError("host", f"{host} measures run {link.hello['busy']}", hint="check again when it ends")
-            access = remote_servers.access(server)
-            found = link.call("remote", server=server.place, bin_dir=bin_dir, access=access, timeout_s=CHECK_S)
+            request = {"server": remote_servers.connection(server), "access": remote_servers.access(server)}
+            answer = link.call("remote", **request, bin_dir=bin_dir, timeout_s=CHECK_S)
     except (HostError, WorkloadError) as failure:
         error = failure.as_dict()
-    changes = {"checked": found or server.checked, "check_error": error, "checked_at": timezone.now()}
-    RemoteServer.objects.filter(pk=server.pk).update(**changes)
-    server.refresh_from_db()
-    return server
+    changes = {"checked": answer or server.checked, "check_error": error, "checked_at": timezone.now()}
+    # Not if an admin has changed the server in the meantime: the answer is about the earlier one.
+    RemoteServer.objects.filter(pk=server.pk, changed_at=server.changed_at).update(**changes)
+    return remote_servers.get(host, name)
 
 
 @transaction.atomic

@@ -182,7 +182,7 @@ def make_world() -> World:
     admin = make_user(Role.ADMIN)
     team, other = (Team.objects.create(name=name) for name in ("storage", "network"))
     host = make_host(team=team)
-    remote_servers.put(host, "shop", by=admin, **REMOTE)
+    remote_servers.register(host, "shop", by=admin, **REMOTE)
     workload = make_workload(by=admin)
     type(workload).objects.filter(pk=workload.pk).update(team=team)
     campaign = make_campaign(Campaign.State.FINISHED, by=admin, host=host, workload=workload)

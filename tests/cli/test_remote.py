@@ -1,4 +1,4 @@
-"""Remote servers from the command line, against a server that listens."""
+"""Remote servers from the command line, against a running Proving Ground."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def host(db: None) -> Host:
 @pytest.fixture
 def shop(host: Host, people: dict[Role, User]) -> RemoteServer:
     where = {"addresses": ["db.example.com"], "user": "loader", "sslmode": "require", "password": SECRET}
-    return remote_servers.put(host, "shop", by=people[Role.ADMIN], **where)
+    return remote_servers.register(host, "shop", by=people[Role.ADMIN], **where)
 
 
 def test_an_admin_adds_lists_and_removes_a_server(program: Callable[..., Program], host: Host, tmp_path: Path) -> None:
@@ -42,25 +42,16 @@ def test_an_admin_adds_lists_and_removes_a_server(program: Callable[..., Program
     assert proving.json("remote", "rm", "db1", "shop") == [] and not RemoteServer.objects.exists()
 
 
-def test_a_role_below_admin_adds_none(proving: Program, host: Host, tmp_path: Path) -> None:
+def test_a_role_below_admin_cannot_add_a_server(proving: Program, host: Host, tmp_path: Path) -> None:
     (tmp_path / "password").write_text(SECRET)
-    where = (
-        "--address",
-        "a",
-        "--user",
-        "loader",
-        "--sslmode",
-        "require",
-        "--password-file",
-        str(tmp_path / "password"),
-    )
+    where = ("--address", "a", "--user", "loader", "--sslmode", "require")
 
-    refused = proving.run("remote", "add", "db1", "shop", *where)
+    refused = proving.run("remote", "add", "db1", "shop", *where, "--password-file", str(tmp_path / "password"))
 
     assert refused.returncode != 0 and not RemoteServer.objects.exists()
 
 
-def test_a_failed_check_is_shown_and_is_the_exit_code(proving: Program, shop: RemoteServer) -> None:
+def test_a_failed_check_shows_its_error_and_exits_with_1(proving: Program, shop: RemoteServer) -> None:
     failed = proving.run("remote", "check", "db1", "shop")
 
     assert failed.returncode == 1

@@ -44,7 +44,7 @@ def test_each_tab_has_an_address(open_as: Callable[..., Page], team: dict[str, A
 
 def _remote_server(team: dict[str, Any]) -> None:
     where = {"addresses": ["db.example.com"], "user": "proving", "sslmode": "require", "password": "s3cret"}
-    server = remote_servers.put(team["host"], "shop", by=team["admin"], **where)
+    server = remote_servers.register(team["host"], "shop", by=team["admin"], **where)
     RemoteServer.objects.filter(pk=server.pk).update(checked=HONEST["remote"], checked_at=timezone.now())
 
 

@@ -95,8 +95,8 @@ def read(campaign: Campaign) -> Cast | None:
 def _check_campaign(campaign: Campaign) -> None:
     if campaign.target.keys() & {"data_dir", "remote"}:
         hint = "remove the target, or give a bin_dir"
-        words = "roles need a private cluster: runs do not open an existing cluster or a remote server to other hosts"
-        raise PlanError("roles", words, hint=hint)
+        message = "roles need a private cluster: runs do not open an existing cluster or a remote server to other hosts"
+        raise PlanError("roles", message, hint=hint)
     if campaign.reboot != Campaign.Reboot.NEVER:
         raise PlanError("reboot", "a run over several hosts cannot restart them", hint="plan without restarts")
     if campaign.placement != Campaign.Placement.ONE:

@@ -107,7 +107,7 @@ def _existing(host: Host, facts: Facts, data_dir: str) -> dict[str, Any]:
 
 
 def check(spec: Mapping[str, Any], host: Host, facts: Facts) -> None:
-    """PlanError when an existing cluster would have to be restarted and may not be, or reads no file of ours."""
+    """PlanError if the run needs a restart of the server that is not allowed, or the cluster reads no file of ours."""
     target = spec["target"]
     if target and target["kind"] == "remote_server":
         return _check_remote(spec, facts)
@@ -137,17 +137,16 @@ def check(spec: Mapping[str, Any], host: Host, facts: Facts) -> None:
 
 
 def _check_remote(spec: Mapping[str, Any], facts: Facts) -> None:
-    """PlanError for a parameter that needs a restart. Which others its role may set, the server says when a run
-    starts."""
+    """PlanError for a parameter that needs a restart. Other privileges are checked on the server when a run starts."""
     for name in planning.plan_settings(dict(facts), spec["settings"]).get("postgresql", Plan()).conf:
         if gucs.needs_restart(name):
-            hint = "remove it, or measure a cluster on a host with an agent"
-            words = "needs a restart of the server, which runs do not do where only SQL reaches it"
-            raise PlanError(f"settings.postgresql.{name}", words, hint=hint)
+            hint = "remove it, or use a cluster on a host with an agent"
+            message = "needs a restart of the server, but runs do not restart a remote server"
+            raise PlanError(f"settings.postgresql.{name}", message, hint=hint)
 
 
 def remotes(host: Host) -> list[tuple[str, str]]:
-    """The remote servers of a host, as `choices` has them."""
+    """The remote servers of a host, as in `choices`."""
     servers = host.remote_servers.all()
     return [(f"remote {each.name}", f"remote: {each.name} ({', '.join(each.addresses)})") for each in servers]
 

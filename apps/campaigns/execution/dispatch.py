@@ -145,11 +145,11 @@ def _submit(run: Run, link: ssh.Link) -> bool:
         if run.state == Run.State.RUNNING:
             link.call("status", run=str(run.pk))
             return True
-        access = remote_servers.of_run(run.host, run.spec["target"])
+        access = remote_servers.access_of_run(run.host, run.spec["target"])
         facts, at = _facts(run, link), timezone.now()
         run.epoch = leases.raise_epoch(machine_id, run.pk, above=link.hello["epoch"])
-        known: dict[str, Any] = {"access": access} if access else {}
-        link.call("submit", run=str(run.pk), epoch=run.epoch, digest=run.digest, spec=run.spec, **known)
+        secrets: dict[str, Any] = {"access": access} if access else {}
+        link.call("submit", run=str(run.pk), epoch=run.epoch, digest=run.digest, spec=run.spec, **secrets)
     except PlanError as error:
         _end(run, Run.Outcome.FAILED, error)
         return False

@@ -1,4 +1,4 @@
-"""PostgreSQL servers that only SQL reaches, from one host."""
+"""The remote servers of a host."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class RemoteNameSerializer(serializers.Serializer[Any]):
 
 
 class NewRemoteSerializer(RemoteNameSerializer):
-    """A field that is left out keeps its value, or has its default for a new server."""
+    """An omitted field keeps its value, or gets its default for a new server."""
 
     addresses = serializers.ListField(
         child=serializers.CharField(max_length=253),
         required=False,
-        help_text="host names or IP addresses of one cluster; with several, runs use the one that takes writes",
+        help_text="host names or IP addresses of one cluster; with several, runs use the one that accepts writes",
     )
     port = serializers.IntegerField(required=False, min_value=1, max_value=65535, help_text="default: 5432")
     database = serializers.CharField(required=False, max_length=63, help_text="where sessions begin; default: postgres")
@@ -51,14 +51,14 @@ class RemoteServerSerializer(serializers.ModelSerializer[RemoteServer]):
     class Meta:
         model = RemoteServer
         fields = [
-            *("name", "addresses", "port", "database", "user", "sslmode", "ca_certificate", "client_certificate"),
+            *("name", *remote_servers.FIELDS),
             *("checked", "check_error", "checked_at", "changed_at"),
         ]
         read_only_fields = fields
 
 
 class RemoteActions(viewsets.GenericViewSet[Host]):
-    """PostgreSQL servers that only SQL reaches, from the host."""
+    """Add, list, check and remove remote servers."""
 
     @extend_schema(responses=RemoteServerSerializer(many=True), filters=False)
     @action(detail=True, url_path="remote-servers", filterset_class=None, ordering_fields=[], pagination_class=None)
@@ -75,8 +75,8 @@ class RemoteActions(viewsets.GenericViewSet[Host]):
         """Add a remote server, or change the one of that name. Another address or port needs the secrets again."""
         host, body = self.get_object(), NewRemoteSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        given = dict(body.validated_data)
-        remote_servers.put(host, given.pop("name"), by=user_of(request), **given)
+        fields = dict(body.validated_data)
+        remote_servers.register(host, fields.pop("name"), by=user_of(request), **fields)
         return self._remotes(host)
 
     @extend_schema(request=RemoteNameSerializer, responses=RemoteServerSerializer)

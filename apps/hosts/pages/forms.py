@@ -21,12 +21,12 @@ def words(typed: str) -> list[str]:
 
 
 def remote_fields(posted: QueryDict) -> dict[str, Any]:
-    """The fields of a remote server as people type them: addresses with spaces or commas between."""
+    """The fields of a remote server from its form: addresses are separated by spaces or commas."""
     names = ("database", "user", "sslmode", "ca_certificate", "client_certificate", "client_key")
-    typed = {name: posted.get(name, "").strip() for name in names}
+    texts = {name: posted.get(name, "").strip() for name in names}
     port = whole(posted.get("port", ""))
     addresses = posted.get("addresses", "").replace(",", " ").split()
-    return {**typed, "addresses": addresses, "port": port or 0, "password": posted.get("password", "")}
+    return {**texts, "addresses": addresses, "port": port or 0, "password": posted.get("password", "")}
 
 
 class HostForm(OfTeam):

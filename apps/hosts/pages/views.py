@@ -215,15 +215,15 @@ def _forbid_path(host: Host, by: User, request: HttpRequest) -> None:
 
 
 def _save_remote(host: Host, by: User, request: HttpRequest) -> None:
-    remote_servers.put(host, request.POST.get("name", "").strip(), by=by, **remote_fields(request.POST))
+    remote_servers.register(host, request.POST.get("name", "").strip(), by=by, **remote_fields(request.POST))
 
 
 def _check_remote(host: Host, by: User, request: HttpRequest) -> list[str]:
     server = services.check_remote_server(host, request.POST.get("name", ""), by=by)
     if server.check_error:
         raise HostError(server, server.check_error["message"], hint=server.check_error["hint"])
-    found = server.checked
-    return [f"PostgreSQL {found['version']}, round trip {found['round_trip_ms']['median']:.3g} ms"]
+    facts = server.checked
+    return [f"PostgreSQL {facts['version']}, round trip {facts['round_trip_ms']['median']:.3g} ms"]
 
 
 def _remove_remote(host: Host, by: User, request: HttpRequest) -> None:

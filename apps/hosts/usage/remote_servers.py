@@ -1,4 +1,4 @@
-"""PostgreSQL servers that only SQL reaches: registered by an admin, with secrets that are encrypted at rest."""
+"""Remote servers of a host: registered by an admin, with secrets that are encrypted at rest."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from typing import Any
 
 from django.db import transaction
 
-from agents.postgres.remote_server.server import HOST
+from agents.postgres.remote_server.server import CONNECTION, HOST, NAME
 from apps.accounts.models import Role, User
 from apps.accounts.operation import vault
 from apps.accounts.services import audit, require, save
-from apps.accounts.web.addresses import METADATA
+from apps.accounts.web import addresses
 from apps.hosts.models import Host, RemoteServer
 from common.errors import PlanError
 
-MOST = 4
-# Other names would let a host of clouds give out its credentials.
-NEVER = ("metadata", "metadata.google.internal", *METADATA)
-FIELDS = ("addresses", "port", "database", "user", "sslmode", "ca_certificate", "client_certificate")
+MAX_ADDRESSES = 4
+METADATA_NAMES = ("metadata", "metadata.google.internal")  # of clouds; they give out credentials
+NUMERIC = r"(.*\.)?(\d+|0x[0-9a-f]*)"  # an IPv4 address in another notation, such as 2852039166
+FIELDS = (*CONNECTION, "ca_certificate", "client_certificate")
 SECRETS = {"password": "password_encrypted", "client_key": "client_key_encrypted"}
 VERIFYING = (RemoteServer.SslMode.VERIFY_CA, RemoteServer.SslMode.VERIFY_FULL)
 
 
-def named(host: Host, name: str) -> RemoteServer:
-    """PlanError when the host has none of that name."""
-    found = host.remote_servers.filter(name=name).first()
-    if found is None:
+def get(host: Host, name: str) -> RemoteServer:
+    """The server of that name. PlanError if the host has none."""
+    server = host.remote_servers.filter(name=name).first()
+    if server is None:
         known = ", ".join(host.remote_servers.values_list("name", flat=True))
         hint = f"one of {known}" if known else "an admin can add it on the host's page"
         raise PlanError("name", f"{host} has no remote server {name!r}", hint=hint)
-    return found
+    return server
 
 
 @transaction.atomic
-def put(host: Host, name: str, *, by: User, **fields: Any) -> RemoteServer:
-    """Add a server, or change the one of that name. Secrets that are "" stay as they are, unless the server changes:
-    another server must not get them. Which addresses a host contacts is an admin's decision."""
+def register(host: Host, name: str, *, by: User, **fields: Any) -> RemoteServer:
+    """Add a server, or change the one of that name. A secret that is "" keeps its value, unless the address or port
+    changes: another server must not get it. A client key is removed with its certificate."""
     require(by, Role.ADMIN, "register remote server", on=host)
     server = host.remote_servers.filter(name=name).first()
     before = _public(server) if server else None
@@ -49,9 +49,9 @@ def put(host: Host, name: str, *, by: User, **fields: Any) -> RemoteServer:
     _check(server)
     moved = before is not None and any(before[field] != getattr(server, field) for field in ("addresses", "port"))
     for field, column in SECRETS.items():
-        given = str(fields.get(field) or "")
-        if given or moved:
-            setattr(server, column, vault.encrypt(given) if given else "")
+        secret = str(fields.get(field) or "")
+        if secret or moved or (field == "client_key" and not server.client_certificate):
+            setattr(server, column, vault.encrypt(secret) if secret else "")
     _check_secrets(server, str(fields.get("password") or ""), moved)
     server.changed_by, server.check_error, server.checked, server.checked_at = by, None, {}, None
     save(server)
@@ -61,33 +61,38 @@ def put(host: Host, name: str, *, by: User, **fields: Any) -> RemoteServer:
 
 @transaction.atomic
 def remove(host: Host, name: str, *, by: User) -> None:
-    """Queued runs that were planned on it fail when they would begin."""
+    """Remove a server with its secrets. Queued runs that were planned on it fail when they start."""
     require(by, Role.ADMIN, "remove remote server", on=host)
-    server = named(host, name)
+    server = get(host, name)
     audit(by, "remote_server.remove", host, before=_public(server))
     server.delete()
 
 
 def access(server: RemoteServer) -> dict[str, str]:
-    """Its secrets as the agent takes them; never stored or shown."""
+    """The access of a job: the decrypted secrets, which are never stored or shown."""
     what = f"the secret of remote server {server}"
     opened = {name: vault.decrypt(token, what=what) if token else "" for name, token in _tokens(server).items()}
     known = {"ca": server.ca_certificate, "certificate": server.client_certificate}
     return {"password": opened["password"], "key": opened["client_key"], **known}
 
 
+def connection(server: RemoteServer) -> dict[str, Any]:
+    """Address, port, database, user and SSL mode, as the agent expects them."""
+    return {name: getattr(server, name) for name in CONNECTION}
+
+
 def target(host: Host, name: str) -> dict[str, Any]:
-    """The part of a spec's target that says where it is."""
-    return {"name": name, **named(host, name).place}
+    """Name and connection, as in the target of a spec."""
+    return {"name": name, **connection(get(host, name))}
 
 
-def of_run(host: Host, target: Mapping[str, Any] | None) -> dict[str, str] | None:
-    """The access for a run with this target; None where it needs none. PlanError when the server of its plan was
-    changed or removed."""
+def access_of_run(host: Host, target: Mapping[str, Any] | None) -> dict[str, str] | None:
+    """The access for a run with this target; None if its target is no remote server. PlanError if the server was
+    changed or removed after the plan."""
     if not target or target["kind"] != "remote_server":
         return None
-    server = named(host, target["name"])
-    changed = [field for field, value in server.place.items() if target[field] != value]
+    server = get(host, target["name"])
+    changed = [field for field, value in connection(server).items() if target[field] != value]
     if changed:
         hint = "start the campaign again to use the new values"
         raise PlanError("target", f"{changed[0]} of remote server {server} was changed after the plan", hint=hint)
@@ -99,20 +104,20 @@ def _tokens(server: RemoteServer) -> dict[str, str]:
 
 
 def _public(server: RemoteServer) -> dict[str, Any]:
-    """For the audit log: everything but the secrets, of which it says whether they are there."""
-    given = {name: bool(token) for name, token in _tokens(server).items()}
-    return {"name": server.name, **{field: getattr(server, field) for field in FIELDS}, **given}
+    """For the audit log: all fields, but only whether a secret is set."""
+    is_set = {name: bool(token) for name, token in _tokens(server).items()}
+    return {"name": server.name, **{field: getattr(server, field) for field in FIELDS}, **is_set}
 
 
 def _check(server: RemoteServer) -> None:
-    if not 1 <= len(server.addresses) <= MOST:
-        raise PlanError("addresses", f"{len(server.addresses)} addresses", hint=f"accepted: 1 to {MOST}")
+    if not 1 <= len(server.addresses) <= MAX_ADDRESSES:
+        raise PlanError("addresses", f"{len(server.addresses)} addresses", hint=f"accepted: 1 to {MAX_ADDRESSES}")
     for address in server.addresses:
         _check_address(address)
     if not 1 <= server.port <= 65535:
         raise PlanError("port", f"{server.port} is not a port", hint="accepted: 1 to 65535")
     for field in ("database", "user"):
-        if not re.fullmatch(r"[^\x00-\x1f]{1,63}", getattr(server, field)):
+        if not re.fullmatch(NAME, getattr(server, field)):
             raise PlanError(field, "is required", hint="accepted: 1 to 63 characters on one line")
     if server.sslmode in VERIFYING and not server.ca_certificate:
         hint = "paste the certificate of the CA in PEM form, or choose require"
@@ -125,11 +130,11 @@ def _check_address(address: str) -> None:
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
-        refused = not re.fullmatch(HOST, address) or address.lower().rstrip(".") in NEVER
+        name = address.lower()
+        is_accepted = re.fullmatch(HOST, name) and not re.fullmatch(NUMERIC, name) and name not in METADATA_NAMES
     else:
-        reserved = parsed.is_link_local or parsed.is_multicast or parsed.is_unspecified
-        refused = reserved or str(parsed) in NEVER
-    if refused:
+        is_accepted = not addresses.is_reserved(parsed)
+    if not is_accepted:
         hint = "accepted: host names and IP addresses, but not link-local, multicast or metadata addresses"
         raise PlanError("addresses", f"{address!r:.80} is not accepted", hint=hint)
 
@@ -142,8 +147,8 @@ def _check_pem(field: str, text: str, kind: str) -> None:
 def _check_secrets(server: RemoteServer, password: str, moved: bool) -> None:
     tokens = _tokens(server)
     if not any(tokens.values()):
-        words = "is required again, because the server changed" if moved else "is required"
-        raise PlanError("password", words, hint="give a password, or a client certificate with its key")
+        message = "is required again, because the server changed" if moved else "is required"
+        raise PlanError("password", message, hint="give a password, or a client certificate with its key")
     if bool(tokens["client_key"]) != bool(server.client_certificate):
         raise PlanError("client_key", "certificate and key belong together", hint="give both, or neither")
     if re.search(r"[\x00\n\r]", password):

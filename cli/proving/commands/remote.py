@@ -1,4 +1,4 @@
-"""`proving remote`: PostgreSQL servers that only SQL reaches, from a host with an agent."""
+"""`proving remote`: the remote servers of a host."""
 
 from __future__ import annotations
 
@@ -36,34 +36,34 @@ def add(
     ] = "",
     json: Json = False,
 ) -> None:
-    """Add a remote server to a host, or change the one of that name. Only admins of the host may."""
+    """Add a remote server to a host, or change the one of that name. Requires the role admin on the host."""
     session = of(ctx)
     body = {"name": name, "addresses": address, "port": port, "database": database, "user": user, "sslmode": sslmode}
     files = {"ca_certificate": ca, "client_certificate": certificate, "client_key": key}
     body |= {field: _text(field, path) for field, path in files.items() if path}
     body |= {"password": _password(password_file)} if password_file else {}
-    _tell(session, session.client.post(f"hosts/{ids.host(session.client, host)}/save-remote-server/", body))
+    _show(session, session.client.post(f"hosts/{ids.host(session.client, host)}/save-remote-server/", body))
 
 
 def ls(ctx: typer.Context, host: Host, json: Json = False) -> None:
     """List the remote servers of a host."""
     session = of(ctx)
-    _tell(session, session.client.get(f"hosts/{ids.host(session.client, host)}/remote-servers/"))
+    _show(session, session.client.get(f"hosts/{ids.host(session.client, host)}/remote-servers/"))
 
 
 def check(ctx: typer.Context, host: Host, name: Name, json: Json = False) -> None:
-    """Connect from the host: version, rights of the role, round-trip time. Exit code 1 if this fails."""
+    """Connect from the host, and show version and round-trip time. Exit code 1 if this fails."""
     session = of(ctx)
-    found = session.client.post(f"hosts/{ids.host(session.client, host)}/check-remote-server/", {"name": name})
-    _tell(session, [found])
-    if found["check_error"]:
+    server = session.client.post(f"hosts/{ids.host(session.client, host)}/check-remote-server/", {"name": name})
+    _show(session, [server])
+    if server["check_error"]:
         raise typer.Exit(1)
 
 
 def rm(ctx: typer.Context, host: Host, name: Name, json: Json = False) -> None:
     """Remove a remote server and its password. Queued runs on it fail when they start."""
     session = of(ctx)
-    _tell(session, session.client.post(f"hosts/{ids.host(session.client, host)}/remove-remote-server/", {"name": name}))
+    _show(session, session.client.post(f"hosts/{ids.host(session.client, host)}/remove-remote-server/", {"name": name}))
 
 
 def _text(field: str, path: Path) -> str:
@@ -78,18 +78,17 @@ def _password(path: str) -> str:
     return text.splitlines()[0] if text else ""
 
 
-def _tell(session: Session, found: list[dict[str, Any]]) -> None:
+def _show(session: Session, servers: list[dict[str, Any]]) -> None:
     head = ("name", "server", "role", "PostgreSQL", "round trip", "state")
-    failed = [f"{each['name']}: {each['check_error']['message']}" for each in found if each["check_error"]]
-    hints = [each["check_error"]["hint"] for each in found if each["check_error"]]
-    words = [line for pair in zip(failed, hints, strict=True) for line in pair if line]
-    rows = [_row(each) for each in found]
-    session.tell(found, lambda: tables.below(tables.table(head, rows), tables.lines(*words)))
+    failed = [(each["name"], each["check_error"]) for each in servers if each["check_error"]]
+    errors = [line for name, error in failed for line in (f"{name}: {error['message']}", error["hint"]) if line]
+    rows = [_row(each) for each in servers]
+    session.tell(servers, lambda: tables.below(tables.table(head, rows), tables.lines(*errors)))
 
 
 def _row(server: dict[str, Any]) -> tuple[str, ...]:
     checked, error = server["checked"], server["check_error"]
-    where = f"{','.join(server['addresses'])}:{server['port']}"
+    address = f"{','.join(server['addresses'])}:{server['port']}"
     trip = f"{checked['round_trip_ms']['median']:.3g} ms" if checked else ""
     state = "failed" if error else "ok" if checked else "not checked"
-    return server["name"], where, server["user"], checked.get("version", ""), trip, state
+    return server["name"], address, server["user"], checked.get("version", ""), trip, state

@@ -1,4 +1,4 @@
-"""A campaign on a server that only SQL reaches: a real agent over SSH, a real server over TCP."""
+"""A campaign on a remote server: a real agent over SSH, a real server over TCP."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def served() -> Iterator[Served]:
 def shop(host: Host, admin: User, served: Served) -> Host:
     """The host, with the server as `shop`."""
     where = {"addresses": [ADDRESS], "port": served.port, "user": PLAIN, "sslmode": "prefer"}
-    remote_servers.put(host, "shop", by=admin, password=SECRET[PLAIN], **where)
+    remote_servers.register(host, "shop", by=admin, password=SECRET[PLAIN], **where)
     return host
 
 
-def test_it_is_checked_and_measured_with_settings_that_are_proven(
+def test_a_server_is_checked_and_measured_with_proven_settings(
     shop: Host, admin: User, served: Served, client: Client
 ) -> None:
     before = served.snapshot()
@@ -61,7 +61,7 @@ def test_it_is_checked_and_measured_with_settings_that_are_proven(
     assert served.snapshot() == before
 
 
-def test_a_check_that_fails_keeps_what_was_known_and_says_why(shop: Host, admin: User, served: Served) -> None:
+def test_a_failed_check_stores_its_error_beside_the_earlier_answer(shop: Host, admin: User, served: Served) -> None:
     services.check_remote_server(shop, "shop", by=admin)
     served.sql(f"alter role {PLAIN} password 'another'")
 

@@ -1,9 +1,9 @@
-"""Remote servers: an admin decides which addresses a host contacts, and nobody sees the secrets again."""
+"""Remote servers: an admin decides which addresses a host contacts, and no user can read the secrets again."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import pytest
 from django.test import Client
@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Role, User
 from apps.accounts.operation import sealed
+from apps.hosts import services
 from apps.hosts.models import Host, RemoteServer
 from apps.hosts.usage import remote_servers
 from common.errors import PlanError, RoleError
@@ -28,7 +29,7 @@ def host(db: None) -> Host:
 
 
 def test_an_admin_registers_a_server_and_the_audit_log_has_all_but_the_secret(host: Host, admin: User) -> None:
-    server = remote_servers.put(host, "shop", by=admin, **FIELDS)
+    server = remote_servers.register(host, "shop", by=admin, **FIELDS)
 
     entry = AuditEntry.objects.get(action="remote_server.add")
     assert entry.after["addresses"] == ["db.example.com"] and entry.after["password"] is True
@@ -37,9 +38,9 @@ def test_an_admin_registers_a_server_and_the_audit_log_has_all_but_the_secret(ho
     assert "password_encrypted" in [each.field for each in sealed.every() if each.row == server]
 
 
-def test_an_operator_registers_none(host: Host) -> None:
+def test_an_operator_cannot_register_a_server(host: Host) -> None:
     with pytest.raises(RoleError):
-        remote_servers.put(host, "shop", by=make_user(Role.OPERATOR), **FIELDS)
+        remote_servers.register(host, "shop", by=make_user(Role.OPERATOR), **FIELDS)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +52,10 @@ def test_an_operator_registers_none(host: Host) -> None:
         ({"addresses": ["169.254.169.254"]}, "addresses"),
         ({"addresses": ["metadata.google.internal"]}, "addresses"),
         ({"addresses": ["fe80::1"]}, "addresses"),
+        ({"addresses": ["::ffff:169.254.169.254"]}, "addresses"),
+        ({"addresses": ["2852039166"]}, "addresses"),
+        ({"addresses": ["0xA9FEA9FE"]}, "addresses"),
+        ({"addresses": ["169.254.43518"]}, "addresses"),
         ({"addresses": ["a b"]}, "addresses"),
         ({"port": 0}, "port"),
         ({"user": ""}, "user"),
@@ -61,33 +66,78 @@ def test_an_operator_registers_none(host: Host) -> None:
         ({"client_certificate": PEM}, "client_key"),
     ],
 )
-def test_what_cannot_be_names_its_field(host: Host, admin: User, fields: dict[str, Any], field: str) -> None:
+def test_an_error_names_the_field_that_is_not_accepted(
+    host: Host, admin: User, fields: dict[str, Any], field: str
+) -> None:
     with pytest.raises(PlanError) as refused:
-        remote_servers.put(host, "shop", by=admin, **{**FIELDS, **fields})
+        remote_servers.register(host, "shop", by=admin, **{**FIELDS, **fields})
 
     assert refused.value.subject == field and refused.value.hint
     assert not RemoteServer.objects.exists()
 
 
 def test_another_address_does_not_get_the_password_of_the_earlier_one(host: Host, admin: User) -> None:
-    remote_servers.put(host, "shop", by=admin, **FIELDS)
+    remote_servers.register(host, "shop", by=admin, **FIELDS)
 
-    kept = remote_servers.put(host, "shop", by=admin, user="other", password="")
+    server = remote_servers.register(host, "shop", by=admin, user="other", password="")
     with pytest.raises(PlanError, match="is required again, because the server changed"):
-        remote_servers.put(host, "shop", by=admin, addresses=["evil.example.com"], password="")
+        remote_servers.register(host, "shop", by=admin, addresses=["evil.example.com"], password="")
 
-    assert remote_servers.access(kept)["password"] == SECRET
+    assert remote_servers.access(server)["password"] == SECRET
     assert RemoteServer.objects.get().addresses == ["db.example.com"]
 
 
+def test_a_client_key_is_removed_with_its_certificate(host: Host, admin: User) -> None:
+    key = "-----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY-----\n"
+    certified = {**FIELDS, "password": "", "client_certificate": PEM, "client_key": key}
+    remote_servers.register(host, "shop", by=admin, **certified)
+
+    server = remote_servers.register(host, "shop", by=admin, client_certificate="", password=SECRET)
+
+    access = remote_servers.access(server)
+    assert (access["password"], access["certificate"], access["key"]) == (SECRET, "", "")
+
+
+def test_the_answer_of_a_check_is_dropped_if_the_server_was_changed_meanwhile(
+    host: Host, admin: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remote_servers.register(host, "shop", by=admin, **FIELDS)
+
+    class Link:
+        """An agent that answers after an admin has changed the port."""
+
+        hello: ClassVar = {"busy": None}
+
+        def __init__(self, host: Host) -> None:
+            self.host = host
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *raised: object) -> None:
+            pass
+
+        def call(self, verb: str, **arguments: Any) -> dict[str, Any]:
+            assert arguments["server"]["port"] == 5432
+            remote_servers.register(self.host, "shop", by=admin, port=6432, password=SECRET)
+            return {"version": "15.4"}
+
+    monkeypatch.setattr(services.ssh, "Link", Link)
+    monkeypatch.setattr(services.contact, "record_contact", lambda *arguments: None)
+
+    server = services.check_remote_server(host, "shop", by=admin)
+
+    assert (server.port, server.checked, server.checked_at) == (6432, {}, None)
+
+
 def test_a_run_that_was_planned_on_other_values_gets_no_secret(host: Host, admin: User) -> None:
-    remote_servers.put(host, "shop", by=admin, **FIELDS)
+    remote_servers.register(host, "shop", by=admin, **FIELDS)
     target = {"kind": "remote_server", **remote_servers.target(host, "shop")}
 
-    remote_servers.put(host, "shop", by=admin, port=6432, password=SECRET)
+    remote_servers.register(host, "shop", by=admin, port=6432, password=SECRET)
 
     with pytest.raises(PlanError, match="port of remote server shop of bench-01 was changed after the plan"):
-        remote_servers.of_run(host, target)
+        remote_servers.access_of_run(host, target)
 
 
 def test_page_and_api_register_show_and_remove_it_without_its_secret(host: Host, admin: User) -> None:
@@ -97,9 +147,9 @@ def test_page_and_api_register_show_and_remove_it_without_its_secret(host: Host,
 
     client.post(reverse("host_action", args=[host.name, "save-remote"]), typed)
     page = client.get(url).content.decode()
-    told = client.get(f"/api/v1/hosts/{host.pk}/remote-servers/")
+    listed = client.get(f"/api/v1/hosts/{host.pk}/remote-servers/")
 
     assert "db.example.com" in page and "not checked" in page and SECRET not in page
-    assert [each["name"] for each in told.json()] == ["shop"] and SECRET not in told.content.decode()
+    assert [each["name"] for each in listed.json()] == ["shop"] and SECRET not in listed.content.decode()
     client.post(reverse("host_action", args=[host.name, "remove-remote"]), {"name": "shop"})
     assert not RemoteServer.objects.exists()
