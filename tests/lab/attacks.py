@@ -1,7 +1,7 @@
 """Attacks of local accounts on the agent, for a guest: python3 attacks.py ATTACK SECONDS, as the account that attacks.
 
-Each repeats until its time is over. test_local_accounts.py says what must not have happened afterwards. Whatever an
-attacker gets executed appends its uid to RAN.
+Each attack repeats until its time is over. test_local_accounts.py checks that none has succeeded. Each planted program
+appends its uid to RAN when it is executed.
 """
 
 import contextlib
@@ -87,7 +87,7 @@ def start_files_of_clients():
 
 
 def a_process_named_postgres():
-    """It runs from /tmp, with a lock file and a program of its own, which the agent may ask for its version."""
+    """It runs from /tmp, with a lock file and programs, which the agent may ask for their version."""
     place = "/tmp/planted"
     for name in ("data", "bin"):
         os.makedirs(f"{place}/{name}", exist_ok=True)
@@ -122,8 +122,8 @@ def names_in_tmp():
     time.sleep(0.1)
 
 
-def sudo(*words, stdin=b""):
-    return subprocess.run(["sudo", "-n", *words], input=stdin, capture_output=True, cwd="/tmp")
+def sudo(*command, stdin=b""):
+    return subprocess.run(["sudo", "-n", *command], input=stdin, capture_output=True, cwd="/tmp")
 
 
 LAUNCHER = "/usr/local/sbin/proving-agent"
@@ -133,8 +133,8 @@ def programs_by_sudo():
     with open("/tmp/mine.sh", "w") as file:
         file.write(PROGRAM)
     os.chmod("/tmp/mine.sh", 0o755)
-    for words in (("/tmp/mine.sh",), ("python3", "-I", "/tmp/mine.sh"), ("sh", "-c", f"id -u >> {RAN}"), ("-s",)):
-        sudo(*words)
+    for command in (("/tmp/mine.sh",), ("python3", "-I", "/tmp/mine.sh"), ("sh", "-c", f"id -u >> {RAN}"), ("-s",)):
+        sudo(*command)
     time.sleep(1)
 
 
@@ -169,7 +169,7 @@ def environments_for_the_launcher():
 
 
 def other_spools_and_verbs():
-    """The agent itself, which this account may start, with a spool of the account and with requests of its own."""
+    """The signed agent, which this account may start, with the spool of the account and with its requests."""
     digest = os.environ["AGENT"]
     os.makedirs("/tmp/spool/jobs", exist_ok=True)
     for verb in ("rpc", "run", "boot", "guard", "install", "uninstall"):

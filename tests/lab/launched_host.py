@@ -1,4 +1,4 @@
-"""The guest as docs/hosts.md wants a host: an account that may only start the launcher, another one for the load."""
+"""The guest as docs/hosts.md describes a host: one account may only start the launcher, another one runs the load."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _remove(vm: Machine) -> None:
 
 @contextmanager
 def registered(vm: Machine, admin: User) -> Iterator[Host]:
-    """A host that is ready, at level root, through the launcher; afterwards the guest is as before."""
+    """A ready host at level root, through the launcher. Afterwards the guest is as before."""
     _install(vm)
     try:
         identity = services.create_identity("lab", private_key=Path(vm.where["key"]).read_text(), by=admin)

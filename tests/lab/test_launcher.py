@@ -1,4 +1,4 @@
-"""A host whose account may start the launcher and nothing else: installation, upgrade, attacks on it, and a run."""
+"""A host whose account may only start the launcher: installation, upgrade, attacks and a run."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def launched(vm: Machine, admin: User) -> Iterator[Host]:
 
 
 def refusal(vm: Machine, command: str, stdin: bytes = b"") -> str:
-    """What `command` says when it fails."""
-    said = vm.shell(f"{command} 2>&1 && echo SUCCEEDED", check=False, stdin=stdin)
-    assert "SUCCEEDED" not in said, said
-    return said
+    """The output of a command that must fail."""
+    output = vm.shell(f"{command} 2>&1 && echo SUCCEEDED", check=False, stdin=stdin)
+    assert "SUCCEEDED" not in output, output
+    return output
 
 
 def test_a_run_with_settings_of_root_goes_through_the_launcher(launched: Host, admin: User, vm: Machine) -> None:
@@ -64,14 +64,14 @@ def test_an_upgrade_is_automatic_and_the_older_agent_is_refused_afterwards(
         ssh._zipapp.cache_clear()
 
     for command, sent in (("install", replayed), (f"run {old} version", b"")):
-        said = refusal(vm, f"{AS_ACCOUNT} {models.LAUNCHER} {command}", sent)
-        assert re.search(r"serial \d+ is older than \d+, which is installed here", said)
+        error = refusal(vm, f"{AS_ACCOUNT} {models.LAUNCHER} {command}", sent)
+        assert re.search(r"serial \d+ is older than \d+, which is installed here", error)
 
 
 def test_a_changed_byte_never_runs_and_a_revoked_key_starts_nothing(launched: Host, vm: Machine) -> None:
     digest = ssh.agent_zipapp()[0]
-    kept = f"{launcher.STORE}/{digest}.pyz"
-    vm.shell(f"echo 'raise SystemExit(99)' | sudo tee -a {kept}")
+    stored = f"{launcher.STORE}/{digest}.pyz"
+    vm.shell(f"echo 'raise SystemExit(99)' | sudo tee -a {stored}")
     assert "the signature belongs to another agent" in refusal(
         vm, f"{AS_ACCOUNT} {models.LAUNCHER} run {digest} version"
     )
@@ -84,7 +84,7 @@ def test_a_changed_byte_never_runs_and_a_revoked_key_starts_nothing(launched: Ho
         pass
 
 
-def test_a_restricted_vocabulary_holds_on_the_host_and_in_plans(launched: Host, admin: User, vm: Machine) -> None:
+def test_a_policy_restricts_the_host_and_its_plans(launched: Host, admin: User, vm: Machine) -> None:
     launched_host.narrow(vm, forbid=["huge_pages", "reboot"], os_users=[launched_host.LOAD])
     contact.check_host(launched)
 

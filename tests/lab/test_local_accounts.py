@@ -1,4 +1,4 @@
-"""Accounts of a host that want to be root, while the agent at level root works beside them."""
+"""Local accounts that try to become root while the agent works at level root."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ ATTACKS = {
     ),
 }
 PROGRAM = "/opt/attacks.py"
-# What root has, and nobody else may change: name, owner, mode, size and time of each file, and the contents of some.
-# What the launcher is sent it keeps as incoming.sig until it is verified.
+# Files that only root may change: name, owner, mode, size and time of each, and the contents of some. The launcher
+# stores what it receives as incoming.sig until it is verified.
 OF_ROOT = """
 find /etc /usr/local /usr/sbin /root /var/lib/proving-agent/*.* /var/lib/proving-agent/newest -xdev \\
     ! -name incoming.sig -printf '%p %u %m %s %T@ %l\\n' | sort
@@ -66,9 +66,11 @@ def launched(vm: Machine, admin: User) -> Iterator[Host]:
 
 @pytest.fixture
 def secret(vm: Machine) -> Iterator[str]:
-    """A file of root whose content nobody else may read, and two that nobody else may change."""
+    """A file that only root may read, and two that only root may change."""
     text = secrets.token_hex(16)
     vm.shell(f"sudo rm -rf {attacks.RAN} /tmp/planted /tmp/spool /tmp/store /tmp/path")
+    # By root: with fs.protected_regular, root could not append to a file that an attacker creates in /tmp.
+    vm.shell(f"sudo install -m 666 /dev/null {attacks.RAN}")
     launched_host.write(vm, attacks.SECRET, f"{text} = '{text}'\n", "600")
     launched_host.write(vm, attacks.CANARY, "unchanged\n", "644")
     launched_host.write(vm, f"{attacks.CANARIES}/one", "unchanged\n", "644")
@@ -78,7 +80,7 @@ def secret(vm: Machine) -> Iterator[str]:
 
 @pytest.fixture
 def executed(vm: Machine) -> Iterator[Path]:
-    """The name of a file of the guest to which each execve(2) of root is written."""
+    """A file of the guest that lists each execve(2) of root."""
     log = "/run/executed"
     running = vm.follow(f"sudo bpftrace -o {log} -e '{EXECUTED}'")
     time.sleep(20)
@@ -99,7 +101,7 @@ def attack(vm: Machine, host: Host) -> subprocess.Popen[bytes]:
 
 
 def work(host: Host, admin: User, until: float) -> list[Run]:
-    """Checks and campaigns, which the attacks may fail but not turn into more."""
+    """Checks and campaigns. Attacks can make them fail."""
     runs: list[Run] = []
     while time.monotonic() < until:
         try:
@@ -120,7 +122,7 @@ def only_root_changes(vm: Machine, path: str) -> bool:
     )
 
 
-def test_no_account_becomes_root_or_reads_and_changes_what_is_of_root(
+def test_no_account_becomes_root_or_reads_or_changes_files_of_root(
     launched: Host, admin: User, vm: Machine, secret: str, executed: Path
 ) -> None:
     before = vm.shell("sudo sh -e", stdin=OF_ROOT.encode())
@@ -132,10 +134,11 @@ def test_no_account_becomes_root_or_reads_and_changes_what_is_of_root(
     assert {each.__name__ for of_account in ATTACKS.values() for each in of_account} == set(tries)
     assert all(int(count) > 0 for count in tries.values()), tries
     assert runs
-    by_attackers = vm.shell(f"cat {attacks.RAN}", check=False).split()
+    by_attackers = vm.shell(f"cat {attacks.RAN}").split()
     assert "0" not in by_attackers, "root executed what an attacker wrote"
     assert vm.shell("sudo sh -e", stdin=OF_ROOT.encode()) == before
     names = {line.split()[-1] for line in vm.shell(f"sudo cat {executed}").splitlines()[1:] if " /" in line}
+    assert names, "the trace of execve(2) is empty"
     assert [name for name in sorted(names) if not only_root_changes(vm, name)] == []
     readable = f"grep -rslF {secret} {BASE} /tmp /var/lib/postgresql /home"
     assert [vm.shell(f"sudo -u {account} {readable}", check=False) for account in ATTACKS] == [""] * len(ATTACKS)
@@ -143,7 +146,7 @@ def test_no_account_becomes_root_or_reads_and_changes_what_is_of_root(
 
 
 @pytest.mark.parametrize("directory", ["/root", "/etc", f"{BASE}/clusters/../../../../root"])
-def test_the_agent_writes_in_no_directory_that_the_admin_did_not_name(launched: Host, directory: str) -> None:
+def test_the_agent_writes_only_in_directories_of_the_policy(launched: Host, directory: str) -> None:
     spec = {
         "version": 1,
         "target": None,

@@ -10,34 +10,10 @@ from pathlib import Path
 FORKS = ("clone", "clone3", "fork", "vfork")
 OPENS = ("open", "openat", "openat2", "creat")
 CHANGES = (
-    *(
-        "rename",
-        "renameat",
-        "renameat2",
-        "unlink",
-        "unlinkat",
-        "rmdir",
-        "mkdir",
-        "mkdirat",
-        "link",
-        "linkat",
-        "symlink",
-    ),
-    *(
-        "symlinkat",
-        "mknod",
-        "mknodat",
-        "truncate",
-        "mount",
-        "umount2",
-        "chown",
-        "lchown",
-        "fchown",
-        "fchownat",
-        "chmod",
-    ),
-    *("fchmod", "fchmodat"),
-)
+    "rename", "renameat", "renameat2", "unlink", "unlinkat", "rmdir", "mkdir", "mkdirat", "link", "linkat", "symlink",
+    "symlinkat", "mknod", "mknodat", "truncate", "mount", "umount2", "chown", "lchown", "fchown", "fchownat", "chmod",
+    "fchmod", "fchmodat",
+)  # fmt: skip
 IDENTITIES = ("setuid", "setreuid", "setresuid")
 OPTIONS = ("-f", "-y", "-s", "4096", "-e", "trace=" + ",".join((*FORKS, *OPENS, *CHANGES, *IDENTITIES, "execve")))
 WRITING = re.compile(r"\bO_(?:WRONLY|RDWR|CREAT|TRUNC)\b")
@@ -70,14 +46,14 @@ def of(path: Path) -> Trace:
         user = users.setdefault(pid, users.get(parents.get(pid, ""), 0))
         name = call.partition("(")[0]
         if name in IDENTITIES and call.endswith("= 0"):
-            users[pid] = int(call.rpartition(")")[0].rpartition(", ")[2].rpartition("(")[2])
+            users[pid] = _effective(name, call, user)
         elif user == 0:
             _note(trace, name, call)
     return trace
 
 
 def _whole(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """(pid, call) in the order in which calls began; strace divides a call during which another process was seen."""
+    """(pid, call) in the order in which calls began. strace prints a call in two parts if another one comes between."""
     begun: list[list[str]] = []
     open_calls: dict[str, list[str]] = {}
     for line in lines:
@@ -90,6 +66,13 @@ def _whole(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
         if row[1] != text:
             open_calls[pid] = row
     return ((pid, text) for pid, text in begun)
+
+
+def _effective(name: str, call: str, before: int) -> int:
+    """The effective user after a successful call; -1 leaves it unchanged."""
+    users = re.findall(r"-?\d+", call.partition("(")[2].rpartition(")")[0])
+    user = int(users[0 if name == "setuid" else 1])
+    return before if user == -1 else user
 
 
 def _child(call: str) -> Iterator[str]:

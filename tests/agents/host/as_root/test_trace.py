@@ -1,4 +1,4 @@
-"""What the agent really opens and executes as root during a run, as strace sees it, beside docs/security.md."""
+"""The files that the agent opens and executes as root during a run, by strace, are those of docs/security.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.agents.host.as_root import strace
 from tests.agents.host.as_root.strace import Open, Trace
 from tests.alone import alone
 
-# One worker runs them all, and so makes one trace.
+# One worker runs all of these tests, so there is one trace.
 pytestmark = [pytest.mark.needs("root", "strace", "fio"), pytest.mark.usefixtures("host_wide")]
 
 DOCUMENT = Path(__file__).parents[4] / "docs/security.md"
@@ -69,9 +69,9 @@ def documented(access: str) -> list[str]:
 
 
 def outside(paths: Iterable[str], own: tuple[Path, Path]) -> list[str]:
-    """Of these paths, those that neither the agent's nor this test's directories contain, and no loader reads.
+    """The paths outside of the directories of the agent and of this test, without those that a loader reads.
 
-    Directories above the agent's count as its own: it checks their owners.
+    The directories above those of the agent are left out, too: it checks their owners.
     """
     inside = (*map(str, own), str(own[0].parents[2]), *map(os.path.realpath, (sys.prefix, sys.base_prefix)), *LOADED)
     above = {str(parent) for each in own for parent in each.parents}
@@ -123,7 +123,9 @@ def test_outside_of_its_directories_root_creates_and_removes_only_an_empty_direc
 def test_outside_of_its_directories_root_reads_only_what_the_document_names(
     trace: Trace, own: tuple[Path, Path]
 ) -> None:
-    assert undocumented(outside((one.path for one in trace.read), own), "reads") == []
+    read = outside((one.path for one in trace.read), own)
+    assert "/etc/machine-id" in read
+    assert undocumented(read, "reads") == []
 
 
 def test_in_directories_of_another_account_root_follows_no_link(trace: Trace) -> None:
