@@ -24,6 +24,12 @@ class ProvingError(Exception):
         self.subject, self.message, self.hint = str(subject), message, hint
         super().__init__(f"{subject}: {message}" + (f" ({hint})" if hint else ""))
 
+    @property
+    def reason(self) -> str:
+        """Message and hint in one line. It names the host, agent or tool, but not the field of a request."""
+        text = self.message if self.blame == "plan" else f"{self.subject}: {self.message}"
+        return f"{text}; {self.hint}" if self.hint else text
+
     def as_dict(self) -> dict[str, Any]:
         """The shape of a Failure in agents/wire/protocol.py."""
         return {"blame": self.blame, "subject": self.subject, "message": self.message, "hint": self.hint}

@@ -1,11 +1,16 @@
-"""What a person does with a campaign after it was designed: pause, resume, clone, extend, retry what failed."""
+"""What a user does with a designed campaign: pause, resume, clone, extend, retry its failed runs.
+
+Also the start of the clones of schedules and searches.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from apps.accounts.models import Role, User
@@ -16,7 +21,9 @@ from apps.campaigns.execution import halts
 from apps.campaigns.library import code
 from apps.campaigns.models import Campaign, Run, RunPart
 from apps.campaigns.queries import FAILED
-from common.errors import PlanError
+from common.errors import PlanError, ProvingError, RoleError
+
+CLAIM = timedelta(minutes=2)  # longer than a start takes
 
 # What a clone takes over: every choice, but none of what became of them.
 CHOICES = (
@@ -83,6 +90,34 @@ def clone_campaign(campaign: Campaign, *, by: User, **changes: Any) -> Campaign:
     same = {name: getattr(campaign, name) for name in CHOICES}
     same |= {"name": f"{campaign.name[:113]} (copy)", "further_hosts": list(campaign.further_hosts.all())}
     return services.create_campaign(by=by, cloned_from=campaign, **(same | changes))
+
+
+def require_owner(owner: User, campaign: Campaign, kind: str) -> None:
+    """RoleError if the owner of a schedule or search (its `kind`) may no longer start clones of the campaign. Unlike
+    create_campaign, this also refuses accounts that are switched off."""
+    if not owner.is_active:
+        hint = f"another user can resume the {kind} and then owns it"
+        raise RoleError("owner", f"the account of its owner {owner} is switched off", hint=hint)
+    require(owner, Role.OPERATOR, f"start campaign of {kind}", on=campaign)
+
+
+def claim_start(waiting: QuerySet[Any], now: datetime) -> bool:
+    """Whether this worker may start the campaign of the `waiting` row, a slot or a round: if it still waits, and no
+    other worker has an unexpired claim."""
+    free = Q(claimed_until=None) | Q(claimed_until__lt=now)
+    return bool(waiting.filter(free).update(claimed_until=now + CLAIM))
+
+
+def start_clone(clone: Campaign, *, of: Campaign, owner: User, kind: str) -> ProvingError | None:
+    """Start a draft that a schedule or search (its `kind`) has cloned. Returns the error if it remains a draft."""
+    try:
+        require_owner(owner, of, kind)
+        services.start_campaign(clone, by=owner)
+    except ProvingError as error:
+        clone.refresh_from_db()
+        if clone.state == Campaign.State.DRAFT:
+            return error
+    return None
 
 
 @transaction.atomic

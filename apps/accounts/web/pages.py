@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec, TypeVar
+from uuid import UUID
 
 from django import forms
 from django.contrib import messages
@@ -12,7 +13,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import render
+from django.shortcuts import get_object_or_404, render
 from django.utils.http import content_disposition_header
 
 from apps.accounts.models import Role
@@ -104,6 +105,15 @@ def of_team(request: HttpRequest, rows: QuerySet[M]) -> QuerySet[M]:
 def team_asked(request: HttpRequest) -> int | None:
     """The key in ?team=, be there such a team or not."""
     return whole(request.GET.get("team", ""))
+
+
+def row_in_url(request: HttpRequest, rows: QuerySet[M], name: str) -> M:
+    """The row whose id is in the query parameter `name`. 404 if there is none."""
+    try:
+        key = UUID(request.GET.get(name, ""))
+    except ValueError as error:
+        raise Http404(f"?{name}= is not the id of a {name}") from error
+    return get_object_or_404(rows, pk=key)
 
 
 def keyset_page(request: HttpRequest, rows: QuerySet[M], order: Sequence[str], size: int) -> keyset.Page[M]:

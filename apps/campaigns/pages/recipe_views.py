@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from django import forms
 from django.contrib import messages
@@ -15,7 +14,7 @@ from django.views.decorators.http import require_POST
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
 from apps.accounts.web.asked import whole
-from apps.accounts.web.pages import attachment, attempt, needs, page, sentence
+from apps.accounts.web.pages import attachment, attempt, needs, page, row_in_url, sentence
 from apps.campaigns.library import own_recipes, recipe_hosts
 from apps.campaigns.models import Campaign
 from apps.campaigns.recipes.reading import LARGEST
@@ -135,18 +134,16 @@ def recipe_withdraw(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _begun(request: HttpRequest) -> dict[str, str]:
-    campaign, name = request.GET.get("campaign", ""), request.GET.get("from", "")
-    if campaign:
-        return {"yaml": _of_campaign(campaign)}
+    if request.GET.get("campaign"):
+        return {"yaml": _of_campaign(request)}
+    name = request.GET.get("from", "")
     text = own_recipes.text_of(name) if name else None
     return {"yaml": text} if text else {}
 
 
-def _of_campaign(key: str) -> str:
+def _of_campaign(request: HttpRequest) -> str:
     try:
-        return own_recipes.of_campaign(get_object_or_404(Campaign, pk=UUID(key)))
-    except ValueError as error:
-        raise Http404(key) from error
+        return own_recipes.of_campaign(row_in_url(request, Campaign.objects.all(), "campaign"))
     except PlanError as error:
         raise Http404(str(error)) from error
 

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts.models import Role
 from apps.accounts.services import require, user_of
-from apps.accounts.web.pages import attempt, blame, keyset_page, needs, page, team_asked
+from apps.accounts.web.pages import attempt, blame, keyset_page, needs, page, row_in_url, team_asked
 from apps.campaigns import queries as campaigns
 from apps.campaigns.models import Campaign, Schedule
 from apps.campaigns.schedules import queries, services
@@ -56,7 +56,7 @@ def schedule_list(request: HttpRequest) -> HttpResponse:
 @needs(Role.OPERATOR, somewhere=True)
 def schedule_add(request: HttpRequest) -> HttpResponse:
     """`?campaign=` names the campaign to repeat."""
-    campaign = _campaign(request)
+    campaign = row_in_url(request, Campaign.objects.select_related("host", "workload"), "campaign")
     require(user_of(request), Role.OPERATOR, "create schedule", on=campaign)
     first = {"name": campaign.name[:100], "time_zone": campaign.host.time_zone, "late_by_min": 30}
     form, windows = ScheduleForm(request.POST or None, initial=first), WindowsForm(request.POST).windows()
@@ -71,14 +71,6 @@ def schedule_add(request: HttpRequest) -> HttpResponse:
             return redirect("schedule_detail", schedule.pk)
     context = {"campaign": campaign, "windows": WindowsForm.of(windows)}
     return page(request, "campaigns/schedules/form.html", context, form)
-
-
-def _campaign(request: HttpRequest) -> Campaign:
-    try:
-        key = UUID(request.GET.get("campaign", ""))
-    except ValueError as error:
-        raise Http404("?campaign= names no campaign") from error
-    return get_object_or_404(Campaign.objects.select_related("host", "workload"), pk=key)
 
 
 @needs(Role.OPERATOR, somewhere=True)

@@ -16,18 +16,16 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.urls import reverse
 
-from apps.accounts.models import Role
 from apps.accounts.notices.notify import notify
-from apps.accounts.services import audit, require
-from apps.campaigns import lifecycle, services
+from apps.accounts.services import audit
+from apps.campaigns import lifecycle
 from apps.campaigns.execution import queue
 from apps.campaigns.models import Campaign, Schedule, Slot
 from apps.campaigns.schedules import times
 from apps.hosts.models import Host
 from apps.hosts.usage import windows
-from common.errors import PlanError, ProvingError, RoleError
+from common.errors import ProvingError, RoleError
 
-CLAIM = timedelta(minutes=2)  # longer than a task may take
 MOST_MISSED = 500  # of one time without a server: the newest are recorded
 UNREACHED = (*queue.OUT_OF_SERVICE, Host.State.UNREACHABLE, Host.State.NEW, Host.State.ARCHIVE)
 GOING_ON = (Campaign.State.RUNNING, Campaign.State.PAUSED)
@@ -82,14 +80,14 @@ def _decided(schedule: Schedule, at: datetime, now: datetime) -> Slot:
         return _record(schedule, at, now, Slot.Outcome.SKIPPED, hindered)
     try:
         with transaction.atomic():
-            _require_owner(schedule)
+            lifecycle.require_owner(schedule.owner, schedule.campaign, "schedule")
             clone = lifecycle.clone_campaign(schedule.campaign, by=schedule.owner, seed=None, name=_name(schedule, at))
     except RoleError as error:
-        stop(schedule, _words(error))
+        stop(schedule, error.reason)
         return _record(schedule, at, now, Slot.Outcome.SKIPPED, f"the schedule stopped: {schedule.state_reason}")
     except ProvingError as error:
-        _tell_refused(schedule, at, _words(error))
-        return _record(schedule, at, now, Slot.Outcome.REFUSED, _words(error))
+        _tell_refused(schedule, at, error.reason)
+        return _record(schedule, at, now, Slot.Outcome.REFUSED, error.reason)
     return _record(schedule, at, now, Slot.Outcome.STARTING, campaign=clone)
 
 
@@ -134,45 +132,31 @@ def _hosts(campaign: Campaign) -> QuerySet[Host]:
     return Host.objects.filter(Q(pk__in=[key for key in keys if isinstance(key, int)]) | Q(pk__in=further))
 
 
-def _require_owner(schedule: Schedule) -> None:
-    """RoleError where the owner may not start its campaigns any more; create_campaign asks the same, for other users,
-    too, but says nothing of accounts that were switched off."""
-    if not schedule.owner.is_active:
-        hint = "another user can resume the schedule and then owns it"
-        raise RoleError("owner", f"the account of its owner {schedule.owner} is switched off", hint=hint)
-    require(schedule.owner, Role.OPERATOR, "start scheduled campaign", on=schedule.campaign)
-
-
 def _name(schedule: Schedule, at: datetime) -> str:
     zone = times.read(schedule.when, schedule.time_zone).zone
     return f"{schedule.name} {at.astimezone(zone):%Y-%m-%d %H:%M}"
 
 
 def start(slot: Slot, now: datetime) -> None:
-    """Start the campaign of a slot, unless another worker does. Once too late, it is missed like any other."""
-    claimed = Slot.objects.filter(Q(claimed_until=None) | Q(claimed_until__lt=now), pk=slot.pk)
-    if not claimed.filter(outcome=Slot.Outcome.STARTING).update(claimed_until=now + CLAIM):
+    """Start the campaign of a slot, unless another worker has claimed it. If it is too late, the slot is missed."""
+    if not lifecycle.claim_start(Slot.objects.filter(pk=slot.pk, outcome=Slot.Outcome.STARTING), now):
         return
     schedule = Schedule.objects.select_related("campaign__host", "owner").get(pk=slot.schedule_id)
     campaign = Campaign.objects.select_related("host", "workload", "dataset", "profile").get(slot=slot)
     if campaign.state != Campaign.State.DRAFT:
         _settle_begun(slot, campaign)
-    elif now - slot.at > timedelta(minutes=schedule.late_by_min) + CLAIM:
+    elif now - slot.at > timedelta(minutes=schedule.late_by_min) + lifecycle.CLAIM:
         _settle_late(slot, schedule, campaign, now)
     else:
         _start(slot, schedule, campaign)
 
 
 def _start(slot: Slot, schedule: Schedule, campaign: Campaign) -> None:
-    try:
-        _require_owner(schedule)
-        services.start_campaign(campaign, by=schedule.owner)
-    except ProvingError as error:
-        campaign.refresh_from_db()
-        if campaign.state == Campaign.State.DRAFT:
-            _settle_refused(slot, schedule, campaign, error)
-            return
-    _settle_begun(slot, campaign)
+    error = lifecycle.start_clone(campaign, of=schedule.campaign, owner=schedule.owner, kind="schedule")
+    if error:
+        _settle_refused(slot, schedule, campaign, error)
+    else:
+        _settle_begun(slot, campaign)
 
 
 def _settle_begun(slot: Slot, campaign: Campaign) -> None:
@@ -200,14 +184,14 @@ def _settle_late(slot: Slot, schedule: Schedule, campaign: Campaign, now: dateti
 def _settle_refused(slot: Slot, schedule: Schedule, campaign: Campaign, error: ProvingError) -> None:
     """The draft is cancelled. For want of a role, the schedule stops."""
     lacks_role = isinstance(error, RoleError)
-    if not _settle(slot, Slot.Outcome.SKIPPED if lacks_role else Slot.Outcome.REFUSED, _words(error)):
+    if not _settle(slot, Slot.Outcome.SKIPPED if lacks_role else Slot.Outcome.REFUSED, error.reason):
         return
-    _drop(campaign, _words(error))
+    _drop(campaign, error.reason)
     locked = Schedule.objects.select_for_update().get(pk=schedule.pk)
     if lacks_role and locked.state == Schedule.State.ACTIVE:
-        stop(locked, _words(error))
+        stop(locked, error.reason)
     elif not lacks_role:
-        _tell_refused(schedule, slot.at, _words(error))
+        _tell_refused(schedule, slot.at, error.reason)
 
 
 def _drop(campaign: Campaign, reason: str) -> None:
@@ -248,9 +232,3 @@ def _notify(kind: str, schedule: Schedule, became: str, reason: str) -> None:
         "reason": reason,
     }
     notify(kind, f"{schedule} {became}", payload)
-
-
-def _words(error: ProvingError) -> str:
-    field = isinstance(error, PlanError | RoleError)
-    text = error.message if field else f"{error.subject}: {error.message}"
-    return f"{text}; {error.hint}" if error.hint else text

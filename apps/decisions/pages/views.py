@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any
-from uuid import UUID
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
@@ -17,7 +16,7 @@ from django.views.decorators.http import require_POST
 from agents.wire.protocol import digest
 from apps.accounts.models import Role, User
 from apps.accounts.services import user_of
-from apps.accounts.web.pages import attachment, attempt, blame, needs, page, spoken
+from apps.accounts.web.pages import attachment, attempt, blame, needs, page, row_in_url, spoken
 from apps.campaigns.models import Campaign
 from apps.decisions import services
 from apps.decisions.drift import report
@@ -61,7 +60,7 @@ def home(request: HttpRequest) -> HttpResponse:
 def decision_new(request: HttpRequest) -> HttpResponse:
     """On the campaign in the URL, whose results are frozen as they are when the decision is saved."""
     measured = Campaign.objects.exclude(kind=Campaign.Kind.PREPARATION).select_related("host")
-    campaign = get_object_or_404(measured, pk=_uuid(request.GET.get("campaign", "")))
+    campaign = row_in_url(request, measured, "campaign")
     initial = {"question": campaign.question, "hosts": [campaign.host, *campaign.further_hosts.all()]}
     form = DecisionForm(request.POST or None, initial=initial, levels=shown.levels(campaign))
     form.offer_teams(user_of(request))
@@ -77,13 +76,6 @@ def decision_new(request: HttpRequest) -> HttpResponse:
     compared = [(level.verdict, level.preliminary) for level in table.levels] if table else []
     context = {"campaign": campaign, "table": table, "caution": newer_results.caution(compared)}
     return page(request, "decisions/form.html", context, form)
-
-
-def _uuid(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError as error:
-        raise Http404("a decision belongs to a campaign: ?campaign=UUID") from error
 
 
 def _detail(request: HttpRequest, pk: int, comment: CommentForm) -> HttpResponse:

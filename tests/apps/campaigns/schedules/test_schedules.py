@@ -12,9 +12,11 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from apps.accounts.models import AuditEntry, Channel, Delivery, Role, Team, User
+from apps.campaigns import lifecycle
 from apps.campaigns.execution import queue
 from apps.campaigns.models import Campaign, Schedule, Slot
 from apps.campaigns.schedules import firing, services, times
+from apps.campaigns.services import cancel_campaign, start_campaign
 from apps.hosts.models import Host
 from common.errors import PlanError, RoleError
 from tests.factories import make_campaign, make_host, make_member, make_user
@@ -268,8 +270,8 @@ def test_a_worker_that_dies_after_the_start_is_not_repeated() -> None:
     now = at("2026-05-01 02:30")
     firing.decide(schedule.pk, now)
     slot = schedule.slots.get()
-    firing.services.start_campaign(slot.campaign, by=schedule.owner)  # it dies here, with the slot claimed
-    Slot.objects.update(claimed_until=now + firing.CLAIM)
+    start_campaign(slot.campaign, by=schedule.owner)  # it dies here, with the slot claimed
+    Slot.objects.update(claimed_until=now + lifecycle.CLAIM)
 
     beat(at("2026-05-01 02:31"))
     claimed = schedule.slots.get().outcome
@@ -293,7 +295,7 @@ def test_a_draft_whose_start_comes_too_late_is_cancelled_and_missed(channel: Cha
 def test_a_draft_that_a_user_cancelled_is_skipped(admin: User) -> None:
     schedule = make_schedule("2026-05-01 00:00")
     firing.decide(schedule.pk, at("2026-05-01 02:30"))
-    firing.services.cancel_campaign(schedule.slots.get().campaign, by=admin)
+    cancel_campaign(schedule.slots.get().campaign, by=admin)
 
     beat(at("2026-05-01 02:31"))
 
