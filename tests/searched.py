@@ -1,4 +1,4 @@
-"""Searches whose campaigns end at once with figures that a function of the values gives."""
+"""Searches whose campaigns end at once, with figures from a function of the values."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ Tps = Callable[[dict[str, Any]], float | None]
 
 
 def planted(values: dict[str, Any]) -> float | None:
-    """Best at 64 MB; the default, without values, is 4 octaves away. Half of it where jit is on."""
-    away = abs(math.log2(values.get("work_mem", BEST_KB / 16) / BEST_KB))
-    return 1000.0 * 0.9**away * (0.5 if values.get("jit") == "on" else 1.0)
+    """Best at 64 MB; the default, without values, is 4 octaves away. Half of that with jit."""
+    octaves = abs(math.log2(values.get("work_mem", BEST_KB / 16) / BEST_KB))
+    return 1000.0 * 0.9**octaves * (0.5 if values.get("jit") == "on" else 1.0)
 
 
 def advance(search: Search) -> Search:
-    """What a worker does with it."""
+    """Do one step of a worker."""
     rounds.advance(search.pk, timezone.now())
     search.refresh_from_db()
     return search
 
 
 def end_round(search: Search, tps: Tps = planted, noise: float = 0.01) -> Campaign:
-    """Every run of the open round ends: failed where `tps` gives None, else with that figure and a little noise."""
+    """End every run of the open round: failed if `tps` is None, else with that figure and a little noise."""
     campaign = search.rounds.get(state=Round.State.RUNNING).campaign
     values = {each.label: each.values for each in search.trials.all()} | {"default": {}}
     for run in campaign.runs.order_by("position"):
-        found = tps(values[run.cell["values"]])
-        if found is None:
+        figure = tps(values[run.cell["values"]])
+        if figure is None:
             end_run(run, Run.Outcome.FAILED)
         else:
-            end_run(run, tps=found * (1 + noise * math.sin(7 * run.position + run.block)))
+            end_run(run, tps=figure * (1 + noise * math.sin(7 * run.position + run.block)))
     queue.close_campaign(campaign.pk)
     campaign.refresh_from_db()
     return campaign
 
 
 def finish(search: Search, tps: Tps = planted) -> Search:
-    """To its end."""
+    """Continue until it no longer runs."""
     while advance(search).state == Search.State.RUNNING:
         end_round(search, tps)
     return search
 
 
 def finished(campaign: Campaign, by: User) -> Search:
-    """One with failed trials and a confirmation, for pages that show it."""
-    return finish(make_search(campaign, by, name="Tune memory", budget_runs=34, blocks=1), lambda each: _failing(each))
+    """A finished search with failed trials and a confirmation."""
+    return finish(make_search(campaign, by, name="Tune memory", budget_runs=34, blocks=1), _failing)
 
 
 def _failing(values: dict[str, Any]) -> float | None:

@@ -83,9 +83,8 @@ def delete_campaign(campaign: Campaign, *, by: User) -> None:
     try:
         locked.delete()
     except ProtectedError as error:
-        raise PlanError(
-            "state", f"a decision, a schedule or a search refers to {locked}", hint="remove that first"
-        ) from error
+        message = f"a decision, a schedule or a search refers to {locked}"
+        raise PlanError("state", message, hint="cancel it instead") from error
 
 
 def _locked(campaign: Campaign) -> Campaign:

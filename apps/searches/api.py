@@ -1,4 +1,4 @@
-"""Searches, their rounds and trials: the API's door to the same services as the pages."""
+"""The API of searches, their rounds and trials. It calls the same services as the pages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from apps.campaigns.models import Campaign
 from apps.searches import queries, services
 from apps.searches.models import Round, Search, Trial
 
-LINE = "such as work_mem 1MB to 64MB log, or jit on, off"
+LINE = "a setting per item, such as work_mem 1MB to 64MB log, or jit on, off"
 
 
 class SearchSerializer(serializers.ModelSerializer[Search]):
@@ -48,7 +48,7 @@ class SearchDetailSerializer(SearchSerializer):
     """A search, with the verdict of its confirmation."""
 
     confirmation = serializers.SerializerMethodField(
-        help_text="{campaign, findings}: the only source of a gain; null before the search ends"
+        help_text="{campaign, findings}: only its verdicts show a gain; null until the confirmation starts"
     )
 
     class Meta(SearchSerializer.Meta):
@@ -56,8 +56,8 @@ class SearchDetailSerializer(SearchSerializer):
 
     @extend_schema_field(serializers.JSONField())
     def get_confirmation(self, search: Search) -> dict[str, Any] | None:
-        found = queries.confirmation(search)
-        return {"campaign": str(found.campaign.pk), "findings": found.findings} if found else None
+        newest = queries.confirmation(search)
+        return {"campaign": str(newest.campaign.pk), "findings": newest.findings} if newest else None
 
 
 class NewSearchSerializer(serializers.Serializer[Any]):
@@ -66,14 +66,16 @@ class NewSearchSerializer(serializers.Serializer[Any]):
     )
     name = serializers.CharField(max_length=80, help_text="its campaigns have this name and a number")
     space = serializers.ListField(child=serializers.CharField(max_length=300), help_text=LINE)
-    budget_runs = serializers.IntegerField(min_value=1, max_value=services.MOST_RUNS, help_text="runs in all")
+    budget_runs = serializers.IntegerField(
+        min_value=1, max_value=services.MOST_RUNS, help_text="runs in total, including those of the confirmation"
+    )
     allowed_risks = serializers.ListField(
         child=serializers.CharField(max_length=100), required=False, help_text="settings that risk data; admins only"
     )
-    candidates = serializers.IntegerField(required=False, help_text="candidates of a round; 4 by default")
-    blocks = serializers.IntegerField(required=False, help_text="blocks of a round; 1 by default")
-    finalists = serializers.IntegerField(required=False, help_text="candidates to confirm; at most 2 by default")
-    confirmation_blocks = serializers.IntegerField(required=False, help_text="5 by default")
+    candidates = serializers.IntegerField(required=False, help_text="candidates of a round; default: 4")
+    blocks = serializers.IntegerField(required=False, help_text="blocks of a round; default: 1")
+    finalists = serializers.IntegerField(required=False, help_text="most candidates to confirm; default: 2")
+    confirmation_blocks = serializers.IntegerField(required=False, help_text="blocks of the confirmation; default: 5")
     seed = serializers.IntegerField(required=False, min_value=0, max_value=2**32 - 1, help_text="default: a random one")
 
 
@@ -92,11 +94,16 @@ class RoundSerializer(serializers.ModelSerializer[Round]):
 
 
 class TrialSerializer(serializers.ModelSerializer[Trial]):
-    """A candidate and its results so far. They are those of the best of many: only the confirmation shows a gain."""
+    """A candidate and its results so far. The best of many looks better than it is: only the confirmation shows a
+    gain."""
 
     values = serializers.JSONField(help_text="setting -> value in its own unit")
-    log_ratio = serializers.FloatField(help_text="mean log ratio to the default in the same blocks; above 0 is better")
-    low = serializers.FloatField(help_text="95 % confidence interval over all rounds; null below 3 blocks")
+    log_ratio = serializers.FloatField(
+        allow_null=True, help_text="mean log ratio to the default in the same blocks; above 0 is better"
+    )
+    low = serializers.FloatField(
+        allow_null=True, help_text="95 % confidence interval over all rounds; null below 3 blocks"
+    )
 
     class Meta:
         model = Trial
@@ -138,11 +145,11 @@ class SearchesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
 
     @extend_schema(request=NewSearchSerializer, responses={201: SearchDetailSerializer})
     def create(self, request: Request) -> Response:
-        """Start a search. Settings that risk data need an admin who allows each of them."""
+        """Start a search. Only an admin can allow settings that risk data."""
         body = NewSearchSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         search = services.create_search(by=user_of(request), **body.validated_data)
-        return Response(self._told(search.pk), status=status.HTTP_201_CREATED)
+        return Response(self._detail(search.pk), status=status.HTTP_201_CREATED)
 
     @extend_schema(request=None, responses=SearchDetailSerializer)
     @action(detail=True, methods=["post"])
@@ -165,7 +172,7 @@ class SearchesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @extend_schema(request=ExtendSearchSerializer, responses=SearchDetailSerializer)
     @action(detail=True, methods=["post"])
     def extend(self, request: Request, pk: str) -> Response:
-        """Add runs to the budget. A finished search goes on, and ends with another confirmation."""
+        """Add runs to the budget. A finished search continues, and ends with another confirmation."""
         body = ExtendSearchSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         return self._changed(services.extend_search, **body.validated_data)
@@ -173,19 +180,19 @@ class SearchesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @extend_schema(responses=RoundSerializer(many=True))
     @action(detail=True, filter_backends=[])
     def rounds(self, request: Request, pk: str) -> Response:
-        """The campaigns of a search, in their order."""
+        """The campaigns of a search, oldest first."""
         return paged(self, self.get_object().rounds.order_by("number"), RoundSerializer)
 
     @extend_schema(responses=TrialSerializer(many=True))
     @action(detail=True, filter_backends=[], url_path="trials")
     def trial_list(self, request: Request, pk: str) -> Response:
-        """The candidates of a search, in their order."""
+        """The candidates of a search, oldest first."""
         return paged(self, self.get_object().trials.order_by("number"), TrialSerializer)
 
-    def _changed(self, act: Callable[..., Any], **given: Any) -> Response:
+    def _changed(self, change: Callable[..., Any], **fields: Any) -> Response:
         search = self.get_object()
-        act(search, by=user_of(self.request), **given)
-        return Response(self._told(search.pk))
+        change(search, by=user_of(self.request), **fields)
+        return Response(self._detail(search.pk))
 
-    def _told(self, key: Any) -> dict[str, Any]:
+    def _detail(self, key: Any) -> dict[str, Any]:
         return dict(SearchDetailSerializer(queries.listed().get(pk=key)).data)

@@ -12,6 +12,7 @@ EXAMPLE = "shared_buffers 128MB to 4GB log\nwork_mem 1MB to 64MB log\njit on, of
 
 
 def _number(label: str, help_text: str, least: int, most: int) -> forms.IntegerField:
+    """A field for a whole number from `least` to `most`."""
     return forms.IntegerField(label=label, help_text=help_text, min_value=least, max_value=most)
 
 
@@ -26,18 +27,18 @@ class SearchForm(forms.Form):
     allowed_risks = forms.CharField(
         label="Allowed risks",
         required=False,
-        help_text="Settings above that risk data, such as fsync, separated by commas.",
+        help_text="Settings above that risk data, such as fsync. Separate them with commas.",
     )
     budget_runs = _number("Budget (runs)", "Includes the runs of the confirmation.", 1, MOST_RUNS)
-    candidates = _number("Candidates per round", "They run beside the default in every block.", *SIZES["candidates"])
-    blocks = _number("Blocks per round", "Promising candidates get more rounds.", *SIZES["blocks"])
-    finalists = _number("Finalists", "Best candidates to confirm.", *SIZES["finalists"])
+    candidates = _number("Candidates per round", "They run beside the default in each block.", *SIZES["candidates"])
+    blocks = _number("Blocks per round", "Repetitions of each round.", *SIZES["blocks"])
+    finalists = _number("Finalists", "Most candidates to confirm.", *SIZES["finalists"])
     confirmation_blocks = _number(
         "Blocks of the confirmation", "At least 5 for a verdict.", *SIZES["confirmation_blocks"]
     )
 
-    def given(self) -> dict[str, Any]:
+    def fields_of_search(self) -> dict[str, Any]:
         """The fields of services.create_search."""
-        told = dict(self.cleaned_data)
-        risks = [name.strip() for name in told.pop("allowed_risks").split(",") if name.strip()]
-        return {**told, "space": told["space"].splitlines(), "allowed_risks": risks}
+        cleaned = self.cleaned_data
+        risks = [name.strip() for name in cleaned["allowed_risks"].split(",") if name.strip()]
+        return {**cleaned, "space": cleaned["space"].splitlines(), "allowed_risks": risks}

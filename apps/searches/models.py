@@ -1,4 +1,4 @@
-"""A search, its rounds, and its trials. PostgreSQL is all that a search knows: the optimiser keeps nothing."""
+"""A search, its rounds and its trials. They are the whole state of a search: the optimiser stores nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from apps.campaigns.models import Campaign
 
 
 class Search(models.Model):
-    """Looks for better values of settings than those of a campaign's baseline."""
+    """Searches for better values of settings than those of a campaign's baseline."""
 
     class State(models.TextChoices):
         RUNNING = "running", "running"
@@ -62,7 +62,7 @@ class Search(models.Model):
 
 
 class Round(models.Model):
-    """A campaign of a search: some candidates beside the default."""
+    """A campaign of a search that runs candidates beside the default."""
 
     class Kind(models.TextChoices):
         SEARCH = "search", "search"
@@ -90,8 +90,8 @@ class Round(models.Model):
 
 
 class Trial(models.Model):
-    """A candidate: its values, and what became of them. Numbers of figures are log ratios to the default in the same
-    blocks, above 0 where the candidate is better."""
+    """A candidate: its values, state and figures. The figures are log ratios to the default in the same blocks, above 0
+    if the candidate is better."""
 
     class State(models.TextChoices):
         ASKED = "asked", "waiting for results"
@@ -127,6 +127,11 @@ class Trial(models.Model):
         return f"trial {self.number}"
 
     @property
+    def is_promising(self) -> bool:
+        """Whether its interval excludes the default on the better side."""
+        return self.state == self.State.MEASURED and self.low is not None and self.low > 0
+
+    @property
     def is_bad(self) -> bool:
-        """Whether the optimiser is to keep away from it."""
+        """Whether the optimiser has to avoid its values."""
         return self.state not in (self.State.ASKED, self.State.MEASURED)

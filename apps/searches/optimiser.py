@@ -1,7 +1,7 @@
-"""Which values to try next. Pure: the same trials and seed, the same answer; nothing is kept between two calls.
+"""Proposes the values to try next. Pure: the same trials and seed give the same values.
 
-Optuna proposes. Its study lives in memory for one call and is made of the trials given, so that PostgreSQL alone knows
-how far a search is. Importing it takes two seconds: only the task that asks does.
+The sampler is Optuna's. Its study lives in memory for one call and is rebuilt from the trials, so the whole state of a
+search is in PostgreSQL. Importing Optuna takes two seconds, so only the function that proposes imports it.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from apps.searches.space import Dimension, Space, Values
 if TYPE_CHECKING:
     import optuna
 
-# Drawn at random before the model is asked. With 10, as Optuna has it, a small budget is spent before that.
-FIRST_TRIALS = 5
-SAMPLERS = ("tpe", "random", "qmc")
-REPEATS = 200  # of values that were tried: a small space is then taken as exhausted
-BAD = 0.5  # log ratio below the worst measured one, which a failed trial is told as
+# Values are random until so many trials have a result. Optuna's default of 10 would use up a small budget.
+RANDOM_TRIALS = 5
+REPEATS = 200  # proposals of values that were tried before; after these, the space counts as exhausted
+BAD = 0.5  # a bad trial counts as this much below the worst measured log ratio
 
 
 @dataclass(frozen=True)
 class Tried:
-    """`log_ratio` against the default, above 0 where it is better; None while it is measured. `bad`: failed, refused,
-    not in effect, or beyond a constraint."""
+    """A trial. `log_ratio` to the default is above 0 if it is better, and None while it waits for results. `bad`:
+    failed, refused, not in effect or unstable."""
 
     values: Values
     log_ratio: float | None = None
     bad: bool = False
 
 
-def seed_of(seed: int, round_number: int) -> int:
-    """A seed for each round of a search."""
-    return int.from_bytes(hashlib.sha256(f"{seed} {round_number}".encode()).digest()[:4], "big")
+def derived_seed(seed: int, number: int) -> int:
+    """A seed of its own for each number, from the seed of a search."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:4], "big")
 
 
-def propose(space: Space, tried: Sequence[Tried], many: int, seed: int, sampler: str = "tpe") -> list[Values]:
-    """As many new candidates as asked for, none of them tried before; fewer where the space has no others."""
+def propose(space: Space, tried: Sequence[Tried], count: int, seed: int, sampler: str = "tpe") -> list[Values]:
+    """`count` new candidates that were not tried before; fewer if the space has no others. `sampler`: tpe, random or
+    qmc."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -49,19 +49,20 @@ def propose(space: Space, tried: Sequence[Tried], many: int, seed: int, sampler:
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         study = optuna.create_study(direction="maximize", sampler=_sampler(sampler, seed))
         study.add_trials(_history(space, tried))
-        return _ask(study, space, {_key(each.values) for each in tried}, many)
+        return _ask(study, space, {canonical(each.values) for each in tried}, count)
 
 
-def _ask(study: optuna.Study, space: Space, known: set[bytes], many: int) -> list[Values]:
-    found: list[Values] = []
-    for _ in range(many + REPEATS):
-        if len(found) == many:
+def _ask(study: optuna.Study, space: Space, known: set[bytes], count: int) -> list[Values]:
+    proposals: list[Values] = []
+    for _ in range(count + REPEATS):
+        if len(proposals) == count:
             break
         values = space.rounded(_suggested(study.ask(), space))
-        if _key(values) not in known:
-            known.add(_key(values))
-            found.append(values)
-    return found
+        key = canonical(values)
+        if key not in known:
+            known.add(key)
+            proposals.append(values)
+    return proposals
 
 
 def _suggested(trial: optuna.Trial, space: Space) -> Values:
@@ -79,18 +80,19 @@ def _suggested(trial: optuna.Trial, space: Space) -> Values:
 
 
 def _history(space: Space, tried: Sequence[Tried]) -> list[optuna.trial.FrozenTrial]:
-    """All trials as Optuna has them: one that is measured now repels others, one that failed is as bad as it gets."""
+    """All trials in Optuna's format. Waiting trials are running ones, which its sampler avoids; bad ones get the worst
+    value."""
     from optuna.trial import TrialState, create_trial
 
     measured = [each.log_ratio for each in tried if each.log_ratio is not None and not each.bad]
     worst = min([0.0, *measured]) - BAD
-    found = []
+    trials = []
     for each in tried:
         value = worst if each.bad else each.log_ratio
         state = TrialState.RUNNING if value is None else TrialState.COMPLETE
         own = {one.name: _distribution(one) for one in space.dimensions if one.name in each.values}
-        found.append(create_trial(state=state, value=value, params=dict(each.values), distributions=own))
-    return found
+        trials.append(create_trial(state=state, value=value, params=dict(each.values), distributions=own))
+    return trials
 
 
 def _distribution(each: Dimension) -> Any:
@@ -110,8 +112,4 @@ def _sampler(name: str, seed: int) -> optuna.samplers.BaseSampler:
         return samplers.RandomSampler(seed=seed)
     if name == "qmc":
         return samplers.QMCSampler(seed=seed, scramble=True, warn_asynchronous_seeding=False)
-    return samplers.TPESampler(seed=seed, multivariate=True, group=True, n_startup_trials=FIRST_TRIALS)
-
-
-def _key(values: Values) -> bytes:
-    return canonical(values)
+    return samplers.TPESampler(seed=seed, multivariate=True, group=True, n_startup_trials=RANDOM_TRIALS)

@@ -9,56 +9,38 @@ from dataclasses import dataclass
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from apps.campaigns.design import steps
+from apps.campaigns import queries as campaigns
 from apps.campaigns.models import Campaign, Run
-from apps.campaigns.queries import median_s
 from apps.results.answers.table import CampaignTable
 from apps.results.store.campaign_cache import Keeper
-from apps.searches import rounds, space
+from apps.searches import results, rounds, space
 from apps.searches.models import Round, Search, Trial
-
-RISKY = "risks data"
 
 
 def listed() -> QuerySet[Search]:
-    """Each with `spent`, its runs so far, and `tried`, its trials."""
-    counted = Run.objects.filter(campaign__search_round__search=OuterRef("pk")).order_by()
-    cost = counted.exclude(outcome=Run.Outcome.CANCELLED, started_at=None)
-    spent = cost.values("campaign__search_round__search").annotate(count=Count("pk")).values("count")
-    tried = Trial.objects.filter(search=OuterRef("pk")).order_by().values("search").annotate(count=Count("pk"))
-    found = Search.objects.select_related("campaign__host", "campaign__workload", "owner")
-    return found.annotate(spent=Coalesce(Subquery(spent), 0), tried=Coalesce(Subquery(tried.values("count")), 0))
+    """Each search with `spent`, its runs so far, and `tried`, its number of trials."""
+    runs = Run.objects.filter(rounds.COUNTED, campaign__search_round__search=OuterRef("pk")).order_by()
+    spent = runs.values("campaign__search_round__search").annotate(count=Count("pk")).values("count")
+    trials = Trial.objects.filter(search=OuterRef("pk")).order_by().values("search").annotate(count=Count("pk"))
+    searches = Search.objects.select_related("campaign__host", "campaign__workload", "owner")
+    return searches.annotate(spent=Coalesce(Subquery(spent), 0), tried=Coalesce(Subquery(trials.values("count")), 0))
 
 
 def of_team(team: int) -> Q:
     """Searches on a host of the team."""
-    from apps.campaigns import queries as campaigns
-
     return Q(campaign__in=Campaign.objects.filter(campaigns.of_team(team)))
 
 
-@dataclass(frozen=True)
-class Progress:
-    """Runs that a search has used of its budget, and about how long the rest takes; None unless it goes on."""
-
-    spent: int
-    budget: int
-    eta_s: float | None
-
-    @property
-    def left(self) -> int:
-        return max(0, self.budget - self.spent)
-
-
-def progress(search: Search) -> Progress:
-    """Two queries. Before its first run has ended, a run takes what was estimated."""
-    spent = rounds.spent_runs(search)
-    ended = Run.objects.filter(campaign__search_round__search=search, state=Run.State.ENDED)
+def remaining_s(search: Search) -> float | None:
+    """About how many seconds a search of `listed` may still take; None unless it runs. Two queries. Until one of its
+    runs has ended, it uses the estimate that was made when it was created."""
     if search.state != Search.State.RUNNING:
-        return Progress(spent, search.budget_runs, None)
-    open_runs = Run.objects.filter(campaign__search_round__search=search).exclude(state=Run.State.ENDED).count()
-    each_s = median_s(ended) or search.run_s
-    return Progress(spent, search.budget_runs, each_s * (max(0, search.budget_runs - spent) + open_runs))
+        return None
+    runs = Run.objects.filter(campaign__search_round__search=search)
+    open_runs = runs.exclude(state=Run.State.ENDED).count()
+    run_s = campaigns.median_s(runs.filter(state=Run.State.ENDED)) or search.run_s
+    spent: int = search.spent  # type: ignore[attr-defined]  # annotated
+    return run_s * (max(0, search.budget_runs - spent) + open_runs)
 
 
 @dataclass(frozen=True)
@@ -70,7 +52,6 @@ class TrialRow:
     percent: float | None
     low: float | None
     high: float | None
-    promising: bool
 
     @property
     def text(self) -> str:
@@ -78,31 +59,24 @@ class TrialRow:
 
 
 def trial_rows(search: Search, trials: Iterable[Trial]) -> list[TrialRow]:
-    """No query for a search of `listed`."""
-    found, sign = space.read(search.space), direction(search)
-    return [_row(each, found, sign) for each in trials]
+    """A row for each trial. No query for a search of `listed`."""
+    varied, sign = space.read(search.space), results.direction(search)
+    return [_row(each, varied, sign) for each in trials]
 
 
-def _row(trial: Trial, found: space.Space, sign: int) -> TrialRow:
-    values = {one.name: one.text(trial.values[one.name]) for one in found.dimensions if one.name in trial.values}
+def _row(trial: Trial, varied: space.Space, sign: int) -> TrialRow:
+    values = {one.name: one.text(trial.values[one.name]) for one in varied.dimensions if one.name in trial.values}
     ends = sorted(_percent(end, sign) for end in (trial.low, trial.high) if end is not None)
     mean = None if trial.log_ratio is None else _percent(trial.log_ratio, sign)
     low, high = ends if len(ends) == 2 else (None, None)
-    promising = trial.state == Trial.State.MEASURED and trial.low is not None and trial.low > 0
-    return TrialRow(trial, values, mean, low, high, promising)
+    return TrialRow(trial, values, mean, low, high)
 
 
 def as_line(row: TrialRow, names: Iterable[str]) -> list[object]:
-    """A line of a CSV; `names` of the settings in their order."""
+    """A line of the CSV. `names`: the settings in the order of its columns."""
     trial = row.trial
     figures = [trial.blocks, row.percent, row.low, row.high]
     return [trial.number, trial.state, trial.reason, *figures, *(row.values.get(name, "") for name in names)]
-
-
-def direction(search: Search) -> int:
-    """1 if a higher value of the metric is better, else -1."""
-    better = steps.metric(search.campaign.steps, search.campaign.metric).better
-    return -1 if better == "lower" else 1
 
 
 def _percent(log_ratio: float, sign: int) -> float:
@@ -111,7 +85,7 @@ def _percent(log_ratio: float, sign: int) -> float:
 
 @dataclass(frozen=True)
 class Confirmation:
-    """The campaign that decides, with its table once it has ended, and the values of its candidates."""
+    """The confirming campaign, its table once it has finished, and the trials that it confirms."""
 
     campaign: Campaign
     table: CampaignTable | None
@@ -124,13 +98,13 @@ class Confirmation:
 
     @property
     def is_better(self) -> bool:
-        """Whether any candidate is better, be its size uncertain."""
+        """Whether a candidate is better or likely better."""
         levels = self.table.levels if self.table else []
         return any(level.verdict in ("better", "direction_better") for level in levels)
 
 
 def confirmation(search: Search) -> Confirmation | None:
-    """The newest; None before there is one."""
+    """The newest confirmation of a search, if it has one."""
     of_kind = search.rounds.filter(kind=Round.Kind.CONFIRMATION).select_related("campaign__workload")
     last = of_kind.order_by("-number").first()
     if last is None:

@@ -1,4 +1,4 @@
-"""SELECT only: what the campaigns of a search measured, candidate by candidate."""
+"""SELECT only: what the rounds of a search measured, by candidate."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from apps.searches.models import Round, Search, Trial
 
 FACTOR = "values"
 DEFAULT = "default"
-BLAMED = (Run.Outcome.FAILED, Run.Outcome.NOT_IN_EFFECT)  # of the others, the candidate is innocent
+# Runs that count against their candidate; a cancelled or interrupted run does not.
+BLAMED = (Run.Outcome.FAILED, Run.Outcome.NOT_IN_EFFECT)
 
 
 @dataclass
 class Evidence:
-    """Of one candidate: the log ratios of each round, and its runs that failed."""
+    """The log ratios of one candidate by round, and its failed runs. At least one of both."""
 
     rounds: dict[int, list[float]] = field(default_factory=dict)
     failed: list[Run] = field(default_factory=list)
@@ -31,32 +32,40 @@ class Evidence:
         return [ratio for each in self.rounds.values() for ratio in each]
 
     def is_of(self, number: int) -> bool:
-        """Whether this round has any of it."""
+        """Whether some of it is from the round `number`."""
         return number in self.rounds or any(run.round == number for run in self.failed)  # type: ignore[attr-defined]
 
 
 def evidence(search: Search) -> dict[str, Evidence]:
-    """Label of a candidate -> what its rounds measured. Two queries.
+    """Label of each candidate with results or failures -> its evidence. Two queries.
 
-    A block counts if its default has a result: where the default fails, too, the candidate is not to blame."""
-    chosen = steps.metric(search.campaign.steps, search.campaign.metric)
+    A block counts only if its default has a result: if the default fails as well, the candidate is not to blame."""
+    metric, sign = steps.metric(search.campaign.steps, search.campaign.metric), direction(search)
     runs = list(_runs(search))
-    figures = Measurement.objects.filter(run__in=[run.pk for run in runs], step=chosen.step, name=chosen.name)
-    values = {run: math.log(value) for run, value in figures.values_list("run_id", "value") if value > 0}
-    sign = -1.0 if chosen.better == "lower" else 1.0
-    found: dict[str, Evidence] = {}
+    figures = Measurement.objects.filter(run__in=[run.pk for run in runs], step=metric.step, name=metric.name)
+    logs = {run: math.log(value) for run, value in figures.values_list("run_id", "value") if value > 0}
+    candidates: dict[str, Evidence] = {}
     for block in _blocks(runs):
-        base = block.get(DEFAULT)
-        if base is None or base.pk not in values:
+        default = block.pop(DEFAULT, None)
+        if default is None or default.pk not in logs:
             continue
         for label, run in block.items():
-            if label != DEFAULT:
-                _add(found.setdefault(label, Evidence()), run, values, sign, values[base.pk])
-    return found
+            if run.outcome in BLAMED:
+                candidates.setdefault(label, Evidence()).failed.append(run)
+            elif run.pk in logs:
+                rounds = candidates.setdefault(label, Evidence()).rounds
+                number: int = run.round  # type: ignore[attr-defined]  # annotated
+                rounds.setdefault(number, []).append(sign * (logs[run.pk] - logs[default.pk]))
+    return candidates
+
+
+def direction(search: Search) -> int:
+    """1 if a higher value of the metric is better, else -1."""
+    return -1 if steps.metric(search.campaign.steps, search.campaign.metric).better == "lower" else 1
 
 
 def _runs(search: Search) -> Iterable[Run]:
-    """Of all rounds but the confirmation, in their order; those that were retried are replaced by their retries."""
+    """The ended runs of all rounds but the confirmation, in order; a retried run is replaced by its retry."""
     rounds = Q(campaign__search_round__search=search, campaign__search_round__kind=Round.Kind.SEARCH)
     ended = Run.objects.filter(rounds, state=Run.State.ENDED, retries=None)
     return (
@@ -68,26 +77,18 @@ def _runs(search: Search) -> Iterable[Run]:
 
 def _blocks(runs: Iterable[Run]) -> list[dict[str, Run]]:
     """Label -> run, of each block on each host, in the order of the rounds."""
-    found: dict[tuple[UUID, int, int], dict[str, Run]] = {}
+    blocks: dict[tuple[UUID, int, int], dict[str, Run]] = {}
     for run in runs:
-        found.setdefault((run.campaign_id, run.host_id, run.block), {})[run.cell.get(FACTOR, "")] = run
-    return list(found.values())
+        blocks.setdefault((run.campaign_id, run.host_id, run.block), {})[run.cell.get(FACTOR, "")] = run
+    return list(blocks.values())
 
 
-def _add(own: Evidence, run: Run, values: Mapping[UUID, float], sign: float, base: float) -> None:
-    if run.outcome in BLAMED:
-        own.failed.append(run)
-    elif run.pk in values:
-        number: int = run.round  # type: ignore[attr-defined]  # annotated
-        own.rounds.setdefault(number, []).append(sign * (values[run.pk] - base))
-
-
-def verdict_on(failed: Run) -> tuple[str, str]:
-    """State of a candidate with such a run, and why."""
-    error = failed.error or {}
+def failure(run: Run) -> tuple[str, str]:
+    """State and reason of a trial whose run failed."""
+    error: Mapping[str, object] = run.error or {}
     if error.get("setting") and error.get("wanted") is not None:
-        words = f"{error['setting']} should be {error['wanted']}; the host has {error.get('found')}"
+        reason = f"{error['setting']} should be {error['wanted']}; the host has {error.get('found')}"
     else:
-        words = str(error.get("message") or "a run failed")
-    not_in_effect = failed.outcome == Run.Outcome.NOT_IN_EFFECT
-    return Trial.State.NOT_IN_EFFECT if not_in_effect else Trial.State.FAILED, words
+        reason = str(error.get("message") or "a run failed")
+    not_in_effect = run.outcome == Run.Outcome.NOT_IN_EFFECT
+    return Trial.State.NOT_IN_EFFECT if not_in_effect else Trial.State.FAILED, reason

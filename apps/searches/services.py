@@ -14,7 +14,6 @@ from apps.accounts.services import audit, require, save
 from apps.campaigns import services as campaigns
 from apps.campaigns.design import steps
 from apps.campaigns.design.before_start import previews
-from apps.campaigns.execution.halts import GOING_ON
 from apps.campaigns.models import Campaign
 from apps.searches import presets, rounds
 from apps.searches import space as spaces
@@ -22,7 +21,7 @@ from apps.searches.models import Round, Search
 from common.errors import PlanError
 
 MOST_RUNS = 10_000
-# field -> what is accepted
+# field -> accepted numbers, from and to
 SIZES = {"candidates": (1, 20), "blocks": (1, 20), "finalists": (1, 10), "confirmation_blocks": (3, 100)}
 
 
@@ -38,8 +37,8 @@ def create_search(
     seed: int | None = None,
     **sizes: int,
 ) -> Search:
-    """Search from now on, with the permissions of `by`. PlanError names the field that is wrong; RoleError where a
-    setting risks data and `by` is no admin."""
+    """Start a search with the permissions of `by`. PlanError names the wrong field; RoleError if a setting risks data
+    and `by` is not an admin."""
     require(by, Role.OPERATOR, "create search", on=campaign)
     if campaign.kind != Campaign.Kind.COMPARISON:
         hint = "choose a campaign that compares levels"
@@ -49,7 +48,7 @@ def create_search(
     if not campaign.metric or steps.metric(campaign.steps, campaign.metric).better not in ("higher", "lower"):
         hint = "choose a campaign whose metric is better if higher or lower"
         raise PlanError("campaign", f"neither direction of {campaign.metric or 'its metric'} is better", hint=hint)
-    lines = _checked(space, campaign, allowed_risks)
+    lines = _checked_lines(space, campaign, allowed_risks)
     search = Search(
         campaign=campaign,
         owner=by,
@@ -63,19 +62,19 @@ def create_search(
     )
     _check_sizes(search)
     save(search)
-    audit(by, "search.create", search, after=_told(search))
+    audit(by, "search.create", search, after=_audited(search))
     return search
 
 
-def _checked(lines: Sequence[str], campaign: Campaign, allowed: Sequence[str]) -> list[str]:
-    found = spaces.read(presets.expanded(lines, previews.facts_of(campaign.host)))
+def _checked_lines(lines: Sequence[str], campaign: Campaign, allowed: Sequence[str]) -> list[str]:
+    checked = spaces.read(presets.expanded(lines, previews.facts_of(campaign.host)))
     for host in {campaign.host, *campaign.further_hosts.all()}:
-        spaces.check(found, previews.facts_of(host), allowed)
-    return list(found.lines)
+        spaces.check(checked, previews.facts_of(host), allowed)
+    return list(checked.lines)
 
 
 def _run_s(campaign: Campaign) -> float:
-    """Estimated seconds of a run; PlanError where its runs cannot be planned now."""
+    """Estimated seconds of a run; PlanError if its runs cannot be planned now."""
     preview = previews.preview(campaign)
     return preview.seconds / max(1, len(preview.runs))
 
@@ -84,33 +83,33 @@ def _check_sizes(search: Search) -> None:
     for field, (least, most) in SIZES.items():
         if not least <= getattr(search, field) <= most:
             raise PlanError(field, f"{getattr(search, field)} is not a number from {least} to {most}")
-    least = rounds.sizes(search).least_runs * rounds.hosts(search.campaign)
+    least = rounds.sizes(search).least_runs
     if not least <= search.budget_runs <= MOST_RUNS:
-        said = f"{search.budget_runs:,} is not a number of runs from {least:,} to {MOST_RUNS:,}"
         hint = f"one round and the confirmation need {least:,}; use fewer candidates, finalists or blocks for less"
-        raise PlanError("budget_runs", said, hint=hint)
+        raise _outside("budget_runs", search.budget_runs, least, hint)
+
+
+def _outside(field: str, runs: int, least: int, hint: str) -> PlanError:
+    return PlanError(field, f"{runs:,} is not a number of runs from {least:,} to {MOST_RUNS:,}", hint=hint)
 
 
 @transaction.atomic
 def pause_search(search: Search, *, by: User) -> None:
-    """Plan nothing until it is resumed. The campaign of its round goes on to its end."""
+    """Plan nothing until it is resumed. The campaign of its round continues to its end."""
     require(by, Role.OPERATOR, "pause search", on=search)
-    locked = _locked(search, [Search.State.RUNNING], "paused")
-    locked.state, locked.state_reason = Search.State.PAUSED, f"by {by}"
-    locked.save(update_fields=["state", "state_reason"])
-    audit(by, "search.pause", locked, after={"id": str(locked.pk)})
+    rounds.pause(_locked(search, [Search.State.RUNNING], "paused"), f"by {by}", by=by)
     search.refresh_from_db()
 
 
 @transaction.atomic
 def resume_search(search: Search, *, by: User) -> None:
-    """Go on. Whoever resumes a search owns it from then on."""
+    """Continue a paused search. `by` owns it from then on."""
     require(by, Role.OPERATOR, "resume search", on=search)
     locked = _locked(search, [Search.State.PAUSED], "resumed")
     before = {"owner": locked.owner.username, "reason": locked.state_reason}
     locked.state, locked.state_reason, locked.owner = Search.State.RUNNING, "", by
     locked.save(update_fields=["state", "state_reason", "owner"])
-    audit(by, "search.resume", locked, before=before, after=_told(locked))
+    audit(by, "search.resume", locked, before=before, after=_audited(locked))
     search.refresh_from_db()
 
 
@@ -119,33 +118,30 @@ def stop_search(search: Search, *, by: User) -> None:
     """End it without a confirmation. The campaign of its round is cancelled."""
     require(by, Role.OPERATOR, "stop search", on=search)
     locked = _locked(search, [Search.State.RUNNING, Search.State.PAUSED], "stopped")
-    for each in locked.rounds.exclude(state=Round.State.DONE).select_related("campaign__host"):
-        if each.campaign.state in GOING_ON:
-            campaigns.cancel_campaign(each.campaign, by=by)
-        rounds.drop(each.campaign)
-    locked.state, locked.state_reason, locked.ended_at = Search.State.STOPPED, f"by {by}", timezone.now()
-    locked.save(update_fields=["state", "state_reason", "ended_at"])
-    audit(by, "search.stop", locked, after={"id": str(locked.pk)})
+    # Locked, because a worker may be starting the campaign.
+    open_campaigns = Campaign.objects.filter(search_round__search=locked, state__in=rounds.OPEN)
+    for each in open_campaigns.select_for_update(of=("self",)).select_related("host"):
+        campaigns.cancel_campaign(each, by=by)
+    rounds.end(locked, Search.State.STOPPED, f"by {by}", timezone.now(), by=by)
     search.refresh_from_db()
 
 
 @transaction.atomic
 def extend_search(search: Search, *, by: User, runs: int) -> None:
-    """Add runs to its budget. One that has finished goes on, and ends with another confirmation."""
+    """Add runs to its budget. A finished search continues, and ends with another confirmation."""
     require(by, Role.OPERATOR, "extend search", on=search)
     locked = _locked(search, [Search.State.RUNNING, Search.State.PAUSED, Search.State.FINISHED], "extended")
     if locked.rounds.filter(kind=Round.Kind.CONFIRMATION).exclude(state=Round.State.DONE).exists():
         raise PlanError("state", f"{locked} is being confirmed", hint="extend it after the confirmation")
     least = rounds.sizes(locked).least_runs if locked.state == Search.State.FINISHED else 1
     if not least <= runs <= MOST_RUNS:
-        said = f"{runs:,} is not a number of runs from {least:,} to {MOST_RUNS:,}"
-        raise PlanError("runs", said, hint="another round and another confirmation must fit" if least > 1 else "")
+        raise _outside("runs", runs, least, "another round and another confirmation must fit" if least > 1 else "")
     before = {"budget_runs": locked.budget_runs, "state": locked.state}
     if locked.state == Search.State.FINISHED:
         locked.state, locked.state_reason, locked.ended_at, locked.owner = Search.State.RUNNING, "", None, by
     locked.budget_runs += runs
     locked.save(update_fields=["state", "state_reason", "ended_at", "owner", "budget_runs"])
-    audit(by, "search.extend", locked, before=before, after=_told(locked))
+    audit(by, "search.extend", locked, before=before, after=_audited(locked))
     search.refresh_from_db()
 
 
@@ -158,7 +154,7 @@ def _locked(search: Search, states: Sequence[str], action: str) -> Search:
     return locked
 
 
-def _told(search: Search) -> dict[str, Any]:
-    names = ("space", "allowed_risks", "budget_runs", "seed", *SIZES)
-    about = {"id": str(search.pk), "campaign": str(search.campaign_id), "owner": search.owner.username}
-    return about | {name: getattr(search, name) for name in names}
+def _audited(search: Search) -> dict[str, Any]:
+    fields = ("space", "allowed_risks", "budget_runs", "seed", *SIZES)
+    references = {"id": str(search.pk), "campaign": str(search.campaign_id), "owner": search.owner.username}
+    return references | {name: getattr(search, name) for name in fields}

@@ -1,4 +1,4 @@
-"""What a search varies: a setting a line, with its range or its choices. Pure.
+"""What a search varies: one setting per line, with its range or its choices. Pure.
 
 shared_buffers 128MB to 4GB log
 random_page_cost 1 to 4
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -20,22 +20,22 @@ from apps.hosts.facts.topology import memory_kb
 from apps.tuning import gucs, parameters, rules
 from common.errors import PlanError
 
-MOST = 20  # parameters; a search of more needs more trials than anybody has time for
+MOST = 20  # settings; more would need thousands of trials
 HINT = "NAME LOW to HIGH [log] or NAME CHOICE, CHOICE; then optionally: when OTHER = CHOICE"
 RANGE = re.compile(r"^(?P<low>\S+)\s+to\s+(?P<high>\S+?)(?P<log>\s+log)?$")
 POSTGRESQL = parameters.POSTGRESQL
-# What could happen to data; a search may set these only where an admin allowed each of them.
+# Path -> what can happen to data. A search varies these settings only if an admin allows each of them.
 RISKS = {
     f"{POSTGRESQL}fsync": "a crash can corrupt the cluster",
     f"{POSTGRESQL}full_page_writes": "a crash can corrupt pages",
     f"{POSTGRESQL}synchronous_commit": "a crash can lose committed transactions",
-    f"{POSTGRESQL}zero_damaged_pages": "damaged pages are emptied",
-    f"{POSTGRESQL}ignore_checksum_failure": "damaged pages are read as if they were whole",
-    f"{POSTGRESQL}ignore_invalid_pages": "recovery passes over lost pages",
-    f"{POSTGRESQL}data_sync_retry": "a failed fsync is taken as done when it is repeated",
-    "settings.initdb.data_checksums": "damaged pages are not noticed",
+    f"{POSTGRESQL}zero_damaged_pages": "damaged pages are zeroed, and their rows are lost",
+    f"{POSTGRESQL}ignore_checksum_failure": "damaged pages are read as if they were intact",
+    f"{POSTGRESQL}ignore_invalid_pages": "recovery skips missing pages",
+    f"{POSTGRESQL}data_sync_retry": "a failed fsync is repeated, although its data may be lost",
+    "settings.initdb.data_checksums": "damaged pages are not detected",
 }
-# Allocations of one process or of the server: more than the host's memory cannot be had.
+# Allocations of a process or of the server, which cannot exceed the memory of the host.
 IN_MEMORY = {
     f"{POSTGRESQL}{name}"
     for name in (
@@ -45,7 +45,7 @@ IN_MEMORY = {
 }
 
 Value = int | float | str
-Values = dict[str, Value]  # name -> value in the parameter's own unit; one whose condition does not hold is left out
+Values = dict[str, Value]  # name -> value in the setting's own unit, without settings whose condition does not hold
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,16 @@ class Dimension:
         """Whether its condition on another setting holds."""
         return self.when is None or values.get(self.when[0]) in self.when[1]
 
+    def position(self, value: Value) -> float:
+        """From 0 at the lower bound to 1 at the upper one; choices are evenly spaced."""
+        if self.kind == "choice":
+            return self.choices.index(str(value)) / max(1, len(self.choices) - 1)
+        if self.log:
+            return math.log(float(value) / self.low) / math.log(self.high / self.low)
+        return (float(value) - self.low) / (self.high - self.low)
+
     def rounded(self, value: Value) -> Value:
-        """The nearest value that a person would write: a 32nd of its power of two, within the range."""
+        """The nearest short value in the range: a multiple of 1/32 of its power of two."""
         if self.kind == "choice" or not value:
             return value
         number = float(value)
@@ -87,7 +95,7 @@ class Dimension:
         return f"{Decimal(f'{value:.6g}'):f}{self.unit}"
 
     def _choice(self, text: str) -> Any:
-        """Of a setting of the host as its schema has it: a flag, a number or a word."""
+        """A choice in the type of the setting: for a setting of the host a boolean, an integer or a string."""
         if self.path.startswith(POSTGRESQL):
             return text
         schema = parameters.schema_of(self.path) or {}
@@ -103,7 +111,7 @@ class Dimension:
         return f"{self.text(self.low)} to {self.text(self.high)}{', log' if self.log else ''}"
 
     def text(self, value: Value) -> str:
-        """For people."""
+        """The value with its unit, as users see it."""
         setting = self.setting(value if self.kind == "choice" else self._number(value))
         return ("on" if setting else "off") if isinstance(setting, bool) else str(setting)
 
@@ -114,10 +122,10 @@ class Dimension:
 @dataclass(frozen=True)
 class Space:
     dimensions: tuple[Dimension, ...]
-    lines: tuple[str, ...] = field(default=())
+    lines: tuple[str, ...] = ()
 
     def level(self, values: Mapping[str, Value]) -> dict[str, Any]:
-        """The paths that a level of these values sets."""
+        """Path -> value that a level with these values sets."""
         return {each.path: each.setting(values[each.name]) for each in self.dimensions if each.name in values}
 
     def rounded(self, values: Mapping[str, Value]) -> Values:
@@ -130,94 +138,101 @@ class Space:
 
     @property
     def risks(self) -> dict[str, str]:
-        """Name -> what could happen to data, of the settings that risk it."""
+        """Name of each setting that risks data -> what can happen."""
         return {each.name: RISKS[each.path] for each in self.dimensions if each.path in RISKS}
 
 
 def read(lines: Iterable[str]) -> Space:
-    """The space that these lines describe. PlanError names the line that is wrong, and what is accepted."""
+    """The space that these lines describe. PlanError names the wrong line and what is accepted."""
     wanted = [line.strip() for line in lines if line.strip()]
     if not wanted:
         raise PlanError("space", "a search needs at least one setting", hint=HINT)
     if len(wanted) > MOST:
         raise PlanError("space", f"{len(wanted)} settings are too many", hint=f"at most {MOST}")
     known = parameters.every()
-    found: list[Dimension] = []
+    dimensions: list[Dimension] = []
     for number, line in enumerate(wanted, 1):
-        found.append(_dimension(f"space.{number}", line, known, found))
-    return Space(tuple(found), tuple(wanted))
+        dimensions.append(_dimension(f"space.{number}", line, known, dimensions))
+    return Space(tuple(dimensions), tuple(wanted))
 
 
 def check(space: Space, facts: Mapping[str, Any], allowed: Sequence[str]) -> None:
-    """PlanError where a range exceeds the host's memory, or a setting risks data and is not `allowed`."""
+    """PlanError if a range exceeds the host's memory, or if a setting risks data and is not `allowed`."""
     for number, each in enumerate(space.dimensions, 1):
         if each.path in RISKS and each.name not in allowed:
-            hint = f"remove it, or let an admin allow {each.name} for this search"
+            hint = f"remove it, or ask an admin to create the search and allow {each.name}"
             raise PlanError(f"space.{number}", f"{each.name} risks data: {RISKS[each.path]}", hint=hint)
         scale = gucs.scale_of(each.unit)
         if each.path in IN_MEMORY and scale and facts and each.high * scale[0] > memory_kb(facts) * 1024:
             memory = parameters.amount(str(memory_kb(facts)), "kB", exact=False)
-            said = f"{each.text(each.high)} exceeds the memory of the host, {memory}"
-            raise PlanError(f"space.{number}", f"{each.name}: {said}", hint="use a lower upper bound")
-    strange = [name for name in allowed if name not in space.risks]
-    if strange:
-        accepted = ", ".join(space.risks) or "none: no setting of this space risks data"
-        raise PlanError("allowed_risks", f"{strange[0]} is not a setting at risk", hint=f"accepted: {accepted}")
+            message = f"{each.name}: {each.text(each.high)} exceeds the memory of the host, {memory}"
+            raise PlanError(f"space.{number}", message, hint="use a lower upper bound")
+    unknown = [name for name in allowed if name not in space.risks]
+    if unknown:
+        accepted = ", ".join(space.risks) or "none: no setting of this search risks data"
+        raise PlanError("allowed_risks", f"{unknown[0]} is not a setting that risks data", hint=f"accepted: {accepted}")
 
 
-def _dimension(place: str, line: str, known: list[parameters.Parameter], before: Sequence[Dimension]) -> Dimension:
+def _dimension(field: str, line: str, known: list[parameters.Parameter], before: Sequence[Dimension]) -> Dimension:
     name, _, rest = line.partition(" ")
     wanted, _, condition = rest.strip().partition("when ")
     parameter = parameters.find(known, name)
     if parameter is None or not parameter.path.startswith("settings."):
         near = parameters.near(known, name)
-        hint = f"did you mean {', '.join(near)}?" if near else "a name of the page Settings"
-        raise PlanError(place, f"{name!r} is not a setting", hint=hint)
+        hint = f"did you mean {', '.join(near)}?" if near else "accepted: the names on the page Settings"
+        raise PlanError(field, f"{name!r} is not a setting", hint=hint)
     if parameter.name in {each.name for each in before}:
-        raise PlanError(place, f"{parameter.name} appears twice", hint="use each setting once")
-    when = _condition(place, condition, before) if condition else None
-    return _read(place, parameter, wanted.strip(), when)
+        raise PlanError(field, f"{parameter.name} appears twice", hint="use each setting once")
+    when = _condition(field, condition, before) if condition else None
+    return _read(field, parameter, wanted.strip(), when)
 
 
-def _condition(place: str, text: str, before: Sequence[Dimension]) -> tuple[str, tuple[str, ...]]:
+def _condition(field: str, text: str, before: Sequence[Dimension]) -> tuple[str, tuple[str, ...]]:
     name, _, choices = (part.strip() for part in text.partition("="))
     other = next((each for each in before if each.name == name and each.choices), None)
     if other is None:
         earlier = ", ".join(each.name for each in before if each.choices) or "none in this space"
-        raise PlanError(place, f"{name!r} is not an earlier setting with choices", hint=f"accepted: {earlier}")
+        raise PlanError(field, f"{name!r} is not an earlier setting with choices", hint=f"accepted: {earlier}")
     wanted = tuple(part.strip() for part in choices.split(","))
-    strange = [each for each in wanted if each not in other.choices]
-    if strange:
-        hint = f"accepted: {', '.join(other.choices)}"
-        raise PlanError(place, f"{strange[0]!r} is not a choice of {name}", hint=hint)
+    _check_choices(field, name, wanted, other.choices)
     return name, wanted
 
 
+def _check_choices(field: str, name: str, wanted: Sequence[str], accepted: Sequence[str]) -> None:
+    for choice in wanted:
+        if choice not in accepted:
+            raise PlanError(field, f"{choice!r} is not a choice of {name}", hint=f"accepted: {', '.join(accepted)}")
+
+
 def _read(
-    place: str, parameter: parameters.Parameter, text: str, when: tuple[str, tuple[str, ...]] | None
+    field: str, parameter: parameters.Parameter, text: str, when: tuple[str, tuple[str, ...]] | None
 ) -> Dimension:
     kind, choices = _kind(parameter.path)
     common = {"name": parameter.name, "path": parameter.path, "when": when}
     match = RANGE.match(text)
     if kind != "choice" and match:
         unit = parameter.unit if parameter.path.startswith(POSTGRESQL) else ""
-        low, high = (_number(place, parameter, match[end], unit) for end in ("low", "high"))
+        low, high = (_number(field, parameter, match[end], unit) for end in ("low", "high"))
+        if kind == "integer":  # as PostgreSQL rounds a value to its unit
+            low, high = round(low), round(high)
         log = bool(match["log"])
         if not low < high or (log and low <= 0):
             hint = "the lower bound must be below the upper bound" + ("; log needs one above 0" if log else "")
-            raise PlanError(place, f"{text!r} is not a range", hint=hint)
+            raise PlanError(field, f"{text!r} is not a range", hint=hint)
         return Dimension(**common, kind=kind, unit=unit, low=low, high=high, log=log)  # type: ignore[arg-type]
     wanted = tuple(part.strip() for part in text.split(",") if part.strip()) or choices
     if len(wanted) < 2 or len(set(wanted)) < len(wanted):
-        raise PlanError(place, f"{text!r} is not a range or a list of at least two choices", hint=HINT)
-    found = Dimension(**common, kind="choice", choices=wanted)  # type: ignore[arg-type]
+        raise PlanError(field, f"{text!r} is not a range or a list of at least two choices", hint=HINT)
+    if choices and not parameter.path.startswith(POSTGRESQL):
+        _check_choices(field, parameter.name, wanted, choices)
+    dimension = Dimension(**common, kind="choice", choices=wanted)  # type: ignore[arg-type]
     for choice in wanted:
-        _check(place, parameter.path, choice, found)
-    return found
+        _check(field, parameter.path, choice, dimension)
+    return dimension
 
 
 def _kind(path: str) -> tuple[str, tuple[str, ...]]:
-    """Kind of a setting, and all its choices where it has some."""
+    """Kind of a setting, and all its choices if they are known."""
     if path.startswith(POSTGRESQL):
         known = gucs.catalogue()[path.removeprefix(POSTGRESQL)]
         choices = {"bool": ["on", "off"], "enum": known["enumvals"]}.get(known["vartype"], [])
@@ -228,26 +243,26 @@ def _kind(path: str) -> tuple[str, tuple[str, ...]]:
     return {"integer": "integer", "number": "real"}.get(str(schema.get("type")), "choice"), ()
 
 
-def _number(place: str, parameter: parameters.Parameter, text: str, unit: str) -> float:
+def _number(field: str, parameter: parameters.Parameter, text: str, unit: str) -> float:
     """A bound in the setting's own unit."""
     match = gucs.QUANTITY.match(text)
     if match is None:
-        raise PlanError(place, f"{text!r} is not a number", hint=f"{parameter.name}: {parameter.range}")
-    _check(place, parameter.path, text, None)
+        raise PlanError(field, f"{text!r} is not a number", hint=f"{parameter.name}: {parameter.range}")
+    _check(field, parameter.path, text, None)
     scale = gucs.scale_of(unit)
     factor = Decimal(scale[1][match[2]]) / scale[0] if match[2] and scale else Decimal(1)
     return float(Decimal(match[1]) * factor)
 
 
-def _check(place: str, path: str, text: str, choice: Dimension | None) -> None:
+def _check(field: str, path: str, text: str, choice: Dimension | None) -> None:
     """PlanError unless the setting accepts the value."""
     try:
         if path.startswith(POSTGRESQL):
-            gucs.check(place, path.removeprefix(POSTGRESQL), text)
+            gucs.check(field, path.removeprefix(POSTGRESQL), text)
         else:
             setting, *_ = path.removeprefix("settings.").split(".")
             value = choice.setting(text) if choice else (float(text) if "." in text else int(text))
             wanted = rules.patch({}, {path.removeprefix(f"settings.{setting}."): value})
-            rules.check_schema(place, wanted, SETTINGS[setting].schema)
+            rules.check_schema(field, wanted, SETTINGS[setting].schema)
     except ValueError as error:
-        raise PlanError(place, f"{text!r} is not a number", hint="a number without a unit") from error
+        raise PlanError(field, f"{text!r} is not a number", hint="a number without a unit") from error

@@ -16,72 +16,63 @@ from django.views.decorators.http import require_POST
 from apps.accounts.models import Role
 from apps.accounts.services import require, user_of
 from apps.accounts.web.asked import whole
-from apps.accounts.web.pages import attempt, blame, keyset_page, needs, page, team_asked
+from apps.accounts.web.pages import attempt, blame, keyset_page, needs, page, row_in_url, team_asked
 from apps.campaigns.models import Campaign
 from apps.results.charts import theme
 from apps.results.exchange import exports
 from apps.results.pages.figures import as_json
-from apps.searches import charts, presets, queries, rounds, services, space
+from apps.searches import charts, presets, queries, results, rounds, services, space
 from apps.searches.forms import SearchForm
 from apps.searches.models import Search
 from common.errors import PlanError
 
 SHOWN = 50
 HEAD = ("trial", "state", "reason", "blocks", "percent", "low", "high")
-FIRST = {"candidates": 4, "blocks": 1, "finalists": 2, "confirmation_blocks": 5, "budget_runs": 75}
+INITIAL = {"budget_runs": 75} | {name: getattr(Search(), name) for name in services.SIZES}
 
 
 @needs(Role.VIEWER)
 def search_list(request: HttpRequest) -> HttpResponse:
-    wanted, team = request.GET.get("q", "").strip(), team_asked(request)
+    name, team = request.GET.get("q", "").strip(), team_asked(request)
     rows = queries.listed()
-    rows = rows.filter(name__icontains=wanted) if wanted else rows
+    rows = rows.filter(name__icontains=name) if name else rows
     rows = rows if team is None else rows.filter(queries.of_team(team))
-    found = keyset_page(request, rows, ("-created_at", "-pk"), SHOWN)
-    return page(request, "searches/list.html", {"rows": found.rows, "pages": found, "q": wanted})
+    pages = keyset_page(request, rows, ("-created_at", "-pk"), SHOWN)
+    return page(request, "searches/list.html", {"rows": pages.rows, "pages": pages, "q": name})
 
 
 @needs(Role.OPERATOR, somewhere=True)
 def search_add(request: HttpRequest) -> HttpResponse:
-    """`?campaign=` names the campaign whose baseline is to be beaten."""
-    campaign = _campaign(request)
+    """The form. `?campaign=` is the campaign whose baseline is the default, `?space=` the named space to fill in."""
+    campaign = row_in_url(request, Campaign.objects.select_related("host", "workload"), "campaign")
     require(user_of(request), Role.OPERATOR, "create search", on=campaign)
     facts = campaign.host.facts or {}
-    offered = presets.presets() if facts else {}
-    asked = offered.get(request.GET.get("space", ""))
-    first = {"name": campaign.name[:80], "space": "\n".join(asked.scaled(facts)) if asked else "", **FIRST}
-    form = SearchForm(request.POST or None, initial=first)
+    known = presets.presets() if facts else {}
+    chosen = known.get(request.GET.get("space", ""))
+    lines = chosen.scaled(facts) if chosen else []
+    form = SearchForm(request.POST or None, initial={**INITIAL, "name": campaign.name[:80], "space": "\n".join(lines)})
     if form.is_bound and form.is_valid():
         try:
-            search = services.create_search(campaign, by=user_of(request), **form.given())
+            search = services.create_search(campaign, by=user_of(request), **form.fields_of_search())
         except PlanError as error:
             blame(form, error)
         else:
             messages.success(request, f"{search} has started.")
             return redirect("searches_detail", search.pk)
-    return page(
-        request, "searches/form.html", {"campaign": campaign, "presets": offered.values(), "asked": asked}, form
-    )
-
-
-def _campaign(request: HttpRequest) -> Campaign:
-    try:
-        key = UUID(request.GET.get("campaign", ""))
-    except ValueError as error:
-        raise Http404("?campaign= names no campaign") from error
-    return get_object_or_404(Campaign.objects.select_related("host", "workload"), pk=key)
+    context = {"campaign": campaign, "presets": known.values(), "chosen": chosen}
+    return page(request, "searches/form.html", context, form)
 
 
 @needs(Role.VIEWER)
 def search_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     search = get_object_or_404(queries.listed(), pk=pk)
-    found = space.read(search.space)
+    varied = space.read(search.space)
     context: dict[str, Any] = {
         "search": search,
         "campaign": search.campaign,
-        "progress": queries.progress(search),
-        "dimensions": found.dimensions,
-        "risks": found.risks,
+        "remaining_s": queries.remaining_s(search),
+        "dimensions": varied.dimensions,
+        "risks": varied.risks,
         "default": rounds.default_level(search.campaign),
         "rounds": search.rounds.select_related("campaign"),
         "trials": queries.trial_rows(search, search.trials.all()),
@@ -100,13 +91,13 @@ def search_figure(request: HttpRequest, pk: UUID, name: str) -> HttpResponse:
     if name == "parallel":
         return as_json(charts.parallel_chart(rows, space.read(search.space), look))
     if name == "trials":
-        return as_json(charts.trials_chart(rows, search.campaign.metric, queries.direction(search), look))
+        return as_json(charts.trials_chart(rows, search.campaign.metric, results.direction(search), look))
     raise Http404(f"{name} is not one of trials, parallel")
 
 
 @needs(Role.VIEWER)
 def search_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
-    """A line for each trial, with its values as the settings have them."""
+    """A line for each trial, with its values in the units of the settings."""
     search = get_object_or_404(queries.listed(), pk=pk)
     names = [each.name for each in space.read(search.space).dimensions]
     rows = queries.trial_rows(search, search.trials.all())

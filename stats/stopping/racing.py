@@ -1,8 +1,8 @@
 """Which candidates of a search deserve more runs: each against the default, in the blocks that have both.
 
-A candidate is tested after every round, so its interval spends alpha over its rounds (Lan and DeMets): if it equals the
-default, at most 5 % of such candidates are ever called different, half of them better. Of many candidates some will be:
-a search proposes, and only a fresh campaign can say that one is better.
+A candidate is tested after every round, so its interval spends alpha over its rounds (Lan and DeMets): of candidates
+that equal the default, at most 5 % are ever called different, half of them better. With many candidates, some are. So a
+search only proposes: a fresh campaign decides whether a candidate is better.
 """
 
 from __future__ import annotations
@@ -16,57 +16,55 @@ import numpy as np
 from stats.model import POINTS_ONLY_BELOW
 from stats.stopping.sequential import ALPHA, nominal, spent
 
-UNSTABLE_P = 0.005  # of a candidate whose runs vary like those of the others, tested after each round
-UNSTABLE_FROM = 4  # blocks: fewer say too little of a variation
+UNSTABLE_P = 0.005  # of the F test after each round, for a candidate that varies like the others
+UNSTABLE_FROM = 4  # blocks; fewer are too few to estimate a variance
 SPENDING = "pocock"
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A candidate against the default after some rounds: log ratios, above 0 if it is better. The interval holds over
-    all rounds; None below three blocks. `spread`: standard deviation of the ratios, None of a single one."""
+    """A candidate against the default after some rounds: mean log ratio, above 0 if it is better, and an interval that
+    holds over all rounds, None below three blocks."""
 
     blocks: int
     mean: float
     low: float | None
     high: float | None
-    spread: float | None
 
     @property
     def promising(self) -> bool:
-        """Its interval excludes 0 on the good side."""
+        """Whether its interval excludes 0 on the better side."""
         return self.low is not None and self.low > 0
 
 
 def standing(rounds: Sequence[Sequence[float]], most_blocks: int) -> Standing:
-    """From the log ratios of each round in which the candidate ran; at most `most_blocks` were planned for it."""
+    """From the log ratios of each round in which the candidate ran; it is planned for at most `most_blocks`."""
     from scipy import stats
 
     ratios = np.array([ratio for each in rounds for ratio in each])
-    count, spread = len(ratios), float(ratios.std(ddof=1)) if len(ratios) > 1 else None
-    counts = [int(each) for each in np.cumsum([len(each) for each in rounds]) if each >= POINTS_ONLY_BELOW]
-    looks = list(dict.fromkeys(counts))
-    if spread is None or not looks:
-        return Standing(count, float(ratios.mean()), None, None, spread)
+    count, mean = len(ratios), float(ratios.mean())
+    blocks = [int(each) for each in np.cumsum([len(each) for each in rounds]) if each >= POINTS_ONLY_BELOW]
+    analyses = list(dict.fromkeys(blocks))
+    if not analyses:
+        return Standing(count, mean, None, None)
     planned = max(most_blocks, count)
-    p = nominal(looks, [spent(SPENDING, ALPHA, look / planned) for look in looks])
-    half = float(stats.t.isf(p / 2, count - 1)) * spread / math.sqrt(count)
-    mean = float(ratios.mean())
-    return Standing(count, mean, mean - half, mean + half, spread)
+    p = nominal(analyses, [spent(SPENDING, ALPHA, each / planned) for each in analyses])
+    half = float(stats.t.isf(p / 2, count - 1)) * float(ratios.std(ddof=1)) / math.sqrt(count)
+    return Standing(count, mean, mean - half, mean + half)
 
 
 def unstable(ratios: Mapping[str, Sequence[float]], least: float) -> set[str]:
     """The candidates whose log ratios vary more than those of the others (one-sided F test), and by more than `least`.
 
-    Those found are taken out of the others until no further one is found, so that they do not hide each other.
+    Each is excluded from the others, and the test repeated until it adds none, so that they do not mask each other.
     """
-    found: set[str] = set()
+    excluded: set[str] = set()
     while True:
-        usual = {name: each for name, each in ratios.items() if name not in found}
-        more = {name for name in usual if _varies_more(name, usual, least)}
-        if not more:
-            return found
-        found |= more
+        others = {name: each for name, each in ratios.items() if name not in excluded}
+        added = {name for name in others if _varies_more(name, others, least)}
+        if not added:
+            return excluded
+        excluded |= added
 
 
 def _varies_more(name: str, ratios: Mapping[str, Sequence[float]], least: float) -> bool:

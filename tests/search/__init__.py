@@ -1,1 +1,1 @@
-"""The search on surrogates whose best values are known: which sampler, which rule, and how often it is wrong."""
+"""Simulated searches on surrogates with known best values: which sampler is best, and how often a search is wrong."""

@@ -1,4 +1,4 @@
-"""python -m tests.search: the table of docs/search.md, by simulation. Takes hours on two CPUs; --seeds shortens it."""
+"""python -m tests.search: simulates the tables of docs/search.md. Takes hours on two CPUs, less with --seeds."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.search", description=sys.modules["tests.search"].__doc__)
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--runs", type=int, nargs="*", default=[100])
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     best = best_gain()
-    print(f"best possible: {_percent(best)}; {asked.seeds} seeds each; Monte Carlo errors after ±")
+    print(f"best possible: {_percent(best)}; {options.seeds} seeds each; Monte Carlo errors after ±")
     print("| noise | runs | method | gain | confirmed as better | holds when deployed |\n|---|---|---|---|---|---|")
     for noise in NOISES:
-        for runs in asked.runs:
+        for runs in options.runs:
             for sampler in SAMPLERS:
-                found = [search(Surrogate(noise), runs, seed, sampler) for seed in range(asked.seeds)]
-                print(_row(noise, runs, f"search, {sampler}", found), flush=True)
-            library = [plain(Surrogate(noise), runs, seed) for seed in range(asked.seeds)]
+                outcomes = [search(Surrogate(noise), runs, seed, sampler) for seed in range(options.seeds)]
+                print(_row(noise, runs, f"search, {sampler}", outcomes), flush=True)
+            library = [plain(Surrogate(noise), runs, seed) for seed in range(options.seeds)]
             print(_row(noise, runs, "plain TPE", library), flush=True)
     for noise in NOISES:
         flat = [
-            search(Surrogate(noise, faulty=False, flat=True), 75, seed, "random") for seed in range(4 * asked.seeds)
+            search(Surrogate(noise, faulty=False, flat=True), 75, seed, "random") for seed in range(4 * options.seeds)
         ]
-        wrong, promised = sum(each.confirmed for each in flat), sum(each.false_promising for each in flat)
+        confirmed, promising = sum(each.confirmed for each in flat), sum(each.false_promising for each in flat)
         trials = sum(each.trials for each in flat)
-        print(f"no differences, noise {noise:.0%}: {_share(wrong, len(flat))} searches confirm a gain;", end=" ")
-        print(f"{_share(promised, trials)} candidates are called promising", flush=True)
+        print(f"no differences, noise {noise:.0%}: {_share(confirmed, len(flat))} searches confirm a gain;", end=" ")
+        print(f"{_share(promising, trials)} candidates are called promising", flush=True)
     return 0
 
 
-def _row(noise: float, runs: int, method: str, found: Sequence[Outcome]) -> str:
-    gains = [each.gain for each in found]
+def _row(noise: float, runs: int, method: str, outcomes: Sequence[Outcome]) -> str:
+    gains = [each.gain for each in outcomes]
     error = statistics.stdev(gains) / math.sqrt(len(gains))
-    chosen = [each for each in found if each.confirmed]
+    chosen = [each for each in outcomes if each.confirmed]
     holds = sum(each.gain > 0 and not each.unstable for each in chosen)
-    confirmed = "–" if method.startswith("plain") else _share(len(chosen), len(found))
+    confirmed = "–" if method.startswith("plain") else _share(len(chosen), len(outcomes))
     gain = f"{_percent(statistics.mean(gains))} ± {100 * error:.1f}"
     return f"| {noise:.0%} | {runs} | {method} | {gain} | {confirmed} | {_share(holds, len(chosen))} |"
 

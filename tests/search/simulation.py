@@ -1,4 +1,4 @@
-"""A whole search on a surrogate, by the code that the server runs; and the plain library beside it."""
+"""Simulates a whole search on a surrogate with the code of the server, and the plain library for comparison."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stats.model import Metric, Observation
 from stats.stopping.racing import Standing, standing, unstable
 from tests.search.surrogate import DEFAULT, SPACE, Surrogate
 
-DRIFT = 0.05  # standard deviation of a block's own log: the machine of this hour
+DRIFT = 0.05  # standard deviation of the log of a block, which is common to its runs
 DELTA = 0.02
 SIZES = Sizes(candidates=4, blocks=1, finalists=2, confirmation_blocks=5)
 METRIC = Metric("tps", "TPS", "higher")
@@ -31,9 +31,8 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """`gain`: the true log ratio of the candidate that was chosen; `unstable`: if its runs halve at times.
-    `confirmed`: whether a fresh campaign called it better. `false_promising`: candidates called promising that are not
-    better."""
+    """`gain`: the true log ratio of the chosen candidate; `unstable`: whether some of its runs are halved. `confirmed`:
+    whether the confirmation called it better. `false_promising`: number of promising candidates that are not better."""
 
     chosen: Values | None
     gain: float
@@ -44,66 +43,61 @@ class Outcome:
     trials: int = 0
 
 
-def search(world: Surrogate, runs: int, seed: int, sampler: str) -> Outcome:
+def search(server: Surrogate, runs: int, seed: int, sampler: str) -> Outcome:
     rng = np.random.default_rng(seed)
     trials: list[Trial] = []
     left, number = runs, 0
     while step := strategy.next_round(SIZES, _standings(trials), left):
         number += 1
-        told = [Tried(each.values, _mean(each), each.bad or each.unstable) for each in trials]
-        new = optimiser.propose(SPACE, told, step.new, optimiser.seed_of(seed, number), sampler)
-        trials += [Trial(values) for values in new]
-        running = [trials[place] for place in step.again] + trials[len(trials) - len(new) :]
+        tried = [Tried(each.values, _mean(each), each.bad or each.unstable) for each in trials]
+        proposals = optimiser.propose(SPACE, tried, step.new, optimiser.derived_seed(seed, number), sampler)
+        new = [Trial(values) for values in proposals]
+        running = [trials[index] for index in step.earlier] + new
+        trials += new
         left -= SIZES.round_runs(len(running))
-        _measure(world, running, rng)
+        _measure(server, running, rng)
         _mark_unstable(trials)
     standings = _standings(trials)
     final = strategy.finalists(SIZES, standings)
-    promising = [place for place, each in standings.items() if each.promising]
-    wrong = sum(world.gain(trials[place].values) <= 0 for place in promising)
-    about = {"promising": len(promising), "false_promising": wrong, "trials": len(trials)}
+    promising = [index for index, each in standings.items() if each.promising]
+    wrong = sum(server.gain(trials[index].values) <= 0 for index in promising)
+    counts = {"promising": len(promising), "false_promising": wrong, "trials": len(trials)}
     if not final:
-        return Outcome(None, 0.0, False, False, **about)
-    better = _confirm(world, [trials[place].values for place in final], rng)
+        return Outcome(None, 0.0, False, False, **counts)
+    better = _confirm(server, [trials[index].values for index in final], rng)
     chosen = trials[final[better if better is not None else 0]].values
-    return Outcome(
-        chosen,
-        world.gain(chosen),
-        better is not None,
-        world.is_unstable(chosen),
-        **about,
-    )
+    return Outcome(chosen, server.gain(chosen), better is not None, server.is_unstable(chosen), **counts)
 
 
-def plain(world: Surrogate, runs: int, seed: int) -> Outcome:
-    """TPE as its documentation shows it: one run a trial, the best value wins."""
+def plain(server: Surrogate, runs: int, seed: int) -> Outcome:
+    """TPE as its documentation shows it: one run per trial, and the best result wins."""
     rng = np.random.default_rng(seed)
-    told: list[Tried] = []
+    tried: list[Tried] = []
     for number in range(runs):
-        [values] = optimiser.propose(SPACE, told, 1, optimiser.seed_of(seed, number), "tpe")
-        found = world.run(values, DRIFT * float(rng.standard_normal()), rng)
-        told.append(Tried(values, found, found is None))
-    best = max((each for each in told if not each.bad), key=lambda each: each.log_ratio or -9.0)
-    return Outcome(best.values, world.gain(best.values), True, world.is_unstable(best.values))
+        [values] = optimiser.propose(SPACE, tried, 1, optimiser.derived_seed(seed, number), "tpe")
+        result = server.run(values, DRIFT * float(rng.standard_normal()), rng)
+        tried.append(Tried(values, result, result is None))
+    best = max((each for each in tried if not each.bad), key=lambda each: each.log_ratio or -9.0)
+    return Outcome(best.values, server.gain(best.values), True, server.is_unstable(best.values))
 
 
-def _measure(world: Surrogate, running: list[Trial], rng: np.random.Generator) -> None:
+def _measure(server: Surrogate, running: list[Trial], rng: np.random.Generator) -> None:
     for each in running:
         each.rounds.append([])
     for _ in range(SIZES.blocks):
         block = DRIFT * float(rng.standard_normal())
-        base = world.run(DEFAULT, block, rng) or 0.0
+        base = server.run(DEFAULT, block, rng) or 0.0
         for each in running:
-            found = world.run(each.values, block, rng)
-            each.bad |= found is None
-            if found is not None:
-                each.rounds[-1].append(found - base)
+            result = server.run(each.values, block, rng)
+            each.bad |= result is None
+            if result is not None:
+                each.rounds[-1].append(result - base)
 
 
 def _mark_unstable(trials: list[Trial]) -> None:
-    found = unstable({str(place): _flat(each) for place, each in enumerate(trials) if not each.bad}, DELTA)
-    for place, each in enumerate(trials):
-        each.unstable = str(place) in found
+    varying = unstable({str(index): _flat(each) for index, each in enumerate(trials) if not each.bad}, DELTA)
+    for index, each in enumerate(trials):
+        each.unstable = str(index) in varying
 
 
 def _flat(trial: Trial) -> list[float]:
@@ -116,20 +110,20 @@ def _mean(trial: Trial) -> float | None:
 
 def _standings(trials: list[Trial]) -> dict[int, Standing]:
     return {
-        place: standing(each.rounds, SIZES.most_blocks)
-        for place, each in enumerate(trials)
+        index: standing(each.rounds, SIZES.most_blocks)
+        for index, each in enumerate(trials)
         if not each.bad and not each.unstable and _flat(each)
     }
 
 
-def _confirm(world: Surrogate, finalists: list[Values], rng: np.random.Generator) -> int | None:
-    """The place of the best finalist that the confirmation calls better; None where it calls none so."""
+def _confirm(server: Surrogate, finalists: list[Values], rng: np.random.Generator) -> int | None:
+    """The index of the best finalist that the confirmation calls better; None if there is none."""
     rows: list[Observation] = []
     for number in range(SIZES.confirmation_blocks):
         block = DRIFT * float(rng.standard_normal())
         for level, values in [("default", DEFAULT), *((f"{i}", each) for i, each in enumerate(finalists))]:
-            found = world.run(values, block, rng)
-            rows += [] if found is None else [Observation(level, number, float(np.exp(found)), len(rows))]
+            result = server.run(values, block, rng)
+            rows += [] if result is None else [Observation(level, number, float(np.exp(result)), len(rows))]
     verdicts = against_baseline(rows, "default", METRIC, DELTA)
     better = [one for one in verdicts if one.verdict in ("better", "direction_better")]
     return int(max(better, key=lambda one: one.ratio_percent).b) if better else None

@@ -1,4 +1,4 @@
-"""A server of six settings that interact, whose true throughput is known: noisy, drifting, in places unstable."""
+"""A simulated server with six settings that interact and a known throughput: noisy, drifting and partly unstable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from apps.searches import space
-from apps.searches.space import Dimension, Values
+from apps.searches.space import Dimension, Value, Values
 
 LINES = (
     "shared_buffers 32MB to 4GB log",
@@ -27,41 +27,42 @@ DEFAULT: Values = {
     "effective_io_concurrency": 16,
     "jit": "on",
 }
-# Where each setting is best, from 0 to 1 of its range, and how much of the log throughput it costs at the far end.
+# The best position of each setting in its range, from 0 to 1, and the loss of log throughput at distance 1.
 BEST = {"shared_buffers": 0.75, "work_mem": 0.55, "max_wal_size": 0.85, "random_page_cost": 0.05}
 COST = {"shared_buffers": 0.9, "work_mem": 0.3, "max_wal_size": 0.5, "random_page_cost": 0.25}
 
 
 @dataclass(frozen=True)
 class Surrogate:
-    """`noise`: standard deviation of the log of a run. `faulty`: 30 % of the space fails, or halves every third run."""
+    """`noise`: standard deviation of the log of a run. `faulty`: 15 % of the space fails, and 15 % halves every third
+    run. `flat`: every candidate equals the default."""
 
     noise: float
     faulty: bool = True
-    flat: bool = False  # every candidate equals the default
+    flat: bool = False
 
     def gain(self, values: Values) -> float:
         """The true log ratio to the default."""
         return 0.0 if self.flat else self._log(values) - self._log(DEFAULT)
 
     def _log(self, values: Values) -> float:
-        at = {each.name: _place(each, values[each.name]) for each in SPACE.dimensions if each.kind != "choice"}
+        at = {each.name: each.position(values[each.name]) for each in SPACE.dimensions if each.kind != "choice"}
         loss = sum(COST[name] * (at[name] - BEST[name]) ** 2 for name in BEST)
-        # Much memory of both kinds swaps; concurrency helps where the cache is small.
+        # Much memory of both kinds leads to swapping; concurrency helps if the cache is small.
         swap = 0.8 * max(0.0, at["shared_buffers"] + at["work_mem"] - 1.5) ** 2
         io = 0.1 * at["effective_io_concurrency"] * (1 - at["shared_buffers"])
         return io - loss - swap - (0.05 if values["jit"] == "on" else 0.0)
 
     def fails(self, values: Values) -> bool:
         """15 % of the space: the largest shared_buffers."""
-        return self.faulty and _place(SPACE.dimensions[0], values["shared_buffers"]) > 0.85
+        return self.faulty and SPACE.dimensions[0].position(values["shared_buffers"]) > 0.85
 
     def is_unstable(self, values: Values) -> bool:
-        """15 % of the space, near the best of it."""
-        return self.faulty and 0.55 < _place(SPACE.dimensions[1], values["work_mem"]) < 0.7
+        """15 % of the space, near its best values."""
+        return self.faulty and 0.55 < SPACE.dimensions[1].position(values["work_mem"]) < 0.7
 
     def run(self, values: Values, block: float, rng: np.random.Generator) -> float | None:
-        """The log throughput of one run in a block; None where it fails."""
+        """The log throughput of one run in a block; None if it fails."""
         if self.fails(values):
             return None
         dip = math.log(0.5) if self.is_unstable(values) and rng.random() < 1 / 3 else 0.0
@@ -69,24 +70,16 @@ class Surrogate:
 
 
 def best_gain() -> float:
-    """The largest gain of a candidate that neither fails nor is unstable, of 200 000 at random."""
-    rng, world = np.random.default_rng(1), Surrogate(0.0)
-    found = 0.0
+    """The largest gain among 200 000 random candidates, without those that fail or are unstable."""
+    rng, server, best = np.random.default_rng(1), Surrogate(0.0), 0.0
     for _ in range(200_000):
-        values = {each.name: _at(each, rng.random()) for each in SPACE.dimensions}
-        if not world.fails(values) and not world.is_unstable(values):
-            found = max(found, world.gain(values))
-    return found
+        values: Values = {each.name: _at(each, rng.random()) for each in SPACE.dimensions}
+        if not server.fails(values) and not server.is_unstable(values):
+            best = max(best, server.gain(values))
+    return best
 
 
-def _place(each: Dimension, value: object) -> float:
-    number, low, high = float(str(value)), each.low, each.high
-    if each.log:
-        return math.log(number / low) / math.log(high / low)
-    return (number - low) / (high - low)
-
-
-def _at(each: Dimension, share: float) -> object:
+def _at(each: Dimension, share: float) -> Value:
     if each.kind == "choice":
         return each.choices[int(share * len(each.choices))]
     return each.low * (each.high / each.low) ** share if each.log else each.low + share * (each.high - each.low)

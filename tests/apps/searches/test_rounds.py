@@ -1,4 +1,4 @@
-"""How a search goes on, round by round: with campaigns that end at once."""
+"""The rounds of a search, with campaigns that end at once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.models import Role, User
+from apps.campaigns import archiving
 from apps.campaigns import services as campaigns
 from apps.campaigns.models import Campaign, Run
-from apps.hosts.models import Host
+from apps.hosts.models import Facts, Host
+from apps.results.models import Measurement
 from apps.results.queries import campaign_table
 from apps.searches import queries, rounds, services
 from apps.searches.models import Round, Search, Trial
+from common.errors import PlanError
 from tests.factories import make_campaign, make_host, make_search, make_user
 from tests.searched import BEST_KB, advance, end_round, finish, planted
 
@@ -59,7 +62,7 @@ def test_nothing_is_due_while_a_round_runs_or_its_results_are_unread(search: Sea
     assert rounds.due() == [search.pk]
 
 
-def test_a_trial_is_told_by_its_mean_log_ratio_to_the_default_of_the_same_block(search: Search) -> None:
+def test_the_result_of_a_trial_is_its_mean_log_ratio_to_the_default_of_the_same_block(search: Search) -> None:
     advance(search)
     end_round(search, lambda values: 1000.0 if values else 500.0, noise=0.0)
     advance(search)
@@ -81,7 +84,7 @@ def test_good_candidates_run_again_beside_new_ones_and_none_is_tried_twice(searc
     assert len({str(each.values) for each in search.trials.all()}) == 5
 
 
-def test_a_worker_that_dies_between_two_steps_loses_and_doubles_nothing(search: Search) -> None:
+def test_a_worker_that_dies_between_two_steps_loses_and_repeats_nothing(search: Search) -> None:
     rounds.settle(search.pk, timezone.now())  # it dies here: the draft is not started
     [draft] = search.rounds.all()
     assert (draft.state, draft.campaign.state) == (Round.State.STARTING, Campaign.State.DRAFT)
@@ -95,7 +98,7 @@ def test_a_worker_that_dies_between_two_steps_loses_and_doubles_nothing(search: 
     assert state_of(search) == planned
 
 
-def test_a_start_that_another_worker_has_claimed_is_left_to_it_until_the_claim_expires(search: Search) -> None:
+def test_a_claimed_start_is_not_repeated_until_the_claim_expires(search: Search) -> None:
     now = timezone.now()
     rounds.settle(search.pk, now)
     search.rounds.update(claimed_until=now + timedelta(minutes=1))
@@ -107,7 +110,7 @@ def test_a_start_that_another_worker_has_claimed_is_left_to_it_until_the_claim_e
     assert search.rounds.get().campaign.state == Campaign.State.RUNNING
 
 
-def test_the_same_results_ask_for_the_same_candidates_after_a_restart() -> None:
+def test_the_same_results_lead_to_the_same_candidates() -> None:
     same: dict[str, Any] = {"seed": 11, "budget_runs": 42}
     host = make_host()
     one, other = (make_search(make_campaign(host=host, name=name), name=name, **same) for name in "ab")
@@ -129,18 +132,18 @@ def test_a_search_ends_with_a_fresh_campaign_whose_verdict_alone_counts() -> Non
     assert (default.label, level.verdict) == ("default", "better")
     best = search.trials.get(number=int(level.label.removeprefix("trial ")))
     assert best.values["jit"] == "off" and BEST_KB / 8 < best.values["work_mem"] < BEST_KB * 8
-    found = queries.confirmation(search)
-    assert found and found.is_better and len(found.findings) == 1
+    confirmation = queries.confirmation(search)
+    assert confirmation and confirmation.is_better and len(confirmation.findings) == 1
 
 
-def test_a_search_that_finds_nothing_better_ends_without_a_confirmation(search: Search) -> None:
+def test_a_search_without_a_better_candidate_ends_without_a_confirmation(search: Search) -> None:
     finish(search, lambda values: 500.0 if values else 1000.0)
 
     assert (search.state, search.state_reason) == (Search.State.FINISHED, rounds.NOTHING_BETTER)
     assert not search.rounds.filter(kind=Round.Kind.CONFIRMATION).exists()
 
 
-def test_failed_trials_are_kept_with_their_reason_and_not_run_again(search: Search) -> None:
+def test_failed_trials_have_a_reason_and_do_not_run_again(search: Search) -> None:
     advance(search)
     end_round(search, lambda values: None if values.get("work_mem", 0) == worst(search) else planted(values))
     advance(search)
@@ -162,13 +165,41 @@ def test_a_round_in_which_the_default_failed_blames_no_candidate_and_pauses(sear
     advance(search)
 
     assert search.state == Search.State.PAUSED
-    assert "has a result of the default" in search.state_reason
+    assert "has a result of the default and of a candidate" in search.state_reason
     assert {each.state for each in search.trials.all()} == {Trial.State.ASKED}
 
     services.resume_search(search, by=search.owner)
     advance(search)
     labels = [level["label"] for level in search.rounds.get(number=2).campaign.factors[0]["levels"]]
     assert labels == ["default", "trial 1", "trial 2", "trial 3"]
+
+
+@pytest.mark.parametrize("outcome", [Run.Outcome.INTERRUPTED, Run.Outcome.CANCELLED])
+def test_a_trial_whose_runs_were_interrupted_or_cancelled_waits_and_runs_again(search: Search, outcome: str) -> None:
+    advance(search)
+    end_round(search)
+    lost = Run.objects.filter(campaign=search.rounds.get().campaign, cell={"values": "trial 2"})
+    Measurement.objects.filter(run__in=lost).delete()
+    lost.update(outcome=outcome)
+
+    advance(search)
+
+    assert search.trials.get(number=2).state == Trial.State.ASKED
+    levels = search.rounds.get(number=2).campaign.factors[0]["levels"]
+    assert "trial 2" in [level["label"] for level in levels]
+
+
+def test_trials_that_wait_leave_the_runs_of_the_confirmation() -> None:
+    search = make_search(budget_runs=40)
+    for _ in range(3):  # 3 rounds of 8 runs without a result of the default leave 16 runs, of which 10 are reserved
+        advance(search)
+        end_round(search, lambda values: None)
+        advance(search)
+        services.resume_search(search, by=search.owner)
+    finish(search, lambda values: 2000.0 if values else 1000.0)
+
+    assert search.rounds.filter(kind=Round.Kind.CONFIRMATION).exists()
+    assert rounds.spent_runs(search) <= search.budget_runs
 
 
 def test_a_candidate_whose_results_vary_is_unstable_and_not_promoted() -> None:
@@ -197,7 +228,7 @@ def first_value(search: Search) -> Any:
     return search.trials.get(number=1).values["work_mem"]
 
 
-def test_values_that_the_host_refuses_are_refused_and_the_others_run(search: Search) -> None:
+def test_a_candidate_that_cannot_be_planned_is_refused_and_the_others_run(search: Search) -> None:
     rounds.settle(search.pk, timezone.now())
     search.rounds.all().delete()
     Trial.objects.filter(number=2).update(values={"work_mem": 3, "jit": "on"})  # below what PostgreSQL accepts
@@ -209,6 +240,15 @@ def test_values_that_the_host_refuses_are_refused_and_the_others_run(search: Sea
     assert "out of range" in refused.reason
     levels = search.rounds.get().campaign.factors[0]["levels"]
     assert [level["label"] for level in levels] == ["default", "trial 1", "trial 3"]
+
+
+def test_a_campaign_that_cannot_be_planned_pauses_the_search_and_blames_no_candidate(search: Search) -> None:
+    Facts.objects.filter(host=search.campaign.host).delete()
+
+    advance(search)
+
+    assert search.state == Search.State.PAUSED
+    assert {each.state for each in search.trials.all()} == {Trial.State.ASKED}
 
 
 def test_a_cancelled_round_pauses_the_search(search: Search) -> None:
@@ -237,16 +277,23 @@ def test_a_host_that_cannot_start_runs_pauses_the_search_until_it_is_resumed(sea
     assert search.rounds.get().campaign.state == Campaign.State.RUNNING
 
 
-def test_an_owner_who_may_no_longer_start_campaigns_pauses_the_search(search: Search) -> None:
-    User.objects.filter(pk=search.owner.pk).update(role=Role.VIEWER)
+@pytest.mark.parametrize("lost", [{"role": Role.VIEWER}, {"is_active": False}])
+@pytest.mark.parametrize("planned", [False, True])
+def test_an_owner_who_may_no_longer_start_campaigns_pauses_the_search(
+    search: Search, lost: dict[str, Any], planned: bool
+) -> None:
+    if planned:
+        rounds.settle(search.pk, timezone.now())
+    User.objects.filter(pk=search.owner.pk).update(**lost)
     advance(search)
 
     assert search.state == Search.State.PAUSED
-    assert not search.rounds.exists()
+    assert not Campaign.objects.filter(search_round__search=search, state=Campaign.State.RUNNING).exists()
 
 
-def test_stopping_a_search_cancels_its_round_and_confirms_nothing(search: Search) -> None:
-    advance(search)
+@pytest.mark.parametrize("step", [rounds.settle, rounds.advance])
+def test_stopping_a_search_cancels_its_round_started_or_not_and_confirms_nothing(search: Search, step: Any) -> None:
+    step(search.pk, timezone.now())
     services.stop_search(search, by=search.owner)
     advance(search)
 
@@ -254,7 +301,14 @@ def test_stopping_a_search_cancels_its_round_and_confirms_nothing(search: Search
     assert search.rounds.get().campaign.state == Campaign.State.CANCELLED
 
 
-def test_a_paused_search_plans_nothing_and_goes_on_where_it_was(search: Search) -> None:
+def test_the_draft_of_a_round_cannot_be_deleted(search: Search) -> None:
+    rounds.settle(search.pk, timezone.now())
+
+    with pytest.raises(PlanError, match="a search refers to"):
+        archiving.delete_campaign(search.rounds.get().campaign, by=search.owner)
+
+
+def test_a_paused_search_plans_nothing_until_it_is_resumed(search: Search) -> None:
     advance(search)
     services.pause_search(search, by=search.owner)
     end_round(search)
@@ -266,7 +320,18 @@ def test_a_paused_search_plans_nothing_and_goes_on_where_it_was(search: Search) 
     assert advance(search).rounds.count() == 2
 
 
-def test_an_extended_search_goes_on_and_is_confirmed_again(search: Search) -> None:
+def test_the_remaining_time_covers_open_runs_and_the_rest_of_the_budget(search: Search) -> None:
+    advance(search)
+    assert queries.remaining_s(queries.listed().get()) == pytest.approx(40 * search.run_s)
+
+    end_round(search)  # 8 runs of 10 s
+    assert queries.remaining_s(queries.listed().get()) == pytest.approx(32 * 10)
+
+    services.pause_search(search, by=search.owner)
+    assert queries.remaining_s(queries.listed().get()) is None
+
+
+def test_an_extended_search_continues_and_is_confirmed_again(search: Search) -> None:
     finish(search)
     before = search.rounds.count()
 

@@ -1,4 +1,4 @@
-"""What a line of a space means, and what is refused."""
+"""How a space is read, what it refuses, and which values are proposed from it."""
 
 from __future__ import annotations
 
@@ -28,22 +28,23 @@ from tests.factories import FACTS
 def test_a_line_is_a_range_or_choices_in_the_units_of_the_setting(
     line: str, shown: str, value: Any, setting: dict[str, Any]
 ) -> None:
-    found = space.read([line])
-    [each] = found.dimensions
+    one = space.read([line])
+    [each] = one.dimensions
 
     assert each.shown == shown
-    levels = found.level(found.rounded({each.name: value}))
+    levels = one.level(one.rounded({each.name: value}))
     assert levels == {f"settings.{path}": wanted for path, wanted in setting.items()}
 
 
 @pytest.mark.parametrize(
-    ("lines", "words"),
+    ("lines", "message"),
     [
         ([], "at least one setting"),
         (["share_buffers 1MB to 2MB"], "did you mean shared_buffers"),
         (["work_mem 2MB to 1MB"], "not a range"),
         (["work_mem 0 to 1MB log"], "out of range"),
         (["random_page_cost 0 to 4 log"], "log needs one above 0"),
+        (["wal_buffers 2kB to 1MB log"], "log needs one above 0"),  # 0 blocks of 8 kB
         (["work_mem 2XB to 4MB"], "unit 'XB' is not accepted"),
         (["work_mem"], "not a range or a list"),
         (["jit on"], "at least two choices"),
@@ -52,23 +53,24 @@ def test_a_line_is_a_range_or_choices_in_the_units_of_the_setting(
         (["work_mem 1MB to 2MB when jit = on"], "not an earlier setting"),
         (["jit on, off", "work_mem 1MB to 2MB when jit = x"], "not a choice of jit"),
         (["vm.dirty_ratio 0 to 10"], "less than the minimum"),
+        (["huge_pages.use true, false"], "'true' is not a choice of huge_pages.use"),
         (["archive_command 'a', 'b'"], "not a setting"),
     ],
 )
-def test_what_is_no_space_is_refused_with_the_line_and_what_is_accepted(lines: list[str], words: str) -> None:
+def test_an_invalid_line_is_refused_with_its_field_and_what_is_accepted(lines: list[str], message: str) -> None:
     with pytest.raises(PlanError, match=r"^space") as refused:
         space.read(lines)
 
-    assert words in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["fsync", "full_page_writes", "synchronous_commit", "zero_damaged_pages"])
 def test_a_setting_that_risks_data_needs_to_be_allowed_by_name(name: str) -> None:
-    found = space.read([f"{name} on, off"])
+    risky = space.read([f"{name} on, off"])
 
     with pytest.raises(PlanError, match="risks data"):
-        space.check(found, FACTS, allowed=[])
-    space.check(found, FACTS, allowed=[name])
+        space.check(risky, FACTS, allowed=[])
+    space.check(risky, FACTS, allowed=[name])
 
 
 def test_more_memory_than_the_host_has_is_refused() -> None:
@@ -90,19 +92,19 @@ def test_the_same_trials_and_seed_propose_the_same_values_each_time() -> None:
 
 
 def test_a_small_space_is_exhausted_without_repeating_values() -> None:
-    found = optimiser.propose(space.read(["jit on, off"]), [Tried({"jit": "on"}, 0.1)], 4, seed=1)
+    proposals = optimiser.propose(space.read(["jit on, off"]), [Tried({"jit": "on"}, 0.1)], 4, seed=1)
 
-    assert found == [{"jit": "off"}]
+    assert proposals == [{"jit": "off"}]
 
 
 @pytest.mark.parametrize("gib", [1, 8, 512])
 @pytest.mark.parametrize("name", presets.presets())
-def test_a_space_by_name_fits_hosts_of_any_memory(name: str, gib: int) -> None:
+def test_a_named_space_fits_hosts_of_any_memory(name: str, gib: int) -> None:
     facts = {"memory": {"total_kb": gib * 1024**2}}
 
-    found = space.read(presets.expanded(["enable_memoize on, off", name], facts))
+    scaled = space.read(presets.expanded(["enable_memoize on, off", name], facts))
 
-    space.check(found, facts, allowed=[])
-    shared_buffers = next(each for each in found.dimensions if each.name == "shared_buffers")
+    space.check(scaled, facts, allowed=[])
+    shared_buffers = next(each for each in scaled.dimensions if each.name == "shared_buffers")
     assert shared_buffers.high * 8 == gib * 1024**2 / 2
-    assert found.dimensions[0].name == "enable_memoize"
+    assert scaled.dimensions[0].name == "enable_memoize"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from apps.searches.strategy import MOST_ROUNDS, Round, Sizes, finalists, next_round
@@ -14,7 +16,7 @@ RESERVE = SIZES.confirmation_runs()
 
 
 def at(mean: float, blocks: int = 1, low: float | None = None) -> Standing:
-    return Standing(blocks, mean, low, None if low is None else 2 * mean - low, None)
+    return Standing(blocks, mean, low, None if low is None else 2 * mean - low)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +27,7 @@ def at(mean: float, blocks: int = 1, low: float | None = None) -> Standing:
         (100, {1: at(0.1), 2: at(0.3, MOST_ROUNDS)}, Round([1], 3)),
         (RESERVE + 3, {}, Round([], 2)),
         (RESERVE + 6, {1: at(0.1), 2: at(0.3), 3: at(0.2)}, Round([2, 3, 1], 1)),
+        (RESERVE + 3, {1: at(0.1), 2: at(0.3), 3: at(0.2)}, Round([2, 3], 0)),
         (RESERVE + 1, {1: at(0.1)}, None),
         (RESERVE, {}, None),
     ],
@@ -35,17 +38,31 @@ def test_a_round_runs_the_best_again_beside_new_ones_and_leaves_the_runs_of_the_
     assert next_round(SIZES, standings, left) == expected
 
 
-def test_trials_without_a_result_take_the_places_of_new_ones() -> None:
-    assert next_round(SIZES, {}, 100, waiting=3) == Round([], 1)
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [(100, Round([9, 5, 6, 7], 0)), (RESERVE + 9, Round([9, 5, 6, 7], 0)), (RESERVE + 3, Round([9, 5], 0))],
+)
+def test_trials_without_a_result_run_before_new_ones_and_leave_the_runs_of_the_confirmation(
+    left: int, expected: Round
+) -> None:
+    assert next_round(SIZES, {9: at(0.1)}, left, waiting=[5, 6, 7]) == expected
 
 
-def test_finalists_are_those_whose_intervals_begin_highest_and_others_only_if_no_one_has_an_interval() -> None:
+def test_each_of_several_hosts_runs_every_block() -> None:
+    sizes = replace(SIZES, hosts=3)
+
+    assert sizes.least_runs == 3 * SIZES.least_runs
+    assert next_round(sizes, {}, sizes.confirmation_runs() + 3 * 3) == Round([], 2)
+    assert next_round(sizes, {1: at(0.1, MOST_ROUNDS)}, 300) == Round([1], 3)
+
+
+def test_finalists_have_the_highest_lower_bounds_and_need_no_interval_only_if_no_trial_has_one() -> None:
     assert finalists(SIZES, {1: at(0.5), 2: at(0.2, 4, 0.1), 3: at(0.3, 4, 0.05), 4: at(0.1, 4, -0.1)}) == [2, 3]
     assert finalists(SIZES, {1: at(0.5), 2: at(0.1), 3: at(0.2), 4: at(-0.1)}) == [1, 3]
     assert finalists(SIZES, {4: at(-0.1)}) == []
 
 
 def test_a_search_on_a_noisy_surrogate_with_faulty_regions_confirms_a_gain_that_holds() -> None:
-    found = search(Surrogate(noise=0.05), runs=75, seed=3, sampler="tpe")
+    outcome = search(Surrogate(noise=0.05), runs=75, seed=3, sampler="tpe")
 
-    assert found.confirmed and found.gain > 0.15 and not found.unstable
+    assert outcome.confirmed and outcome.gain > 0.15 and not outcome.unstable

@@ -1,4 +1,4 @@
-"""A search by page and API: the same service, who may do what, and what is refused."""
+"""Pages and API of a search: what they show, which roles they need, and what they refuse."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def test_a_search_is_created_with_its_sizes_and_shown(campaign: Campaign) -> Non
     made = create(campaign, seed=5, candidates=3)
 
     assert made.status_code == 201, made.json()
-    told = made.json()
-    assert (told["state"], told["seed"], told["candidates"], told["spent_runs"]) == ("running", 5, 3, 0)
-    assert told["confirmation"] is None
+    body = made.json()
+    assert (body["state"], body["seed"], body["candidates"], body["spent_runs"]) == ("running", 5, 3, 0)
+    assert body["confirmation"] is None
     assert Search.objects.get().campaign == campaign
 
 
 @pytest.mark.parametrize(
-    ("changes", "field", "words"),
+    ("changes", "field", "message"),
     [
         ({"space": ["work_mem 2MB to 1MB"]}, "space.1", "not a range"),
         ({"space": ["shared_buffers 1GB to 64GB log"]}, "space.1", "exceeds the memory"),
@@ -49,14 +49,14 @@ def test_a_search_is_created_with_its_sizes_and_shown(campaign: Campaign) -> Non
         ({"confirmation_blocks": 2}, "confirmation_blocks", "from 3 to 100"),
     ],
 )
-def test_what_cannot_be_searched_is_refused_with_its_field(
-    campaign: Campaign, changes: dict[str, Any], field: str, words: str
+def test_an_invalid_search_is_refused_with_its_field(
+    campaign: Campaign, changes: dict[str, Any], field: str, message: str
 ) -> None:
     refused = create(campaign, **changes)
 
     assert refused.status_code == 400, refused.json()
     assert refused.json()["field"] == field
-    assert words in str(refused.json())
+    assert message in str(refused.json())
 
 
 def test_only_an_admin_allows_settings_that_risk_data(campaign: Campaign) -> None:
@@ -66,7 +66,7 @@ def test_only_an_admin_allows_settings_that_risk_data(campaign: Campaign) -> Non
     assert create(campaign, Role.ADMIN, **risky).status_code == 201
 
 
-def test_a_search_with_risks_says_so_on_its_page_and_in_each_of_its_campaigns(campaign: Campaign) -> None:
+def test_a_search_names_its_risks_on_its_page_and_in_the_question_of_each_campaign(campaign: Campaign) -> None:
     admin = make_user(Role.ADMIN)
     search = make_search(campaign, admin, space=["fsync on, off", "jit on, off"], allowed_risks=["fsync"])
 
@@ -78,7 +78,7 @@ def test_a_search_with_risks_says_so_on_its_page_and_in_each_of_its_campaigns(ca
         assert "fsync: a crash can corrupt the cluster" in each.campaign.question
 
 
-def test_a_page_starts_a_search_and_says_what_is_wrong_with_one(campaign: Campaign) -> None:
+def test_the_form_starts_a_search_and_shows_what_is_wrong(campaign: Campaign) -> None:
     client = Client()
     client.force_login(make_user(Role.OPERATOR))
     address = reverse("searches_add") + f"?campaign={campaign.pk}"
@@ -109,7 +109,7 @@ def test_the_page_of_a_search_shows_its_trials_and_the_verdict_of_its_confirmati
         assert trial.reason in page
 
 
-def test_operators_of_another_team_read_a_search_and_change_nothing() -> None:
+def test_operators_of_another_team_can_read_a_search_but_not_change_it() -> None:
     team, other = (Team.objects.create(name=name) for name in ("storage", "network"))
     admin = make_user(Role.ADMIN)
     search = make_search(make_campaign(host=make_host(team=team), by=admin), by=admin)
@@ -139,14 +139,14 @@ def test_the_charts_of_a_search_have_each_trial_once_and_the_csv_a_line_for_each
     parallel = client.get(reverse("searches_figure", args=[search.pk, "parallel"])).json()
     assert len(parallel["data"]) == trials
     assert sum(trace["line"]["dash"] == "solid" for trace in parallel["data"]) == measured
-    assert all(0 <= place <= 1 for trace in parallel["data"] for place in trace["y"])
+    assert all(0 <= position <= 1 for trace in parallel["data"] for position in trace["y"])
 
     lines = b"".join(client.get(reverse("searches_csv", args=[search.pk]))).decode().splitlines()  # type: ignore[call-overload]
     assert lines[0] == "trial,state,reason,blocks,percent,low,high,work_mem,jit"
     assert len(lines) == trials + 1
 
 
-def test_a_space_by_name_is_scaled_to_the_host_in_the_form_and_when_it_is_sent(campaign: Campaign) -> None:
+def test_a_named_space_is_scaled_to_the_host_in_the_form_and_in_the_api(campaign: Campaign) -> None:
     client = browser(make_user(Role.OPERATOR))
     address = reverse("searches_add") + f"?campaign={campaign.pk}&space=tune-memory"
 
@@ -156,3 +156,14 @@ def test_a_space_by_name_is_scaled_to_the_host_in_the_form_and_when_it_is_sent(c
     assert "shared_buffers 244MB to 3906MB log" in form
     assert made.json()["space"][0] == "shared_buffers 244MB to 3906MB log"
     assert made.json()["space"][-1] == "jit on, off"
+
+
+def test_the_number_of_runs_to_add_is_not_refreshed_while_a_user_enters_it(campaign: Campaign) -> None:
+    operator = make_user(Role.OPERATOR)
+    search = make_search(campaign, operator)
+
+    page = browser(operator).get(reverse("searches_detail", args=[search.pk])).content.decode()
+
+    refreshed = page[page.index('id="actions"') :].split("</div>")[0]
+    assert "Pause search" in refreshed and "Add runs" not in refreshed
+    assert "Add runs" in page
