@@ -1,4 +1,4 @@
-"""What people call things, as the API's ids."""
+"""Names and beginnings of ids, resolved to the ids of the API."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import UUID
 from proving.client import Client
 from proving.errors import UsageError
 
-LOOKED_AT = 1000  # newest campaigns among which a name or the beginning of an id is looked for
+NEWEST = 1000  # rows in which a name or the beginning of an id is searched
 
 
 def campaign(client: Client, text: str) -> str:
@@ -19,15 +19,15 @@ def campaign(client: Client, text: str) -> str:
     try:
         return str(UUID(text))
     except ValueError:
-        found = [row for row in client.rows("campaigns/", LOOKED_AT) if _is(row, text)]
+        matches = [row for row in client.rows("campaigns/", NEWEST) if _is(row, text)]
     if text == "last":
-        found = list(client.rows("campaigns/", 1, archived=False))
-    if len(found) != 1:
-        words = f"{len(found)} campaigns match" if found else "no campaign matches"
-        shown = "; ".join(f"{row['id'][:8]} {row['name']}" for row in found[:5])
+        matches = list(client.rows("campaigns/", 1, archived=False))
+    if len(matches) != 1:
+        message = f"{len(matches)} campaigns match" if matches else "no campaign matches"
+        shown = "; ".join(f"{row['id'][:8]} {row['name']}" for row in matches[:5])
         accepted = shown or "an id, the beginning of an id, a whole name, or last; see: proving ls"
-        raise UsageError(words, field="CAMPAIGN", value=text, accepted=accepted)
-    return str(found[0]["id"])
+        raise UsageError(message, field="CAMPAIGN", value=text, accepted=accepted)
+    return str(matches[0]["id"])
 
 
 def schedule(client: Client, text: str) -> str:
@@ -44,14 +44,14 @@ def _of_name(client: Client, text: str, noun: str, plural: str) -> str:
     try:
         return str(UUID(text))
     except ValueError:
-        known = list(client.rows(f"{plural}/", LOOKED_AT))
-    found = [row for row in known if row["name"] == text] or [row for row in known if _is(row, text)]
-    if len(found) != 1:
-        words = f"{len(found)} {plural} match" if found else f"no {noun} matches"
-        accepted = "; ".join(f"{row['id'][:8]} {row['name']}" for row in (found or known)[:5])
+        known = list(client.rows(f"{plural}/", NEWEST))
+    matches = [row for row in known if row["name"] == text] or [row for row in known if _is(row, text)]
+    if len(matches) != 1:
+        message = f"{len(matches)} {plural} match" if matches else f"no {noun} matches"
+        accepted = "; ".join(f"{row['id'][:8]} {row['name']}" for row in (matches or known)[:5])
         accepted = accepted or f"no {plural} yet: create one with proving {noun} create"
-        raise UsageError(words, field=noun.upper(), value=text, accepted=accepted)
-    return str(found[0]["id"])
+        raise UsageError(message, field=noun.upper(), value=text, accepted=accepted)
+    return str(matches[0]["id"])
 
 
 def _is(row: dict[str, Any], text: str) -> bool:

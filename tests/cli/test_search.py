@@ -36,7 +36,7 @@ def test_a_search_is_shown_with_its_best_trials_first_and_its_verdict(
     assert "tune: finished, " in text
     assert "is better than default" in text
     best = max(made.trials.all(), key=lambda each: each.log_ratio or 0.0)
-    first = text[text.index("ratio to default") :].splitlines()[1:3]
+    first = text[text.index("better by") :].splitlines()[1:3]
     assert any(line.split()[:2] == [str(best.number), "measured"] for line in first), text
 
 

@@ -1,4 +1,4 @@
-"""`proving search`: better values of settings."""
+"""`proving search`: searches for better values of settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import typer
 from proving import ids, tables
 from proving.session import CampaignArgument, Json, Session, of
 
-TRIALS = 1000
 HELP = (
     "Create, show, pause, resume, extend or stop a search for better values of settings. "
     "List them with: proving ls searches"
@@ -25,11 +24,11 @@ def create(
         list[str],
         typer.Option(help='A setting and its range, such as "work_mem 1MB to 64MB log" or "jit on, off". Repeatable.'),
     ],
-    budget: Annotated[int, typer.Option(min=1, max=10000, help="Runs in all, the confirmation included.")],
+    budget: Annotated[int, typer.Option(min=1, max=10000, help="Runs in total, including those of the confirmation.")],
     name: Annotated[str, typer.Option(help="Name of the search. Its campaigns have this name and a number.")],
     candidates: Annotated[int, typer.Option(min=1, max=20, help="Candidates of a round, beside the default.")] = 4,
     blocks: Annotated[int, typer.Option(min=1, max=20, help="Blocks of a round.")] = 1,
-    finalists: Annotated[int, typer.Option(min=1, max=10, help="Candidates to confirm, at most.")] = 2,
+    finalists: Annotated[int, typer.Option(min=1, max=10, help="Most candidates to confirm.")] = 2,
     confirmation_blocks: Annotated[int, typer.Option(min=3, max=100, help="Blocks of the confirmation.")] = 5,
     allow_risk: Annotated[
         list[str] | None,
@@ -37,7 +36,7 @@ def create(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Search for better values than the baseline of a campaign, then confirm the best."""
+    """Search for better values than the baseline of a campaign, and confirm the best."""
     session = of(ctx)
     body = {
         "campaign": ids.campaign(session.client, campaign),
@@ -50,20 +49,26 @@ def create(
         "finalists": finalists,
         "confirmation_blocks": confirmation_blocks,
     }
-    _tell(session, session.client.post("searches/", body))
+    _show(session, session.client.post("searches/", body))
 
 
 def show(ctx: typer.Context, search: Name, json: Json = False) -> None:
     """Show a search, the verdict of its confirmation, and its trials, best first."""
     session = of(ctx)
     key = ids.search(session.client, search)
-    found = session.client.get(f"searches/{key}/")
-    trials = list(session.client.rows(f"searches/{key}/trials/", TRIALS))
-    best = sorted(trials, key=lambda row: (row["state"] != "measured", -(row["log_ratio"] or -math.inf)))
-    head = ("trial", "state", "blocks", "ratio to default", "95 % CI", "values")
-    rows = [tuple(map(str, _cells(row))) for row in best]
-    past = [tables.table(head, rows)] if rows else []
-    session.tell(found | {"trials": trials}, lambda: tables.below(tables.lines(*_lines(found)), *past))
+    detail = session.client.get(f"searches/{key}/")
+    trials = list(session.client.rows(f"searches/{key}/trials/"))
+    trials.sort(key=_order)
+    head = ("trial", "state", "blocks", "better by (95 % CI)", "values")
+    rows = [tuple(map(str, _cells(row))) for row in trials]
+    table = [tables.table(head, rows)] if rows else []
+    session.tell(detail | {"trials": trials}, lambda: tables.below(tables.lines(*_lines(detail)), *table))
+
+
+def _order(trial: dict[str, Any]) -> tuple[bool, float]:
+    """Measured trials first, best first."""
+    ratio = trial["log_ratio"]
+    return trial["state"] != "measured", math.inf if ratio is None else -ratio
 
 
 def pause(ctx: typer.Context, search: Name, json: Json = False) -> None:
@@ -82,7 +87,7 @@ def extend(
     runs: Annotated[int, typer.Option(min=1, max=10000, help="Runs to add to the budget.")],
     json: Json = False,
 ) -> None:
-    """Add runs to the budget. A finished search goes on, and ends with another confirmation."""
+    """Add runs to the budget. A finished search continues, and ends with another confirmation."""
     _act(of(ctx), search, "extend", {"runs": runs})
 
 
@@ -92,28 +97,34 @@ def stop(ctx: typer.Context, search: Name, json: Json = False) -> None:
 
 
 def _act(session: Session, search: str, verb: str, body: dict[str, Any] | None = None) -> None:
-    _tell(session, session.client.post(f"searches/{ids.search(session.client, search)}/{verb}/", body))
+    _show(session, session.client.post(f"searches/{ids.search(session.client, search)}/{verb}/", body))
 
 
-def _tell(session: Session, found: dict[str, Any]) -> None:
-    session.tell(found, lambda: tables.lines(*_lines(found)))
+def _show(session: Session, detail: dict[str, Any]) -> None:
+    session.tell(detail, lambda: tables.lines(*_lines(detail)))
 
 
-def _lines(found: dict[str, Any]) -> list[str]:
-    """The state, what is searched, and what the confirmation found."""
-    confirmed = found["confirmation"] or {"campaign": "", "findings": []}
-    return [
-        f"{found['name']}: {found['state']}, {found['spent_runs']} of {found['budget_runs']} runs",
-        found["state_reason"],
-        f"searches better values than campaign {found['campaign'][:8]} on {found['host_name']}; owner {found['owner']}",
-        *found["space"],
-        f"confirmation: campaign {confirmed['campaign'][:8]}" if confirmed["campaign"] else "",
-        *confirmed["findings"],
+def _lines(detail: dict[str, Any]) -> list[str]:
+    """The state, the space, and the verdict of the confirmation."""
+    confirmation = detail["confirmation"]
+    default = f"campaign {detail['campaign'][:8]} on {detail['host_name']}"
+    lines = [
+        f"{detail['name']}: {detail['state']}, {detail['spent_runs']} of {detail['budget_runs']} runs",
+        detail["state_reason"],
+        f"searches for better values than {default}; owner {detail['owner']}",
+        *detail["space"],
     ]
+    if confirmation:
+        lines += [f"confirmation: campaign {confirmation['campaign'][:8]}", *confirmation["findings"]]
+    return lines
 
 
-def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
-    values = ", ".join(f"{name}={value}" for name, value in row["values"].items())
-    ratio = "" if row["log_ratio"] is None else f"{math.exp(row['log_ratio']):.3f}"
-    interval = "" if row["low"] is None else f"{math.exp(row['low']):.3f} to {math.exp(row['high']):.3f}"
-    return row["number"], row["state"].replace("_", " "), row["blocks"], ratio, interval, values
+def _cells(trial: dict[str, Any]) -> tuple[Any, ...]:
+    values = ", ".join(f"{name}={value}" for name, value in trial["values"].items())
+    gain = tables.change(*(_percent(trial[name]) for name in ("log_ratio", "low", "high")))
+    state = "waiting" if trial["state"] == "asked" else trial["state"].replace("_", " ")
+    return trial["number"], state, trial["blocks"], gain, values
+
+
+def _percent(log_ratio: float | None) -> float | None:
+    return None if log_ratio is None else 100 * math.expm1(log_ratio)
