@@ -110,7 +110,7 @@ def oidc_link(request: HttpRequest) -> HttpResponse:
 
 
 def leaving(request: HttpRequest, address: str, verb: str) -> HttpResponse:
-    """A page that redirects to the provider at once. The content security policy lets no form do so."""
+    """A page that redirects to the provider at once, because the content security policy does not allow forms to."""
     context = {"address": address, "verb": verb, "provider": settings.OIDC_NAME}
     return render(request, "accounts/leaving.html", context)
 

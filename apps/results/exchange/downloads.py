@@ -30,8 +30,8 @@ def _compares(campaign: Campaign) -> bool:
     return campaign.kind != Campaign.Kind.PREPARATION
 
 
-def _late(path: str) -> Callable[[Any], IO[bytes]]:
-    """What makes a file with a library that is slow to load; it is imported when somebody asks for the file."""
+def _imported_late(path: str) -> Callable[[Any], IO[bytes]]:
+    """The function at `path`, imported when a file is requested, because its library is slow to load."""
     return lambda row: import_string(path)(row)
 
 
@@ -44,20 +44,20 @@ CAMPAIGN: dict[str, Export] = {
     "report.pdf": Export(
         "the same for printing, with the runs attached",
         "application/pdf",
-        _late("apps.results.report.pdf.report_pdf"),
+        _imported_late("apps.results.report.pdf.report_pdf"),
         _compares,
     ),
     "report.md": Export(
         "text and tables, for a wiki", "text/markdown; charset=utf-8", report.report_markdown, _compares
     ),
     "runs.csv": Export("one row per run, one column per figure", CSV, exports.runs_csv),
-    "runs.parquet": Export("the same with types and units", PARQUET, _late(f"{PARQUET_FILES}.runs_parquet")),
+    "runs.parquet": Export("the same with types and units", PARQUET, _imported_late(f"{PARQUET_FILES}.runs_parquet")),
     "campaign.json": Export("design, specs, proofs and measurements", JSON, exports.document),
     "campaign-with-series.json": Export(
         "the same with the time series of each run", JSON, partial(exports.document, with_series=True)
     ),
     "series.csv": Export("one row per sample of every run", CSV, exports.series_csv),
-    "series.parquet": Export("the same, much smaller", PARQUET, _late(f"{PARQUET_FILES}.series_parquet")),
+    "series.parquet": Export("the same, much smaller", PARQUET, _imported_late(f"{PARQUET_FILES}.series_parquet")),
     "cache-split.csv": Export("the table of the published experiment", CSV, exports.cache_split_csv, cache_split.has),
     "outputs.zip": Export(
         "the original output of the tools, for import elsewhere", "application/zip", exports.outputs_zip
@@ -65,5 +65,5 @@ CAMPAIGN: dict[str, Export] = {
 }
 RUN: dict[str, Export] = {
     "series.csv": Export("one row per sample", CSV, exports.run_series_csv),
-    "series.parquet": Export("the same, much smaller", PARQUET, _late(f"{PARQUET_FILES}.run_series_parquet")),
+    "series.parquet": Export("the same, much smaller", PARQUET, _imported_late(f"{PARQUET_FILES}.run_series_parquet")),
 }

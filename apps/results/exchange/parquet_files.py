@@ -1,4 +1,4 @@
-"""SELECT only: tables of a campaign as Parquet, with types and units. Arrow is slow to load, so import this late."""
+"""SELECT only: tables of a campaign as Parquet, with types and units. Import it late: Arrow is slow to load."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def runs_parquet(campaign: Campaign) -> IO[bytes]:
     times = {name: arrow.timestamp("us", tz="UTC") for name in ("started_at", "ended_at")}
     types = {**text, **times, "position": arrow.int32(), "block": arrow.int32()}
     fields = [arrow.field(name, types[name]) for name in head[: len(head) - len(figures)]]
-    fields += [arrow.field(figure.header, arrow.float64(), metadata=_told(figure)) for figure in figures]
-    schema = arrow.schema(fields, metadata=_about(campaign))
+    fields += [arrow.field(figure.header, arrow.float64(), metadata=_metadata(figure)) for figure in figures]
+    schema = arrow.schema(fields, metadata=_identity(campaign))
     rows = (_typed(run, factors, figures) for run in runs_of(campaign))
     return _parquet(schema, rows)
 
 
-def _about(campaign: Campaign) -> dict[str, str]:
+def _identity(campaign: Campaign) -> dict[str, str]:
     return {
         "campaign": campaign.name,
         "question": campaign.question,
@@ -49,12 +49,12 @@ def _about(campaign: Campaign) -> dict[str, str]:
     }
 
 
-def _told(figure: Figure) -> dict[str, str]:
+def _metadata(figure: Figure) -> dict[str, str]:
     return {"step": figure.step, "name": figure.name, "unit": figure.unit}
 
 
 def _typed(run: Run, factors: list[str], figures: list[Figure]) -> list[Any]:
-    """A row of the table of runs with times as times, and None where nothing is."""
+    """A row of the table of runs with typed times, and None for empty cells."""
     row = [None if cell == "" else cell for cell in table_row(run, factors, figures)]
     begin = len(BEFORE) + len(factors) + AFTER.index("started_at")
     row[begin : begin + 2] = [run.started_at, run.ended_at]
@@ -78,7 +78,7 @@ def _series_parquet(stored: Any) -> IO[bytes]:
 
 def _parquet(schema: Any, rows: Iterable[Sequence[Any]]) -> IO[bytes]:
     """Written in groups of rows, so that a long campaign needs no more memory than a short one."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever sends it closes it
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - the response closes it
     with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
         for group in _batched(rows, GROUP):
             cells = zip(zip(*group, strict=True), schema, strict=True)

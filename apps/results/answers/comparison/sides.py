@@ -82,14 +82,15 @@ def read_side(key: str) -> Arm:
             "of", f"{key!r} does not name an item to compare", hint="accepted: " + ", ".join(KINDS.values())
         )
     try:
-        found = FINDERS[kind](rest)
+        item = FINDERS[kind](rest)
     except (ObjectDoesNotExist, ValueError) as error:
         raise PlanError("of", f"{key!r} does not exist", hint="accepted: " + KINDS[kind]) from error
-    return Arm(key, kind, found.title, found.url, found.runs.filter(outcome=Run.Outcome.OK), short=found.short)
+    return Arm(key, kind, item.title, item.url, item.runs.filter(outcome=Run.Outcome.OK), short=item.short)
 
 
-class Found(NamedTuple):
-    """What a key names: its title, its page, and all its runs. `short` is enough beside sides of the same campaign."""
+class Item(NamedTuple):
+    """The item that a key names: its title, its page, and all its runs. `short` is its title if all sides are levels of
+    one campaign."""
 
     title: str
     url: str
@@ -97,13 +98,13 @@ class Found(NamedTuple):
     short: str = ""
 
 
-def _run(rest: str) -> Found:
+def _run(rest: str) -> Item:
     run = Run.objects.select_related("campaign").get(pk=UUID(rest))
     title = f"run {run.position + 1} of {run.campaign}, {readable_name(run.campaign.factors, run.cell)}"
-    return Found(title, reverse("run_detail", args=[run.pk]), Run.objects.filter(pk=run.pk))
+    return Item(title, reverse("run_detail", args=[run.pk]), Run.objects.filter(pk=run.pk))
 
 
-def _level(rest: str) -> Found:
+def _level(rest: str) -> Item:
     pk, _, label = rest.partition(":")
     campaign = Campaign.objects.get(pk=UUID(pk))
     known = _cells(campaign, campaign.runs.filter(position__lt=FIRST))
@@ -114,7 +115,7 @@ def _level(rest: str) -> Found:
         raise PlanError("of", f"{campaign} has no level {label!r}", hint=hint)
     url = reverse("campaign_detail", args=[campaign.pk])
     short = readable_name(campaign.factors, known[label])
-    return Found(f"{short} of {campaign}", url, campaign.runs.filter(cell=known[label]), short)
+    return Item(f"{short} of {campaign}", url, campaign.runs.filter(cell=known[label]), short)
 
 
 def _cells(campaign: Campaign, runs: QuerySet[Run]) -> dict[str, dict[str, str]]:
@@ -124,31 +125,31 @@ def _cells(campaign: Campaign, runs: QuerySet[Run]) -> dict[str, dict[str, str]]
     return {", ".join(cell[name] for name in names if name in cell): cell for cell in cells}
 
 
-def _campaign(rest: str) -> Found:
+def _campaign(rest: str) -> Item:
     campaign = Campaign.objects.get(pk=UUID(rest))
-    return Found(campaign.name, reverse("campaign_detail", args=[campaign.pk]), campaign.runs.all())
+    return Item(campaign.name, reverse("campaign_detail", args=[campaign.pk]), campaign.runs.all())
 
 
-def _profile(rest: str) -> Found:
+def _profile(rest: str) -> Item:
     name, _, number = rest.rpartition("@")
     revision = Revision.objects.get(profile__name=name, number=int(number))
     url = reverse("profile_detail", args=[name]) + f"?r={number}"
     runs = Run.objects.filter(campaign__in=_newest(Campaign.objects.filter(profile=revision)))
-    return Found(str(revision), url, runs)
+    return Item(str(revision), url, runs)
 
 
-def _host(rest: str) -> Found:
+def _host(rest: str) -> Item:
     host = Host.objects.get(name=rest)
     took_part = Campaign.objects.filter(Q(host=host) | Q(further_hosts=host)).distinct()
     url = reverse("host_detail", args=[host.name])
-    return Found(host.name, url, Run.objects.filter(campaign__in=_newest(took_part), host=host))
+    return Item(host.name, url, Run.objects.filter(campaign__in=_newest(took_part), host=host))
 
 
 def _newest(campaigns: QuerySet[Campaign]) -> list[UUID]:
     return list(campaigns.order_by("-created_at").values_list("pk", flat=True)[:NEWEST])
 
 
-FINDERS: dict[str, Callable[[str], Found]] = {
+FINDERS: dict[str, Callable[[str], Item]] = {
     "run": _run,
     "level": _level,
     "campaign": _campaign,
