@@ -5,6 +5,9 @@ import os
 # Nobody manages it through a socket, and a read-only container has no place for one.
 control_socket_disable = True
 
+# The workers share the memory of one import, and a worker that replaces another one starts at once.
+preload_app = True
+
 if os.environ.get("PROVING_LOG_FORMAT") == "json":
     _TO_STDERR = {"level": "INFO", "handlers": ["console"], "propagate": False}
     logconfig_dict = {

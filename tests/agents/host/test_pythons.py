@@ -32,12 +32,15 @@ IMPORTED = re.compile(r"^import time:.*\| +([\w.]+)$", re.MULTILINE)
 
 
 def interpreter(version: str) -> str:
-    """One that works: on the PATH (pyenv's shims may be there and refuse), else below pyenv's root, else the one that
-    runs the tests; "" for none."""
+    """The first one that works: below pyenv's root, on the PATH (where pyenv's slow shims may refuse), or the one that
+    runs the tests; "" if there is none."""
     root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
-    found = [shutil.which(f"python{version}"), *sorted(glob.glob(f"{root}/versions/{version}.*/bin/python{version}"))]
-    found.append(getattr(sys, "_base_executable", sys.executable))
-    return next((path for path in found if path and _answers(path, version)), "")
+    candidates = [
+        *sorted(glob.glob(f"{root}/versions/{version}.*/bin/python{version}")),
+        shutil.which(f"python{version}"),
+        getattr(sys, "_base_executable", sys.executable),
+    ]
+    return next((path for path in candidates if path and _answers(path, version)), "")
 
 
 def _answers(path: str, version: str) -> bool:
