@@ -11,11 +11,11 @@ from apps.hosts.models import Host
 def note(
     decision: Decision,
     kind: Event.Kind,
-    words: str = "",
+    text: str = "",
     *,
     by: User | None = None,
     host: Host | None = None,
     campaign: Campaign | None = None,
 ) -> None:
     """`by` None is the system itself."""
-    Event.objects.create(decision=decision, kind=kind, words=words, by=by, host=host, campaign=campaign)
+    Event.objects.create(decision=decision, kind=kind, words=text, by=by, host=host, campaign=campaign)

@@ -9,5 +9,5 @@ from apps.decisions.validity import reviews, staleness
 def tend() -> None:
     """Expire what is due; look at hosts that changed; hold newer campaigns against what was decided."""
     services.expire_due()
-    staleness.look_due()
+    staleness.update_due_standings()
     reviews.review_due()

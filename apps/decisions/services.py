@@ -91,7 +91,7 @@ def write_decision(
     listed = [campaign.host, *campaign.further_hosts.all()] if hosts is None else list(hosts)
     _check_scope(written, listed)
     if supersedes:
-        _move(supersedes, Status.SUPERSEDED, by=by, words=f"by “{written.title}”")
+        _move(supersedes, Status.SUPERSEDED, by=by, text=f"by “{written.title}”")
     save(written)
     written.hosts.set(listed)
     staleness.begin(written)
@@ -106,13 +106,13 @@ def _decided(campaign: Campaign, level: str) -> dict[str, Any]:
     runs = {run.label: run for run in campaign.runs.select_related("campaign").order_by("-position")}
     if level not in runs:
         raise PlanError("level", f"{level!r} was not run", hint="one of " + "; ".join(sorted(runs)) + "; or none")
-    wanted: dict[str, Any] = runs[level].spec.get("settings", {})
-    return wanted
+    settings: dict[str, Any] = runs[level].spec.get("settings", {})
+    return settings
 
 
-def paths(wanted: Mapping[str, Any]) -> list[str]:
+def paths(settings: Mapping[str, Any]) -> list[str]:
     """{"sysctl": {"vm": {"swappiness": 1}}} -> sysctl, sysctl.vm, sysctl.vm.swappiness."""
-    whole = list(rules.flatten(wanted))
+    whole = list(rules.flatten(settings))
     parts = {path[:place] for path in whole for place, char in enumerate(path) if char == "."}
     return sorted({*whole, *parts})
 
@@ -125,10 +125,10 @@ def _check_scope(decision: Decision, listed: Sequence[Host]) -> None:
         if what.wrong:
             raise PlanError(field, what.wrong, hint="accepted: versions such as 16 or 6.1, the lower one first")
     measured = measured_conditions.measured(decision.campaign)
-    for host, found in measured.items():
+    for host, conditions in measured.items():
         for field, what, name in (
-            ("postgresql_from", decision.postgresql, found.postgresql),
-            ("kernel_from", decision.kernel, found.kernel),
+            ("postgresql_from", decision.postgresql, conditions.postgresql),
+            ("kernel_from", decision.kernel, conditions.kernel),
         ):
             if what and name and not what.holds(name):
                 hint = "widen the range, or run a campaign on the version in question"
@@ -213,12 +213,12 @@ def comment(decision: Decision, text: str, *, dissent: bool = False, by: User) -
     require(by, Role.OPERATOR, "comment", on=decision)
     if not text.strip():
         raise PlanError("text", "a comment cannot be empty")
-    said = Comment.objects.create(decision=decision, author=by, text=text.strip(), dissent=dissent)
-    audit(by, "decision.comment", decision, after={"id": decision.pk, "comment": said.pk, "dissent": dissent})
-    return said
+    added = Comment.objects.create(decision=decision, author=by, text=text.strip(), dissent=dissent)
+    audit(by, "decision.comment", decision, after={"id": decision.pk, "comment": added.pk, "dissent": dissent})
+    return added
 
 
-def _move(decision: Decision, to: Status, *, by: User, words: str = "") -> Decision:
+def _move(decision: Decision, to: Status, *, by: User, text: str = "") -> Decision:
     """A conditional update, so that of two people who act at once one is told."""
     require(by, Role.TUNER, f"mark a decision as {to.value}", on=decision)
     before = decision.status
@@ -228,7 +228,7 @@ def _move(decision: Decision, to: Status, *, by: User, words: str = "") -> Decis
         hint = f"only a decision that is {' or '.join(FROM[to])} can become {to.value}"
         raise PlanError(field, f"{decision} is {decision.status}", hint=hint)
     decision.refresh_from_db(fields=["status"])
-    note(decision, Kind(to.value), words, by=by)
+    note(decision, Kind(to.value), text, by=by)
     audit(by, f"decision.{to.value}", decision, before={"status": before}, after={"id": decision.pk, "status": to})
     return decision
 

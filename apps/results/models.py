@@ -81,8 +81,8 @@ class Block(models.Model):
 
     def unpack(self, names: Collection[str]) -> dict[str, NDArray[np.float64]]:
         """Those of the columns that are in this block -> samples; missing ones are nan."""
-        wanted = [name in names for name in self.columns]
-        arrays = codec.unpack(bytes(self.packed), self.samples, wanted)
+        selected = [name in names for name in self.columns]
+        arrays = codec.unpack(bytes(self.packed), self.samples, selected)
         return dict(zip((name for name in self.columns if name in names), arrays, strict=True))
 
 

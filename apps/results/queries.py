@@ -64,10 +64,10 @@ def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable
     observations = stats.of_hosts(list(of_host.values()), identical=identical)
     spread = stats.level_table(observations) if observations else None
     newest = interim_analyses.newest(campaign) if host is None else None
-    looked = interim_analyses.unplanned(campaign, newest)
-    compared = {one.b: one for one in _compared(observations, baseline, metric, campaign.delta, looked)}
+    unplanned = interim_analyses.unplanned(campaign, newest)
+    compared = {one.b: one for one in _compared(observations, baseline, metric, campaign.delta, unplanned)}
     answers = [
-        _host_answer(key, name, of_host.get(name, []), baseline, metric, campaign.delta, looked)
+        _host_answer(key, name, of_host.get(name, []), baseline, metric, campaign.delta, unplanned)
         for key, name in names.items()
         if len(names) > 1
     ]
@@ -83,14 +83,14 @@ def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable
     ]
     costs = tracer_overheads(campaign, chosen.step)
     if newest and newest.found:
-        levels = [_as_seen(level, baseline, newest.found) for level in levels]
+        levels = [_with_interim_interval(level, baseline, newest.found) for level in levels]
     levels = _with_failures(levels, _failed_shares(values), baseline, metric.label)
     costly = _costs(measured, values.get(CPU, {}), identical)
-    by_cpu = {one.b: one for one in _compared(costly, baseline, cpu.METRIC, campaign.delta, looked)}
+    by_cpu = {one.b: one for one in _compared(costly, baseline, cpu.METRIC, campaign.delta, unplanned)}
     base = readable.get(baseline, baseline)
     levels = [cpu.with_cpu(level, by_cpu.get(level.label), metric.label, base) for level in levels]
     best = headline(levels, metric.better)
-    seen = newest.found["sentence"] if newest and newest.found and not (best and best.failures) else ""
+    analysis_sentence = newest.found["sentence"] if newest and newest.found and not (best and best.failures) else ""
     return CampaignTable(
         metric=metric.name,
         unit=metric.unit,
@@ -100,7 +100,7 @@ def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable
         delta=campaign.delta,
         baseline=baseline,
         levels=levels,
-        sentence=seen or _sentence(levels, baseline, metric.better),
+        sentence=analysis_sentence or _sentence(levels, baseline, metric.better),
         method=_method(spread, list(of_host.values()), identical) if spread else "",
         drift=_drift(observations, campaign.delta) if len(names) == 1 else None,
         look=newest.as_dict() if newest else None,
@@ -109,7 +109,7 @@ def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable
         overheads={label: costs[label].sentence() for label in labels if label in costs},
         noise_floor_percent=_noise_floor(spread),
         identical_hosts=identical,
-        unplanned_look=looked,
+        unplanned_look=unplanned,
     )
 
 
@@ -130,9 +130,15 @@ def of_points(measured: Mapping[str, list[Point]]) -> dict[str, list[stats.Obser
 
 
 def _host_answer(
-    host: int, name: str, rows: list[stats.Observation], baseline: str, metric: stats.Metric, delta: float, looked: str
+    host: int,
+    name: str,
+    rows: list[stats.Observation],
+    baseline: str,
+    metric: stats.Metric,
+    delta: float,
+    unplanned: str,
 ) -> HostAnswer:
-    compared = {one.b: one for one in _compared(rows, baseline, metric, delta, looked)}
+    compared = {one.b: one for one in _compared(rows, baseline, metric, delta, unplanned)}
     return answer(host, name, rows, compared, baseline)
 
 
@@ -209,22 +215,22 @@ def labels_of(campaign: Campaign, runs: Iterable[Run]) -> list[str]:
         factor["name"]: {level["label"]: place for place, level in enumerate(factor["levels"])}
         for factor in campaign.factors
     }
-    found = {run.label: [places[name][run.cell[name]] for name in places] for run in runs}
-    return sorted(found, key=lambda label: found[label])
+    positions = {run.label: [places[name][run.cell[name]] for name in places] for run in runs}
+    return sorted(positions, key=lambda label: positions[label])
 
 
 def _values(campaign: Campaign, chosen: steps.Metric) -> dict[str, dict[UUID, float]]:
     """measurement name -> run -> value, of the ok runs' chosen step: the metric, mean latency, CPU time, FAILURES."""
-    wanted = Measurement.objects.filter(
+    measurements = Measurement.objects.filter(
         run__campaign=campaign,
         run__outcome=Run.Outcome.OK,
         step=chosen.step,
         name__in={chosen.name, "latency_avg", *FAILURES, "transactions", CPU},
     )
-    found: dict[str, dict[UUID, float]] = {}
-    for name, run, value in wanted.values_list("name", "run_id", "value"):
-        found.setdefault(name, {})[run] = value
-    return found
+    values: dict[str, dict[UUID, float]] = {}
+    for name, run, value in measurements.values_list("name", "run_id", "value"):
+        values.setdefault(name, {})[run] = value
+    return values
 
 
 def _costs(
@@ -283,14 +289,14 @@ def _points(runs: list[Run], values: dict[UUID, float], retries: Mapping[UUID, i
 
 
 def _compared(
-    rows: list[stats.Observation], baseline: str, metric: stats.Metric, delta: float, looked: str
+    rows: list[stats.Observation], baseline: str, metric: stats.Metric, delta: float, unplanned: str
 ) -> list[stats.Comparison]:
     """Nothing to compare while only one level, or not the baseline, has runs."""
     measured = {row.level for row in rows}
     if baseline not in measured or len(measured) < 2:
         return []
-    found = stats.against_baseline(rows, baseline, metric, delta)
-    return [stats.at_unplanned_look(one) for one in found] if looked else found
+    comparisons = stats.against_baseline(rows, baseline, metric, delta)
+    return [stats.at_unplanned_look(one) for one in comparisons] if unplanned else comparisons
 
 
 def _level(
@@ -339,13 +345,13 @@ def _never_began(run: Run) -> bool:
     return run.outcome == Run.Outcome.CANCELLED and run.started_at is None
 
 
-def _as_seen(level: LevelRow, baseline: str, found: dict[str, Any]) -> LevelRow:
+def _with_interim_interval(level: LevelRow, baseline: str, analysis: dict[str, Any]) -> LevelRow:
     """The row of what a stop rule compares, as its newest look has it: narrower would not pay for the looks before."""
-    if (found["a"], found["b"]) != (baseline, level.label):
+    if (analysis["a"], analysis["b"]) != (baseline, level.label):
         return level
-    told = {name: found[name] for name in ("verdict", "preliminary", "sentence")}
-    ends = {"relative_low": found["low"], "relative_high": found["high"]}
-    return replace(level, relative_percent=found["ratio_percent"], **ends, **told)
+    fields = {name: analysis[name] for name in ("verdict", "preliminary", "sentence")}
+    ends = {"relative_low": analysis["low"], "relative_high": analysis["high"]}
+    return replace(level, relative_percent=analysis["ratio_percent"], **ends, **fields)
 
 
 def _sentence(levels: list[LevelRow], baseline: str, better: str) -> str:
@@ -358,8 +364,8 @@ def _drift(rows: list[stats.Observation], delta: float) -> dict[str, Any] | None
     """None when there are too few runs to tell."""
     if len(rows) < DRIFT_FROM:
         return None
-    found = stats.drift(rows, delta)
-    return asdict(found) | {"sentence": found.sentence()}
+    drift = stats.drift(rows, delta)
+    return asdict(drift) | {"sentence": drift.sentence()}
 
 
 def metric_values(campaign: Campaign, runs: Iterable[Run]) -> dict[UUID, float]:

@@ -21,7 +21,7 @@ from apps.hosts.services import archive_host
 from apps.results.imports import files, mapping
 from apps.results.imports.files import File
 from apps.results.imports.reading import FIGURES
-from apps.results.imports.understand import FoundRun, Note, Understood, problem, understand
+from apps.results.imports.understand import DraftRun, Note, Understood, problem, understand
 from apps.results.models import Import, ImportedFile, Measurement
 from apps.tuning.models import Revision
 from common.errors import PlanError
@@ -37,105 +37,121 @@ def upload(uploads: Iterable[tuple[str, bytes]], *, by: User) -> tuple[Import, b
     `uploads`: (name, content) of files and zips. PlanError naming the file that cannot be taken.
     """
     require(by, Role.OPERATOR, "import results")
-    given = list(uploads)
-    found = files.gather(given)
-    title = given[0][0] if len(given) == 1 else f"{given[0][0]} and {len(given) - 1} more"
+    named_contents = list(uploads)
+    gathered = files.gather(named_contents)
+    title = (
+        named_contents[0][0]
+        if len(named_contents) == 1
+        else f"{named_contents[0][0]} and {len(named_contents) - 1} more"
+    )
     fields = {"title": title[:120], "created_by": by}
-    kept, new = Import.objects.get_or_create(digest=files.digest(found), defaults=fields)
+    import_row, new = Import.objects.get_or_create(digest=files.digest(gathered), defaults=fields)
     if new:
         ImportedFile.objects.bulk_create(
-            ImportedFile(of=kept, path=file.path, size=len(file.content), sha256=file.sha256, content=file.content)
-            for file in found
+            ImportedFile(
+                of=import_row, path=file.path, size=len(file.content), sha256=file.sha256, content=file.content
+            )
+            for file in gathered
         )
-        audit(by, "import.upload", kept, after={"id": str(kept.pk), "files": len(found), "digest": kept.digest})
-    return kept, new
+        audit(
+            by,
+            "import.upload",
+            import_row,
+            after={"id": str(import_row.pk), "files": len(gathered), "digest": import_row.digest},
+        )
+    return import_row, new
 
 
 @transaction.atomic
-def say(kept: Import, said: Mapping[str, Any], *, by: User) -> Import:
+def say(import_row: Import, new_mapping: Mapping[str, Any], *, by: User) -> Import:
     """Keep what a person says of a draft, in the shape of imports/mapping.py."""
     require(by, Role.OPERATOR, "import results")
-    mapping.check(said)
-    _draft(kept)
-    kept.mapping = dict(said)
-    kept.save(update_fields=["mapping"])
-    return kept
+    mapping.check(new_mapping)
+    _draft(import_row)
+    import_row.mapping = dict(new_mapping)
+    import_row.save(update_fields=["mapping"])
+    return import_row
 
 
 @transaction.atomic
-def discard(kept: Import, *, by: User) -> None:
+def discard(import_row: Import, *, by: User) -> None:
     """Forget a draft."""
     require(by, Role.OPERATOR, "import results")
-    _draft(kept)
-    audit(by, "import.discard", kept, before={"id": str(kept.pk), "digest": kept.digest})
-    kept.delete()
+    _draft(import_row)
+    audit(by, "import.discard", import_row, before={"id": str(import_row.pk), "digest": import_row.digest})
+    import_row.delete()
 
 
-def _draft(kept: Import) -> Import:
+def _draft(import_row: Import) -> Import:
     """The row, locked. PlanError when it is a campaign already."""
-    locked = Import.objects.select_for_update(of=("self",)).get(pk=kept.pk)
+    locked = Import.objects.select_for_update(of=("self",)).get(pk=import_row.pk)
     if locked.campaign_id:
         hint = f"see the campaign {locked.campaign_id}"
         raise PlanError("import", f"{locked} was imported on {locked.created_at:%F}", hint=hint)
     return locked
 
 
-def preview(kept: Import) -> Understood:
+def preview(import_row: Import) -> Understood:
     """What committing would make of a draft; nothing is written."""
-    found = [File(file.path, bytes(file.content or b"")) for file in kept.files.all()]
-    told = understand(sorted(found, key=lambda file: files.natural(file.path)), kept.mapping)
-    return replace(told, notes=[*told.notes, *_known(kept)])
+    contents = [File(file.path, bytes(file.content or b"")) for file in import_row.files.all()]
+    understood = understand(sorted(contents, key=lambda file: files.natural(file.path)), import_row.mapping)
+    return replace(understood, notes=[*understood.notes, *_known(import_row)])
 
 
-def _known(kept: Import) -> Iterator[Note]:
+def _known(import_row: Import) -> Iterator[Note]:
     """Files that are in a campaign already: counted twice, they would look like another measurement."""
-    digests = kept.files.filter(size__gt=0).values("sha256")
-    others = ImportedFile.objects.filter(sha256__in=digests, of__campaign__isnull=False).exclude(of=kept)
+    digests = import_row.files.filter(size__gt=0).values("sha256")
+    others = ImportedFile.objects.filter(sha256__in=digests, of__campaign__isnull=False).exclude(of=import_row)
     same = dict(others.order_by("pk").values_list("sha256", "of__campaign__name"))
-    for file in kept.files.filter(sha256__in=same).defer("content"):
+    for file in import_row.files.filter(sha256__in=same).defer("content"):
         yield Note(
             "warning", file.path, f"the same file is in the campaign {same[file.sha256]}", "remove it from this import"
         )
 
 
 @transaction.atomic
-def commit(kept: Import, *, by: User) -> Campaign:
+def commit(import_row: Import, *, by: User) -> Campaign:
     """The campaign of an import; committing again gives the same one. PlanError naming what is wrong or missing."""
     require(by, Role.OPERATOR, "import results")
-    locked = Import.objects.select_for_update(of=("self",)).get(pk=kept.pk)
+    locked = Import.objects.select_for_update(of=("self",)).get(pk=import_row.pk)
     if locked.campaign is not None:
         return locked.campaign
-    found = preview(locked)
-    if error := problem(found):
+    understood = preview(locked)
+    if error := problem(understood):
         raise error
-    told = mapping.complete(locked.mapping, found.about)
-    steps.metric(found.steps, told["metric"])
-    campaign = _campaign(locked, found, told, by)
-    _write_runs(campaign, found.runs, {file.path: file.sha256 for file in locked.files.all()})
-    _hand_over(locked, found.runs)
-    locked.campaign, locked.notes = campaign, [asdict(note) for note in found.notes[:KEPT_NOTES]]
+    completed = mapping.complete(locked.mapping, understood.about)
+    steps.metric(understood.steps, completed["metric"])
+    campaign = _campaign(locked, understood, completed, by)
+    _write_runs(campaign, understood.runs, {file.path: file.sha256 for file in locked.files.all()})
+    _hand_over(locked, understood.runs)
+    locked.campaign, locked.notes = campaign, [asdict(note) for note in understood.notes[:KEPT_NOTES]]
     locked.save(update_fields=["campaign", "notes"])
-    after = {"id": str(campaign.pk), "import": str(locked.pk), "runs": len(found.runs), "left_out": len(found.notes)}
+    after = {
+        "id": str(campaign.pk),
+        "import": str(locked.pk),
+        "runs": len(understood.runs),
+        "left_out": len(understood.notes),
+    }
     audit(by, "import.commit", campaign, after=after)
-    kept.refresh_from_db()
+    import_row.refresh_from_db()
     return campaign
 
 
-def _campaign(kept: Import, found: Understood, told: Mapping[str, Any], by: User) -> Campaign:
-    times = [time for run in found.runs for time in _times(run) if time] or [timezone.now()]
+def _campaign(import_row: Import, understood: Understood, completed: Mapping[str, Any], by: User) -> Campaign:
+    times = [time for run in understood.runs for time in _times(run) if time] or [timezone.now()]
     campaign = Campaign(
         kind=Campaign.Kind.IMPORTED,
-        name=told["name"],
-        question=told["question"],
-        host=archive_host(told["host"], by=by),
-        profile=_profile(found.profiles),
-        workload=imported_workload(f"imported-{kept.digest[:12]}", found.steps, by),
-        factors=found.factors,
-        repetitions=1 + max(run.block for run in found.runs),
+        name=completed["name"],
+        question=completed["question"],
+        host=archive_host(completed["host"], by=by),
+        profile=_profile(understood.profiles),
+        workload=imported_workload(f"imported-{import_row.digest[:12]}", understood.steps, by),
+        factors=understood.factors,
+        repetitions=1 + max(run.block for run in understood.runs),
         order=Campaign.Order.AS_GIVEN,
         seed=0,
-        metric=told["metric"],
-        delta=told["delta"],
+        metric=completed["metric"],
+        delta=completed["delta"],
         sources=[],
         state=Campaign.State.FINISHED,
         created_by=by,
@@ -155,7 +171,7 @@ def _profile(names: Sequence[str]) -> Revision | None:
     return known.order_by("-number").first()
 
 
-def _times(run: FoundRun) -> tuple[Any, Any]:
+def _times(run: DraftRun) -> tuple[Any, Any]:
     """(when it began, when it ended), as far as its files or its manifest tell."""
     entries = [step.entry for step in run.steps.values()]
     started = [entry.started for entry in entries if entry.started]
@@ -163,11 +179,11 @@ def _times(run: FoundRun) -> tuple[Any, Any]:
     return min(started, default=None), max(ended, default=None)
 
 
-def _write_runs(campaign: Campaign, found: Sequence[FoundRun], digests: Mapping[str, str]) -> None:
+def _write_runs(campaign: Campaign, drafts: Sequence[DraftRun], digests: Mapping[str, str]) -> None:
     hosts: dict[str, Host] = {"": campaign.host}
     now = timezone.now()
     rows = []
-    for position, run in enumerate(found):
+    for position, run in enumerate(drafts):
         if run.host not in hosts:
             hosts[run.host] = archive_host(run.host, by=campaign.created_by)
         spec = _spec(run, digests)
@@ -177,13 +193,13 @@ def _write_runs(campaign: Campaign, found: Sequence[FoundRun], digests: Mapping[
         row.started_at, row.ended_at = _times(run)
         rows.append(row)
     Run.objects.bulk_create(rows, batch_size=BATCH)
-    pairs = list(zip(rows, found, strict=True))
+    pairs = list(zip(rows, drafts, strict=True))
     Artefact.objects.bulk_create((each for row, run in pairs for each in _artefacts(row, run)), batch_size=BATCH)
     figures = (each for row, run in pairs if run.outcome == Run.Outcome.OK for each in _measurements(row, run))
     Measurement.objects.bulk_create(figures, batch_size=BATCH)
 
 
-def _spec(run: FoundRun, digests: Mapping[str, str]) -> dict[str, Any]:
+def _spec(run: DraftRun, digests: Mapping[str, str]) -> dict[str, Any]:
     """In the shape of agents/wire/protocol.py, but no agent would take it: what is known of a run elsewhere."""
     listed = [
         {"name": name, "role": "measure", "kind": step.kind, "options": dict(step.options)}
@@ -198,7 +214,7 @@ def _spec(run: FoundRun, digests: Mapping[str, str]) -> dict[str, Any]:
     return {"version": 1, "target": {}, "settings": {}, "steps": listed, "collect": collect, "imported": source}
 
 
-def _artefacts(row: Run, run: FoundRun) -> list[Artefact]:
+def _artefacts(row: Run, run: DraftRun) -> list[Artefact]:
     return [
         Artefact(
             run=row,
@@ -212,15 +228,15 @@ def _artefacts(row: Run, run: FoundRun) -> list[Artefact]:
     ]
 
 
-def _measurements(row: Run, run: FoundRun) -> list[Measurement]:
+def _measurements(row: Run, run: DraftRun) -> list[Measurement]:
     return [
         Measurement(run=row, step=name, **asdict(figure)) for name, step in run.steps.items() for figure in step.figures
     ]
 
 
-def _hand_over(kept: Import, runs: Sequence[FoundRun]) -> None:
+def _hand_over(import_row: Import, runs: Sequence[DraftRun]) -> None:
     """What is an artefact from now on need not be stored twice; rows of a table come from one file and keep it."""
     paths = [
         path for run in runs for step in run.steps.values() if step.kind != FIGURES for path, _ in step.outputs.values()
     ]
-    kept.files.filter(path__in=paths).update(content=None)
+    import_row.files.filter(path__in=paths).update(content=None)

@@ -32,7 +32,7 @@ def ingest_due() -> None:
     for run in queries.to_ingest():
         with logs.about(run.pk):
             reading.ingest(run)
-    interim_analyses.look_due()
+    interim_analyses.run_due_analyses()
 
 
 @shared_task(name="results.fold_due")

@@ -206,7 +206,7 @@ def beats() -> dict[str, Callable[[], Any]]:
         "beat: hosts whose next run may begin": queue.arm_idle_hosts,
         "beat: results to read": lambda: list(results.to_ingest()),
         "beat: samples to fold": lambda: list(results.to_fold()),
-        "beat: looks of stop rules": interim_analyses.look_due,
+        "beat: looks of stop rules": interim_analyses.run_due_analyses,
         "beat: decisions to review": reviews.review_due,
         "beat: checks of hosts": lambda: contact.claim_checks(timezone.now()),
     }

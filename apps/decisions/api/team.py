@@ -84,15 +84,15 @@ class TimelineViewSet(viewsets.ViewSet):
     """Decisions, what became of them, and campaigns that ended, newest first."""
 
     @extend_schema(
-        parameters=[OpenApiParameter(name, description=words) for name, words in ASKED.items()],
+        parameters=[OpenApiParameter(name, description=description) for name, description in ASKED.items()],
         responses=TimelineSerializer,
     )
     def retrieve(self, request: Request) -> Response:
         form = TimelineForm(request.query_params)
-        asked = form.asked()
+        criteria = form.criteria()
         if form.errors:
-            raise ValidationError({name: [str(each) for each in told] for name, told in form.errors.items()})
-        return Response(TimelineSerializer(entries.timeline(asked, request.query_params.get("cursor", ""))).data)
+            raise ValidationError({name: [str(each) for each in errors] for name, errors in form.errors.items()})
+        return Response(TimelineSerializer(entries.timeline(criteria, request.query_params.get("cursor", ""))).data)
 
 
 class SearchViewSet(viewsets.ViewSet):
@@ -100,10 +100,10 @@ class SearchViewSet(viewsets.ViewSet):
 
     @extend_schema(parameters=[SearchedSerializer], responses=HitSerializer(many=True))
     def retrieve(self, request: Request) -> Response:
-        asked = SearchedSerializer(data=request.query_params)
-        asked.is_valid(raise_exception=True)
-        found = full_text.search(asked.validated_data["q"], asked.validated_data.get("kind", ""))
-        return Response(HitSerializer(found, many=True).data)
+        query = SearchedSerializer(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        hits = full_text.search(query.validated_data["q"], query.validated_data.get("kind", ""))
+        return Response(HitSerializer(hits, many=True).data)
 
 
 class PlaceSerializer(serializers.Serializer[Any]):
@@ -147,6 +147,6 @@ class WhyViewSet(viewsets.ViewSet):
 
     @extend_schema(parameters=[WhyAskedSerializer], responses=WhySerializer(many=True))
     def retrieve(self, request: Request) -> Response:
-        asked = WhyAskedSerializer(data=request.query_params)
-        asked.is_valid(raise_exception=True)
-        return Response(WhySerializer(decided_settings.behind(**asked.validated_data), many=True).data)
+        query = WhyAskedSerializer(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        return Response(WhySerializer(decided_settings.behind(**query.validated_data), many=True).data)

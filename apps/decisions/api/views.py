@@ -258,8 +258,8 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         body = ConfirmSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         campaign = confirmation.confirm_decision(self.get_object(), by=user_of(request), **body.validated_data)
-        told = ConfirmingSerializer({"campaign": campaign.pk, "state": campaign.state})
-        return Response(told.data, status=status.HTTP_201_CREATED)
+        confirming = ConfirmingSerializer({"campaign": campaign.pk, "state": campaign.state})
+        return Response(confirming.data, status=status.HTTP_201_CREATED)
 
     @extend_schema(responses=DriftSerializer(many=True), filters=False)
     @action(detail=True, filterset_class=None, ordering_fields=[], pagination_class=None)
@@ -273,29 +273,29 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         """Query a host for its present values. This changes nothing on the host."""
         body = AskDriftSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        found = report.ask(self.get_object(), body.validated_data["host"], by=user_of(request))
-        return Response(DriftSerializer(found).data)
+        host_drift = report.ask(self.get_object(), body.validated_data["host"], by=user_of(request))
+        return Response(DriftSerializer(host_drift).data)
 
     @extend_schema(parameters=[DecidedFileSerializer], responses={(200, "text/plain"): OpenApiTypes.STR}, filters=False)
     @action(detail=True, filterset_class=None, renderer_classes=[JSONRenderer, TextRenderer])
     def export(self, request: Request, pk: str) -> HttpResponse:
         """The decided settings as a file to install by hand. Settings that the format does not support are comments."""
-        asked = DecidedFileSerializer(data=request.query_params)
-        asked.is_valid(raise_exception=True)
-        given = asked.validated_data
-        return attachment(*services.export(self.get_object(), given["host"], given["file"]))
+        query = DecidedFileSerializer(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        choice = query.validated_data
+        return attachment(*services.export(self.get_object(), choice["host"], choice["file"]))
 
     @extend_schema(responses=ReplaySerializer, filters=False)
     @action(detail=True, filterset_class=None)
     def replay(self, request: Request, pk: str) -> Response:
         """The frozen runs, evaluated with the current statistics."""
         decision = self.get_object()
-        told = {
+        outcome = {
             "intact": digest(decision.evidence) == decision.evidence_digest,
             "altered": replay.altered(decision.evidence),
             "levels": replay.replay(decision.evidence),
         }
-        return Response(ReplaySerializer(told).data)
+        return Response(ReplaySerializer(outcome).data)
 
     @extend_schema(responses=DecisionEventSerializer(many=True), filters=False)
     @action(detail=True, ordering_fields=[])
@@ -317,5 +317,5 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         """Add a comment, or dissent."""
         body = CommentSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        said = services.comment(self.get_object(), by=user_of(request), **body.validated_data)
-        return Response(CommentSerializer(said).data, status=status.HTTP_201_CREATED)
+        added = services.comment(self.get_object(), by=user_of(request), **body.validated_data)
+        return Response(CommentSerializer(added).data, status=status.HTTP_201_CREATED)

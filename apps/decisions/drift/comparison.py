@@ -45,14 +45,16 @@ def rows(
     facts: Mapping[str, Any],
     settings: Mapping[str, Any],
     live: Mapping[str, Any] | None = None,
-    said: Sequence[Mapping[str, Any]] = (),
+    reported: Sequence[Mapping[str, Any]] = (),
 ) -> list[Row]:
-    """Of a host by its facts, or with what its agent answered now: `live` to discover, `said` to parameters."""
+    """Of a host by its facts, or with the replies of its agent now: `live` to discover, `reported` to parameters."""
     items = dry_run(facts, settings, live).items
-    return [row for item in items for row in _rows(item, said, _unsaid(facts, live is not None))]
+    return [row for item in items for row in _rows(item, reported, _unknown_reason(facts, live is not None))]
 
 
-def asked(facts: Mapping[str, Any], settings: Mapping[str, Any], data_dir: str, versions: Range) -> dict[str, Any]:
+def parameters_to_query(
+    facts: Mapping[str, Any], settings: Mapping[str, Any], data_dir: str, versions: Range
+) -> dict[str, Any]:
     """What the host is asked of PostgreSQL, as `parameters` of agents/wire/protocol.py takes it: the cluster in
     `data_dir`, which was measured, else each of these versions. Those that do not run only where none does."""
     known = facts.get("clusters", [])
@@ -62,27 +64,27 @@ def asked(facts: Mapping[str, Any], settings: Mapping[str, Any], data_dir: str, 
     return {"clusters": [each for each in fitting if each["running"]] or fitting, "names": names}
 
 
-def with_earlier(found: list[Row], earlier: list[Row], at: datetime) -> list[Row]:
+def with_earlier(current: list[Row], earlier: list[Row], at: datetime) -> list[Row]:
     """The rows of facts, and for parameters, which facts do not have, what PostgreSQL said when it was asked."""
-    said: dict[tuple[str, str], list[Row]] = {}
+    reported: dict[tuple[str, str], list[Row]] = {}
     for row in earlier:
         if row.cluster and row.state != UNKNOWN:
             dated = replace(row, why=f"reported by PostgreSQL on {at:%Y-%m-%d %H:%M}")
-            said.setdefault((row.setting, row.key), []).append(dated)
-    return [each for row in found for each in said.get((row.setting, row.key), [row])]
+            reported.setdefault((row.setting, row.key), []).append(dated)
+    return [each for row in current for each in reported.get((row.setting, row.key), [row])]
 
 
 def _is_parameter(item: Item) -> bool:
     return item.kind == "conf" and not item.wanted.startswith("$(")
 
 
-def _rows(item: Item, said: Sequence[Mapping[str, Any]], unsaid: str) -> list[Row]:
+def _rows(item: Item, reported: Sequence[Mapping[str, Any]], reason: str) -> list[Row]:
     if not _is_parameter(item):
         return [_row(item)]
-    return [_of_cluster(item, each) for each in said] or [_unknown(item, unsaid)]
+    return [_of_cluster(item, each) for each in reported] or [_unknown(item, reason)]
 
 
-def _unsaid(facts: Mapping[str, Any], was_asked: bool) -> str:
+def _unknown_reason(facts: Mapping[str, Any], was_asked: bool) -> str:
     """Why no cluster has said anything."""
     if not facts.get("clusters"):
         return "the host has no existing cluster: add its directory to pg_data_dirs and check the host"
@@ -91,22 +93,22 @@ def _unsaid(facts: Mapping[str, Any], was_asked: bool) -> str:
     return "read from PostgreSQL when you query the host"
 
 
-def _of_cluster(item: Item, told: Mapping[str, Any]) -> Row:
+def _of_cluster(item: Item, cluster: Mapping[str, Any]) -> Row:
     """What one cluster says of a parameter."""
-    refused, name = told["refused"], str(told["name"])
+    refused, name = cluster["refused"], str(cluster["name"])
     if refused:
         hint = f" ({refused['hint']})" if refused.get("hint") else ""
         return _unknown(item, f"{refused['message']}{hint}", name)
-    if item.key not in told["settings"]:
+    if item.key not in cluster["settings"]:
         return _unknown(item, "the agent's account cannot read it: grant pg_read_all_settings to its role", name)
-    row = told["settings"][item.key]
+    row = cluster["settings"][item.key]
     if row is None:
         return Row(item.setting, item.key, item.wanted, "unknown parameter", DIFFERS, cluster=name)
     if row["source"] in NOT_ALL:
         return _unknown(item, f"{row['show']} from {row['source']}; values of other sessions are unknown", name)
     if row["pending_restart"]:
-        words = f"{row['show']}; another value takes effect after a restart"
-        return Row(item.setting, item.key, item.wanted, words, DIFFERS, cluster=name)
+        shown = f"{row['show']}; another value takes effect after a restart"
+        return Row(item.setting, item.key, item.wanted, shown, DIFFERS, cluster=name)
     if same(item.key, item.wanted, row):
         return Row(item.setting, item.key, item.wanted, str(row["show"]), SAME, cluster=name)
     return Row(item.setting, item.key, item.wanted, _where(row), DIFFERS, cluster=name)
@@ -133,7 +135,7 @@ def _unknown(item: Item, why: str, cluster: str = "") -> Row:
     return Row(item.setting, item.key, item.wanted, None, UNKNOWN, why, cluster)
 
 
-def state(found: list[Row]) -> str:
+def state(host_rows: list[Row]) -> str:
     """Of a whole host: one value that differs is enough, and one that nobody can tell leaves it open."""
-    states = {row.state for row in found}
+    states = {row.state for row in host_rows}
     return next((each for each in (DIFFERS, UNKNOWN) if each in states), SAME)

@@ -50,22 +50,22 @@ class Report:
 
 def report(decision: Decision) -> list[HostDrift]:
     """Every host in scope, those that differ first. Three queries."""
-    return _told(decision, list(decision.scope))
+    return _host_drifts(decision, list(decision.scope))
 
 
 def reports(host: Host | None = None) -> list[Report]:
     """Of each decision that the team goes by and that says what is to be set; of one host, or of all."""
     rows = Decision.objects.alive().exclude(settings={}).defer("evidence").select_related("campaign")
     decisions = rows.about(host) if host else rows
-    return [Report(each, _told(each, [host] if host else list(each.scope))) for each in decisions]
+    return [Report(each, _host_drifts(each, [host] if host else list(each.scope))) for each in decisions]
 
 
-def _told(decision: Decision, hosts: list[Host]) -> list[HostDrift]:
+def _host_drifts(decision: Decision, hosts: list[Host]) -> list[HostDrift]:
     newest = _newest(hosts)
-    asked = {each.host_id: each for each in decision.standings.filter(host__in=hosts, asked_at__isnull=False)}
-    found = [_on(decision, host, newest.get(host.pk), asked.get(host.pk)) for host in hosts]
+    standings = {each.host_id: each for each in decision.standings.filter(host__in=hosts, asked_at__isnull=False)}
+    drifts = [_on(decision, host, newest.get(host.pk), standings.get(host.pk)) for host in hosts]
     order = (comparison.DIFFERS, comparison.UNKNOWN, comparison.SAME)
-    return sorted(found, key=lambda each: (order.index(each.state), each.host.name))
+    return sorted(drifts, key=lambda each: (order.index(each.state), each.host.name))
 
 
 def _newest(hosts: Iterable[Host]) -> dict[int, Facts]:
@@ -73,15 +73,15 @@ def _newest(hosts: Iterable[Host]) -> dict[int, Facts]:
     return {each.host_id: each for each in rows}
 
 
-def _on(decision: Decision, host: Host, facts: Facts | None, asked: Standing | None) -> HostDrift:
-    if asked and asked.asked_at and (facts is None or facts.seen_at < asked.asked_at):
-        return HostDrift(host, [Row(**row) for row in asked.found], asked.asked_at, asked=True)
+def _on(decision: Decision, host: Host, facts: Facts | None, standing: Standing | None) -> HostDrift:
+    if standing and standing.asked_at and (facts is None or facts.seen_at < standing.asked_at):
+        return HostDrift(host, [Row(**row) for row in standing.found], standing.asked_at, asked=True)
     if facts is None:
         return HostDrift(host, [], None)
-    found = comparison.rows(facts.data, decision.settings)
-    if asked and asked.asked_at:
-        found = comparison.with_earlier(found, [Row(**row) for row in asked.found], asked.asked_at)
-    return HostDrift(host, found, facts.seen_at)
+    rows = comparison.rows(facts.data, decision.settings)
+    if standing and standing.asked_at:
+        rows = comparison.with_earlier(rows, [Row(**row) for row in standing.found], standing.asked_at)
+    return HostDrift(host, rows, facts.seen_at)
 
 
 def ask(decision: Decision, host: Host, *, by: User) -> HostDrift:
@@ -91,15 +91,15 @@ def ask(decision: Decision, host: Host, *, by: User) -> HostDrift:
         hint = "one of " + ", ".join(each.name for each in decision.scope)
         raise PlanError("host", f"{host} is not in the scope of {decision}", hint=hint)
     known = {name: each for name, each in decision.settings.items() if name in SETTINGS}
-    facts, found, said = contact.discover_all(host, known, lambda facts: _wanted(decision, facts))
-    rows = comparison.rows(facts, decision.settings, found, said)
+    facts, discovered, reported = contact.discover_all(host, known, lambda facts: _parameters_to_query(decision, facts))
+    rows = comparison.rows(facts, decision.settings, discovered, reported)
     now, present = timezone.now(), conditions(facts, targets.version(facts, decision.campaign.target))
-    kept = {"found": [row.as_dict() for row in rows], "asked_at": now}
-    new = {**kept, "conditions": staleness.basis(decision, present).as_dict()}
-    Standing.objects.update_or_create(decision=decision, host=host, defaults=kept, create_defaults=new)
+    fields = {"found": [row.as_dict() for row in rows], "asked_at": now}
+    new = {**fields, "conditions": staleness.basis(decision, present).as_dict()}
+    Standing.objects.update_or_create(decision=decision, host=host, defaults=fields, create_defaults=new)
     return HostDrift(host, rows, now, asked=True)
 
 
-def _wanted(decision: Decision, facts: dict[str, Any]) -> dict[str, Any]:
+def _parameters_to_query(decision: Decision, facts: dict[str, Any]) -> dict[str, Any]:
     data_dir = decision.campaign.target.get("data_dir", "")
-    return comparison.asked(facts, decision.settings, data_dir, decision.postgresql)
+    return comparison.parameters_to_query(facts, decision.settings, data_dir, decision.postgresql)

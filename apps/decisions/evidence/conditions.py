@@ -21,8 +21,8 @@ KB_PER_GIB = 1024 * 1024
 
 def version(text: str) -> tuple[int, ...]:
     """ "6.1.0-28-amd64" -> (6, 1, 0); () where it begins with no number."""
-    found = NUMBERS.match(text)
-    return tuple(map(int, found[0].split("."))) if found else ()
+    match = NUMBERS.match(text)
+    return tuple(map(int, match[0].split("."))) if match else ()
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Range:
         return f"{self.low} on" if self.low else f"up to {self.high}"
 
     def holds(self, text: str) -> bool:
-        found, low, high = version(text), version(self.low), version(self.high)
-        return bool(found) and found[: len(low)] >= low and (not high or found[: len(high)] <= high)
+        number, low, high = version(text), version(self.low), version(self.high)
+        return bool(number) and number[: len(low)] >= low and (not high or number[: len(high)] <= high)
 
     @property
     def wrong(self) -> str:
@@ -95,9 +95,9 @@ def conditions(facts: Mapping[str, Any], postgresql: str) -> Conditions:
     )
 
 
-def read(kept: Mapping[str, Any]) -> Conditions:
+def read(stored: Mapping[str, Any]) -> Conditions:
     """As as_dict() wrote them."""
-    return Conditions(**kept)
+    return Conditions(**stored)
 
 
 def stale(stood: Conditions, now: Conditions, kernel: Range, postgresql: Range) -> list[Reason]:
@@ -109,27 +109,27 @@ def stale(stood: Conditions, now: Conditions, kernel: Range, postgresql: Range) 
     ]
 
 
-def _of_version(fact: str, what: str, stood: str, now: str, wanted: Range, parts: int) -> list[Reason]:
+def _of_version(fact: str, what: str, stood: str, now: str, allowed: Range, parts: int) -> list[Reason]:
     if stood and not now:
         return [Reason(fact, stood, now, f"{what} {stood} is no longer present.")]
-    if wanted:
-        words = f"{what} {now} is outside {wanted}, the range of the decision."
-        return [] if wanted.holds(now) or not now else [Reason(fact, stood, now, words)]
+    if allowed:
+        sentence = f"{what} {now} is outside {allowed}, the range of the decision."
+        return [] if allowed.holds(now) or not now else [Reason(fact, stood, now, sentence)]
     if version(stood)[:parts] == version(now)[:parts]:
         return []
     return [Reason(fact, stood, now, f"{what} changed from {stood or 'none'} to {now}.")]
 
 
 def _of_hardware(stood: Conditions, now: Conditions) -> list[Reason]:
-    found = []
+    reasons = []
     if stood.cpu != now.cpu:
-        found.append(Reason("cpu", stood.cpu, now.cpu, f"The processor changed from {stood.cpu} to {now.cpu}."))
+        reasons.append(Reason("cpu", stood.cpu, now.cpu, f"The processor changed from {stood.cpu} to {now.cpu}."))
     for fact, what in (("cpus", "CPUs"), ("nodes", "NUMA nodes")):
         before, after = getattr(stood, fact), getattr(now, fact)
         if before != after:
-            found.append(Reason(fact, before, after, f"{what} changed from {before} to {after}."))
+            reasons.append(Reason(fact, before, after, f"{what} changed from {before} to {after}."))
     before, after = stood.memory_kb, now.memory_kb
     if abs(before - after) > ALIKE_WITHIN * max(before, after):
-        words = f"Memory changed from {before / KB_PER_GIB:.1f} GiB to {after / KB_PER_GIB:.1f} GiB."
-        found.append(Reason("memory_kb", before, after, words))
-    return found
+        sentence = f"Memory changed from {before / KB_PER_GIB:.1f} GiB to {after / KB_PER_GIB:.1f} GiB."
+        reasons.append(Reason("memory_kb", before, after, sentence))
+    return reasons

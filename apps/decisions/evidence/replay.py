@@ -53,34 +53,34 @@ def comparisons(table: Mapping[str, Any], rows: Sequence[stats.Observation]) -> 
     measured = {row.level for row in rows}
     if table["baseline"] not in measured or len(measured) < 2:
         return {}
-    found = stats.against_baseline(rows, table["baseline"], metric(table), table["delta"])
+    against_baseline = stats.against_baseline(rows, table["baseline"], metric(table), table["delta"])
     if table.get("unplanned_look"):
-        found = [stats.at_unplanned_look(each) for each in found]
-    return {each.b: each for each in found}
+        against_baseline = [stats.at_unplanned_look(each) for each in against_baseline]
+    return {each.b: each for each in against_baseline}
 
 
 def replay(evidence: Mapping[str, Any]) -> list[Row]:
     """Every level but the baseline. One that a stop rule looked at is left out: its interval pays for all looks, which
     the runs alone do not tell."""
     table = evidence.get("table") or {}
-    looked = ((table.get("look") or {}).get("found") or {}).get("b")
+    sequential_level = ((table.get("look") or {}).get("found") or {}).get("b")
     if not table.get("levels"):
         return []
-    found = comparisons(table, observations(table))
+    by_level = comparisons(table, observations(table))
     return [
-        _row(level, found.get(level["label"]))
+        _row(level, by_level.get(level["label"]))
         for level in table["levels"]
-        if level["label"] not in (table["baseline"], looked)
+        if level["label"] not in (table["baseline"], sequential_level)
     ]
 
 
-def _row(level: Mapping[str, Any], found: stats.Comparison | None) -> Row:
-    verdict, size = (found.verdict, found.ratio_percent) if found else ("", None)
+def _row(level: Mapping[str, Any], comparison: stats.Comparison | None) -> Row:
+    verdict, size = (comparison.verdict, comparison.ratio_percent) if comparison else ("", None)
     return Row(level["label"], level["verdict"], verdict, level["relative_percent"], size)
 
 
 def altered(evidence: Mapping[str, Any]) -> list[str]:
     """Ids of runs whose figure in the table is none of those frozen with the run."""
-    kept = {run["id"]: set(run["measurements"].values()) for run in evidence.get("runs", [])}
+    frozen = {run["id"]: set(run["measurements"].values()) for run in evidence.get("runs", [])}
     points = [point for level in (evidence.get("table") or {}).get("levels", []) for point in level["points"]]
-    return [point["run"] for point in points if point["value"] not in kept.get(point["run"], ())]
+    return [point["run"] for point in points if point["value"] not in frozen.get(point["run"], ())]

@@ -46,21 +46,21 @@ def running() -> list[Now]:
     runs: dict[UUID, list[Run]] = {}
     for run in Run.objects.active().filter(campaign__in=campaigns).select_related("host").order_by("host__name"):
         runs.setdefault(run.campaign_id, []).append(run)
-    words = live(run for active in runs.values() for run in active)
-    return [now for each in campaigns for now in _now(each, runs.get(each.pk, []), words)]
+    live_by_run = live(run for active in runs.values() for run in active)
+    return [now for each in campaigns for now in _now(each, runs.get(each.pk, []), live_by_run)]
 
 
-def _now(campaign: Campaign, runs: list[Run], words: Mapping[UUID, Live]) -> list[Now]:
+def _now(campaign: Campaign, runs: list[Run], live_by_run: Mapping[UUID, Live]) -> list[Now]:
     progress = queries.progress(campaign)
     if not runs:
         why = schedule.why(campaign.host, timezone.now())
         return [Now(campaign, campaign.host, progress, None, None, why)]
-    return [Now(campaign, run.host, progress, run, words.get(run.pk), "") for run in runs]
+    return [Now(campaign, run.host, progress, run, live_by_run.get(run.pk), "") for run in runs]
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Something that waits for a person."""
+class Task:
+    """Something that waits for a user."""
 
     kind: str
     text: str
@@ -85,17 +85,17 @@ class Problem:
 
 def problems() -> list[Problem]:
     """Quarantined hosts first, then those where somebody changed a value. Four queries."""
-    found = list(Trouble.objects.filter(closed_at=None).select_related("host")[:MOST_TROUBLES])
-    hosts = {trouble.host_id: trouble.host for trouble in found}
+    troubles = list(Trouble.objects.filter(closed_at=None).select_related("host")[:MOST_TROUBLES])
+    hosts = {trouble.host_id: trouble.host for trouble in troubles}
     hosts |= {host.pk: host for host in Host.objects.filter(state=Host.State.QUARANTINED)}
     if not hosts:
         return []
-    runs = Run.objects.filter(pk__in={trouble.run for trouble in found}).select_related("campaign__created_by")
+    runs = Run.objects.filter(pk__in={trouble.run for trouble in troubles}).select_related("campaign__created_by")
     known = {run.pk: run for run in runs.defer("spec", "manifest")}
     since, waiting = _since(hosts.values()), _waiting(hosts)
     listed = [
         Problem(
-            host, [(t, known.get(t.run)) for t in found if t.host_id == pk], since.get(host.name), waiting.get(pk, 0)
+            host, [(t, known.get(t.run)) for t in troubles if t.host_id == pk], since.get(host.name), waiting.get(pk, 0)
         )
         for pk, host in hosts.items()
     ]
@@ -115,16 +115,16 @@ def _waiting(hosts: Mapping[int, Host]) -> dict[int, int]:
     return dict(queued.order_by().values_list("host_id").annotate(Count("pk")))
 
 
-def wanted() -> list[Wanted]:
+def open_tasks() -> list[Task]:
     """Hosts to approve, to look at or to release; campaigns with runs that failed; decisions to look at again."""
     return [*_hosts(), *_campaigns(), *_decisions()]
 
 
-def _hosts() -> list[Wanted]:
+def _hosts() -> list[Task]:
     offered = Count("host_keys", filter=Q(host_keys__state=HostKey.State.OFFERED))
     hosts = Host.objects.annotate(offered=offered).exclude(state__in=(Host.State.READY, Host.State.ARCHIVE), offered=0)
     hosts = hosts.exclude(state=Host.State.QUARANTINED, offered=0)  # problems() tells of these
-    return [Wanted(host.state, _why(host), "host_detail", host.name) for host in hosts]
+    return [Task(host.state, _why(host), "host_detail", host.name) for host in hosts]
 
 
 def _why(host: Host) -> str:
@@ -133,28 +133,28 @@ def _why(host: Host) -> str:
     return f"{host}: compare and approve its host key" if host.offered else f"{host}: fetch its host key"  # type: ignore[attr-defined]
 
 
-def _campaigns() -> list[Wanted]:
+def _campaigns() -> list[Task]:
     since = timezone.now() - timedelta(days=FAILED_DAYS)
     failed = Run.objects.filter(queries.FAILED, campaign=OuterRef("pk"))
     ran = Campaign.objects.filter(created_at__gt=since, archived_at=None).exclude(kind=Campaign.Kind.IMPORTED)
     campaigns = queries.counted(ran.filter(Exists(failed)).order_by("-created_at")[:RECENT])
-    return [Wanted("failed", f"{each}: {_count(each)} not ok", "campaign_detail", each.pk) for each in campaigns]
+    return [Task("failed", f"{each}: {_count(each)} not ok", "campaign_detail", each.pk) for each in campaigns]
 
 
 def _count(campaign: Any) -> str:
     return f"{campaign.failed} run{'' if campaign.failed == 1 else 's'}"
 
 
-def _decisions() -> list[Wanted]:
+def _decisions() -> list[Task]:
     alive = (Decision.Status.ACCEPTED, Decision.Status.EXPIRED)
     due = Decision.objects.filter(review_on__lte=timezone.localdate(), status__in=alive)
-    agreed = [Wanted("new", f"{each}: review date reached", "decision_detail", each.pk) for each in due]
+    agreed = [Task("new", f"{each}: review date reached", "decision_detail", each.pk) for each in due]
     contrary = [*reviews.contradicted(), *Decision.objects.filter(status=Decision.Status.CONTRADICTED)]
     stale = Decision.objects.alive().filter(standings__stale_since__isnull=False).distinct().defer("evidence")
     return [
-        *(Wanted("failed", f"{each}: newer results contradict it", "decision_detail", each.pk) for each in contrary),
+        *(Task("failed", f"{each}: newer results contradict it", "decision_detail", each.pk) for each in contrary),
         *(
-            Wanted("stale", f"{each}: hosts changed, so it may no longer hold", "decision_detail", each.pk)
+            Task("stale", f"{each}: hosts changed, so it may no longer hold", "decision_detail", each.pk)
             for each in stale
         ),
         *agreed,

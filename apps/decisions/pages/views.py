@@ -47,7 +47,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "decisions/home.html",
         {
             **context,
-            "wanted": shown.wanted(),
+            "open_tasks": shown.open_tasks(),
             "problems": shown.problems(),
             "decisions": entries.named()[: shown.RECENT],
             "campaigns": shown.recent_campaigns(),
@@ -159,14 +159,14 @@ def _comment(request: HttpRequest, decision: Decision, by: User) -> HttpResponse
 def timeline(request: HttpRequest) -> HttpResponse:
     form = TimelineForm(request.GET)
     try:
-        found = entries.timeline(form.asked(), request.GET.get("cursor", ""))
+        timeline_page = entries.timeline(form.criteria(), request.GET.get("cursor", ""))
     except PlanError as error:
         raise Http404(spoken(error)) from error
     context = {
-        "entries": found.entries,
-        "older": found.older,
+        "entries": timeline_page.entries,
+        "older": timeline_page.older,
         "cursor": request.GET.get("cursor", ""),
-        "filtered": bool(form.asked()),
+        "filtered": bool(form.criteria()),
     }
     return page(request, "decisions/list.html", context | {"form": form})
 
@@ -220,10 +220,10 @@ def drift_report(request: HttpRequest) -> HttpResponse:
     """Of all decisions that the team goes by, of one (?decision=), or on one host (?host=)."""
     key, name = request.GET.get("decision", ""), request.GET.get("host", "")
     host = get_object_or_404(Host, name=name) if name else None
-    found = report.reports(host)
+    reports = report.reports(host)
     if key:
-        found = [each for each in found if str(each.decision.pk) == key]
-    context = {"reports": found, "host": host, "hosts": Host.objects.all(), "decision": key}
+        reports = [each for each in reports if str(each.decision.pk) == key]
+    context = {"reports": reports, "host": host, "hosts": Host.objects.all(), "decision": key}
     return page(request, "decisions/drift.html", context)
 
 

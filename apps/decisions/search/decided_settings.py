@@ -43,8 +43,8 @@ def behind(setting: str = "", host: Host | None = None, profile: Profile | None 
     own = _own(profile)
     if profile:
         rows = rows.filter(names__overlap=list(own))
-    found = [each for decision in rows for each in _values(decision, setting, own if profile else None)]
-    return sorted(found, key=lambda each: (each.path, ORDER.index(Status(each.decision.status)), -each.decision.pk))
+    decided = [each for decision in rows for each in _values(decision, setting, own if profile else None)]
+    return sorted(decided, key=lambda each: (each.path, ORDER.index(Status(each.decision.status)), -each.decision.pk))
 
 
 def _own(profile: Profile | None) -> dict[str, Any]:

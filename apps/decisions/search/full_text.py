@@ -203,8 +203,8 @@ def search(text: str, kind: str = "") -> list[Hit]:
         raise PlanError(
             "kind", f"{kind!r:.40} is not a kind of object that can be searched", hint="one of " + ", ".join(kinds())
         )
-    names, words = _recipes()
-    asked: dict[str, Any] = {
+    names, texts = _recipes()
+    parameters: dict[str, Any] = {
         "asked": text.replace("\0", "")[:LONGEST].translate(APART),
         "most": MOST,
         "typed": text.replace("\0", "")[:LONGEST].strip(),
@@ -212,8 +212,8 @@ def search(text: str, kind: str = "") -> list[Hit]:
         "headline": HEADLINE,
     }
     with connection.cursor() as cursor:
-        cursor.execute(statement(kind), asked | {"names": names, "words": words})
-        return [Hit(found, key, title, _parts(snippet), rank) for found, key, title, snippet, rank in cursor]
+        cursor.execute(statement(kind), parameters | {"names": names, "words": texts})
+        return [Hit(hit_kind, key, title, _parts(snippet), rank) for hit_kind, key, title, snippet, rank in cursor]
 
 
 def kinds() -> list[str]:
@@ -222,11 +222,11 @@ def kinds() -> list[str]:
 
 def _recipes() -> tuple[list[str], list[str]]:
     """Those that come with us are files, and the team's own count in their newest versions: names, and words."""
-    found = own_recipes.catalogue()
-    return list(found), [" ".join(_words(recipe)) for recipe in found.values()]
+    recipes = own_recipes.catalogue()
+    return list(recipes), [" ".join(_searchable_texts(recipe)) for recipe in recipes.values()]
 
 
-def _words(recipe: Mapping[str, Any]) -> Iterator[str]:
+def _searchable_texts(recipe: Mapping[str, Any]) -> Iterator[str]:
     yield from (str(recipe.get(each, "")) for each in ("name", "title", "question", "about"))
     for factor in recipe["factors"]:
         yield factor["name"]
@@ -240,4 +240,4 @@ def _parts(snippet: str) -> list[tuple[str, bool]]:
     for each in others:
         marked, _, rest = each.partition(STOP)
         parts += [(marked, True), (rest, False)]
-    return [(text, found) for text, found in parts if text]
+    return [(text, is_match) for text, is_match in parts if text]

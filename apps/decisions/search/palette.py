@@ -33,19 +33,19 @@ class Place:
 
 @dataclass(frozen=True)
 class _Page:
-    """A page that is no row of a table. `name` is that of its address, `words` are its synonyms, and `role` is the
+    """A page that is no row of a table. `name` is that of its address, and `role` is the
     lowest that may open it: in any team, or with `anywhere` False on the whole instance."""
 
     title: str
     name: str
-    words: str = ""
+    synonyms: str = ""
     role: Role = Role.VIEWER
     anywhere: bool = True
     kind: str = "page"
 
 
-def _action(title: str, name: str, role: Role, words: str = "", *, anywhere: bool = True) -> _Page:
-    return _Page(title, name, words, role, anywhere, "action")
+def _action(title: str, name: str, role: Role, synonyms: str = "", *, anywhere: bool = True) -> _Page:
+    return _Page(title, name, synonyms, role, anywhere, "action")
 
 
 PAGES = (
@@ -109,8 +109,8 @@ def _rank(title: str, typed: str) -> int:
 def _pages(typed: str, user: User) -> Iterator[Place]:
     for each in PAGES:
         may = user.may_somewhere(each.role) if each.anywhere else user.may(each.role)
-        words = f"{each.title} {each.words}".lower().split()
-        if may and all(any(word.startswith(part) for word in words) for part in typed.lower().split()):
+        terms = f"{each.title} {each.synonyms}".lower().split()
+        if may and all(any(word.startswith(part) for word in terms) for part in typed.lower().split()):
             yield Place(each.kind, each.title, reverse(each.name))
 
 
@@ -132,8 +132,8 @@ def _runs(typed: str) -> Iterator[Place]:
 
 def _objects(typed: str) -> Iterator[Place]:
     """Matches of the full-text search, each page once: a campaign's comments are on the page of the campaign."""
-    seen: set[str] = set()
+    paths: set[str] = set()
     for hit in full_text.search(typed):
-        if hit.path not in seen:
-            seen.add(hit.path)
+        if hit.path not in paths:
+            paths.add(hit.path)
             yield Place(hit.kind, hit.title, hit.path)

@@ -27,7 +27,7 @@ CAMPAIGN, EVENT, DECISION = range(3)
 
 
 @dataclass(frozen=True)
-class Asked:
+class Criteria:
     """What is left of the timeline; empty fields leave everything."""
 
     host: Host | None = None
@@ -113,14 +113,14 @@ class Timeline:
     older: str
 
 
-def timeline(asked: Asked, cursor: str = "", size: int = SHOWN) -> Timeline:
+def timeline(criteria: Criteria, cursor: str = "", size: int = SHOWN) -> Timeline:
     """Newest first; what is older than the place at `cursor`, which an earlier page gave. Four queries, and two for
     what their rows name. PlanError for a cursor that is none."""
     place = _place(cursor) if cursor else None
     entries = [
-        *_entries(DECISION, "created_at", _decisions(asked), asked, place, size),
-        *_entries(CAMPAIGN, "ended_at", _campaigns(asked), asked, place, size),
-        *_entries(EVENT, "at", _events(asked), asked, place, size),
+        *_entries(DECISION, "created_at", _decisions(criteria), criteria, place, size),
+        *_entries(CAMPAIGN, "ended_at", _campaigns(criteria), criteria, place, size),
+        *_entries(EVENT, "at", _events(criteria), criteria, place, size),
     ]
     entries.sort(key=lambda entry: entry.place, reverse=True)
     queries.counted(entry.campaign for entry in entries[:size] if entry.campaign)
@@ -128,12 +128,12 @@ def timeline(asked: Asked, cursor: str = "", size: int = SHOWN) -> Timeline:
 
 
 def _entries(
-    rank: int, name: str, rows: QuerySet[Any], asked: Asked, place: tuple[datetime, int, str] | None, size: int
+    rank: int, name: str, rows: QuerySet[Any], criteria: Criteria, place: tuple[datetime, int, str] | None, size: int
 ) -> list[Entry]:
-    if asked.since:
-        rows = rows.filter(**{f"{name}__gte": first_moment(asked.since)})
-    if asked.until:
-        rows = rows.filter(**{f"{name}__lte": last_moment(asked.until)})
+    if criteria.since:
+        rows = rows.filter(**{f"{name}__gte": first_moment(criteria.since)})
+    if criteria.until:
+        rows = rows.filter(**{f"{name}__lte": last_moment(criteria.until)})
     if place:
         at, cut, key = place
         tie = Q(**{name: at}) if rank < cut else Q(pk__lt=_key(rank, key)) if rank == cut else Q(pk__in=[])
@@ -145,47 +145,51 @@ def named() -> DecisionQuerySet:
     return Decision.objects.select_related("author", "campaign").prefetch_related("hosts").defer("evidence")
 
 
-def _decisions(asked: Asked) -> QuerySet[Decision]:
-    told = _about(asked, named().annotate(comments_count=Count("comments")))
-    if asked.text:
-        words = Q(title__icontains=asked.text) | Q(decision__icontains=asked.text) | Q(question__icontains=asked.text)
-        told = told.filter(words)
-    return told.filter(author__username=asked.person) if asked.person else told
-
-
-def _about(asked: Asked, decisions: DecisionQuerySet) -> DecisionQuerySet:
-    found = decisions.about(asked.host) if asked.host else decisions
-    found = found.filter(team=asked.team) if asked.team else found
-    return found.filter(names__contains=[asked.setting]) if asked.setting else found
-
-
-def _campaigns(asked: Asked) -> QuerySet[Campaign]:
-    ended = queries.listed().filter(ended_at__isnull=False).exclude(search_round__kind=Round.Kind.SEARCH)
-    if asked.host:
-        ended = ended.filter(host=asked.host)
-    if asked.team:
-        ended = ended.filter(host__team=asked.team)
-    if asked.text:
-        ended = ended.filter(Q(name__icontains=asked.text) | Q(question__icontains=asked.text))
-    if asked.setting:
-        ended = ended.annotate(varied=Cast("factors", TextField())).filter(
-            varied__contains=f'"settings.{asked.setting}'
+def _decisions(criteria: Criteria) -> QuerySet[Decision]:
+    decisions = _about(criteria, named().annotate(comments_count=Count("comments")))
+    if criteria.text:
+        matches = (
+            Q(title__icontains=criteria.text)
+            | Q(decision__icontains=criteria.text)
+            | Q(question__icontains=criteria.text)
         )
-    return ended.filter(created_by__username=asked.person) if asked.person else ended
+        decisions = decisions.filter(matches)
+    return decisions.filter(author__username=criteria.person) if criteria.person else decisions
 
 
-def _events(asked: Asked) -> QuerySet[Event]:
-    told = Event.objects.select_related("decision", "host", "by", "campaign").defer("decision__evidence")
-    if asked.host:
-        others = Q(host=None, decision__in=Decision.objects.about(asked.host).values("pk"))
-        told = told.filter(Q(host=asked.host) | others)
-    if asked.team:
-        told = told.filter(decision__team=asked.team)
-    if asked.setting:
-        told = told.filter(decision__names__contains=[asked.setting])
-    if asked.text:
-        told = told.filter(Q(words__icontains=asked.text) | Q(decision__title__icontains=asked.text))
-    return told.filter(by__username=asked.person) if asked.person else told
+def _about(criteria: Criteria, decisions: DecisionQuerySet) -> DecisionQuerySet:
+    matching = decisions.about(criteria.host) if criteria.host else decisions
+    matching = matching.filter(team=criteria.team) if criteria.team else matching
+    return matching.filter(names__contains=[criteria.setting]) if criteria.setting else matching
+
+
+def _campaigns(criteria: Criteria) -> QuerySet[Campaign]:
+    ended = queries.listed().filter(ended_at__isnull=False).exclude(search_round__kind=Round.Kind.SEARCH)
+    if criteria.host:
+        ended = ended.filter(host=criteria.host)
+    if criteria.team:
+        ended = ended.filter(host__team=criteria.team)
+    if criteria.text:
+        ended = ended.filter(Q(name__icontains=criteria.text) | Q(question__icontains=criteria.text))
+    if criteria.setting:
+        ended = ended.annotate(varied=Cast("factors", TextField())).filter(
+            varied__contains=f'"settings.{criteria.setting}'
+        )
+    return ended.filter(created_by__username=criteria.person) if criteria.person else ended
+
+
+def _events(criteria: Criteria) -> QuerySet[Event]:
+    events = Event.objects.select_related("decision", "host", "by", "campaign").defer("decision__evidence")
+    if criteria.host:
+        others = Q(host=None, decision__in=Decision.objects.about(criteria.host).values("pk"))
+        events = events.filter(Q(host=criteria.host) | others)
+    if criteria.team:
+        events = events.filter(decision__team=criteria.team)
+    if criteria.setting:
+        events = events.filter(decision__names__contains=[criteria.setting])
+    if criteria.text:
+        events = events.filter(Q(words__icontains=criteria.text) | Q(decision__title__icontains=criteria.text))
+    return events.filter(by__username=criteria.person) if criteria.person else events
 
 
 def _key(rank: int, key: str) -> Any:

@@ -53,7 +53,7 @@ class TimelineFeed(Feed):  # type: ignore[type-arg]  # it takes none when it run
         return reverse("timeline")
 
     def items(self, request: HttpRequest) -> list[Entry]:
-        return entries.timeline(TimelineForm(request.GET).asked(), size=MOST).entries
+        return entries.timeline(TimelineForm(request.GET).criteria(), size=MOST).entries
 
     def item_title(self, item: Entry) -> str:
         return item.title

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django import forms
 
 from apps.accounts.models import Team, User
-from apps.decisions.timeline.entries import Asked
+from apps.decisions.timeline.entries import Criteria
 from apps.hosts.models import Host
 
 
@@ -26,16 +26,16 @@ class TimelineForm(forms.Form):
     since = forms.DateField(required=False, label="From", widget=forms.DateInput(attrs={"type": "date"}))
     until = forms.DateField(required=False, label="To", widget=forms.DateInput(attrs={"type": "date"}))
 
-    def asked(self) -> Asked:
+    def criteria(self) -> Criteria:
         self.full_clean()
-        given = self.cleaned_data
-        person = given.get("by")
-        return Asked(
-            host=given.get("host"),
-            text=given.get("q", ""),
+        cleaned = self.cleaned_data
+        person = cleaned.get("by")
+        return Criteria(
+            host=cleaned.get("host"),
+            text=cleaned.get("q", ""),
             person=person.username if person else "",
-            setting=given.get("setting", ""),
-            team=given.get("team"),
-            since=given.get("since"),
-            until=given.get("until"),
+            setting=cleaned.get("setting", ""),
+            team=cleaned.get("team"),
+            since=cleaned.get("since"),
+            until=cleaned.get("until"),
         )

@@ -56,16 +56,16 @@ def under_way(decision: Decision) -> Campaign | None:
     return next((each.campaign for each in rows), None)
 
 
-def offer(decision: Decision, found: list[Standing] | None = None) -> Offer | None:
+def offer(decision: Decision, standings: list[Standing] | None = None) -> Offer | None:
     """None where nothing is stale, or a campaign that shall confirm it is there already."""
-    waiting = stale(decision) if found is None else found
+    waiting = stale(decision) if standings is None else standings
     hosts = [each.host for each in waiting if each.campaign is None or each.campaign.state in OVER]
     if not hosts or decision.status not in (Decision.Status.ACCEPTED, Decision.Status.EXPIRED):
         return None
-    wanted = repetitions_needed.repetitions(decision.evidence, decision.level)
-    runs = wanted * len(decision.evidence["table"]["levels"]) * len(hosts)
+    repetitions = repetitions_needed.repetitions(decision.evidence, decision.level)
+    runs = repetitions * len(decision.evidence["table"]["levels"]) * len(hosts)
     took = median_s(decision.campaign.runs.all())
-    return Offer(hosts, wanted, runs, runs * took if took else None)
+    return Offer(hosts, repetitions, runs, runs * took if took else None)
 
 
 def confirm_decision(decision: Decision, *, by: User, start: bool = False) -> Campaign:
@@ -81,42 +81,42 @@ def confirm_decision(decision: Decision, *, by: User, start: bool = False) -> Ca
 def _plan(decision: Decision, by: User) -> Campaign:
     require(by, Role.OPERATOR, "confirm decision", on=decision)
     Decision.objects.select_for_update().get(pk=decision.pk)  # two at once would plan two
-    wanted = offer(decision)
-    if wanted is None:
+    proposed = offer(decision)
+    if proposed is None:
         hint = "only if a host in the scope changed and no confirming campaign is active"
         raise PlanError("decision", f"{decision} is {decision.status}, so it cannot be confirmed", hint=hint)
-    campaign = lifecycle.clone_campaign(decision.campaign, by=by, **_changes(decision, wanted))
-    decision.standings.filter(host__in=wanted.hosts).update(campaign=campaign)
-    note(decision, Event.Kind.CONFIRMING, f"{wanted.runs} runs planned", by=by, campaign=campaign)
-    about = {"id": decision.pk, "campaign": str(campaign.pk), "hosts": [host.name for host in wanted.hosts]}
+    campaign = lifecycle.clone_campaign(decision.campaign, by=by, **_changes(decision, proposed))
+    decision.standings.filter(host__in=proposed.hosts).update(campaign=campaign)
+    note(decision, Event.Kind.CONFIRMING, f"{proposed.runs} runs planned", by=by, campaign=campaign)
+    about = {"id": decision.pk, "campaign": str(campaign.pk), "hosts": [host.name for host in proposed.hosts]}
     audit(by, "decision.confirming", decision, after=about)
     return campaign
 
 
-def _changes(decision: Decision, wanted: Offer) -> dict[str, Any]:
+def _changes(decision: Decision, proposed: Offer) -> dict[str, Any]:
     """What differs from the campaign that was decided on: where, how often, in which order; and no early stop, for the
     number of runs is that which the effect needs."""
     frozen = decision.evidence["campaign"]
-    first, *others = wanted.hosts
+    first, *others = proposed.hosts
     where = {"host": first, "further_hosts": others, "placement": Campaign.Placement.EACH if others else "one"}
     return {
         **{name: frozen[name] for name in FROZEN if name in frozen},
         **where,
         "name": f"Confirm: {decision.title}"[:120],
-        "question": f"Does “{decision.title}” still hold on {', '.join(host.name for host in wanted.hosts)}?",
-        "repetitions": wanted.repetitions,
+        "question": f"Does “{decision.title}” still hold on {', '.join(host.name for host in proposed.hosts)}?",
+        "repetitions": proposed.repetitions,
         "seed": None,
         "stop": {},
         "budget_h": None,
     }
 
 
-def settle(found: Review) -> None:
+def settle(review: Review) -> None:
     """What a reviewed campaign means where the decision went stale; in the caller's transaction.
 
     Any campaign under the new conditions can confirm; only the one that was to confirm it changes what it is called.
     """
-    decision, campaign = found.decision, found.campaign
+    decision, campaign = review.decision, review.campaign
     measured = {run.host_id: run for run in measured_conditions.last_runs(campaign)}
     several = len(measured) > 1
     for each in stale(decision):
@@ -125,28 +125,28 @@ def settle(found: Review) -> None:
             continue
         now = measured_conditions.under(run.facts, campaign)
         if conditions.stale(conditions.read(each.conditions), now, decision.kernel, decision.postgresql):
-            verdict, words = say(decision, campaign, each.host_id) if several else (found.verdict, found.words)
-            _settle(each, campaign, verdict, words, {"conditions": now.as_dict(), "looked": run.facts.number})
+            verdict, reason = say(decision, campaign, each.host_id) if several else (review.verdict, review.words)
+            _settle(each, campaign, verdict, reason, {"conditions": now.as_dict(), "looked": run.facts.number})
 
 
-def _settle(each: Standing, campaign: Campaign, verdict: str, words: str, now: dict[str, Any]) -> None:
-    decision, asked = each.decision, each.campaign_id == campaign.pk
+def _settle(each: Standing, campaign: Campaign, verdict: str, reason: str, now: dict[str, Any]) -> None:
+    decision, is_confirming = each.decision, each.campaign_id == campaign.pk
     same = Standing.objects.filter(pk=each.pk)
     if verdict == Verdict.CONFIRMS:
         same.update(**now, reasons=[], stale_since=None, campaign=None)
-        _tell(each, campaign, Event.Kind.CONFIRMED, words)
-    elif asked and verdict == Verdict.CONTRADICTS:
+        _tell(each, campaign, Event.Kind.CONFIRMED, reason)
+    elif is_confirming and verdict == Verdict.CONTRADICTS:
         Decision.objects.alive().filter(pk=decision.pk).update(status=Decision.Status.CONTRADICTED)
         same.update(campaign=None)
-        _tell(each, campaign, Event.Kind.CONTRADICTED, words)
-    elif asked:
+        _tell(each, campaign, Event.Kind.CONTRADICTED, reason)
+    elif is_confirming:
         same.update(campaign=None)
-        _tell(each, campaign, Event.Kind.UNSETTLED, words)
+        _tell(each, campaign, Event.Kind.UNSETTLED, reason)
 
 
-def _tell(each: Standing, campaign: Campaign, kind: Event.Kind, words: str) -> None:
+def _tell(each: Standing, campaign: Campaign, kind: Event.Kind, reason: str) -> None:
     """Whoever started the campaign is named; the verdict is of the system."""
-    told = f"{words} Requested by {campaign.created_by}."
-    note(each.decision, kind, told, host=each.host, campaign=campaign)
-    about = {"id": each.decision_id, "host": each.host.name, "campaign": str(campaign.pk), "words": words}
+    text = f"{reason} Requested by {campaign.created_by}."
+    note(each.decision, kind, text, host=each.host, campaign=campaign)
+    about = {"id": each.decision_id, "host": each.host.name, "campaign": str(campaign.pk), "words": reason}
     audit(None, f"decision.{kind.value}", each.decision, after=about)

@@ -32,7 +32,7 @@ def say(decision: Decision, campaign: Campaign, host: int | None = None) -> tupl
     certain = [row for row in sure if then.get(row.label) in CERTAIN]
     contrary = [row for row in certain if row.verdict != then[row.label]]
     if contrary:
-        return Verdict.CONTRADICTS, " ".join(_words(row, then[row.label]) for row in contrary)
+        return Verdict.CONTRADICTS, " ".join(_sentence(row, then[row.label]) for row in contrary)
     if certain:
         return Verdict.CONFIRMS, " ".join(row.sentence for row in certain)
     return Verdict.OPEN, "No comparison that both campaigns made is certain in both."
@@ -46,7 +46,7 @@ def caution(compared: Sequence[tuple[str, bool]]) -> str:
     return f"The result is preliminary: some levels have fewer than {PRELIMINARY_BELOW} runs." if all(decisive) else ""
 
 
-def _words(row: LevelRow, then: str) -> str:
+def _sentence(row: LevelRow, then: str) -> str:
     return f"The evidence found {row.label} {then}. Now: {row.sentence}"
 
 

@@ -25,9 +25,9 @@ def review_due() -> None:
 def newer(decision: Decision) -> QuerySet[Campaign]:
     """Finished after it, on a host in its scope, with its workload and its metric, all results read; not held against
     it since."""
-    asked = decision.campaign
-    same = Campaign.objects.filter(workload=asked.workload, metric=asked.metric, state=Campaign.State.FINISHED)
-    later = same.filter(ended_at__gt=decision.created_at, runs__host__in=decision.scope).exclude(pk=asked.pk)
+    original = decision.campaign
+    same = Campaign.objects.filter(workload=original.workload, metric=original.metric, state=Campaign.State.FINISHED)
+    later = same.filter(ended_at__gt=decision.created_at, runs__host__in=decision.scope).exclude(pk=original.pk)
     read = later.exclude(pk__in=Campaign.objects.filter(runs__ingested_at=None, ended_at__gt=decision.created_at))
     held = Review.objects.filter(decision=decision, campaign=OuterRef("pk"), reviewed_at__gt=OuterRef("ended_at"))
     return read.filter(~Exists(held)).distinct()
@@ -39,28 +39,28 @@ def review(decision: Decision, campaign: Campaign) -> Review:
     a contradiction is told."""
     Decision.objects.select_for_update().get(pk=decision.pk)  # two at once would tell twice
     before = Review.objects.filter(decision=decision, campaign=campaign).first()
-    verdict, words = say(decision, campaign)
-    given = {"verdict": verdict, "words": words}
-    found, _ = Review.objects.update_or_create(decision=decision, campaign=campaign, defaults=given)
+    verdict, reason = say(decision, campaign)
+    fields = {"verdict": verdict, "words": reason}
+    saved, _ = Review.objects.update_or_create(decision=decision, campaign=campaign, defaults=fields)
     if verdict == Verdict.CONTRADICTS and not (before and before.verdict == verdict):
-        _tell(found)
-    confirmation.settle(found)
-    return found
+        _tell(saved)
+    confirmation.settle(saved)
+    return saved
 
 
-def _tell(found: Review) -> None:
+def _tell(review: Review) -> None:
     payload = {
-        "text": f"{found.decision.decision}\n\n{found.words}",
-        "path": reverse("decision_detail", args=[found.decision_id]),
-        "decision": found.decision_id,
-        "campaign": str(found.campaign_id),
-        "reason": found.words,
+        "text": f"{review.decision.decision}\n\n{review.words}",
+        "path": reverse("decision_detail", args=[review.decision_id]),
+        "decision": review.decision_id,
+        "campaign": str(review.campaign_id),
+        "reason": review.words,
     }
-    notify("decision.contradicted", f"{found.decision} is contradicted by {found.campaign}", payload)
+    notify("decision.contradicted", f"{review.decision} is contradicted by {review.campaign}", payload)
 
 
 def contradicted() -> QuerySet[Decision]:
     """Decisions that the team goes by and a newer campaign contradicts, unless a still newer one confirms them."""
-    said = Review.objects.filter(decision=OuterRef("pk")).exclude(verdict=Verdict.OPEN).order_by("-reviewed_at")
-    last = Subquery(said.values("verdict")[:1])
+    reviews = Review.objects.filter(decision=OuterRef("pk")).exclude(verdict=Verdict.OPEN).order_by("-reviewed_at")
+    last = Subquery(reviews.values("verdict")[:1])
     return Decision.objects.alive().annotate(last=last).filter(last=Verdict.CONTRADICTS)

@@ -29,10 +29,10 @@ def begin(decision: Decision) -> None:
             Standing.objects.create(decision=decision, host=host, conditions=now.as_dict())
 
 
-def look_due() -> None:
+def update_due_standings() -> None:
     """Hold every decision that the team goes by against the newest facts of its hosts."""
     for decision, host in _due():
-        look(decision, host)
+        update_standing(decision, host)
 
 
 def _due() -> Iterator[tuple[Decision, Host]]:
@@ -41,33 +41,33 @@ def _due() -> Iterator[tuple[Decision, Host]]:
     known = list(Host.objects.annotate(newest=Max("facts_history__number")).filter(newest__isnull=False))
     for decision in rows:
         listed = {host.pk for host in decision.hosts.all()}
-        looked = {each.host_id: each.looked for each in decision.standings.all()}
+        compared = {each.host_id: each.looked for each in decision.standings.all()}
         for host in known:
             inside = host.pk in listed or set(decision.labels) & set(host.labels)
-            if inside and looked.get(host.pk, 0) != host.newest:
+            if inside and compared.get(host.pk, 0) != host.newest:
                 yield decision, host
 
 
 @transaction.atomic
-def look(decision: Decision, host: Host) -> Standing:
+def update_standing(decision: Decision, host: Host) -> Standing:
     """Compare the host as it is with what the decision stands on there, and say so where that begins to differ."""
     facts = host.facts_history.order_by("-number")[:1].get()
     now = measured_conditions.under(facts, decision.campaign)
     new = {"conditions": basis(decision, now).as_dict()}
-    found, _ = Standing.objects.select_for_update().get_or_create(decision=decision, host=host, defaults=new)
-    stood = conditions.read(found.conditions)
+    standing, _ = Standing.objects.select_for_update().get_or_create(decision=decision, host=host, defaults=new)
+    stood = conditions.read(standing.conditions)
     reasons = conditions.stale(stood, now, decision.kernel, decision.postgresql)
-    was_stale = found.stale_since is not None
-    found.reasons = [reason.as_dict() for reason in reasons]
-    found.looked = facts.number
-    found.stale_since = (found.stale_since or timezone.now()) if reasons else None
-    found.save(update_fields=["reasons", "looked", "stale_since"])
+    was_stale = standing.stale_since is not None
+    standing.reasons = [reason.as_dict() for reason in reasons]
+    standing.looked = facts.number
+    standing.stale_since = (standing.stale_since or timezone.now()) if reasons else None
+    standing.save(update_fields=["reasons", "looked", "stale_since"])
     if reasons and not was_stale:
-        _went_stale(found, facts)
+        _went_stale(standing, facts)
     elif was_stale and not reasons:
         note(decision, Event.Kind.FRESH, "the changed conditions are back to what they were", host=host)
         audit(None, "decision.fresh", decision, after={"id": decision.pk, "host": host.name, "facts": facts.number})
-    return found
+    return standing
 
 
 def basis(decision: Decision, now: Conditions) -> Conditions:
@@ -75,16 +75,16 @@ def basis(decision: Decision, now: Conditions) -> Conditions:
     return next(iter(measured_conditions.measured(decision.campaign).values()), now)
 
 
-def _went_stale(found: Standing, facts: Facts) -> None:
-    decision, host = found.decision, found.host
-    note(decision, Event.Kind.STALE, found.words, host=host)
-    about = {"id": decision.pk, "host": host.name, "facts": facts.number, "reasons": found.reasons}
+def _went_stale(standing: Standing, facts: Facts) -> None:
+    decision, host = standing.decision, standing.host
+    note(decision, Event.Kind.STALE, standing.words, host=host)
+    about = {"id": decision.pk, "host": host.name, "facts": facts.number, "reasons": standing.reasons}
     audit(None, "decision.stale", decision, after=about)
     payload = {
-        "text": f"{decision.decision}\n\n{host}: {found.words}",
+        "text": f"{decision.decision}\n\n{host}: {standing.words}",
         "path": reverse("decision_detail", args=[decision.pk]),
         "decision": decision.pk,
         "host": host.name,
-        "reason": found.words,
+        "reason": standing.words,
     }
     notify("decision.stale", f"{decision} may no longer hold on {host}", payload)

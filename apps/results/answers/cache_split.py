@@ -45,9 +45,9 @@ def _row(run: Run, figures: dict[tuple[str, str], float]) -> Sequence[Any]:
 
 def _kib(run: Run) -> int:
     """Of its shared_buffers; 0 where the run leaves it to PostgreSQL."""
-    said = str(run.spec["settings"].get("postgresql", {}).get("shared_buffers", ""))
-    found = gucs.QUANTITY.match(said)
-    if not found:
+    shared_buffers = str(run.spec["settings"].get("postgresql", {}).get("shared_buffers", ""))
+    match = gucs.QUANTITY.match(shared_buffers)
+    if not match:
         return 0
-    number, unit = float(found.group(1)), found.group(2)
+    number, unit = float(match.group(1)), match.group(2)
     return round(number * gucs.MEMORY[unit] / 1024 if unit else number * BLOCK_KB)

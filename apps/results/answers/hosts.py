@@ -74,11 +74,11 @@ def answer(
 
 
 def _level(label: str, ok: int, compared: Mapping[str, stats.Comparison]) -> HostLevel:
-    found = compared.get(label)
-    if found is None:
+    comparison = compared.get(label)
+    if comparison is None:
         return HostLevel(label, ok, None, None, None, "")
-    low, high = found.interval or (None, None)
-    return HostLevel(label, ok, found.ratio_percent, low, high, found.verdict)
+    low, high = comparison.interval or (None, None)
+    return HostLevel(label, ok, comparison.ratio_percent, low, high, comparison.verdict)
 
 
 def disagreement(answers: Sequence[HostAnswer]) -> str:

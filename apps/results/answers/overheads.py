@@ -67,10 +67,12 @@ def _timed(runs: list[Run], campaign: Campaign, step: str) -> dict[UUID, Timed]:
     figures: dict[UUID, dict[str, float]] = defaultdict(dict)
     for pk, name, value in rows.values_list("run_id", "name", "value"):
         figures[pk][name] = value
-    found = {}
+    timed = {}
     for run in runs:
-        told = figures[run.pk]
-        took, times = (next((told[name] for name in names if name in told), None) for names in (TOOK, TIMES))
-        if took is not None and times and LOST not in told:  # a count that is short would make each event dearer
-            found[run.pk] = Timed(run.block, took, told.get(EVENTS, 0.0) / times)
-    return found
+        run_figures = figures[run.pk]
+        took, times = (
+            next((run_figures[name] for name in names if name in run_figures), None) for names in (TOOK, TIMES)
+        )
+        if took is not None and times and LOST not in run_figures:  # a count that is short would make each event dearer
+            timed[run.pk] = Timed(run.block, took, run_figures.get(EVENTS, 0.0) / times)
+    return timed

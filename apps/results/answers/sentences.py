@@ -43,16 +43,16 @@ KEY_TOPICS = (
 MOST_KEY = 5
 
 
-def key_findings(found: Sequence[Judgement]) -> tuple[list[Judgement], list[Judgement]]:
+def key_findings(judgements: Sequence[Judgement]) -> tuple[list[Judgement], list[Judgement]]:
     """The most important findings, at most MOST_KEY, and all others."""
-    first = {topic: next((each for each in found if each.topic == topic), None) for topic in KEY_TOPICS}
+    first = {topic: next((each for each in judgements if each.topic == topic), None) for topic in KEY_TOPICS}
     key = [each for each in first.values() if each][:MOST_KEY]
-    return key, [each for each in found if each not in key]
+    return key, [each for each in judgements if each not in key]
 
 
-def by_topic(found: Iterable[Judgement]) -> list[tuple[str, list[Judgement]]]:
+def by_topic(judgements: Iterable[Judgement]) -> list[tuple[str, list[Judgement]]]:
     """In the order in which their topics come first."""
     topics: dict[str, list[Judgement]] = {}
-    for each in found:
+    for each in judgements:
         topics.setdefault(each.topic, []).append(each)
     return list(topics.items())

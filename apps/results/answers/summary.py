@@ -94,8 +94,8 @@ class SummaryTable:
         for place in range(len(self.levels)):
             for one in self.figures:
                 cell = one.cells[place]
-                told = [one.step, one.name, one.unit, one.better, one.definition]
-                yield [cell.level, *told, cell.n, cell.mean, cell.low, cell.high]
+                description = [one.step, one.name, one.unit, one.better, one.definition]
+                yield [cell.level, *description, cell.n, cell.mean, cell.low, cell.high]
 
 
 def summary_table(campaign: Campaign, host: int | None = None) -> SummaryTable:
@@ -103,10 +103,10 @@ def summary_table(campaign: Campaign, host: int | None = None) -> SummaryTable:
     where each is a block."""
     ok = runs_on(campaign, host).filter(outcome=Run.Outcome.OK)
     runs = {run.pk: run for run in ok.only("campaign", "host", "cell", "block", "position", "retry_of")}
-    found = _measured(campaign)
+    measured = _measured(campaign)
     levels = labels_of(campaign, runs.values())
     identical = campaign.placement == Campaign.Placement.SPREAD
-    figures = [_figure(key, found[key], runs, levels, identical) for key in _main(campaign, found)]
+    figures = [_figure(key, measured[key], runs, levels, identical) for key in _main(campaign, measured)]
     names = ", ".join(factor["name"] for factor in campaign.factors)
     return SummaryTable(factor_names=names, levels=levels, figures=figures)
 
@@ -118,24 +118,24 @@ Values = dict[UUID, Measurement]
 def _measured(campaign: Campaign) -> dict[Key, Values]:
     """(step, name) -> run -> measurement, in the order in which the tools told them."""
     rows = Measurement.objects.filter(run__campaign=campaign, run__outcome=Run.Outcome.OK).order_by("pk")
-    found: dict[Key, Values] = {}
+    measured: dict[Key, Values] = {}
     for row in rows.only("run", "step", "name", "value", "unit", "better", "definition"):
-        found.setdefault((row.step, row.name), {})[row.run_id] = row
-    return found
+        measured.setdefault((row.step, row.name), {})[row.run_id] = row
+    return measured
 
 
-def _main(campaign: Campaign, found: dict[Key, Values]) -> list[Key]:
+def _main(campaign: Campaign, measured: dict[Key, Values]) -> list[Key]:
     """What is shown, step by step: the kind's main figures; where the kind is not known, those that are any kind's, and
     where there is none of these either, all that have a direction."""
     kinds = {step["name"]: step["kind"] for step in steps.measured(campaign.steps)}
-    names = list(dict.fromkeys([*kinds, *(step for step, _ in found)]))
+    names = list(dict.fromkeys([*kinds, *(step for step, _ in measured)]))
     chosen: list[Key] = []
     for step in names:
-        of_step = [key for key in found if key[0] == step]
+        of_step = [key for key in measured if key[0] == step]
         kind = WORKLOADS.get(kinds.get(step, ""))
         candidates = [kind] if kind else list(WORKLOADS.values())
         main = [key for key in of_step if any(one.is_main(key[1]) for one in candidates)]
-        chosen += main or [key for key in of_step if next(iter(found[key].values())).better]
+        chosen += main or [key for key in of_step if next(iter(measured[key].values())).better]
     return chosen
 
 
@@ -159,8 +159,8 @@ def _figure(key: Key, values: Values, runs: dict[UUID, Run], levels: list[str], 
 
 def _spread(rows: list[stats.Observation]) -> dict[str, Cell]:
     if rows and all(row.value > 0 and np.isfinite(row.value) for row in rows):
-        told = stats.level_table(rows).levels
-        return {one.level: Cell(one.level, one.n, one.mean, *(one.interval or (None, None))) for one in told}
+        levels = stats.level_table(rows).levels
+        return {one.level: Cell(one.level, one.n, one.mean, *(one.interval or (None, None))) for one in levels}
     values: dict[str, list[float]] = {}
     for row in rows:
         values.setdefault(row.level, []).append(row.value)

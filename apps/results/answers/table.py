@@ -96,7 +96,7 @@ class CampaignTable:
     unplanned_look: str = ""
 
     @property
-    def told(self) -> list[LevelRow]:
+    def bounded(self) -> list[LevelRow]:
         """Levels that have an interval against the baseline."""
         return [level for level in self.levels if level.relative_low is not None]
 

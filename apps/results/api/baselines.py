@@ -36,10 +36,13 @@ class BaselineSerializer(serializers.Serializer[Any]):
     )
 
 
-def _told(found: Baseline) -> dict[str, Any]:
-    columns = zip(found.runs, found.at, found.values, found.environments, strict=True)
+def _fields(baseline: Baseline) -> dict[str, Any]:
+    columns = zip(baseline.runs, baseline.at, baseline.values, baseline.environments, strict=True)
     names = ("run", "at", "value", "environment")
-    return vars(found) | {"points": [dict(zip(names, row, strict=True)) for row in columns], "judgements": found.told()}
+    return vars(baseline) | {
+        "points": [dict(zip(names, row, strict=True)) for row in columns],
+        "judgements": baseline.judgements(),
+    }
 
 
 class BaselinesViewSet(viewsets.ViewSet):
@@ -48,5 +51,5 @@ class BaselinesViewSet(viewsets.ViewSet):
     @extend_schema(responses=BaselineSerializer(many=True))
     def list(self, request: Request, host: int) -> Response:
         """Specs that several campaigns ran on this host, most repetitions first."""
-        found = baselines(get_object_or_404(Host, pk=host))
-        return Response(BaselineSerializer(map(_told, found), many=True).data)
+        repeated = baselines(get_object_or_404(Host, pk=host))
+        return Response(BaselineSerializer(map(_fields, repeated), many=True).data)

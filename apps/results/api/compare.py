@@ -140,20 +140,23 @@ class ComparedSerializer(serializers.Serializer[Any]):
     whats = SharedSerializer(many=True)
 
 
-def _told(one: stats.Comparison) -> dict[str, Any]:
+def _comparison_fields(one: stats.Comparison) -> dict[str, Any]:
     low, high = one.interval or (None, None)
     names = ("a", "b", "verdict", "preliminary", "n_a", "n_b", "p", "mde_percent", "runs_needed", "method")
-    told = {name: getattr(one, name) for name in names} | {"sentence": one.sentence(), "worse": one.verdict == "worse"}
-    return told | {"relative_percent": one.ratio_percent, "relative_low": low, "relative_high": high}
+    fields = {name: getattr(one, name) for name in names} | {
+        "sentence": one.sentence(),
+        "worse": one.verdict == "worse",
+    }
+    return fields | {"relative_percent": one.ratio_percent, "relative_low": low, "relative_high": high}
 
 
-def _shown(found: Compared) -> dict[str, Any]:
-    comparisons = [_told(one) for one in found.comparisons]
-    whats = [{"what": what, "words": words, "runs": runs} for what, words, runs in found.whats]
+def _shown(compared: Compared) -> dict[str, Any]:
+    comparisons = [_comparison_fields(one) for one in compared.comparisons]
+    whats = [{"what": what, "words": level_name, "runs": runs} for what, level_name, runs in compared.whats]
     worse = any(one["worse"] for one in comparisons)
-    changes = comparison_changes(found)
-    return {**vars(found), "sides": found.arms, "comparisons": comparisons, "whats": whats, "worse": worse} | {
-        "sentence": found.sentence,
+    changes = comparison_changes(compared)
+    return {**vars(compared), "sides": compared.arms, "comparisons": comparisons, "whats": whats, "worse": worse} | {
+        "sentence": compared.sentence,
         "changes": changes.levels,
         "plans": changes.plans,
     }

@@ -27,8 +27,8 @@ def _files(choices: dict[str, downloads.Export]) -> Any:
 
 
 def _named(choices: dict[str, downloads.Export]) -> list[OpenApiParameter]:
-    words = "; ".join(f"{name}: {each.about}" for name, each in choices.items())
-    return [OpenApiParameter("file", str, OpenApiParameter.PATH, enum=list(choices), description=words)]
+    description = "; ".join(f"{name}: {each.about}" for name, each in choices.items())
+    return [OpenApiParameter("file", str, OpenApiParameter.PATH, enum=list(choices), description=description)]
 
 
 def _chosen(choices: dict[str, downloads.Export], file: str) -> downloads.Export:

@@ -18,7 +18,7 @@ from apps.campaigns.api.serializers import CampaignSerializer, FactorSerializer
 from apps.campaigns.design import steps
 from apps.results import services
 from apps.results.exchange.transfer import check_length, contents
-from apps.results.imports.understand import FoundRun, Understood
+from apps.results.imports.understand import DraftRun, Understood
 from apps.results.models import Import
 
 SHOWN_RUNS = 1000
@@ -82,19 +82,27 @@ class ImportSerializer(ImportRowSerializer):
         ]
 
 
-def _shown(kept: Import) -> Any:
+def _shown(import_row: Import) -> Any:
     """The row, with the interpretation of its files as further attributes."""
-    found = Understood() if kept.campaign_id else services.preview(kept)
-    told = {"pattern": found.pattern, "columns": found.uses, "factors": found.factors, "count": len(found.runs)}
-    told |= {"metrics": steps.metrics(found.steps), "runs": [_run(run) for run in found.runs[:SHOWN_RUNS]]}
-    for name, value in told.items():
-        setattr(kept, name, value)
-    if not kept.campaign_id:
-        kept.notes = [asdict(note) for note in found.notes]
-    return ImportSerializer(kept).data
+    understood = Understood() if import_row.campaign_id else services.preview(import_row)
+    interpretation = {
+        "pattern": understood.pattern,
+        "columns": understood.uses,
+        "factors": understood.factors,
+        "count": len(understood.runs),
+    }
+    interpretation |= {
+        "metrics": steps.metrics(understood.steps),
+        "runs": [_run(run) for run in understood.runs[:SHOWN_RUNS]],
+    }
+    for name, value in interpretation.items():
+        setattr(import_row, name, value)
+    if not import_row.campaign_id:
+        import_row.notes = [asdict(note) for note in understood.notes]
+    return ImportSerializer(import_row).data
 
 
-def _run(run: FoundRun) -> dict[str, Any]:
+def _run(run: DraftRun) -> dict[str, Any]:
     figures = [{"step": name, **asdict(figure)} for name, step in run.steps.items() for figure in step.figures]
     names = ("sources", "cell", "block", "host", "outcome", "error")
     return {name: getattr(run, name) for name in names} | {"figures": figures}
@@ -141,8 +149,8 @@ class ImportViewSet(
     def create(self, request: Request) -> Response:
         """Upload files. The status is 200 instead of 201 if the same contents were uploaded before."""
         check_length(request.META.get("CONTENT_LENGTH") or "")
-        kept, new = services.upload(contents(request.FILES), by=user_of(request))
-        return Response(_shown(kept), status=status.HTTP_201_CREATED if new else status.HTTP_200_OK)
+        import_row, new = services.upload(contents(request.FILES), by=user_of(request))
+        return Response(_shown(import_row), status=status.HTTP_201_CREATED if new else status.HTTP_200_OK)
 
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return Response(_shown(self.get_object()))
@@ -151,16 +159,16 @@ class ImportViewSet(
     @action(detail=True, methods=["post"])
     def say(self, request: Request, pk: str) -> Response:
         """Replace the mapping: {pattern, columns, host, name, question, metric, delta}, all of them optional."""
-        said = request.data if isinstance(request.data, dict) else {"": request.data}
-        return Response(_shown(services.say(self.get_object(), said, by=user_of(request))))
+        mapping = request.data if isinstance(request.data, dict) else {"": request.data}
+        return Response(_shown(services.say(self.get_object(), mapping, by=user_of(request))))
 
     @extend_schema(request=None, responses={200: CampaignSerializer, 201: CampaignSerializer})
     @action(detail=True, methods=["post"])
     def commit(self, request: Request, pk: str) -> Response:
         """Commit an import as a campaign. The status is 200 instead of 201 if it was already committed."""
-        kept = self.get_object()
-        known = kept.campaign_id is not None
-        campaign = services.commit(kept, by=user_of(request))
+        import_row = self.get_object()
+        known = import_row.campaign_id is not None
+        campaign = services.commit(import_row, by=user_of(request))
         return Response(CampaignSerializer(campaign).data, status=status.HTTP_200_OK if known else 201)
 
     def perform_destroy(self, instance: Import) -> None:

@@ -84,7 +84,7 @@ class ObservedViewSet(viewsets.ViewSet):
     @extend_schema(responses=ObservedSerializer)
     def retrieve(self, request: Request, run: UUID) -> Response:
         found = get_object_or_404(Run, pk=run)
-        said = stability.told(found.within.all(), found.measurements.all())
+        said = stability.findings(found.within.all(), found.measurements.all())
         told = {
             "within": said,
             "costs": observed.costs_of(found),

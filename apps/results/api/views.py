@@ -94,8 +94,8 @@ class OfHostSerializer(serializers.Serializer[Any]):
 def _host(request: Request) -> int | None:
     query = OfHostSerializer(data=request.query_params)
     query.is_valid(raise_exception=True)
-    found: int | None = query.validated_data.get("host")
-    return found
+    host: int | None = query.validated_data.get("host")
+    return host
 
 
 class CampaignTableSerializer(serializers.Serializer[CampaignTable]):
@@ -136,9 +136,9 @@ class ResultsViewSet(viewsets.ViewSet):
 
     @extend_schema(parameters=[OfHostSerializer], responses=CampaignTableSerializer)
     def retrieve(self, request: Request, campaign: UUID) -> HttpResponse:
-        found = get_object_or_404(Campaign.objects.select_related("workload"), pk=campaign)
-        told = Keeper(found, _host(request)).answer(lambda table: CampaignTableSerializer(table).data)
-        return HttpResponse(told, content_type="application/json")
+        campaign_row = get_object_or_404(Campaign.objects.select_related("workload"), pk=campaign)
+        cached = Keeper(campaign_row, _host(request)).answer(lambda table: CampaignTableSerializer(table).data)
+        return HttpResponse(cached, content_type="application/json")
 
 
 class JudgementSerializer(serializers.Serializer[Any]):
@@ -155,8 +155,8 @@ class JudgementsViewSet(viewsets.ViewSet):
 
     @extend_schema(parameters=[OfHostSerializer], responses=JudgementSerializer(many=True))
     def retrieve(self, request: Request, campaign: UUID) -> Response:
-        found = get_object_or_404(Campaign.objects.select_related("workload"), pk=campaign)
-        return Response(JudgementSerializer(Keeper(found, _host(request)).judgements(), many=True).data)
+        campaign_row = get_object_or_404(Campaign.objects.select_related("workload"), pk=campaign)
+        return Response(JudgementSerializer(Keeper(campaign_row, _host(request)).judgements(), many=True).data)
 
 
 class SummaryCellSerializer(serializers.Serializer[Any]):
@@ -195,8 +195,8 @@ class SummaryViewSet(viewsets.ViewSet):
 
 class LookSerializer(serializers.Serializer[Any]):
     phase = serializers.CharField(help_text="before, during or after the load")
-    wanted = serializers.JSONField(allow_null=True)
-    found = serializers.JSONField(allow_null=True)
+    wanted = serializers.JSONField(source="expected", allow_null=True)
+    found = serializers.JSONField(source="actual", allow_null=True)
     ok = serializers.BooleanField()
     read_from = serializers.CharField(source="source")  # `source` is a word of the serializers' own
     evidence = serializers.DictField(help_text="as the agent sent it: per process, per node, rows of pg_settings")
@@ -204,12 +204,12 @@ class LookSerializer(serializers.Serializer[Any]):
 
 class SubjectSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="a process, a parameter or a kernel file")
-    looks = LookSerializer(many=True)
+    looks = LookSerializer(source="checks", many=True)
 
 
 class ProvenSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
-    wanted = serializers.JSONField(allow_null=True)
+    wanted = serializers.JSONField(source="expected", allow_null=True)
     status = serializers.CharField(help_text="held, drifted, not_in_effect, unproven or inconsistent (data set)")
     sentence = serializers.CharField(allow_blank=True)
     subjects = SubjectSerializer(many=True)
@@ -219,8 +219,10 @@ class ChangeSerializer(serializers.Serializer[Any]):
     setting = serializers.CharField()
     key = serializers.CharField()
     original = serializers.JSONField(allow_null=True, help_text="null: there was no such file")
-    wanted = serializers.JSONField(allow_null=True, help_text="null: changed by the kernel together with another value")
-    found = serializers.JSONField(allow_null=True, help_text="read after it was written")
+    wanted = serializers.JSONField(
+        source="expected", allow_null=True, help_text="null: changed by the kernel together with another value"
+    )
+    found = serializers.JSONField(source="actual", allow_null=True, help_text="read after it was written")
     restored = serializers.JSONField(allow_null=True, help_text="read after it was restored; null before that")
     state = serializers.CharField(
         help_text=(
@@ -310,13 +312,13 @@ class SeriesSerializer(SeriesRowSerializer):
 
     @extend_schema_field(DeclaredField)
     def get_declared(self, series: Series) -> dict[str, dict[str, Any] | None]:
-        found = {name: declared(series.source, name) for name in series.columns if name != "t"}
-        return {name: asdict(column) if column else None for name, column in found.items()}
+        columns = {name: declared(series.source, name) for name in series.columns if name != "t"}
+        return {name: asdict(column) if column else None for name, column in columns.items()}
 
     @extend_schema_field({"type": "object", "additionalProperties": {"type": "array", "items": {"type": "number"}}})
     def get_values(self, series: Series) -> dict[str, list[float | None]]:
-        found = samples.values_of(series, *_window(self.context["request"]))
-        return {name: [v if math.isfinite(v) else None for v in values.tolist()] for name, values in found.items()}
+        by_column = samples.values_of(series, *_window(self.context["request"]))
+        return {name: [v if math.isfinite(v) else None for v in values.tolist()] for name, values in by_column.items()}
 
 
 def _window(request: Request) -> tuple[float | None, float | None]:

@@ -16,60 +16,66 @@ KNOWN, UNKNOWN = "known reason", "no known reason"
 MOST_TOLD = 4  # changes with words of their own: more would stand on each other, and the page lists them
 
 
-def baseline_chart(found: Baseline, look: Theme) -> Figure:
+def baseline_chart(baseline: Baseline, theme: Theme) -> Figure:
     """Runs as points, the median between two changes as a line, and each change as a mark that says why."""
-    changes = found.changes
-    drawn = layout(look, xaxis={"type": "date"}, yaxis={"title": {"text": found.quantity}, "zeroline": False})
+    changes = baseline.changes
+    drawn = layout(theme, xaxis={"type": "date"}, yaxis={"title": {"text": baseline.quantity}, "zeroline": False})
     drawn |= {
         "height": 360,
         "showlegend": False,
-        "shapes": [_mark(found, each, look) for each in changes],
-        "annotations": [_why(found, each, look) for each in changes if len(changes) <= MOST_TOLD],
+        "shapes": [_mark(baseline, each, theme) for each in changes],
+        "annotations": [_why(baseline, each, theme) for each in changes if len(changes) <= MOST_TOLD],
     }
-    return {"data": [_points(found, look), _levels(found, changes, look)], "layout": drawn}
+    return {"data": [_points(baseline, theme), _levels(baseline, changes, theme)], "layout": drawn}
 
 
-def _points(found: Baseline, look: Theme) -> Figure:
-    environments = zip(found.values, found.environments, strict=True)
-    told = [f"{value:,.5g} {found.unit}<br>{where}" for value, where in environments]
+def _points(baseline: Baseline, theme: Theme) -> Figure:
+    environments = zip(baseline.values, baseline.environments, strict=True)
+    labels = [f"{value:,.5g} {baseline.unit}<br>{where}" for value, where in environments]
     return {
         "type": "scatter",
         "mode": "markers",
         "name": "run",
-        "x": [_time(at) for at in found.at],
-        "y": found.values,
-        "text": told,
-        "customdata": [[str(run), None, None, found.title] for run in found.runs],
+        "x": [_time(at) for at in baseline.at],
+        "y": baseline.values,
+        "text": labels,
+        "customdata": [[str(run), None, None, baseline.title] for run in baseline.runs],
         "hovertemplate": "%{x|%Y-%m-%d %H:%M}<br>%{text}<extra></extra>",
-        "marker": {"color": look.series[0], "symbol": "circle-open", "size": 8, "line": {"width": 1.5}},
+        "marker": {"color": theme.series[0], "symbol": "circle-open", "size": 8, "line": {"width": 1.5}},
     }
 
 
-def _levels(found: Baseline, changes: list[Change], look: Theme) -> Figure:
+def _levels(baseline: Baseline, changes: list[Change], theme: Theme) -> Figure:
     """From each change to the next."""
     x: list[str | None] = []
     y: list[float | None] = []
-    medians = [changes[0].before, *(each.after for each in changes)] if changes else [float(np.median(found.values))]
-    ends = [0, *(each.at for each in changes), len(found.at)]
+    medians = [changes[0].before, *(each.after for each in changes)] if changes else [float(np.median(baseline.values))]
+    ends = [0, *(each.at for each in changes), len(baseline.at)]
     for (begin, end), median in zip(pairwise(ends), medians, strict=True):
-        x += [_time(found.at[begin]), _time(found.at[end - 1]), None]
+        x += [_time(baseline.at[begin]), _time(baseline.at[end - 1]), None]
         y += [median, median, None]
-    line = {"color": look.text, "width": 2}
+    line = {"color": theme.text, "width": 2}
     trace: Figure = {"type": "scatter", "mode": "lines", "name": "median", "x": x, "y": y, "line": line}
-    return trace | {"hovertemplate": f"median %{{y:,.5g}} {found.unit}<extra></extra>"}
+    return trace | {"hovertemplate": f"median %{{y:,.5g}} {baseline.unit}<extra></extra>"}
 
 
-def _mark(found: Baseline, change: Change, look: Theme) -> Figure:
+def _mark(baseline: Baseline, change: Change, theme: Theme) -> Figure:
     """A change that is known is drawn through, one that nobody can explain is dashed."""
-    place = {"x0": _time(found.at[change.at]), "x1": _time(found.at[change.at]), "yref": "paper", "y0": 0, "y1": 1}
-    line = {"color": look.series[1], "width": 1.5, "dash": "solid" if change.why else "dash"}
+    place = {
+        "x0": _time(baseline.at[change.at]),
+        "x1": _time(baseline.at[change.at]),
+        "yref": "paper",
+        "y0": 0,
+        "y1": 1,
+    }
+    line = {"color": theme.series[1], "width": 1.5, "dash": "solid" if change.why else "dash"}
     return {"type": "line", "layer": "below", "line": line, **place}
 
 
-def _why(found: Baseline, change: Change, look: Theme) -> Figure:
+def _why(baseline: Baseline, change: Change, theme: Theme) -> Figure:
     text = f"{percent(change.change_percent)}, {KNOWN if change.why else UNKNOWN}"
-    place = {"x": _time(found.at[change.at]), "yref": "paper", "y": 1, "xanchor": "right", "yanchor": "bottom"}
-    return {"text": text, "showarrow": False, "font": {"size": 11, "color": look.text}, **place}
+    place = {"x": _time(baseline.at[change.at]), "yref": "paper", "y": 1, "xanchor": "right", "yanchor": "bottom"}
+    return {"text": text, "showarrow": False, "font": {"size": 11, "color": theme.text}, **place}
 
 
 def _time(at: datetime) -> str:

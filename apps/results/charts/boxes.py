@@ -52,7 +52,7 @@ def crowded(table: CampaignTable) -> bool:
     return sum(len(level.points) for level in table.levels) > MOST_POINTS
 
 
-def thinned(rows: Sequence[Row], table: CampaignTable, look: Theme) -> tuple[list[Figure], list[Row], str]:
+def thinned(rows: Sequence[Row], table: CampaignTable, theme: Theme) -> tuple[list[Figure], list[Row], str]:
     """(boxes, the rows that stay points, what the chart has to say of it)."""
     boxes = {place: box_of(_values(lv)) for place, lv in enumerate(table.levels) if len(lv.points) >= LEAST_IN_BOX}
     alone = {
@@ -61,24 +61,24 @@ def thinned(rows: Sequence[Row], table: CampaignTable, look: Theme) -> tuple[lis
         for point in lv.points
         if place not in boxes or not boxes[place].holds(point.value)
     }
-    kept = [row for row in rows if row["point"].run in alone]
-    step = -(-len(kept) // MOST_POINTS) or 1
-    shown = kept[::step]
-    told = f"boxes: all {len(rows)} runs; points: those beyond 1.5 interquartile ranges"
-    return [_trace(boxes, look)], shown, told + (f", 1 of every {step} of {len(kept)}" if step > 1 else "")
+    outside = [row for row in rows if row["point"].run in alone]
+    step = -(-len(outside) // MOST_POINTS) or 1
+    shown = outside[::step]
+    note = f"boxes: all {len(rows)} runs; points: those beyond 1.5 interquartile ranges"
+    return [_trace(boxes, theme)], shown, note + (f", 1 of every {step} of {len(outside)}" if step > 1 else "")
 
 
 def _values(level: LevelRow) -> list[float]:
     return [point.value for point in level.points]
 
 
-def _trace(boxes: Mapping[int, Box], look: Theme) -> Figure:
+def _trace(boxes: Mapping[int, Box], theme: Theme) -> Figure:
     return {
         "type": "box",
         "name": "quartiles of the runs",
         "x": [place - 0.12 for place in boxes],
         **drawn_of(list(boxes.values())),
         "width": 0.3,
-        "marker": {"color": look.series[0]},
+        "marker": {"color": theme.series[0]},
         "line": {"width": 1.5},
     }

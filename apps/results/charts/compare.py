@@ -20,30 +20,36 @@ def letter(place: int) -> str:
     return LETTERS[place]
 
 
-def runs_chart(found: Compared, look: Theme) -> Figure:
+def runs_chart(compared: Compared, theme: Theme) -> Figure:
     """Every run of every side, with mean and interval; of one campaign the runs of a block are joined."""
     data: list[Figure] = []
-    if found.paired:
-        data += _joined(found.arms, look)
-    for place, arm in enumerate(found.arms):
-        data += [_points(arm, place, found, look), _mean(arm, place, found, look)]
+    if compared.paired:
+        data += _joined(compared.arms, theme)
+    for place, arm in enumerate(compared.arms):
+        data += [_points(arm, place, compared, theme), _mean(arm, place, compared, theme)]
     axis = {
-        "tickvals": list(range(len(found.arms))),
-        "ticktext": [letter(place) for place in range(len(found.arms))],
-        "range": [-0.6, len(found.arms) - 0.4],
+        "tickvals": list(range(len(compared.arms))),
+        "ticktext": [letter(place) for place in range(len(compared.arms))],
+        "range": [-0.6, len(compared.arms) - 0.4],
         "zeroline": False,
     }
-    drawn = layout(look, xaxis=axis, yaxis={"title": {"text": quantity(found)}, "zeroline": False} | value_range(data))
+    drawn = layout(
+        theme, xaxis=axis, yaxis={"title": {"text": quantity(compared)}, "zeroline": False} | value_range(data)
+    )
     drawn |= {"height": 420, "showlegend": False, "annotations": []}
     foot(drawn["xaxis"], origin_note(data))
     return {"data": data, "layout": drawn}
 
 
-def quantity(found: Compared) -> str:
-    return found.figure if found.unit in ("", found.figure.partition(".")[2]) else f"{found.figure} ({found.unit})"
+def quantity(compared: Compared) -> str:
+    return (
+        compared.figure
+        if compared.unit in ("", compared.figure.partition(".")[2])
+        else f"{compared.figure} ({compared.unit})"
+    )
 
 
-def _points(arm: Arm, place: int, found: Compared, look: Theme) -> Figure:
+def _points(arm: Arm, place: int, compared: Compared, theme: Theme) -> Figure:
     runs = [run for run in arm.runs if run.pk in arm.values]
     step = -(-len(runs) // MOST_POINTS)
     shown = runs[::step]
@@ -54,9 +60,10 @@ def _points(arm: Arm, place: int, found: Compared, look: Theme) -> Figure:
         "x": [place - 0.1] * len(shown),
         "y": [arm.values[run.pk] for run in shown],
         "customdata": [[str(run.pk), run.block + 1, run.position + 1] for run in shown],
-        "hovertemplate": f"%{{y:,.5g}} {found.unit}<br>block %{{customdata[1]}}, run %{{customdata[2]}}<extra></extra>",
+        "hovertemplate": f"%{{y:,.5g}} {compared.unit}<br>block %{{customdata[1]}}, run %{{customdata[2]}}"
+        "<extra></extra>",
         "marker": {
-            "color": look.series[place],
+            "color": theme.series[place],
             "symbol": f"{SYMBOLS[place]}-open",
             "size": 9 if len(shown) < 200 else 5,
             "line": {"width": 1.5},
@@ -64,23 +71,23 @@ def _points(arm: Arm, place: int, found: Compared, look: Theme) -> Figure:
     }
 
 
-def _mean(arm: Arm, place: int, found: Compared, look: Theme) -> Figure:
+def _mean(arm: Arm, place: int, compared: Compared, theme: Theme) -> Figure:
     trace: Figure = {
         "type": "scatter",
         "mode": "markers",
         "name": f"{letter(place)}, mean",
         "x": [place + 0.1],
         "y": [arm.mean],
-        "hovertemplate": f"mean %{{y:,.5g}} {found.unit}<extra></extra>",
-        "marker": {"color": look.series[place], "symbol": "diamond", "size": 11},
+        "hovertemplate": f"mean %{{y:,.5g}} {compared.unit}<extra></extra>",
+        "marker": {"color": theme.series[place], "symbol": "diamond", "size": 11},
     }
     if arm.low is not None and arm.high is not None and arm.mean is not None:
         bars = {"type": "data", "symmetric": False, "array": [arm.high - arm.mean], "arrayminus": [arm.mean - arm.low]}
-        trace["error_y"] = bars | {"color": look.series[place], "thickness": 2, "width": 8}
+        trace["error_y"] = bars | {"color": theme.series[place], "thickness": 2, "width": 8}
     return trace
 
 
-def _joined(arms: Sequence[Arm], look: Theme) -> list[Figure]:
+def _joined(arms: Sequence[Arm], theme: Theme) -> list[Figure]:
     """A thin line from side to side for each block that has a run of both."""
     points: dict[int, list[tuple[float, float]]] = {}
     for place, arm in enumerate(arms):
@@ -92,30 +99,30 @@ def _joined(arms: Sequence[Arm], look: Theme) -> list[Figure]:
     for block in sorted(points):
         x += [*(at for at, _ in points[block]), None]
         y += [*(value for _, value in points[block]), None]
-    line = {"color": look.text, "width": 1}
+    line = {"color": theme.text, "width": 1}
     trace = {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": line, "opacity": 0.25, "hoverinfo": "skip"}
     return [trace | {"name": "the same block"}]
 
 
-def interval_chart(found: Compared, look: Theme) -> Figure:
+def interval_chart(compared: Compared, theme: Theme) -> Figure:
     """Each difference from A as a bar of its interval, with nothing at 0 and the margin around it."""
-    told = [one for one in found.comparisons if one.interval]
+    bounded = [one for one in compared.comparisons if one.interval]
     return forest_chart(
         [(f"{letter(place)} against A", one.ratio_percent, one.interval, one.verdict)
-         for place, one in enumerate(found.comparisons, 1) if one.interval],
-        found.delta,
-        f"{found.figure}, % against A" if told else found.figure,
-        look,
+         for place, one in enumerate(compared.comparisons, 1) if one.interval],
+        compared.delta,
+        f"{compared.figure}, % against A" if bounded else compared.figure,
+        theme,
     )  # fmt: skip
 
 
 Row = tuple[str, float, Any, str]  # name, percent, (low, high), verdict
 
 
-def forest_chart(rows: Sequence[Row], delta: float, title: str, look: Theme) -> Figure:
+def forest_chart(rows: Sequence[Row], delta: float, title: str, theme: Theme) -> Figure:
     """Differences below each other, in percent, with their 95 % intervals; grey is what does not matter."""
     margin, names = 100 * delta, [name for name, *_ in rows]
-    data = [_difference(row, place, look) for place, row in enumerate(rows)]
+    data = [_difference(row, place, theme) for place, row in enumerate(rows)]
     ends = [end for _, _, interval, _ in rows for end in interval]
     reach = 1.1 * max([margin * 1.5, *map(abs, ends)])
     across = {"title": {"text": title}, "ticksuffix": " %", "zeroline": False, "range": [-reach, reach]}
@@ -125,7 +132,7 @@ def forest_chart(rows: Sequence[Row], delta: float, title: str, look: Theme) -> 
         "range": [len(names) - 0.4, -0.6],
         "zeroline": False,
     }
-    drawn = layout(look, xaxis=across, yaxis=down)
+    drawn = layout(theme, xaxis=across, yaxis=down)
     band = {"type": "rect", "x0": -margin, "x1": margin, "yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
     zero = {"type": "line", "x0": 0, "x1": 0, "yref": "paper", "y0": 0, "y1": 1}
     drawn |= {
@@ -133,47 +140,47 @@ def forest_chart(rows: Sequence[Row], delta: float, title: str, look: Theme) -> 
         "showlegend": False,
         "margin": {"l": 70, "r": 16, "t": 24, "b": 50},
         "shapes": [
-            band | {"fillcolor": look.text, "opacity": 0.1, "line": {"width": 0}},
-            zero | {"line": {"color": look.text, "width": 1}},
+            band | {"fillcolor": theme.text, "opacity": 0.1, "line": {"width": 0}},
+            zero | {"line": {"color": theme.text, "width": 1}},
         ],
-        "annotations": [_margin(margin, look)],
+        "annotations": [_margin(margin, theme)],
     }
     return {"data": data, "layout": drawn}
 
 
-def _margin(margin: float, look: Theme) -> Figure:
+def _margin(margin: float, theme: Theme) -> Figure:
     place = {"xref": "x", "x": 0, "yref": "paper", "y": 1, "yanchor": "bottom", "xanchor": "center"}
     return {
         "text": f"the margin, ± {margin:g} %",
         "showarrow": False,
-        "font": {"size": 11, "color": look.text},
+        "font": {"size": 11, "color": theme.text},
         **place,
     }
 
 
-def _difference(row: Row, place: int, look: Theme) -> Figure:
+def _difference(row: Row, place: int, theme: Theme) -> Figure:
     name, percent, (low, high), verdict = row
-    colour = look.series[VERDICT_COLOURS[verdict]] if verdict in VERDICT_COLOURS else look.text
+    colour = theme.series[VERDICT_COLOURS[verdict]] if verdict in VERDICT_COLOURS else theme.text
     symbol = {"better": "triangle-up", "worse": "triangle-down", "equivalent": "square"}.get(verdict, "circle-open")
     bars = {"type": "data", "symmetric": False, "array": [high - percent], "arrayminus": [percent - low]}
-    told = f"{name}: {signed(percent)} % [{signed(low)}, {signed(high)}], {verdict_word(verdict)}".replace("<", "&lt;")
+    label = f"{name}: {signed(percent)} % [{signed(low)}, {signed(high)}], {verdict_word(verdict)}".replace("<", "&lt;")
     return {
         "type": "scatter",
         "mode": "markers",
         "name": name,
         "x": [percent],
         "y": [place],
-        "text": [told],
+        "text": [label],
         "hovertemplate": "%{text}<extra></extra>",
         "marker": {"color": colour, "symbol": symbol, "size": 11},
         "error_x": bars | {"color": colour, "thickness": 2, "width": 6},
     }
 
 
-def ecdf_chart(found: Compared, look: Theme) -> Figure:
+def ecdf_chart(compared: Compared, theme: Theme) -> Figure:
     """The share of runs at or below each value, side by side: a shift moves the whole curve, an outlier one step."""
     data = []
-    for place, arm in enumerate(found.arms):
+    for place, arm in enumerate(compared.arms):
         values = np.sort(np.array(list(arm.values.values())))
         shares = np.arange(1, len(values) + 1) / len(values)
         data.append(
@@ -183,12 +190,12 @@ def ecdf_chart(found: Compared, look: Theme) -> Figure:
                 "name": f"{letter(place)}, n {len(values)}",
                 "x": values,
                 "y": shares,
-                "line": {"color": look.series[place], "dash": DASHES[place], "shape": "hv", "width": 2},
+                "line": {"color": theme.series[place], "dash": DASHES[place], "shape": "hv", "width": 2},
                 "marker": {"symbol": SYMBOLS[place], "size": 6},
-                "hovertemplate": f"%{{y:.0%}} of the runs are at or below %{{x:,.5g}} {found.unit}<extra></extra>",
+                "hovertemplate": f"%{{y:.0%}} of the runs are at or below %{{x:,.5g}} {compared.unit}<extra></extra>",
             }
         )
     share = {"title": {"text": "share of runs"}, "tickformat": ".0%", "range": [0, 1.03]}
-    drawn = layout(look, xaxis={"title": {"text": quantity(found)}, "zeroline": False}, yaxis=share)
+    drawn = layout(theme, xaxis={"title": {"text": quantity(compared)}, "zeroline": False}, yaxis=share)
     drawn |= {"height": 360, "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}}
     return {"data": data, "layout": drawn}

@@ -8,7 +8,7 @@ import numpy as np
 
 from apps.results.charts.boxes import box_of, drawn_of
 from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme
-from apps.results.explore.explorer import BLOCK, MOST_STRIP, ORDER, Explored, Group, Seen, ideal_scaling
+from apps.results.explore.explorer import BLOCK, MOST_STRIP, ORDER, Explored, Group, ObservedRun, ideal_scaling
 from apps.results.explore.level_numbers import doubling, numeric
 
 MOST_COLOURS = 6
@@ -18,13 +18,13 @@ MOST_CELLS = 150  # of a heat map with its figures written in
 OUTSIDE = 400  # outliers that are drawn of all boxes
 
 
-def numbers_of(found: Explored) -> list[float] | None:
+def numbers_of(explored: Explored) -> list[float] | None:
     """The x-axis as numbers; None where its labels stand at equal distances."""
-    return numeric(found.xs) if found.view.shape in ("strip", "lines") else None
+    return numeric(explored.xs) if explored.view.shape in ("strip", "lines") else None
 
 
 def coloured_traces(
-    found: Explored, own: list[Group], colours: list[str], axes: dict[str, str], look: Theme
+    explored: Explored, own: list[Group], colours: list[str], axes: dict[str, str], theme: Theme
 ) -> list[Figure]:
     """The groups of one facet, colour by colour, in the shape of the view."""
     data: list[Figure] = []
@@ -33,14 +33,16 @@ def coloured_traces(
         if not groups:
             continue
         aside = 0.0 if len(colours) == 1 else 0.5 * (number / (len(colours) - 1) - 0.5)
-        drawn = {"box": _boxes, "lines": _lines}.get(found.view.shape, _strip)(found, groups, aside, number, look)
+        drawn = {"box": _boxes, "lines": _lines}.get(explored.view.shape, _strip)(
+            explored, groups, aside, number, theme
+        )
         data += [trace | axes | {"legendgroup": colour} for trace in drawn]
     return data
 
 
-def _at(found: Explored, group: Group, aside: float) -> float:
+def _at(explored: Explored, group: Group, aside: float) -> float:
     """Where a group stands: beside those of other colours, by a share of a step, of a size, or of the axis."""
-    numbers, place = numbers_of(found), found.xs.index(group.x)
+    numbers, place = numbers_of(explored), explored.xs.index(group.x)
     if not numbers:
         return place + aside
     if doubling(numbers):
@@ -48,21 +50,21 @@ def _at(found: Explored, group: Group, aside: float) -> float:
     return numbers[place] + aside * (max(numbers) - min(numbers)) / 24
 
 
-def _strip(found: Explored, groups: list[Group], aside: float, number: int, look: Theme) -> list[Figure]:
+def _strip(explored: Explored, groups: list[Group], aside: float, number: int, theme: Theme) -> list[Figure]:
     """Each run, and beside it mean and interval; the same block joined where there are few."""
-    told = [_points(found, groups, aside, number, look)]
-    joined = _joined(found, groups, aside, number, look)
-    return [*joined, *told, *_means(found, groups, aside, number, look, "markers")]
+    points = [_points(explored, groups, aside, number, theme)]
+    joined = _joined(explored, groups, aside, number, theme)
+    return [*joined, *points, *_means(explored, groups, aside, number, theme, "markers")]
 
 
-def _points(found: Explored, groups: list[Group], aside: float, number: int, look: Theme) -> Figure:
+def _points(explored: Explored, groups: list[Group], aside: float, number: int, theme: Theme) -> Figure:
     placed = [(group, run) for group in groups for run in group.runs]
-    if len(found.runs) > MOST_STRIP:
-        kept = np.random.default_rng(0).permutation(len(placed))[: MOST_STRIP * len(placed) // len(found.runs)]
-        placed = [placed[place] for place in np.sort(kept)]
-    plain = found.view.x in (ORDER, BLOCK)
+    if len(explored.runs) > MOST_STRIP:
+        sample = np.random.default_rng(0).permutation(len(placed))[: MOST_STRIP * len(placed) // len(explored.runs)]
+        placed = [placed[place] for place in np.sort(sample)]
+    plain = explored.view.x in (ORDER, BLOCK)
     x = [
-        run.position + 1 if found.view.x == ORDER else run.block + 1 if plain else _at(found, group, aside)
+        run.position + 1 if explored.view.x == ORDER else run.block + 1 if plain else _at(explored, group, aside)
         for group, run in placed
     ]
     return {
@@ -72,9 +74,9 @@ def _points(found: Explored, groups: list[Group], aside: float, number: int, loo
         "x": x,
         "y": [run.value for _, run in placed],
         "customdata": [_custom(run) for _, run in placed],
-        "hovertemplate": _hover(found),
+        "hovertemplate": _hover(explored),
         "marker": {
-            "color": look.series[number],
+            "color": theme.series[number],
             "symbol": f"{SYMBOLS[number]}-open",
             "size": 8 if len(placed) < 500 else 5,
             "line": {"width": 1.5},
@@ -82,21 +84,21 @@ def _points(found: Explored, groups: list[Group], aside: float, number: int, loo
     }
 
 
-def _custom(run: Seen) -> list[Any]:
+def _custom(run: ObservedRun) -> list[Any]:
     levels = ", ".join(run.cell.values()).replace("<", "&lt;")
     return [str(run.run), run.block + 1, run.position + 1, levels, run.host]
 
 
-def _hover(found: Explored) -> str:
-    unit = "%" if found.relative else found.unit
+def _hover(explored: Explored) -> str:
+    unit = "%" if explored.relative else explored.unit
     run = "block %{customdata[1]}, run %{customdata[2]} on %{customdata[4]}"
     return f"%{{y:,.5g}} {unit}<br>%{{customdata[3]}}<br>{run}<extra></extra>"
 
 
-def _joined(found: Explored, groups: list[Group], aside: float, number: int, look: Theme) -> list[Figure]:
+def _joined(explored: Explored, groups: list[Group], aside: float, number: int, theme: Theme) -> list[Figure]:
     """Thin lines from level to level within a block: whether all blocks say the same."""
     blocks = sorted({(run.host, run.block) for group in groups for run in group.runs})
-    if found.view.x in (ORDER, BLOCK) or len(groups) < 2 or len(blocks) > MOST_JOINED or found.over:
+    if explored.view.x in (ORDER, BLOCK) or len(groups) < 2 or len(blocks) > MOST_JOINED or explored.over:
         return []
     x: list[float | None] = []
     y: list[float | None] = []
@@ -104,11 +106,11 @@ def _joined(found: Explored, groups: list[Group], aside: float, number: int, loo
         for group in groups:
             for run in group.runs:
                 if (run.host, run.block) == block:
-                    x.append(_at(found, group, aside))
+                    x.append(_at(explored, group, aside))
                     y.append(run.value)
         x.append(None)
         y.append(None)
-    line = {"color": look.series[number], "width": 1}
+    line = {"color": theme.series[number], "width": 1}
     return [
         {
             "type": "scatter",
@@ -124,44 +126,44 @@ def _joined(found: Explored, groups: list[Group], aside: float, number: int, loo
     ]
 
 
-def _means(found: Explored, groups: list[Group], aside: float, number: int, look: Theme, mode: str) -> list[Figure]:
+def _means(explored: Explored, groups: list[Group], aside: float, number: int, theme: Theme, mode: str) -> list[Figure]:
     """A diamond each; where there is an interval a whisker as well, in a trace of its own: Plotly caps even one of no
     length."""
-    told = [group for group in groups if group.mean is not None]
-    bounded = [group for group in told if group.low is not None]
-    bare = [group for group in told if group.low is None]
+    measured = [group for group in groups if group.mean is not None]
+    bounded = [group for group in measured if group.low is not None]
+    bare = [group for group in measured if group.low is None]
     if mode != "markers" and bare and bounded:  # a line goes through all of them
         return [
-            _mean_trace(found, told, aside, number, look, mode),
-            *_means(found, bounded, aside, number, look, "markers"),
+            _mean_trace(explored, measured, aside, number, theme, mode),
+            *_means(explored, bounded, aside, number, theme, "markers"),
         ]
-    beside = aside + (0.08 if found.view.shape == "strip" else 0.0)
-    return [_mean_trace(found, part, beside, number, look, mode) for part in (bounded, bare) if part]
+    beside = aside + (0.08 if explored.view.shape == "strip" else 0.0)
+    return [_mean_trace(explored, part, beside, number, theme, mode) for part in (bounded, bare) if part]
 
 
-def _mean_trace(found: Explored, told: list[Group], aside: float, number: int, look: Theme, mode: str) -> Figure:
-    means, unit = [group.mean or 0.0 for group in told], "%" if found.relative else found.unit
-    words = "mean and 95 % CI" if told[0].low is not None else "mean"
+def _mean_trace(explored: Explored, groups: list[Group], aside: float, number: int, theme: Theme, mode: str) -> Figure:
+    means, unit = [group.mean or 0.0 for group in groups], "%" if explored.relative else explored.unit
+    label = "mean and 95 % CI" if groups[0].low is not None else "mean"
     trace: Figure = {
         "type": "scatter",
         "mode": mode,
-        "name": f"{told[0].colour}, {words}" if told[0].colour else words,
-        "x": [_at(found, group, aside) for group in told],
+        "name": f"{groups[0].colour}, {label}" if groups[0].colour else label,
+        "x": [_at(explored, group, aside) for group in groups],
         "y": means,
-        "text": [f"{_name(group)}, n {len(group.runs)}{_interval(group)}" for group in told],
+        "text": [f"{_name(group)}, n {len(group.runs)}{_interval(group)}" for group in groups],
         "hovertemplate": f"mean %{{y:,.5g}} {unit}<br>%{{text}}<extra></extra>",
         "marker": {
-            "color": look.series[number],
+            "color": theme.series[number],
             "symbol": "diamond" if mode == "markers" else SYMBOLS[number],
             "size": 10,
         },
-        "line": {"color": look.series[number], "dash": DASHES[number], "width": 2},
+        "line": {"color": theme.series[number], "dash": DASHES[number], "width": 2},
     }
-    if all(group.low is not None for group in told):
-        up = [(group.high or 0.0) - mean for group, mean in zip(told, means, strict=True)]
-        down = [mean - (group.low or 0.0) for group, mean in zip(told, means, strict=True)]
+    if all(group.low is not None for group in groups):
+        up = [(group.high or 0.0) - mean for group, mean in zip(groups, means, strict=True)]
+        down = [mean - (group.low or 0.0) for group, mean in zip(groups, means, strict=True)]
         bars = {"type": "data", "symmetric": False, "array": up, "arrayminus": down}
-        trace["error_y"] = bars | {"color": look.series[number], "thickness": 2, "width": 6}
+        trace["error_y"] = bars | {"color": theme.series[number], "thickness": 2, "width": 6}
     return trace
 
 
@@ -173,42 +175,42 @@ def _interval(group: Group) -> str:
     return "" if group.low is None or group.high is None else f", 95 % {group.low:,.5g} to {group.high:,.5g}"
 
 
-def _lines(found: Explored, groups: list[Group], _aside: float, number: int, look: Theme) -> list[Figure]:
+def _lines(explored: Explored, groups: list[Group], _aside: float, number: int, theme: Theme) -> list[Figure]:
     """Means joined, with the runs to their left where there are few, and a dashed line of ideal scaling from the fewest
     cpus where the axis counts them."""
-    means = _means(found, groups, 0.0, number, look, "lines+markers")
-    if len(found.runs) <= MOST_BESIDE_LINES:
-        runs = _points(found, groups, BESIDE_LINES, number, look)
+    means = _means(explored, groups, 0.0, number, theme, "lines+markers")
+    if len(explored.runs) <= MOST_BESIDE_LINES:
+        runs = _points(explored, groups, BESIDE_LINES, number, theme)
         means = [runs | {"opacity": 0.45, "showlegend": False}, *means]
-    numbers, first = numbers_of(found), groups[0]
-    if number or not numbers or first.mean is None or not ideal_scaling(found.view, found.better):
+    numbers, first = numbers_of(explored), groups[0]
+    if number or not numbers or first.mean is None or not ideal_scaling(explored.view, explored.better):
         return means
-    least = numbers[found.xs.index(first.x)]
+    least = numbers[explored.xs.index(first.x)]
     ideal: Figure = {
         "type": "scatter",
         "mode": "lines",
         "name": "ideal scaling",
         "x": sorted(numbers),
         "y": [first.mean * value / least for value in sorted(numbers)],
-        "line": {"color": look.text, "dash": "dash", "width": 1},
-        "hovertemplate": f"ideal: %{{y:,.5g}} {found.unit}<extra></extra>",
+        "line": {"color": theme.text, "dash": "dash", "width": 1},
+        "hovertemplate": f"ideal: %{{y:,.5g}} {explored.unit}<extra></extra>",
     }
     return [*means, ideal]
 
 
-def _boxes(found: Explored, groups: list[Group], aside: float, number: int, look: Theme) -> list[Figure]:
+def _boxes(explored: Explored, groups: list[Group], aside: float, number: int, theme: Theme) -> list[Figure]:
     """Tukey's boxes, and single runs beyond their whiskers."""
     boxes = [box_of([run.value for run in group.runs]) for group in groups]
-    width = 0.7 / max(1, len(found.colours[:MOST_COLOURS]))
+    width = 0.7 / max(1, len(explored.colours[:MOST_COLOURS]))
     trace = {
         "type": "box",
         "name": groups[0].colour or "runs",
-        "x": [found.xs.index(group.x) + aside for group in groups],
+        "x": [explored.xs.index(group.x) + aside for group in groups],
         **drawn_of(boxes),
         "width": width,
-        "line": {"color": look.series[number], "width": 1.5},
+        "line": {"color": theme.series[number], "width": 1.5},
         "fillcolor": "rgba(0,0,0,0)",
-        "marker": {"color": look.series[number], "symbol": SYMBOLS[number]},
+        "marker": {"color": theme.series[number], "symbol": SYMBOLS[number]},
         "hoverinfo": "y+name",
     }
     outside = [
@@ -221,11 +223,11 @@ def _boxes(found: Explored, groups: list[Group], aside: float, number: int, look
         "mode": "markers",
         "name": "one run",
         "showlegend": False,
-        "x": [found.xs.index(group.x) + aside for group, _ in outside],
+        "x": [explored.xs.index(group.x) + aside for group, _ in outside],
         "y": [run.value for _, run in outside],
         "customdata": [_custom(run) for _, run in outside],
-        "hovertemplate": _hover(found),
-        "marker": {"color": look.series[number], "symbol": f"{SYMBOLS[number]}-open", "size": 5},
+        "hovertemplate": _hover(explored),
+        "marker": {"color": theme.series[number], "symbol": f"{SYMBOLS[number]}-open", "size": 5},
     }
     return [trace, points]
 
@@ -237,28 +239,28 @@ def _readable(z: list[list[float | None]]) -> str:
     )
 
 
-def heat_traces(found: Explored, own: list[Group], axes: dict[str, str], look: Theme) -> list[Figure]:
+def heat_traces(explored: Explored, own: list[Group], axes: dict[str, str], theme: Theme) -> list[Figure]:
     """Means, or their ratios to the baseline, of every pair of levels; a cell without runs stays empty."""
-    rows = found.colours if found.view.colour else [""]
-    z: list[list[float | None]] = [[None] * len(found.xs) for _ in rows]
-    counted = [[0] * len(found.xs) for _ in rows]
+    rows = explored.colours if explored.view.colour else [""]
+    z: list[list[float | None]] = [[None] * len(explored.xs) for _ in rows]
+    counted = [[0] * len(explored.xs) for _ in rows]
     for group in own:
-        row, column = rows.index(group.colour), found.xs.index(group.x)
+        row, column = rows.index(group.colour), explored.xs.index(group.x)
         z[row][column], counted[row][column] = group.mean, len(group.runs)
-    unit = " %" if found.relative else f" {found.unit}"
+    unit = " %" if explored.relative else f" {explored.unit}"
     written = (
-        {"texttemplate": "%{z:+.1f}" if found.relative else _readable(z)}
-        if len(rows) * len(found.xs) <= MOST_CELLS
+        {"texttemplate": "%{z:+.1f}" if explored.relative else _readable(z)}
+        if len(rows) * len(explored.xs) <= MOST_CELLS
         else {}
     )
     return [
         {
             "type": "heatmap",
-            "x": list(range(len(found.xs))),
+            "x": list(range(len(explored.xs))),
             "y": list(range(len(rows))),
             "z": z,
             "customdata": [
-                [[name, row or "", n] for name, n in zip(found.xs, ns, strict=True)]
+                [[name, row or "", n] for name, n in zip(explored.xs, ns, strict=True)]
                 for row, ns in zip(rows, counted, strict=True)
             ],
             "hovertemplate": f"%{{customdata[1]}} %{{customdata[0]}}: %{{z:.5g}}{unit}, n %{{customdata[2]}}"

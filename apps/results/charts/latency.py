@@ -22,7 +22,7 @@ GAP_SHARE, ROW_SHARE = 0.03, 0.06
 LABEL_SHARE, LETTER_PX, LEAST_LETTERS, LONGEST_SQL = 0.42, 6.5, 20, 46
 
 
-def nines_chart(curves: Sequence[Curve], look: Theme) -> Figure:
+def nines_chart(curves: Sequence[Curve], theme: Theme) -> Figure:
     """Latency by percentile, each nine as far as the one before: the tail is where runs differ."""
     shown = curves[:MOST_CURVES]
     data = [
@@ -34,7 +34,7 @@ def nines_chart(curves: Sequence[Curve], look: Theme) -> Figure:
             "y": curve.ms,
             "text": [f"p{percent:g}" for percent in curve.percents],
             "hovertemplate": "%{text}: %{y:,.4g} ms<extra></extra>",
-            "line": {"color": look.series[place], "dash": DASHES[place], "width": 2},
+            "line": {"color": theme.series[place], "dash": DASHES[place], "width": 2},
             "marker": {"symbol": SYMBOLS[place], "size": 5},
         }
         for place, curve in enumerate(shown)
@@ -44,7 +44,7 @@ def nines_chart(curves: Sequence[Curve], look: Theme) -> Figure:
     across = {"title": {"text": "percentile"}, "tickvals": [_nine(percent) for percent in ticks], "zeroline": False}
     across |= {"ticktext": [f"{percent:g} %" for percent in ticks]}
     down = {"title": {"text": "latency (ms)"}, **LOGARITHMIC}
-    drawn = layout(look, xaxis=across, yaxis=down)
+    drawn = layout(theme, xaxis=across, yaxis=down)
     drawn |= {"height": 400, "showlegend": True, "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}}
     if len(curves) > MOST_CURVES:
         foot(drawn["xaxis"], f"the first {MOST_CURVES} of {len(curves)} curves")
@@ -56,12 +56,12 @@ def _nine(percent: float) -> float:
     return float(-np.log10(1 - percent / 100))
 
 
-def heat_chart(heat: Heat, axis: Axis, look: Theme) -> Figure:
+def heat_chart(heat: Heat, axis: Axis, theme: Theme) -> Figure:
     """Transactions by time and latency; the more, the lighter, on a logarithmic scale: a band is a mode of its own. Who
     looks closer asks again with a part of the time. Outliers far from all others share a row at the edge."""
     down = {"title": {"text": "latency (ms)"}, **LOGARITHMIC}
     across = {"title": {"text": axis.title}, **shown(axis)}
-    drawn = layout(look, xaxis=across, yaxis=down) | {"height": 360}
+    drawn = layout(theme, xaxis=across, yaxis=down) | {"height": 360}
     if not heat.t:
         return {"data": [{"type": "heatmap", "x": [], "y": [], "z": []}], "layout": drawn}
     low, high = _bulk(heat)
@@ -77,11 +77,11 @@ def heat_chart(heat: Heat, axis: Axis, look: Theme) -> Figure:
         if rows.sum():
             ends = sorted(float(at * 10 ** (way * share * height)) for share in (GAP_SHARE, GAP_SHARE + ROW_SHARE))
             ticks[float(np.sqrt(ends[0] * ends[1]))] = f"{'>' if way > 0 else '<'} {at:.3g}"
-            told = f"{name} than {at:.3g} ms, down to {far:.3g} ms".replace("down", "up" if way > 0 else "down")
-            data.append(_cells(times, ends, rows.sum(axis=0, keepdims=True), told))
-            foot(drawn["xaxis"], f"{rows.sum():,.0f} of {heat.counts.sum():,.0f} transactions took {told}")
+            description = f"{name} than {at:.3g} ms, down to {far:.3g} ms".replace("down", "up" if way > 0 else "down")
+            data.append(_cells(times, ends, rows.sum(axis=0, keepdims=True), description))
+            foot(drawn["xaxis"], f"{rows.sum():,.0f} of {heat.counts.sum():,.0f} transactions took {description}")
     drawn["yaxis"] |= {"tickvals": list(ticks), "ticktext": list(ticks.values())}
-    return {"data": data, "layout": drawn | {"coloraxis": _counted(data, look)}}
+    return {"data": data, "layout": drawn | {"coloraxis": _counted(data, theme)}}
 
 
 def _ticks() -> tuple[list[float], list[str]]:
@@ -108,15 +108,15 @@ def _cells(times: Sequence[float], edges: Sequence[float], counts: NDArray[np.fl
     return {"type": "heatmap", **cells, "coloraxis": "coloraxis", "hovertemplate": hover}
 
 
-def _counted(data: Sequence[Figure], look: Theme) -> Figure:
+def _counted(data: Sequence[Figure], theme: Theme) -> Figure:
     """One scale for all rows."""
     most = max((int(np.ceil(np.nanmax(each["z"]))) for each in data if np.isfinite(each["z"]).any()), default=0)
     bar = {"title": {"text": "transactions", "side": "right"}, "thickness": 14, "tickvals": list(range(most + 1))}
     bar |= {"ticktext": [f"{10**power:,}" for power in range(most + 1)]}
-    return {"colorscale": look.heat, "cmin": 0, "cmax": max(most, 1), "colorbar": bar}
+    return {"colorscale": theme.heat, "cmin": 0, "cmax": max(most, 1), "colorbar": bar}
 
 
-def statement_chart(statements: Sequence[Statement], look: Theme, width: int = WIDTH_PX) -> Figure:
+def statement_chart(statements: Sequence[Statement], theme: Theme, width: int = WIDTH_PX) -> Figure:
     """A bar for each statement in the order of its script, from 0; names take at most LABEL_SHARE of the width."""
     letters = max(LEAST_LETTERS, int(LABEL_SHARE * width / LETTER_PX))
     is_narrow = letters < LONGEST_SQL
@@ -132,12 +132,12 @@ def statement_chart(statements: Sequence[Statement], look: Theme, width: int = W
         "cliponaxis": False,
         "customdata": [each.sql.replace("<", "&lt;") for each in statements],
         "hovertemplate": "%{x:.4g} ms<br>%{customdata}<extra></extra>",
-        "marker": {"color": look.series[0]},
+        "marker": {"color": theme.series[0]},
     }
     down = {"tickvals": list(range(len(names))), "ticktext": names, "autorange": "reversed", "tickfont": {"size": 11}}
     most = max((each.ms for each in statements), default=1.0)
     across = {"title": {"text": "mean latency (ms)"}, "range": [0, (1.5 if is_narrow else 1.15) * most], "nticks": 5}
-    drawn = layout(look, xaxis=across, yaxis=down)
+    drawn = layout(theme, xaxis=across, yaxis=down)
     row_px = 40 if is_narrow else 26
     return {"data": [trace], "layout": drawn | {"height": 110 + row_px * len(names), "showlegend": False}}
 

@@ -14,7 +14,7 @@ from apps.results.charts.themes import SYMBOLS, Figure, Theme, foot, layout, ori
 MOST_DIFFERENCES = 24
 
 
-def level_chart(table: CampaignTable, look: Theme, narrow: bool = False) -> Figure:
+def level_chart(table: CampaignTable, theme: Theme, narrow: bool = False) -> Figure:
     """One point per run, or a box where they are very many, and beside them the geometric mean with its 95 % interval,
     level by level; on a `narrow` page with short names."""
     runs: list[Mapping[str, Any]] = []
@@ -26,8 +26,8 @@ def level_chart(table: CampaignTable, look: Theme, narrow: bool = False) -> Figu
     boxes: list[Figure] = []
     thinning = ""
     if crowded(table):
-        boxes, runs, thinning = thinned(runs, table, look)
-    data = [*boxes, *_of_hosts(runs, table, look), *_means(means, table, look)]
+        boxes, runs, thinning = thinned(runs, table, theme)
+    data = [*boxes, *_of_hosts(runs, table, theme), *_means(means, table, theme)]
     axis = {
         "tickvals": list(range(len(table.levels))),
         "ticktext": [_name(level, narrow) for level in table.levels],
@@ -36,9 +36,9 @@ def level_chart(table: CampaignTable, look: Theme, narrow: bool = False) -> Figu
         "zeroline": False,
     }
     quantity = table.metric if table.unit in ("", table.metric) else f"{table.metric} ({table.unit})"
-    drawn = layout(look, xaxis=axis, yaxis={"title": {"text": quantity}, "zeroline": False, **value_range(data)})
+    drawn = layout(theme, xaxis=axis, yaxis={"title": {"text": quantity}, "zeroline": False, **value_range(data)})
     drawn["legend"] = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
-    band, grey = noise_band(table, look)
+    band, grey = noise_band(table, theme)
     drawn["shapes"] = band
     foot(drawn["xaxis"], thinning, origin_note(data), grey)
     return {"data": data, "layout": drawn}
@@ -50,9 +50,9 @@ def _name(level: LevelRow, narrow: bool) -> str:
     return ", ".join(part.partition("=")[2] or part for part in name.split(", ")) if narrow else name
 
 
-def difference_chart(table: CampaignTable, look: Theme, narrow: bool = False) -> Figure:
+def difference_chart(table: CampaignTable, theme: Theme, narrow: bool = False) -> Figure:
     """Each level against the baseline, with its interval and the margin: the MOST_DIFFERENCES that differ most."""
-    shown = sorted(table.told, key=lambda level: -abs(level.relative_percent or 0))[:MOST_DIFFERENCES]
+    shown = sorted(table.bounded, key=lambda level: -abs(level.relative_percent or 0))[:MOST_DIFFERENCES]
     rows = [
         (
             _name(level, narrow),
@@ -60,37 +60,37 @@ def difference_chart(table: CampaignTable, look: Theme, narrow: bool = False) ->
             (level.relative_low, level.relative_high),
             level.verdict,
         )
-        for level in table.told
+        for level in table.bounded
         if level in shown
     ]
-    figure = forest_chart(rows, table.delta, f"{table.metric}, % against {table.baseline}", look)
-    if len(table.told) > len(rows):
-        foot(figure["layout"]["xaxis"], f"the {len(rows)} of {len(table.told)} with the largest differences")
+    figure = forest_chart(rows, table.delta, f"{table.metric}, % against {table.baseline}", theme)
+    if len(table.bounded) > len(rows):
+        foot(figure["layout"]["xaxis"], f"the {len(rows)} of {len(table.bounded)} with the largest differences")
     return figure
 
 
-def _of_hosts(rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: Theme) -> list[Figure]:
+def _of_hosts(rows: Sequence[Mapping[str, Any]], table: CampaignTable, theme: Theme) -> list[Figure]:
     """One trace, and of several hosts one each: side by side, with a symbol and a colour of its own."""
     hosts = sorted({row["point"].host for row in rows})
     if len(hosts) < 2:
-        return [_run_points(rows, table, look)]
+        return [_run_points(rows, table, theme)]
     traces = []
     for place, host in enumerate(hosts):
         aside = 0.16 * (place / (len(hosts) - 1) - 0.5)
         own = [{**row, "x": row["x"] + aside} for row in rows if row["point"].host == host]
-        marker = {"color": _beside_means(look, place), "symbol": f"{SYMBOLS[place % len(SYMBOLS)]}-open"}
-        trace = _run_points(own, table, look)
+        marker = {"color": _beside_means(theme, place), "symbol": f"{SYMBOLS[place % len(SYMBOLS)]}-open"}
+        trace = _run_points(own, table, theme)
         traces.append({**trace, "name": f"one run on {host}", "marker": trace["marker"] | marker})
     return traces
 
 
-def _beside_means(look: Theme, place: int) -> str:
+def _beside_means(theme: Theme, place: int) -> str:
     """A colour that the means do not have."""
-    free = [colour for colour in look.series if colour != look.series[1]]
+    free = [colour for colour in theme.series if colour != theme.series[1]]
     return free[place % len(free)]
 
 
-def _run_points(rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: Theme) -> Figure:
+def _run_points(rows: Sequence[Mapping[str, Any]], table: CampaignTable, theme: Theme) -> Figure:
     points = [row["point"] for row in rows]
     return {
         "type": "scatter",
@@ -100,23 +100,23 @@ def _run_points(rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: T
         "y": [point.value for point in points],
         "customdata": [[str(point.run), point.block + 1, point.position + 1] for point in points],
         "hovertemplate": f"%{{y:,.5g}} {table.unit}<br>block %{{customdata[1]}}, run %{{customdata[2]}}<extra></extra>",
-        "marker": {"color": look.series[0], "size": 9, "symbol": "circle-open", "line": {"width": 2}},
+        "marker": {"color": theme.series[0], "size": 9, "symbol": "circle-open", "line": {"width": 2}},
     }
 
 
-def _means(rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: Theme) -> list[Figure]:
+def _means(rows: Sequence[Mapping[str, Any]], table: CampaignTable, theme: Theme) -> list[Figure]:
     """Levels with an interval, and apart those with too few runs for one: Plotly caps even a whisker of no length."""
     bounded = [row for row in rows if row["level"].low is not None]
     bare = [row for row in rows if row["level"].low is None]
     traces = []
     if bounded:
-        traces.append(_diamonds("geometric mean, 95 % CI", bounded, table, look) | _whiskers(bounded, look))
+        traces.append(_diamonds("geometric mean, 95 % CI", bounded, table, theme) | _whiskers(bounded, theme))
     if bare:
-        traces.append(_diamonds("geometric mean; too few runs for a CI", bare, table, look))
+        traces.append(_diamonds("geometric mean; too few runs for a CI", bare, table, theme))
     return traces
 
 
-def _diamonds(name: str, rows: Sequence[Mapping[str, Any]], table: CampaignTable, look: Theme) -> Figure:
+def _diamonds(name: str, rows: Sequence[Mapping[str, Any]], table: CampaignTable, theme: Theme) -> Figure:
     return {
         "type": "scatter",
         "mode": "markers",
@@ -124,12 +124,12 @@ def _diamonds(name: str, rows: Sequence[Mapping[str, Any]], table: CampaignTable
         "x": [row["x"] for row in rows],
         "y": [row["level"].mean for row in rows],
         "hovertemplate": f"%{{y:,.5g}} {table.unit}<extra>geometric mean</extra>",
-        "marker": {"color": look.series[1], "size": 10, "symbol": "diamond"},
+        "marker": {"color": theme.series[1], "size": 10, "symbol": "diamond"},
     }
 
 
-def _whiskers(rows: Sequence[Mapping[str, Any]], look: Theme) -> Figure:
+def _whiskers(rows: Sequence[Mapping[str, Any]], theme: Theme) -> Figure:
     levels = [row["level"] for row in rows]
     above, below = [lv.high - lv.mean for lv in levels], [lv.mean - lv.low for lv in levels]
     bars = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
-    return {"error_y": bars | {"color": look.series[1], "thickness": 2, "width": 8}}
+    return {"error_y": bars | {"color": theme.series[1], "thickness": 2, "width": 8}}

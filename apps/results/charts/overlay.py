@@ -13,7 +13,7 @@ from apps.results.store.samples import Column
 from apps.results.store.series import Panel
 
 
-def overlay_chart(sides: Sequence[Side], axis: Axis, look: Theme, width: int = WIDTH_PX) -> Figure:
+def overlay_chart(sides: Sequence[Side], axis: Axis, theme: Theme, width: int = WIDTH_PX) -> Figure:
     """A panel for each kind of figure with the lines of all runs; stacked areas have a panel for each run."""
     panels: dict[str, Panel] = {}
     columns = list[Column]()
@@ -24,12 +24,12 @@ def overlay_chart(sides: Sequence[Side], axis: Axis, look: Theme, width: int = W
             name = column.name if panel.stacked else f"{side.letter} {column.name}"
             columns.append(replace(column, panel=panel, name=name))
     order = sorted(panels.values(), key=lambda panel: (panel.stacked, list(panels).index(panel.key)))
-    figure = run_chart(order, columns, [], axis, look, width)
+    figure = run_chart(order, columns, [], axis, theme, width)
     for trace in figure["data"]:
         letter, _, name = trace["name"].partition(" ")
         places = [place for place, side in enumerate(sides) if side.letter == letter]
         if name and places and not trace.get("stackgroup"):
-            _mark(trace, places[0], _rank(name, columns), look)
+            _mark(trace, places[0], _rank(name, columns), theme)
     return figure
 
 
@@ -54,7 +54,7 @@ def _rank(name: str, columns: Sequence[Column]) -> int:
     return list(dict.fromkeys(names)).index(name)
 
 
-def _mark(trace: Figure, side: int, rank: int, look: Theme) -> None:
+def _mark(trace: Figure, side: int, rank: int, theme: Theme) -> None:
     """Colour and symbol show the run, the dash shows the column."""
-    trace["line"] = trace["line"] | {"color": look.series[side], "dash": DASHES[(side + 2 * rank) % len(DASHES)]}
+    trace["line"] = trace["line"] | {"color": theme.series[side], "dash": DASHES[(side + 2 * rank) % len(DASHES)]}
     trace["marker"] = trace["marker"] | {"symbol": SYMBOLS[side], "size": 4}

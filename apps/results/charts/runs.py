@@ -46,7 +46,7 @@ def run_chart(
     columns: Sequence[Column],
     marks: Sequence[Mark],
     axis: Axis,
-    look: Theme,
+    theme: Theme,
     width: int = WIDTH_PX,
 ) -> Figure:
     """A run in panels below each other, each with a legend and a time axis of its own, which all show the same time;
@@ -63,23 +63,23 @@ def run_chart(
     below, data, placed = sum(heights), list[Figure](), _placed(marks, axis)
     strip = STRIP_PX if placed else 0
     inner = below + strip
-    layout = blank(look, **_times(len(drawn), axis))
+    layout = blank(theme, **_times(len(drawn), axis))
     layout |= {"height": inner + MARGIN_PX, "showlegend": True, "annotations": [], "shapes": [], "margin": {**MARGINS}}
     layout["hovermode"] = "x unified"
     # What somebody zoomed into stays so while the same panels are drawn anew.
     layout["uirevision"] = " ".join([*(panel.key for panel in drawn), *axis.offsets()])
     if drawn:
-        _steps(axis, bool(placed), layout, look, room / LETTER_PX)
+        _steps(axis, bool(placed), layout, theme, room / LETTER_PX)
     for place, (panel, legend) in enumerate(zip(drawn, legends, strict=True)):
         begin, end = (below - sum(heights[:until]) for until in (place, place + 1))
         domain = ((end + FOOT_PX) / inner, (begin - TITLE_PX - legend + LEGEND_PX) / inner)
         data += [
             trace | {"xaxis": _numbered("x", place + 1)}
-            for trace in _panel(panel, lines[panel.key], place + 1, domain, layout, look)
+            for trace in _panel(panel, lines[panel.key], place + 1, domain, layout, theme)
         ]
         layout["annotations"][-1]["yshift"] = legend
     if drawn and placed:
-        data += _strip(placed, len(drawn) + 1, ((below + FOOT_PX) / inner, 1.0), layout, look)
+        data += _strip(placed, len(drawn) + 1, ((below + FOOT_PX) / inner, 1.0), layout, theme)
     return {"data": data, "layout": layout, "others": _others(drawn, lines)}
 
 
@@ -105,7 +105,7 @@ def _others(panels: Sequence[Panel], lines: Mapping[str, Sequence[Column]]) -> d
     return {stack.key_of(panel): [line.name for line in rest] for panel, (_, rest) in cut if rest}
 
 
-def _steps(axis: Axis, above_marks: bool, layout: Figure, look: Theme, letters: float) -> None:
+def _steps(axis: Axis, above_marks: bool, layout: Figure, theme: Theme, letters: float) -> None:
     """Where several steps follow each other, or one only warms up: their names at the top, where there is room for so
     many letters in all, a line where each begins, and a shade over what is not measured."""
     if all(step.role == MEASURE for step in axis.steps) and len(axis.steps) < 2:
@@ -113,19 +113,26 @@ def _steps(axis: Axis, above_marks: bool, layout: Figure, look: Theme, letters: 
     yshift = LEGEND_PX - 14 if above_marks else LEGEND_PX - 30
     layout["margin"]["t"] += STEPS_PX
     layout["height"] += STEPS_PX
-    edge = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "line": {"color": look.text, "width": 1}, "opacity": 0.5}
-    shade = {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "fillcolor": look.text, "opacity": 0.08}
+    edge = {
+        "type": "line",
+        "yref": "paper",
+        "y0": 0,
+        "y1": 1,
+        "line": {"color": theme.text, "width": 1},
+        "opacity": 0.5,
+    }
+    shade = {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "fillcolor": theme.text, "opacity": 0.08}
     last = axis.end or max((step.end or step.begin for step in axis.steps), default=0.0)
     begin = axis.begin or 0.0
     for step, following in zip(axis.steps, [*axis.steps[1:], None], strict=True):
         end = step.end or (following.begin if following else last)
-        seen = max(step.begin, begin), min(end, last)
+        visible = max(step.begin, begin), min(end, last)
         if step.role != MEASURE and end > step.begin:
             layout["shapes"].append(shade | {"x0": step.begin, "x1": end, "layer": "below", "line": {"width": 0}})
         layout["shapes"].append(edge | {"x0": step.begin, "x1": step.begin})
-        if seen[0] < seen[1]:
-            room = int(letters * (seen[1] - seen[0]) / max(last - begin, 1e-9))
-            note = {"text": _fitting(step.title, room), "x": seen[0]}
+        if visible[0] < visible[1]:
+            room = int(letters * (visible[1] - visible[0]) / max(last - begin, 1e-9))
+            note = {"text": _fitting(step.title, room), "x": visible[0]}
             place = {"xref": "x", "yref": "paper", "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": yshift}
             layout["annotations"].append({**note, **place, "showarrow": False, "hovertext": step.title})
 
@@ -147,34 +154,34 @@ class _Placed:
 
 def _placed(marks: Sequence[Mark], axis: Axis) -> list[_Placed]:
     """Each where it happened, once: one that reaches into the next step was noted there as well."""
-    offsets, found = axis.offsets(), dict[tuple[str, float], _Placed]()
+    offsets, placed = axis.offsets(), dict[tuple[str, float], _Placed]()
     for mark in marks:
         offset = offsets.get(mark.step)
         if offset is None:
             continue
         begin = mark.t + offset
         end = begin if mark.until is None else mark.until + offset
-        found.setdefault((mark.kind, round(begin, 1)), _Placed(mark, begin, end))
+        placed.setdefault((mark.kind, round(begin, 1)), _Placed(mark, begin, end))
     low, high = axis.within(0.0)
-    return [each for each in found.values() if each.end >= low and each.begin <= high]
+    return [each for each in placed.values() if each.end >= low and each.begin <= high]
 
 
 def _panel(
-    panel: Panel, lines: Sequence[Column], number: int, domain: tuple[float, float], layout: Figure, look: Theme
+    panel: Panel, lines: Sequence[Column], number: int, domain: tuple[float, float], layout: Figure, theme: Theme
 ) -> list[Figure]:
     axis, legend = _numbered("y", number), _numbered("legend", number)
     mapped = _is_map(panel, lines)
-    layout[f"yaxis{axis[1:]}"] = _names(lines, domain) if mapped else _axis(panel, domain, look)
-    words = f"{panel.title}, single node" if panel.heat and len(lines) == 1 else panel.title
-    title = {"text": words, "xref": "paper", "yref": "paper", "x": 0, "y": domain[1], "xanchor": "left"}
+    layout[f"yaxis{axis[1:]}"] = _names(lines, domain) if mapped else _axis(panel, domain, theme)
+    heading = f"{panel.title}, single node" if panel.heat and len(lines) == 1 else panel.title
+    title = {"text": heading, "xref": "paper", "yref": "paper", "x": 0, "y": domain[1], "xanchor": "left"}
     layout["annotations"].append(title | {"yanchor": "bottom", "showarrow": False})
     if mapped:
-        return _heat_map(lines, axis, domain, look)
-    look_of_it = {"font": {"size": 11}, "bgcolor": "rgba(0,0,0,0)"}
-    layout[legend] = {"orientation": "h", "x": 0, "y": domain[1], "yanchor": "bottom", **look_of_it}
+        return _heat_map(lines, axis, domain, theme)
+    legend_style = {"font": {"size": 11}, "bgcolor": "rgba(0,0,0,0)"}
+    layout[legend] = {"orientation": "h", "x": 0, "y": domain[1], "yanchor": "bottom", **legend_style}
     if panel.stacked:
-        return stack.areas(panel, lines, axis, legend, look)
-    return _lines(lines, axis, legend, look)
+        return stack.areas(panel, lines, axis, legend, theme)
+    return _lines(lines, axis, legend, theme)
 
 
 def _is_map(panel: Panel, lines: Sequence[Column]) -> bool:
@@ -192,8 +199,8 @@ def _legend_px(panel: Panel, lines: Sequence[Column], room: float) -> int:
     return max(LEGEND_PX, rows * ROW_PX + 4)
 
 
-def _axis(panel: Panel, domain: tuple[float, float], look: Theme) -> Figure:
-    axis: Figure = {"domain": domain, "title": {"text": panel.unit}, "gridcolor": look.grid}
+def _axis(panel: Panel, domain: tuple[float, float], theme: Theme) -> Figure:
+    axis: Figure = {"domain": domain, "title": {"text": panel.unit}, "gridcolor": theme.grid}
     axis |= {"zeroline": False, "automargin": True}
     if panel.group == "latency":
         return axis | LOGARITHMIC
@@ -208,23 +215,23 @@ def _names(lines: Sequence[Column], domain: tuple[float, float]) -> Figure:
     return {"domain": domain, "automargin": True, **ticks}
 
 
-def _lines(lines: Sequence[Column], axis: str, legend: str, look: Theme) -> list[Figure]:
-    return [_line(line, axis, legend, look, i) for i, line in enumerate(lines)]
+def _lines(lines: Sequence[Column], axis: str, legend: str, theme: Theme) -> list[Figure]:
+    return [_line(line, axis, legend, theme, i) for i, line in enumerate(lines)]
 
 
-def _line(line: Column, axis: str, legend: str, look: Theme, i: int) -> Figure:
-    kept = thin.extremes(line.values, MOST_POINTS)
-    values = line.values[kept].astype(np.float32)
+def _line(line: Column, axis: str, legend: str, theme: Theme, i: int) -> Figure:
+    indices = thin.extremes(line.values, MOST_POINTS)
+    values = line.values[indices].astype(np.float32)
     return {
         "type": "scatter",
-        "mode": "lines+markers" if len(kept) <= MOST_MARKERS or _lonely(values) else "lines",
+        "mode": "lines+markers" if len(indices) <= MOST_MARKERS or _lonely(values) else "lines",
         "name": line.name,
         "meta": f"{line.source} {line.name}",
-        "x": line.t[kept],
+        "x": line.t[indices],
         "y": values,
         "yaxis": axis,
         "legend": legend,
-        "line": {"color": look.series[i], "dash": DASHES[i], "width": 1.5},
+        "line": {"color": theme.series[i], "dash": DASHES[i], "width": 1.5},
         "marker": {"symbol": SYMBOLS[i], "size": 5},
         "hovertemplate": f"%{{y:,.4g}} {line.unit}<extra>{line.name}</extra>",
     }
@@ -236,11 +243,11 @@ def _lonely(values: NDArray[np.float32]) -> bool:
     return bool((~missing[1:-1] & missing[:-2] & missing[2:]).any())
 
 
-def _heat_map(lines: Sequence[Column], axis: str, domain: tuple[float, float], look: Theme) -> list[Figure]:
+def _heat_map(lines: Sequence[Column], axis: str, domain: tuple[float, float], theme: Theme) -> list[Figure]:
     return [
         {
             "type": "heatmap",
-            "colorscale": look.heat,
+            "colorscale": theme.heat,
             **_shares(lines),
             "colorbar": SCALE | {"y": domain[1]},
             "meta": lines[0].source,
@@ -260,14 +267,14 @@ def _shares(lines: Sequence[Column]) -> Figure:
 
 
 def _strip(
-    placed: Sequence[_Placed], number: int, domain: tuple[float, float], layout: Figure, look: Theme
+    placed: Sequence[_Placed], number: int, domain: tuple[float, float], layout: Figure, theme: Theme
 ) -> list[Figure]:
     """Each mark as a bar from its beginning to its end, which tells the rest, and lines down through all panels."""
     layout[f"yaxis{number}"] = {"domain": domain, "range": [0, 1], "visible": False, "fixedrange": True}
     title = {"text": " and ".join(sorted({f"{each.mark.kind}s" for each in placed})), "xref": "paper", "yref": "paper"}
     layout["annotations"].append(title | {"x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "showarrow": False})
     edges = [at for each in placed[:MOST_MARKS] for at in sorted({each.begin, each.end}) if at >= 0]
-    line = {"color": look.series[1], "width": 1, "dash": "dot"}
+    line = {"color": theme.series[1], "width": 1, "dash": "dot"}
     layout["shapes"] += [
         {"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "line": line, "opacity": 0.6}
         for at in edges
@@ -282,16 +289,16 @@ def _strip(
             "showlegend": False,
             "x": [at for span in spans for at in (*span, None)],
             "y": [0.5, 0.5, None] * len(placed),
-            "text": [text for each in placed for text in (_told(each), _told(each), "")],
+            "text": [text for each in placed for text in (_hover_text(each), _hover_text(each), "")],
             "yaxis": f"y{number}",
             "hovertemplate": "%{text}<extra></extra>",
-            "line": {"color": look.series[1], "width": 6},
-            "marker": {"color": look.series[1], "symbol": "line-ns", "size": 9, "line": {"width": 2}},
+            "line": {"color": theme.series[1], "width": 6},
+            "marker": {"color": theme.series[1], "symbol": "line-ns", "size": 9, "line": {"width": 2}},
         }
     ]
 
 
-def _told(placed: _Placed) -> str:
+def _hover_text(placed: _Placed) -> str:
     """What hovering over a mark shows; the label is the server's own text, which Plotly must not take for markup."""
     mark = placed.mark
     label = mark.label.replace("<", "&lt;")

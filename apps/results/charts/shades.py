@@ -12,7 +12,7 @@ from apps.results.runs.timeline import Axis
 LEAST_FLOOR = 0.01  # in percent; less is rounding
 
 
-def noise_band(table: CampaignTable, look: Theme) -> tuple[list[Figure], str]:
+def noise_band(table: CampaignTable, theme: Theme) -> tuple[list[Figure], str]:
     """A grey band around the baseline's mean, in which levels that are the same differ, and the words that tell it."""
     mean = next((level.mean for level in table.levels if level.label == table.baseline), None)
     floor = table.noise_floor_percent
@@ -20,14 +20,14 @@ def noise_band(table: CampaignTable, look: Theme) -> tuple[list[Figure], str]:
         return [], ""
     ratio = 1 + floor / 100
     band = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": mean / ratio, "y1": mean * ratio, "layer": "below"}
-    shape = band | {"fillcolor": look.text, "opacity": 0.1, "line": {"width": 0}}
+    shape = band | {"fillcolor": theme.text, "opacity": 0.1, "line": {"width": 0}}
     size = f"±{floor:.2g} %" if floor >= LEAST_FLOOR else f"below ±{LEAST_FLOOR} %"
     return [shape], f"Grey: noise floor, {size} around the baseline"
 
 
-def within_run(rows: Iterable[Within], axis: Axis, look: Theme) -> Figure:
+def within_run(rows: Iterable[Within], axis: Axis, theme: Theme) -> Figure:
     """Layout: shades from each step's beginning to where it was steady, and where it stalled, each with its name."""
-    shapes, words, offsets = list[Figure](), list[Figure](), axis.offsets()
+    shapes, labels, offsets = list[Figure](), list[Figure](), axis.offsets()
     for row in rows:
         if row.step not in offsets:
             continue
@@ -36,21 +36,21 @@ def within_run(rows: Iterable[Within], axis: Axis, look: Theme) -> Figure:
         spans += [("stall", *stall) for stall in row.data.get("stalls", [])]
         for name, t, until in spans:
             if until > t:
-                shapes.append(_shade(begin + t, begin + until, name, look))
-                words.append(_word(begin + t, name, look))
-    return {"shapes": shapes, "annotations": words}
+                shapes.append(_shade(begin + t, begin + until, name, theme))
+                labels.append(_label(begin + t, name, theme))
+    return {"shapes": shapes, "annotations": labels}
 
 
-def _shade(x0: float, x1: float, name: str, look: Theme) -> Figure:
-    colour, opacity = (look.text, 0.08) if name == "warm-up" else (look.series[1], 0.25)
+def _shade(x0: float, x1: float, name: str, theme: Theme) -> Figure:
+    colour, opacity = (theme.text, 0.08) if name == "warm-up" else (theme.series[1], 0.25)
     place = {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "x0": x0, "x1": x1, "layer": "below"}
     return place | {"fillcolor": colour, "opacity": opacity, "line": {"width": 0}}
 
 
-def _word(x: float, name: str, look: Theme) -> Figure:
+def _label(x: float, name: str, theme: Theme) -> Figure:
     """At the foot of the first panel, where its lines seldom are."""
     place = {"xref": "x", "yref": "y domain", "x": x, "y": 0, "xanchor": "left", "yanchor": "bottom"}
-    return place | {"text": name, "showarrow": False, "font": {"size": 11, "color": look.text}}
+    return place | {"text": name, "showarrow": False, "font": {"size": 11, "color": theme.text}}
 
 
 def laid(figure: Figure, more: Figure) -> Figure:

@@ -16,25 +16,25 @@ BELOW = 0.16  # of the highest outline, for the percentiles of one direction
 SHORTEST_MS = 1e-6  # an axis of logarithms has no 0
 
 
-def spread_chart(spreads: Spreads, look: Theme) -> Figure:
+def spread_chart(spreads: Spreads, theme: Theme) -> Figure:
     """The area of an outline between two latencies is the share of the I/Os that took so long: its height is their
     share per doubling. All rows have one scale. Below each outline stand p50, p99 and p99.9."""
     rows = spreads.rows
     inner = ROW_PX * max(1, len(rows))
     ticks = {"type": "log", "exponentformat": "none", "zeroline": False}
-    drawn = layout(look, xaxis=ticks | {"title": {"text": "completion latency (ms)"}, "anchor": f"y{len(rows) or 1}"})
+    drawn = layout(theme, xaxis=ticks | {"title": {"text": "completion latency (ms)"}, "anchor": f"y{len(rows) or 1}"})
     drawn |= {"height": inner + HEAD_PX + FOOT_PX, "showlegend": True, "annotations": []}
     drawn["margin"] = {"l": 64, "r": 16, "t": HEAD_PX, "b": FOOT_PX}
     drawn["legend"] = {"orientation": "h", "x": 0, "y": 1 + 4 / inner, "yanchor": "bottom"}
-    highest = max((_height(part) for one in spreads.found for part in one.parts), default=1.0)
+    highest = max((_height(part) for one in spreads.entries for part in one.parts), default=1.0)
     data: list[Figure] = []
     for place, row in enumerate(rows):
-        own = [one for one in spreads.found if one.row == row]
+        own = [one for one in spreads.entries if one.row == row]
         bottom = 1 - (place + 1) / len(rows)
         _axis(place + 1, (bottom, bottom + (1 - GAP) / len(rows)), highest, own, drawn)
         drawn["annotations"].append(_name(row, own, bottom + (1 - GAP) / len(rows)))
         for line, one in enumerate(own):
-            data += _drawn(one, f"y{place + 1 if place else ''}", -highest * BELOW * (line + 0.6), look)
+            data += _drawn(one, f"y{place + 1 if place else ''}", -highest * BELOW * (line + 0.6), theme)
     _legend_once(data)
     foot(drawn["xaxis"], spreads.note)
     return {"data": data, "layout": drawn}
@@ -77,8 +77,8 @@ def _ends(part: Part) -> tuple[float, float]:
     return low, 2 * low if math.isinf(part[1]) else part[1]
 
 
-def _drawn(one: Spread, axis: str, below: float, look: Theme) -> list[Figure]:
-    colour = look.series[PLACES[one.way]]
+def _drawn(one: Spread, axis: str, below: float, theme: Theme) -> list[Figure]:
+    colour = theme.series[PLACES[one.way]]
     dash = DASHES[PLACES[one.way]]
     name = one.way or "all directions, as fio reports them"
     traces: list[Figure] = [_outline(one, axis, name, colour, dash)] if one.parts else []
@@ -138,7 +138,7 @@ def _corners(one: Spread) -> Iterator[tuple[float, float, str]]:
             if end:
                 yield end, 0.0, ""
             yield low, 0.0, ""
-        yield low, _height(part), _told(one, part)
+        yield low, _height(part), _hover_text(one, part)
         end = high
     yield end, 0.0, ""
 
@@ -148,7 +148,7 @@ def _faint(colour: str) -> str:
     return f"rgba({red},{green},{blue},0.18)"
 
 
-def _told(one: Spread, part: Part) -> str:
+def _hover_text(one: Spread, part: Part) -> str:
     low, high, share = part
     ends = f"{low:.4g} ms or more" if math.isinf(high) else f"{low:.4g} to {high:.4g} ms"
     counted = f"{round(share * one.count):,} of {one.count:,} I/Os, " if one.histogram else ""
@@ -156,9 +156,9 @@ def _told(one: Spread, part: Part) -> str:
 
 
 def _legend_once(data: Sequence[Figure]) -> None:
-    seen: set[str] = set()
+    in_legend: set[str] = set()
     for trace in data:
-        if trace["name"] in seen:
+        if trace["name"] in in_legend:
             trace["showlegend"] = False
         elif trace.get("showlegend", True):
-            seen.add(trace["name"])
+            in_legend.add(trace["name"])

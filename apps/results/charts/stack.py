@@ -35,7 +35,7 @@ def names(lines: Sequence[Column]) -> list[str]:
     return [*(line.name.removeprefix(PREFIX) for line in largest), *([_others(rest)] if rest else [])]
 
 
-def areas(panel: Panel, lines: Sequence[Column], axis: str, legend: str, look: Theme) -> list[Figure]:
+def areas(panel: Panel, lines: Sequence[Column], axis: str, legend: str, theme: Theme) -> list[Figure]:
     """A trace for each area. All have the same times; a missing number is 0 unless all are missing then."""
     largest, rest = parts(lines)
     t, rows = _aligned([*largest, *rest])
@@ -55,7 +55,7 @@ def areas(panel: Panel, lines: Sequence[Column], axis: str, legend: str, look: T
             "y": thin.means(np.where(taken, each, np.nan), MOST_POINTS).astype(np.float32),
             "yaxis": axis,
             "legend": legend,
-            "line": {"color": look.series[place], "width": 1},
+            "line": {"color": theme.series[place], "width": 1},
             "fillpattern": {"shape": _SHAPES[place], "size": 6, "solidity": 0.25, "fillmode": "overlay"},
             "hovertemplate": f"%{{y:,.3g}} {panel.unit}<extra>{name}</extra>",
         }

@@ -50,15 +50,15 @@ def theme(name: str) -> Theme:
     return DARK if name == "dark" else LIGHT
 
 
-def layout(look: Theme, **axes: Figure) -> Figure:
-    grid = {"gridcolor": look.grid, "linecolor": look.grid, "automargin": True}
+def layout(theme: Theme, **axes: Figure) -> Figure:
+    grid = {"gridcolor": theme.grid, "linecolor": theme.grid, "automargin": True}
     return {
-        "paper_bgcolor": look.paper,
-        "plot_bgcolor": look.paper,
-        "font": {"color": look.text, "family": "system-ui, sans-serif", "size": 13},
+        "paper_bgcolor": theme.paper,
+        "plot_bgcolor": theme.paper,
+        "font": {"color": theme.text, "family": "system-ui, sans-serif", "size": 13},
         "margin": {"l": 70, "r": 16, "t": 40, "b": 50},
         "hovermode": "closest",
-        "colorway": list(look.series),
+        "colorway": list(theme.series),
         **{name: grid | axis for name, axis in axes.items()},
     }
 

@@ -11,19 +11,19 @@ MOST_TOLD = 4  # marks with words of their own; the page lists all of them
 LONGEST = 40
 
 
-def trend_chart(found: Trend, look: Theme) -> Figure:
-    levels = found.levels
+def trend_chart(trend: Trend, theme: Theme) -> Figure:
+    levels = trend.levels
     data = [
-        _line([point for point in found.points if point.level == level], place, found.unit, look)
+        _line([point for point in trend.points if point.level == level], place, trend.unit, theme)
         for place, level in enumerate(levels)
     ]
-    drawn = layout(look, xaxis=_dates(found.points), yaxis={"title": {"text": found.quantity}, "zeroline": False})
+    drawn = layout(theme, xaxis=_dates(trend.points), yaxis={"title": {"text": trend.quantity}, "zeroline": False})
     drawn |= {
         "height": 400,
         "showlegend": len(levels) > 1,
         "legend": {"orientation": "h", "y": 1.08, "yanchor": "bottom", "x": 0},
-        "shapes": [_mark(each.at, look) for each in found.host_changes],
-        "annotations": [_words(each.at, each.words, look) for each in found.host_changes[-MOST_TOLD:]],
+        "shapes": [_mark(each.at, theme) for each in trend.host_changes],
+        "annotations": [_label(each.at, each.summary, theme) for each in trend.host_changes[-MOST_TOLD:]],
     }
     return {"data": data, "layout": drawn}
 
@@ -36,8 +36,8 @@ def _dates(points: list[Point]) -> Figure:
     return {"type": "date", "range": [f"{end:%Y-%m-%d %H:%M:%S}" for end in ends], "nticks": 3}
 
 
-def _line(points: list[Point], place: int, unit: str, look: Theme) -> Figure:
-    colour = look.series[place % len(look.series)]
+def _line(points: list[Point], place: int, unit: str, theme: Theme) -> Figure:
+    colour = theme.series[place % len(theme.series)]
     return {
         "type": "scatter",
         "mode": "lines+markers",
@@ -60,13 +60,13 @@ def _line(points: list[Point], place: int, unit: str, look: Theme) -> Figure:
     }
 
 
-def _mark(at: datetime, look: Theme) -> Figure:
+def _mark(at: datetime, theme: Theme) -> Figure:
     time = f"{at:%Y-%m-%d %H:%M:%S}"
     place = {"x0": time, "x1": time, "yref": "paper", "y0": 0, "y1": 1}
-    return {"type": "line", "layer": "below", "line": {"color": look.text, "width": 1.5, "dash": "dot"}, **place}
+    return {"type": "line", "layer": "below", "line": {"color": theme.text, "width": 1.5, "dash": "dot"}, **place}
 
 
-def _words(at: datetime, words: str, look: Theme) -> Figure:
-    text = words if len(words) <= LONGEST else f"{words[: LONGEST - 1]}…"
+def _label(at: datetime, sentence: str, theme: Theme) -> Figure:
+    text = sentence if len(sentence) <= LONGEST else f"{sentence[: LONGEST - 1]}…"
     place = {"x": f"{at:%Y-%m-%d %H:%M:%S}", "yref": "paper", "y": 1, "xanchor": "right", "yanchor": "bottom"}
-    return {"text": text, "showarrow": False, "font": {"size": 11, "color": look.text}, **place}
+    return {"text": text, "showarrow": False, "font": {"size": 11, "color": theme.text}, **place}

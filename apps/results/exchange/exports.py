@@ -115,29 +115,29 @@ def run_series_csv(run: Run) -> Iterator[str]:
 def series_rows(stored: Any) -> Iterator[tuple[Any, ...]]:
     for one in stored.select_related("run").order_by("run__position", "step", "source").iterator(chunk_size=CHUNK):
         table = samples.values_of(one, None, None)
-        told = (str(one.run_id), one.run.position + 1, one.step, one.source)
+        key_columns = (str(one.run_id), one.run.position + 1, one.step, one.source)
         for name in one.columns[1:]:
             pairs = zip(table["t"].tolist(), table[name].tolist(), strict=True)
-            yield from ((*told, t, name, value) for t, value in pairs if value == value)
+            yield from ((*key_columns, t, name, value) for t, value in pairs if value == value)
 
 
 def document(campaign: Campaign, with_series: bool = False) -> Iterator[str]:
     """One JSON object: the campaign as it was designed, and each run with spec, proofs, measurements, what other hosts
     did for it and, where asked for, series."""
-    told = {"format": "proving-ground campaign", "version": 1, "campaign": _design(campaign)}
-    yield json.dumps(told, ensure_ascii=False)[:-1] + ', "runs": ['
-    parts = RunPart.objects.select_related("host").prefetch_related(*_kept(PartEvent, PartArtefact))
-    related: list[Any] = [*_kept(RunEvent, Artefact), Prefetch("parts", parts)]
+    header = {"format": "proving-ground campaign", "version": 1, "campaign": _design(campaign)}
+    yield json.dumps(header, ensure_ascii=False)[:-1] + ', "runs": ['
+    parts = RunPart.objects.select_related("host").prefetch_related(*_job_prefetches(PartEvent, PartArtefact))
+    related: list[Any] = [*_job_prefetches(RunEvent, Artefact), Prefetch("parts", parts)]
     for place, run in enumerate(runs_of(campaign, *related, *(["series"] if with_series else []))):
         yield (",\n" if place else "\n") + json.dumps(_whole(run, with_series), ensure_ascii=False, allow_nan=False)
     yield "\n]}\n"
 
 
-def _kept(events: type[Model], artefacts: type[Model]) -> list[Prefetch[Any]]:
-    """For _job: what was set and proven as `told`, and the files, without their contents, as `kept`."""
+def _job_prefetches(events: type[Model], artefacts: type[Model]) -> list[Prefetch[Any]]:
+    """For _job: what was set and proven as `proof_events`, and the files, without their contents, as `files`."""
     proofs = events._default_manager.filter(kind__in=("proof", "write")).order_by("seq")
     files = artefacts._default_manager.defer("content").order_by("path")
-    return [Prefetch("events", proofs, "told"), Prefetch("artefacts", files, "kept")]
+    return [Prefetch("events", proofs, "proof_events"), Prefetch("artefacts", files, "files")]
 
 
 def _design(campaign: Campaign) -> dict[str, Any]:
@@ -182,14 +182,14 @@ def _part(part: RunPart) -> dict[str, Any]:
 def _job(job: Run | RunPart) -> dict[str, Any]:
     """What one host was asked for, what it set and proved, and what it left."""
     names = ("digest", "spec", "state", "outcome", "error", "manifest")
-    kept = [{"path": one.path, "size": one.size, "sha256": one.sha256} for one in getattr(job, "kept")]  # noqa: B009
-    told: dict[str, list[Any]] = {"proof": [], "write": []}
-    for event in getattr(job, "told"):  # noqa: B009 - set by the prefetch
-        told[event.kind].append(event.data)
+    artefacts = [{"path": one.path, "size": one.size, "sha256": one.sha256} for one in getattr(job, "files")]  # noqa: B009
+    events: dict[str, list[Any]] = {"proof": [], "write": []}
+    for event in getattr(job, "proof_events"):  # noqa: B009 - set by the prefetch
+        events[event.kind].append(event.data)
     return {name: getattr(job, name) for name in names} | {
-        "artefacts": kept,
-        "proofs": told["proof"],
-        "writes": told["write"],
+        "artefacts": artefacts,
+        "proofs": events["proof"],
+        "writes": events["write"],
     }
 
 
@@ -225,8 +225,8 @@ def outputs_zip(campaign: Campaign) -> IO[bytes]:
         if len(tabular) < len(kinds):
             for run in campaign.runs.order_by("position").select_related("host").iterator(chunk_size=CHUNK):
                 listed += _packed(archive, run)
-        told = {**about, "host": campaign.host.name, "files": listed}
-        _put(archive, "manifest.yaml", yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=1000))
+        manifest = {**about, "host": campaign.host.name, "files": listed}
+        _put(archive, "manifest.yaml", yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True, width=1000))
     file.seek(0)
     return file
 
@@ -247,16 +247,16 @@ def _put(archive: zipfile.ZipFile, name: str, data: str | bytes) -> None:
 def _packed(archive: zipfile.ZipFile, run: Run) -> Iterator[dict[str, Any]]:
     """Writes the outputs of a run's measured steps, and yields what the manifest says of each."""
     times = {name: _iso(moment) for name, moment in (("started", run.started_at), ("time", run.ended_at)) if moment}
-    told = {"block": run.block + 1, "host": run.host.name, **times}
+    entry = {"block": run.block + 1, "host": run.host.name, **times}
     if run.outcome != Run.Outcome.OK:
-        told |= {"outcome": run.outcome or run.state, "error": (run.error or {}).get("message", "")}
+        entry |= {"outcome": run.outcome or run.state, "error": (run.error or {}).get("message", "")}
     for step in measured(run.spec["steps"]):
         if step["kind"] != FIGURES:
             yield {
                 **_outputs(archive, run, step),
                 "kind": step["kind"],
                 "step": step["name"],
-                **told,
+                **entry,
                 "levels": dict(run.cell),
             }
 
@@ -264,12 +264,12 @@ def _packed(archive: zipfile.ZipFile, run: Run) -> Iterator[dict[str, Any]]:
 def _outputs(archive: zipfile.ZipFile, run: Run, step: Mapping[str, Any]) -> dict[str, str]:
     """The paths within the zip of what a step printed, as a manifest names them."""
     prefix = f"out/{step['name']}/"
-    found = {one.path.removeprefix(prefix): one for one in run.artefacts.filter(path__startswith=prefix)}
+    artefacts = {one.path.removeprefix(prefix): one for one in run.artefacts.filter(path__startswith=prefix)}
     results = [name for kind, name in OUTPUTS.values() if kind == step["kind"] and name != "stderr"]
-    wanted = {"file": next((name for name in results if name in found), ""), "stderr": "stderr"}
-    told = {}
-    for word, name in wanted.items():
-        if name in found and found[name].content is not None:
-            told[word] = f"{run.position + 1:05}/{step['name']}/{name}"
-            _put(archive, told[word], bytes(found[name].content or b""))
-    return told
+    names = {"file": next((name for name in results if name in artefacts), ""), "stderr": "stderr"}
+    paths = {}
+    for word, name in names.items():
+        if name in artefacts and artefacts[name].content is not None:
+            paths[word] = f"{run.position + 1:05}/{step['name']}/{name}"
+            _put(archive, paths[word], bytes(artefacts[name].content or b""))
+    return paths

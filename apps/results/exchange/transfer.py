@@ -17,11 +17,11 @@ from common.errors import PlanError
 
 def contents(sent: MultiValueDict[str, UploadedFile[Any]]) -> list[tuple[str, bytes]]:
     """(name, content) of the files of a request. PlanError when they are more than is taken at once."""
-    given = [each for name in sent for each in sent.getlist(name)]
-    total = sum(each.size or 0 for each in given)
+    files = [each for name in sent for each in sent.getlist(name)]
+    total = sum(each.size or 0 for each in files)
     if total > LARGEST_UPLOAD:
         raise _too_large(total)
-    return [(each.name or "", each.read()) for each in given]
+    return [(each.name or "", each.read()) for each in files]
 
 
 def check_length(length: str) -> None:

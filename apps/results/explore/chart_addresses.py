@@ -43,13 +43,13 @@ class Chart:
     figure: str
     args: tuple[str, ...] = ()
     chosen: str = ""
-    asked: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = field(default_factory=dict)
     csv: str = ""
     low: bool = False
 
 
 @dataclass(frozen=True)
-class Asked:
+class Selection:
     """What an address turned out to ask for: its choices in full, and what that is called."""
 
     choices: dict[str, Any]
@@ -64,7 +64,7 @@ class Page:
     name: str
     example: str
     charts: Mapping[str, Chart]
-    read: Callable[[Key, QueryDict, str], Asked]
+    read: Callable[[Key, QueryDict, str], Selection]
     of: type[Model] | None = None
     by: str = "pk"
 
@@ -92,7 +92,7 @@ class Place:
 
     @property
     def figure(self) -> str:
-        query = "&".join(filter(None, (self.query, urlencode(self.drawn.asked))))
+        query = "&".join(filter(None, (self.query, urlencode(self.drawn.parameters))))
         chosen = [QueryDict(self.query).get(self.drawn.chosen) or "-"] if self.drawn.chosen else []
         return _with(reverse(self.drawn.figure, args=[*self._keys, *self.drawn.args, *chosen]), query)
 
@@ -131,18 +131,18 @@ def check(address: str, chart: str = "") -> tuple[Place, str]:
     """The same with its choices in full, so that it goes on to mean what it means now, and a title for it. PlanError
     where there is no such thing, or where it does not have what the address asks for."""
     place = find(address, chart)
-    asked = place.page.read(place.key, QueryDict(place.query), place.chart)
-    return replace(place, query=urlencode(asked.choices, doseq=True)), asked.title
+    selection = place.page.read(place.key, QueryDict(place.query), place.chart)
+    return replace(place, query=urlencode(selection.choices, doseq=True)), selection.title
 
 
 def missing(places: Iterable[Place]) -> set[UUID | str]:
     """Keys of things that are gone; a query for each kind of thing."""
-    wanted: dict[tuple[type[Model], str], set[UUID | str]] = {}
+    keys_by_model: dict[tuple[type[Model], str], set[UUID | str]] = {}
     for place in places:
         if place.page.of is not None and place.key is not None:
-            wanted.setdefault((place.page.of, place.page.by), set()).add(place.key)
+            keys_by_model.setdefault((place.page.of, place.page.by), set()).add(place.key)
     gone: set[UUID | str] = set()
-    for (of, by), keys in wanted.items():
+    for (of, by), keys in keys_by_model.items():
         gone |= keys - set(of._default_manager.filter(**{f"{by}__in": keys}).values_list(by, flat=True))
     return gone
 
@@ -154,30 +154,30 @@ def _refusal(address: str, why: str) -> PlanError:
 
 
 def _campaign(key: Key) -> Campaign:
-    found = Campaign.objects.select_related("workload").filter(pk=str(key)).first()
-    if found is None:
+    campaign = Campaign.objects.select_related("workload").filter(pk=str(key)).first()
+    if campaign is None:
         raise PlanError("address", f"campaign {key} does not exist", hint="copy the address of a page that opens")
-    if not found.metric or found.state == Campaign.State.DRAFT:
+    if not campaign.metric or campaign.state == Campaign.State.DRAFT:
         raise PlanError(
-            "address", f"{found} has no chart", hint="accepted: a campaign that was started and has measurements"
+            "address", f"{campaign} has no chart", hint="accepted: a campaign that was started and has measurements"
         )
-    return found
+    return campaign
 
 
-def _of_campaign(key: Key, query: QueryDict, chart: str) -> Asked:
+def _of_campaign(key: Key, query: QueryDict, chart: str) -> Selection:
     campaign, host = _campaign(key), query.get("host", "")
     title = campaign.name if chart == "levels" else f"{campaign.name}: {chart}"
     choices: dict[str, Any] = {}
     if chart == "spread":
         choices, title = _section(campaign, query)
     if not host:
-        return Asked(choices, title)
+        return Selection(choices, title)
     known = dict(campaign.runs.order_by().values_list("host_id", "host__name").distinct())
     number = whole(host)
     if number is None or number not in known:
         accepted = ", ".join(f"{pk} ({name})" for pk, name in sorted(known.items()))
         raise PlanError("address", f"host={host!r} is not a host of {campaign}", hint=f"accepted: {accepted}")
-    return Asked(choices | {"host": host}, f"{title} on {known[number]}")
+    return Selection(choices | {"host": host}, f"{title} on {known[number]}")
 
 
 def _section(campaign: Campaign, query: QueryDict) -> tuple[dict[str, Any], str]:
@@ -189,25 +189,25 @@ def _section(campaign: Campaign, query: QueryDict) -> tuple[dict[str, Any], str]
     return {"section": section}, f"{campaign.name}: distribution of latencies in {spreads.spoken(known[section])}"
 
 
-def _of_explorer(key: Key, query: QueryDict, chart: str) -> Asked:
+def _of_explorer(key: Key, query: QueryDict, chart: str) -> Selection:
     campaign = _campaign(key)
     view = explorer.read(campaign, query)
-    found = explorer.explore(campaign, view)
+    explored = explorer.explore(campaign, view)
     aside = [explorer.title(axis) for axis in (view.colour, view.facet) if axis]
     over = " and ".join([explorer.title(view.x), *aside])
     only = "".join(f", {level}" for _, level in view.only)
-    return Asked(view.query(), f"{campaign.name}: {found.quantity} by {over}{only}")
+    return Selection(view.query(), f"{campaign.name}: {explored.quantity} by {over}{only}")
 
 
-def _of_comparison(key: Key, query: QueryDict, chart: str) -> Asked:
-    found = compare.read(query)
-    alike = len({arm.url for arm in found.arms}) == 1 and found.arms[0].kind == "level"  # their titles are bare
-    of = f"{found.arms[0].runs[0].campaign}: " if alike else ""
-    first, *others = (f"{arm.title} ({letter})" for letter, arm in zip(LETTERS, found.arms, strict=False))
-    return Asked(found.query(), f"{of}{found.figure}, {' and '.join(others)} against {first}")
+def _of_comparison(key: Key, query: QueryDict, chart: str) -> Selection:
+    compared = compare.read(query)
+    alike = len({arm.url for arm in compared.arms}) == 1 and compared.arms[0].kind == "level"  # their titles are bare
+    of = f"{compared.arms[0].runs[0].campaign}: " if alike else ""
+    first, *others = (f"{arm.title} ({letter})" for letter, arm in zip(LETTERS, compared.arms, strict=False))
+    return Selection(compared.query(), f"{of}{compared.figure}, {' and '.join(others)} against {first}")
 
 
-def _of_run(key: Key, query: QueryDict, chart: str) -> Asked:
+def _of_run(key: Key, query: QueryDict, chart: str) -> Selection:
     run = Run.objects.select_related("campaign").filter(pk=str(key)).first()
     if run is None:
         raise PlanError("address", f"run {key} does not exist", hint="copy the address of a page that opens")
@@ -216,15 +216,15 @@ def _of_run(key: Key, query: QueryDict, chart: str) -> Asked:
         return _of_time(run, query, of)
     drawn = run_charts.BY_NAME[chart]
     if not drawn.per_step:
-        return Asked({}, f"{drawn.title}, {of}")
+        return Selection({}, f"{drawn.title}, {of}")
     steps, step = drawn.steps(run_charts.available(run, [])), query.get("step", "")
     if step not in steps:
         lacks = f"step={step!r} has no {drawn.title.lower()}"
         raise PlanError("address", lacks, hint=_accepted("step=", steps))
-    return Asked({"step": step}, f"{drawn.title}, {of}")
+    return Selection({"step": step}, f"{drawn.title}, {of}")
 
 
-def _of_time(run: Run, query: QueryDict, of: str) -> Asked:
+def _of_time(run: Run, query: QueryDict, of: str) -> Selection:
     """Which panels are shown unasked may change: those that are there now are named."""
     panels = series.panels_of(run)
     unknown = set(query.getlist("panel")) - {panel.key for panel in panels}
@@ -239,24 +239,24 @@ def _of_time(run: Run, query: QueryDict, of: str) -> Asked:
         raise PlanError("address", str(error), hint="accepted: seconds, such as from=10&to=60") from error
     names = ("step", "from", "to")
     choices = {"panel": [panel.key for panel in series.chosen(panels, query.getlist("panel"))]}
-    asked = {name: query[name] for name in names if query.get(name)}
+    parameters = {name: query[name] for name in names if query.get(name)}
     begin, end = ("…" if each is None else f"{each:g}" for each in window)
-    title = f"{of[:1].upper()}{of[1:]}" + (f", {asked['step']}" if "step" in asked else "")
-    return Asked(choices | asked, title + (f", {begin} to {end} s" if window != (None, None) else ""))
+    title = f"{of[:1].upper()}{of[1:]}" + (f", {parameters['step']}" if "step" in parameters else "")
+    return Selection(choices | parameters, title + (f", {begin} to {end} s" if window != (None, None) else ""))
 
 
-def _of_host(key: Key, query: QueryDict, chart: str) -> Asked:
+def _of_host(key: Key, query: QueryDict, chart: str) -> Selection:
     """The spec that is named, or what was run most often."""
     host = Host.objects.filter(name=str(key)).first()
     if host is None:
         raise PlanError("address", f"host {key} does not exist", hint="copy the address of a page that opens")
-    asked = query.get("baseline", "")
-    found = baselines(host, asked)
-    if not found:
-        known = [each.digest for each in baselines(host)] if asked else []
+    digest = query.get("baseline", "")
+    repeated = baselines(host, digest)
+    if not repeated:
+        known = [each.digest for each in baselines(host)] if digest else []
         hint = _accepted("baseline=", known)
-        raise PlanError("address", f"baseline={asked!r} was not run repeatedly on {host}", hint=hint)
-    return Asked({"baseline": found[0].digest}, f"{found[0].title} on {host} over time")
+        raise PlanError("address", f"baseline={digest!r} was not run repeatedly on {host}", hint=hint)
+    return Selection({"baseline": repeated[0].digest}, f"{repeated[0].title} on {host} over time")
 
 
 def _accepted(name: str, known: Iterable[str]) -> str:
@@ -287,7 +287,7 @@ PAGES: dict[str, Page] = {
         {
             "levels": Chart("Runs of each level", "campaign_figure", csv="campaign_csv"),
             "differences": Chart(
-                "Differences", "campaign_figure", asked={"chart": "differences"}, csv="campaign_csv", low=True
+                "Differences", "campaign_figure", parameters={"chart": "differences"}, csv="campaign_csv", low=True
             ),
             "spread": Chart("Distribution of latencies", "campaign_spread", csv="campaign_spread_csv"),
         },

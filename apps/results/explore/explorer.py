@@ -53,14 +53,14 @@ class View:
 
     def query(self) -> dict[str, str]:
         """As an address has it, without what is empty."""
-        told = {name: getattr(self, name) for name in ("figure", "x", "colour", "facet", "shape", "scale", "base")}
-        return {name: value for name, value in told.items() if value} | {
+        fields = {name: getattr(self, name) for name in ("figure", "x", "colour", "facet", "shape", "scale", "base")}
+        return {name: value for name, value in fields.items() if value} | {
             ONLY + name: level for name, level in self.only
         }
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedRun:
     """One ok run: its levels, and the figure, in `unit` or in percent of the baseline."""
 
     run: UUID
@@ -85,7 +85,7 @@ class Group:
     colour: str
     x: str
     n: int
-    runs: list[Seen]
+    runs: list[ObservedRun]
     mean: float | None = None
     low: float | None = None
     high: float | None = None
@@ -111,7 +111,7 @@ class Explored:
     over: list[str]
 
     @property
-    def runs(self) -> list[Seen]:
+    def runs(self) -> list[ObservedRun]:
         return [run for group in self.groups for run in group.runs]
 
     @property
@@ -137,16 +137,16 @@ class Explored:
     @property
     def sentence(self) -> str:
         """For those who do not see the chart."""
-        told = f"{self.name} by {title(self.view.x)}" + (
+        subject = f"{self.name} by {title(self.view.x)}" + (
             f", coloured by {title(self.view.colour)}" if self.view.colour else ""
         )
         means = [group for group in self.groups if group.mean is not None]
         if not means:
-            return f"{told}: {self.n} runs."
+            return f"{subject}: {self.n} runs."
         low, high = min(means, key=_mean), max(means, key=_mean)
         unit = "%" if self.relative else self.unit
         ends = " to ".join(f"{_mean(one):.4g} {unit} at {_place(one)}" for one in (low, high))
-        return f"{told}: {self.n} runs, means from {ends}."
+        return f"{subject}: {self.n} runs, means from {ends}."
 
 
 def _mean(group: Group) -> float:
@@ -169,11 +169,11 @@ def factors_of(campaign: Campaign) -> dict[str, list[str]]:
 def figures_of(campaign: Campaign) -> list[Measurement]:
     """The figures that its latest ok runs have, the campaign's metric first; one of each step and name."""
     recent = campaign.runs.filter(outcome=Run.Outcome.OK).order_by("-position").values("pk")[:RECENT]
-    found: dict[str, Measurement] = {}
+    figures: dict[str, Measurement] = {}
     for row in Measurement.objects.filter(run__in=list(recent.values_list("pk", flat=True))).order_by("pk"):
-        found.setdefault(f"{row.step}.{row.name}", row)
+        figures.setdefault(f"{row.step}.{row.name}", row)
     chosen = metric_of(campaign)
-    return sorted(found.values(), key=lambda row: f"{row.step}.{row.name}" != chosen)
+    return sorted(figures.values(), key=lambda row: f"{row.step}.{row.name}" != chosen)
 
 
 def metric_of(campaign: Campaign) -> str:
@@ -182,28 +182,28 @@ def metric_of(campaign: Campaign) -> str:
     return f"{chosen.step}.{chosen.name}"
 
 
-def read(campaign: Campaign, asked: Mapping[str, str]) -> View:
+def read(campaign: Campaign, query: Mapping[str, str]) -> View:
     """The view that an address asks for; what it leaves open follows the design. PlanError naming what cannot be."""
     factors = factors_of(campaign)
     several = sorted(factors, key=lambda name: -len(factors[name]))
     axes = [*factors, *AXES]
-    x = _one_of("x", asked.get("x") or several[0], axes)
-    others = [name for name in several if name != x and len(factors[name]) > 1] if "x" not in asked else []
-    colour = _one_of("colour", asked.get("colour", others[0] if others else ""), ["", *factors, HOST])
-    facet = _one_of("facet", asked.get("facet", others[1] if len(others) > 1 else ""), ["", *factors, HOST])
+    x = _one_of("x", query.get("x") or several[0], axes)
+    others = [name for name in several if name != x and len(factors[name]) > 1] if "x" not in query else []
+    colour = _one_of("colour", query.get("colour", others[0] if others else ""), ["", *factors, HOST])
+    facet = _one_of("facet", query.get("facet", others[1] if len(others) > 1 else ""), ["", *factors, HOST])
     if len({x, colour, facet} - {""}) < sum(map(bool, (x, colour, facet))):
         raise PlanError(
             "colour", f"{title(colour)!r} is already on another axis", hint="choose a different factor for each axis"
         )
-    scale = _one_of("scale", asked.get("scale") or "absolute", SCALES)
+    scale = _one_of("scale", query.get("scale") or "absolute", SCALES)
     only = tuple(
-        (name, _one_of(ONLY + name, asked[ONLY + name], factors[name])) for name in factors if asked.get(ONLY + name)
+        (name, _one_of(ONLY + name, query[ONLY + name], factors[name])) for name in factors if query.get(ONLY + name)
     )
-    base = asked.get("base", "") if scale == "relative" and x in factors else ""
+    base = query.get("base", "") if scale == "relative" and x in factors else ""
     if scale == "relative" and x in factors:
         base = _one_of("base", base or factors[x][0], factors[x])
-    shape = _one_of("shape", asked.get("shape") or "auto", SHAPES)
-    figure = asked.get("figure") or metric_of(campaign)
+    shape = _one_of("shape", query.get("shape") or "auto", SHAPES)
+    figure = query.get("figure") or metric_of(campaign)
     if not figure.isprintable():
         raise PlanError(
             "figure", f"{figure!r} is not a figure", hint="accepted: STEP.NAME, such as " + metric_of(campaign)
@@ -230,68 +230,72 @@ def explore(campaign: Campaign, view: View) -> Explored:
         raise PlanError(
             "figure", f"no run has {view.figure!r}", hint=f"accepted: {known or 'none yet, no run has ended'}"
         )
-    seen = [
-        run for run in _seen(campaign, step, name) if all(run.cell.get(factor) == level for factor, level in view.only)
+    runs = [
+        run
+        for run in _observed_runs(campaign, step, name)
+        if all(run.cell.get(factor) == level for factor, level in view.only)
     ]
-    shown = replace(view, shape=_shape(view, seen))
-    order = [_order(axis, factors, seen) for axis in shown.axes]
-    groups = _grouped(seen, shown, order)
+    shown = replace(view, shape=_shape(view, runs))
+    order = [_order(axis, factors, runs) for axis in shown.axes]
+    groups = _grouped(runs, shown, order)
     if shown.shape != "box" or shown.scale == "relative":
-        groups = [group for facet in order[0] for group in _told([one for one in groups if one.facet == facet], shown)]
+        groups = [
+            group for facet in order[0] for group in _with_means([one for one in groups if one.facet == facet], shown)
+        ]
     if shown.scale == "relative":
         groups = _relative(groups, shown, kind)
     over = [factor for factor in factors if factor not in (*shown.axes, *dict(shown.only)) and len(factors[factor]) > 1]
     facets, colours, xs = order
-    told = name if len(steps.measured(campaign.steps)) == 1 else view.figure
-    return Explored(shown, told, kind.unit, kind.better, facets, colours, xs, groups, over)
+    figure_name = name if len(steps.measured(campaign.steps)) == 1 else view.figure
+    return Explored(shown, figure_name, kind.unit, kind.better, facets, colours, xs, groups, over)
 
 
-def _seen(campaign: Campaign, step: str, name: str) -> list[Seen]:
+def _observed_runs(campaign: Campaign, step: str, name: str) -> list[ObservedRun]:
     rows = Measurement.objects.filter(run__campaign=campaign, run__outcome=Run.Outcome.OK, step=step, name=name)
     columns = ("run_id", "run__host__name", "run__block", "run__position", "run__cell", "value")
     names = [factor["name"] for factor in campaign.factors]  # the order of the design: that of jsonb is its own
-    found = [
-        Seen(run, host, block, position, {factor: cell[factor] for factor in names if factor in cell}, value)
+    runs = [
+        ObservedRun(run, host, block, position, {factor: cell[factor] for factor in names if factor in cell}, value)
         for run, host, block, position, cell, value in rows.order_by().values_list(*columns)
         if math.isfinite(value)
     ]
-    return sorted(found, key=lambda run: run.position)
+    return sorted(runs, key=lambda run: run.position)
 
 
-def _shape(view: View, seen: Sequence[Seen]) -> str:
+def _shape(view: View, runs: Sequence[ObservedRun]) -> str:
     """Boxes hide small numbers, and points large ones; on the order of running there are only points."""
     if view.x in (ORDER, BLOCK):
         return "strip"
     if view.shape != "auto":
         return view.shape
     counted: dict[tuple[str, ...], int] = {}
-    for run in seen:
+    for run in runs:
         place = tuple(run.on(axis) for axis in view.axes)
         counted[place] = counted.get(place, 0) + 1
     return "box" if counted and min(counted.values()) >= BOX_FROM else "strip"
 
 
-def _order(axis: str, factors: Mapping[str, list[str]], seen: Sequence[Seen]) -> list[str]:
+def _order(axis: str, factors: Mapping[str, list[str]], runs: Sequence[ObservedRun]) -> list[str]:
     """The places on an axis in their order: those of the design that have runs."""
-    found = dict.fromkeys(run.on(axis) for run in seen)
+    levels = dict.fromkeys(run.on(axis) for run in runs)
     if axis in factors:
-        return [level for level in factors[axis] if level in found]
-    return sorted(found, key=lambda name: (int(name), "") if axis in (ORDER, BLOCK) else (0, name))
+        return [level for level in factors[axis] if level in levels]
+    return sorted(levels, key=lambda name: (int(name), "") if axis in (ORDER, BLOCK) else (0, name))
 
 
-def _grouped(seen: Sequence[Seen], view: View, order: Sequence[Sequence[str]]) -> list[Group]:
-    found: dict[tuple[str, ...], list[Seen]] = {}
-    for run in seen:
+def _grouped(runs: Sequence[ObservedRun], view: View, order: Sequence[Sequence[str]]) -> list[Group]:
+    by_place: dict[tuple[str, ...], list[ObservedRun]] = {}
+    for run in runs:
         place = tuple("" if axis in (ORDER, BLOCK) else run.on(axis) for axis in view.axes)
-        found.setdefault(place, []).append(run)
+        by_place.setdefault(place, []).append(run)
     rank = [{name: number for number, name in enumerate(names)} for names in order]
     return [
-        Group(place[0], place[1], place[2], len(found[place]), found[place])
-        for place in sorted(found, key=lambda place: [rank[axis].get(name, 0) for axis, name in enumerate(place)])
+        Group(place[0], place[1], place[2], len(by_place[place]), by_place[place])
+        for place in sorted(by_place, key=lambda place: [rank[axis].get(name, 0) for axis, name in enumerate(place)])
     ]
 
 
-def _told(groups: list[Group], view: View) -> list[Group]:
+def _with_means(groups: list[Group], view: View) -> list[Group]:
     """With geometric means and their 95 % intervals, as the table of a campaign has them; plain means where a value has
     no logarithm."""
     if view.x in (ORDER, BLOCK):
@@ -322,11 +326,11 @@ def _with(group: Group, level: stats.Level) -> Group:
 def _relative(groups: list[Group], view: View, kind: Measurement) -> list[Group]:
     """Everything in percent of the baseline of the same colour and facet: the level `base` of x, or the mean of all
     where x is no factor. The interval of a level is that of its comparison, not of its mean."""
-    found: list[Group] = []
+    relative: list[Group] = []
     for place in dict.fromkeys((group.facet, group.colour) for group in groups):
         own = [group for group in groups if (group.facet, group.colour) == place]
-        found += _against(own, view, kind)
-    return found
+        relative += _against(own, view, kind)
+    return relative
 
 
 def _against(own: list[Group], view: View, kind: Measurement) -> list[Group]:

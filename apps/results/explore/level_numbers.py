@@ -17,11 +17,11 @@ SPREAD = 8  # from the smallest to the largest: where doubling is the step
 def numeric(labels: Sequence[str]) -> list[float] | None:
     """Three or more labels as numbers where all are sizes, or counts of one thing; None otherwise. PostgreSQL's kB is
     1024 bytes."""
-    found = [SIZE.match(label) for label in labels]
-    words = {match[2].lower() if match[2].lower() not in BYTES else "bytes" for match in found if match}
-    if len(found) < 3 or not all(found) or len({word.removesuffix("s") for word in words}) > 1:
+    matches = [SIZE.match(label) for label in labels]
+    units = {match[2].lower() if match[2].lower() not in BYTES else "bytes" for match in matches if match}
+    if len(matches) < 3 or not all(matches) or len({word.removesuffix("s") for word in units}) > 1:
         return None
-    values = [float(match[1]) * BYTES.get(match[2].lower(), 1) for match in found if match]
+    values = [float(match[1]) * BYTES.get(match[2].lower(), 1) for match in matches if match]
     return values if len(set(values)) == len(values) else None
 
 

@@ -30,11 +30,11 @@ class Card:
 
 def cards(pins: Iterable[Pin]) -> list[Card]:
     """In the same order; as many queries for many as for one."""
-    found = [_card(pin) for pin in pins]
-    gone = chart_addresses.missing(card.place for card in found if card.place)
+    all_cards = [_card(pin) for pin in pins]
+    gone = chart_addresses.missing(card.place for card in all_cards if card.place)
     return [
         Card(card.pin, None, "the object that it showed was deleted") if card.place and card.place.key in gone else card
-        for card in found
+        for card in all_cards
     ]
 
 
@@ -61,7 +61,7 @@ def pin(*, by: User, address: str, chart: str = "", title: str = "", note: str =
     made.address, made.chart = place.address, place.chart
     made.position = _last() if dashboard else None
     save(made)
-    audit(by, "pin.create", made, after=_told(made))
+    audit(by, "pin.create", made, after=_as_dict(made))
     return made
 
 
@@ -77,13 +77,13 @@ def change(
 ) -> Pin:
     """What is given becomes so. What a pin shows never changes: its link goes on to mean the same."""
     require(by, Role.OPERATOR, "change a saved view")
-    before = _told(pin)
+    before = _as_dict(pin)
     pin.title = pin.title if title is None else title.strip()
     pin.note = pin.note if note is None else note.strip()
     if dashboard is not None and dashboard != pin.dashboard:
         pin.position = _last() if dashboard else None
     save(pin)
-    audit(by, "pin.change", pin, before=before, after=_told(pin))
+    audit(by, "pin.change", pin, before=before, after=_as_dict(pin))
     return pin
 
 
@@ -111,7 +111,7 @@ def move(pin: Pin, way: str, *, by: User) -> None:
 def remove(pin: Pin, *, by: User) -> None:
     """Its short link ends; nothing that it showed is touched."""
     require(by, Role.OPERATOR, "remove a saved view")
-    audit(by, "pin.remove", pin, before=_told(pin))
+    audit(by, "pin.remove", pin, before=_as_dict(pin))
     pin.delete()
 
 
@@ -124,6 +124,6 @@ def _last() -> int:
     return max(taken, default=0) + 1
 
 
-def _told(pin: Pin) -> dict[str, Any]:
+def _as_dict(pin: Pin) -> dict[str, Any]:
     names = ("title", "note", "address", "chart", "position")
     return {"id": pin.pk, **{name: getattr(pin, name) for name in names}}

@@ -37,7 +37,7 @@ class Drawing:
 
     step: str
     axis: Axis
-    look: Theme
+    theme: Theme
     width: int
     panels: Sequence[str] = ()
 
@@ -89,25 +89,25 @@ def available(run: Run, measurements: Sequence[Measurement]) -> Available:
 
 def shown(run: Run, has: Available, part: dict[str, str]) -> list[Shown]:
     """Every chart that a run has, step by step where it is one of a step; `part`: the time that is looked at."""
-    found = []
+    shown_charts = []
     for chart in RUN_CHARTS:
         steps = chart.steps(has)
         for place, step in enumerate(steps if chart.per_step else steps[:1], 1):
             alone = not chart.per_step or len(steps) == 1
             chosen = urlencode({"step": step}) if chart.per_step else ""
-            asked = "&".join(filter(None, (chosen, urlencode(part) if chart.over_time else "")))
-            found.append(
+            query = "&".join(filter(None, (chosen, urlencode(part) if chart.over_time else "")))
+            shown_charts.append(
                 Shown(
                     chart,
                     f"run-{chart.name}-{place}",
                     chart.title if alone else f"{chart.title}, {step}",
                     chart.label + _heard(chart, has, step),
-                    _with(reverse(chart.figure, args=[run.pk, *chart.args]), asked),
+                    _with(reverse(chart.figure, args=[run.pk, *chart.args]), query),
                     _with(reverse(chart.csv, args=[run.pk]), chosen) if chart.csv else "",
                     chosen,
                 )
             )
-    return found
+    return shown_charts
 
 
 def _heard(chart: RunChart, has: Available, step: str) -> str:
@@ -123,24 +123,24 @@ def _statements(has: Available) -> list[str]:
     return ["all"] if any("statement:" in row.name for row in has.measurements) else []
 
 
-def _draw_panels(run: Run, asked: Drawing) -> Figure:
+def _draw_panels(run: Run, drawing: Drawing) -> Figure:
     """With the values that a page needs to add newer samples: the number of the newest event, when each step began, and
     which rows are means of others. A figure without panels has no data."""
-    panels, axis = series.chosen(series.panels_of(run), asked.panels), asked.axis
+    panels, axis = series.chosen(series.panels_of(run), drawing.panels), drawing.axis
     columns = samples.run_columns(run, panels, axis)
-    figure = charts.run_chart(panels, columns, list(run.marks.all()), axis, asked.look, asked.width)
-    figure = shades.laid(figure, shades.within_run(run.within.all(), axis, asked.look))
+    figure = charts.run_chart(panels, columns, list(run.marks.all()), axis, drawing.theme, drawing.width)
+    figure = shades.laid(figure, shades.within_run(run.within.all(), axis, drawing.theme))
     return figure | {"seq": run.last_seq, "steps": axis.offsets(), "means": samples.means_of(run, panels, axis)}
 
 
-def _draw_heat(run: Run, asked: Drawing) -> Figure | None:
-    heat = latencies.heat_of(run, asked.step, asked.axis)
-    return charts.heat_chart(heat, asked.axis, asked.look) | {"steps": asked.axis.offsets()} if heat else None
+def _draw_heat(run: Run, drawing: Drawing) -> Figure | None:
+    heat = latencies.heat_of(run, drawing.step, drawing.axis)
+    return charts.heat_chart(heat, drawing.axis, drawing.theme) | {"steps": drawing.axis.offsets()} if heat else None
 
 
-def _draw_spread(run: Run, asked: Drawing) -> Figure | None:
-    found = spreads.of_run(run, asked.step)
-    return charts.spread_chart(found, asked.look) if found.found else None
+def _draw_spread(run: Run, drawing: Drawing) -> Figure | None:
+    distributions = spreads.of_run(run, drawing.step)
+    return charts.spread_chart(distributions, drawing.theme) if distributions.entries else None
 
 
 RUN_CHARTS: tuple[RunChart, ...] = (
@@ -159,7 +159,7 @@ RUN_CHARTS: tuple[RunChart, ...] = (
         "nines",
         "Latency by percentile",
         lambda has: has.steps_with("latency.json", "fio.json"),
-        lambda run, asked: charts.nines_chart(latencies.curves_of(run), asked.look),
+        lambda run, drawing: charts.nines_chart(latencies.curves_of(run), drawing.theme),
         "Latency by percentile, on an axis of nines; the measurements table has the values",
         "No transactions were logged.",
     ),
@@ -190,7 +190,7 @@ RUN_CHARTS: tuple[RunChart, ...] = (
         "statements",
         "Latency by statement",
         _statements,
-        lambda run, asked: charts.statement_chart(latencies.statements_of(run), asked.look, asked.width),
+        lambda run, drawing: charts.statement_chart(latencies.statements_of(run), drawing.theme, drawing.width),
         "Mean latency of each statement; the measurements table has the values",
         "No statement latencies were recorded.",
         low=True,

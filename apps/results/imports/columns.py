@@ -85,16 +85,16 @@ def better(name: str, unit: str) -> str:
     declared = next((metric for kind in WORKLOADS.values() if (metric := kind.metric(name))), None)
     if declared:
         return declared.better
-    words = re.split(r"[^a-z0-9]+", name.lower())
-    if unit.lower() in _HIGHER_UNITS or any(word in _HIGHER_NAMES for word in words):
+    name_parts = re.split(r"[^a-z0-9]+", name.lower())
+    if unit.lower() in _HIGHER_UNITS or any(word in _HIGHER_NAMES for word in name_parts):
         return "higher"
-    return "lower" if unit.lower() in _LOWER_UNITS or any(word in _LOWER_NAMES for word in words) else ""
+    return "lower" if unit.lower() in _LOWER_UNITS or any(word in _LOWER_NAMES for word in name_parts) else ""
 
 
-def chosen(table: Table, said: Mapping[str, Use]) -> dict[str, dict[str, Any]]:
+def chosen(table: Table, overrides: Mapping[str, Use]) -> dict[str, dict[str, Any]]:
     """What was guessed, replaced by what was said. PlanError naming a column or a use that does not exist."""
     uses = guess_columns(table)
-    for header, use in said.items():
+    for header, use in overrides.items():
         if header not in uses:
             raise FormatError(f"columns.{header}", "the table has no such column", hint=", ".join(table.head))
         uses[header] = _checked(header, dict(use))

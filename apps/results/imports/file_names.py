@@ -41,8 +41,8 @@ class Pattern:
         rest = rest[len(first) : len(rest) - len(last)]
         values: list[str] = []
         for literal in reversed(between):
-            rest, found, value = rest.rpartition(literal)
-            if not found:
+            rest, separator, value = rest.rpartition(literal)
+            if not separator:
                 return None
             values.insert(0, value)
         values.insert(0, rest)

@@ -57,20 +57,20 @@ def gather(uploads: Iterable[tuple[str, bytes]]) -> list[File]:
 
     Raises PlanError naming the file that cannot be taken and why: a path that leads elsewhere, a bomb, too many.
     """
-    found: list[File] = []
+    gathered: list[File] = []
     for name, content in uploads:
-        found += _unzip(name, content) if content.startswith(ZIP) else [File(_checked(name), content)]
-    _check_amount(found)
-    stripped = _without_common_directories(found)
-    seen: set[str] = set()
+        gathered += _unzip(name, content) if content.startswith(ZIP) else [File(_checked(name), content)]
+    _check_amount(gathered)
+    stripped = _without_common_directories(gathered)
+    paths: set[str] = set()
     for file in stripped:
-        if file.path in seen:
+        if file.path in paths:
             raise PlanError(
                 file.path,
                 "two files have this name",
                 hint="compress the folders into one zip: paths keep the names distinct",
             )
-        seen.add(file.path)
+        paths.add(file.path)
     return sorted(stripped, key=lambda file: natural(file.path))
 
 

@@ -50,10 +50,10 @@ class Manifest:
 
 def find(files: Sequence[File]) -> Manifest | None:
     """The manifest among the files, if there is one. Raises FormatError naming the line or entry that is wrong."""
-    found = [file for file in files if file.path.lower() in NAMES]
-    if len(found) > 1:
-        raise FormatError(found[1].path, f"{found[0].path} is also a manifest", hint="keep one of them")
-    return read_manifest(found[0]) if found else None
+    manifests = [file for file in files if file.path.lower() in NAMES]
+    if len(manifests) > 1:
+        raise FormatError(manifests[1].path, f"{manifests[0].path} is also a manifest", hint="keep one of them")
+    return read_manifest(manifests[0]) if manifests else None
 
 
 def read_manifest(file: File) -> Manifest:
@@ -69,11 +69,11 @@ def read_manifest(file: File) -> Manifest:
 def _read_yaml(file: File) -> Manifest:
     text = decode(file.content, file.path)
     try:
-        told = read_yaml(text)
+        document = read_yaml(text)
     except (yaml.YAMLError, ValueError) as error:
         raise FormatError(file.path, f"not valid YAML: {str(error)[:300]}", hint="files: [{file: a.out}]") from error
-    about = told if isinstance(told, dict) else {}
-    listed = about.get("files") if about else told
+    about = document if isinstance(document, dict) else {}
+    listed = about.get("files") if about else document
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
         hint = "files: [{file: a.out, levels: {policy: default}, block: 1}]"
         raise FormatError(file.path, "it lists no files", hint=hint)
@@ -88,9 +88,9 @@ def _read_yaml(file: File) -> Manifest:
 
 def _flat(row: Mapping[str, str]) -> dict[str, Any]:
     """A row of a CSV: what is no word of ours is a factor."""
-    said = {name: plain(cell) for name, cell in row.items() if cell}
-    words = {name: cell for name, cell in said.items() if name in (*_WORDS, *BLOCK)}
-    return {**words, "levels": {name: cell for name, cell in said.items() if name not in words}}
+    cells = {name: plain(cell) for name, cell in row.items() if cell}
+    fields = {name: cell for name, cell in cells.items() if name in (*_WORDS, *BLOCK)}
+    return {**fields, "levels": {name: cell for name, cell in cells.items() if name not in fields}}
 
 
 def _listed(path: str, entry: Mapping[Any, Any]) -> dict[str, Any]:
@@ -105,15 +105,15 @@ def _listed(path: str, entry: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _entry(where: str, row: Mapping[str, Any]) -> Entry:
-    words: dict[str, Any] = {name: _text(row[name]) for name in _WORDS if row.get(name) not in (None, "")}
-    if "file" not in words and not ("kind" in words and words.get("outcome", "ok") != "ok"):
+    fields: dict[str, Any] = {name: _text(row[name]) for name in _WORDS if row.get(name) not in (None, "")}
+    if "file" not in fields and not ("kind" in fields and fields.get("outcome", "ok") != "ok"):
         hint = "its path inside the zip; only an unsuccessful run may have none, with kind and outcome"
         raise FormatError(where, "no file name given", hint=hint)
-    if words.get("outcome", "ok") not in OUTCOMES:
-        raise FormatError(where, f"{words['outcome']!r} is not an outcome", hint=f"one of {', '.join(OUTCOMES)}")
-    times = {name: words.pop(name, "") for name in ("started", "time")}
+    if fields.get("outcome", "ok") not in OUTCOMES:
+        raise FormatError(where, f"{fields['outcome']!r} is not an outcome", hint=f"one of {', '.join(OUTCOMES)}")
+    times = {name: fields.pop(name, "") for name in ("started", "time")}
     read: dict[str, Any] = {name: moment(text, f"{where}, {name}") if text else None for name, text in times.items()}
-    return Entry(**words, started=read["started"], ended=read["time"], levels=row["levels"], block=_block(where, row))
+    return Entry(**fields, started=read["started"], ended=read["time"], levels=row["levels"], block=_block(where, row))
 
 
 def _block(where: str, row: Mapping[str, Any]) -> int | None:

@@ -66,9 +66,9 @@ def check(mapping: Any) -> None:
 
 def complete(mapping: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
     """What was said, else what the manifest says. PlanError at the first field that neither tells."""
-    told: dict[str, Any] = {"delta": DELTA, **about, **{k: v for k, v in mapping.items() if v not in ("", None)}}
-    check({key: value for key, value in told.items() if key in SCHEMA["properties"]})  # type: ignore[operator]
+    completed: dict[str, Any] = {"delta": DELTA, **about, **{k: v for k, v in mapping.items() if v not in ("", None)}}
+    check({key: value for key, value in completed.items() if key in SCHEMA["properties"]})  # type: ignore[operator]
     for field, hint in NEEDED.items():
-        if not str(told.get(field) or "").strip():
+        if not str(completed.get(field) or "").strip():
             raise PlanError(field, "is missing", hint=hint)
-    return told
+    return completed

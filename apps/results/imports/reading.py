@@ -48,7 +48,7 @@ class Reading:
 
 def read_output(entry: Entry, output: File, stderr: File | None) -> Reading:
     """An output. FormatError where no tool of ours wrote it; what was aborted or cut is a reading with an error."""
-    kind, name = _told(entry, output, stderr)
+    kind, name = _tool_and_name(entry, output, stderr)
     if kind not in MEASURE or kind == FIGURES:
         known = ", ".join(sorted(MEASURE.keys() - {FIGURES, "command", "sql"}))
         raise FormatError(
@@ -65,32 +65,32 @@ def without_output(entry: Entry) -> Reading:
     return _measured(Reading("manifest", entry.kind, entry, {}))
 
 
-def _told(entry: Entry, output: File, stderr: File | None) -> tuple[str, str]:
+def _tool_and_name(entry: Entry, output: File, stderr: File | None) -> tuple[str, str]:
     """(tool, the agent's name of its output): as the manifest says, by the content, or by what stands beside it."""
     if entry.kind:
         names = (name for kind, name in OUTPUTS.values() if kind == entry.kind)
         return entry.kind, next(names, "stdout")
     try:
-        found = guess(output.content)
+        tool = guess(output.content)
     except FormatError as error:
         if stderr is None or output.content.strip():
             raise FormatError(output.path, error.message, hint=error.hint) from error
         # A tool that failed at once prints nothing but its complaint.
-        found = guess(stderr.content)
-        return OUTPUTS[found][0] if found in OUTPUTS else found, "stdout"
-    return OUTPUTS.get(found, (found, "stdout"))
+        tool = guess(stderr.content)
+        return OUTPUTS[tool][0] if tool in OUTPUTS else tool, "stdout"
+    return OUTPUTS.get(tool, (tool, "stdout"))
 
 
 def _measured(reading: Reading) -> Reading:
     if reading.entry.outcome not in ("", "ok"):
-        told = reading.entry.error or f"{reading.entry.outcome}, according to the manifest"
-        return _with(reading, error=WorkloadError(reading.kind, told).as_dict())
+        message = reading.entry.error or f"{reading.entry.outcome}, according to the manifest"
+        return _with(reading, error=WorkloadError(reading.kind, message).as_dict())
     outputs = {name: content for name, (_, content) in reading.outputs.items()}
     try:
-        found = measure(reading.kind, outputs, reading.options)
+        figures = measure(reading.kind, outputs, reading.options)
     except WorkloadError as error:
         return _with(reading, error={**error.as_dict(), "file": reading.source})
-    return _with(reading, figures=tuple(found))
+    return _with(reading, figures=tuple(figures))
 
 
 def _with(reading: Reading, **changes: Any) -> Reading:
@@ -107,25 +107,25 @@ def read_rows(entry: Entry, file: File, table: Table, uses: Mapping[str, Use]) -
     for row in table.rows:
         where = f"{file.path}, line {row.line}"
         try:
-            said = _said(entry, table, row, uses, known, where)
+            row_entry = _entry_of_row(entry, table, row, uses, known, where)
         except FormatError as error:
             yield error
             continue
         for step, columns in _taken(steps, table, row).items():
-            yield _row(where, said, step, columns, file, table, row)
+            yield _row(where, row_entry, step, columns, file, table, row)
 
 
 def _taken(steps: Mapping[str, dict[str, Use]], table: Table, row: Row) -> Mapping[str, dict[str, Use]]:
     """The steps that a row has a figure of; the first one where it has none at all, to say so."""
-    given = {header for header, cell in zip(table.head, row.cells, strict=False) if cell}
-    return {step: uses for step, uses in steps.items() if given & uses.keys()} or dict(list(steps.items())[:1])
+    filled = {header for header, cell in zip(table.head, row.cells, strict=False) if cell}
+    return {step: uses for step, uses in steps.items() if filled & uses.keys()} or dict(list(steps.items())[:1])
 
 
-def _said(
+def _entry_of_row(
     entry: Entry, table: Table, row: Row, uses: Mapping[str, Use], known: Mapping[str, set[str]], where: str
 ) -> Entry:
     cells = dict(zip(table.head, row.cells, strict=False))
-    levels, words = dict(entry.levels), dict[str, Any]()
+    levels, fields = dict(entry.levels), dict[str, Any]()
     for header, use in uses.items():
         cell = cells.get(header, "")
         if use["as"] == "factor":
@@ -135,8 +135,8 @@ def _said(
                 raise FormatError(where, f"{shown!r} does not contain its {use['name']}, so it is left out", hint=hint)
             levels[use["name"]] = _level(cell, use.get("levels") or {})
         elif cell:
-            words |= _word(use["as"], plain(cell), f"{where}, {header}")
-    return Entry(**{**entry.__dict__, **words, "levels": levels})
+            fields |= _field(use["as"], plain(cell), f"{where}, {header}")
+    return Entry(**{**entry.__dict__, **fields, "levels": levels})
 
 
 def _level(cell: str, names: Mapping[str, str]) -> str:
@@ -144,7 +144,7 @@ def _level(cell: str, names: Mapping[str, str]) -> str:
     return names.get(cell) or names.get("*") or plain(cell)
 
 
-def _word(use: str, cell: str, where: str) -> dict[str, Any]:
+def _field(use: str, cell: str, where: str) -> dict[str, Any]:
     readers: dict[str, Any] = {
         "time": lambda: {"ended": moment(cell, where)},
         "started": lambda: {"started": moment(cell, where)},
@@ -152,17 +152,19 @@ def _word(use: str, cell: str, where: str) -> dict[str, Any]:
         "outcome": lambda: {"outcome": cell},
         "error": lambda: {"error": cell},
     }
-    found: dict[str, Any] = readers[use]() if use in readers else {}
-    return found
+    fields: dict[str, Any] = readers[use]() if use in readers else {}
+    return fields
 
 
-def _row(where: str, said: Entry, step: str, columns: Mapping[str, Use], file: File, table: Table, row: Row) -> Reading:
+def _row(
+    where: str, row_entry: Entry, step: str, columns: Mapping[str, Use], file: File, table: Table, row: Row
+) -> Reading:
     """The row is kept as a table of its own, so that it can be read again like any output."""
     text = io.StringIO()
     writer = csv.writer(text, delimiter=table.delimiter)
     writer.writerows([table.head, row.cells])
     named = {header: {key: use.get(key, "") for key in ("name", "unit", "better")} for header, use in columns.items()}
-    entry = Entry(**{**said.__dict__, "step": step})
+    entry = Entry(**{**row_entry.__dict__, "step": step})
     outputs = {ROW: (f"{file.path}, line {row.line}", text.getvalue().encode())}
     return _measured(Reading(where, FIGURES, entry, outputs, options={"columns": named}))
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from apps.campaigns.design.plan import MAX_RUNS
 from apps.results.imports import columns, file_names, manifest, reading
-from apps.results.imports import mapping as said
+from apps.results.imports import mapping as import_mapping
 from apps.results.imports.files import File
 from apps.results.imports.manifest import Entry, Manifest
 from apps.results.imports.reading import Reading
@@ -35,7 +35,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class FoundRun:
+class DraftRun:
     """One run to be, its repetition from 0; `steps` by name. `error` is that of the first step which has one."""
 
     cell: Mapping[str, str]
@@ -49,8 +49,10 @@ class FoundRun:
 
     @property
     def outcome(self) -> str:
-        told = next((each.entry.outcome for each in self.steps.values() if each.entry.outcome not in ("", "ok")), "")
-        return told or ("failed" if self.error else "ok")
+        recorded = next(
+            (each.entry.outcome for each in self.steps.values() if each.entry.outcome not in ("", "ok")), ""
+        )
+        return recorded or ("failed" if self.error else "ok")
 
     @property
     def sources(self) -> str:
@@ -62,7 +64,7 @@ class Understood:
     """`steps` and `factors` as a campaign has them; `uses` are the columns of a table; `named`: levels come from the
     names of files, read by `pattern`."""
 
-    runs: list[FoundRun] = field(default_factory=list)
+    runs: list[DraftRun] = field(default_factory=list)
     factors: list[dict[str, Any]] = field(default_factory=list)
     steps: list[dict[str, Any]] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
@@ -83,10 +85,10 @@ def understand(files: Sequence[File], mapping: Mapping[str, Any]) -> Understood:
     of which may be absent and is then guessed."""
     notes: list[Note] = []
     try:
-        told = manifest.find(files)
-        about = told.about if told else {}
-        said.check(about)
-        named, pattern, entries = _entries(files, told, mapping)
+        listing = manifest.find(files)
+        about = listing.about if listing else {}
+        import_mapping.check(about)
+        named, pattern, entries = _entries(files, listing, mapping)
     except ProvingError as error:
         return Understood(notes=[_note("error", error)], named=True, pattern=str(mapping.get("pattern") or ""))
     spoken: dict[str, Any] = {
@@ -94,9 +96,9 @@ def understand(files: Sequence[File], mapping: Mapping[str, Any]) -> Understood:
     }
     reader = _Reader(files, spoken["columns"], notes)
     readings = [each for entry in entries for each in reader.read(entry)]
-    told_by: dict[str, Any] = {"named": named, "pattern": pattern, "uses": reader.uses, "table": reader.table}
-    found = _assembled(readings, spoken["order"], notes)
-    return replace(found, about=about, **told_by)
+    interpretation: dict[str, Any] = {"named": named, "pattern": pattern, "uses": reader.uses, "table": reader.table}
+    understood = _assembled(readings, spoken["order"], notes)
+    return replace(understood, about=about, **interpretation)
 
 
 def _note(severity: Literal["error", "warning"], error: ProvingError) -> Note:
@@ -104,11 +106,11 @@ def _note(severity: Literal["error", "warning"], error: ProvingError) -> Note:
 
 
 def _entries(
-    files: Sequence[File], told: Manifest | None, mapping: Mapping[str, Any]
+    files: Sequence[File], listing: Manifest | None, mapping: Mapping[str, Any]
 ) -> tuple[bool, str, list[Entry | FormatError]]:
     """What the manifest lists, or every file with what its name says; a file that does not fit comes as its error."""
-    if told:
-        return False, "", list(told.entries) + list(_unlisted(files, told))
+    if listing:
+        return False, "", list(listing.entries) + list(_unlisted(files, listing))
     outputs = [file for file in files if not _beside(file, files)]
     tables = [file for file in outputs if file.suffix in reading.TABLES]
     others = [file.path for file in outputs if file not in tables]
@@ -125,14 +127,14 @@ def _beside(file: File, files: Sequence[File]) -> bool:
     return any(other.stem == file.stem and other.suffix not in reading.ERRORS for other in files)
 
 
-def _unlisted(files: Sequence[File], told: Manifest) -> Iterator[FormatError]:
-    listed = {told.path} | {name for entry in told.entries for name in (entry.file, entry.stderr)}
+def _unlisted(files: Sequence[File], listing: Manifest) -> Iterator[FormatError]:
+    listed = {listing.path} | {name for entry in listing.entries for name in (entry.file, entry.stderr)}
     stems = {file.stem for file in files if file.path in listed}
     for file in files:
         if file.path not in listed and not (file.suffix in reading.ERRORS and file.stem in stems):
             yield FormatError(
                 file.path,
-                f"{told.path} does not list it, so it is left out",
+                f"{listing.path} does not list it, so it is left out",
                 hint="add it to the manifest, or ignore this warning",
             )
 
@@ -150,8 +152,8 @@ def _named(path: str, pattern: file_names.Pattern | None) -> Entry | FormatError
         block = manifest.block(number, f"{path}, {{n}}") if number else None
     except FormatError as error:
         return error
-    words: dict[str, Any] = {name: read.get(name, "") for name in (file_names.STEP, *_HOST)}
-    return Entry(path, levels=levels, block=block, **words)
+    fields: dict[str, Any] = {name: read.get(name, "") for name in (file_names.STEP, *_HOST)}
+    return Entry(path, levels=levels, block=block, **fields)
 
 
 _HOST = (file_names.HOST, file_names.PROFILE)
@@ -160,10 +162,10 @@ _HOST = (file_names.HOST, file_names.PROFILE)
 class _Reader:
     """Reads entries, and remembers the first table with the uses of its columns."""
 
-    def __init__(self, files: Sequence[File], said: Mapping[str, Any], notes: list[Note]) -> None:
+    def __init__(self, files: Sequence[File], column_uses: Mapping[str, Any], notes: list[Note]) -> None:
         self.files = {file.path: file for file in files}
         self.errors = {file.stem: file for file in files if file.suffix in reading.ERRORS}
-        self.columns, self.notes = said, notes
+        self.columns, self.notes = column_uses, notes
         self.table: Table | None = None
         self.uses: dict[str, dict[str, Any]] = {}
 
@@ -188,10 +190,10 @@ class _Reader:
 
     def _output(self, entry: Entry, file: File) -> Reading:
         stderr = self.files.get(entry.stderr) or self.errors.get(file.stem)
-        found = reading.read_output(entry, file, None if stderr is file else stderr)
-        if found.error:
-            self.notes.append(Note("warning", found.source, f"a failed run: {found.error['message']}"))
-        return found
+        output = reading.read_output(entry, file, None if stderr is file else stderr)
+        if output.error:
+            self.notes.append(Note("warning", output.source, f"a failed run: {output.error['message']}"))
+        return output
 
     def _rows(self, entry: Entry, file: File) -> list[Reading]:
         table = read_table(file.content, file.path)
@@ -203,14 +205,14 @@ class _Reader:
             )
         if not any(use["as"] == "figure" for use in self.uses.values()):
             raise FormatError(file.path, "none of its columns is a figure", hint="select one as a figure")
-        found: list[Reading] = []
+        readings: list[Reading] = []
         for each in reading.read_rows(entry, file, table, self.uses):
             if isinstance(each, FormatError):
                 self.notes.append(_note("warning", each))
             else:
-                found.append(each)
-        self.notes += [Note("warning", r.source, f"a failed run: {r.error['message']}") for r in found if r.error]
-        return found
+                readings.append(each)
+        self.notes += [Note("warning", r.source, f"a failed run: {r.error['message']}") for r in readings if r.error]
+        return readings
 
 
 def _assembled(readings: Sequence[Reading], order: Mapping[str, Sequence[str]], notes: list[Note]) -> Understood:
@@ -218,7 +220,7 @@ def _assembled(readings: Sequence[Reading], order: Mapping[str, Sequence[str]], 
     readings, profiles = _spread(readings)
     factors = list(dict.fromkeys(name for each in readings for name in each.entry.levels))
     kinds = {each.kind for each in readings}
-    runs: dict[tuple[str, str, int], FoundRun] = {}
+    runs: dict[tuple[str, str, int], DraftRun] = {}
     counted: Counter[tuple[str, str, str]] = Counter()
     for each in readings:
         step = each.entry.step or (LONE_STEP if len(kinds) == 1 else each.kind)
@@ -226,22 +228,22 @@ def _assembled(readings: Sequence[Reading], order: Mapping[str, Sequence[str]], 
         place = (each.entry.host, reading.key(cell))
         counted[*place, step] += 1
         block = each.entry.block if each.entry.block is not None else counted[*place, step]
-        run = runs.get((*place, block)) or FoundRun(cell, block, each.entry.host, {})
+        run = runs.get((*place, block)) or DraftRun(cell, block, each.entry.host, {})
         if step in run.steps:
             _clash(notes, each, run, step)
         else:
             runs[*place, block] = replace(run, steps={**run.steps, step: each})
-    found = _ordered(runs.values())
-    _check(found, factors, notes)
-    return Understood(found, _factors(found, factors, order), _steps(found, notes), notes, profiles=profiles)
+    ordered = _ordered(runs.values())
+    _check(ordered, factors, notes)
+    return Understood(ordered, _factors(ordered, factors, order), _steps(ordered, notes), notes, profiles=profiles)
 
 
 def _spread(readings: Sequence[Reading]) -> tuple[list[Reading], tuple[str, ...]]:
     """Hosts and profiles that differ are factors as well: what was measured on two of them is never mixed."""
     spread = list(readings)
     for word in (file_names.PROFILE, file_names.HOST):
-        told = {getattr(each.entry, word) for each in spread}
-        if len(told) > 1:
+        values = {getattr(each.entry, word) for each in spread}
+        if len(values) > 1:
             spread = [_with_level(each, word) for each in spread]
     profiles = tuple(sorted({each.entry.profile for each in spread if each.entry.profile}))
     return spread, profiles
@@ -252,41 +254,41 @@ def _with_level(each: Reading, word: str) -> Reading:
     return replace(each, entry=replace(each.entry, levels=levels))
 
 
-def _clash(notes: list[Note], each: Reading, run: FoundRun, step: str) -> None:
+def _clash(notes: list[Note], each: Reading, run: DraftRun, step: str) -> None:
     levels = ", ".join(run.cell.values())
     message = f"{run.steps[step].source} is already step {step} of {levels}, repetition {run.block}"
     notes.append(Note("error", each.source, message, "give each repetition its own number, or omit the numbers"))
 
 
-def _ordered(runs: Iterable[FoundRun]) -> list[FoundRun]:
+def _ordered(runs: Iterable[DraftRun]) -> list[DraftRun]:
     """In the order of their times where all have one, else as they were found; repetitions count from 0."""
-    found = list(runs)
-    blocks = {block: place for place, block in enumerate(sorted({run.block for run in found}))}
-    found = [replace(run, block=blocks[run.block]) for run in found]
-    times = [_time(run) for run in found]
+    ordered = list(runs)
+    blocks = {block: place for place, block in enumerate(sorted({run.block for run in ordered}))}
+    ordered = [replace(run, block=blocks[run.block]) for run in ordered]
+    times = [_time(run) for run in ordered]
     if all(times):
-        return [run for _, run in sorted(zip(times, found, strict=True), key=lambda pair: pair[0])]
-    return found
+        return [run for _, run in sorted(zip(times, ordered, strict=True), key=lambda pair: pair[0])]
+    return ordered
 
 
-def _time(run: FoundRun) -> Any:
-    told = [time for each in run.steps.values() if (time := each.entry.ended or each.entry.started)]
-    return max(told) if told else None
+def _time(run: DraftRun) -> Any:
+    times = [time for each in run.steps.values() if (time := each.entry.ended or each.entry.started)]
+    return max(times) if times else None
 
 
 def _factors(
-    runs: Sequence[FoundRun], factors: Sequence[str], order: Mapping[str, Sequence[str]]
+    runs: Sequence[DraftRun], factors: Sequence[str], order: Mapping[str, Sequence[str]]
 ) -> list[dict[str, Any]]:
-    """Levels in the order that was said, else in that in which they first appear; factors likewise."""
+    """Levels in the order of the mapping, else in that in which they first appear; factors likewise."""
     factors = sorted(factors, key=[*order, *factors].index)
     levels = {}
     for name in factors:
-        found = dict.fromkeys(run.cell[name] for run in runs)
-        levels[name] = sorted(found, key=[*(order.get(name) or ()), *found].index)
+        labels = dict.fromkeys(run.cell[name] for run in runs)
+        levels[name] = sorted(labels, key=[*(order.get(name) or ()), *labels].index)
     return [{"name": name, "levels": [{"label": label, "set": {}} for label in levels[name]]} for name in factors]
 
 
-def _check(runs: Sequence[FoundRun], factors: Sequence[str], notes: list[Note]) -> None:
+def _check(runs: Sequence[DraftRun], factors: Sequence[str], notes: list[Note]) -> None:
     if not runs:
         notes.append(Note("error", "files", "no run was found in the files", "see the message for each file"))
     elif not any(run.outcome == "ok" for run in runs):
@@ -310,7 +312,7 @@ def _check(runs: Sequence[FoundRun], factors: Sequence[str], notes: list[Note]) 
             notes.append(Note("error", ascii(label[:80]), "is not a valid name of a factor or level", hint))
 
 
-def _steps(runs: Sequence[FoundRun], notes: list[Note]) -> list[dict[str, Any]]:
+def _steps(runs: Sequence[DraftRun], notes: list[Note]) -> list[dict[str, Any]]:
     """The steps of a workload that nobody can run: each tells itself what was measured."""
     steps: dict[str, dict[str, Any]] = {}
     for name, each in ((name, each) for run in runs for name, each in run.steps.items()):
@@ -322,13 +324,15 @@ def _steps(runs: Sequence[FoundRun], notes: list[Note]) -> list[dict[str, Any]]:
             message = f"step {name} is {each.kind} here, but {steps[name]['kind']} in other files"
             notes.append(Note("error", each.source, message, "give the steps different names"))
         steps[name]["options"] |= each.options
-        told = {one.name: {"unit": one.unit, "better": one.better} for one in each.figures if one.better}
-        steps[name]["metrics"] |= told
+        metrics = {one.name: {"unit": one.unit, "better": one.better} for one in each.figures if one.better}
+        steps[name]["metrics"] |= metrics
     return list(steps.values())
 
 
-def problem(found: Understood) -> PlanError | None:
+def problem(understood: Understood) -> PlanError | None:
     """The first error, as one that a person caused."""
     return (
-        PlanError(found.errors[0].place, found.errors[0].message, hint=found.errors[0].hint) if found.errors else None
+        PlanError(understood.errors[0].place, understood.errors[0].message, hint=understood.errors[0].hint)
+        if understood.errors
+        else None
     )

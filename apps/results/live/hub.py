@@ -39,11 +39,11 @@ class Word:
 
 
 class Watch(Protocol):
-    """One thing that is watched. `look` answers None where nothing is new; `seq`: what is known before."""
+    """One thing that is watched. `read_news` returns None where nothing is new; `seq`: the last event that was read."""
 
     seq: int
 
-    def look(self) -> Word | None: ...
+    def read_news(self) -> Word | None: ...
 
 
 def encode(seq: int, news: Any) -> bytes:
@@ -56,27 +56,27 @@ class Topic:
 
     def __init__(self, watch: Watch) -> None:
         self.watch, self.seq = watch, watch.seq
-        self.viewers = self.told = 0
+        self.viewers = self.sent = 0
         self.over = False
-        self._words: deque[bytes] = deque(maxlen=KEPT)
+        self._messages: deque[bytes] = deque(maxlen=KEPT)
         self._news = threading.Condition()
 
-    def look(self) -> None:
-        """Asks the watch, and passes on what is new, written once for all."""
-        word = self.watch.look()
+    def publish_news(self) -> None:
+        """Reads the watch, and sends what is new to all viewers, encoded once."""
+        word = self.watch.read_news()
         if word is None:
             return
         with self._news:
             self.seq, self.over = word.seq, word.last
             if word.news is not None:
-                self._words.append(encode(word.seq, word.news))
-                self.told += 1
+                self._messages.append(encode(word.seq, word.news))
+                self.sent += 1
             self._news.notify_all()
 
     def place(self) -> tuple[int, int]:
-        """(words told so far, the seq that they reach to): where a new viewer stands."""
+        """(messages sent so far, the seq that they reach to): where a new viewer stands."""
         with self._news:
-            return self.told, self.seq
+            return self.sent, self.seq
 
     def end(self) -> None:
         """Nothing will come any more."""
@@ -84,13 +84,13 @@ class Topic:
             self.over = True
             self._news.notify_all()
 
-    def after(self, told: int, wait_s: float) -> tuple[list[bytes], bool]:
-        """Words that came after the first `told`, as soon as there is one; and whether the stream is to end."""
+    def after(self, sent: int, wait_s: float) -> tuple[list[bytes], bool]:
+        """Messages that came after the first `sent`, as soon as there is one; and whether the stream is to end."""
         with self._news:
-            self._news.wait_for(lambda: self.told > told or self.over, wait_s)
-            missed = self.told - told
-            behind = missed > len(self._words)
-            return list(self._words)[len(self._words) - missed :] if not behind else [], self.over or behind
+            self._news.wait_for(lambda: self.sent > sent or self.over, wait_s)
+            missed = self.sent - sent
+            behind = missed > len(self._messages)
+            return list(self._messages)[len(self._messages) - missed :] if not behind else [], self.over or behind
 
 
 class Seat:
@@ -98,7 +98,7 @@ class Seat:
 
     def __init__(self, topic: Topic, leave: Callable[[], None]) -> None:
         self._topic, self._leave = topic, leave
-        self._told, self.seq = topic.place()
+        self._sent, self.seq = topic.place()
         self.opening: Iterable[bytes] = ()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -107,10 +107,10 @@ class Seat:
         yield from self.opening
         over = False
         while not over and time.monotonic() < ends:
-            words, over = self._topic.after(self._told, BEAT_S)
-            self._told += len(words)
-            if words or not over:
-                yield b"".join(words) or BEAT
+            messages, over = self._topic.after(self._sent, BEAT_S)
+            self._sent += len(messages)
+            if messages or not over:
+                yield b"".join(messages) or BEAT
         yield AGAIN
 
     def close(self) -> None:
@@ -122,10 +122,10 @@ def _gone() -> None:
     """A seat is left once."""
 
 
-def _look(topic: Topic) -> None:
+def _publish(topic: Topic) -> None:
     """A topic that cannot be told, such as for what a host sent, ends; the others go on. DatabaseError ends all."""
     try:
-        topic.look()
+        topic.publish_news()
     except DatabaseError:
         raise
     except Exception:
@@ -177,7 +177,7 @@ class Hub:
         try:
             while not idle and not self._stopping.wait(LOOK_S):
                 for topic in self._watched():
-                    _look(topic)
+                    _publish(topic)
                 close_old_connections()
                 idle = self._idle()
         except DatabaseError as error:

@@ -67,18 +67,18 @@ class RunWatch:
     """A run as all who watch it hear of it; `seq` is the last event that they know of."""
 
     def __init__(self, run: Run) -> None:
-        self.pk, self.seq, self._told = run.pk, run.last_seq, _state(run)
+        self.pk, self.seq, self._sent_state = run.pk, run.last_seq, _state(run)
 
-    def look(self) -> Word | None:
+    def read_news(self) -> Word | None:
         """One query while nothing is new, two otherwise; and whoever follows the run is told that somebody looks."""
         nudges.watch(self.pk)
         run = watched().filter(pk=self.pk).first()
         if run is None:
             return Word(self.seq, None, last=True)
-        if run.last_seq == self.seq and _state(run) == self._told:
+        if run.last_seq == self.seq and _state(run) == self._sent_state:
             return None
         news = of_run(run, self.seq)
-        self.seq, self._told = run.last_seq, _state(run)
+        self.seq, self._sent_state = run.last_seq, _state(run)
         return Word(self.seq, news, last=news["ended"])
 
 
@@ -92,7 +92,7 @@ class CampaignWatch:
     def __init__(self, pk: UUID, seq: int) -> None:
         self.pk, self.seq, self._next = pk, seq, 0.0
 
-    def look(self) -> Word | None:
+    def read_news(self) -> Word | None:
         if time.monotonic() < self._next:
             return None
         self._next = time.monotonic() + CAMPAIGN_EVERY_S
@@ -107,8 +107,8 @@ class CampaignWatch:
 
 def of_campaign(pk: UUID) -> dict[str, Any] | None:
     """How far it is, in three queries; `seq` is another whenever something is. None where there is none."""
-    found = Campaign.objects.filter(pk=pk).values("state", "ended_at", "host__state").first()
-    if found is None:
+    campaign = Campaign.objects.filter(pk=pk).values("state", "ended_at", "host__state").first()
+    if campaign is None:
         return None
     runs = Run.objects.filter(campaign=pk).order_by()
     ended = Q(state=Run.State.ENDED)
@@ -118,7 +118,9 @@ def of_campaign(pk: UUID) -> dict[str, Any] | None:
         .order_by("pk")
         .values_list("pk", "agent_state", "step")
     )
-    moving = found["state"] != Campaign.State.DRAFT and (found["ended_at"] is None or counts["read"] < counts["ended"])
+    moving = campaign["state"] != Campaign.State.DRAFT and (
+        campaign["ended_at"] is None or counts["read"] < counts["ended"]
+    )
     doing = [[str(key), state, step] for key, state, step in active]
-    news = {"state": found["state"], "host": found["host__state"], "moving": moving, "active": doing, **counts}
+    news = {"state": campaign["state"], "host": campaign["host__state"], "moving": moving, "active": doing, **counts}
     return {"seq": zlib.crc32(orjson.dumps(news)), **news}

@@ -39,55 +39,55 @@ def compare_page(request: HttpRequest) -> HttpResponse:
     if not sides:
         return page(request, "results/compare/page.html", context)
     try:
-        found = read(request.GET)
+        compared = read(request.GET)
     except PlanError as error:
         context |= {"refusal": spoken(error), "sides": sides}
         answer = page(request, "results/compare/page.html", context)
         answer.status_code = UNPROCESSABLE
         return answer
-    changes = comparison_changes(found)
-    context |= _runs(request, found)
-    context |= {"found": found, "shared": shared_cells.shared(found, _start(request)), **_addresses(found)}
+    changes = comparison_changes(compared)
+    context |= _runs(request, compared)
+    context |= {"found": compared, "shared": shared_cells.shared(compared, _start(request)), **_addresses(compared)}
     context |= {"changes": changes, "first": changes.levels[:1], "others": changes.levels[1:]}
     return page(request, "results/compare/page.html", context)
 
 
-def _runs(request: HttpRequest, found: Compared) -> dict[str, Any]:
+def _runs(request: HttpRequest, compared: Compared) -> dict[str, Any]:
     """For sides of one run each: all figures of the runs, and the address of their samples on one time axis."""
-    keys = _single(found)
+    keys = _single(compared)
     if not keys:
         return {}
-    asked = found.query() | {name: request.GET[name] for name in ("from", "to") if request.GET.get(name)}
-    figure = f"{reverse('compare_figure', args=[TIME])}?{urlencode(asked, doseq=True)}"
+    query = compared.query() | {name: request.GET[name] for name in ("from", "to") if request.GET.get(name)}
+    figure = f"{reverse('compare_figure', args=[TIME])}?{urlencode(query, doseq=True)}"
     return {"time_figure": figure, "figure_rows": side_by_side.rows_of(side_by_side.runs_of(keys))}
 
 
-def _single(found: Compared) -> list[UUID]:
-    return [arm.runs[0].pk for arm in found.arms] if all(len(arm.runs) == 1 for arm in found.arms) else []
+def _single(compared: Compared) -> list[UUID]:
+    return [arm.runs[0].pk for arm in compared.arms] if all(len(arm.runs) == 1 for arm in compared.arms) else []
 
 
 def _start(request: HttpRequest) -> int:
     """The place of the first level of ?levels=; what is no place asks for the first."""
-    asked = request.GET.get("levels", "")
-    return whole(asked, PLACE_DIGITS) or 0
+    position = request.GET.get("levels", "")
+    return whole(position, PLACE_DIGITS) or 0
 
 
-def _addresses(found: Compared) -> dict[str, Any]:
-    asked = found.query()
-    query = urlencode(asked, doseq=True)
+def _addresses(compared: Compared) -> dict[str, Any]:
+    choices = compared.query()
+    query = urlencode(choices, doseq=True)
     figures = {name: f"{reverse('compare_figure', args=[name])}?{query}" for name in FIGURES}
-    told = [one for one in found.comparisons if one.interval]
+    bounded = [one for one in compared.comparisons if one.interval]
     return {
         "chosen": query,
-        "sides_asked": urlencode({name: value for name, value in asked.items() if name != "what"}, doseq=True),
-        "delta_percent": asked["delta"],
+        "sides_asked": urlencode({name: value for name, value in choices.items() if name != "what"}, doseq=True),
+        "delta_percent": choices["delta"],
         "runs_figure": figures["runs"],
-        "interval_figure": figures["interval"] if told else "",
-        "ecdf_figure": figures["ecdf"] if min(arm.n for arm in found.arms) > 1 else "",
+        "interval_figure": figures["interval"] if bounded else "",
+        "ecdf_figure": figures["ecdf"] if min(arm.n for arm in compared.arms) > 1 else "",
         "csv_url": f"{reverse('compare_csv')}?{query}",
         "levels_csv": f"{reverse('compare_levels')}?{query}",
-        "letters": list(zip(LETTERS, found.arms, strict=False)),
-        "swapped": urlencode(asked | {"of": asked["of"][::-1]}, doseq=True),
+        "letters": list(zip(LETTERS, compared.arms, strict=False)),
+        "swapped": urlencode(choices | {"of": choices["of"][::-1]}, doseq=True),
     }
 
 
@@ -98,16 +98,16 @@ def compare_figure(request: HttpRequest, name: str) -> HttpResponse:
     if name not in (*FIGURES, TIME):
         raise Http404(f"{name} is not one of {', '.join((*FIGURES, TIME))}")
     try:
-        found = read(request.GET)
+        compared = read(request.GET)
     except PlanError as error:
         return JsonResponse({"error": spoken(error)}, status=UNPROCESSABLE)
-    look = charts.theme(request.GET.get("theme", ""))
-    return _over_time(request, found, look) if name == TIME else as_json(FIGURES[name](found, look))
+    theme = charts.theme(request.GET.get("theme", ""))
+    return _over_time(request, compared, theme) if name == TIME else as_json(FIGURES[name](compared, theme))
 
 
-def _over_time(request: HttpRequest, found: Compared, look: charts.Theme) -> HttpResponse:
+def _over_time(request: HttpRequest, compared: Compared, theme: charts.Theme) -> HttpResponse:
     """Samples of single runs, from second ?from= to ?to= of their measured steps."""
-    keys = _single(found)
+    keys = _single(compared)
     if not keys:
         error = (
             "Only single runs can be compared over time. Select runs instead of levels, campaigns, profiles or hosts."
@@ -118,18 +118,18 @@ def _over_time(request: HttpRequest, found: Compared, look: charts.Theme) -> Htt
     sides = side_by_side.sides_of(runs, begin, end)
     whole = timeline.Step("", timeline.MEASURE, 0.0, max(side.end for side in sides))
     axis = timeline.Axis((whole,), begin, end)
-    return as_json(charts.overlay_chart(sides, axis, look, width_of(request)) | {"steps": axis.offsets()})
+    return as_json(charts.overlay_chart(sides, axis, theme, width_of(request)) | {"steps": axis.offsets()})
 
 
 @needs(Role.VIEWER)
 def compare_csv(request: HttpRequest) -> HttpResponseBase:
     """Every run of every side."""
     try:
-        found = read(request.GET)
+        compared = read(request.GET)
     except PlanError as error:
         return HttpResponse(spoken(error), status=UNPROCESSABLE, content_type="text/plain")
-    head = [*HEAD, f"{found.figure} ({found.unit})"]
-    response = StreamingHttpResponse(exports.csv_lines(head, _lines(found)), content_type=exports.CSV)
+    head = [*HEAD, f"{compared.figure} ({compared.unit})"]
+    response = StreamingHttpResponse(exports.csv_lines(head, _lines(compared)), content_type=exports.CSV)
     response["Content-Disposition"] = 'attachment; filename="compare.csv"'
     return response
 
@@ -138,17 +138,17 @@ def compare_csv(request: HttpRequest) -> HttpResponseBase:
 def compare_levels(request: HttpRequest) -> HttpResponseBase:
     """Every level that all sides have run, and those that only some have."""
     try:
-        found = read(request.GET)
+        compared = read(request.GET)
     except PlanError as error:
         return HttpResponse(spoken(error), status=UNPROCESSABLE, content_type="text/plain")
     head = [*shared_cells.HEAD, *shared_cells.HEAD_COMPARED]
-    response = StreamingHttpResponse(exports.csv_lines(head, shared_cells.lines(found)), content_type=exports.CSV)
+    response = StreamingHttpResponse(exports.csv_lines(head, shared_cells.lines(compared)), content_type=exports.CSV)
     response["Content-Disposition"] = 'attachment; filename="compare-levels.csv"'
     return response
 
 
-def _lines(found: Compared) -> Iterator[list[Any]]:
-    for letter, arm in zip(LETTERS, found.arms, strict=False):
+def _lines(compared: Compared) -> Iterator[list[Any]]:
+    for letter, arm in zip(LETTERS, compared.arms, strict=False):
         for run in arm.runs:
             if run.pk in arm.values:
                 place = [run.host.name, run.block + 1, run.position + 1]

@@ -31,13 +31,13 @@ def explore(request: HttpRequest, pk: UUID) -> HttpResponse:
     campaign = get_object_or_404(Campaign.objects.select_related("workload"), pk=pk)
     if not campaign.metric or not campaign.factors:
         return page(request, "results/explore/explorer.html", {"campaign": campaign})
-    view, found, refusal = explorer.read(campaign, {}), None, ""
+    view, explored, refusal = explorer.read(campaign, {}), None, ""
     try:
         view = explorer.read(campaign, request.GET)
-        found = _explored(campaign, view)
+        explored = _explored(campaign, view)
     except PlanError as error:
         refusal = spoken(error)
-    context = {"found": found, "refusal": refusal, "as_table": request.GET.get("view") == "table"}
+    context = {"found": explored, "refusal": refusal, "as_table": request.GET.get("view") == "table"}
     answer = page(request, "results/explore/explorer.html", {"campaign": campaign, **context, **_form(campaign, view)})
     answer.status_code = UNPROCESSABLE if refusal and request.GET else 200
     return answer
@@ -46,19 +46,19 @@ def explore(request: HttpRequest, pk: UUID) -> HttpResponse:
 def _explored(campaign: Campaign, view: explorer.View) -> explorer.Explored:
     """As it is kept, without its runs."""
     what = f"explored {sorted(view.query().items())}"
-    told = Keeper(campaign).asked(what, lambda: explorer.explore(campaign, view).bare())
-    return cast(explorer.Explored, revived(explorer.Explored, orjson.loads(told)))
+    cached = Keeper(campaign).cached_query(what, lambda: explorer.explore(campaign, view).bare())
+    return cast(explorer.Explored, revived(explorer.Explored, orjson.loads(cached)))
 
 
 def _form(campaign: Campaign, view: explorer.View) -> dict[str, Any]:
     """What can be chosen, and the addresses of what is."""
     factors = explorer.factors_of(campaign)
-    asked = urlencode(view.query())
+    query = urlencode(view.query())
     axes = [*((name, name) for name in factors), *explorer.AXES.items()]
     aside = [("", "none"), *((name, name) for name in factors), (explorer.HOST, "host")]
     return {
         "view": view,
-        "chosen": asked,
+        "chosen": query,
         "figures": [f"{row.step}.{row.name}" for row in explorer.figures_of(campaign)],
         "axes": axes,
         "asides": aside,
@@ -68,8 +68,8 @@ def _form(campaign: Campaign, view: explorer.View) -> dict[str, Any]:
         "filters": [
             (name, levels, dict(view.only).get(name, "")) for name, levels in factors.items() if len(levels) > 1
         ],
-        "figure_url": f"{reverse('campaign_explore_figure', args=[campaign.pk])}?{asked}",
-        "csv_url": f"{reverse('campaign_explore_csv', args=[campaign.pk])}?{asked}",
+        "figure_url": f"{reverse('campaign_explore_figure', args=[campaign.pk])}?{query}",
+        "csv_url": f"{reverse('campaign_explore_csv', args=[campaign.pk])}?{query}",
     }
 
 
@@ -78,16 +78,16 @@ def _form(campaign: Campaign, view: explorer.View) -> dict[str, Any]:
 def explore_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
     """As it is kept; 422 with the reason where the address asks for what there is not."""
     campaign = get_object_or_404(Campaign.objects.select_related("workload"), pk=pk)
-    look, narrow = charts.theme(request.GET.get("theme", "")), width_of(request) < charts.NARROW_PX
+    theme, narrow = charts.theme(request.GET.get("theme", "")), width_of(request) < charts.NARROW_PX
     try:
         view = explorer.read(campaign, request.GET)
-        what = f"explore {sorted(view.query().items())} {look is charts.DARK} {narrow}"
-        told = Keeper(campaign).asked(
-            what, lambda: charts.explorer_chart(explorer.explore(campaign, view), look, narrow)
+        what = f"explore {sorted(view.query().items())} {theme is charts.DARK} {narrow}"
+        cached = Keeper(campaign).cached_query(
+            what, lambda: charts.explorer_chart(explorer.explore(campaign, view), theme, narrow)
         )
     except PlanError as error:
         return JsonResponse({"error": spoken(error)}, status=UNPROCESSABLE)
-    return HttpResponse(told, content_type="application/json")
+    return HttpResponse(cached, content_type="application/json")
 
 
 @needs(Role.VIEWER)
@@ -95,10 +95,10 @@ def explore_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     """A line for each run that the chart shows, those that it thins included."""
     campaign = get_object_or_404(Campaign.objects.select_related("workload"), pk=pk)
     try:
-        found = explorer.explore(campaign, explorer.read(campaign, request.GET))
+        explored = explorer.explore(campaign, explorer.read(campaign, request.GET))
     except PlanError as error:
         return HttpResponse(spoken(error), status=UNPROCESSABLE, content_type="text/plain")
-    lines = exports.csv_lines(explorer.head(found), explorer.rows(found))
+    lines = exports.csv_lines(explorer.head(explored), explorer.rows(explored))
     response = StreamingHttpResponse(lines, content_type=exports.CSV)
     response["Content-Disposition"] = f'attachment; filename="explore-{pk}.csv"'
     return response

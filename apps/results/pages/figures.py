@@ -11,8 +11,8 @@ from apps.results.charts.themes import WIDTH_PX, Figure
 
 def width_of(request: HttpRequest) -> int:
     """?width= in pixels; what is no number asks for a usual one."""
-    asked = whole(request.GET.get("width", ""))
-    return WIDTH_PX if asked is None else asked
+    width = whole(request.GET.get("width", ""))
+    return WIDTH_PX if width is None else width
 
 
 def as_json(figure: Figure) -> HttpResponse:

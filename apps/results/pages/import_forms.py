@@ -44,15 +44,15 @@ class ImportForm(forms.Form):
         required=False, min_value=0.01, max_value=99, label="Minimum effect of interest (%)", help_text="default: 2"
     )
 
-    def __init__(self, data: QueryDict | None, found: Understood, said: Mapping[str, Any]) -> None:
-        told = {**found.about, **said}
-        shown = {**told, "pattern": found.pattern, "delta": f"{told.get('delta', DELTA) * 100:g}"}
+    def __init__(self, data: QueryDict | None, understood: Understood, mapping: Mapping[str, Any]) -> None:
+        combined = {**understood.about, **mapping}
+        shown = {**combined, "pattern": understood.pattern, "delta": f"{combined.get('delta', DELTA) * 100:g}"}
         super().__init__(data, initial=shown)
-        if not found.named:
+        if not understood.named:
             del self.fields["pattern"]
         metric = self.fields["metric"]
         assert isinstance(metric, forms.ChoiceField)  # noqa: S101 - for the type checker
-        metric.choices = [("", "choose a figure"), *((name, name) for name in steps.metrics(found.steps))]
+        metric.choices = [("", "choose a figure"), *((name, name) for name in steps.metrics(understood.steps))]
 
     @property
     def hosts(self) -> list[str]:
@@ -74,11 +74,11 @@ class Column:
         return ", ".join(f"{cell} = {level}" for cell, level in (self.use.get("levels") or {}).items())
 
 
-def columns_of(found: Understood) -> list[Column]:
-    if found.table is None:
+def columns_of(understood: Understood) -> list[Column]:
+    if understood.table is None:
         return []
-    table = found.table
-    return [Column(header, use, ", ".join(_first(table.column(header)))) for header, use in found.uses.items()]
+    table = understood.table
+    return [Column(header, use, ", ".join(_first(table.column(header)))) for header, use in understood.uses.items()]
 
 
 def _first(cells: list[str]) -> list[str]:
@@ -90,24 +90,24 @@ def columns_typed(post: QueryDict) -> dict[str, dict[str, Any]]:
     lists = [post.getlist(name) for name in COLUMN_FIELDS]
     typed = {}
     for header, use, name, unit, better, levels, step in zip(*lists, strict=False):
-        said = {"as": use, "name": name.strip(), "unit": unit.strip(), "better": better, "step": step.strip()}
+        cells = {"as": use, "name": name.strip(), "unit": unit.strip(), "better": better, "step": step.strip()}
         named = fields.read_lines(f"columns.{header}", levels.replace(",", "\n"))
-        wanted = {"factor": ("name",), "figure": ("name", "unit", "better", "step")}.get(use, ())
-        kept = {"as": use} | {key: said[key] for key in wanted if said[key] or key == "better"}
-        typed[header] = kept | ({"levels": named} if named and use == "factor" else {})
+        names = {"factor": ("name",), "figure": ("name", "unit", "better", "step")}.get(use, ())
+        column = {"as": use} | {key: cells[key] for key in names if cells[key] or key == "better"}
+        typed[header] = column | ({"levels": named} if named and use == "factor" else {})
     return typed
 
 
-def said_of(post: QueryDict) -> dict[str, Any]:
+def mapping_of(post: QueryDict) -> dict[str, Any]:
     """The mapping of imports/mapping.py, without what was left empty. A pattern that was emptied means: none."""
     texts = {name: str(post.get(name, "")).strip() for name in ("name", "question", "host", "metric", "delta")}
     delta = texts.pop("delta")
-    said: dict[str, Any] = {name: text for name, text in texts.items() if text}
+    mapping: dict[str, Any] = {name: text for name, text in texts.items() if text}
     if "pattern" in post:
-        said["pattern"] = str(post["pattern"]).strip()
+        mapping["pattern"] = str(post["pattern"]).strip()
     if delta:
-        said["delta"] = round(float(delta) / 100, 6)
+        mapping["delta"] = round(float(delta) / 100, 6)
     typed = columns_typed(post)
     baselines = zip(post.getlist("factor"), post.getlist("baseline"), strict=False)
     order = {str(factor): [str(label)] for factor, label in baselines}
-    return said | ({"columns": typed} if typed else {}) | ({"order": order} if order else {})
+    return mapping | ({"columns": typed} if typed else {}) | ({"order": order} if order else {})

@@ -18,7 +18,7 @@ from apps.results.exchange.transfer import check_length, contents
 from apps.results.imports.columns import USES
 from apps.results.imports.understand import Understood
 from apps.results.models import Import
-from apps.results.pages.import_forms import ImportForm, columns_of, said_of
+from apps.results.pages.import_forms import ImportForm, columns_of, mapping_of
 from common.errors import PlanError, RoleError
 
 SHOWN_RUNS = 200
@@ -34,7 +34,7 @@ def import_new(request: HttpRequest) -> HttpResponse:
         return page(request, "results/imports/new.html", context)
     try:
         check_length(request.META.get("CONTENT_LENGTH") or "")
-        kept, new = services.upload(contents(request.FILES), by=user_of(request))
+        import_row, new = services.upload(contents(request.FILES), by=user_of(request))
     except RoleError:
         raise
     except PlanError as error:
@@ -42,43 +42,48 @@ def import_new(request: HttpRequest) -> HttpResponse:
         answer.status_code = 422
         return answer
     if not new:
-        messages.info(request, _known(kept))
-    return redirect("import_detail", kept.pk)
+        messages.info(request, _known(import_row))
+    return redirect("import_detail", import_row.pk)
 
 
-def _known(kept: Import) -> str:
-    became = "and is this campaign. Nothing was changed" if kept.campaign_id else "and is available here as a draft"
-    return f"The same contents were uploaded on {kept.created_at:%Y-%m-%d %H:%M} by {kept.created_by}, {became}."
+def _known(import_row: Import) -> str:
+    became = (
+        "and is this campaign. Nothing was changed" if import_row.campaign_id else "and is available here as a draft"
+    )
+    when = f"{import_row.created_at:%Y-%m-%d %H:%M}"
+    return f"The same contents were uploaded on {when} by {import_row.created_by}, {became}."
 
 
 @needs(Role.OPERATOR)
 def import_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """A draft as it is understood now; reading it again, or making a campaign of it."""
-    kept = get_object_or_404(Import, pk=pk)
-    if kept.campaign_id:
-        return redirect("campaign_detail", kept.campaign_id)
+    import_row = get_object_or_404(Import, pk=pk)
+    if import_row.campaign_id:
+        return redirect("campaign_detail", import_row.campaign_id)
     if request.method == "POST" and "discard" in request.POST:
-        services.discard(kept, by=user_of(request))
-        messages.success(request, f"{kept} was deleted.")
+        services.discard(import_row, by=user_of(request))
+        messages.success(request, f"{import_row} was deleted.")
         return redirect("import_new")
-    refusal = _act(request, kept) if request.method == "POST" else ""
-    if kept.campaign_id:
+    refusal = _act(request, import_row) if request.method == "POST" else ""
+    if import_row.campaign_id:
         messages.success(request, "Imported. You can chart, compare and cite it like any other campaign.")
-        return redirect("campaign_detail", kept.campaign_id)
-    found = services.preview(kept)
-    form = ImportForm(request.POST if refusal else None, found, kept.mapping)
-    answer = page(request, "results/imports/detail.html", _context(kept, found) | {"form": form, "refusal": refusal})
+        return redirect("campaign_detail", import_row.campaign_id)
+    understood = services.preview(import_row)
+    form = ImportForm(request.POST if refusal else None, understood, import_row.mapping)
+    answer = page(
+        request, "results/imports/detail.html", _context(import_row, understood) | {"form": form, "refusal": refusal}
+    )
     answer.status_code = 422 if refusal else 200
     return answer
 
 
-def _act(request: HttpRequest, kept: Import) -> str:
+def _act(request: HttpRequest, import_row: Import) -> str:
     """Keep what was said and, where that was asked for, commit. The refusal, or ""."""
     by = user_of(request)
     try:
-        services.say(kept, said_of(request.POST), by=by)
+        services.say(import_row, mapping_of(request.POST), by=by)
         if "commit" in request.POST:
-            services.commit(kept, by=by)
+            services.commit(import_row, by=by)
     except RoleError:
         raise
     except ValueError:
@@ -88,17 +93,17 @@ def _act(request: HttpRequest, kept: Import) -> str:
     return ""
 
 
-def _context(kept: Import, found: Understood) -> dict[str, Any]:
-    outcomes = [run.outcome for run in found.runs]
+def _context(import_row: Import, understood: Understood) -> dict[str, Any]:
+    outcomes = [run.outcome for run in understood.runs]
     return {
-        "kept": kept,
-        "found": found,
-        "columns": columns_of(found),
+        "kept": import_row,
+        "found": understood,
+        "columns": columns_of(understood),
         "uses": USES,
-        "runs": [_shown(run) for run in found.runs[:SHOWN_RUNS]],
+        "runs": [_shown(run) for run in understood.runs[:SHOWN_RUNS]],
         "failed": sum(outcome != "ok" for outcome in outcomes),
-        "notes": sorted(found.notes, key=lambda note: note.severity)[:SHOWN_NOTES],
-        "files": kept.files.count(),
+        "notes": sorted(understood.notes, key=lambda note: note.severity)[:SHOWN_NOTES],
+        "files": import_row.files.count(),
     }
 
 

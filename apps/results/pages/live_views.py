@@ -44,8 +44,8 @@ def run_stream(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     if seat is None:
         return _full()
     run.last_seq = seat.seq  # no further than the next word begins
-    told = news.of_run(run, _after(request))
-    seat.opening = [encode(told["seq"], told)]
+    message = news.of_run(run, _after(request))
+    seat.opening = [encode(message["seq"], message)]
     return _stream(seat)
 
 
@@ -59,11 +59,11 @@ def campaign_live(request: HttpRequest, pk: UUID) -> HttpResponse:
 @needs(Role.VIEWER)
 def campaign_stream(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     """How far a campaign is, told at once and at every change, until nothing moves any more."""
-    told = _campaign(pk)
-    opening = [encode(told["seq"], told)]
-    if not told["moving"]:
+    message = _campaign(pk)
+    opening = [encode(message["seq"], message)]
+    if not message["moving"]:
         return _stream(opening)
-    seat = hub.join(pk, news.CampaignWatch(pk, told["seq"]))
+    seat = hub.join(pk, news.CampaignWatch(pk, message["seq"]))
     if seat is None:
         return _full()
     seat.opening = opening
@@ -71,18 +71,18 @@ def campaign_stream(request: HttpRequest, pk: UUID) -> HttpResponseBase:
 
 
 def _campaign(pk: UUID) -> dict[str, Any]:
-    told = news.of_campaign(pk)
-    if told is None:
+    message = news.of_campaign(pk)
+    if message is None:
         raise Http404("this campaign does not exist")
-    return told
+    return message
 
 
 def _after(request: HttpRequest) -> int:
     return whole(request.headers.get("Last-Event-ID") or request.GET.get("after", "0")) or 0
 
 
-def _stream(told: Seat | list[bytes]) -> StreamingHttpResponse:
-    response = StreamingHttpResponse(told, content_type="text/event-stream")
+def _stream(chunks: Seat | list[bytes]) -> StreamingHttpResponse:
+    response = StreamingHttpResponse(chunks, content_type="text/event-stream")
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"  # nginx would collect what is to be read at once
     return response

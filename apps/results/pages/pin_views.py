@@ -44,11 +44,13 @@ def dashboard(request: HttpRequest) -> HttpResponse:
 
 @needs(Role.VIEWER)
 def pin_list(request: HttpRequest) -> HttpResponse:
-    wanted = request.GET.get("q", "").strip()
+    query = request.GET.get("q", "").strip()
     rows = Pin.objects.select_related("by")
-    words = Q(title__icontains=wanted) | Q(note__icontains=wanted) | Q(shows__icontains=wanted)
-    found = keyset_page(request, rows.filter(words) if wanted else rows, ("-at", "-pk"), SHOWN)
-    return page(request, "results/explore/views.html", {"cards": pins.cards(found.rows), "pages": found, "q": wanted})
+    matches = Q(title__icontains=query) | Q(note__icontains=query) | Q(shows__icontains=query)
+    pins_page = keyset_page(request, rows.filter(matches) if query else rows, ("-at", "-pk"), SHOWN)
+    return page(
+        request, "results/explore/views.html", {"cards": pins.cards(pins_page.rows), "pages": pins_page, "q": query}
+    )
 
 
 @needs(Role.VIEWER)

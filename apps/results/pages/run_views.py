@@ -72,9 +72,12 @@ def _panels(request: HttpRequest, run: Run, as_table: bool) -> dict[str, Any]:
     for panel in panels:
         sources.setdefault(panel.source, []).append((panel, panel in shown))
     context: dict[str, Any] = {"sources": sources, "panels": panels, "shown": shown, "steps": steps}
-    kept = {name: request.GET[name] for name in ("step", "from", "to") if request.GET.get(name)}
-    chosen = urlencode({"panel": keys, **kept}, doseq=True)
-    context |= {"step": kept.get("step", ""), "part": {name: kept[name] for name in ("from", "to") if name in kept}}
+    choices = {name: request.GET[name] for name in ("step", "from", "to") if request.GET.get(name)}
+    chosen = urlencode({"panel": keys, **choices}, doseq=True)
+    context |= {
+        "step": choices.get("step", ""),
+        "part": {name: choices[name] for name in ("from", "to") if name in choices},
+    }
     context["whole"] = urlencode({"panel": keys, "step": context["step"]}, doseq=True)
     figure = reverse("run_figure", args=[run.pk]) + (f"?{chosen}" if chosen else "")
     context |= {"chosen": chosen, "figure": figure}
@@ -107,15 +110,15 @@ def _tab(run: Run, tab: str) -> dict[str, Any]:
         measures = run.campaign.kind != Campaign.Kind.PREPARATION
         drawn = measures and (run.ingested_at is None or run.series.exists())
         closed = [name for name, loop in steps.loops(run.spec).items() if loop == "closed"]
-        found = sorted(run.measurements.all(), key=lambda row: (row.step, latencies.natural_key(row.name)))
+        measurements = sorted(run.measurements.all(), key=lambda row: (row.step, latencies.natural_key(row.name)))
         return {
-            "measurements": found,
+            "measurements": measurements,
             "sentence": page_content.sentence_of(run),
             "drawn": drawn,
             "closed": closed,
-            "within": by_topic(stability.told(run.within.all(), found)),
-            "key_figures": key_figures.of_run(run, found),
-            "has": run_charts.available(run, found),
+            "within": by_topic(stability.findings(run.within.all(), measurements)),
+            "key_figures": key_figures.of_run(run, measurements),
+            "has": run_charts.available(run, measurements),
         }
     if tab == "settings":
         return {"proof": page_content.proof_of(run)}
@@ -160,9 +163,9 @@ def _drawn(
     step, part = request.GET.get("step", ""), _axis(request, [])
     whole = timeline.steps_of(run) if chart.over_time and axis is None else []
     axis = axis or timeline.axis_of(whole, "", part.begin, part.end)
-    look = charts.theme(request.GET.get("theme", ""))
-    asked = run_charts.Drawing(step, axis, look, width_of(request), request.GET.getlist("panel"))
-    figure = chart.draw(run, asked)
+    theme = charts.theme(request.GET.get("theme", ""))
+    drawing = run_charts.Drawing(step, axis, theme, width_of(request), request.GET.getlist("panel"))
+    figure = chart.draw(run, drawing)
     if figure is None:
         raise Http404(f"{chart.title}: step {step[:40]!r} of this run has no data")
     return as_json(figure)
@@ -195,12 +198,12 @@ def part_artefact(request: HttpRequest, pk: UUID, artefact: int) -> HttpResponse
     return _file(request, run, get_object_or_404(PartArtefact, part__run=run, pk=artefact))
 
 
-def _file(request: HttpRequest, run: Run, found: Artefact | PartArtefact) -> HttpResponse:
-    if found.content is None:
-        messages.error(request, f"{found.path} was not fetched: it is damaged or too large ({found.size} bytes).")
+def _file(request: HttpRequest, run: Run, artefact: Artefact | PartArtefact) -> HttpResponse:
+    if artefact.content is None:
+        messages.error(request, f"{artefact.path} was not fetched: it is damaged or too large ({artefact.size} bytes).")
         return redirect("run_detail", run.pk)
-    name = PurePosixPath(found.path).as_posix().replace("/", "-").replace('"', "")
-    response = HttpResponse(bytes(found.content), content_type="application/octet-stream")
+    name = PurePosixPath(artefact.path).as_posix().replace("/", "-").replace('"', "")
+    response = HttpResponse(bytes(artefact.content), content_type="application/octet-stream")
     response["Content-Disposition"] = f'attachment; filename="{run.position + 1}-{name}"'
     response["X-Content-Type-Options"] = "nosniff"
     return response

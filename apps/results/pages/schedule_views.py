@@ -69,8 +69,8 @@ def schedule_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     return response
 
 
-def _rows(found: Trend) -> Iterator[list[object]]:
-    for point in found.points:
+def _rows(trend: Trend) -> Iterator[list[object]]:
+    for point in trend.points:
         figures = [point.runs, point.mean, point.low, point.high]
         yield [point.at.isoformat(), str(point.campaign), point.level, *figures]
 

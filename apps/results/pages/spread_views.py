@@ -31,54 +31,56 @@ def run_spread_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
 
 def _of_run(request: HttpRequest, pk: UUID) -> Spreads:
     run, step = get_object_or_404(Run, pk=pk), request.GET.get("step", "")
-    found = spreads.of_run(run, step)
-    if not found.found:
+    distributions = spreads.of_run(run, step)
+    if not distributions.entries:
         raise Http404(f"{step[:40]!r} is not a step of this run with fio results")
-    return found
+    return distributions
 
 
 @needs(Role.VIEWER)
 @cache_control(no_cache=True)
 def campaign_spread(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Of the section that ?section= names, as it is kept."""
-    campaign, section, host = _asked(request, pk)
-    look = charts.theme(request.GET.get("theme", ""))
-    told = Keeper(campaign, host).asked(
-        f"spread {section} {look is charts.DARK}",
-        lambda: charts.spread_chart(spreads.of_levels(campaign, *section, host), look),
+    campaign, section, host = _parse_request(request, pk)
+    theme = charts.theme(request.GET.get("theme", ""))
+    cached = Keeper(campaign, host).cached_query(
+        f"spread {section} {theme is charts.DARK}",
+        lambda: charts.spread_chart(spreads.of_levels(campaign, *section, host), theme),
     )
-    return HttpResponse(told, content_type="application/json")
+    return HttpResponse(cached, content_type="application/json")
 
 
 @needs(Role.VIEWER)
 def campaign_spread_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
-    campaign, section, host = _asked(request, pk)
+    campaign, section, host = _parse_request(request, pk)
     return _csv(spreads.of_levels(campaign, *section, host), "level", f"latency-{pk}.csv")
 
 
-def _asked(request: HttpRequest, pk: UUID) -> tuple[Campaign, tuple[str, str], int | None]:
+def _parse_request(request: HttpRequest, pk: UUID) -> tuple[Campaign, tuple[str, str], int | None]:
     campaign = get_object_or_404(Campaign.objects.select_related("workload"), pk=pk)
     section, host = (request.GET.get(name, "") for name in ("section", "host"))
-    found = spreads.sections_of(campaign)
-    if section not in found:
-        raise Http404(f"{section[:80]!r} is not a section of the fio results; accepted: {', '.join(found) or 'none'}")
-    return campaign, found[section], whole(host)
+    sections = spreads.sections_of(campaign)
+    if section not in sections:
+        raise Http404(
+            f"{section[:80]!r} is not a section of the fio results; accepted: {', '.join(sections) or 'none'}"
+        )
+    return campaign, sections[section], whole(host)
 
 
 def context(request: HttpRequest, campaign: Campaign, host: int | None) -> dict[str, Any]:
     """What a campaign's page shows of it: the section of its fio steps that ?section= names, or the first."""
-    found = spreads.sections_of(campaign)
-    if not found:
+    sections = spreads.sections_of(campaign)
+    if not sections:
         return {}
-    asked = request.GET.get("section", "")
-    chosen = asked if asked in found else next(iter(found))
-    named = {key: spreads.spoken(each) for key, each in found.items()}
+    section = request.GET.get("section", "")
+    chosen = section if section in sections else next(iter(sections))
+    named = {key: spreads.spoken(each) for key, each in sections.items()}
     address = {"section": chosen} | ({"host": host} if host else {})
     return {"spread": urlencode(address), "spread_of": named[chosen], "sections": named.items(), "section": chosen}
 
 
-def _csv(found: Spreads, row: str, name: str) -> HttpResponseBase:
-    lines = exports.csv_lines([row, "direction", *spreads.HEAD], spreads.lines_of(found))
+def _csv(distributions: Spreads, row: str, name: str) -> HttpResponseBase:
+    lines = exports.csv_lines([row, "direction", *spreads.HEAD], spreads.lines_of(distributions))
     response = StreamingHttpResponse(lines, content_type=exports.CSV)
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response

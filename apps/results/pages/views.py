@@ -113,8 +113,8 @@ def _design_charts(request: HttpRequest, campaign: Campaign, table: CampaignTabl
     offered = [each for each in charts_of(campaign.factors) if not (host and each.view)]
     if not any(level.verdict for level in table.levels):
         offered = [each for each in offered if each.key != DIFFERENCES]
-    asked = request.GET.get("chart", "")
-    shown = next((each for each in offered if each.key == asked), offered[0])
+    key = request.GET.get("chart", "")
+    shown = next((each for each in offered if each.key == key), offered[0])
     of_host = {"host": host} if host else {}
     state = urlencode({**of_host, "chart": shown.key})
     return {"design_charts": offered, "shown_chart": shown, "state": state, **_drawn_by(campaign, shown, of_host)}
@@ -123,15 +123,15 @@ def _design_charts(request: HttpRequest, campaign: Campaign, table: CampaignTabl
 def _drawn_by(campaign: Campaign, shown: DesignChart, of_host: dict[str, int]) -> dict[str, Any]:
     """The address that draws a chart, that of its CSV, and how it is pinned."""
     if shown.view:
-        asked = urlencode(shown.view)
+        query = urlencode(shown.view)
         return {
-            "chart_figure": f"{reverse('campaign_explore_figure', args=[campaign.pk])}?{asked}",
-            "chart_csv": f"{reverse('campaign_explore_csv', args=[campaign.pk])}?{asked}",
-            "pinned": {"chart": "explorer", "here": reverse("campaign_explore", args=[campaign.pk]), "chosen": asked},
+            "chart_figure": f"{reverse('campaign_explore_figure', args=[campaign.pk])}?{query}",
+            "chart_csv": f"{reverse('campaign_explore_csv', args=[campaign.pk])}?{query}",
+            "pinned": {"chart": "explorer", "here": reverse("campaign_explore", args=[campaign.pk]), "chosen": query},
         }
-    asked = urlencode({**of_host, **({"chart": DIFFERENCES} if shown.key == DIFFERENCES else {})})
+    query = urlencode({**of_host, **({"chart": DIFFERENCES} if shown.key == DIFFERENCES else {})})
     return {
-        "chart_figure": reverse("campaign_figure", args=[campaign.pk]) + (f"?{asked}" if asked else ""),
+        "chart_figure": reverse("campaign_figure", args=[campaign.pk]) + (f"?{query}" if query else ""),
         "chart_csv": reverse("campaign_csv", args=[campaign.pk]),
         "pinned": {"chart": shown.key, "here": "", "chosen": urlencode(of_host)},
     }
@@ -141,9 +141,9 @@ def _rule(campaign: Campaign) -> dict[str, Any]:
     rule = stopping.read(campaign.stop, campaign.factors, campaign.repetitions)
     if rule is None:
         return {}
-    seen = list(campaign.looks.all())
-    last = seen[-1] if seen else None
-    return {"rule": rule, "looks": seen, "newest_look": last, "spending_words": stats.SPENDING[rule.spending]}
+    analyses = list(campaign.looks.all())
+    last = analyses[-1] if analyses else None
+    return {"rule": rule, "looks": analyses, "newest_look": last, "spending_words": stats.SPENDING[rule.spending]}
 
 
 def _host(request: HttpRequest) -> int | None:
@@ -153,14 +153,14 @@ def _host(request: HttpRequest) -> int | None:
 
 def _place(request: HttpRequest) -> dict[str, int]:
     """From which run on the list goes, as ?after= or ?before= asks for: its place in the order."""
-    found = {}
+    place = {}
     for name in ("before", "after"):
-        asked = request.GET.get(name, "")
-        if asked and whole(asked, PLACE_DIGITS) is None:
-            raise Http404(f"{name}={asked[:40]} is not a position in the run order; accepted: a number from 0")
-        if asked:
-            found[name] = whole(asked) or 0
-    return found
+        position = request.GET.get(name, "")
+        if position and whole(position, PLACE_DIGITS) is None:
+            raise Http404(f"{name}={position[:40]} is not a position in the run order; accepted: a number from 0")
+        if position:
+            place[name] = whole(position) or 0
+    return place
 
 
 def _drawn(keeper: Keeper) -> dict[str, Any]:
@@ -222,19 +222,19 @@ def campaign_export(request: HttpRequest, pk: UUID, name: str) -> HttpResponseBa
 @needs(Role.VIEWER)
 def host_baselines(request: HttpRequest, name: str) -> HttpResponse:
     """A part of the host's page."""
-    found = baselines(get_object_or_404(Host, name=name))
-    told = [(each, by_topic(each.told())) for each in found]
-    return page(request, "results/campaign/_baselines.html", {"name": name, "baselines": told})
+    repeated = baselines(get_object_or_404(Host, name=name))
+    with_findings = [(each, by_topic(each.judgements())) for each in repeated]
+    return page(request, "results/campaign/_baselines.html", {"name": name, "baselines": with_findings})
 
 
 @needs(Role.VIEWER)
 @cache_control(no_cache=True)
 def baseline_figure(request: HttpRequest, name: str, digest: str) -> HttpResponse:
     """All runs of one spec on this host in the order of time, and where their level changed."""
-    found = baselines(get_object_or_404(Host, name=name), digest)
-    if not found:
+    repeated = baselines(get_object_or_404(Host, name=name), digest)
+    if not repeated:
         raise Http404(f"{digest[:12]} has too few runs on {name}")
-    return as_json(charts.baseline_chart(found[0], charts.theme(request.GET.get("theme", ""))))
+    return as_json(charts.baseline_chart(repeated[0], charts.theme(request.GET.get("theme", ""))))
 
 
 urlpatterns = [

@@ -44,7 +44,7 @@ class Report:
     made_at: str
     table: CampaignTable
     summary: SummaryTable | None
-    said: list[Judgement]
+    findings: list[Judgement]
     environments: list[Environment]
     design: list[str]
     threats: list[str]
@@ -59,16 +59,16 @@ class Report:
 
     @property
     def method(self) -> list[str]:
-        told = [f"{self.table.method[:1].upper()}{self.table.method[1:]}."] if self.table.method else []
+        table_method = [f"{self.table.method[:1].upper()}{self.table.method[1:]}."] if self.table.method else []
         definition = [f"{self.table.metric} is {self.table.definition}."] if self.table.definition else []
-        return [METHOD, *told, *definition, f"The minimum effect of interest is {100 * self.table.delta:g} %."]
+        return [METHOD, *table_method, *definition, f"The minimum effect of interest is {100 * self.table.delta:g} %."]
 
     @property
     def counted(self) -> str:
         """ "40 runs: 38 ok, 2 failed"."""
         total = sum(self.outcomes.values())
-        told = ", ".join(f"{count} {outcome or 'not ended'}" for outcome, count in self.outcomes.items())
-        return f"{total} run{'' if total == 1 else 's'}: {told}"
+        counts = ", ".join(f"{count} {outcome or 'not ended'}" for outcome, count in self.outcomes.items())
+        return f"{total} run{'' if total == 1 else 's'}: {counts}"
 
 
 def report_of(campaign: Campaign) -> Report:
@@ -84,7 +84,7 @@ def report_of(campaign: Campaign) -> Report:
         made_at=f"{timezone.now():%Y-%m-%d %H:%M} UTC",
         table=table,
         summary=summary if summary.adds else None,
-        said=judgements(campaign, table),
+        findings=judgements(campaign, table),
         environments=_environments(campaign),
         design=descriptions.told(campaign),
         threats=descriptions.threats(campaign),
@@ -97,16 +97,18 @@ def report_of(campaign: Campaign) -> Report:
 
 def _environments(campaign: Campaign) -> list[Environment]:
     """Each host by the newest facts that a run of the campaign saw."""
-    seen = campaign.runs.exclude(facts=None).order_by().values_list("host__name", "facts").distinct()
+    recorded = campaign.runs.exclude(facts=None).order_by().values_list("host__name", "facts").distinct()
     by_host: dict[str, list[int]] = {}
-    for host, facts in seen:
+    for host, facts in recorded:
         by_host.setdefault(host, []).append(facts)
     known = Facts.objects.in_bulk({max(ids) for ids in by_host.values()})
-    found = [Environment(host, _told(known[max(ids)].data), len(ids)) for host, ids in sorted(by_host.items())]
-    return found or [Environment(campaign.host.name, [], 0)]
+    environments = [
+        Environment(host, _key_facts(known[max(ids)].data), len(ids)) for host, ids in sorted(by_host.items())
+    ]
+    return environments or [Environment(campaign.host.name, [], 0)]
 
 
-def _told(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def _key_facts(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """The facts that a reader asks for first; what an old agent did not tell is left out."""
     memory = (facts.get("memory") or {}).get("total_kb")
     clusters = sorted({str(each.get("version", "")) for each in facts.get("postgresql") or []} - {""})

@@ -54,21 +54,21 @@ def _figures(report: Report) -> dict[str, dict[str, Any]]:
     levels = charts.level_chart(report.table, charts.LIGHT)
     levels["layout"]["height"] = LEVELS_PX
     drawn = {f"{report.table.metric} by {report.table.factor_names}": levels}
-    if report.table.told:
+    if report.table.bounded:
         drawn["Differences"] = charts.difference_chart(report.table, charts.LIGHT)
     if len(report.campaign.factors) > 1 and report.campaign.metric:
         try:
-            found = explorer.explore(report.campaign, explorer.read(report.campaign, {}))
+            explored = explorer.explore(report.campaign, explorer.read(report.campaign, {}))
         except PlanError:
             return drawn
-        drawn["Factors together"] = charts.explorer_chart(found, charts.LIGHT)
+        drawn["Factors together"] = charts.explorer_chart(explored, charts.LIGHT)
     return drawn
 
 
 def _embedded(figure: dict[str, Any]) -> str:
     """JSON that cannot end the script element that it stands in."""
-    told = orjson.dumps(figure, option=orjson.OPT_SERIALIZE_NUMPY).decode()
-    return told.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    encoded = orjson.dumps(figure, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+    return encoded.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def _plotly() -> str:

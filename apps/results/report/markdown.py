@@ -29,7 +29,7 @@ def _lines(report: Report) -> Iterator[str]:
         for level in table.levels
     ]
     yield from _table(head, rows)
-    yield from _section("Findings", [each.sentence for each in report.said])
+    yield from _section("Findings", [each.sentence for each in report.findings])
     yield from _section("Method", report.method)
     yield from _section("Design", [*report.design, *_factors(campaign)])
     yield "\n## Environment\n"
@@ -40,11 +40,11 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _section("Threats to validity", report.threats)
     if report.failed:
         yield "\n## Runs that were not successful\n"
-        told = [
+        failed_rows = [
             [str(run.position + 1), run.label, run.outcome, (run.error or {}).get("message", "")]
             for run in report.failed
         ]
-        yield from _table(["run", "levels", "outcome", "why"], told)
+        yield from _table(["run", "levels", "outcome", "why"], failed_rows)
 
 
 def _factors(campaign: Campaign) -> Iterator[str]:

@@ -90,7 +90,7 @@ def report_pdf(campaign: Campaign) -> IO[bytes]:
     """Whole in memory: a report has some dozen pages, however many runs it tells of."""
     report = report_of(campaign)
     paper = _Paper(report.title)
-    for part in (_summary, _results, _said, _method, _environment, _failed):
+    for part in (_summary, _results, _findings, _method, _environment, _failed):
         part(paper, report)
     paper.embed_file(
         basename=f"runs-{campaign.pk}.csv", bytes=report.csv.encode(), desc="every run with all its figures"
@@ -117,7 +117,7 @@ def _results(paper: _Paper, report: Report) -> None:
     table = report.table
     paper.head(f"{table.metric} by {table.factor_names}")
     _levels_drawn(paper, report)
-    if table.told:
+    if table.bounded:
         paper.head(f"Differences from {table.baseline}")
         _differences_drawn(paper, report)
     paper.head("Results")
@@ -134,18 +134,20 @@ def _results(paper: _Paper, report: Report) -> None:
     ]
     paper.grid(head, rows, (26, 12, 26, 26, 18))
     if report.summary and len(report.summary.levels) <= 6:
-        told = [
+        other_figures = [
             [one.step, one.name, one.unit, *(_figure(cell.mean) for cell in one.cells)] for one in report.summary.shown
         ]
         paper.head("Other figures")
         paper.grid(
-            ["step", "figure", "unit", *report.summary.levels], told, (14, 24, 10, *[14] * len(report.summary.levels))
+            ["step", "figure", "unit", *report.summary.levels],
+            other_figures,
+            (14, 24, 10, *[14] * len(report.summary.levels)),
         )
 
 
-def _said(paper: _Paper, report: Report) -> None:
+def _findings(paper: _Paper, report: Report) -> None:
     paper.head("Findings")
-    paper.list([each.sentence for each in report.said])
+    paper.list([each.sentence for each in report.findings])
 
 
 def _figure(value: float | None) -> str:
@@ -265,8 +267,8 @@ def _frame(paper: _Paper, left: float, top: float, right: float, bottom: float) 
 def _differences_drawn(paper: _Paper, report: Report) -> None:
     """Each interval as a line with its estimate, over the margin in grey and nothing at 0."""
     table = report.table
-    levels = sorted(table.told, key=lambda level: -abs(level.relative_percent or 0))[:MOST_LEVELS]
-    levels = [level for level in table.told if level in levels]
+    levels = sorted(table.bounded, key=lambda level: -abs(level.relative_percent or 0))[:MOST_LEVELS]
+    levels = [level for level in table.bounded if level in levels]
     margin = 100 * table.delta
     height = ROW_MM * len(levels) + 8
     if paper.will_page_break(min(height, 200)):
@@ -286,16 +288,16 @@ def _differences_drawn(paper: _Paper, report: Report) -> None:
         _difference_drawn(paper, level, x, top + (place + 0.5) * ROW_MM)
     paper.letters(7, colour=GREY)
     for tick in _ticks([-reach, reach]):
-        told = f"{tick:+.3g} %" if tick else "0"
-        paper.text(x(tick) - paper.get_string_width(told) / 2, bottom + 3.5, told)
+        label = f"{tick:+.3g} %" if tick else "0"
+        paper.text(x(tick) - paper.get_string_width(label) / 2, bottom + 3.5, label)
     paper.set_y(bottom + 6)
     paper.say(f"95 % CIs; grey: the minimum effect of interest, ± {margin:g} %", 7, colour=GREY)
 
 
 def _difference_drawn(paper: _Paper, level: Any, x: Callable[[float], float], y: float) -> None:
     paper.letters(7.5)
-    told = paper.fit(level.label)
-    paper.text(MARGIN_MM, y + 1, told if len(told) <= 32 else f"{told[:31]}.")
+    label = paper.fit(level.label)
+    paper.text(MARGIN_MM, y + 1, label if len(label) <= 32 else f"{label[:31]}.")
     colour = {"better": BLUE, "direction_better": BLUE, "worse": ORANGE, "direction_worse": ORANGE}.get(
         level.verdict, GREY
     )

@@ -25,9 +25,9 @@ class Part:
 
 def parts(evidence: Mapping[str, Any]) -> list[Part]:
     """Everything but the source: scalars in one table, then a table for each list or mapping."""
-    plain = [[_words(name), value] for name, value in evidence.items() if name != "source" and _scalar(value)]
-    found = [Part("", ["what", "value"], plain)] if plain else []
-    return found + [part for name, value in evidence.items() if not _scalar(value) for part in _tables(name, value)]
+    plain = [[_label(name), value] for name, value in evidence.items() if name != "source" and _scalar(value)]
+    scalars = [Part("", ["what", "value"], plain)] if plain else []
+    return scalars + [part for name, value in evidence.items() if not _scalar(value) for part in _tables(name, value)]
 
 
 def _tables(name: str, value: Any) -> Iterator[Part]:
@@ -35,27 +35,27 @@ def _tables(name: str, value: Any) -> Iterator[Part]:
     if isinstance(value, list) and value and all(isinstance(row, Mapping) for row in value):
         head = list(dict.fromkeys(key for row in value for key in row))
         rows = [[row.get(key) for key in head] for row in value[:MOST_ROWS]]
-        yield Part(_words(name), [_words(key) for key in head], rows, unit, max(0, len(value) - MOST_ROWS))
+        yield Part(_label(name), [_label(key) for key in head], rows, unit, max(0, len(value) - MOST_ROWS))
     elif isinstance(value, Mapping) and value and all(map(_scalar, value.values())):
         yield _flat(name, value, unit)
     elif isinstance(value, Mapping) and value and all(_leaf(inner) for inner in value.values()):
         yield _matrix(name, value, unit)
     elif value:
-        yield Part(_words(name), text=json.dumps(value, indent=2, ensure_ascii=False, default=str))
+        yield Part(_label(name), text=json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
 def _flat(name: str, value: Mapping[str, Any], unit: str) -> Part:
     """One row where that fits, else one row for each key."""
     if len(value) <= MOST_COLUMNS and all(isinstance(each, int | float) for each in value.values()):
-        return Part(_words(name), [_column(name, key) for key in value], [list(value.values())], unit)
-    return Part(_words(name), ["what", "value"], [[key, each] for key, each in value.items()], unit)
+        return Part(_label(name), [_column(name, key) for key in value], [list(value.values())], unit)
+    return Part(_label(name), ["what", "value"], [[key, each] for key, each in value.items()], unit)
 
 
 def _matrix(name: str, value: Mapping[str, Mapping[str, Any]], unit: str) -> Part:
     """{"shared": {"0": kB, "1": kB}}: a row for each outer key, a column for each inner one."""
     columns = sorted({key for inner in value.values() for key in inner}, key=_order)
     rows = [[outer, *(inner.get(key) for key in columns)] for outer, inner in value.items()]
-    return Part(_words(name), ["", *(_column(name, key) for key in columns)], rows, unit)
+    return Part(_label(name), ["", *(_column(name, key) for key in columns)], rows, unit)
 
 
 def _order(key: str) -> tuple[bool, int, str]:
@@ -68,7 +68,7 @@ def _column(name: str, key: str) -> str:
     return f"{what} {key}" if what and key.isdecimal() else key
 
 
-def _words(name: str) -> str:
+def _label(name: str) -> str:
     return name.replace("_", " ")
 
 

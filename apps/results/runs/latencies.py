@@ -58,8 +58,8 @@ def curves_of(run: Run) -> list[Curve]:
 
 
 def _files(run: Run) -> Iterator[tuple[str, str, bytes]]:
-    wanted = run.artefacts.filter(path__regex=FILES).exclude(content=None)
-    for file in wanted.order_by("path"):
+    artefacts = run.artefacts.filter(path__regex=FILES).exclude(content=None)
+    for file in artefacts.order_by("path"):
         _, step, name = file.path.split("/")
         yield step, name, bytes(file.content or b"")
 
@@ -70,9 +70,9 @@ def _read(step: str, name: str, content: bytes) -> Iterator[Curve]:
         if name == "latency.json":
             yield from _of_pgbench(step, parse_latency(content))
         else:
-            told = [(one.title, one.histogram) for section in fio.latencies(content) for one in section.ways]
-            for title, found in ((title, found) for title, found in told if found):
-                yield _curve(f"{step} {title}".strip(), found.count, found.percentile, 1e6)
+            histograms = [(one.title, one.histogram) for section in fio.latencies(content) for one in section.ways]
+            for title, histogram in ((title, histogram) for title, histogram in histograms if histogram):
+                yield _curve(f"{step} {title}".strip(), histogram.count, histogram.percentile, 1e6)
     except ProvingError:
         return
 
@@ -87,8 +87,10 @@ def _of_pgbench(step: str, report: LatencyReport) -> Iterator[Curve]:
 
 
 def _curve(name: str, count: int, percentile: Callable[[float], float], per_ms: float) -> Curve:
-    told = [percent for percent in percents() if count * (100 - percent) > 100]
-    return Curve(name, count, told, [percentile(percent) / per_ms for percent in told] if count else [])
+    known_percents = [percent for percent in percents() if count * (100 - percent) > 100]
+    return Curve(
+        name, count, known_percents, [percentile(percent) / per_ms for percent in known_percents] if count else []
+    )
 
 
 def percents() -> list[float]:

@@ -29,10 +29,12 @@ def column(source: str, name: str) -> Column | None:
 
 def parts_of(facts: Mapping[str, Any]) -> Parts:
     """The columns of each node's cpus; {} of a host with one node, whose cpus are all there are."""
-    found: Parts = {}
+    columns_by_node: Parts = {}
     for row in (facts.get("cpus") or {}).get("topology") or []:
-        found.setdefault(f"node{row['node']}.cpus", []).append(f"cpu{row['cpu']}.busy")
-    return dict(sorted(found.items(), key=lambda pair: int(pair[0][4:-5]))) if len(found) > 1 else {}
+        columns_by_node.setdefault(f"node{row['node']}.cpus", []).append(f"cpu{row['cpu']}.busy")
+    return (
+        dict(sorted(columns_by_node.items(), key=lambda pair: int(pair[0][4:-5]))) if len(columns_by_node) > 1 else {}
+    )
 
 
 def needed(keys: Collection[str]) -> set[str]:
@@ -42,11 +44,11 @@ def needed(keys: Collection[str]) -> set[str]:
 
 def with_nodes(table: Table, parts: Parts) -> Table:
     """A table of cpus with their nodes: of each the mean of those of its cpus that have a sample then."""
-    found = dict(table)
+    with_means = dict(table)
     for name, cpus in parts.items():
         have = [table[cpu] for cpu in cpus if cpu in table]
         if have:
             rows = np.array(have)
             counted = np.count_nonzero(~np.isnan(rows), axis=0)
-            found[name] = np.where(counted, np.nansum(rows, axis=0) / np.maximum(counted, 1), np.nan)
-    return found
+            with_means[name] = np.where(counted, np.nansum(rows, axis=0) / np.maximum(counted, 1), np.nan)
+    return with_means

@@ -97,17 +97,17 @@ def totals_of(run: Run) -> list[Totals]:
     return [_totals(file.path.split("/")[1], json.loads(bytes(file.content or b"{}"))) for file in files]
 
 
-def _totals(step: str, told: dict[str, Any]) -> Totals:
-    table_head, tables = _table(told["tables"], "table", TABLE_COLUMNS)
-    statement_head, statements = _table(told["statements"], "query", STATEMENT_COLUMNS)
-    views = sorted(told["views"].items())
-    return Totals(step, told["seconds"], views, table_head, tables, statement_head, statements)
+def _totals(step: str, counters: dict[str, Any]) -> Totals:
+    table_head, tables = _table(counters["tables"], "table", TABLE_COLUMNS)
+    statement_head, statements = _table(counters["statements"], "query", STATEMENT_COLUMNS)
+    views = sorted(counters["views"].items())
+    return Totals(step, counters["seconds"], views, table_head, tables, statement_head, statements)
 
 
 def _table(
-    rows: list[dict[str, Any]], subject: str, wanted: Iterable[tuple[str, tuple[str, ...]]]
+    rows: list[dict[str, Any]], subject: str, headings: Iterable[tuple[str, tuple[str, ...]]]
 ) -> tuple[list[str], list[list[Any]]]:
     """A head, and the first rows, of the columns in which any row has something."""
-    present = [(heading, name) for heading, names in wanted for name in names if any(name in row for row in rows)]
+    present = [(heading, name) for heading, names in headings for name in names if any(name in row for row in rows)]
     cells = [[row[subject], *(row.get(name, 0) for _, name in present)] for row in rows[:MOST_ROWS]]
     return [subject, *(heading for heading, _ in present)], cells

@@ -59,13 +59,13 @@ class RunsPage:
 def runs_of(campaign: Campaign, host: int | None = None, before: int | None = None, after: int = -1) -> RunsPage:
     """Those that come next after a place, or right before one, of one host or all, with the campaign's metric as
     `value`; two queries."""
-    wanted = runs_listed(queries.runs_on(campaign, host))
+    listed = runs_listed(queries.runs_on(campaign, host))
     if before is None:
-        found = list(wanted.filter(position__gt=after).order_by("position")[: RUNS_SHOWN + 1])
-        runs, earlier, later = found[:RUNS_SHOWN], after >= 0, len(found) > RUNS_SHOWN
+        rows = list(listed.filter(position__gt=after).order_by("position")[: RUNS_SHOWN + 1])
+        runs, earlier, later = rows[:RUNS_SHOWN], after >= 0, len(rows) > RUNS_SHOWN
     else:
-        found = list(wanted.filter(position__lt=before).order_by("-position")[: RUNS_SHOWN + 1])
-        runs, earlier, later = found[:RUNS_SHOWN][::-1], len(found) > RUNS_SHOWN, True
+        rows = list(listed.filter(position__lt=before).order_by("-position")[: RUNS_SHOWN + 1])
+        runs, earlier, later = rows[:RUNS_SHOWN][::-1], len(rows) > RUNS_SHOWN, True
     measured = queries.metric_values(campaign, runs) if campaign.metric else {}
     for run in runs:
         run.value = measured.get(run.pk)  # type: ignore[attr-defined]
@@ -86,19 +86,21 @@ def design_of(campaign: Campaign) -> dict[str, Any]:
 
 def proof_of(run: Run) -> proof.Report:
     """Whether the settings of the run were in effect and were restored, on each host that had a role in it."""
-    told: dict[str, list[dict[str, Any]]] = {"proof": [], "write": []}
-    asked, failed = dict[str, Any](), dict[str, dict[str, Any]]()
+    events_by_kind: dict[str, list[dict[str, Any]]] = {"proof": [], "write": []}
+    settings, failed = dict[str, Any](), dict[str, dict[str, Any]]()
     jobs: list[Run | RunPart] = [run, *run.parts.all()]
     for job in jobs:
         where = f" on {job.name}" if isinstance(job, RunPart) else ""
         events = job.events.filter(kind__in=("proof", "write")).order_by("seq")
         for kind, data in events.values_list("kind", "data")[:MOST_PROOFS]:
-            told[kind].append({**data, "setting": data["setting"] + where})
-        wanted = job.spec["settings"]
-        asked |= {name + where: wanted[name] for name in SETTINGS if name in wanted}
+            events_by_kind[kind].append({**data, "setting": data["setting"] + where})
+        spec_settings = job.spec["settings"]
+        settings |= {name + where: spec_settings[name] for name in SETTINGS if name in spec_settings}
         if job.error and job.error.get("setting"):
             failed[job.error["setting"].partition(" ")[0] + where] = job.error
-    return proof.report(asked, told["proof"], told["write"], run.state == Run.State.ENDED, failed)
+    return proof.report(
+        settings, events_by_kind["proof"], events_by_kind["write"], run.state == Run.State.ENDED, failed
+    )
 
 
 def hosts_of(run: Run, chosen: str) -> dict[str, Any]:
@@ -153,8 +155,8 @@ def timings_of(run: Run) -> list[tuple[str, float]]:
 
 def unsteady_of(run: Run) -> list[str]:
     """What its agent said of warm-ups that were not steady when their time was over."""
-    told = run.events.filter(kind="log", data__steady__reached=False).order_by("seq")
-    return list(told.values_list("data__message", flat=True))
+    events = run.events.filter(kind="log", data__steady__reached=False).order_by("seq")
+    return list(events.values_list("data__message", flat=True))
 
 
 def line_of(event: RunEvent) -> dict[str, Any]:
@@ -172,16 +174,16 @@ def text_of(event: RunEvent) -> str:
         return f"{data['key']}: {data['original']} -> {data['wanted']}, found {data['found']}"
     if event.kind == "proof":
         verdict = "ok" if data["ok"] else "NOT IN EFFECT"
-        looked = f"{data['setting']} {data['phase']}, {data['subject']}"
-        return f"{looked}: wanted {data['wanted']}, found {data['found']}: {verdict}"
+        checked = f"{data['setting']} {data['phase']}, {data['subject']}"
+        return f"{checked}: wanted {data['wanted']}, found {data['found']}: {verdict}"
     if event.kind in ("measuring", "measured"):
         return f"step {data['step']} {'begins' if event.kind == 'measuring' else 'has ended'}"
     if event.kind == "outcome":
         return " ".join(filter(None, [data["outcome"], (data.get("error") or {}).get("message")]))
     if event.kind == "dataset":
         used = data["used"] or {}
-        told = f": {used['means']} in {used['seconds']} s, {used['reason']}" if used else ""
-        return f"{data['name']} ({data['database']}) is {data['state']}{told}"
+        usage = f": {used['means']} in {used['seconds']} s, {used['reason']}" if used else ""
+        return f"{data['name']} ({data['database']}) is {data['state']}{usage}"
     return str(data.get("message") or data)
 
 

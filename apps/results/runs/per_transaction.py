@@ -12,14 +12,14 @@ def per_transaction(means: StepMeans, transactions: float) -> list[Measurement]:
     """Of one measured step; nothing is saved. Figures whose collector did not run are missing."""
     if transactions <= 0:
         return []
-    found = []
+    rows = []
     for figure in PER_TRANSACTION.values():
         grown = growth(means, figure)
         if grown is not None:
             row = Measurement(run=means.run, step=means.step, name=figure.name, value=grown / transactions)
             row.unit, row.better, row.definition = figure.unit, figure.better, figure.definition
-            found.append(row)
-    return found
+            rows.append(row)
+    return rows
 
 
 def growth(means: StepMeans, figure: PerTransaction) -> float | None:

@@ -24,13 +24,13 @@ PUT_BACK, LEFT, NOT_BACK, OPEN = "put_back", "left_alone", "not_put_back", "open
 
 
 @dataclass(frozen=True)
-class Look:
-    """One proof: what was found, and where it was read."""
+class Check:
+    """One proof: the expected and the actual value, and where it was read."""
 
     phase: str
     subject: str
-    wanted: Any
-    found: Any
+    expected: Any
+    actual: Any
     ok: bool
     evidence: Mapping[str, Any]
 
@@ -45,46 +45,46 @@ class Look:
 
 @dataclass(frozen=True)
 class Subject:
-    """What was looked at, such as a process or a parameter, in each phase."""
+    """What was checked, such as a process or a parameter, in each phase."""
 
     name: str
-    looks: list[Look]
+    checks: list[Check]
 
     @property
-    def wanted(self) -> Any:
-        return self.looks[0].wanted
+    def expected(self) -> Any:
+        return self.checks[0].expected
 
     @property
     def sources(self) -> list[str]:
-        return list(dict.fromkeys(look.source for look in self.looks if look.source))
+        return list(dict.fromkeys(check.source for check in self.checks if check.source))
 
     @property
-    def cells(self) -> list[list[Look]]:
-        """By phase, each value once: the last look at it has the most to show."""
-        return [list({str(look.found): look for look in self.of(phase)}.values()) for phase in MEASURED]
+    def cells(self) -> list[list[Check]]:
+        """By phase, each actual value once: its last check has the most evidence."""
+        return [list({str(check.actual): check for check in self.of(phase)}.values()) for phase in MEASURED]
 
     @property
-    def shown(self) -> list[Look]:
-        return [look for looks in self.cells for look in looks]
+    def shown(self) -> list[Check]:
+        return [check for checks in self.cells for check in checks]
 
     @property
     def has_parts(self) -> bool:
         """Whether there is more to see than where it was read."""
-        return any(look.parts for look in self.looks)
+        return any(check.parts for check in self.checks)
 
-    def of(self, phase: str) -> list[Look]:
-        return [look for look in self.looks if look.phase == phase]
+    def of(self, phase: str) -> list[Check]:
+        return [check for check in self.checks if check.phase == phase]
 
 
 @dataclass(frozen=True)
 class Change:
-    """One value that the run changed on the host: original -> wanted -> found, and what is there since."""
+    """One value that the run changed on the host: original -> expected -> actual, and the value since."""
 
     setting: str
     key: str
     original: str | None
-    wanted: str
-    found: str | None
+    expected: str
+    actual: str | None
     restored: str | None
     state: str
 
@@ -94,7 +94,7 @@ class Proven:
     """One setting of the run."""
 
     name: str
-    wanted: Any
+    expected: Any
     status: str
     sentence: str
     subjects: list[Subject]
@@ -104,7 +104,7 @@ class Proven:
         return self.name == DATA
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         return WORDS[self.status]
 
 
@@ -118,26 +118,26 @@ class Report:
     changes: list[Change] = field(default_factory=list)
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         return WORDS[self.status]
 
 
 def report(
-    asked: Mapping[str, Any],
+    settings_of_spec: Mapping[str, Any],
     proofs: Iterable[Mapping[str, Any]],
     writes: Iterable[Mapping[str, Any]],
     ended: bool,
     failed: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Report:
-    """`asked` are the settings of the spec; proofs and writes the data of its events, in order; `failed` the error that
+    """`settings_of_spec`: what the run set; proofs and writes the data of its events, in order; `failed` the error that
     ended the run, by the setting that was not in effect."""
     every = list(proofs)
     changes = _changes(list(writes), [each for each in every if each["phase"] == "restored"], ended)
-    names = [*asked, *(each["setting"] for each in every if each["phase"] in MEASURED)]
+    names = [*settings_of_spec, *(each["setting"] for each in every if each["phase"] in MEASURED)]
     of_setting: dict[str, list[Mapping[str, Any]]] = {name: [] for name in names}
     for each in every:
         of_setting.get(each["setting"], []).append(each)
-    settings = [_proven(name, asked.get(name), found, changes, ended) for name, found in of_setting.items()]
+    settings = [_proven(name, settings_of_spec.get(name), own, changes, ended) for name, own in of_setting.items()]
     settings = [_blamed(each, (failed or {}).get(each.name)) for each in settings]
     worst = (INCONSISTENT, DRIFTED, NEVER, UNPROVEN)
     status = next((word for word in worst if any(each.status == word for each in settings)), HELD)
@@ -167,11 +167,11 @@ def _sentence(status: str, settings: list[Proven], ended: bool) -> str:
     bad = [each for each in settings if each.status == status]
     names = ", ".join(each.name for each in bad)
     if status == HELD:
-        looks = sum(len(subject.looks) for each in settings for subject in each.subjects)
+        check_count = sum(len(subject.checks) for each in settings for subject in each.subjects)
         so_far = "" if ended else " so far"
         many = f"All {len(settings)} settings were" if len(settings) > 1 else f"{names} was"
-        checks = f" in {'both' if looks == 2 else f'all {looks}'} checks" if looks > 1 else ""
-        return f"{many} in effect{so_far}{checks}."
+        in_checks = f" in {'both' if check_count == 2 else f'all {check_count}'} checks" if check_count > 1 else ""
+        return f"{many} in effect{so_far}{in_checks}."
     if status == UNPROVEN:
         return f"Not verified{'' if ended else ' yet'}: {names}."
     if status == DRIFTED:
@@ -179,50 +179,50 @@ def _sentence(status: str, settings: list[Proven], ended: bool) -> str:
     return f"{names} {'was' if len(bad) == 1 else 'were'} never in effect. {bad[0].sentence}".rstrip()
 
 
-def _proven(name: str, wanted: Any, proofs: list[Mapping[str, Any]], changes: list[Change], ended: bool) -> Proven:
-    found: dict[str, list[Look]] = {}
+def _proven(name: str, expected: Any, proofs: list[Mapping[str, Any]], changes: list[Change], ended: bool) -> Proven:
+    by_subject: dict[str, list[Check]] = {}
     for each in proofs:
         if each["phase"] in MEASURED:
-            seen = {key: each[key] for key in ("phase", "subject", "wanted", "found", "ok")}
-            look = Look(**seen, evidence=each.get("evidence") or {})
-            found.setdefault(look.subject, []).append(look)
-    subjects = [Subject(subject, looks) for subject, looks in found.items()]
+            fields = {key: each[key] for key in ("phase", "subject", "ok")}
+            check = Check(**fields, expected=each["wanted"], actual=each["found"], evidence=each.get("evidence") or {})
+            by_subject.setdefault(check.subject, []).append(check)
+    subjects = [Subject(subject, checks) for subject, checks in by_subject.items()]
     if name == DATA:
         status, sentence = _status_of_data(subjects)
     else:
         status, sentence = _status(subjects, [change for change in changes if change.setting == name], ended)
-    return Proven(name, wanted, status, sentence, subjects)
+    return Proven(name, expected, status, sentence, subjects)
 
 
 def _status(subjects: list[Subject], changes: list[Change], ended: bool) -> tuple[str, str]:
-    looks = [look for subject in subjects for look in subject.looks]
-    failed = [look for look in looks if not look.ok]
-    refused = [change for change in changes if change.found != change.wanted]
+    checks = [check for subject in subjects for check in subject.checks]
+    failed = [check for check in checks if not check.ok]
+    refused = [change for change in changes if change.actual != change.expected]
     if failed:
-        before = [look for look in looks if look.phase == "before"]
-        held_before = bool(before) and all(look.ok for look in before)
-        return (DRIFTED if held_before else NEVER), _told(failed[0], before)
+        before = [check for check in checks if check.phase == "before"]
+        held_before = bool(before) and all(check.ok for check in before)
+        return (DRIFTED if held_before else NEVER), _failure_sentence(failed[0], before)
     if refused:
-        return NEVER, f"{refused[0].key} is {refused[0].found} instead of {refused[0].wanted}."
-    if not looks:
+        return NEVER, f"{refused[0].key} is {refused[0].actual} instead of {refused[0].expected}."
+    if not checks:
         return UNPROVEN, "The run ended before verification." if ended else "Not verified yet."
     return HELD, ""
 
 
 def _status_of_data(subjects: list[Subject]) -> tuple[str, str]:
     """Conditions are checked once, after the load."""
-    broken = [look for subject in subjects for look in subject.looks if not look.ok]
+    broken = [check for subject in subjects for check in subject.checks if not check.ok]
     if not broken:
         return HELD, ""
-    return INCONSISTENT, f"The data were inconsistent after the load: {broken[0].subject}: {broken[0].found}."
+    return INCONSISTENT, f"The data were inconsistent after the load: {broken[0].subject}: {broken[0].actual}."
 
 
-def _told(bad: Look, before: list[Look]) -> str:
-    """What changed since before the measurement; or what was wanted, where the subject was not verified before."""
-    was = next((look.found for look in before if look.subject == bad.subject and look is not bad), None)
+def _failure_sentence(bad: Check, before: list[Check]) -> str:
+    """What changed since before the measurement; the expected value if the subject was not verified before."""
+    was = next((check.actual for check in before if check.subject == bad.subject and check is not bad), None)
     if was is not None:
-        return f"{bad.subject} was {was} before the measurement and {bad.found} {bad.phase} it."
-    return f"{bad.subject} should have been {bad.wanted} but was {bad.found} {bad.phase} the measurement."
+        return f"{bad.subject} was {was} before the measurement and {bad.actual} {bad.phase} it."
+    return f"{bad.subject} should have been {bad.expected} but was {bad.actual} {bad.phase} the measurement."
 
 
 def _changes(writes: list[Mapping[str, Any]], restored: list[Mapping[str, Any]], ended: bool) -> list[Change]:
@@ -240,5 +240,12 @@ def _changes(writes: list[Mapping[str, Any]], restored: list[Mapping[str, Any]],
 def _change(write: Mapping[str, Any], back: Mapping[str, Any] | None, ended: bool) -> Change:
     taken = bool(back and (back.get("evidence") or {}).get("conflict"))
     state = LEFT if taken else PUT_BACK if back and back["ok"] else NOT_BACK if back or ended else OPEN
-    told = {name: write[name] for name in ("setting", "key", "original", "wanted", "found")}
-    return Change(**told, restored=back["found"] if back else None, state=state)
+    return Change(
+        setting=write["setting"],
+        key=write["key"],
+        original=write["original"],
+        expected=write["wanted"],
+        actual=write["found"],
+        restored=back["found"] if back else None,
+        state=state,
+    )

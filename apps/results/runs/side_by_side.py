@@ -52,8 +52,8 @@ class Row:
 
 def runs_of(keys: Sequence[UUID]) -> list[Run]:
     """In this order."""
-    found = Run.objects.select_related("campaign", "facts").in_bulk(keys)
-    return [found[key] for key in keys]
+    runs = Run.objects.select_related("campaign", "facts").in_bulk(keys)
+    return [runs[key] for key in keys]
 
 
 def sides_of(runs: Sequence[Run], begin: float | None = None, end: float | None = None) -> list[Side]:

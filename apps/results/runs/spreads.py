@@ -44,19 +44,19 @@ class Spread:
 class Spreads:
     """Rows that stand below each other; `note` tells what they leave out."""
 
-    found: list[Spread]
+    entries: list[Spread]
     note: str = ""
 
     @property
     def rows(self) -> list[str]:
-        return list(dict.fromkeys(one.row for one in self.found))
+        return list(dict.fromkeys(one.row for one in self.entries))
 
 
 def of_run(run: Run, step: str) -> Spreads:
     """A row for each section of a fio step."""
     file = run.artefacts.filter(path=f"out/{step}/{REPORT}").exclude(content=None).first()
-    told = _read(file) if file else []
-    return Spreads([one for section in told for one in _of(section.section or step, [section])])
+    sections = _read(file) if file else []
+    return Spreads([one for section in sections for one in _of(section.section or step, [section])])
 
 
 def of_levels(campaign: Campaign, step: str, section: str, host: int | None = None) -> Spreads:
@@ -68,20 +68,20 @@ def of_levels(campaign: Campaign, step: str, section: str, host: int | None = No
         of.setdefault(run.label, []).append(run)
     # The design has levels that nothing ran of yet.
     labels = [label for label in labels_of(campaign, [runs[0] for runs in of.values()]) if label in of]
-    wanted = {run.pk: label for label in labels[:MOST_LEVELS] for run in of[label][:MOST_RUNS]}
-    told: dict[str, list[fio.Latencies]] = {}
-    files = Artefact.objects.filter(run__in=list(wanted), path=f"out/{step}/{REPORT}").exclude(content=None)
+    label_of_run = {run.pk: label for label in labels[:MOST_LEVELS] for run in of[label][:MOST_RUNS]}
+    by_label: dict[str, list[fio.Latencies]] = {}
+    files = Artefact.objects.filter(run__in=list(label_of_run), path=f"out/{step}/{REPORT}").exclude(content=None)
     for file in files.order_by("run__position").iterator(chunk_size=20):
-        told.setdefault(wanted[file.run_id], []).extend(one for one in _read(file) if one.section == section)
-    found = [one for label in labels if label in told for one in _of(label, told[label])]
-    return Spreads(found, _note(labels, of))
+        by_label.setdefault(label_of_run[file.run_id], []).extend(one for one in _read(file) if one.section == section)
+    entries = [one for label in labels if label in by_label for one in _of(label, by_label[label])]
+    return Spreads(entries, _note(labels, of))
 
 
 def _note(labels: Sequence[str], of: dict[str, list[Any]]) -> str:
-    told = [f"the first {MOST_LEVELS} of {len(labels)} levels"] if len(labels) > MOST_LEVELS else []
+    notes = [f"the first {MOST_LEVELS} of {len(labels)} levels"] if len(labels) > MOST_LEVELS else []
     if any(len(runs) > MOST_RUNS for runs in of.values()):
-        told.append(f"the first {MOST_RUNS} runs of each level")
-    return ", ".join(told)
+        notes.append(f"the first {MOST_RUNS} runs of each level")
+    return ", ".join(notes)
 
 
 def sections_of(campaign: Campaign) -> dict[str, tuple[str, str]]:
@@ -92,10 +92,12 @@ def sections_of(campaign: Campaign) -> dict[str, tuple[str, str]]:
     if not names:
         return {}
     files = Artefact.objects.filter(run__in=first, path__in=[f"out/{name}/{REPORT}" for name in names])
-    told = Measurement.objects.filter(run__in=first, step__in=names, name__endswith="clat_mean").order_by("pk")
+    measurements = Measurement.objects.filter(run__in=first, step__in=names, name__endswith="clat_mean").order_by("pk")
     known = {path.split("/")[1] for path in files.exclude(content=None).values_list("path", flat=True)}
-    found = [(step, _SECTION.sub("", name)) for step, name in told.values_list("step", "name") if step in known]
-    return {"/".join(each): each for each in found}
+    sections = [
+        (step, _SECTION.sub("", name)) for step, name in measurements.values_list("step", "name") if step in known
+    ]
+    return {"/".join(each): each for each in sections}
 
 
 def spoken(section: tuple[str, str]) -> str:
@@ -110,11 +112,11 @@ def _read(file: Artefact) -> list[fio.Latencies]:
         return []
 
 
-def _of(row: str, told: Sequence[fio.Latencies]) -> Iterator[Spread]:
+def _of(row: str, reports: Sequence[fio.Latencies]) -> Iterator[Spread]:
     """One report, or several together: from their histograms where all have them, else from fio's buckets."""
-    ways = [one for section in told for one in section.ways]
+    ways = [one for section in reports for one in section.ways]
     if not all(one.histogram for one in ways):
-        yield from _coarse(row, told)
+        yield from _coarse(row, reports)
         return
     for way in dict.fromkeys(one.way for one in ways):
         together = Histogram.merged([one.histogram for one in ways if one.way == way and one.histogram])
@@ -135,10 +137,10 @@ def _parts(histogram: Histogram) -> list[Part]:
     return [(low / PER_MS, high / PER_MS, count / histogram.count) for low, high, count in histogram.stretches(per)]
 
 
-def _coarse(row: str, told: Sequence[fio.Latencies]) -> Iterator[Spread]:
+def _coarse(row: str, reports: Sequence[fio.Latencies]) -> Iterator[Spread]:
     """What JSON without bins has: one outline of all directions, and the percentiles that fio printed of a lone report
     of each."""
-    buckets = [clone for section in told for clone in section.buckets]
+    buckets = [clone for section in reports for clone in section.buckets]
     total = sum(ios for ios, _ in buckets)
     shares: dict[tuple[float, float], float] = {}
     for ios, each in buckets:
@@ -149,7 +151,7 @@ def _coarse(row: str, told: Sequence[fio.Latencies]) -> Iterator[Spread]:
         yield Spread(
             row, "", total, [(low / PER_MS, high / PER_MS, share) for (low, high), share in sorted(shares.items())], {}
         )
-    for way in [one for section in told for one in section.ways] if len(told) == 1 else []:
+    for way in [one for section in reports for one in section.ways] if len(reports) == 1 else []:
         known = {
             at: way.percentiles_ns[at] / PER_MS for at in MARKS if at in way.percentiles_ns and _known(at, way.count)
         }
@@ -159,7 +161,7 @@ def _coarse(row: str, told: Sequence[fio.Latencies]) -> Iterator[Spread]:
 
 def lines_of(spreads: Spreads) -> Iterator[list[Any]]:
     """For a CSV, as fine as it is known: row, direction, from, to, how many, share."""
-    for one in spreads.found:
+    for one in spreads.entries:
         if one.histogram:
             for low, high, count in one.histogram.stretches():
                 if count:

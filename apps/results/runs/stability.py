@@ -31,14 +31,14 @@ def judge(run: Run) -> list[Within]:
     """Of each measured step that has a rate; its marks and its samples are stored. Nothing is saved."""
     marks = [mark for mark in run.marks.all() if mark.kind != Mark.Kind.SECTION]
     logged = run.artefacts.filter(path="out/postgresql.log").exclude(content=None).exists()
-    found = []
+    rows = []
     for step in steps.measured(run.spec["steps"]):
         table = _rate(run, step["name"])
         if table is not None:
             writes = logged and WORKLOADS[step["kind"]].writes(step["options"])
             own = [mark for mark in marks if mark.step == step["name"]]
-            found.append(_within(run, step["name"], *table, own, writes))
-    return found
+            rows.append(_within(run, step["name"], *table, own, writes))
+    return rows
 
 
 def _rate(run: Run, step: str) -> tuple[Floats, Floats] | None:
@@ -46,10 +46,10 @@ def _rate(run: Run, step: str) -> tuple[Floats, Floats] | None:
     for series in run.series.filter(step=step, source__in=RATES):
         names = RATES[series.source]
         table: Table = samples.assemble(series.blocks.order_by("first"), {"t", *names})
-        told = [table[name] for name in names if name in table]
-        if told:
-            some = np.logical_or.reduce([~np.isnan(each) for each in told])
-            return table["t"], np.where(some, np.nansum(told, axis=0), np.nan)
+        rates = [table[name] for name in names if name in table]
+        if rates:
+            some = np.logical_or.reduce([~np.isnan(each) for each in rates])
+            return table["t"], np.where(some, np.nansum(rates, axis=0), np.nan)
     return None
 
 
@@ -62,22 +62,22 @@ def _within(run: Run, step: str, t: Floats, rate: Floats, marks: list[Mark], wri
     row = Within(run=run, step=step, data=data, few_checkpoints=writes and whole < CYCLES)
     if np.isfinite(rate).sum() < FEWEST:
         return row
-    found = stats.warm_up(rate, masked=inside | _stalled(rate))
-    kept = rate[found.cut :]
-    slope, lost = stats.trend(kept, run.campaign.delta), stats.dips(kept)
+    warm_up = stats.warm_up(rate, masked=inside | _stalled(rate))
+    steady_part = rate[warm_up.cut :]
+    slope, lost = stats.trend(steady_part, run.campaign.delta), stats.dips(steady_part)
     row.steady, row.trending, row.stalled_s = (
-        found.steady,
+        warm_up.steady,
         bool(slope and slope.flagged),
         round(lost.stalled * every, 3),
     )
-    data["warm_up_s"] = round(float(t[found.cut] - t[0]), 3)
-    data["suspected_s"] = round(found.suspected * every, 3)
-    data["mean"], data["mean_of_all"] = found.mean, float(np.nanmean(rate))
+    data["warm_up_s"] = round(float(t[warm_up.cut] - t[0]), 3)
+    data["suspected_s"] = round(warm_up.suspected * every, 3)
+    data["mean"], data["mean_of_all"] = warm_up.mean, float(np.nanmean(rate))
     data["trend"] = asdict(slope) if slope else None
     data["lost"] = lost.lost_fraction
-    data["depth"] = stats.dip_depth(kept, inside[found.cut :])
+    data["depth"] = stats.dip_depth(steady_part, inside[warm_up.cut :])
     spans = lost.stalls[:MOST_STALLS]
-    data["stalls"] = [[_begin(t, found.cut + one, every), _begin(t, found.cut + two, every)] for one, two in spans]
+    data["stalls"] = [[_begin(t, warm_up.cut + one, every), _begin(t, warm_up.cut + two, every)] for one, two in spans]
     return row
 
 
@@ -102,14 +102,14 @@ def _inside(t: Floats, marks: Iterable[Mark]) -> NDArray[np.bool_]:
     return inside
 
 
-def told(rows: Iterable[Within], measurements: Iterable[Measurement]) -> list[Judgement]:
+def findings(rows: Iterable[Within], measurements: Iterable[Measurement]) -> list[Judgement]:
     """Sentences for a run's page, each naming its step where there are several."""
     rows = list(rows)
-    found = []
+    judgements = []
     for row in rows:
         where = f"Step {row.step}: " if len(rows) > 1 else ""
-        found += [Judgement(one.topic, where + one.sentence, one.tone, one.figures) for one in _sentences(row)]
-    return [*found, *_beyond_limit(measurements)]
+        judgements += [Judgement(one.topic, where + one.sentence, one.tone, one.figures) for one in _sentences(row)]
+    return [*judgements, *_beyond_limit(measurements)]
 
 
 def _sentences(row: Within) -> Iterator[Judgement]:
@@ -153,9 +153,9 @@ def _of_trend(row: Within, data: Mapping[str, Any]) -> Judgement:
     if slope is None:
         return Judgement("trend", "No trend can be fitted: half of the samples are 0.", "warning", {})
     # Rows of older releases have no `negligible`; their intervals were too narrow to claim it.
-    found = stats.Trend(**({"negligible": False} | slope))
-    tone: Tone = "warning" if row.trending else "note" if found.negligible else "unknown"
-    return Judgement("trend", found.sentence(), tone, slope)
+    trend = stats.Trend(**({"negligible": False} | slope))
+    tone: Tone = "warning" if row.trending else "note" if trend.negligible else "unknown"
+    return Judgement("trend", trend.sentence(), tone, slope)
 
 
 def _of_stalls(row: Within, data: Mapping[str, Any]) -> Judgement:
@@ -171,15 +171,17 @@ def _of_stalls(row: Within, data: Mapping[str, Any]) -> Judgement:
 
 def _of_checkpoints(row: Within, data: Mapping[str, Any]) -> Iterator[Judgement]:
     count = data["checkpoints"]
-    seen = f"{count or 'no'} complete checkpoint{'s' * (count != 1)}"
+    complete = f"{count or 'no'} complete checkpoint{'s' * (count != 1)}"
     if row.few_checkpoints:
         sentence = (
-            f"The step writes but had {seen}; the cost of checkpoints needs {CYCLES} cycles. Measure for longer, "
+            f"The step writes but had {complete}; the cost of checkpoints needs {CYCLES} cycles. Measure for longer, "
             "or lower checkpoint_timeout in all levels."
         )
         yield Judgement("checkpoints", sentence, "warning", {"checkpoints": count})
     if data["depth"] is not None:
-        sentence = f"During checkpoints, the rate was {percent(-100 * data['depth'])} from that between them ({seen})."
+        sentence = (
+            f"During checkpoints, the rate was {percent(-100 * data['depth'])} from that between them ({complete})."
+        )
         yield Judgement("checkpoints", sentence, "note", {"checkpoints": count, "depth": data["depth"]})
 
 

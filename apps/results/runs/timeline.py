@@ -57,23 +57,23 @@ class Axis:
 
 def steps_of(run: Run) -> list[Step]:
     """All steps that were looked at, in seconds since the first of them began."""
-    told = run.events.filter(kind__in=("measuring", "measured")).order_by("seq").values_list("data", flat=True)
-    spans: dict[str, tuple[float, float | None]] = {each["step"]: (each["began"], each.get("ended")) for each in told}
+    events = run.events.filter(kind__in=("measuring", "measured")).order_by("seq").values_list("data", flat=True)
+    spans: dict[str, tuple[float, float | None]] = {each["step"]: (each["began"], each.get("ended")) for each in events}
     first = min((began for began, _ in spans.values()), default=0.0)
     roles = {step["name"]: step.get("role") or MEASURE for step in run.spec["steps"]}
-    found = [
+    run_steps = [
         Step(name, roles.get(name, MEASURE), round(began - first, 3), ended and round(ended - first, 3))
         for name, (began, ended) in spans.items()
     ]
-    found += _of_parts(run, first)
+    run_steps += _of_parts(run, first)
     # A run that ended before its steps told their times has one at most.
-    return found or [Step(name, role, 0.0, None) for name, role in roles.items() if name == run.step]
+    return run_steps or [Step(name, role, 0.0, None) for name, role in roles.items() if name == run.step]
 
 
 def began_of(run: Run, step: str) -> float | None:
     """When a step began by the wall clock of its host; None where it was not told."""
-    told = run.events.filter(kind__in=("measuring", "measured"), data__step=step).order_by("-seq")
-    return told.values_list("data__began", flat=True).first()
+    events = run.events.filter(kind__in=("measuring", "measured"), data__step=step).order_by("-seq")
+    return events.values_list("data__began", flat=True).first()
 
 
 def part_step(name: str) -> str:
@@ -83,8 +83,10 @@ def part_step(name: str) -> str:
 
 def _of_parts(run: Run, first: float) -> list[Step]:
     """What other hosts served meanwhile, by their own clocks."""
-    told = PartEvent.objects.filter(part__run=run, kind__in=("measuring", "measured")).order_by("part", "seq")
-    spans = {event.part: (event.data["began"], event.data.get("ended")) for event in told.select_related("part__host")}
+    events = PartEvent.objects.filter(part__run=run, kind__in=("measuring", "measured")).order_by("part", "seq")
+    spans = {
+        event.part: (event.data["began"], event.data.get("ended")) for event in events.select_related("part__host")
+    }
     return [
         Step(part_step(part.name), f"on {part.host}", round(begin - first, 3), end and round(end - first, 3))
         for part, (begin, end) in spans.items()
@@ -102,9 +104,9 @@ def axis_of(steps: list[Step], step: str = "", begin: float | None = None, end: 
     return Axis(tuple(steps), begin, end)
 
 
-def window(asked: Mapping[str, str]) -> tuple[float | None, float | None]:
+def window(query: Mapping[str, str]) -> tuple[float | None, float | None]:
     """?from= and ?to= in seconds; None where not asked. ValueError for what is no number, or no stretch of time."""
-    begin, end = (float(asked[name]) if asked.get(name) else None for name in ("from", "to"))
+    begin, end = (float(query[name]) if query.get(name) else None for name in ("from", "to"))
     if not all(math.isfinite(each) for each in (begin, end) if each is not None):
         raise ValueError("from and to must be numbers of seconds")
     if begin is not None and end is not None and begin >= end:
@@ -112,9 +114,9 @@ def window(asked: Mapping[str, str]) -> tuple[float | None, float | None]:
     return begin, end
 
 
-def valid_window(asked: Mapping[str, str]) -> tuple[float | None, float | None]:
+def valid_window(query: Mapping[str, str]) -> tuple[float | None, float | None]:
     """The same for a page, which shows the whole time where ?from= and ?to= are not valid."""
     try:
-        return window(asked)
+        return window(query)
     except ValueError:
         return None, None

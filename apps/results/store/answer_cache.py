@@ -32,7 +32,7 @@ def program() -> str:
     return digest.hexdigest()
 
 
-def kept(campaign: Campaign, name: str, key: str, compute: Callable[[], Any]) -> bytes:
+def cached_answer(campaign: Campaign, name: str, key: str, compute: Callable[[], Any]) -> bytes:
     """What was computed, as JSON, while all that it comes from is in `key`."""
     return there(campaign, [name], key).get(name) or keep(campaign, name, key, compute)
 
@@ -60,22 +60,22 @@ _hints = cache(get_type_hints)
 PLAIN = (str, int, float, bool, Any)
 
 
-def revived(kind: Any, told: Any) -> Any:
+def revived(kind: Any, stored: Any) -> Any:
     """A dataclass as it was before it became JSON, with all that is in it."""
-    if told is None or kind in PLAIN:
-        return told
+    if stored is None or kind in PLAIN:
+        return stored
     if isinstance(kind, type) and is_dataclass(kind):
         hints = _hints(kind)
-        given = {each.name: revived(hints[each.name], told[each.name]) for each in fields(kind) if each.init}
-        return kind(**given)
+        arguments = {each.name: revived(hints[each.name], stored[each.name]) for each in fields(kind) if each.init}
+        return kind(**arguments)
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        return revived(next(each for each in inner if each is not NoneType), told)
+        return revived(next(each for each in inner if each is not NoneType), stored)
     if origin is list:
-        return [revived(inner[0], each) for each in told]
+        return [revived(inner[0], each) for each in stored]
     if origin is tuple:
-        kinds = [inner[0]] * len(told) if inner[-1] is Ellipsis else inner
-        return tuple(revived(each, value) for each, value in zip(kinds, told, strict=True))
+        kinds = [inner[0]] * len(stored) if inner[-1] is Ellipsis else inner
+        return tuple(revived(each, value) for each, value in zip(kinds, stored, strict=True))
     if origin is dict:
-        return {key: revived(inner[1], value) for key, value in told.items()}
-    return UUID(told) if kind is UUID else told
+        return {key: revived(inner[1], value) for key, value in stored.items()}
+    return UUID(stored) if kind is UUID else stored

@@ -26,7 +26,7 @@ from apps.results.answers.sentences import Judgement, by_topic, key_findings
 from apps.results.answers.summary import SummaryTable, summary_table
 from apps.results.answers.table import CampaignTable
 from apps.results.models import Kept
-from apps.results.store.answer_cache import json_of, keep, kept, program, revived, there
+from apps.results.store.answer_cache import cached_answer, json_of, keep, program, revived, there
 from common.errors import PlanError
 
 # From so many runs on, whoever reads a run's results computes what pages show of its campaign, so that none waits.
@@ -66,19 +66,19 @@ class Keeper:
         """Of all that its answers come from: one query, two where a rule looks on."""
         runs = Run.objects.filter(campaign=self.campaign).order_by()
         content = Sum(_Content(*map(F, _OF_RUN)), output_field=DecimalField(max_digits=40, decimal_places=0))
-        found = runs.aggregate(count=Count("pk"), content=content)
-        look = self.campaign.looks.aggregate(last=Max("pk"))["last"] if self.campaign.stop else None
-        asked = [getattr(self.campaign, name) for name in ASKED]
-        return digest([asked, found["count"], str(found["content"]), look, program()])
+        totals = runs.aggregate(count=Count("pk"), content=content)
+        analysis = self.campaign.looks.aggregate(last=Max("pk"))["last"] if self.campaign.stop else None
+        design = [getattr(self.campaign, name) for name in ASKED]
+        return digest([design, totals["count"], str(totals["content"]), analysis, program()])
 
     def table(self) -> CampaignTable:
         """The table without its points: of many runs they are most of it, and a page shows them as a chart."""
-        told = self._get("table", lambda: _bare(self._whole))
-        return cast(CampaignTable, revived(CampaignTable, orjson.loads(told)))
+        cached = self._get("table", lambda: _bare(self._whole))
+        return cast(CampaignTable, revived(CampaignTable, orjson.loads(cached)))
 
     def summary(self) -> SummaryTable:
-        told = self._get("summary", lambda: summary_table(self.campaign, self.host))
-        return cast(SummaryTable, revived(SummaryTable, orjson.loads(told)))
+        cached = self._get("summary", lambda: summary_table(self.campaign, self.host))
+        return cast(SummaryTable, revived(SummaryTable, orjson.loads(cached)))
 
     def key_figures(self, label: str) -> list[KeyFigure]:
         """Of the level with this label."""
@@ -88,17 +88,17 @@ class Keeper:
 
     def progress(self) -> Progress:
         """How far it is; what is left of it, as it was when the last run began or ended."""
-        told = self._get("progress", lambda: progress(self.campaign))
-        return cast(Progress, revived(Progress, orjson.loads(told)))
+        cached = self._get("progress", lambda: progress(self.campaign))
+        return cast(Progress, revived(Progress, orjson.loads(cached)))
 
     def breaks(self) -> list[Break]:
-        told = self._get("breaks", lambda: breaks(self.campaign.pk))
-        return cast(list[Break], revived(list[Break], orjson.loads(told)))
+        cached = self._get("breaks", lambda: breaks(self.campaign.pk))
+        return cast(list[Break], revived(list[Break], orjson.loads(cached)))
 
     def hosts(self) -> dict[int, Counts]:
         """Of each host how many of its runs have ended, all of them, and how many are not ok."""
-        told = self._get("hosts", lambda: counts(self.campaign))
-        return {int(host): tuple(counted) for host, counted in orjson.loads(told).items()}
+        cached = self._get("hosts", lambda: counts(self.campaign))
+        return {int(host): tuple(counted) for host, counted in orjson.loads(cached).items()}
 
     def levels_drawn(self) -> SafeString:
         """The table as a page has it. Nothing that is drawn here depends on who asks."""
@@ -127,27 +127,27 @@ class Keeper:
         return {"key": key, "found": by_topic(others), "others": len(others)}
 
     def judgements(self) -> list[Judgement]:
-        told = self._get("judgements", lambda: judgements(self.campaign, self._whole, self.host))
-        return cast(list[Judgement], revived(list[Judgement], orjson.loads(told)))
+        cached = self._get("judgements", lambda: judgements(self.campaign, self._whole, self.host))
+        return cast(list[Judgement], revived(list[Judgement], orjson.loads(cached)))
 
     def figure(self, theme: str, differences: bool = False, narrow: bool = False) -> bytes:
         """The campaign's chart as JSON: runs by level, or how the levels differ; for a wide or narrow page."""
-        look, draw = charts.theme(theme), charts.difference_chart if differences else charts.level_chart
+        palette, draw = charts.theme(theme), charts.difference_chart if differences else charts.level_chart
         what = "differences" if differences else "figure"
-        name = f"{what}{' narrow' if narrow else ''}{' dark' if look is charts.DARK else ''}"
-        return self._get(name, lambda: draw(self._whole, look, narrow))
+        name = f"{what}{' narrow' if narrow else ''}{' dark' if palette is charts.DARK else ''}"
+        return self._get(name, lambda: draw(self._whole, palette, narrow))
 
-    def answer(self, told: Callable[[CampaignTable], Any]) -> bytes:
+    def answer(self, serialize: Callable[[CampaignTable], Any]) -> bytes:
         """The whole table with all its points, as the API tells it."""
-        return self._get("answer", lambda: told(self._whole))
+        return self._get("answer", lambda: serialize(self._whole))
 
-    def asked(self, what: str, compute: Callable[[], Any]) -> bytes:
+    def cached_query(self, what: str, compute: Callable[[], Any]) -> bytes:
         """What somebody asked for in words of an address: as JSON, of each campaign the newest MOST_ASKED."""
         name = f"{ASKED_FOR}{digest(what)[:16]}"
-        told = self._get(name, compute)
+        cached = self._get(name, compute)
         newest = Kept.objects.filter(campaign=self.campaign, name__startswith=ASKED_FOR).order_by("-kept_at")
         Kept.objects.filter(pk__in=list(newest.values_list("pk", flat=True)[MOST_ASKED:])).delete()
-        return told
+        return cached
 
     def fill(self) -> None:
         """What a page asks for first."""
@@ -163,8 +163,8 @@ class Keeper:
         return self.host is None or self.campaign.runs.filter(host=self.host).exists()
 
     def _drawn(self, template: str, context: Callable[[], dict[str, Any]]) -> SafeString:
-        told = self._get(template, lambda: render_to_string(template, context()))
-        return SafeString(orjson.loads(told))
+        cached = self._get(template, lambda: render_to_string(template, context()))
+        return SafeString(orjson.loads(cached))
 
     def _get(self, name: str, compute: Callable[[], Any]) -> bytes:
         if not self._known:
@@ -172,7 +172,7 @@ class Keeper:
         # The key is made before the runs are read: what changes meanwhile makes another one.
         named, key = self._named(name), self.key
         if name not in OF_A_PAGE:
-            return kept(self.campaign, named, key, compute)
+            return cached_answer(self.campaign, named, key, compute)
         if named not in self._there:
             self._there[named] = keep(self.campaign, named, key, compute)
         return self._there[named]

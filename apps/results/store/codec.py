@@ -29,16 +29,16 @@ def pack(columns: Sequence[Floats]) -> bytes:
     return b"".join(_column(np.asarray(values, dtype=np.float64)) for values in columns)
 
 
-def unpack(packed: bytes, samples: int, wanted: Sequence[bool]) -> list[Floats]:
+def unpack(packed: bytes, samples: int, selected: Sequence[bool]) -> list[Floats]:
     """The columns at the places that are wanted, each of shape (samples,); missing samples are nan."""
-    found, at = [], 0
-    for want in wanted:
+    columns, at = [], 0
+    for want in selected:
         head = _HEAD.unpack_from(packed, at)
         planes, gaps = head[-2:]
         begin, at = at + _HEAD.size, at + _HEAD.size + planes + gaps
         if want:
-            found.append(_values(head, packed[begin : begin + planes], packed[begin + planes : at], samples))
-    return found
+            columns.append(_values(head, packed[begin : begin + planes], packed[begin + planes : at], samples))
+    return columns
 
 
 def _column(values: Floats) -> bytes:

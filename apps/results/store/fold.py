@@ -39,10 +39,10 @@ def fold(run: Run, *, leave: int = 0) -> int:
     return moved
 
 
-def _moved(run: Run, told: Any, upto: int | None, step: str = "") -> int:
+def _moved(run: Run, events: Any, upto: int | None, step: str = "") -> int:
     moved, more = 0, True
     while more:
-        batch, more = _batch(run, told, upto, step)
+        batch, more = _batch(run, events, upto, step)
         moved += batch
     return moved
 
@@ -56,10 +56,10 @@ def _batch(run: Run, events: Any, upto: int | None, named: str) -> tuple[int, bo
     rows, more = _first((samples.filter(seq__lte=upto) if upto else samples).values_list("seq", "data")[:BATCH])
     if not rows:
         return 0, False
-    told: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    by_source: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for _, data in rows:
-        told.setdefault((named or data["step"], data["source"]), []).append(data)
-    for (step, source), listed in told.items():
+        by_source.setdefault((named or data["step"], data["source"]), []).append(data)
+    for (step, source), listed in by_source.items():
         append(run, step, source, table_of(listed))
     samples.filter(seq__lte=rows[-1][0]).delete()
     return len(rows), more

@@ -50,15 +50,15 @@ def ingest(run: Run) -> bool:
     except UNREADABLE as error:
         read = _give_up(run, waiting, error)
     if read and run.campaign.stop:
-        interim_analyses.look(run.campaign)
+        interim_analyses.analyse(run.campaign)
     return read
 
 
 def _give_up(run: Run, waiting: QuerySet[Run], error: Exception) -> bool:
     """What a host sent cannot be read, and would not be the next time: the run fails, and the others are read."""
     log.exception("results of run %s cannot be read", run.pk)
-    words = f"the results cannot be read: {type(error).__name__}: {error}"[:500].replace("\0", "")
-    failed = WorkloadError(f"run {run.pk}", words, hint="the raw output is on the page of the run")
+    message = f"the results cannot be read: {type(error).__name__}: {error}"[:500].replace("\0", "")
+    failed = WorkloadError(f"run {run.pk}", message, hint="the raw output is on the page of the run")
     empty = {"checked": 0, "ok": 0, "lines": []}
     ended = {"ingested_at": timezone.now(), "outcome": Run.Outcome.FAILED, "error": failed.as_dict(), "proof": empty}
     if not waiting.update(**ended):
@@ -71,7 +71,7 @@ def _give_up(run: Run, waiting: QuerySet[Run], error: Exception) -> bool:
 def _read(run: Run, waiting: QuerySet[Run]) -> bool:
     if not waiting.update(ingested_at=timezone.now(), proof=_proof(run)):
         return False
-    spans = _told(run)
+    spans = _import_tool_series(run)
     Mark.objects.bulk_create(_at_most(MAX_ROWS, "marks", [*islice(_marks(run), MAX_ROWS + 1), *spans]))
     if run.outcome == Run.Outcome.OK:
         Within.objects.bulk_create(stability.judge(run))
@@ -106,12 +106,12 @@ def _measurements(run: Run, means: Mapping[str, StepMeans]) -> list[Measurement]
         prefix = f"out/{step['name']}/"
         files = run.artefacts.filter(path__startswith=prefix)
         outputs = {file.path.removeprefix(prefix): bytes(file.content or b"") for file in files}
-        for found in measure.measure(step["kind"], outputs, step["options"]):
-            row = Measurement(run=run, step=step["name"], name=found.name, value=found.value, unit=found.unit)
-            row.better, row.definition = found.better, found.definition
+        for figure in measure.measure(step["kind"], outputs, step["options"]):
+            row = Measurement(run=run, step=step["name"], name=figure.name, value=figure.value, unit=figure.unit)
+            row.better, row.definition = figure.better, figure.definition
             rows.append(row)
-            if found.name == TRANSACTIONS and step["name"] in means:
-                rows += per_transaction(means[step["name"]], found.value)
+            if figure.name == TRANSACTIONS and step["name"] in means:
+                rows += per_transaction(means[step["name"]], figure.value)
     return rows
 
 
@@ -124,29 +124,29 @@ def _proof(run: Run) -> dict[str, Any]:
         own = [event.data for event in job.events.filter(kind="proof").order_by("seq")]
         where = f"{job.name}: " if isinstance(job, RunPart) else ""
         shown = {f"{each['setting']} {each['subject']}": each["found"] for each in own if each["phase"] != "restored"}
-        lines += [f"{where}{subject}: {found}" for subject, found in shown.items()]
+        lines += [f"{where}{subject}: {actual}" for subject, actual in shown.items()]
         proofs += own
     short = [line[:MAX_PROOF_CHARACTERS] for line in lines[:MAX_PROOF_LINES]]
     return {"checked": len(proofs), "ok": sum(bool(proof["ok"]) for proof in proofs), "lines": short}
 
 
-def _told(run: Run) -> list[Mark]:
+def _import_tool_series(run: Run) -> list[Mark]:
     """A tool's own series of a step takes the place of what was seen while it ran; its parts become marks."""
-    began = {data["step"]: data["began"] for data in _looked_at(run)}
+    began = {data["step"]: data["began"] for data in _measured_steps(run)}
     files = run.artefacts.filter(path__endswith=f"/{SERIES}").exclude(content=None).order_by("path")
     marks = []
     for file in files:
-        step, told = file.path.split("/")[1], json.loads(bytes(file.content or b"{}"))
+        step, series = file.path.split("/")[1], json.loads(bytes(file.content or b"{}"))
         if step in began:
-            _replace(run, step, told, began[step])
-            marks += [_span(run, step, span, began[step]) for span in told["spans"]]
+            _replace(run, step, series, began[step])
+            marks += [_span(run, step, span, began[step]) for span in series["spans"]]
     return marks
 
 
-def _replace(run: Run, step: str, told: dict[str, Any], began: float) -> None:
-    table = {name: np.array(values, dtype=np.float64) for name, values in told["columns"].items()}
-    run.series.filter(step=step, source=told["source"]).delete()
-    fold.append(run, step, told["source"], table | {"t": np.round(table["t"] - began, 3)})
+def _replace(run: Run, step: str, series: dict[str, Any], began: float) -> None:
+    table = {name: np.array(values, dtype=np.float64) for name, values in series["columns"].items()}
+    run.series.filter(step=step, source=series["source"]).delete()
+    fold.append(run, step, series["source"], table | {"t": np.round(table["t"] - began, 3)})
 
 
 def _span(run: Run, step: str, span: dict[str, Any], began: float) -> Mark:
@@ -154,10 +154,10 @@ def _span(run: Run, step: str, span: dict[str, Any], began: float) -> Mark:
     return Mark(run=run, step=step, kind=Mark.Kind.SECTION, t=t, until=until, label=span["name"][:120], data={})
 
 
-def _looked_at(run: Run) -> list[dict[str, Any]]:
+def _measured_steps(run: Run) -> list[dict[str, Any]]:
     """What `measured` says of each step, the last time if it says so twice."""
-    told = run.events.filter(kind="measured").order_by("seq").values_list("data", flat=True)
-    return list({data["step"]: data for data in told}.values())
+    events = run.events.filter(kind="measured").order_by("seq").values_list("data", flat=True)
+    return list({data["step"]: data for data in events}.values())
 
 
 def _marks(run: Run) -> Iterator[Mark]:
@@ -166,7 +166,7 @@ def _marks(run: Run) -> Iterator[Mark]:
     checkpoints = parse_checkpoints(bytes(log.content or b"")) if log else ()
     return (
         _mark(run, step, checkpoint)
-        for step in _looked_at(run)
+        for step in _measured_steps(run)
         for checkpoint in checkpoints
         if (checkpoint.began or 0) < step["ended"] and (checkpoint.ended or step["ended"]) > step["began"]
     )

@@ -53,14 +53,14 @@ def due(now: datetime, days: int) -> QuerySet[Series]:
 def thin(days: int, width_s: float, *, dry_run: bool = False, until_s: float | None = None) -> Thinned:
     """Thin all that is due, each series in a transaction of its own, for at most `until_s`; one line in the audit log.
     `dry_run` writes nothing and tells what would become of it."""
-    told, ends = Thinned(), None if until_s is None else time.monotonic() + until_s
+    thinned, ends = Thinned(), None if until_s is None else time.monotonic() + until_s
     for pk in due(timezone.now(), days).values_list("pk", flat=True).iterator(chunk_size=500):
-        told.add(_thin(pk, width_s, dry_run))
+        thinned.add(_thin(pk, width_s, dry_run))
         if ends and time.monotonic() > ends:
             break
-    if told.series and not dry_run:
-        audit(None, "series.thin", f"runs older than {days} days", after={"width_s": width_s, **vars(told)})
-    return told
+    if thinned.series and not dry_run:
+        audit(None, "series.thin", f"runs older than {days} days", after={"width_s": width_s, **vars(thinned)})
+    return thinned
 
 
 def thin_due() -> None:
@@ -78,12 +78,12 @@ def _thin(pk: int, width_s: float, dry_run: bool) -> Thinned:
     groups = _means(series, width_s)
     t = groups[""]["t"] if groups else np.empty(0)
     blocks = [block for group, table in groups.items() for block in _packed(series, group, table, t)]
-    told = Thinned(1, series.samples, len(t), before, sum(len(block.packed) for block in blocks))
+    thinned = Thinned(1, series.samples, len(t), before, sum(len(block.packed) for block in blocks))
     if not dry_run:
         series.blocks.all().delete()
         Block.objects.bulk_create(blocks)
         Series.objects.filter(pk=pk).update(samples=len(t), thinned_s=width_s)
-    return told
+    return thinned
 
 
 def _means(series: Series, width_s: float) -> dict[str, Table]:

@@ -49,8 +49,8 @@ def run_columns(run: Run, panels: Collection[Panel], axis: Axis) -> list[Column]
         for name, values in table.items():
             if _shown(source, name, places):
                 lines.setdefault((source, name), []).append((t, values))
-    found = [_column(source, name, parts) for (source, name), parts in lines.items()]
-    return sorted(found, key=lambda column: places[column.panel.key])
+    columns = [_column(source, name, parts) for (source, name), parts in lines.items()]
+    return sorted(columns, key=lambda column: places[column.panel.key])
 
 
 def means_of(run: Run, panels: Iterable[Panel], axis: Axis) -> dict[str, nodes.Parts]:
@@ -81,37 +81,37 @@ def _tables(run: Run, sources: Collection[str], keys: Collection[str], axis: Axi
     # Asked for first: what is folded in between is then seen twice, and dropped, rather than not at all.
     new = {} if run.ingested_at else _new(run, sources)
     stored = _stored(run, sources, keys, axis)
-    found = {}
+    joined = {}
     for step, offset in axis.offsets().items():
         for source in sorted(sources):
             parts = [tables[step, source] for tables in (stored, new) if (step, source) in tables]
             if parts:
-                found[step, source] = _with_gaps(_cut(_joined(parts), *axis.within(offset)))
-    return found
+                joined[step, source] = _with_gaps(_cut(_joined(parts), *axis.within(offset)))
+    return joined
 
 
 def _new(run: Run, sources: Collection[str]) -> dict[Source, Table]:
     """Samples that are events still: those of the last minutes, the newest MOST_NEW_VALUES values at most."""
-    told: dict[Source, list[dict[str, float]]] = {}
+    new_samples: dict[Source, list[dict[str, float]]] = {}
     # No further than the run that was read: a page adds what came after.
     events = run.events.filter(kind="sample", seq__lte=run.last_seq, data__source__in=list(sources)).order_by("-seq")
     for data in _newest(events.values_list("data", flat=True), lambda data: len(data["values"])):
-        told.setdefault((data["step"], data["source"]), []).append(data)
+        new_samples.setdefault((data["step"], data["source"]), []).append(data)
     elsewhere = PartEvent.objects.filter(part__run=run, kind="sample", data__source__in=list(sources)).order_by("-seq")
     for event in _newest(elsewhere.select_related("part"), lambda event: len(event.data["values"])):
-        told.setdefault((part_step(event.part.name), event.data["source"]), []).append(event.data)
-    return {key: table_of(listed) for key, listed in told.items()}
+        new_samples.setdefault((part_step(event.part.name), event.data["source"]), []).append(event.data)
+    return {key: table_of(listed) for key, listed in new_samples.items()}
 
 
 def _newest(events: QuerySet[Any, T], size: Callable[[T], int]) -> list[T]:
     """The first of `events`, which are in reverse, in their order."""
-    found, values = list[T](), 0
+    newest, values = list[T](), 0
     for each in events[:MOST_NEW].iterator(chunk_size=CHUNK):
-        found.append(each)
+        newest.append(each)
         values += size(each)
         if values >= MOST_NEW_VALUES:
             break
-    return found[::-1]
+    return newest[::-1]
 
 
 def _stored(run: Run, sources: Collection[str], keys: Collection[str], axis: Axis) -> dict[Source, Table]:
@@ -119,8 +119,10 @@ def _stored(run: Run, sources: Collection[str], keys: Collection[str], axis: Axi
     listed = list(run.series.filter(source__in=sources, step__in=axis.offsets()))
     names = {one.pk: {"t", *(name for name in one.columns if _shown(one.source, name, keys))} for one in listed}
     blocks: dict[int, list[Block]] = {one.pk: [] for one in listed}
-    wanted = sorted({name for each in names.values() for name in each})
-    for block in Block.objects.filter(_within(listed, axis), columns__overlap=wanted).order_by("series", "first"):
+    shown_columns = sorted({name for each in names.values() for name in each})
+    for block in Block.objects.filter(_within(listed, axis), columns__overlap=shown_columns).order_by(
+        "series", "first"
+    ):
         blocks[block.series_id].append(block)
     return {(one.step, one.source): assemble(blocks[one.pk], names[one.pk]) for one in listed if blocks[one.pk]}
 
@@ -176,8 +178,8 @@ def _cut(table: Table, begin: float, end: float) -> Table:
     if not len(inside):
         return {name: values[:0] for name, values in table.items()}
     part = slice(max(0, inside[0] - 1), inside[-1] + 2)
-    kept = ~np.isnan(table["t"][part])
-    return {name: values[part][kept] for name, values in table.items()}
+    present = ~np.isnan(table["t"][part])
+    return {name: values[part][present] for name, values in table.items()}
 
 
 def _with_gaps(table: Table) -> Table:

@@ -89,8 +89,8 @@ def facts_of(run: Run, steps: Iterable[str]) -> dict[str, dict[str, Any]]:
     steps, elsewhere = list(steps), dict[str, Any]()
     if any(step.startswith(PART) for step in steps):
         elsewhere = {part_step(part.name): part.facts for part in run.parts.select_related("facts")}
-    found = {step: elsewhere.get(step, run.facts) for step in steps}
-    return {step: facts.data if facts else {} for step, facts in found.items()}
+    facts_by_step = {step: elsewhere.get(step, run.facts) for step in steps}
+    return {step: facts.data if facts else {} for step, facts in facts_by_step.items()}
 
 
 def chosen(panels: Iterable[Panel], keys: Collection[str]) -> list[Panel]:

@@ -15,13 +15,13 @@ register = template.Library()
 
 
 @register.filter
-def told(event: RunEvent) -> str:
+def event_text(event: RunEvent) -> str:
     """An event as one line of text."""
     return text_of(event)
 
 
 @register.filter
-def mean_told(cell: Cell) -> str:
+def mean_text(cell: Cell) -> str:
     """A cell of a table of means. No template of its own: a campaign of many levels has hundreds."""
     if not cell.n:
         return DASH

@@ -111,8 +111,8 @@ def test_the_timeline_is_filtered_by_host_word_and_person(client: Client, team: 
 def test_home_lists_what_needs_a_person(client: Client, team: dict[str, Any]) -> None:
     shown = client.get(reverse("home")).context
 
-    wanted = {(each.kind, each.url_name) for each in shown["wanted"]}
-    assert wanted == {("new", "host_detail"), ("failed", "campaign_detail"), ("stale", "decision_detail")}
+    tasks = {(each.kind, each.url_name) for each in shown["open_tasks"]}
+    assert tasks == {("new", "host_detail"), ("failed", "campaign_detail"), ("stale", "decision_detail")}
     assert team["broken"] in [each.host for each in shown["problems"]]
 
 
@@ -122,9 +122,9 @@ def test_home_wants_nothing_of_what_was_imported(client: Client, team: dict[str,
     campaign.runs.update(outcome=Run.Outcome.FAILED)
     Campaign.objects.filter(pk=campaign.pk).update(kind=Campaign.Kind.IMPORTED)
 
-    wanted = client.get(reverse("home")).context["wanted"]
+    tasks = client.get(reverse("home")).context["open_tasks"]
 
-    assert not {host.name, campaign.pk} & {each.key for each in wanted}
+    assert not {host.name, campaign.pk} & {each.key for each in tasks}
 
 
 def test_home_shows_the_newest_tps_of_what_is_running(client: Client, team: dict[str, Any]) -> None:

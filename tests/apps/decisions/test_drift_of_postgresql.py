@@ -172,7 +172,7 @@ def test_the_cluster_that_was_measured_is_asked_else_those_of_the_versions_that_
 ) -> None:
     facts = FACTS | {"clusters": [cluster("/14", 14, running=False), cluster("/15", 15), cluster("/16", 16)]}
 
-    wanted = comparison.asked(facts, WORK_MEM, data_dir, versions)
+    wanted = comparison.parameters_to_query(facts, WORK_MEM, data_dir, versions)
 
     assert [each["data_dir"] for each in wanted["clusters"]] == asked
     assert wanted["names"] == ["work_mem"]

@@ -113,10 +113,10 @@ def test_a_host_that_comes_in_by_a_label_is_held_against_what_was_measured(decis
 def test_looking_again_at_nothing_new_takes_four_queries(decision: Decision, django_assert_num_queries: Any) -> None:
     from apps.decisions.validity import staleness
 
-    staleness.look_due()
+    staleness.update_due_standings()
 
     with django_assert_num_queries(4):
-        staleness.look_due()
+        staleness.update_due_standings()
 
 
 def test_the_banner_is_on_the_decision_the_host_the_timeline_and_home(

@@ -16,7 +16,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.decisions import services
 from apps.decisions.models import Decision, Event, FeedToken
 from apps.decisions.timeline import entries
-from apps.decisions.timeline.entries import Asked
+from apps.decisions.timeline.entries import Criteria
 from common.errors import PlanError
 from tests.factories import browser, make_campaign, make_host
 
@@ -32,7 +32,7 @@ def decision(tuner: User, admin: User) -> Decision:
 
 
 def told(**asked: Any) -> list[tuple[str, str]]:
-    return [(entry.kind, entry.title) for entry in entries.timeline(Asked(**asked)).entries]
+    return [(entry.kind, entry.title) for entry in entries.timeline(Criteria(**asked)).entries]
 
 
 ALL = [("accepted", "T was accepted"), ("decision", "T"), ("campaign", "measured")]
@@ -74,7 +74,7 @@ def test_pages_are_neither_torn_nor_repeated_where_all_happened_at_once(decision
 
     seen, cursor = [], ""
     while True:
-        found = entries.timeline(Asked(), cursor, size=3)
+        found = entries.timeline(Criteria(), cursor, size=3)
         seen += [entry.place for entry in found.entries]
         cursor = found.older
         if not cursor:
@@ -87,7 +87,7 @@ def test_pages_are_neither_torn_nor_repeated_where_all_happened_at_once(decision
 @pytest.mark.parametrize("cursor", ["x", "2026-01-01~1~2", "2026-01-01T00:00:00+00:00~7~1"])
 def test_a_cursor_that_is_none_is_refused(db: None, cursor: str) -> None:
     with pytest.raises(PlanError, match="not a cursor of the timeline"):
-        entries.timeline(Asked(), cursor)
+        entries.timeline(Criteria(), cursor)
 
 
 def test_the_api_tells_the_same_and_names_a_field_that_is_wrong(decision: Decision, tuner: User) -> None:

@@ -25,9 +25,9 @@ def amount(parameter: str) -> Callable[[Any], float | None]:
     own, units = gucs.scale_of(gucs.catalogue()[parameter]["unit"]) or (1, {})
 
     def rank(value: Any) -> float | None:
-        found = gucs.QUANTITY.match(str(value).strip())
-        factor = ({"": own} | units).get(found[2]) if found else None
-        return float(found[1]) * factor if found and factor else None
+        match = gucs.QUANTITY.match(str(value).strip())
+        factor = ({"": own} | units).get(match[2]) if match else None
+        return float(match[1]) * factor if match and factor else None
 
     return rank
 

@@ -49,8 +49,8 @@ def observed(step: str, places: Sequence[Place], metric: str) -> Observed:
     runs = [place.run for place in places]
     measured: dict[UUID, dict[str, float]] = {}
     units: dict[str, str] = {}
-    wanted = Measurement.objects.filter(run__in=runs, step=step, name__in={*MEASURED, TRANSACTIONS}).order_by()
-    for name, unit, run, value in wanted.values_list("name", "unit", "run_id", "value"):
+    measurements = Measurement.objects.filter(run__in=runs, step=step, name__in={*MEASURED, TRANSACTIONS}).order_by()
+    for name, unit, run, value in measurements.values_list("name", "unit", "run_id", "value"):
         measured.setdefault(run, {})[name], units[name] = value, unit
     values = {run: {name: own[name] for name in own if name in MEASURED} for run, own in measured.items()}
     counts_transactions = TRANSACTIONS in units

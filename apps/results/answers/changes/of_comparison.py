@@ -18,30 +18,30 @@ from common.wording import percent
 APART = "Other figures are compared only between levels of one campaign on one host."
 
 
-def comparison_changes(found: Compared) -> Changes:
+def comparison_changes(compared: Compared) -> Changes:
     """Cached with the campaign of all sides. For sides of several campaigns or hosts, only a note says why not."""
-    if not found.paired:
+    if not compared.paired:
         return Changes(LETTERS[0], note=APART)
-    query = f"changes {orjson.dumps(found.query()).decode()}"
-    cached = Keeper(found.arms[0].runs[0].campaign).asked(query, lambda: _changes(found))
+    query = f"changes {orjson.dumps(compared.query()).decode()}"
+    cached = Keeper(compared.arms[0].runs[0].campaign).cached_query(query, lambda: _changes(compared))
     return cast(Changes, revived(Changes, orjson.loads(cached)))
 
 
-def _changes(found: Compared) -> Changes:
+def _changes(compared: Compared) -> Changes:
     places = [
         Place(run.pk, arm.title, run.block, run.position)
-        for arm in found.arms
+        for arm in compared.arms
         for run in arm.runs
         if run.pk in arm.values
     ]
-    step, _, metric = found.figure.partition(".")
-    subjects = [_subject(found, place, arm) for place, arm in enumerate(found.arms)]
-    campaign = found.arms[0].runs[0].campaign
+    step, _, metric = compared.figure.partition(".")
+    subjects = [_subject(compared, place, arm) for place, arm in enumerate(compared.arms)]
+    campaign = compared.arms[0].runs[0].campaign
     return changes(steps.measured(campaign.steps), step, places, subjects, metric)
 
 
-def _subject(found: Compared, place: int, arm: Arm) -> Subject:
+def _subject(compared: Compared, place: int, arm: Arm) -> Subject:
     """The settings of a side are those that differ between the sides."""
-    against = {one.b: f"{one.metric.label} {percent(one.ratio_percent)}" for one in found.comparisons}
-    settings = {row.path: row.values[place] for row in found.differences}
+    against = {one.b: f"{one.metric.label} {percent(one.ratio_percent)}" for one in compared.comparisons}
+    settings = {row.path: row.values[place] for row in compared.differences}
     return Subject(arm.title, arm.title, LETTERS[place], settings, against.get(arm.title, ""))

@@ -28,11 +28,11 @@ from apps.results.answers.comparison.sides import (
     choose_level,
     common,
     count_levels,
+    describe_level,
     name_of,
     read_side,
     with_distinct_titles,
     with_runs,
-    words_of,
 )
 from apps.results.models import Measurement
 from common.errors import PlanError
@@ -69,34 +69,34 @@ class Compared:
 
     def query(self) -> dict[str, Any]:
         """As an address has it, with what it left open."""
-        asked = {"of": [arm.key for arm in self.arms], "figure": self.figure, "delta": f"{100 * self.delta:g}"}
-        return asked | ({"what": self.what} if self.what else {})
+        query = {"of": [arm.key for arm in self.arms], "figure": self.figure, "delta": f"{100 * self.delta:g}"}
+        return query | ({"what": self.what} if self.what else {})
 
 
-def read(asked: QueryDict) -> Compared:
+def read(query: QueryDict) -> Compared:
     """The comparison that an address asks for."""
-    margin = _margin(asked.get("delta", ""))
-    return compare(asked.getlist("of"), asked.get("what", ""), asked.get("figure", ""), margin)
+    margin = _margin(query.get("delta", ""))
+    return compare(query.getlist("of"), query.get("what", ""), query.get("figure", ""), margin)
 
 
-def _margin(asked: str) -> float | None:
-    """In percent, as people say it; "" asks for that of the first side's campaign."""
-    if not asked:
+def _margin(percentage: str) -> float | None:
+    """A margin as a share, from a percentage; None for "", so that the campaign of the first side has its own."""
+    if not percentage:
         return None
     try:
-        value = float(asked) / 100
+        value = float(percentage) / 100
     except ValueError:
         value = 0.0
     if not 0 < value < 1:
         raise PlanError(
-            "delta", f"{asked!r} is not a margin", hint="accepted: a percentage between 0 and 100, such as 2"
+            "delta", f"{percentage!r} is not a margin", hint="accepted: a percentage between 0 and 100, such as 2"
         )
     return value
 
 
-def compare(asked: Sequence[str], what: str = "", figure: str = "", delta: float | None = None) -> Compared:
-    """What the addresses in `asked` name, the first being the baseline. PlanError naming what is unknown or unlike."""
-    keys = list(dict.fromkeys(asked))
+def compare(addresses: Sequence[str], what: str = "", figure: str = "", delta: float | None = None) -> Compared:
+    """A comparison of the items that the addresses name; the first is the baseline. PlanError for an unknown item."""
+    keys = list(dict.fromkeys(addresses))
     if not LEAST <= len(keys) <= MOST:
         hint = "pick from: " + ", ".join(KINDS.values())
         raise PlanError("of", f"compare {LEAST} to {MOST} items, not {len(keys)}", hint=hint)
@@ -138,10 +138,10 @@ def _compared(
     kind, filled = _measured(arms, step, measured)
     rows, paired = _observations(filled)
     days = days_of(filled, step, measured) if kind.better else None
-    compared = _comparisons(filled, rows, kind, delta, days)
-    told = stats.level_table(rows) if all(row.value > 0 for row in rows) else None
-    levels = {level.level: level for level in told.levels} if told else {}
-    shown = [_told(arm, levels.get(arm.title)) for arm in filled]
+    comparisons = _comparisons(filled, rows, kind, delta, days)
+    table = stats.level_table(rows) if all(row.value > 0 for row in rows) else None
+    levels = {level.level: level for level in table.levels} if table else {}
+    shown = [_with_mean(arm, levels.get(arm.title)) for arm in filled]
     sides, first = [arm.runs for arm in shown], shown[0].runs[0].campaign
     unplanned, warnings = differences.of_hosts(sides, [arm.title for arm in shown])
     return Compared(
@@ -152,14 +152,14 @@ def _compared(
         delta=delta,
         figures=figures,
         wide=wide,
-        whats=[(name_of(each), words_of(each, first), fewest) for each, fewest in common(wide).items()],
+        whats=[(name_of(each), describe_level(each, first), fewest) for each, fewest in common(wide).items()],
         what=name_of(what) if what else "",
-        comparisons=compared,
+        comparisons=comparisons,
         paired=paired,
         differences=differences.of_settings(sides),
         unplanned=unplanned,
         warnings=warnings,
-        more=_more(shown, compared),
+        more=_more(shown, comparisons),
         days=days,
     )
 
@@ -213,22 +213,22 @@ def _of_campaigns(a: Arm, b: Arm, days: Days, metric: stats.Metric, delta: float
     )
 
 
-def _told(arm: Arm, level: stats.Level | None) -> Arm:
+def _with_mean(arm: Arm, level: stats.Level | None) -> Arm:
     if level is None:
         return replace(arm, mean=float(np.mean(list(arm.values.values()))))
     low, high = level.interval or (None, None)
     return replace(arm, mean=level.mean, low=low, high=high)
 
 
-def _more(arms: Sequence[Arm], compared: Sequence[stats.Comparison]) -> list[str]:
-    """How many more runs would tell, in hours of this workload."""
+def _more(arms: Sequence[Arm], comparisons: Sequence[stats.Comparison]) -> list[str]:
+    """Runs still needed for a verdict, with the hours that they take on this workload."""
     ids = [run.pk for arm in arms for run in arm.runs]
     took = Run.objects.filter(pk__in=ids[:ENOUGH]).aggregate(each=Avg(F("ended_at") - F("started_at")))["each"]
-    told = []
-    for one in compared:
+    needs = []
+    for one in comparisons:
         lacking = (one.runs_needed or 0) - one.n
         if one.verdict not in ("better", "worse", "equivalent") and lacking > 0:
             hours = f", about {2 * lacking * took.total_seconds() / 3600:,.1f} h" if took else ""
             need = f"Runs needed to detect {100 * one.delta:g} % (80 % power)"
-            told.append(f"{need}: {lacking:,} more of {one.a} and of {one.b}{hours}.")
-    return told
+            needs.append(f"{need}: {lacking:,} more of {one.a} and of {one.b}{hours}.")
+    return needs

@@ -39,26 +39,26 @@ class Difference:
 def of_settings(sides: Sequence[Sequence[Ran]]) -> list[Difference]:
     """Settings and options of the tools, as the runs' specs have them."""
     specs = _specs(sides)
-    told = [_values(specs[digest] for digest in dict.fromkeys(run.digest for run in runs)) for runs in sides]
+    values_of_sides = [_values(specs[digest] for digest in dict.fromkeys(run.digest for run in runs)) for runs in sides]
     planned = {path for runs in sides for run in runs[:1] for path in _planned(run.campaign)}
     profiles = len({run.campaign.profile_id for runs in sides for run in runs}) > 1
-    found = []
-    for path in sorted({path for each in told for path in each}):
-        values = [" or ".join(sorted(each.get(path, {"not set"}))) for each in told]
+    differing = []
+    for path in sorted({path for each in values_of_sides for path in each}):
+        values = [" or ".join(sorted(each.get(path, {"not set"}))) for each in values_of_sides]
         if len(set(values)) > 1:
             by_design = any(path == name or path.startswith(f"{name}.") for name in planned)
-            found.append(Difference(path, values, by_design or (profiles and path.startswith("settings."))))
-    return found
+            differing.append(Difference(path, values, by_design or (profiles and path.startswith("settings."))))
+    return differing
 
 
 def _specs(sides: Sequence[Sequence[Ran]]) -> dict[str, dict[str, str]]:
     """digest -> the settings and options of the spec that has it."""
     first = {run.digest: run.pk for runs in sides for run in runs}
     known = Run.objects.filter(pk__in=first.values()).values_list("digest", "spec")
-    return {digest: _flat(_told(spec)) for digest, spec in known}
+    return {digest: _flat(_settings_and_options(spec)) for digest, spec in known}
 
 
-def _told(spec: Mapping[str, Any]) -> dict[str, Any]:
+def _settings_and_options(spec: Mapping[str, Any]) -> dict[str, Any]:
     steps = {step["name"]: step.get("options", {}) for step in spec.get("steps", [])}
     return {"settings": spec.get("settings", {}), "steps": steps}
 
@@ -75,19 +75,19 @@ def _planned(campaign: Campaign) -> Iterator[str]:
 
 def _flat(value: Any, path: str = "") -> dict[str, str]:
     if isinstance(value, dict):
-        found: dict[str, str] = {}
+        flat: dict[str, str] = {}
         for name, inner in value.items():
-            found |= _flat(inner, f"{path}.{name}" if path else str(name))
-        return found
+            flat |= _flat(inner, f"{path}.{name}" if path else str(name))
+        return flat
     return {path: value if isinstance(value, str) else json.dumps(value)}
 
 
-def _values(told: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for each in told:
+def _values(specs: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
+    values: dict[str, set[str]] = {}
+    for each in specs:
         for path, value in each.items():
-            found.setdefault(path, set()).add(value)
-    return found
+            values.setdefault(path, set()).add(value)
+    return values
 
 
 def of_hosts(sides: Sequence[Sequence[Ran]], names: Sequence[str]) -> tuple[list[Difference], list[str]]:
@@ -106,9 +106,9 @@ def _between(facts: Sequence[Sequence[dict[str, Any]]]) -> list[Difference]:
         return []
     reference, rows = facts[0][-1], dict[str, list[list[str]]]()
     own = [[{change.path: change for change in changes.weighty(reference, each)} for each in side] for side in facts]
-    for path, was in {path: change.was for side in own for found in side for path, change in found.items()}.items():
+    for path, was in {path: change.was for side in own for by_path in side for path, change in by_path.items()}.items():
         rows[path] = [
-            list(dict.fromkeys(found[path].now if path in found else was for found in side)) or ["not recorded"]
+            list(dict.fromkeys(by_path[path].now if path in by_path else was for by_path in side)) or ["not recorded"]
             for side in own
         ]
     return [Difference(path, [" or ".join(values) for values in sides], planned=False) for path, sides in rows.items()]

@@ -15,7 +15,7 @@ from django.db.models import Q
 import stats
 from apps.campaigns.models import Campaign, Workload
 from apps.results.answers.comparison.compare import Compared
-from apps.results.answers.comparison.sides import LETTERS, What, Wide, common, name_of, words_of
+from apps.results.answers.comparison.sides import LETTERS, What, Wide, common, describe_level, name_of
 from stats.model import POINTS_ONLY_BELOW
 
 PAGE = 25
@@ -79,43 +79,51 @@ class Shared:
         return self.last if self.last < self.total else None
 
 
-def shared(found: Compared, start: int = 0) -> Shared | None:
+def shared(compared: Compared, start: int = 0) -> Shared | None:
     """A page of them; None where the sides are not two or more of several levels. One query for each side."""
-    if not _are_wide(found):
+    if not _are_wide(compared):
         return None
-    whats = list(common(found.wide))
+    whats = list(common(compared.wide))
     start = start if 0 <= start < len(whats) else 0
-    alone = list(_alone(found, set(whats)))
-    tested = _tested(found, whats)
-    return Shared(_pairs(found, whats[start : start + PAGE], tested), len(whats), start, tested, alone)
+    alone = list(_alone(compared, set(whats)))
+    tested = _tested(compared, whats)
+    return Shared(_pairs(compared, whats[start : start + PAGE], tested), len(whats), start, tested, alone)
 
 
-def _are_wide(found: Compared) -> bool:
-    return len(found.wide) == len(found.arms)
+def _are_wide(compared: Compared) -> bool:
+    return len(compared.wide) == len(compared.arms)
 
 
-def _tested(found: Compared, whats: Sequence[What]) -> int:
+def _tested(compared: Compared, whats: Sequence[What]) -> int:
     """How many comparisons there are of levels that have runs enough."""
-    first, others = found.wide[0].counts, [side.counts for side in found.wide[1:]]
+    first, others = compared.wide[0].counts, [side.counts for side in compared.wide[1:]]
     return sum(min(first[what], other[what]) >= POINTS_ONLY_BELOW for what in whats for other in others)
 
 
-def _alone(found: Compared, whats: set[What]) -> Iterator[Alone]:
-    for letter, side in zip(LETTERS, found.wide, strict=False):
-        levels = sorted(words_of(what, _first(found)) for what in side.counts if what not in whats)
+def _alone(compared: Compared, whats: set[What]) -> Iterator[Alone]:
+    for letter, side in zip(LETTERS, compared.wide, strict=False):
+        levels = sorted(describe_level(what, _first(compared)) for what in side.counts if what not in whats)
         if levels:
             yield Alone(letter, levels)
 
 
-def _first(found: Compared) -> Campaign:
-    return found.arms[0].runs[0].campaign
+def _first(compared: Compared) -> Campaign:
+    return compared.arms[0].runs[0].campaign
 
 
-def _pairs(found: Compared, whats: Sequence[What], tested: int) -> list[Pair]:
-    values = [_values(side, whats, found.figure) for side in found.wide]
+def _pairs(compared: Compared, whats: Sequence[What], tested: int) -> list[Pair]:
+    values = [_values(side, whats, compared.figure) for side in compared.wide]
     names = _workloads(whats)
     return [
-        _pair(found, f"{names.get(what[0], '')}{words_of(what, _first(found))}", what, values[0], other, letter, tested)
+        _pair(
+            compared,
+            f"{names.get(what[0], '')}{describe_level(what, _first(compared))}",
+            what,
+            values[0],
+            other,
+            letter,
+            tested,
+        )
         for what in whats
         for letter, other in zip(LETTERS[1:], values[1:], strict=False)
     ]
@@ -126,17 +134,17 @@ def _values(side: Wide, whats: Sequence[What], figure: str) -> Values:
     cells: dict[int, list[Any]] = {}
     for workload, levels in whats:
         cells.setdefault(workload, []).append(json.loads(levels))
-    wanted = Q(pk=None)
+    condition = Q(pk=None)
     for workload, listed in cells.items():
-        wanted |= Q(campaign__workload=workload or None, cell__in=listed)
+        condition |= Q(campaign__workload=workload or None, cell__in=listed)
     step, _, name = figure.partition(".")
-    rows = side.arm.chosen.filter(wanted, measurements__step=step, measurements__name=name).order_by()
+    rows = side.arm.chosen.filter(condition, measurements__step=step, measurements__name=name).order_by()
     of_level = rows.values_list("campaign__workload", "cell")
-    told: Values = {}
+    by_level: Values = {}
     for workload_id, cell, values in of_level.annotate(values=ArrayAgg("measurements__value", order_by="pk")):
         finite = [value for value in values if math.isfinite(value)]
-        told.setdefault((workload_id or 0, json.dumps(cell, sort_keys=True)), []).extend(finite)
-    return told
+        by_level.setdefault((workload_id or 0, json.dumps(cell, sort_keys=True)), []).extend(finite)
+    return by_level
 
 
 def _workloads(whats: Sequence[What]) -> dict[int, str]:
@@ -145,19 +153,21 @@ def _workloads(whats: Sequence[What]) -> dict[int, str]:
     return {row.pk: f"{row}: " for row in Workload.objects.filter(pk__in=ids)} if len(ids) > 1 else {}
 
 
-def _pair(found: Compared, words: str, what: What, first: Values, other: Values, letter: str, tested: int) -> Pair:
+def _pair(
+    compared: Compared, level_name: str, what: What, first: Values, other: Values, letter: str, tested: int
+) -> Pair:
     a, b = first.get(what, []), other.get(what, [])
-    told = None
-    if a and b and found.better and min(*a, *b) > 0:
-        metric = stats.Metric(found.figure.partition(".")[2], found.unit, found.better)  # type: ignore[arg-type]
+    comparison = None
+    if a and b and compared.better and min(*a, *b) > 0:
+        metric = stats.Metric(compared.figure.partition(".")[2], compared.unit, compared.better)  # type: ignore[arg-type]
         names = ("A", letter)
-        if found.days:
-            told = stats.compare_campaigns(
-                a, b, found.days.between, metric=metric, delta=found.delta, names=names, of=tested
+        if compared.days:
+            comparison = stats.compare_campaigns(
+                a, b, compared.days.between, metric=metric, delta=compared.delta, names=names, of=tested
             )
         else:
-            told = stats.compare(a, b, metric=metric, delta=found.delta, blocked=False, names=names, of=tested)
-    return Pair(name_of(what), words, letter, (len(a), len(b)), (_mean(a), _mean(b)), told)
+            comparison = stats.compare(a, b, metric=metric, delta=compared.delta, blocked=False, names=names, of=tested)
+    return Pair(name_of(what), level_name, letter, (len(a), len(b)), (_mean(a), _mean(b)), comparison)
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -171,20 +181,20 @@ HEAD = ("level", "sides", "runs of A", "runs of the other item", "mean of A", "m
 HEAD_COMPARED = ("ratio (%)", "low (%)", "high (%)", "p", "verdict", "sentence")
 
 
-def lines(found: Compared) -> Iterator[list[Any]]:
+def lines(compared: Compared) -> Iterator[list[Any]]:
     """For a CSV: every pair, some levels at a time, and then what has no counterpart."""
-    if not _are_wide(found):
+    if not _are_wide(compared):
         return
-    whats = list(common(found.wide))
-    tested = _tested(found, whats)
+    whats = list(common(compared.wide))
+    tested = _tested(compared, whats)
     for at in range(0, len(whats), AT_ONCE):
-        for pair in _pairs(found, whats[at : at + AT_ONCE], tested):
-            yield [pair.words, f"{pair.letter} against A", *pair.n, *pair.means, *_told(pair)]
-    for alone in _alone(found, set(whats)):
+        for pair in _pairs(compared, whats[at : at + AT_ONCE], tested):
+            yield [pair.words, f"{pair.letter} against A", *pair.n, *pair.means, *_csv_cells(pair)]
+    for alone in _alone(compared, set(whats)):
         yield from ([level, f"{alone.letter} only"] for level in alone.levels)
 
 
-def _told(pair: Pair) -> list[Any]:
+def _csv_cells(pair: Pair) -> list[Any]:
     one = pair.comparison
     if one is None:
         return []

@@ -160,16 +160,16 @@ FINDERS: dict[str, Callable[[str], Item]] = {
 
 def with_distinct_titles(sides: Sequence[Arm]) -> list[Arm]:
     """Two campaigns of one name are two sides."""
-    seen: Counter[str] = Counter()
-    found = []
+    title_counts: Counter[str] = Counter()
+    titled = []
     if len({arm.url for arm in sides}) == 1 and all(arm.kind == "level" for arm in sides):
         # Of one campaign: its name says nothing new.
         sides = [replace(arm, title=arm.short) for arm in sides]
     for arm in sides:
-        seen[arm.title] += 1
-        again = f" ({seen[arm.title]})" if seen[arm.title] > 1 else ""
-        found.append(replace(arm, title=arm.title + again))
-    return found
+        title_counts[arm.title] += 1
+        again = f" ({title_counts[arm.title]})" if title_counts[arm.title] > 1 else ""
+        titled.append(replace(arm, title=arm.title + again))
+    return titled
 
 
 def common(wide: Sequence[Wide]) -> dict[What, int]:
@@ -187,28 +187,28 @@ def common(wide: Sequence[Wide]) -> dict[What, int]:
 
 def count_levels(runs: QuerySet[Run]) -> Counter[What]:
     """How many of these runs there are of each workload and combination of levels."""
-    found: Counter[What] = Counter()
+    counts: Counter[What] = Counter()
     rows = runs.order_by().values("campaign__workload", "cell").annotate(n=Count("pk"))
     for row in rows.values_list("campaign__workload", "cell", "n"):
-        found[row[0] or 0, json.dumps(row[1], sort_keys=True)] += row[2]
-    return found
+        counts[row[0] or 0, json.dumps(row[1], sort_keys=True)] += row[2]
+    return counts
 
 
-def choose_level(whats: Mapping[What, int], asked: str) -> What | None:
-    """What `asked` names, or what most have run. PlanError where not all sides have run it."""
+def choose_level(whats: Mapping[What, int], name: str) -> What | None:
+    """The level called `name`, or the one that most have run. PlanError where not all sides have run it."""
     if not whats:
         return None
     named = {name_of(what): what for what in whats}
-    if asked and asked not in named:
-        raise PlanError("what", f"{asked!r} was not run by all of them", hint="accepted: " + ", ".join(list(named)[:8]))
-    return named[asked] if asked else next(iter(whats))
+    if name and name not in named:
+        raise PlanError("what", f"{name!r} was not run by all of them", hint="accepted: " + ", ".join(list(named)[:8]))
+    return named[name] if name else next(iter(whats))
 
 
 def name_of(what: What) -> str:
     return f"{what[0]}:{what[1]}"
 
 
-def words_of(what: What, campaign: Campaign) -> str:
+def describe_level(what: What, campaign: Campaign) -> str:
     """The levels in the order of a campaign's design, as its runs' labels have them."""
     levels = json.loads(what[1])
     names = [factor["name"] for factor in campaign.factors if factor["name"] in levels]
@@ -218,13 +218,13 @@ def words_of(what: What, campaign: Campaign) -> str:
 
 def with_runs(arm: Arm, what: What | None) -> Arm:
     """The side with its ok runs, of `what` where it has more than one level. PlanError where it has none."""
-    wanted = arm.chosen
+    chosen = arm.chosen
     if what and arm.kind in WIDE:
-        wanted = wanted.filter(campaign__workload=what[0] or None, cell=json.loads(what[1]))
-    rows = list(wanted.order_by("campaign__created_at", "position").values_list(*SHOWN))
+        chosen = chosen.filter(campaign__workload=what[0] or None, cell=json.loads(what[1]))
+    rows = list(chosen.order_by("campaign__created_at", "position").values_list(*SHOWN))
     if not rows:
         raise PlanError("of", f"{arm.title} has no successful run", hint="wait for one, or choose another item")
     campaigns = Campaign.objects.select_related("workload").in_bulk({campaign for _, campaign, *_ in rows})
     hosts = Host.objects.in_bulk({host for _, _, host, *_ in rows})
     runs = [Ran(pk, campaigns[campaign], hosts[host], *more) for pk, campaign, host, *more in rows]
-    return replace(arm, runs=runs, chosen=wanted)
+    return replace(arm, runs=runs, chosen=chosen)

@@ -18,7 +18,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Facts, Host
 from apps.results.answers.sentences import Judgement
 from apps.results.models import Measurement
-from apps.results.store.answer_cache import kept, program, revived
+from apps.results.store.answer_cache import cached_answer, program, revived
 from common.errors import PlanError
 from stats.trends.over_time import FEWEST
 
@@ -66,25 +66,25 @@ class Baseline:
         """Where its level changed: a thousand permutations of each stretch, which are kept."""
         data = (self.values, self.environments, self.delta)
         key = digest([*data, program()])
-        told = kept(
+        cached = cached_answer(
             self.newest, f"changes of {self.digest[:16]} on {self.host}", key, lambda: stats.change_points(*data)
         )
-        return cast(list[stats.Change], revived(list[stats.Change], orjson.loads(told)))
+        return cast(list[stats.Change], revived(list[stats.Change], orjson.loads(cached)))
 
-    def told(self) -> list[Judgement]:
+    def judgements(self) -> list[Judgement]:
         """The newest run beside those before it, and every change of level."""
         newest = stats.scores(self.values, self.delta)[-1]
-        found = []
+        judgements = []
         if newest:
             score = {"z": newest.z, "change_percent": newest.change_percent, "runs": newest.of}
             sentence = newest.sentence(f"Its newest run, from {self.at[-1]:%Y-%m-%d %H:%M},")
-            found.append(Judgement("newest run", sentence, "warning" if newest.alert else "note", score))
+            judgements.append(Judgement("newest run", sentence, "warning" if newest.alert else "note", score))
         for each in self.changes:
             when = f"{self.at[each.at]:%Y-%m-%d %H:%M}"
             figures = {"at": when, "change_percent": each.change_percent, "p": each.p, "why": each.why}
             tone = "note" if abs(each.change_percent) < 100 * self.delta else "warning"
-            found.append(Judgement("change", f"{when}: {each.sentence(self.unit)}", tone, figures))  # type: ignore[arg-type]
-        return found
+            judgements.append(Judgement("change", f"{when}: {each.sentence(self.unit)}", tone, figures))  # type: ignore[arg-type]
+        return judgements
 
 
 def baselines(host: Host, only: str = "") -> list[Baseline]:
@@ -104,8 +104,8 @@ def baselines(host: Host, only: str = "") -> list[Baseline]:
     names = {metric.name for metric in map(_metric, campaigns.values()) if metric}
     values = Measurement.objects.filter(run__in=newest.values("pk"), name__in=names).order_by()
     known = {(run, step, name): value for run, step, name, value in values.values_list("run", "step", "name", "value")}
-    found = (_baseline(host, campaigns[runs[-1].campaign_id], runs, known, where) for runs in often)
-    return [each for each in found if each and len(each.values) > FEWEST]
+    candidates = (_baseline(host, campaigns[runs[-1].campaign_id], runs, known, where) for runs in often)
+    return [each for each in candidates if each and len(each.values) > FEWEST]
 
 
 def _metric(campaign: Campaign) -> steps.Metric | None:

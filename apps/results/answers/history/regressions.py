@@ -24,9 +24,9 @@ def compare_due(now: datetime) -> None:
 @transaction.atomic
 def compare(slot: Slot, now: datetime) -> None:
     """Keep what is worse than in the earlier campaigns, and notify of it; nothing where another worker did."""
-    found = trend(slot.schedule, slot.at)
-    is_newest = found.newest is not None and found.newest.pk == slot.pk
-    worse = found.regression if is_newest else ""
+    schedule_trend = trend(slot.schedule, slot.at)
+    is_newest = schedule_trend.newest is not None and schedule_trend.newest.pk == slot.pk
+    worse = schedule_trend.regression if is_newest else ""
     if not Slot.objects.filter(pk=slot.pk, compared_at=None).update(compared_at=now, regression=worse) or not worse:
         return
     payload = {

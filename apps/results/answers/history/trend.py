@@ -46,7 +46,7 @@ class HostChange:
     """What changed on the host before the campaign of this time."""
 
     at: datetime
-    words: str
+    summary: str
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class Trend:
     @property
     def levels(self) -> list[str]:
         """In the order of the design, whichever ran first."""
-        seen = {point.level for point in self.points}
-        return [label for label in self.design if label in seen]
+        measured = {point.level for point in self.points}
+        return [label for label in self.design if label in measured]
 
     @property
     def quantity(self) -> str:
@@ -99,7 +99,7 @@ def trend(schedule: Schedule, until: datetime | None = None) -> Trend:
     values, facts = _values(schedule, slots, metric)
     known = [slot for slot in slots if values.get(slot.campaign_id or UUID(int=0))]
     cells = [(slot, values[slot.campaign_id]) for slot in known if slot.campaign_id]
-    points = [_point(slot, level, found) for slot, levels in cells for level, found in levels.items()]
+    points = [_point(slot, level, measured) for slot, levels in cells for level, measured in levels.items()]
     verdicts = _verdicts([levels for _, levels in cells], metric, schedule.campaign.delta)
     return Trend(
         schedule.campaign.metric,
@@ -157,19 +157,19 @@ def _point(slot: Slot, level: str, values: Sequence[float]) -> Point:
 def _verdicts(campaigns: Sequence[Values], metric: steps.Metric, delta: float) -> list[tuple[str, stats.Predicted]]:
     if not campaigns or metric.better not in ("higher", "lower"):
         return []
-    newest, found = campaigns[-1], []
+    newest, verdicts = campaigns[-1], []
     for level, values in newest.items():
         earlier = [each[level] for each in campaigns[:-1] if level in each]
-        told = stats.against_history(earlier, values, better=metric.better, delta=delta, of=len(newest))  # type: ignore[arg-type]
-        found += [(level, told)] if told else []
-    return found
+        verdict = stats.against_history(earlier, values, better=metric.better, delta=delta, of=len(newest))  # type: ignore[arg-type]
+        verdicts += [(level, verdict)] if verdict else []
+    return verdicts
 
 
 def _host_changes(slots: Sequence[Slot], facts: Mapping[UUID, int]) -> list[HostChange]:
     """Between a campaign and the next one, in what matters: PostgreSQL, the kernel, CPUs, memory, settings."""
-    told = [(slot, facts[slot.campaign_id]) for slot in slots if slot.campaign_id and slot.campaign_id in facts]
-    pairs = [(slot, old, new) for (_, old), (slot, new) in pairwise(told) if old != new]
+    with_facts = [(slot, facts[slot.campaign_id]) for slot in slots if slot.campaign_id and slot.campaign_id in facts]
+    pairs = [(slot, old, new) for (_, old), (slot, new) in pairwise(with_facts) if old != new]
     keys = {key for _, *both in pairs for key in both}
     data = dict(Facts.objects.filter(pk__in=keys).values_list("pk", "data")) if keys else {}
-    found = [(slot, changes.weighty(data[old], data[new])) for slot, old, new in pairs]
-    return [HostChange(slot.at, changes.listed(each)) for slot, each in found if each]
+    differing = [(slot, changes.weighty(data[old], data[new])) for slot, old, new in pairs]
+    return [HostChange(slot.at, changes.listed(each)) for slot, each in differing if each]

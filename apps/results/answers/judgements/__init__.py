@@ -47,7 +47,7 @@ def judgements(campaign: Campaign, table: CampaignTable | None = None, host: int
         return []
     if table is None or not any(level.points for level in table.levels):
         table = queries.campaign_table(campaign, host)
-    asked = Asked(campaign, table, host)
-    if not asked.rows:
-        return [Judgement("data", asked.table.sentence, "unknown"), *runs.failed(asked), *runs.zeros(asked)]
-    return [each for topic in TOPICS for each in topic(asked)]
+    judged = Asked(campaign, table, host)
+    if not judged.rows:
+        return [Judgement("data", judged.table.sentence, "unknown"), *runs.failed(judged), *runs.zeros(judged)]
+    return [each for topic in TOPICS for each in topic(judged)]

@@ -18,15 +18,15 @@ from common.wording import percent, signed, unsigned
 WEEK_H = 168
 
 
-def noise(asked: Asked) -> Iterator[Judgement]:
+def noise(judged: Asked) -> Iterator[Judgement]:
     """What runs of the same thing differ by: seen where two levels are the same, else reckoned from the spread."""
-    floor, delta = asked.table.noise_floor_percent, asked.campaign.delta
-    pairs = _alike(asked)
+    floor, delta = judged.table.noise_floor_percent, judged.campaign.delta
+    pairs = _alike(judged)
     for a, b in pairs:
-        yield _seen(stats.compare_levels(asked.rows, a, b, asked.metric, delta), delta)
+        yield _observed_noise(stats.compare_levels(judged.rows, a, b, judged.metric, delta), delta)
     if floor is None or pairs:
         return
-    n = min(level.ok for level in asked.table.levels if level.ok)
+    n = min(level.ok for level in judged.table.levels if level.ok)
     yield _floor(f"Noise floor: {unsigned(floor)} % between two identical levels of {n} runs each (95 %)", floor, delta)
 
 
@@ -36,26 +36,31 @@ def _floor(sentence: str, floor: float, delta: float) -> Judgement:
     return Judgement("noise", f"{sentence}{tail}.", "warning" if above else "note", {"noise_floor_percent": floor})
 
 
-def _seen(found: stats.Comparison, delta: float) -> Judgement:
-    size = f"{found.a} and {found.b} are identical and differ by {percent(found.ratio_percent)}"
-    if found.interval is None:
+def _observed_noise(comparison: stats.Comparison, delta: float) -> Judgement:
+    size = f"{comparison.a} and {comparison.b} are identical and differ by {percent(comparison.ratio_percent)}"
+    if comparison.interval is None:
         sentence = f"{size}; too few runs to estimate the noise."
-        return Judgement("noise", sentence, "unknown", {"ratio_percent": found.ratio_percent})
-    low, high = found.interval
-    floor, told = stats.half_width_percent(found.interval), f"{size} (95 % CI {signed(low)} to {signed(high)} %)"
+        return Judgement("noise", sentence, "unknown", {"ratio_percent": comparison.ratio_percent})
+    low, high = comparison.interval
+    floor, with_interval = (
+        stats.half_width_percent(comparison.interval),
+        f"{size} (95 % CI {signed(low)} to {signed(high)} %)",
+    )
     if low * high > 0:
-        sentence = f"{told}, more than noise explains. This happens by chance in 1 of 20 campaigns; check the test."
-        return Judgement("noise", sentence, "warning", {"noise_floor_percent": floor, "interval": found.interval})
-    return _floor(f"{told}: noise floor {unsigned(floor)} %", floor, delta)
+        sentence = (
+            f"{with_interval}, more than noise explains. This happens by chance in 1 of 20 campaigns; check the test."
+        )
+        return Judgement("noise", sentence, "warning", {"noise_floor_percent": floor, "interval": comparison.interval})
+    return _floor(f"{with_interval}: noise floor {unsigned(floor)} %", floor, delta)
 
 
-def _alike(asked: Asked) -> list[tuple[str, str]]:
+def _alike(judged: Asked) -> list[tuple[str, str]]:
     """Levels that set the same. What was imported says of none what it set."""
-    if asked.campaign.kind == Campaign.Kind.IMPORTED:
+    if judged.campaign.kind == Campaign.Kind.IMPORTED:
         return []
-    measured = {row.level for row in asked.rows}
+    measured = {row.level for row in judged.rows}
     groups: dict[str, list[str]] = {}
-    for cell in asked.design:
+    for cell in judged.design:
         label = text_of(cell)
         if label in measured:
             changes = {path: value for level in cell.values() for path, value in level.set.items()}
@@ -63,33 +68,33 @@ def _alike(asked: Asked) -> list[tuple[str, str]]:
     return [pair for labels in groups.values() for pair in combinations(labels, 2)][:NAMED]
 
 
-def sensitivity(asked: Asked) -> Iterator[Judgement]:
-    told = [level.mde_percent for level in asked.others if level.mde_percent is not None]
-    if not told:
+def sensitivity(judged: Asked) -> Iterator[Judgement]:
+    detectable = [level.mde_percent for level in judged.others if level.mde_percent is not None]
+    if not detectable:
         return
-    delta, most = 100 * asked.campaign.delta, max(told)
+    delta, most = 100 * judged.campaign.delta, max(detectable)
     place = "within" if most <= delta else "above"
     interest = f"{place} the minimum effect of interest ({delta:g} %)"
     sentence = f"Minimum detectable effect: {unsigned(most)} % (80 % power), {interest}."
     yield Judgement("sensitivity", sentence, "warning" if most > delta else "note", {"mde_percent": most})
 
 
-def needed(asked: Asked) -> Iterator[Judgement]:
+def needed(judged: Asked) -> Iterator[Judgement]:
     """Of each comparison that detects nothing: how many runs would, and how long these take here."""
-    counts = {level.label: level.ok for level in asked.table.levels}
-    for level in asked.others:
+    counts = {level.label: level.ok for level in judged.table.levels}
+    for level in judged.others:
         if level.verdict == "undetectable" and level.runs_needed is not None:
-            yield _runs_needed(asked, level, min(level.ok, counts[asked.table.baseline]), level.runs_needed)
+            yield _runs_needed(judged, level, min(level.ok, counts[judged.table.baseline]), level.runs_needed)
 
 
-def _runs_needed(asked: Asked, level: LevelRow, have: int, need: int) -> Judgement:
-    effect = f"{100 * asked.campaign.delta:g} %"
+def _runs_needed(judged: Asked, level: LevelRow, have: int, need: int) -> Judgement:
+    effect = f"{100 * judged.campaign.delta:g} %"
     begin = f"Runs needed to detect {effect} between {level.name} and the baseline: {need:,} of each"
     figures: dict[str, Any] = {"level": level.label, "runs": have, "runs_needed": need, "hours": None}
     if need <= have:
         return Judgement("runs needed", f"{begin}, and {have} exist (80 % power).", "unknown", figures)
-    if asked.run_s:
-        figures["hours"] = 2 * (need - have) * asked.run_s / 3600
+    if judged.run_s:
+        figures["hours"] = 2 * (need - have) * judged.run_s / 3600
     if figures["hours"] and figures["hours"] > WEEK_H:
         sentence = f"{level.name}: an effect of {effect} is not resolvable on this host within a week."
         return Judgement("runs needed", sentence, "unknown", figures)
@@ -102,12 +107,12 @@ def _hours(hours: float) -> str:
     return f"{hours:,.1f} h" if hours >= 0.1 else "0.1 h"
 
 
-def drift(asked: Asked) -> Iterator[Judgement]:
-    found = asked.table.drift
-    if found:
-        tone: Tone = "warning" if found["banner"] else "note" if found["negligible"] else "unknown"
-        yield Judgement("drift", found["sentence"], tone, found)
-    elif len(asked.table.hosts) > 1:
+def drift(judged: Asked) -> Iterator[Judgement]:
+    drift_test = judged.table.drift
+    if drift_test:
+        tone: Tone = "warning" if drift_test["banner"] else "note" if drift_test["negligible"] else "unknown"
+        yield Judgement("drift", drift_test["sentence"], tone, drift_test)
+    elif len(judged.table.hosts) > 1:
         yield Judgement("drift", "Drift is tested for each host separately.", "unknown")
     else:
         sentence = f"Not enough runs to test for drift: at least {queries.DRIFT_FROM} are needed."

@@ -9,6 +9,6 @@ from apps.results.answers.judgements.judged_campaign import Asked
 from apps.results.answers.sentences import Judgement
 
 
-def changed(asked: Asked) -> Iterator[Judgement]:
+def changed(judged: Asked) -> Iterator[Judgement]:
     """No finding where no collector ran."""
-    yield from campaign_changes(asked.campaign, asked.table).judgements()
+    yield from campaign_changes(judged.campaign, judged.table).judgements()

@@ -14,28 +14,28 @@ from common.errors import PlanError
 from common.wording import and_of, counted
 
 
-def effects(asked: Asked) -> Iterator[Judgement]:
+def effects(judged: Asked) -> Iterator[Judgement]:
     """Main effects and interactions of a full factorial; else why there are none."""
-    varied = [factor["name"] for factor in asked.campaign.factors if len(factor["levels"]) > 1]
+    varied = [factor["name"] for factor in judged.campaign.factors if len(factor["levels"]) > 1]
     if len(varied) < 2:
         return
     try:
-        found = _crossed(asked)
+        crossed = _crossed(judged)
     except PlanError as error:
         sentence = f"No interaction analysis of {and_of(varied)}: {error.message}."
         yield Judgement("interaction", sentence, "unknown", {"factors": varied})
         return
-    yield from _interactions(asked, found)
-    yield from _main_effects(asked, found)
+    yield from _interactions(judged, crossed)
+    yield from _main_effects(judged, crossed)
 
 
-def _crossed(asked: Asked) -> stats.Crossed:
+def _crossed(judged: Asked) -> stats.Crossed:
     """PlanError where the design, or what is left of its runs, tells nothing of several factors at once."""
-    levels = {factor["name"]: [level["label"] for level in factor["levels"]] for factor in asked.campaign.factors}
-    known = {level.label for level in asked.table.levels}
-    names = {text_of(cell): tuple(level.label for level in cell.values()) for cell in asked.design}
+    levels = {factor["name"]: [level["label"] for level in factor["levels"]] for factor in judged.campaign.factors}
+    known = {level.label for level in judged.table.levels}
+    names = {text_of(cell): tuple(level.label for level in cell.values()) for cell in judged.design}
     cells = {label: cell for label, cell in names.items() if label in known}
-    return stats.crossed(levels, cells, asked.rows, _plots(asked.campaign))
+    return stats.crossed(levels, cells, judged.rows, _plots(judged.campaign))
 
 
 def _plots(campaign: Campaign) -> frozenset[str]:
@@ -45,18 +45,18 @@ def _plots(campaign: Campaign) -> frozenset[str]:
     return frozenset(factor.name for factor in orders.costly(factors.read(campaign.factors)))
 
 
-def _interactions(asked: Asked, found: stats.Crossed) -> Iterator[Judgement]:
-    left = f" Excludes {counted(found.left_out, 'run')} of incomplete blocks." if found.left_out else ""
-    for one in stats.interactions(found, asked.campaign.delta):
+def _interactions(judged: Asked, crossed: stats.Crossed) -> Iterator[Judgement]:
+    left = f" Excludes {counted(crossed.left_out, 'run')} of incomplete blocks." if crossed.left_out else ""
+    for one in stats.interactions(crossed, judged.campaign.delta):
         names = ("factors", "a_levels", "b_levels", "effects_percent", "ratio_percent", "interval", "p", "contrasts")
         figures = {name: getattr(one, name) for name in names}
         tone: Tone = "equivalent" if one.alone else "warning" if one.significant else "unknown"
         yield Judgement("interaction", one.sentence() + left, tone, figures)
 
 
-def _main_effects(asked: Asked, found: stats.Crossed) -> Iterator[Judgement]:
-    for name, one in stats.main_effects(found, asked.metric, asked.campaign.delta):
-        others = and_of([other for other, labels in found.levels.items() if other != name and len(labels) > 1])
+def _main_effects(judged: Asked, crossed: stats.Crossed) -> Iterator[Judgement]:
+    for name, one in stats.main_effects(crossed, judged.metric, judged.campaign.delta):
+        others = and_of([other for other, labels in crossed.levels.items() if other != name and len(labels) > 1])
         figures = {"factor": name, "from": one.a, "to": one.b, "ratio_percent": one.ratio_percent}
         figures |= {"interval": one.interval, "verdict": one.verdict, "mde_percent": one.mde_percent}
         sentence = f"{name}, averaged over {others}: {one.sentence()}"

@@ -17,10 +17,10 @@ from stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW
 MOST_RANKED = 20
 
 
-def too_few(asked: Asked) -> Iterator[Judgement]:
+def too_few(judged: Asked) -> Iterator[Judgement]:
     """How many runs there are of each level where they are too few for a verdict."""
-    counts = {level.label: level.ok for level in asked.table.levels}
-    few = [f"{_name(level)} has {level.ok}" for level in asked.table.levels if level.ok < POINTS_ONLY_BELOW]
+    counts = {level.label: level.ok for level in judged.table.levels}
+    few = [f"{_name(level)} has {level.ok}" for level in judged.table.levels if level.ok < POINTS_ONLY_BELOW]
     least = min(counts.values())
     if few:
         sentence = f"Some levels have too few runs: {first_of(few)}. A comparison needs {POINTS_ONLY_BELOW} of each."
@@ -30,23 +30,23 @@ def too_few(asked: Asked) -> Iterator[Judgement]:
         yield Judgement("data", sentence, "unknown", {"runs": counts})
 
 
-def comparisons(asked: Asked) -> Iterator[Judgement]:
-    for level in asked.others:
+def comparisons(judged: Asked) -> Iterator[Judgement]:
+    for level in judged.others:
         if level.sentence:
             yield Judgement("comparison", level.sentence, tone_of(level.verdict), _figures(level))
 
 
-def failures(asked: Asked) -> Iterator[Judgement]:
+def failures(judged: Asked) -> Iterator[Judgement]:
     """Levels whose transactions fail more often than the baseline's."""
-    for level in asked.others:
+    for level in judged.others:
         if level.failures:
             figures = {"level": level.label, "failed_percent": level.failed_percent}
             yield Judgement("failures", level.failures, "warning", figures)
 
 
-def cpu(asked: Asked) -> Iterator[Judgement]:
+def cpu(judged: Asked) -> Iterator[Judgement]:
     """Levels whose CPU time per transaction tells what the metric does not."""
-    for level in asked.others:
+    for level in judged.others:
         if level.cpu:
             yield Judgement("cpu", level.cpu, "note", {"level": level.label})
 
@@ -61,18 +61,18 @@ def _figures(level: LevelRow) -> dict[str, Any]:
     return {"level": level.label, **{name: getattr(level, name) for name in names}}
 
 
-def best(asked: Asked) -> Iterator[Judgement]:
+def best(judged: Asked) -> Iterator[Judgement]:
     """Whether the best of several is any better than the one after it."""
-    measured = [level for level in asked.table.levels if level.mean is not None]
+    measured = [level for level in judged.table.levels if level.mean is not None]
     if not 3 <= len(measured) <= MOST_RANKED or min(level.ok for level in measured) < POINTS_ONLY_BELOW:
         return
-    ranked = sorted(measured, key=lambda level: level.mean or 0.0, reverse=asked.metric.better == "higher")
-    found = stats.pair_of_all(asked.rows, ranked[1].label, ranked[0].label, asked.metric, asked.campaign.delta)
+    ranked = sorted(measured, key=lambda level: level.mean or 0.0, reverse=judged.metric.better == "higher")
+    comparison = stats.pair_of_all(judged.rows, ranked[1].label, ranked[0].label, judged.metric, judged.campaign.delta)
     first, second = _name(ranked[0]), _name(ranked[1])
-    low, high = found.interval or (math.nan, math.nan)
-    size = f"{percent(found.ratio_percent)} (95 % CI {signed(low)} to {signed(high)} %) against {second}"
+    low, high = comparison.interval or (math.nan, math.nan)
+    size = f"{percent(comparison.ratio_percent)} (95 % CI {signed(low)} to {signed(high)} %) against {second}"
     labels = {"best": ranked[0].label, "second": ranked[1].label}
-    figures = labels | {"ratio_percent": found.ratio_percent, "low": low, "high": high}
+    figures = labels | {"ratio_percent": comparison.ratio_percent, "low": low, "high": high}
     again = f"Confirm it in a separate campaign: the best of {len(measured)} is overestimated."
     if low * high > 0:
         yield Judgement("best", f"{first} is the best of {len(measured)} levels: {size}. {again}", "note", figures)
@@ -81,12 +81,12 @@ def best(asked: Asked) -> Iterator[Judgement]:
         yield Judgement("best", sentence, "unknown", figures)
 
 
-def many(asked: Asked) -> Iterator[Judgement]:
+def many(judged: Asked) -> Iterator[Judgement]:
     """How often one of several comparisons is wrong."""
-    bounded = [level for level in asked.others if level.relative_low is not None]
+    bounded = [level for level in judged.others if level.relative_low is not None]
     if len(bounded) < 2:
         return
-    baseline = next((_name(each) for each in asked.table.levels if each.label == asked.table.baseline), "")
+    baseline = next((_name(each) for each in judged.table.levels if each.label == judged.table.baseline), "")
     by = "Dunnett" if "Dunnett" in bounded[0].method else "max-t"
     sentence = (
         f"{len(bounded)} planned comparisons with {baseline}: the intervals hold jointly at 95 % ({by}). "

@@ -21,12 +21,12 @@ MOST_RUNS = 1000
 Figure = tuple[str, str, str]  # step, name, better
 
 
-def scan(asked: Asked) -> Iterator[Judgement]:
+def scan(judged: Asked) -> Iterator[Judgement]:
     """Every other main figure, level by level against the baseline (Benjamini and Hochberg)."""
-    if len(asked.rows) > MOST_RUNS:
+    if len(judged.rows) > MOST_RUNS:
         return
-    found = [one for figure, values in _figures(asked).items() for one in _compared(asked, figure, values)]
-    tested = [(one, one.p) for one in found if one.p is not None]
+    comparisons = [one for figure, values in _figures(judged).items() for one in _compared(judged, figure, values)]
+    tested = [(one, one.p) for one in comparisons if one.p is not None]
     if not tested:
         return
     adjusted = stats.benjamini_hochberg([p for _, p in tested])
@@ -34,29 +34,29 @@ def scan(asked: Asked) -> Iterator[Judgement]:
     shown = [f"{one.metric.label} at {one.b} {percent(one.ratio_percent)}" for one in differ]
     differing = f"{len(shown)} of {counted(len(tested), 'comparison')} differ: {first_of(shown)}"
     which = differing if shown else f"none of {counted(len(tested), 'comparison')} differs"
-    sentence = f"Other figures than {asked.table.metric}: {which} (Benjamini-Hochberg, 5 % false discoveries)."
+    sentence = f"Other figures than {judged.table.metric}: {which} (Benjamini-Hochberg, 5 % false discoveries)."
     figures = [{"figure": one.metric.name, "level": one.b, "ratio_percent": one.ratio_percent} for one in differ]
     yield Judgement("other figures", sentence, "note", {"comparisons": len(tested), "differ": figures})
 
 
-def _figures(asked: Asked) -> dict[Figure, dict[UUID, float]]:
+def _figures(judged: Asked) -> dict[Figure, dict[UUID, float]]:
     """Those of the tools' main figures that every run has, and that have a ratio."""
-    kinds = {step["name"]: WORKLOADS.get(step["kind"]) for step in steps.measured(asked.campaign.steps)}
-    rows = Measurement.objects.filter(run__campaign=asked.campaign, run__outcome=Run.Outcome.OK).exclude(better="")
-    found: dict[Figure, dict[UUID, float]] = {}
+    kinds = {step["name"]: WORKLOADS.get(step["kind"]) for step in steps.measured(judged.campaign.steps)}
+    rows = Measurement.objects.filter(run__campaign=judged.campaign, run__outcome=Run.Outcome.OK).exclude(better="")
+    figures: dict[Figure, dict[UUID, float]] = {}
     for step, name, better, run, value in rows.order_by("pk").values_list("step", "name", "better", "run_id", "value"):
         kind = kinds.get(step)
-        if kind and kind.is_main(name) and (step, name) != (asked.chosen.step, asked.chosen.name):
-            found.setdefault((step, name, better), {})[run] = value
-    runs = {point.run for level in asked.table.levels for point in level.points}
-    return {key: own for key, own in found.items() if runs <= own.keys() and all(own[run] > 0 for run in runs)}
+        if kind and kind.is_main(name) and (step, name) != (judged.chosen.step, judged.chosen.name):
+            figures.setdefault((step, name, better), {})[run] = value
+    runs = {point.run for level in judged.table.levels for point in level.points}
+    return {key: own for key, own in figures.items() if runs <= own.keys() and all(own[run] > 0 for run in runs)}
 
 
-def _compared(asked: Asked, figure: Figure, values: dict[UUID, float]) -> list[stats.Comparison]:
+def _compared(judged: Asked, figure: Figure, values: dict[UUID, float]) -> list[stats.Comparison]:
     step, name, better = figure
-    label = name if step == asked.chosen.step else f"{step} {name}"
+    label = name if step == judged.chosen.step else f"{step} {name}"
     metric = stats.Metric(label, "", better)  # type: ignore[arg-type]  # one of the two
-    rows, base = asked.observations(values), asked.table.baseline
-    enough = {level.label for level in asked.table.levels if level.ok >= POINTS_ONLY_BELOW}
-    others = [level.label for level in asked.others if {level.label, base} <= enough]
-    return [stats.compare_levels(rows, base, label, metric, asked.campaign.delta) for label in others]
+    rows, base = judged.observations(values), judged.table.baseline
+    enough = {level.label for level in judged.table.levels if level.ok >= POINTS_ONLY_BELOW}
+    others = [level.label for level in judged.others if {level.label, base} <= enough]
+    return [stats.compare_levels(rows, base, label, metric, judged.campaign.delta) for label in others]

@@ -25,40 +25,40 @@ UNSTEADY: Mapping[str, tuple[str, Q, str]] = {
 }
 
 
-def failed(asked: Asked) -> Iterator[Judgement]:
+def failed(judged: Asked) -> Iterator[Judgement]:
     """Runs that do not count: they may be of one level only, which then looks better than it is."""
-    lost = {level.label: level.not_ok for level in asked.table.levels if level.not_ok}
+    lost = {level.label: level.not_ok for level in judged.table.levels if level.not_ok}
     total = sum(lost.values())
     if not total:
         return
-    ended = sum(count for level in asked.table.levels for outcome, count in level.outcomes.items() if outcome)
-    one_level = total > 1 and len(lost) == 1 and len(asked.table.levels) > 1
+    ended = sum(count for level in judged.table.levels for outcome, count in level.outcomes.items() if outcome)
+    one_level = total > 1 and len(lost) == 1 and len(judged.table.levels) > 1
     where = f", all of level {next(iter(lost))}," if one_level else ""
     sentence = f"{total} of {counted(ended, 'run')} failed or were cancelled{where} and are excluded."
     yield Judgement("failed", sentence, "warning", {"failed": lost, "ended": ended})
 
 
-def zeros(asked: Asked) -> Iterator[Judgement]:
+def zeros(judged: Asked) -> Iterator[Judgement]:
     """Runs that achieved nothing: their level looks better than it is without them."""
-    counts = {level.label: level.zeros for level in asked.table.levels if level.zeros}
+    counts = {level.label: level.zeros for level in judged.table.levels if level.zeros}
     if counts:
-        total, metric = sum(counts.values()), asked.table.metric
+        total, metric = sum(counts.values()), judged.table.metric
         verb = "are" if total > 1 else "is"
         sentence = f"{counted(total, 'run')} with {metric} 0 cannot be compared and {verb} excluded."
         yield Judgement("zeros", sentence, "warning", {"zeros": counts})
 
 
-def unlike(asked: Asked) -> Iterator[Judgement]:
+def unlike(judged: Asked) -> Iterator[Judgement]:
     """Changes of the host between runs, and runs that were added because of what others had shown."""
-    for each in breaks(asked.campaign.pk):
+    for each in breaks(judged.campaign.pk):
         yield Judgement(
             "host", each.sentence, "warning", {"before": each.before_position, "after": each.after_position}
         )
-    if asked.campaign.state == asked.campaign.State.CANCELLED and asked.table.unplanned_look:
-        never = sum(level.outcomes.get("", 0) for level in asked.table.levels)
+    if judged.campaign.state == judged.campaign.State.CANCELLED and judged.table.unplanned_look:
+        never = sum(level.outcomes.get("", 0) for level in judged.table.levels)
         sentence = f"Cancelled before {counted(never, 'planned run')} began. The 95 % CIs are wider to allow for that."
         yield Judgement("extension", sentence, "warning", {"not_begun": never})
-    for each in asked.campaign.extensions:
+    for each in judged.campaign.extensions:
         if each["seen"]:
             yield Judgement("extension", extended(each), "warning", {"seen": each["seen"]})
 
@@ -71,27 +71,27 @@ def extended(extension: Mapping[str, Any]) -> str:
     )
 
 
-def within(asked: Asked) -> Iterator[Judgement]:
+def within(judged: Asked) -> Iterator[Judgement]:
     """What the samples of single runs say of them, counted."""
-    rows = Within.objects.filter(run__campaign=asked.campaign, run__outcome=Run.Outcome.OK)
-    if asked.host is not None:
-        rows = rows.filter(run__host=asked.host)
-    found = rows.aggregate(
+    rows = Within.objects.filter(run__campaign=judged.campaign, run__outcome=Run.Outcome.OK)
+    if judged.host is not None:
+        rows = rows.filter(run__host=judged.host)
+    counts = rows.aggregate(
         judged=Count("run", distinct=True),
         known=Count("run", distinct=True, filter=Q(steady__isnull=False)),
         **{name: _positions(which) for name, (_, which, _) in UNSTEADY.items()},
     )
-    judged, known = found["judged"], found["known"]
-    if judged > known:
-        sentence = f"{judged - known} of {judged} runs were too short to detect a warm-up."
-        yield Judgement("warm-up", sentence, "unknown", {"runs": judged - known})
-    for name, (topic, _, words) in UNSTEADY.items():
-        if found[name]:
-            numbers = [str(place + 1) for place in found[name]]
+    analysed, known = counts["judged"], counts["known"]
+    if analysed > known:
+        sentence = f"{analysed - known} of {analysed} runs were too short to detect a warm-up."
+        yield Judgement("warm-up", sentence, "unknown", {"runs": analysed - known})
+    for name, (topic, _, phrase) in UNSTEADY.items():
+        if counts[name]:
+            numbers = [str(place + 1) for place in counts[name]]
             which = f"run{'s' * (len(numbers) > 1)} {first_of(numbers, MOST_NAMED)}"
-            sentence = f"{len(numbers)} of {judged} runs {words}: {which}."
+            sentence = f"{len(numbers)} of {analysed} runs {phrase}: {which}."
             yield Judgement(topic, sentence, "warning", {"runs": len(numbers)})
-    if known and not any(found[name] for name in UNSTEADY):
+    if known and not any(counts[name] for name in UNSTEADY):
         yield Judgement("warm-up", f"None of {known} runs shows an unsteady rate, a trend or a stall.", "note")
 
 

@@ -44,35 +44,35 @@ class Command(BaseCommand):
 
     def _import(self, options: dict[str, Any]) -> None:
         by = User.objects.get(username=options["by"])
-        kept, new = services.upload(_uploads(options["paths"]), by=by)
-        if kept.campaign_id:
-            self.stdout.write(f"already imported: campaign {kept.campaign_id}. Nothing was changed.")
+        import_row, new = services.upload(_uploads(options["paths"]), by=by)
+        if import_row.campaign_id:
+            self.stdout.write(f"already imported: campaign {import_row.campaign_id}. Nothing was changed.")
             return
-        services.say(kept, _mapping(options), by=by)
-        self._tell(services.preview(kept))
+        services.say(import_row, _mapping(options), by=by)
+        self._tell(services.preview(import_row))
         if options["look"]:
-            self._forget(kept, new, by)
+            self._forget(import_row, new, by)
             return
-        self.stdout.write(f"campaign {services.commit(kept, by=by).pk}")
+        self.stdout.write(f"campaign {services.commit(import_row, by=by).pk}")
 
-    def _tell(self, found: Understood) -> None:
-        for note in found.notes:
+    def _tell(self, understood: Understood) -> None:
+        for note in understood.notes:
             self.stderr.write(
                 f"{note.severity}: {note.place}: {note.message}" + (f" ({note.hint})" if note.hint else "")
             )
-        for run in found.runs:
+        for run in understood.runs:
             self.stdout.write(
                 f"{run.sources}: {', '.join(run.cell.values())}, repetition {run.block + 1}, {run.outcome}"
             )
 
-    def _forget(self, kept: Import, new: bool, by: User) -> None:
+    def _forget(self, import_row: Import, new: bool, by: User) -> None:
         if new:
-            services.discard(kept, by=by)
+            services.discard(import_row, by=by)
 
 
 def _mapping(options: dict[str, Any]) -> dict[str, Any]:
-    told = read_json(options["mapping"].read_text()) if options["mapping"] else {}
-    return {**told, **{name: options[name] for name in SAID if options[name] is not None}}
+    mapping = read_json(options["mapping"].read_text()) if options["mapping"] else {}
+    return {**mapping, **{name: options[name] for name in SAID if options[name] is not None}}
 
 
 def _uploads(paths: list[Path]) -> Iterator[tuple[str, bytes]]:

@@ -42,6 +42,6 @@ class Command(BaseCommand):
         counted = dict(run.measurements.filter(name=TRANSACTIONS).values_list("step", "value"))
         run.measurements.filter(name__in=PER_TRANSACTION).delete()
         run.step_means.all().delete()
-        found = (step_means(run, step["name"]) for step in steps.measured(run.spec["steps"]))
-        for means in StepMeans.objects.bulk_create(each for each in found if each):
+        means_of_steps = (step_means(run, step["name"]) for step in steps.measured(run.spec["steps"]))
+        for means in StepMeans.objects.bulk_create(each for each in means_of_steps if each):
             Measurement.objects.bulk_create(per_transaction(means, counted.get(means.step, 0.0)))

@@ -24,11 +24,11 @@ class Command(BaseCommand):
         campaign = Campaign.objects.select_related("workload").filter(pk=options["campaign"]).first()
         if campaign is None:
             raise CommandError(f"no campaign has the id {options['campaign']}")
-        found = judgements(campaign)
+        findings = judgements(campaign)
         if options["json"]:
-            self.stdout.write(json.dumps([each.as_dict() for each in found], indent=2, ensure_ascii=False))
+            self.stdout.write(json.dumps([each.as_dict() for each in findings], indent=2, ensure_ascii=False))
             return
-        for topic, told in by_topic(found):
+        for topic, of_topic in by_topic(findings):
             self.stdout.write(topic)
-            for each in told:
+            for each in of_topic:
                 self.stdout.write(f"  {each.sentence}")

@@ -23,9 +23,9 @@ class Command(BaseCommand):
             raise CommandError("--days: at least 1; PROVING_RETAIN_DAYS is not set, so everything is kept")
         if step <= 0:
             raise CommandError(f"--step: {step:g} is not above 0")
-        told = retention.thin(days, step, dry_run=dry_run)
+        thinned = retention.thin(days, step, dry_run=dry_run)
         done = "would be thinned" if dry_run else "thinned"
         self.stdout.write(
-            f"{told.series} series {done}: {told.samples_before} samples to {told.samples_after}, "
-            f"{told.bytes_before / 1e6:.1f} MB to {told.bytes_after / 1e6:.1f} MB"
+            f"{thinned.series} series {done}: {thinned.samples_before} samples to {thinned.samples_after}, "
+            f"{thinned.bytes_before / 1e6:.1f} MB to {thinned.bytes_after / 1e6:.1f} MB"
         )

@@ -225,7 +225,7 @@ def test_of_what_somebody_asks_for_the_newest_is_kept(campaign: Campaign, monkey
     computed: list[str] = []
 
     def ask(what: str) -> bytes:
-        return again(campaign).asked(what, lambda: computed.append(what) or {"what": what})
+        return again(campaign).cached_query(what, lambda: computed.append(what) or {"what": what})
 
     for what in ("x=1", "x=2", "x=2", "x=3", "x=1"):
         assert orjson.loads(ask(what)) == {"what": what}

@@ -43,7 +43,7 @@ def test_a_run_out_of_line_with_those_before_it_is_told(admin: User) -> None:
     (found,) = baselines(host)
 
     assert (found.title, found.values) == ("baseline, as it is: tps", [*QUIET, 9850])
-    (told,) = found.told()
+    (told,) = found.judgements()
     assert (told.tone, told.sentence) == (
         "warning",
         "Its newest run, from 2026-01-01 10:00, is out of line with the 10 runs before it: -2.55 % (z -8.39).",
@@ -56,7 +56,7 @@ def test_a_new_kernel_is_named_where_the_level_changes(admin: User) -> None:
     newer = Facts.objects.create(host=host, number=2, digest="1" * 64, data=FACTS | {"kernel": {"release": "6.12.0"}})
     Run.objects.filter(pk__in=[run.pk for run in runs[10:]]).update(facts=newer)
 
-    told = [each for each in baselines(host)[0].told() if each.topic == "change"]
+    told = [each for each in baselines(host)[0].judgements() if each.topic == "change"]
 
     assert [each.sentence for each in told] == [
         "2026-01-01 10:00: It changed from 10,107 to 10,613 tps (+5.00 %) "

@@ -148,7 +148,7 @@ def run_block(campaign: Campaign, block: int, *, ratio: float = 1.5, outcome: st
         end_run(run, outcome, tps=tps)
         queue.close_campaign(campaign.pk)
         queue.arm_host(run.host_id)
-    interim_analyses.look(campaign)
+    interim_analyses.analyse(campaign)
     campaign.refresh_from_db()
 
 
@@ -166,7 +166,7 @@ def test_the_next_block_waits_for_the_look(admin: User) -> None:
     queue.arm_idle_hosts()
     assert armed_block(campaign) is None
 
-    assert interim_analyses.look(campaign) is not None
+    assert interim_analyses.analyse(campaign) is not None
 
     assert armed_block(campaign) == 3
 
@@ -227,8 +227,8 @@ def test_a_look_is_made_once_though_the_word_comes_twice(admin: User) -> None:
     for block in range(3):
         run_block(campaign, block)
 
-    interim_analyses.look(campaign)
-    interim_analyses.look_due()
+    interim_analyses.analyse(campaign)
+    interim_analyses.run_due_analyses()
 
     assert campaign.looks.count() == 1
 
@@ -238,7 +238,7 @@ def test_a_look_whose_word_got_lost_is_made_by_the_beat(admin: User) -> None:
     for run in campaign.runs.filter(block__lt=3):
         end_run(run)
 
-    interim_analyses.look_due()
+    interim_analyses.run_due_analyses()
 
     assert campaign.looks.count() == 1 and armed_block(campaign) == 3
 

@@ -15,7 +15,7 @@ from apps.campaigns.library.workloads import save_workload
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers.summary import HEAD, Cell, summary_table
 from apps.results.models import Measurement
-from apps.results.templatetags.story import mean_told
+from apps.results.templatetags.story import mean_text
 from tests.factories import browser, make_campaign
 
 pytestmark = pytest.mark.django_db
@@ -155,4 +155,4 @@ def test_two_queries_whatever_the_number_of_runs(campaign: Campaign, django_asse
     ],
 )
 def test_a_cell_tells_its_mean_its_interval_and_of_how_many_runs(cell: Cell, told: str) -> None:
-    assert mean_told(cell) == told
+    assert mean_text(cell) == told

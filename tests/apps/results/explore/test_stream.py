@@ -27,7 +27,7 @@ class Told:
     def __init__(self, seq: int = 0) -> None:
         self.seq, self.words = seq, list[Word]()
 
-    def look(self) -> Word | None:
+    def read_news(self) -> Word | None:
         return self.words.pop(0) if self.words else None
 
 
@@ -68,7 +68,7 @@ def test_all_viewers_are_told_by_one_look_and_the_stream_ends_with_the_last_word
 class Poisoned(Told):
     """A watch of what no JSON can say, as a host once sent it."""
 
-    def look(self) -> Word | None:
+    def read_news(self) -> Word | None:
         return Word(1, {"value": 2**80})
 
 
@@ -125,7 +125,7 @@ def test_a_viewer_that_is_too_slow_begins_anew(make_hub: Callable[[int], Hub]) -
     topic = hubs.Topic(watch := Told())
     watch.words = [Word(seq, {"seq": seq}) for seq in range(hubs.KEPT + 1)]
     for _ in range(hubs.KEPT + 1):
-        topic.look()
+        topic.publish_news()
 
     assert topic.after(0, 0) == ([], True)
     assert len(topic.after(1, 0)[0]) == hubs.KEPT

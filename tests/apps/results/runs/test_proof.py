@@ -79,7 +79,7 @@ def test_consistent_data_of_a_run_without_settings_are_proven() -> None:
 def test_inconsistent_data_are_no_setting_that_was_never_in_effect() -> None:
     found = proof.report(THP, [look("before", "never"), of_data("3 violations")], [], ended=True)
 
-    assert (found.status, found.words) == ("inconsistent", "inconsistent data")
+    assert (found.status, found.label) == ("inconsistent", "inconsistent data")
     assert found.sentence == "The data were inconsistent after the load: condition 1: 3 violations."
 
 
@@ -136,7 +136,7 @@ def test_a_change_says_what_became_of_it(back: dict[str, Any] | None, ended: boo
     (change,) = proof.report({}, [back] if back else [], [WRITE], ended=ended).changes
 
     assert change.state == state
-    assert (change.original, change.wanted, change.found) == ("60", "1", "1")
+    assert (change.original, change.expected, change.actual) == ("60", "1", "1")
 
 
 def test_what_the_kernel_changed_along_is_a_change_as_well() -> None:
@@ -144,7 +144,7 @@ def test_what_the_kernel_changed_along_is_a_change_as_well() -> None:
 
     changes = proof.report({}, [restored("60"), along], [WRITE], ended=True).changes
 
-    assert [(change.key, change.wanted, change.state) for change in changes] == [
+    assert [(change.key, change.expected, change.state) for change in changes] == [
         ("/proc/sys/vm/swappiness", "1", "put_back"),
         ("/proc/sys/vm/dirty_ratio", None, "put_back"),
     ]
@@ -156,7 +156,7 @@ def test_a_phase_shows_each_value_once_with_the_last_look_at_it() -> None:
     (subject,) = proof.report(THP, [first, last, look("during", "always")], [], ended=True).settings[0].subjects
 
     before, during, after = subject.cells
-    assert [each.found for each in during] == ["never", "always"]
+    assert [each.actual for each in during] == ["never", "always"]
     assert during[0].evidence == {"processes": [1]}
     assert (before, after) == ([], [])
 

@@ -132,7 +132,7 @@ def test_a_run_has_a_row_for_each_section_and_an_outline_for_each_direction(camp
 
 def test_its_marks_are_fio_s_own_percentiles(campaign: Campaign) -> None:
     run = next(run for run in campaign.runs.all() if storage.FAST in run.label)
-    read = spreads.of_run(run, "fio").found[0]
+    read = spreads.of_run(run, "fio").entries[0]
     own = dict(parse_fio(PLUS).jobs[0].directions["read"].clat.percentiles_ns)  # type: ignore[union-attr]
 
     assert read.marks == {at: own[at] / 1e6 for at in (50.0, 99.0, 99.9)}
@@ -146,7 +146,7 @@ def test_a_percentile_that_one_io_decides_is_not_marked(campaign: Campaign) -> N
             job[way]["clat_ns"] |= {"N": 500, "bins": {"100000": 499, "900000": 1}}
     run.artefacts.filter(path="out/fio/fio.json").update(content=json.dumps(told).encode())
 
-    found = spreads.of_run(run, "fio").found
+    found = spreads.of_run(run, "fio").entries
 
     assert [(one.count, set(one.marks)) for one in found] == [(500, {50.0, 99.0})] * len(found) and found
 
@@ -156,7 +156,7 @@ def test_plain_json_has_one_outline_of_all_directions_and_the_percentiles_of_eac
     run.artefacts.all().delete()
     keep(run, (SAMPLES / "fio-3.1-document_job.json").read_bytes())
 
-    found = spreads.of_run(run, "fio").found
+    found = spreads.of_run(run, "fio").entries
 
     first = [one for one in found if one.row == found[0].row]
     assert [(one.way, bool(one.parts), bool(one.marks)) for one in first] == [

@@ -54,7 +54,7 @@ def judged(run: Run) -> Within:
 
 
 def said(row: Within, topic: str) -> list[str]:
-    return [each.sentence for each in stability.told([row], []) if each.topic == topic]
+    return [each.sentence for each in stability.findings([row], []) if each.topic == topic]
 
 
 def test_a_warm_up_ends_where_the_rate_is_steady(run: Run) -> None:
@@ -67,7 +67,7 @@ def test_a_warm_up_ends_where_the_rate_is_steady(run: Run) -> None:
         "Steady after 20 s of 120 s. The tool's figure covers the whole run, warm-up included: "
         "-1.33 % from the steady rate."
     ]
-    assert stability.told([row], [])[0].tone == "warning"  # half of the margin, and more
+    assert stability.findings([row], [])[0].tone == "warning"  # half of the margin, and more
 
 
 def test_a_run_that_is_steady_from_the_start_says_so(run: Run) -> None:
@@ -171,7 +171,7 @@ def test_skipped_transactions_put_p99_beyond_the_limit(run: Run) -> None:
         for name, value in (("transactions", 980), ("skipped", 20))
     ]
 
-    (found,) = stability.told([], rows)
+    (found,) = stability.findings([], rows)
 
     assert found.sentence.startswith(
         "p99 of step measure exceeds the latency limit: 2.00 % of its transactions were skipped"
