@@ -1,4 +1,4 @@
-"""Decisions, the evidence that they froze, where they hold, what was said about them, and what became of them."""
+"""Decisions, the evidence that they froze, where they hold, comments on them, and what became of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DecisionQuerySet(models.QuerySet["Decision"]):
         return self.filter(Q(pk__in=listed) | Q(labels__overlap=host.labels))
 
     def alive(self) -> DecisionQuerySet:
-        """Those that the team goes by; what expired is still gone by until somebody has looked."""
+        """Those that the team goes by; expired ones included until somebody has reviewed them."""
         return self.filter(status__in=(Decision.Status.ACCEPTED, Decision.Status.EXPIRED))
 
 

@@ -100,7 +100,7 @@ def write_decision(
 
 
 def _decided(campaign: Campaign, level: str) -> dict[str, Any]:
-    """What the chosen combination of levels sets, as its runs were told; {} where none was chosen."""
+    """The settings of the chosen combination of levels, from the spec of its runs; {} where none was chosen."""
     if not level:
         return {}
     runs = {run.label: run for run in campaign.runs.select_related("campaign").order_by("-position")}
@@ -171,7 +171,7 @@ def withdraw_decision(decision: Decision, *, by: User) -> Decision:
 
 @transaction.atomic
 def renew_decision(decision: Decision, review_on: date | None, *, by: User) -> Decision:
-    """Somebody looked again, and it stands: one that expired is accepted again, until another day or for good."""
+    """Renew a decision after a review: one that expired is accepted again, until another day or for good."""
     require(by, Role.TUNER, "renew decision", on=decision)
     check_day(review_on)
     renewed = Decision.objects.filter(pk=decision.pk, status__in=(Status.EXPIRED, Status.ACCEPTED))
@@ -219,7 +219,7 @@ def comment(decision: Decision, text: str, *, dissent: bool = False, by: User) -
 
 
 def _move(decision: Decision, to: Status, *, by: User, text: str = "") -> Decision:
-    """A conditional update, so that of two people who act at once one is told."""
+    """A conditional update: of two users who act at once, one gets an error."""
     require(by, Role.TUNER, f"mark a decision as {to.value}", on=decision)
     before = decision.status
     if not Decision.objects.filter(pk=decision.pk, status__in=FROM[to]).update(status=to):

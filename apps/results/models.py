@@ -39,7 +39,7 @@ class Measurement(models.Model):
 
 
 class Series(models.Model):
-    """What one source told during one step; its samples are in blocks."""
+    """The time series of one source during one step; its samples are in blocks."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="series")
     step = models.CharField(max_length=40)
@@ -154,7 +154,7 @@ class StepMeans(models.Model):
 
 
 class Look(models.Model):
-    """One look at the comparison that a campaign's stop rule names, as it was seen then; never computed anew."""
+    """One interim analysis of the comparison that a campaign's stop rule names; never computed again."""
 
     campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="looks")
     number = models.PositiveIntegerField(help_text="from 1")
@@ -175,13 +175,13 @@ class Look(models.Model):
         return f"interim analysis {self.number} of {self.of} of {self.campaign}"
 
     def as_dict(self) -> dict[str, Any]:
-        """What is told of it: alpha spent, and the comparison as it was seen."""
+        """Alpha spent, and the comparison of that time."""
         names = ("number", "of", "blocks", "planned", "alpha", "nominal_p", "found", "met")
         return {"at": self.at.isoformat(), **{name: getattr(self, name) for name in names}}
 
     @property
     def of(self) -> int:
-        """How many looks there are at most, one after each block to come."""
+        """How many analyses there are at most, one after each block to come."""
         return self.number + max(0, self.planned - self.blocks)
 
 

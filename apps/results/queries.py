@@ -26,7 +26,7 @@ from apps.results.store import fold
 from common.wording import percent
 from stats.model import POINTS_ONLY_BELOW
 
-# Fewer runs than this say nothing of a trend.
+# Fewer runs than this show no trend.
 DRIFT_FROM = 6
 FAILURES = ("failed", "ignored_errors")  # counts of failed transactions, of pgbench and of sysbench
 QUARTILES = (0, 0.25, 0.5, 0.75, 1)
@@ -346,7 +346,7 @@ def _never_began(run: Run) -> bool:
 
 
 def _with_interim_interval(level: LevelRow, baseline: str, analysis: dict[str, Any]) -> LevelRow:
-    """The row of what a stop rule compares, as its newest look has it: narrower would not pay for the looks before."""
+    """The row that a stop rule compares, with the interval of the newest interim analysis, adjusted for all of them."""
     if (analysis["a"], analysis["b"]) != (baseline, level.label):
         return level
     fields = {name: analysis[name] for name in ("verdict", "preliminary", "sentence")}
@@ -361,7 +361,7 @@ def _sentence(levels: list[LevelRow], baseline: str, better: str) -> str:
 
 
 def _drift(rows: list[stats.Observation], delta: float) -> dict[str, Any] | None:
-    """None when there are too few runs to tell."""
+    """None when there are too few runs for a test."""
     if len(rows) < DRIFT_FROM:
         return None
     drift = stats.drift(rows, delta)

@@ -1,4 +1,4 @@
-"""Importing old results: kept as a draft, looked at, and committed as a campaign in one transaction, once."""
+"""Importing old results: stored as a draft, previewed, and committed as a campaign in one transaction, once."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def upload(uploads: Iterable[tuple[str, bytes]], *, by: User) -> tuple[Import, b
 
 @transaction.atomic
 def say(import_row: Import, new_mapping: Mapping[str, Any], *, by: User) -> Import:
-    """Keep what a person says of a draft, in the shape of imports/mapping.py."""
+    """Store the mapping of a draft, in the shape of imports/mapping.py."""
     require(by, Role.OPERATOR, "import results")
     mapping.check(new_mapping)
     _draft(import_row)
@@ -172,7 +172,7 @@ def _profile(names: Sequence[str]) -> Revision | None:
 
 
 def _times(run: DraftRun) -> tuple[Any, Any]:
-    """(when it began, when it ended), as far as its files or its manifest tell."""
+    """(when it began, when it ended), as far as its files or its manifest have the times."""
     entries = [step.entry for step in run.steps.values()]
     started = [entry.started for entry in entries if entry.started]
     ended = [entry.ended for entry in entries if entry.ended]

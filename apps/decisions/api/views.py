@@ -1,4 +1,4 @@
-"""Decisions and what was said about them."""
+"""Decisions and comments on them."""
 
 from __future__ import annotations
 

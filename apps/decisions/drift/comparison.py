@@ -1,4 +1,4 @@
-"""What a host has of what was decided: value by value, as far as anybody can tell. Pure."""
+"""What a host has of what was decided: value by value, as far as it is known. Pure."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ UNREAD = {
 }
 
 
-# Values of one role, database or session: what others have is not told by them.
+# Values of one role, database or session: they are not the values of others.
 NOT_ALL = {"user", "database", "database user", "client", "session", "interactive"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One value; `found` is None, and `why` says so, where it cannot be told. `cluster`: whose parameter it is."""
+    """One value; `found` is None, and `why` says why, if it is unknown. `cluster`: whose parameter it is."""
 
     setting: str
     key: str
@@ -55,7 +55,7 @@ def rows(
 def parameters_to_query(
     facts: Mapping[str, Any], settings: Mapping[str, Any], data_dir: str, versions: Range
 ) -> dict[str, Any]:
-    """What the host is asked of PostgreSQL, as `parameters` of agents/wire/protocol.py takes it: the cluster in
+    """The request to the host for parameters, as `parameters` of agents/wire/protocol.py takes it: the cluster in
     `data_dir`, which was measured, else each of these versions. Those that do not run only where none does."""
     known = facts.get("clusters", [])
     meant = [each for each in known if each["data_dir"] == data_dir]
@@ -65,7 +65,7 @@ def parameters_to_query(
 
 
 def with_earlier(current: list[Row], earlier: list[Row], at: datetime) -> list[Row]:
-    """The rows of facts, and for parameters, which facts do not have, what PostgreSQL said when it was asked."""
+    """The rows of facts, and for parameters, which facts do not have, the rows of the earlier query of PostgreSQL."""
     reported: dict[tuple[str, str], list[Row]] = {}
     for row in earlier:
         if row.cluster and row.state != UNKNOWN:
@@ -85,7 +85,7 @@ def _rows(item: Item, reported: Sequence[Mapping[str, Any]], reason: str) -> lis
 
 
 def _unknown_reason(facts: Mapping[str, Any], was_asked: bool) -> str:
-    """Why no cluster has said anything."""
+    """Why no cluster has reported a value."""
     if not facts.get("clusters"):
         return "the host has no existing cluster: add its directory to pg_data_dirs and check the host"
     if was_asked:
@@ -94,7 +94,7 @@ def _unknown_reason(facts: Mapping[str, Any], was_asked: bool) -> str:
 
 
 def _of_cluster(item: Item, cluster: Mapping[str, Any]) -> Row:
-    """What one cluster says of a parameter."""
+    """The parameter as one cluster reports it."""
     refused, name = cluster["refused"], str(cluster["name"])
     if refused:
         hint = f" ({refused['hint']})" if refused.get("hint") else ""
@@ -136,6 +136,6 @@ def _unknown(item: Item, why: str, cluster: str = "") -> Row:
 
 
 def state(host_rows: list[Row]) -> str:
-    """Of a whole host: one value that differs is enough, and one that nobody can tell leaves it open."""
+    """Of a whole host: DIFFERS with one value that differs, else UNKNOWN with one unknown value."""
     states = {row.state for row in host_rows}
     return next((each for each in (DIFFERS, UNKNOWN) if each in states), SAME)

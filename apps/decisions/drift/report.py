@@ -25,7 +25,7 @@ from common.errors import PlanError
 
 @dataclass(frozen=True)
 class HostDrift:
-    """One host; `at` None where nobody ever looked. `asked`: the host itself was asked, later than its facts were
+    """One host; `at` None if it was never read. `asked`: the host itself was queried, later than its facts were
     read."""
 
     host: Host
@@ -85,7 +85,7 @@ def _on(decision: Decision, host: Host, facts: Facts | None, standing: Standing 
 
 
 def ask(decision: Decision, host: Host, *, by: User) -> HostDrift:
-    """What the host itself says now; it is connected to, and nothing is changed on it."""
+    """The present values of the host, from a connection to it; nothing is changed on it."""
     require(by, Role.OPERATOR, "query the host", on=host)
     if not decision.scope.filter(pk=host.pk).exists():
         hint = "one of " + ", ".join(each.name for each in decision.scope)

@@ -1,4 +1,4 @@
-"""How many repetitions would find again what frozen evidence found. Pure."""
+"""How many repetitions would reproduce the verdicts of frozen evidence. Pure."""
 
 from __future__ import annotations
 

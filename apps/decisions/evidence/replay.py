@@ -60,8 +60,8 @@ def comparisons(table: Mapping[str, Any], rows: Sequence[stats.Observation]) -> 
 
 
 def replay(evidence: Mapping[str, Any]) -> list[Row]:
-    """Every level but the baseline. One that a stop rule looked at is left out: its interval pays for all looks, which
-    the runs alone do not tell."""
+    """Every level but the baseline. One that a stop rule compared is left out: its interval is adjusted for the
+    analyses, which the runs alone do not show."""
     table = evidence.get("table") or {}
     sequential_level = ((table.get("look") or {}).get("found") or {}).get("b")
     if not table.get("levels"):

@@ -70,7 +70,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Problem:
-    """A host that a person has to look at: what runs left there, each with its run where that is still known."""
+    """A host that a user must check: what runs left there, each with its run where that is still known."""
 
     host: Host
     troubles: list[tuple[Trouble, Run | None]]
@@ -79,7 +79,7 @@ class Problem:
 
     @property
     def dirty(self) -> bool:
-        """Whether what is wrong is told value by value."""
+        """Whether the problem is listed value by value."""
         return any(trouble.kind == Trouble.Kind.DIRTY for trouble, _ in self.troubles)
 
 
@@ -116,7 +116,7 @@ def _waiting(hosts: Mapping[int, Host]) -> dict[int, int]:
 
 
 def open_tasks() -> list[Task]:
-    """Hosts to approve, to look at or to release; campaigns with runs that failed; decisions to look at again."""
+    """Hosts to approve, check or release; campaigns with runs that failed; decisions to review."""
     return [*_hosts(), *_campaigns(), *_decisions()]
 
 

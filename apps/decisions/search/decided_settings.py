@@ -18,7 +18,7 @@ ORDER = (Status.ACCEPTED, Status.EXPIRED, Status.PROPOSED, Status.CONTRADICTED, 
 
 @dataclass(frozen=True)
 class Behind:
-    """A decision on one value. `value` is the profile's own, where a profile is asked for."""
+    """A decision on one value. `value` is the profile's own, if a profile was requested."""
 
     decision: Decision
     path: str

@@ -143,7 +143,7 @@ PAGES = {
 
 @dataclass(frozen=True)
 class Hit:
-    """`parts`: the text around what was found, and whether each part is it."""
+    """`parts`: the text around a match, and whether each part is the match."""
 
     kind: str
     key: str

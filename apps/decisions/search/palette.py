@@ -33,8 +33,8 @@ class Place:
 
 @dataclass(frozen=True)
 class _Page:
-    """A page that is no row of a table. `name` is that of its address, and `role` is the
-    lowest that may open it: in any team, or with `anywhere` False on the whole instance."""
+    """A page that is no row of a table. `name` is that of its address, and `role` is the lowest that may
+    open it: in any team, or with `anywhere` False on the whole instance."""
 
     title: str
     name: str

@@ -26,7 +26,7 @@ MOST = 50
 
 @transaction.atomic
 def renew_feed(*, by: User) -> str:
-    """The path of the user's feed, told this once; the one before stops working."""
+    """The path of the user's feed, shown this once; the one before stops working."""
     require(by, Role.VIEWER, "create a feed")
     secret = secrets.token_urlsafe(32)
     FeedToken.objects.update_or_create(user=by, defaults={"digest": ApiToken.hash(secret)})

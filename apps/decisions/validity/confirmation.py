@@ -69,7 +69,7 @@ def offer(decision: Decision, standings: list[Standing] | None = None) -> Offer 
 
 
 def confirm_decision(decision: Decision, *, by: User, start: bool = False) -> Campaign:
-    """A draft of the confirming campaign, started where that is asked for. PlanError where there is nothing to confirm,
+    """A draft of the confirming campaign, started if requested. PlanError where there is nothing to confirm,
     or a host does not allow it."""
     campaign = _plan(decision, by)
     if start:

@@ -16,7 +16,7 @@ Verdict = Review.Verdict
 
 
 def review_due() -> None:
-    """Hold every decision that the team goes by against every campaign that asked the same after it, each pair once."""
+    """Hold every decision that the team goes by against every later campaign of the same comparison, each pair once."""
     for decision in Decision.objects.alive().select_related("campaign__workload"):
         for campaign in newer(decision):
             review(decision, campaign)

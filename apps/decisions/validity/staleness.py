@@ -1,4 +1,4 @@
-"""Whether what was decided still stands on the hosts that it is about; each version of facts is looked at once."""
+"""Whether what was decided still stands on the hosts that it is about; each version of facts is compared once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def update_due_standings() -> None:
 
 
 def _due() -> Iterator[tuple[Decision, Host]]:
-    """Where no look was taken at a host's newest facts. Four queries when there is nothing to do."""
+    """Decisions and hosts whose newest facts were not compared yet. Four queries when there is nothing to do."""
     rows = Decision.objects.alive().select_related("campaign").prefetch_related("hosts", "standings").defer("evidence")
     known = list(Host.objects.annotate(newest=Max("facts_history__number")).filter(newest__isnull=False))
     for decision in rows:

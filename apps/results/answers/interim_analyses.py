@@ -1,7 +1,7 @@
-"""Looking at a campaign after each whole block, and what follows: it is stopped, or its next block may begin.
+"""Interim analyses of a campaign after each whole block, and what follows: it is stopped, or its next block may begin.
 
 Until then no run of the next block is armed (Campaign.open_blocks): it would be measured, and counted, though the rule
-had said that it is enough. A look is made once, in one transaction with what follows from it, and kept as it was seen.
+had been met. An analysis is made once, in one transaction with what follows from it, and is stored unchanged.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from common.wording import signed
 
 
 def run_due_analyses() -> None:
-    """Campaigns under way whose word got lost between the reading of a run and the look."""
+    """Analyse active campaigns whose task was lost after a run was read."""
     for campaign in Campaign.objects.filter(state__in=halts.GOING_ON).exclude(stop={}):
         analyse(campaign)
 
 
 @transaction.atomic
 def analyse(campaign: Campaign) -> Look | None:
-    """Look where there is more than at the look before; else only let the next block begin when the last is through."""
+    """Analyse if there are more blocks than at the last analysis; else only release the next block after the last."""
     locked = Campaign.objects.select_for_update(of=("self",)).select_related("workload").get(pk=campaign.pk)
     rule = read(locked.stop, locked.factors, locked.repetitions)
     if rule is None or locked.state == Campaign.State.CANCELLED:

@@ -1,4 +1,4 @@
-"""What is told of data: a sentence with its topic, its tone and its figures, the same wherever it is shown. Pure."""
+"""A finding: a sentence with its topic, its tone and its figures, the same wherever it is shown. Pure."""
 
 from __future__ import annotations
 

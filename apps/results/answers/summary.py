@@ -62,7 +62,7 @@ def _divided(cell: Cell, factor: float) -> Cell:
 
 @dataclass(frozen=True)
 class SummaryTable:
-    """`figures` in the order of the steps, and in a step as its tool tells them."""
+    """`figures` in the order of the steps, and in a step as its tool reports them."""
 
     factor_names: str
     levels: list[str]
@@ -74,7 +74,7 @@ class SummaryTable:
 
     @property
     def adds(self) -> bool:
-        """Whether it tells more than the table of a campaign's metric, which tells the latency as well."""
+        """Whether it has more figures than the table of a campaign's metric, which has the latency as well."""
         return len(self.figures) > 2
 
     @property
@@ -116,7 +116,7 @@ Values = dict[UUID, Measurement]
 
 
 def _measured(campaign: Campaign) -> dict[Key, Values]:
-    """(step, name) -> run -> measurement, in the order in which the tools told them."""
+    """(step, name) -> run -> measurement, in the order in which the tools reported them."""
     rows = Measurement.objects.filter(run__campaign=campaign, run__outcome=Run.Outcome.OK).order_by("pk")
     measured: dict[Key, Values] = {}
     for row in rows.only("run", "step", "name", "value", "unit", "better", "definition"):

@@ -70,7 +70,7 @@ class LevelRow:
 class CampaignTable:
     """The answer of a campaign as far as its data carry: level by level, against the first level as baseline.
 
-    `look`: the newest one at what the stop rule compares, whose row has the interval that pays for all looks;
+    `look`: the newest interim analysis of a stop rule, whose row has the interval adjusted for all analyses;
     `overheads`: level with a tracer -> what that cost, in a sentence. `hosts`: each one's own answer, of several.
     `noise_floor_percent`: what two levels differ by in 95 % of campaigns though they are the same.
     `unplanned_look`: why its intervals hold at any number of runs, and are wider for that; "" as planned.

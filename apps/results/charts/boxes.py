@@ -53,7 +53,7 @@ def crowded(table: CampaignTable) -> bool:
 
 
 def thinned(rows: Sequence[Row], table: CampaignTable, theme: Theme) -> tuple[list[Figure], list[Row], str]:
-    """(boxes, the rows that stay points, what the chart has to say of it)."""
+    """(boxes, the rows that stay points, the note below the chart)."""
     boxes = {place: box_of(_values(lv)) for place, lv in enumerate(table.levels) if len(lv.points) >= LEAST_IN_BOX}
     alone = {
         point.run

@@ -145,7 +145,7 @@ def _fitting(title: str, room: int) -> str:
 
 @dataclass(frozen=True)
 class _Placed:
-    """A mark on the axis: from `begin` to `end`, both the same where its end was not seen."""
+    """A mark on the axis: from `begin` to `end`, both the same if it has no end."""
 
     mark: Mark
     begin: float
@@ -269,7 +269,7 @@ def _shares(lines: Sequence[Column]) -> Figure:
 def _strip(
     placed: Sequence[_Placed], number: int, domain: tuple[float, float], layout: Figure, theme: Theme
 ) -> list[Figure]:
-    """Each mark as a bar from its beginning to its end, which tells the rest, and lines down through all panels."""
+    """Each mark as a bar with its data in its hover text, and lines through all panels."""
     layout[f"yaxis{number}"] = {"domain": domain, "range": [0, 1], "visible": False, "fixedrange": True}
     title = {"text": " and ".join(sorted({f"{each.mark.kind}s" for each in placed})), "xref": "paper", "yref": "paper"}
     layout["annotations"].append(title | {"x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "showarrow": False})

@@ -13,7 +13,7 @@ LEAST_FLOOR = 0.01  # in percent; less is rounding
 
 
 def noise_band(table: CampaignTable, theme: Theme) -> tuple[list[Figure], str]:
-    """A grey band around the baseline's mean, in which levels that are the same differ, and the words that tell it."""
+    """A grey band around the baseline's mean, within which identical levels differ, and its caption."""
     mean = next((level.mean for level in table.levels if level.label == table.baseline), None)
     floor = table.noise_floor_percent
     if mean is None or floor is None:

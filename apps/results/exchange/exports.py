@@ -180,7 +180,7 @@ def _part(part: RunPart) -> dict[str, Any]:
 
 
 def _job(job: Run | RunPart) -> dict[str, Any]:
-    """What one host was asked for, what it set and proved, and what it left."""
+    """What one host should do, what it set and proved, and its artefacts."""
     names = ("digest", "spec", "state", "outcome", "error", "manifest")
     artefacts = [{"path": one.path, "size": one.size, "sha256": one.sha256} for one in getattr(job, "files")]  # noqa: B009
     events: dict[str, list[Any]] = {"proof": [], "write": []}

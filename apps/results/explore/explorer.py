@@ -79,7 +79,7 @@ class ObservedRun:
 
 @dataclass(frozen=True)
 class Group:
-    """The `n` runs that stand at one place of a chart; interval and mean are None where they tell nothing."""
+    """The `n` runs that stand at one place of a chart; interval and mean are None where they cannot be computed."""
 
     facet: str
     colour: str

@@ -88,7 +88,7 @@ def available(run: Run, measurements: Sequence[Measurement]) -> Available:
 
 
 def shown(run: Run, has: Available, part: dict[str, str]) -> list[Shown]:
-    """Every chart that a run has, step by step where it is one of a step; `part`: the time that is looked at."""
+    """Every chart that a run has, step by step where it is one of a step; `part`: the time that is shown."""
     shown_charts = []
     for chart in RUN_CHARTS:
         steps = chart.steps(has)

@@ -26,7 +26,7 @@ MOST_LEVELS = 100
 
 
 def guess_columns(table: Table) -> dict[str, dict[str, Any]]:
-    """header -> {"as", and for factors and figures "name", for figures "unit" and "better"}: a proposal to look at."""
+    """header -> {"as", and for factors and figures "name", for figures "unit" and "better"}: a proposal."""
     known = _ours(table)
     if known is not None:
         return known
@@ -81,7 +81,7 @@ def _restates(header: str, other: str, table: Table) -> bool:
 
 
 def better(name: str, unit: str) -> str:
-    """Which direction of a figure is better, where a tool of ours, its unit or its name tells; else ""."""
+    """Which direction of a figure is better, from a known tool, its unit or its name; else ""."""
     declared = next((metric for kind in WORKLOADS.values() if (metric := kind.metric(name))), None)
     if declared:
         return declared.better
@@ -92,7 +92,7 @@ def better(name: str, unit: str) -> str:
 
 
 def chosen(table: Table, overrides: Mapping[str, Use]) -> dict[str, dict[str, Any]]:
-    """What was guessed, replaced by what was said. PlanError naming a column or a use that does not exist."""
+    """The guessed uses of columns with the overrides. PlanError naming a column or a use that does not exist."""
     uses = guess_columns(table)
     for header, use in overrides.items():
         if header not in uses:

@@ -52,7 +52,7 @@ class Pattern:
 
 
 def compile_pattern(text: str) -> Pattern:
-    """Raises PlanError at `pattern` for what cannot be told apart."""
+    """Raises PlanError at `pattern` for fields that cannot be distinguished."""
     if len(text) > LONGEST:
         raise PlanError("pattern", f"longer than {LONGEST} characters", hint=HINT)
     parts = _FIELD.split(text.replace("*", f"{{{IGNORED}}}"))

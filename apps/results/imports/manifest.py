@@ -1,4 +1,4 @@
-"""What a team says of its files: a manifest as CSV or YAML beside them. Pure."""
+"""A manifest, as CSV or YAML beside the files that it describes. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ABOUT = ("name", "question", "host", "metric", "delta", "columns", "order")
 
 @dataclass(frozen=True)
 class Entry:
-    """One output, or one table, and what is known of the run that it is of; "" and None where nothing was said."""
+    """One output, or one table, and what the manifest says of its run; "" and None for what is missing."""
 
     file: str = ""
     stderr: str = ""
@@ -87,7 +87,7 @@ def _read_yaml(file: File) -> Manifest:
 
 
 def _flat(row: Mapping[str, str]) -> dict[str, Any]:
-    """A row of a CSV: what is no word of ours is a factor."""
+    """A row of a CSV: every unknown column is a factor."""
     cells = {name: plain(cell) for name, cell in row.items() if cell}
     fields = {name: cell for name, cell in cells.items() if name in (*_WORDS, *BLOCK)}
     return {**fields, "levels": {name: cell for name, cell in cells.items() if name not in fields}}

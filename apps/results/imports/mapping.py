@@ -1,4 +1,4 @@
-"""What a person says of an import, as JSON of SCHEMA: columns, names of files, and what a campaign needs. Pure."""
+"""The mapping of an import, as JSON of SCHEMA: columns, names of files, and what a campaign needs. Pure."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def check(mapping: Any) -> None:
 
 
 def complete(mapping: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
-    """What was said, else what the manifest says. PlanError at the first field that neither tells."""
+    """The mapping, completed from the manifest. PlanError at the first required field that neither has."""
     completed: dict[str, Any] = {"delta": DELTA, **about, **{k: v for k, v in mapping.items() if v not in ("", None)}}
     check({key: value for key, value in completed.items() if key in SCHEMA["properties"]})  # type: ignore[operator]
     for field, hint in NEEDED.items():

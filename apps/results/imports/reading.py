@@ -98,7 +98,7 @@ def _with(reading: Reading, **changes: Any) -> Reading:
 
 
 def read_rows(entry: Entry, file: File, table: Table, uses: Mapping[str, Use]) -> Iterator[Reading | FormatError]:
-    """A reading for each row and step, or why it cannot be told which run a row is."""
+    """A reading for each row and step, or the error of a row whose run is unknown."""
     known = {header: set(table.column(header)) for header, use in uses.items() if use["as"] == "factor"}
     steps: dict[str, dict[str, Use]] = {}
     for header, use in uses.items():

@@ -1,4 +1,4 @@
-"""From files and what a person says of them to runs of a campaign, and all that was not understood. Pure."""
+"""From files and their mapping to runs of a campaign, with a note for all that cannot be read. Pure."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ def _clash(notes: list[Note], each: Reading, run: DraftRun, step: str) -> None:
 
 
 def _ordered(runs: Iterable[DraftRun]) -> list[DraftRun]:
-    """In the order of their times where all have one, else as they were found; repetitions count from 0."""
+    """In the order of their times where all have one, else in the order of the files; repetitions count from 0."""
     ordered = list(runs)
     blocks = {block: place for place, block in enumerate(sorted({run.block for run in ordered}))}
     ordered = [replace(run, block=blocks[run.block]) for run in ordered]
@@ -313,7 +313,7 @@ def _check(runs: Sequence[DraftRun], factors: Sequence[str], notes: list[Note]) 
 
 
 def _steps(runs: Sequence[DraftRun], notes: list[Note]) -> list[dict[str, Any]]:
-    """The steps of a workload that nobody can run: each tells itself what was measured."""
+    """The steps of a workload that cannot be run: each lists the metrics that were measured."""
     steps: dict[str, dict[str, Any]] = {}
     for name, each in ((name, each) for run in runs for name, each in run.steps.items()):
         if name not in steps:

@@ -1,4 +1,4 @@
-"""Many viewers, one look: a thread asks every half second what is new, and wakes whoever streams it to a page.
+"""Many viewers, one reader: a thread reads every half second what is new, and wakes all streams that send it.
 
 A viewer costs a sleeping thread of the web server, and no connection to PostgreSQL. Each process has a hub of its own.
 """
@@ -20,9 +20,9 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 0.5
 BEAT_S = 5.0
-# A stream ends after this long, and the page opens the next: it is then asked again who may see it.
+# A stream ends after this long, and the page opens the next: permissions are then checked again.
 LIFE_S = 300.0
-# Words that a viewer may be behind; one that is slower begins anew.
+# Messages that a viewer may be behind; one that is slower begins anew.
 KEPT = 64
 RETRY_MS = 2000
 BEAT = b"event: beat\ndata: {}\n\n"
@@ -31,7 +31,7 @@ AGAIN = b"event: again\ndata: {}\n\n"  # not a failure: the page is to open the 
 
 @dataclass(frozen=True)
 class Word:
-    """What all viewers of one thing are told at once; nothing comes after the `last`."""
+    """A message to all viewers of one run or campaign; nothing comes after the `last`."""
 
     seq: int
     news: dict[str, Any] | None
@@ -52,7 +52,7 @@ def encode(seq: int, news: Any) -> bytes:
 
 
 class Topic:
-    """The newest words of one watch, and those who wait for the next."""
+    """The newest messages of one watch, and the viewers that wait for the next."""
 
     def __init__(self, watch: Watch) -> None:
         self.watch, self.seq = watch, watch.seq
@@ -123,7 +123,7 @@ def _gone() -> None:
 
 
 def _publish(topic: Topic) -> None:
-    """A topic that cannot be told, such as for what a host sent, ends; the others go on. DatabaseError ends all."""
+    """Send the news of a topic. If its events cannot be read, only this topic ends; DatabaseError ends all."""
     try:
         topic.publish_news()
     except DatabaseError:
@@ -162,7 +162,7 @@ class Hub:
                 del self._topics[key]
 
     def stop(self) -> None:
-        """End all streams within a look, and take no new ones; safe in a signal handler."""
+        """End all streams within LOOK_S, and take no new ones; safe in a signal handler."""
         self._stopping.set()
 
     def close(self) -> None:

@@ -59,7 +59,7 @@ def _age(at: datetime) -> float:
 
 
 def silent_after(run: Run) -> float:
-    """Seconds without a word after which its agent is called silent."""
+    """Seconds without an event after which its agent is called silent."""
     return max(SILENT_S, MISSED * float(run.spec["collect"]["interval_s"]))
 
 
@@ -70,7 +70,7 @@ class RunWatch:
         self.pk, self.seq, self._sent_state = run.pk, run.last_seq, _state(run)
 
     def read_news(self) -> Word | None:
-        """One query while nothing is new, two otherwise; and whoever follows the run is told that somebody looks."""
+        """One query while nothing is new, two otherwise; marks the run as watched."""
         nudges.watch(self.pk)
         run = watched().filter(pk=self.pk).first()
         if run is None:

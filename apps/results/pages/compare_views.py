@@ -33,7 +33,7 @@ HEAD = ("side", "what", "campaign", "run", "host", "block", "position")
 
 @needs(Role.VIEWER)
 def compare_page(request: HttpRequest) -> HttpResponse:
-    """Without sides it says how to pick them; what cannot be compared is said, and why."""
+    """The comparison; without sides how to pick them, and for sides that cannot be compared the reason."""
     context: dict[str, Any] = {"kinds": KINDS.values(), "as_table": request.GET.get("view") == "table"}
     sides = request.GET.getlist("of")
     if not sides:
@@ -67,7 +67,7 @@ def _single(compared: Compared) -> list[UUID]:
 
 
 def _start(request: HttpRequest) -> int:
-    """The place of the first level of ?levels=; what is no place asks for the first."""
+    """The place of the first level of ?levels=; 0 if that is not a number."""
     position = request.GET.get("levels", "")
     return whole(position, PLACE_DIGITS) or 0
 
@@ -94,7 +94,7 @@ def _addresses(compared: Compared) -> dict[str, Any]:
 @needs(Role.VIEWER)
 @cache_control(no_cache=True)
 def compare_figure(request: HttpRequest, name: str) -> HttpResponse:
-    """422 with the reason where the address asks for what there is not."""
+    """422 with the reason if the comparison is not possible."""
     if name not in (*FIGURES, TIME):
         raise Http404(f"{name} is not one of {', '.join((*FIGURES, TIME))}")
     try:

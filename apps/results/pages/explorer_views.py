@@ -27,7 +27,7 @@ from common.errors import PlanError
 
 @needs(Role.VIEWER)
 def explore(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """What cannot be shown is said, with the choices as they were asked for."""
+    """The explorer; for a view that is not possible the reason, with the choices of the request."""
     campaign = get_object_or_404(Campaign.objects.select_related("workload"), pk=pk)
     if not campaign.metric or not campaign.factors:
         return page(request, "results/explore/explorer.html", {"campaign": campaign})
@@ -44,7 +44,7 @@ def explore(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _explored(campaign: Campaign, view: explorer.View) -> explorer.Explored:
-    """As it is kept, without its runs."""
+    """From the cache, without its runs."""
     what = f"explored {sorted(view.query().items())}"
     cached = Keeper(campaign).cached_query(what, lambda: explorer.explore(campaign, view).bare())
     return cast(explorer.Explored, revived(explorer.Explored, orjson.loads(cached)))
@@ -76,7 +76,7 @@ def _form(campaign: Campaign, view: explorer.View) -> dict[str, Any]:
 @needs(Role.VIEWER)
 @cache_control(no_cache=True)
 def explore_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """As it is kept; 422 with the reason where the address asks for what there is not."""
+    """From the cache; 422 with the reason if the view is not possible."""
     campaign = get_object_or_404(Campaign.objects.select_related("workload"), pk=pk)
     theme, narrow = charts.theme(request.GET.get("theme", "")), width_of(request) < charts.NARROW_PX
     try:

@@ -10,7 +10,7 @@ from apps.results.charts.themes import WIDTH_PX, Figure
 
 
 def width_of(request: HttpRequest) -> int:
-    """?width= in pixels; what is no number asks for a usual one."""
+    """?width= in pixels; WIDTH_PX if that is not a number."""
     width = whole(request.GET.get("width", ""))
     return WIDTH_PX if width is None else width
 

@@ -78,7 +78,7 @@ def import_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _act(request: HttpRequest, import_row: Import) -> str:
-    """Keep what was said and, where that was asked for, commit. The refusal, or ""."""
+    """Store the mapping and, if requested, commit. The refusal, or ""."""
     by = user_of(request)
     try:
         services.say(import_row, mapping_of(request.POST), by=by)

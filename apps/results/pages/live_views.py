@@ -58,7 +58,7 @@ def campaign_live(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @needs(Role.VIEWER)
 def campaign_stream(request: HttpRequest, pk: UUID) -> HttpResponseBase:
-    """How far a campaign is, told at once and at every change, until nothing moves any more."""
+    """The progress of a campaign, sent at once and at every change, until nothing moves any more."""
     message = _campaign(pk)
     opening = [encode(message["seq"], message)]
     if not message["moving"]:

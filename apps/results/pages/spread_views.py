@@ -40,7 +40,7 @@ def _of_run(request: HttpRequest, pk: UUID) -> Spreads:
 @needs(Role.VIEWER)
 @cache_control(no_cache=True)
 def campaign_spread(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Of the section that ?section= names, as it is kept."""
+    """Of the section that ?section= names, from the cache."""
     campaign, section, host = _parse_request(request, pk)
     theme = charts.theme(request.GET.get("theme", ""))
     cached = Keeper(campaign, host).cached_query(

@@ -109,7 +109,7 @@ def _environments(campaign: Campaign) -> list[Environment]:
 
 
 def _key_facts(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """The facts that a reader asks for first; what an old agent did not tell is left out."""
+    """The main facts of a host; those that an old agent did not report are left out."""
     memory = (facts.get("memory") or {}).get("total_kb")
     clusters = sorted({str(each.get("version", "")) for each in facts.get("postgresql") or []} - {""})
     pages = facts.get("transparent_huge_pages") or {}
@@ -128,7 +128,7 @@ def _key_facts(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def relative(level: LevelRow, baseline: str) -> str:
-    """ "+2.94 % [+2.01, +3.87]", "baseline", or "" where nothing can be said."""
+    """ "+2.94 % [+2.01, +3.87]", "baseline", or "" without an interval."""
     if level.label == baseline:
         return "baseline"
     if level.relative_percent is None:

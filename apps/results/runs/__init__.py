@@ -1,1 +1,1 @@
-"""What one run shows: its story, proof, steps and latencies."""
+"""What one run shows: its events, proof, steps and latencies."""

@@ -139,7 +139,7 @@ def natural_key(name: str) -> list[tuple[int, str]]:
 
 
 def statements_of(run: Run) -> list[Statement]:
-    """The mean latency of each statement of each script, as pgbench -r tells it, in the order of the scripts."""
+    """The mean latency of each statement of each script, as pgbench -r reports it, in the order of the scripts."""
     rows = run.measurements.filter(name__contains="statement:", unit="ms").exclude(definition__startswith="\\")
     return [
         Statement(f"{row.step} {row.name.removesuffix(' latency')}", row.definition, row.value)

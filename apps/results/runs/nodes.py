@@ -1,4 +1,4 @@
-"""NUMA node by node what agents tell cpu by cpu. Pure."""
+"""Per NUMA node, the samples that agents send per cpu. Pure."""
 
 from __future__ import annotations
 

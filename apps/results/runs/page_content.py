@@ -1,4 +1,4 @@
-"""SELECT only: what a run's page tells, from its events, manifest and artefacts."""
+"""SELECT only: what a run's page shows, from its events, manifest and artefacts."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _shown(file: Any) -> Shown:
 
 
 def data_of(run: Run) -> dict[str, Any] | None:
-    """What its agent told last of its data set, as agents/wire/protocol.py has it."""
+    """The last `dataset` event of its agent, as agents/wire/protocol.py has it."""
     event = run.events.filter(kind="dataset").order_by("-seq").first()
     return event.data if event else None
 
@@ -154,7 +154,7 @@ def timings_of(run: Run) -> list[tuple[str, float]]:
 
 
 def unsteady_of(run: Run) -> list[str]:
-    """What its agent said of warm-ups that were not steady when their time was over."""
+    """The agent's messages about warm-ups that were not steady at their time limit."""
     events = run.events.filter(kind="log", data__steady__reached=False).order_by("seq")
     return list(events.values_list("data__message", flat=True))
 

@@ -1,4 +1,4 @@
-"""Whether what a run asked for was in effect, and whether the host is as before: from its events. Pure."""
+"""Whether the settings of a run were in effect, and whether the host is as before: from its events. Pure."""
 
 from __future__ import annotations
 

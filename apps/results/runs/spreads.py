@@ -42,7 +42,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Spreads:
-    """Rows that stand below each other; `note` tells what they leave out."""
+    """Rows that stand below each other; `note`: what they leave out."""
 
     entries: list[Spread]
     note: str = ""

@@ -1,4 +1,4 @@
-"""What a run's own samples say of it, step by step: found once, when its results are read, and told in sentences."""
+"""Findings from a run's own samples, step by step: computed once, when its results are read, and shown as sentences."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def judge(run: Run) -> list[Within]:
 
 
 def _rate(run: Run, step: str) -> tuple[Floats, Floats] | None:
-    """Seconds since the step began, and the rate; None where nobody told one."""
+    """Seconds since the step began, and the rate; None where no source has one."""
     for series in run.series.filter(step=step, source__in=RATES):
         names = RATES[series.source]
         table: Table = samples.assemble(series.blocks.order_by("first"), {"t", *names})
@@ -82,7 +82,7 @@ def _within(run: Run, step: str, t: Floats, rate: Floats, marks: list[Mark], wri
 
 
 def _stalled(rate: Floats) -> NDArray[np.bool_]:
-    """A stall is told as one: it would pass for the end of a warm-up."""
+    """Which samples are of a stall: it would pass for the end of a warm-up."""
     stalled = np.zeros(rate.size, dtype=bool)
     for begin, end in stats.dips(rate).stalls:
         stalled[begin:end] = True
@@ -90,12 +90,12 @@ def _stalled(rate: Floats) -> NDArray[np.bool_]:
 
 
 def _begin(t: Floats, place: int, every: float) -> float:
-    """A sample tells of the time before it."""
+    """When the interval of a sample began: a sample covers the time before it."""
     return round(float(t[place] if place < t.size else t[-1] + every) - every, 3)
 
 
 def _inside(t: Floats, marks: Iterable[Mark]) -> NDArray[np.bool_]:
-    """Which samples were taken during a checkpoint; one whose end was not seen goes on."""
+    """Which samples were taken during a checkpoint; one without an end goes on."""
     inside = np.zeros(t.size, dtype=bool)
     for mark in marks:
         inside |= (t >= mark.t) & (t <= (np.inf if mark.until is None else mark.until))

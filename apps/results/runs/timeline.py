@@ -14,7 +14,7 @@ PART = "@"  # in no step's name: what follows is a part of the run on another ho
 
 @dataclass(frozen=True)
 class Step:
-    """A step that was looked at, from `begin` to `end` (None while it goes on), in seconds on the axis."""
+    """A measured step, from `begin` to `end` (None while it goes on), in seconds on the axis."""
 
     name: str
     role: str
@@ -56,7 +56,7 @@ class Axis:
 
 
 def steps_of(run: Run) -> list[Step]:
-    """All steps that were looked at, in seconds since the first of them began."""
+    """All measured steps, in seconds since the first of them began."""
     events = run.events.filter(kind__in=("measuring", "measured")).order_by("seq").values_list("data", flat=True)
     spans: dict[str, tuple[float, float | None]] = {each["step"]: (each["began"], each.get("ended")) for each in events}
     first = min((began for began, _ in spans.values()), default=0.0)
@@ -66,12 +66,12 @@ def steps_of(run: Run) -> list[Step]:
         for name, (began, ended) in spans.items()
     ]
     run_steps += _of_parts(run, first)
-    # A run that ended before its steps told their times has one at most.
+    # A run that ended before any step reported its times has one at most.
     return run_steps or [Step(name, role, 0.0, None) for name, role in roles.items() if name == run.step]
 
 
 def began_of(run: Run, step: str) -> float | None:
-    """When a step began by the wall clock of its host; None where it was not told."""
+    """When a step began by the wall clock of its host; None if no event has the time."""
     events = run.events.filter(kind__in=("measuring", "measured"), data__step=step).order_by("-seq")
     return events.values_list("data__began", flat=True).first()
 
@@ -105,7 +105,7 @@ def axis_of(steps: list[Step], step: str = "", begin: float | None = None, end: 
 
 
 def window(query: Mapping[str, str]) -> tuple[float | None, float | None]:
-    """?from= and ?to= in seconds; None where not asked. ValueError for what is no number, or no stretch of time."""
+    """?from= and ?to= in seconds; None if absent. ValueError for what is no number, or no stretch of time."""
     begin, end = (float(query[name]) if query.get(name) else None for name in ("from", "to"))
     if not all(math.isfinite(each) for each in (begin, end) if each is not None):
         raise ValueError("from and to must be numbers of seconds")

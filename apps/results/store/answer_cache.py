@@ -1,7 +1,7 @@
-"""Answers about a campaign that cost much: computed once, and kept until something they come from changes.
+"""Answers about a campaign that are expensive: computed once, and cached until one of their sources changes.
 
-Nothing is ever told to forget: what is kept has a key, made of all that it was computed from and of the program's own
-text. Another key is another answer, whoever changed what.
+Nothing invalidates an entry: its key is made of all that it was computed from and of the program's own source. Another
+key is another answer.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ def program() -> str:
 
 
 def cached_answer(campaign: Campaign, name: str, key: str, compute: Callable[[], Any]) -> bytes:
-    """What was computed, as JSON, while all that it comes from is in `key`."""
+    """The answer as JSON, from the cache or computed; `key` must contain all its sources."""
     return there(campaign, [name], key).get(name) or keep(campaign, name, key, compute)
 
 
 def there(campaign: Campaign, names: Iterable[str], key: str) -> dict[str, bytes]:
-    """name -> what is kept, of those that are; one query."""
+    """name -> cached answer, of those that are cached; one query."""
     rows = Kept.objects.filter(campaign=campaign, name__in=names, key=key)
     return {name: bytes(value) for name, value in rows.values_list("name", "value")}
 
 
 def keep(campaign: Campaign, name: str, key: str, compute: Callable[[], Any]) -> bytes:
-    """It is computed, in the place of what was kept by that name."""
+    """The computed answer, which replaces the cached one of that name."""
     row = Kept(campaign=campaign, name=name, key=key, value=json_of(compute()))
     Kept.objects.bulk_create(
         [row], update_conflicts=True, unique_fields=["campaign", "name"], update_fields=["key", "value", "kept_at"]
@@ -61,7 +61,7 @@ PLAIN = (str, int, float, bool, Any)
 
 
 def revived(kind: Any, stored: Any) -> Any:
-    """A dataclass as it was before it became JSON, with all that is in it."""
+    """A dataclass from its JSON, with all that is in it."""
     if stored is None or kind in PLAIN:
         return stored
     if isinstance(kind, type) and is_dataclass(kind):

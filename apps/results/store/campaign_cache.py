@@ -1,4 +1,4 @@
-"""What pages show of a campaign and takes all its runs, as it is kept: table, summary, judgements, figures."""
+"""Cached answers of a campaign that take all its runs: table, summary, judgements, figures."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ class _Content(Func):
 
 @dataclass
 class Keeper:
-    """What is kept of a campaign: of one of its hosts, or of all."""
+    """Cached answers of a campaign: of one of its hosts, or of all."""
 
     campaign: Campaign
     host: int | None = None
 
     @cached_property
     def key(self) -> str:
-        """Of all that its answers come from: one query, two where a rule looks on."""
+        """A digest of all sources of its answers: one query, two with a stop rule."""
         runs = Run.objects.filter(campaign=self.campaign).order_by()
         content = Sum(_Content(*map(F, _OF_RUN)), output_field=DecimalField(max_digits=40, decimal_places=0))
         totals = runs.aggregate(count=Count("pk"), content=content)
@@ -138,11 +138,11 @@ class Keeper:
         return self._get(name, lambda: draw(self._whole, palette, narrow))
 
     def answer(self, serialize: Callable[[CampaignTable], Any]) -> bytes:
-        """The whole table with all its points, as the API tells it."""
+        """The whole table with all its points, as the API has it."""
         return self._get("answer", lambda: serialize(self._whole))
 
     def cached_query(self, what: str, compute: Callable[[], Any]) -> bytes:
-        """What somebody asked for in words of an address: as JSON, of each campaign the newest MOST_ASKED."""
+        """The answer to the query of an address, as JSON; the newest MOST_ASKED of each campaign are cached."""
         name = f"{ASKED_FOR}{digest(what)[:16]}"
         cached = self._get(name, compute)
         newest = Kept.objects.filter(campaign=self.campaign, name__startswith=ASKED_FOR).order_by("-kept_at")

@@ -30,7 +30,7 @@ def pack(columns: Sequence[Floats]) -> bytes:
 
 
 def unpack(packed: bytes, samples: int, selected: Sequence[bool]) -> list[Floats]:
-    """The columns at the places that are wanted, each of shape (samples,); missing samples are nan."""
+    """The columns that are selected, each of shape (samples,); missing samples are nan."""
     columns, at = [], 0
     for want in selected:
         head = _HEAD.unpack_from(packed, at)

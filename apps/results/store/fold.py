@@ -20,7 +20,7 @@ from apps.results.store.series import panel_of
 BATCH, CHUNK = 8000, 500  # events at a time: their JSON takes some 20 MB
 BATCH_VALUES = 500_000
 FULL = 4096  # samples of a block
-# What is kept of a run: a host with 1,024 CPUs has some 2,000 columns, 40 steps with 20 sources have 800 series.
+# How much is stored of a run: a host with 1,024 CPUs has some 2,000 columns, 40 steps with 20 sources have 800 series.
 MAX_COLUMNS, MAX_SERIES = 4096, 2000
 # While a run goes on, its newest events stay: pages that follow it ask for them.
 TAIL = 1000

@@ -31,7 +31,7 @@ SERIES = "series.json"
 # How malformed output of a host shows, or a fault of a parser. A lost connection to the database is not among them.
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, DataError)
 
-# What is kept of a run; runs of a day with all collectors have a tenth of it.
+# How much is stored of a run; runs of a day with all collectors have a tenth of it.
 MAX_ROWS = 10_000
 MAX_PROOF_LINES, MAX_PROOF_CHARACTERS = 1000, 1000
 T = TypeVar("T")
@@ -116,7 +116,7 @@ def _measurements(run: Run, means: Mapping[str, StepMeans]) -> list[Measurement]
 
 
 def _proof(run: Run) -> dict[str, Any]:
-    """What was checked on the host, in short: how often, how often it held, and what was found before the restore."""
+    """The proofs of a run in short: how many, how many were ok, and the actual values before the restore."""
     proofs: list[dict[str, Any]] = []
     lines: list[str] = []
     jobs: list[Run | RunPart] = [run, *run.parts.all()]
@@ -131,7 +131,7 @@ def _proof(run: Run) -> dict[str, Any]:
 
 
 def _import_tool_series(run: Run) -> list[Mark]:
-    """A tool's own series of a step takes the place of what was seen while it ran; its parts become marks."""
+    """Marks of the parts of each tool's own series, which replaces the series that was sampled while the tool ran."""
     began = {data["step"]: data["began"] for data in _measured_steps(run)}
     files = run.artefacts.filter(path__endswith=f"/{SERIES}").exclude(content=None).order_by("path")
     marks = []
@@ -155,13 +155,13 @@ def _span(run: Run, step: str, span: dict[str, Any], began: float) -> Mark:
 
 
 def _measured_steps(run: Run) -> list[dict[str, Any]]:
-    """What `measured` says of each step, the last time if it says so twice."""
+    """The `measured` event of each step, the last one if there are two."""
     events = run.events.filter(kind="measured").order_by("seq").values_list("data", flat=True)
     return list({data["step"]: data for data in events}.values())
 
 
 def _marks(run: Run) -> Iterator[Mark]:
-    """Checkpoints of the server's log within the time of a step that was looked at; all clocks are the host's."""
+    """Checkpoints of the server's log within the time of a measured step; all clocks are the host's."""
     log = run.artefacts.filter(path=SERVER_LOG).exclude(content=None).first()
     checkpoints = parse_checkpoints(bytes(log.content or b"")) if log else ()
     return (

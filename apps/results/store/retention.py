@@ -45,7 +45,7 @@ class Thinned:
 
 
 def due(now: datetime, days: int) -> QuerySet[Series]:
-    """Series of runs that ended more than `days` ago and were read in, and that are as they were told."""
+    """Series of runs that ended more than `days` ago and were read in, and that are not thinned yet."""
     old = Run.objects.filter(state=Run.State.ENDED, ended_at__lt=now - timedelta(days=days), ingested_at__isnull=False)
     return Series.objects.filter(thinned_s=None, run__in=old).order_by("pk")
 
@@ -64,7 +64,7 @@ def thin(days: int, width_s: float, *, dry_run: bool = False, until_s: float | N
 
 
 def thin_due() -> None:
-    """As the server is told to by PROVING_RETAIN_DAYS; 0 keeps everything."""
+    """As PROVING_RETAIN_DAYS says; 0 keeps everything."""
     if settings.RETAIN_DAYS:
         thin(settings.RETAIN_DAYS, settings.RETAIN_STEP_S, until_s=WORK_S)
 

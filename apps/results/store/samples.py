@@ -78,7 +78,7 @@ def _column(source: str, name: str, parts: list[tuple[Floats, Floats]]) -> Colum
 
 def _tables(run: Run, sources: Collection[str], keys: Collection[str], axis: Axis) -> dict[Source, Table]:
     """In the order of the steps."""
-    # Asked for first: what is folded in between is then seen twice, and dropped, rather than not at all.
+    # Read first: samples folded in between are then read twice, and dropped, instead of being missed.
     new = {} if run.ingested_at else _new(run, sources)
     stored = _stored(run, sources, keys, axis)
     joined = {}

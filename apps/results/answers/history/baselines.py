@@ -27,7 +27,7 @@ NEWEST, MOST = 1000, 5
 
 
 class Ran(NamedTuple):
-    """What is asked of each run: there are a thousand."""
+    """The columns read of each run: there are a thousand runs."""
 
     pk: UUID
     digest: str
@@ -63,7 +63,7 @@ class Baseline:
 
     @cached_property
     def changes(self) -> list[stats.Change]:
-        """Where its level changed: a thousand permutations of each stretch, which are kept."""
+        """Where its level changed: cached, because it takes a thousand permutations of each stretch."""
         data = (self.values, self.environments, self.delta)
         key = digest([*data, program()])
         cached = cached_answer(

@@ -1,4 +1,4 @@
-"""How far the data carry: noise, what could be found, what it would take, and whether time played a part."""
+"""How far the data carry: noise, the minimum detectable effect, runs needed, and drift over time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WEEK_H = 168
 
 
 def noise(judged: Asked) -> Iterator[Judgement]:
-    """What runs of the same thing differ by: seen where two levels are the same, else reckoned from the spread."""
+    """The noise floor: measured if two levels are identical, else computed from the run-to-run variation."""
     floor, delta = judged.table.noise_floor_percent, judged.campaign.delta
     pairs = _alike(judged)
     for a, b in pairs:

@@ -30,7 +30,7 @@ def effects(judged: Asked) -> Iterator[Judgement]:
 
 
 def _crossed(judged: Asked) -> stats.Crossed:
-    """PlanError where the design, or what is left of its runs, tells nothing of several factors at once."""
+    """PlanError where the design, or what is left of its runs, does not support an analysis of several factors."""
     levels = {factor["name"]: [level["label"] for level in factor["levels"]] for factor in judged.campaign.factors}
     known = {level.label for level in judged.table.levels}
     names = {text_of(cell): tuple(level.label for level in cell.values()) for cell in judged.design}

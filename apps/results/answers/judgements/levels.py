@@ -45,7 +45,7 @@ def failures(judged: Asked) -> Iterator[Judgement]:
 
 
 def cpu(judged: Asked) -> Iterator[Judgement]:
-    """Levels whose CPU time per transaction tells what the metric does not."""
+    """Levels whose CPU time per transaction differs although the metric does not."""
     for level in judged.others:
         if level.cpu:
             yield Judgement("cpu", level.cpu, "note", {"level": level.label})

@@ -1,4 +1,4 @@
-"""A scan of the other main figures: not planned, so that p is adjusted for how many were looked at."""
+"""A scan of the other main figures: not planned, so that p is adjusted for the number of figures."""
 
 from __future__ import annotations
 

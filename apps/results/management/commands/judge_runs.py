@@ -1,4 +1,4 @@
-"""Look again into the samples of runs that were read by an older release, or all of them."""
+"""Evaluate the samples of runs again that an older release read, or of all runs."""
 
 from __future__ import annotations
 
