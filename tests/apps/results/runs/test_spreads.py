@@ -120,12 +120,12 @@ def test_bins_of_whole_microseconds_are_as_wide() -> None:
 def test_a_run_has_a_row_for_each_section_and_an_outline_for_each_direction(campaign: Campaign) -> None:
     found = spreads.of_run(campaign.runs.order_by("position")[0], "fio")
 
-    assert [(one.row, one.way) for one in found.found] == [
+    assert [(one.row, one.way) for one in found.entries] == [
         ("mixed", "read"), ("mixed", "write"), ("synced", "read"), ("synced", "write")
     ]  # fmt: skip
     told = {one.title: one for section in fio.latencies(PLUS) for one in section.ways}
-    assert [one.count for one in found.found] == [one.count for one in told.values()]
-    for one in found.found:
+    assert [one.count for one in found.entries] == [one.count for one in told.values()]
+    for one in found.entries:
         assert sum(share for *_, share in one.parts) == pytest.approx(1)
         assert len(one.parts) <= spreads.MOST_PARTS
 
@@ -169,7 +169,7 @@ def test_levels_stand_below_each_other_with_the_ios_of_all_their_runs(campaign: 
     found = spreads.of_levels(campaign, "fio", "mixed")
 
     alone = parse_fio(PLUS).jobs[0].directions["read"].total_ios
-    reads = {one.row: one for one in found.found if one.way == "read"}
+    reads = {one.row: one for one in found.entries if one.way == "read"}
     assert len(found.rows) == 2 and [one.count for one in reads.values()] == [3 * alone] * 2
     fast = next(one for row, one in reads.items() if storage.FAST in row)
     slow = next(one for row, one in reads.items() if storage.FAST not in row)
