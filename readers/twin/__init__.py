@@ -1,1 +1,1 @@
-"""The file of `proving twin capture`."""
+"""Reads the file that `proving twin capture` writes."""

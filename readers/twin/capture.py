@@ -1,6 +1,6 @@
 """The file of `proving twin capture`: schema, statistics and statements of a production database, as typed values.
 
-The file comes from elsewhere: each value has a type and a limit, and what is missing or unknown is an error.
+The file is not trusted: each value has a type and a limit. A missing or unknown field is an error.
 """
 
 from __future__ import annotations
@@ -24,75 +24,72 @@ HINT = "create the file again with proving twin capture"
 
 
 def read_capture(raw: bytes) -> Capture:
-    """The capture in a file. Raises FormatError naming the line, the field, and what is accepted."""
+    """The capture in a file. Raises FormatError with the line, the field, and what is accepted."""
     if len(raw) > MOST_BYTES:
         raise _refused(f"the file has {len(raw):,} bytes; at most {MOST_BYTES:,} are accepted")
     lines = raw.split(b"\n")
     if len(lines) > MOST_LINES:
         raise _refused(f"the file has {len(lines):,} lines; at most {MOST_LINES:,} are accepted")
-    found: dict[str, list[Any]] = {name: [] for name in _LINES}
-    for place, line in enumerate(lines, start=1):
+    values: dict[str, list[Any]] = {name: [] for name in _LINES}
+    for line_number, line in enumerate(lines, start=1):
         if line.strip():
-            name, value = _line(line, place)
-            found[name].append(value)
-    return _whole(found)
+            name, value = _line(line, line_number)
+            values[name].append(value)
+    return _whole(values)
 
 
-def _line(line: bytes, place: int) -> tuple[str, Any]:
+def _line(line: bytes, line_number: int) -> tuple[str, Any]:
     if len(line) > LONGEST_LINE:
-        raise _refused(f"line {place} has {len(line):,} bytes; at most {LONGEST_LINE:,} are accepted")
+        raise _refused(f"line {line_number} has {len(line):,} bytes; at most {LONGEST_LINE:,} are accepted")
     try:
         parsed = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise _refused(f"line {place} is not JSON") from error
+        raise _refused(f"line {line_number} is not JSON") from error
     if not isinstance(parsed, dict) or len(parsed) != 1 or next(iter(parsed)) not in _LINES:
-        raise _refused(f"line {place} does not belong to a capture; accepted: {', '.join(_LINES)}")
+        raise _refused(f"line {line_number} does not belong to a capture; accepted: {', '.join(_LINES)}")
     ((name, value),) = parsed.items()
     try:
         return name, _LINES[name](value)
-    except ShapeError as wrong:
-        raise _refused(f"line {place}: {name}{wrong.args[0]}") from wrong
+    except ShapeError as error:
+        raise _refused(f"line {line_number}: {name}{error.args[0]}") from error
 
 
-def _whole(found: dict[str, list[Any]]) -> Capture:
+def _whole(values: dict[str, list[Any]]) -> Capture:
     for name, count in {"capture": 1, "server": 1, "settings": 1, "snapshot": 2, "end": 1}.items():
-        if len(found[name]) != count:
-            raise _refused(f"the file has {len(found[name])} lines {name!r}, not {count}: it is not complete")
-    (server,), (first, second) = found["server"], found["snapshot"]
+        if len(values[name]) != count:
+            raise _refused(f"the file has {len(values[name])} lines {name!r}, not {count}: it is not complete")
+    (server,), (first, second) = values["server"], values["snapshot"]
     if second["at"] <= first["at"]:
         raise _refused("the second snapshot is not later than the first")
-    tables = {(each.schema, each.name) for each in found["table"]}
-    if len(tables) != len(found["table"]):
+    tables = {(each.schema, each.name) for each in values["table"]}
+    if len(tables) != len(values["table"]):
         raise _refused("a table occurs twice")
     return Capture(
         **server,
-        settings=found["settings"][0],
-        tables=tuple(found["table"]),
-        indexes=tuple(each for each in found["index"] if (each.schema, each.table) in tables),
+        tables=tuple(values["table"]),
+        indexes=tuple(each for each in values["index"] if (each.schema, each.table) in tables),
         foreign_keys=tuple(
             each
-            for each in found["foreign_key"]
+            for each in values["foreign_key"]
             if (each.schema, each.table) in tables and (each.to_schema, each.to_table) in tables
         ),
-        statistics=tuple(each for each in found["statistics"] if (each.schema, each.table) in tables),
+        statistics=tuple(each for each in values["statistics"] if (each.schema, each.table) in tables),
         seconds=second["at"] - first["at"],
-        at=second["at"],
         was_reset=second["reset"] != first["reset"],
-        statements=tuple(_statements(dict(found["before"]), found["after"])),
+        statements=tuple(_statements(dict(values["before"]), values["after"])),
     )
 
 
 def _statements(before: dict[str, Counts], after: list[tuple[str, Counts, str]]) -> list[Statement]:
-    """What each statement added; a smaller number than before means that its counts were reset in between."""
-    found = []
+    """The counts that each statement added, most time first. A smaller count than before means a reset in between."""
+    statements = []
     for queryid, counts, query in after:
         old = before.get(queryid, Counts())
-        names = list(Counts.__dataclass_fields__)
-        grown = {name: getattr(counts, name) - getattr(old, name) for name in names}
-        added = counts if min(grown.values()) < 0 else Counts(**grown)
+        growth = {name: getattr(counts, name) - getattr(old, name) for name in Counts.__dataclass_fields__}
+        added = counts if min(growth.values()) < 0 else Counts(**growth)
         if added.calls:
-            found.append(Statement(queryid, query, added))
-    return sorted(found, key=lambda each: -each.counts.ms)
+            statements.append(Statement(queryid, query, added))
+    return sorted(statements, key=lambda each: -each.counts.ms)
 
 
 def _refused(message: str) -> FormatError:
@@ -175,16 +172,15 @@ def _snapshot(value: Any) -> dict[str, Any]:
 
 
 def _server(value: Any) -> dict[str, Any]:
-    read = record(value, _SERVER)
-    names = ("database", "version", "collation", "bytes", "secret")
-    return {**{name: read[name] for name in names}, "with_values": read["values"]}
+    server = record(value, _SERVER)
+    return {name: server[name] for name in ("database", "version", "bytes", "secret")}
 
 
-def _settings(value: Any) -> dict[str, str]:
+def _settings(value: Any) -> dict[str, tuple[str | None, ...]]:
     if not isinstance(value, dict) or len(value) > 1000:
         raise ShapeError(": at most 1,000 settings are accepted")
-    values = several(optional(text(200)), 2)
-    return {_NAME(name): " ".join(filter(None, values(each))) for name, each in value.items()}
+    setting_and_unit = several(optional(text(200)), 2)
+    return {_NAME(name): setting_and_unit(each) for name, each in value.items()}
 
 
 def _counts(value: Any, more: int) -> tuple[str, Counts, str]:

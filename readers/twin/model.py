@@ -1,9 +1,9 @@
-"""What a production database is to a twin: schema, statistics, and statements with what they cost."""
+"""What a twin is made from: schema and statistics of a production database, and its statements with their cost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class IndexColumn:
 
 @dataclass(frozen=True)
 class Index:
-    """The first `keys` of its columns are its key. `expressions`, `partial`: parts whose text is not captured."""
+    """The first `keys` columns are its key. `expressions`, `partial`: it has some, but their text is not captured."""
 
     schema: str
     table: str
@@ -75,7 +75,7 @@ class ForeignKey:
 
 @dataclass(frozen=True)
 class Statistics:
-    """A row of pg_stats, with what the capture was allowed to read."""
+    """A row of pg_stats, with the values that the capture may contain."""
 
     schema: str
     table: str
@@ -92,7 +92,7 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Counts:
-    """Of pg_stat_statements, between the two snapshots."""
+    """Counts of pg_stat_statements between the two snapshots."""
 
     calls: int = 0
     ms: float = 0.0
@@ -111,7 +111,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Statement:
-    """`text` is only the first word where the text could hold values, and "" where it was not read."""
+    """`text` is only the first word if the text could hold values, and "" if it was not read."""
 
     queryid: str
     text: str
@@ -122,21 +122,21 @@ class Statement:
 class Capture:
     database: str
     version: int
-    collation: str
     bytes: int
-    with_values: bool
     secret: tuple[str, ...]
-    settings: Mapping[str, str]
     tables: tuple[Table, ...]
     indexes: tuple[Index, ...]
     foreign_keys: tuple[ForeignKey, ...]
     statistics: tuple[Statistics, ...]
     seconds: float
-    at: float
     was_reset: bool
     statements: tuple[Statement, ...]
 
-    @property
+    @cached_property
     def ms(self) -> float:
         """Execution time of all statements between the snapshots."""
         return sum(each.counts.ms for each in self.statements)
+
+    def share(self, statement: Statement) -> float:
+        """The statement's share of that time, 0 to 1."""
+        return statement.counts.ms / self.ms if self.ms else 0.0

@@ -1,35 +1,36 @@
-"""Values of JSON that come from elsewhere: each has a type and a limit, and what is missing or unknown is an error."""
+"""Checked values of an untrusted JSON file: each has a type and a limit. A missing or unknown field is an error."""
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 Read = Callable[[Any], Any]
 MOST_VALUES = 10_000
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # by PostgreSQL
 
 
 class ShapeError(Exception):
-    """A value that is not accepted: its place and what is accepted."""
+    """A value that is not accepted: its field, and what is accepted."""
 
 
 def record(value: Any, shape: Mapping[str, Read]) -> dict[str, Any]:
     if not isinstance(value, dict) or set(value) != set(shape):
         raise ShapeError(f": the fields {', '.join(shape)} are accepted")
-    made = {}
+    fields = {}
     for name, read in shape.items():
         try:
-            made[name] = read(value[name])
-        except ShapeError as wrong:
-            raise ShapeError(f".{name}{wrong.args[0]}") from wrong
-    return made
+            fields[name] = read(value[name])
+        except ShapeError as error:
+            raise ShapeError(f".{name}{error.args[0]}") from error
+    return fields
 
 
 def text(most: int, least: int = 0) -> Callable[[Any], str]:
     def read(value: Any) -> str:
-        if not isinstance(value, str) or not least <= len(value) <= most or "\x00" in value:
+        if not isinstance(value, str) or not least <= len(value) <= most or _UNSTORABLE.search(value):
             raise ShapeError(f": a text of {least} to {most} characters is accepted")
         return value
 
@@ -38,9 +39,7 @@ def text(most: int, least: int = 0) -> Callable[[Any], str]:
 
 def number(least: float = 0.0, most: float = 1e18) -> Callable[[Any], float]:
     def read(value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise ShapeError(": a number is accepted")
-        if not least <= value <= most:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
             raise ShapeError(f": a number from {least:g} to {most:g} is accepted")
         return float(value)
 
@@ -72,9 +71,9 @@ def optional(read: Callable[[Any], T]) -> Callable[[Any], T | None]:
 
 def several(read: Callable[[Any], T], most: int = MOST_VALUES) -> Callable[[Any], tuple[T, ...]]:
     def read_all(value: Any) -> tuple[T, ...]:
-        listed = [] if value is None else value
-        if not isinstance(listed, list) or len(listed) > most:
+        values = [] if value is None else value
+        if not isinstance(values, list) or len(values) > most:
             raise ShapeError(f": a list of at most {most:,} values is accepted")
-        return tuple(read(each) for each in listed)
+        return tuple(read(each) for each in values)
 
     return read_all

@@ -1,4 +1,4 @@
-"""The file of a capture comes from elsewhere: what is missing, unknown, too long or of another type is an error."""
+"""The file of a capture is not trusted: a field that is missing, unknown, too long or of another type is an error."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ LINES = [json.loads(line) for line in SAMPLE.read_text().splitlines()]
 
 def changed(kind: str, **fields: Any) -> bytes:
     """The sample, with other fields in its first line of this kind."""
-    found = next(line for line in LINES if kind in line)
-    return written([{kind: {**found[kind], **fields}} if line is found else line for line in LINES])
+    first = next(line for line in LINES if kind in line)
+    return written([{kind: {**first[kind], **fields}} if line is first else line for line in LINES])
 
 
 def written(lines: list[Any]) -> bytes:
     return "\n".join(map(json.dumps, lines)).encode()
 
 
-def test_counts_are_what_each_statement_added_between_the_snapshots() -> None:
-    found = read_capture(SAMPLE.read_bytes())
+def test_counts_are_those_between_the_snapshots() -> None:
+    captured = read_capture(SAMPLE.read_bytes())
 
-    (lookup,) = [each for each in found.statements if each.text.startswith("select id, email")]
+    (lookup,) = [each for each in captured.statements if each.text.startswith("select id, email")]
     assert (lookup.counts.calls, lookup.counts.rows, lookup.counts.blocks) == (911, 911, 2750)
-    assert found.seconds == pytest.approx(4.8, abs=0.1)
-    assert found.statements[0].counts.ms == max(each.counts.ms for each in found.statements)
+    assert captured.seconds == pytest.approx(4.8, abs=0.1)
+    assert captured.statements[0].counts.ms == max(each.counts.ms for each in captured.statements)
 
 
-def test_counts_that_became_smaller_were_reset_and_begin_anew() -> None:
+def test_counts_that_became_smaller_were_reset_and_count_from_zero() -> None:
     (name, *_), after = next(
         (line["before"], other["after"])
         for line in LINES
@@ -45,9 +45,9 @@ def test_counts_that_became_smaller_were_reset_and_begin_anew() -> None:
     )
     before = {"before": [name, 10**6, 1.0, 0, 0, 0, 0, 0, 0]}
 
-    found = read_capture(written([before if line.get("before", [""])[0] == name else line for line in LINES]))
+    captured = read_capture(written([before if line.get("before", [""])[0] == name else line for line in LINES]))
 
-    (reset,) = [each for each in found.statements if each.queryid == name]
+    (reset,) = [each for each in captured.statements if each.queryid == name]
     assert reset.counts.calls == after[1]
 
 
@@ -62,6 +62,8 @@ def test_counts_that_became_smaller_were_reset_and_begin_anew() -> None:
         (written([*LINES, {"shell": "ls"}]), "does not belong to a capture"),
         (changed("table", name="x" * 64), "table.name: a text of 1 to 63"),
         (changed("table", name="a\x00b"), "table.name"),
+        (changed("table", name="a\ud800b"), "table.name"),
+        (changed("table", rows=10**400), "table.rows: a number from 0"),
         (changed("table", rows=-1), "table.rows: a number from 0"),
         (changed("table", rows=True), "table.rows: a number"),
         (changed("table", rows=float("nan")), "table.rows: a number"),
@@ -70,11 +72,13 @@ def test_counts_that_became_smaller_were_reset_and_begin_anew() -> None:
         (changed("statistics", frequencies="all"), "statistics.frequencies: a list"),
         (changed("statistics", values=["secret"]), "statistics: the fields"),
         (changed("server", encoding=8), "server.encoding"),
+        (changed("settings", work_mem="4MB"), "settings: a list of at most 2 values"),
+        (written([line for line in LINES if "settings" not in line]), "0 lines 'settings', not 1"),
         (written([*LINES, {"after": [1, 2]}]), "after: a list of 10 values"),
         (written([*LINES, next(line for line in LINES if "table" in line)]), "a table occurs twice"),
     ],
 )
-def test_a_file_that_is_no_capture_names_line_field_and_what_is_accepted(raw: bytes, message: str) -> None:
+def test_the_error_for_an_invalid_file_names_line_field_and_what_is_accepted(raw: bytes, message: str) -> None:
     with pytest.raises(FormatError) as raised:
         read_capture(raw)
 
