@@ -1,4 +1,4 @@
-"""The "production" database of a small shop, with a load, of which tests make a twin."""
+"""The "production" database of a small shop, with a load. Tests create a twin of it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ LOAD = (
     ),
     (5, r"\set id random(1, 1000)" "\nselect name, price from shop.products where id = :id;"),
 )
-# Statements of which no twin can be made: a function of one's own, a command without rows, a lock.
+# Statements that a twin leaves out: a user-defined function, a command without rows, a lock.
 OTHERS = (
     "select shop.audit(7);",
     "create temporary table basket (id bigint); drop table basket;",

@@ -2,32 +2,36 @@
 --
 --   psql -XAtq -v seconds=900 -f capture.sql -d DATABASE > capture.jsonl
 --
--- It reads catalogs and statistics, never a table of yours, in two read-only transactions of a few seconds each. It
--- waits between them, without a transaction. Variables, each as -v NAME=VALUE:
+-- It reads catalogs and statistics, never one of your tables, in two read-only transactions of a few seconds each.
+-- Between them it waits without a transaction. Variables, each as -v NAME=VALUE:
 --
---   seconds   between the two snapshots of pg_stat_statements: 900
---   secret    columns of whose values nothing is read, as schema.table.column, separated by commas
---   values    1: also read the most common values, and histogram bounds of columns of text
+--   seconds   time between the two snapshots of pg_stat_statements: 900
+--   secret    columns whose values are not read, as schema.table.column, separated by commas
+--   values    1: also read the most common values, and the histogram bounds of text columns
 --
--- The output is one JSON object per line. Of the data it holds: numbers of rows, sizes, statistics of columns, and 21
--- histogram bounds of columns of numbers, dates and times, which are values of the data.
+-- The output has one JSON object per line. From your data it has: numbers of rows, sizes, statistics of columns, and 21
+-- histogram bounds of each column of numbers, dates or times. These bounds are values of the data.
 \set ON_ERROR_STOP 1
 \if :{?seconds} \else \set seconds 900 \endif
 \if :{?secret} \else \set secret '' \endif
 \if :{?values} \else \set values 0 \endif
-set /* proving twin */ client_encoding = 'UTF8';
-set /* proving twin */ client_min_messages = warning;
-set /* proving twin */ default_transaction_read_only = on;
-set /* proving twin */ statement_timeout = '60s';
-set /* proving twin */ lock_timeout = '1s';
-set /* proving twin */ datestyle = 'ISO, YMD';
-set /* proving twin */ intervalstyle = 'iso_8601';
-set /* proving twin */ timezone = 'UTC';
-set /* proving twin */ search_path = pg_catalog;
-select /* proving twin */ set_config('twin.secret', :'secret', false) as ignored \gset
+-- Settings of a transaction, not of the session: a connection pooler may give the session to another client.
+\set settings 'set /* proving twin */ local client_encoding = ''UTF8'';'
+\set settings :settings 'set /* proving twin */ local client_min_messages = warning;'
+\set settings :settings 'set /* proving twin */ local statement_timeout = ''60s'';'
+\set settings :settings 'set /* proving twin */ local lock_timeout = ''1s'';'
+\set settings :settings 'set /* proving twin */ local standard_conforming_strings = on;'
+\set settings :settings 'set /* proving twin */ local datestyle = ''ISO, YMD'';'
+\set settings :settings 'set /* proving twin */ local intervalstyle = ''iso_8601'';'
+\set settings :settings 'set /* proving twin */ local timezone = ''UTC'';'
+\set settings :settings 'set /* proving twin */ local search_path = pg_catalog;'
+
+begin transaction isolation level repeatable read, read only;
+:settings
+select /* proving twin */ set_config('twin.secret', :'secret', true) as ignored \gset
 
 do /* proving twin */ $$
-declare wrong text;
+declare misnamed text;
 begin
   if current_setting('server_version_num')::int < 130000 then
     raise exception 'this is PostgreSQL %', current_setting('server_version')
@@ -45,40 +49,38 @@ begin
     raise exception 'the role % may not read the statistics of other roles', current_user
       using hint = format('a superuser executes: GRANT pg_monitor TO %I', current_user);
   end if;
-  select min(name) into wrong from unnest(string_to_array(current_setting('twin.secret'), ',')) as secret(name)
+  select min(name) into misnamed from unnest(string_to_array(current_setting('twin.secret'), ',')) as secret(name)
     where not exists (select from pg_attribute a join pg_class c on c.oid = a.attrelid
       join pg_namespace n on n.oid = c.relnamespace where a.attnum > 0 and not a.attisdropped
       and concat_ws('.', n.nspname, c.relname, a.attname) = name);
-  if wrong is not null then
-    raise exception 'secret: % is not a column of the database %', wrong, current_database()
+  if misnamed is not null then
+    raise exception 'secret: % is not a column of the database %', misnamed, current_database()
       using hint = 'schema.table.column';
   end if;
 end $$;
 select /* proving twin */ quote_ident(n.nspname) as schema
   from pg_extension e join pg_namespace n on n.oid = e.extnamespace
   where extname = 'pg_stat_statements' \gset pgss_
--- Statements of clients only, not those inside functions; before PostgreSQL 14 the view does not tell them apart.
+-- Only statements of clients, not those inside functions. Before PostgreSQL 14, the view has no column for that.
 select /* proving twin */
   case when current_setting('server_version_num')::int < 140000 then 'true' else 'toplevel' end as toplevel,
   case when current_setting('server_version_num')::int < 140000 then 'null::timestamptz'
     else format('(select stats_reset from %s.pg_stat_statements_info)', :'pgss_schema') end as reset \gset pgss_
 
 \echo {"capture": 1}
-begin transaction isolation level repeatable read, read only;
-
 select /* proving twin */ json_build_object('server', json_build_object('database', current_database(),
   'version', current_setting('server_version_num')::int, 'encoding', getdatabaseencoding(),
   'collation', (select datcollate from pg_database where datname = current_database()),
   'bytes', pg_database_size(current_database()), 'standby', pg_is_in_recovery(),
   'values', :'values' = '1', 'secret', string_to_array(:'secret', ',')));
 
--- Settings without texts, which may hold passwords.
+-- Settings that are not texts, because a text may hold a password.
 select /* proving twin */ json_build_object('settings', json_object_agg(name, json_build_array(setting, unit)))
   from pg_settings
   where vartype in ('bool', 'integer', 'real', 'enum') and category !~ '^(Preset|Developer|Customized)'
   and (source not in ('default', 'client', 'session') or name in ('shared_buffers', 'work_mem', 'max_connections'));
 
--- Tables of the database that belong to no extension; a partition is part of its table.
+-- Tables that belong to no extension. A partition counts for its partitioned table.
 select /* proving twin */ json_build_object('table', json_build_object('schema', n.nspname, 'name', c.relname,
   'partitioned', c.relkind = 'p', 'rows', size.rows, 'pages', size.pages, 'bytes', size.bytes, 'columns', (
     select json_agg(json_build_object('name', a.attname,
@@ -105,7 +107,7 @@ select /* proving twin */ json_build_object('table', json_build_object('schema',
   and not exists (select from pg_depend where classid = 'pg_class'::regclass and objid = c.oid and deptype = 'e')
   order by n.nspname, c.relname limit 2000;
 
--- Keys and indexes, without the texts of expressions and predicates.
+-- Keys and indexes, without the text of expressions and predicates.
 select /* proving twin */ json_build_object('index', json_build_object('schema', n.nspname, 'table', t.relname,
   'name', c.relname, 'method', am.amname, 'unique', i.indisunique, 'primary', i.indisprimary,
   'bytes', pg_relation_size(c.oid),
@@ -136,7 +138,7 @@ select /* proving twin */ json_build_object('foreign_key', json_build_object('sc
   where f.contype = 'f' and f.conparentid = 0 and not c.relispartition
   order by n.nspname, c.relname, f.conname limit 10000;
 
--- Statistics of columns. Of a secret column none that depends on a value: no bounds, and no common values.
+-- Statistics of columns. For a secret column, no histogram bounds, common values or frequencies.
 select /* proving twin */ json_build_object('statistics', json_build_object('schema', s.schemaname,
   'table', s.tablename, 'column', s.attname, 'null_frac', s.null_frac, 'avg_width', s.avg_width,
   'n_distinct', s.n_distinct, 'correlation', s.correlation, 'secret', hidden.secret,
@@ -159,7 +161,7 @@ select /* proving twin */ json_build_object('statistics', json_build_object('sch
   order by s.schemaname, s.tablename, a.attnum limit 50000;
 
 select /* proving twin */ json_build_object('snapshot', json_build_object('number', 1,
-  'at', extract(epoch from clock_timestamp()),  'reset', extract(epoch from :pgss_reset)));
+  'at', extract(epoch from clock_timestamp()), 'reset', extract(epoch from :pgss_reset)));
 select /* proving twin */ json_build_object('before', json_build_array(queryid::text, calls, total_exec_time, rows,
   shared_blks_hit, shared_blks_read, temp_blks_read, temp_blks_written, wal_bytes)) from (
     select queryid, sum(calls) as calls, sum(total_exec_time) as total_exec_time, sum(rows) as rows,
@@ -172,27 +174,33 @@ commit;
 
 \setenv TWIN_SECONDS :seconds
 \! sleep $TWIN_SECONDS
+-- A new connection: a server or a firewall may have closed the idle one.
+\connect
 
 begin transaction isolation level repeatable read, read only;
+:settings
 select /* proving twin */ json_build_object('snapshot', json_build_object('number', 2,
-  'at', extract(epoch from clock_timestamp()),  'reset', extract(epoch from :pgss_reset)));
--- pg_stat_statements replaces constants by $1, $2, ... in statements that read and write rows, not in others, and keeps
--- comments. So comments are removed: a list ($1 /*, ... */) becomes ($1...). Of any text that may still hold a constant
--- only the first word is read: of other commands, and of texts with a string or a number of more than three digits.
+  'at', extract(epoch from clock_timestamp()), 'reset', extract(epoch from :pgss_reset)));
+-- pg_stat_statements replaces constants with $1, $2, ... in statements that read or write rows, but not in all of them,
+-- and keeps comments. Comments are removed; a list ($1 /*, ... */) becomes ($1...). If the text may still hold a
+-- constant, only its first word is read: all other commands, and texts with a string, a number of more than three
+-- digits, or one with a letter, an underscore or a decimal point. Of a text with nested comments, nothing is read.
 select /* proving twin */ json_build_object('after', json_build_array(queryid::text, calls, total_exec_time, rows,
-  shared_blks_hit, shared_blks_read, temp_blks_read, temp_blks_written, wal_bytes, case when place > 1000 then ''
-    when text ~* '^\s*\(*\s*(select|insert|update|delete|merge|with|values)\M' and text !~ '''|\$[a-zA-Z_]*\$'
-      and text !~ '(?<![$0-9a-zA-Z_])[0-9]{4,}' and text !~ '[0-9]\.[0-9]' and length(text) <= 8000 then text
+  shared_blks_hit, shared_blks_read, temp_blks_read, temp_blks_written, wal_bytes, case when ordinal > 1000 then ''
+    when text ~ '\*/' then '?'
+    when text ~* '^\s*\(*\s*(select|insert|update|delete|merge|with|values)\M'
+      and text !~ '''|\$([^0-9\s$][^\s$]*)?\$' and text !~ '(?<![$0-9a-zA-Z_])([0-9]{4,}|[0-9]+[a-zA-Z_])'
+      and text !~ '[0-9]\.[0-9]' and length(text) <= 8000 then text
     else upper((regexp_match(text, '^[^a-zA-Z]*([a-zA-Z]+)'))[1]) end))
   from (select *, regexp_replace(regexp_replace(regexp_replace(query,
       '\s*/\*, \.\.\. \*/', '...', 'g'), '/\*.*?\*/', ' ', 'g'), '--[^\n\r]*', ' ', 'g') as text
     from (select queryid, min(query) as query, sum(calls) as calls, sum(total_exec_time) as total_exec_time,
         sum(rows) as rows, sum(shared_blks_hit) as shared_blks_hit, sum(shared_blks_read) as shared_blks_read,
         sum(temp_blks_read) as temp_blks_read, sum(temp_blks_written) as temp_blks_written,
-        sum(wal_bytes) as wal_bytes, rank() over (order by sum(total_exec_time) desc) as place
+        sum(wal_bytes) as wal_bytes, rank() over (order by sum(total_exec_time) desc) as ordinal
       from :pgss_schema.pg_stat_statements(true)
       where dbid = (select oid from pg_database where datname = current_database()) and :pgss_toplevel
       and query !~ '^[a-z]+ /\* proving twin'
-      group by queryid) as statements) as texts order by place;
+      group by queryid) as statements) as texts order by ordinal;
 commit;
 \echo {"end": 1}

@@ -1,5 +1,8 @@
-"""psql, which runs the script of a capture. Whoever administers a database has it, and it reads the same passwords and
-services as always; a driver of our own would be another dependency, and another description of what is read."""
+"""psql, which runs the script of a capture.
+
+DBAs have it, and it finds passwords and services as usual. A driver would be one more dependency, and one more place
+that says what is read.
+"""
 
 from __future__ import annotations
 
@@ -11,60 +14,73 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import unquote
 
 from proving.errors import CliError, UsageError
 
 SCRIPT = Path(__file__).with_name("capture.sql")
-SPARE_S = 600  # for both snapshots
-# As the server's reader of captures accepts them.
+SPARE_S = 600  # for both transactions
+# The limit of readers/twin/capture.py.
 MOST_BYTES = 32 << 20
 _URI = re.compile(r"postgres(?:ql)?://", re.IGNORECASE)
+_CREDENTIALS = re.compile(r"(\w+://[^:@/]*):([^@/]*)(?=@)")
 _PASSWORD = re.compile(r"(?:^|(?<=\s))password\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s\\]|\\.)*)", re.DOTALL)
 
 
 def capture(dsn: str, *, seconds: float, secret: Sequence[str], values: bool) -> bytes:
-    """What the script writes. CliError with the words of PostgreSQL where it fails."""
+    """The output of the script. Raises CliError with PostgreSQL's message if it fails."""
     program = shutil.which("psql")
     if not program:
         raise CliError(
             "psql is not installed",
             accepted="install the client programs of PostgreSQL, or run the script "
-            "of `proving twin script` where psql is",
+            "that `proving twin script` prints on a machine with psql",
         )
-    wrong = next((each for each in secret if each.count(".") != 2 or "," in each), None)
-    if wrong is not None:
-        raise UsageError(f"{wrong!r} is not a column", field="--secret", value=wrong, accepted="schema.table.column")
-    where, password = without_password(dsn)
-    given = {"seconds": f"{seconds:g}", "secret": ",".join(secret), "values": str(int(values))}
-    variables = [part for name, value in given.items() for part in ("-v", f"{name}={value}")]
-    argv = [program, "-XAtqw", *variables, "-f", str(SCRIPT), "-d", where]
+    invalid = next((each for each in secret if each.count(".") != 2 or "," in each), None)
+    if invalid is not None:
+        raise UsageError(
+            f"{invalid!r} is not a column", field="--secret", value=invalid, accepted="schema.table.column"
+        )
+    database, password = without_password(dsn)
+    variables = {"seconds": f"{seconds:g}", "secret": ",".join(secret), "values": str(int(values))}
+    options = [option for name, value in variables.items() for option in ("-v", f"{name}={value}")]
+    argv = [program, "-XAtqw", *options, "-f", str(SCRIPT), "-d", database]
     with tempfile.TemporaryFile() as out:
-        done = _run(argv, {"PGPASSWORD": password} if password else {}, out, seconds + SPARE_S)
-        if done.returncode:
-            raise _failure(done.stderr)
+        process = _run(argv, {"PGPASSWORD": password} if password else {}, out, seconds + SPARE_S)
+        if process.returncode:
+            raise _failure(process.stderr)
         out.seek(0)
-        found: bytes = out.read(MOST_BYTES + 1)
-    if len(found) > MOST_BYTES:
+        raw: bytes = out.read(MOST_BYTES + 1)
+    if len(raw) > MOST_BYTES:
         raise CliError(f"the capture is larger than {MOST_BYTES >> 20} MiB")
-    return found
+    return raw
 
 
 def without_password(dsn: str) -> tuple[str, str]:
-    """The connection string without its password, and the password: arguments of a process are visible to all users."""
+    """The connection string without its password, and the password: arguments of a process are visible to all users.
+
+    A URI is read like libpq reads it: a password may contain # and ?, and + is not a space."""
     if _URI.match(dsn):
-        parts = urlsplit(dsn)
-        user, at, hosts = parts.netloc.rpartition("@")
-        name, _, password = user.partition(":")
-        options = parse_qsl(parts.query, keep_blank_values=True)
-        others = urlencode([(key, value) for key, value in options if key != "password"])
-        clean = parts._replace(netloc=f"{name}{at}{hosts}", query=others)
-        return urlunsplit(clean), dict(options).get("password", unquote(password))
-    found = _PASSWORD.search(dsn)
-    if not found:
+        return _uri_without_password(dsn)
+    match = _PASSWORD.search(dsn)
+    if not match:
         return dsn, ""
-    value = found[1][1:-1] if found[1].startswith("'") else found[1]
-    return dsn[: found.start()] + dsn[found.end() :], re.sub(r"\\(.)", r"\1", value)
+    value = match[1][1:-1] if match[1].startswith("'") else match[1]
+    return dsn[: match.start()] + dsn[match.end() :], re.sub(r"\\(.)", r"\1", value)
+
+
+def _uri_without_password(uri: str) -> tuple[str, str]:
+    password = ""
+    match = _CREDENTIALS.match(uri)
+    if match:
+        uri, password = match[1] + uri[match.end() :], unquote(match[2])
+    base, mark, query = uri.partition("?")
+    options = query.split("&")
+    others = [option for option in options if unquote(option.partition("=")[0]) != "password"]
+    for option in options:
+        if option not in others:
+            password = unquote(option.partition("=")[2])
+    return base + mark * bool(others) + "&".join(others), password
 
 
 def _run(argv: list[str], env: dict[str, str], out: IO[bytes], limit_s: float) -> subprocess.CompletedProcess[str]:
@@ -84,7 +100,7 @@ def _run(argv: list[str], env: dict[str, str], out: IO[bytes], limit_s: float) -
 
 
 def _failure(stderr: str) -> CliError:
-    """PostgreSQL's error, and its hint as what to do next."""
+    """PostgreSQL's error; its hint is the next step."""
     lines = [re.sub(r"^psql:\S*?:\d+: ", "", line) for line in stderr.splitlines() if line.strip()]
     hint = next((line.partition(":")[2].strip() for line in lines if line.startswith("HINT:")), "")
     message = next(

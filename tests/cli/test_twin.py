@@ -1,7 +1,8 @@
-"""`proving twin capture`, against a real database under load: what the file holds, and what it never holds."""
+"""`proving twin capture`, against a real database under load: what the file contains, and what it never contains."""
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -55,15 +56,15 @@ def test_a_capture_holds_the_schema_its_statistics_and_what_ran_between_the_snap
 
     load.join()
     assert done.returncode == 0, done.stderr
-    found = captured(offline)
-    assert [(table.name, table.rows) for table in found.tables][:2] == [("customers", 5000), ("lines", 60000)]
-    assert {key.to_table for key in found.foreign_keys} == {"customers", "orders", "products"}
-    status = next(each for each in found.statistics if each.column == "status")
+    read = captured(offline)
+    assert [(table.name, table.rows) for table in read.tables][:2] == [("customers", 5000), ("lines", 60000)]
+    assert {key.to_table for key in read.foreign_keys} == {"customers", "orders", "products"}
+    status = next(each for each in read.statistics if each.column == "status")
     assert (status.n_distinct, len(status.frequencies), status.bounds) == (3, 3, ())
-    texts = {each.text for each in found.statements}
+    texts = {each.text for each in read.statements}
     assert "select name, price from shop.products where id = $1" in texts
     assert "CREATE" in texts and not any("proving twin" in each for each in texts)
-    update = next(each for each in found.statements if each.text.startswith("update"))
+    update = next(each for each in read.statements if each.text.startswith("update"))
     assert 0 < update.counts.calls == update.counts.rows < 200
 
 
@@ -71,23 +72,52 @@ def test_a_capture_holds_no_value_of_a_secret_column_no_text_and_no_password(
     offline: Program, production: Production
 ) -> None:
     production.sql(f"create role app password '{SECRETS[0]}'; drop role app; select 'x' from shop.customers limit 1")
+    production.sql(f"select /* a /* b */ {SECRETS[0]} */ id from shop.orders limit 1")
+    production.sql(f"/* a /* b */ {SECRETS[0]} */ select line from shop.lines limit 1")
+    production.sql("select id::varchar(123_456) from shop.products limit 1")
 
     capture(offline, production, *(word for name in SECRET for word in ("--secret", name)))
 
     raw = (offline.home / "shop.jsonl").read_bytes()
     assert not [
-        value for value in (*SECRETS, production.password, "@example.org", "category 1") if value.encode() in raw
+        value
+        for value in (*SECRETS, "SESAME", "123_456", production.password, "@example.org", "category 1")
+        if value.encode() in raw
     ]
     assert stat.S_IMODE((offline.home / "shop.jsonl").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("setting", ["standard_conforming_strings = off", "idle_session_timeout = '100ms'"])
+def test_a_capture_does_not_depend_on_settings_of_the_role(
+    offline: Program, production: Production, setting: str
+) -> None:
+    production.sql(f"select name from shop.products where id = 3; alter role postgres set {setting}")
+    try:
+        done = capture(offline, production)
+    finally:
+        production.sql("alter role postgres reset all")
+
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (offline.home / "shop.jsonl").open()]
+    assert "select name from shop.products where id = $1" in {line["after"][9] for line in lines if "after" in line}
+
+
+def test_a_capture_leaves_no_setting_in_the_session(production: Production) -> None:
+    """A connection pooler gives the session to other clients between transactions."""
+    once = psql.SCRIPT.read_text().replace("\\connect\n", "").replace("\\! sleep", "\\! true")
+
+    output = production.sql(f"{once}\nselect name from pg_settings where source = 'session'; show search_path")
+
+    assert output.splitlines()[-2:] == ['{"end": 1}', '"$user", public']
 
 
 def test_values_are_in_the_file_only_when_they_are_allowed(offline: Program, production: Production) -> None:
     capture(offline, production, "--values")
 
-    found = {f"{each.table}.{each.column}": each for each in captured(offline).statistics}
-    assert found["orders.status"].common_values[0] == "sent" and found["customers.email"].bounds
-    shown = offline.json("twin", "show", str(offline.home / "shop.jsonl"))
-    assert "shop.orders.status" in shown["columns_with_common_values"]
+    statistics = {f"{each.table}.{each.column}": each for each in captured(offline).statistics}
+    assert statistics["orders.status"].common_values[0] == "sent" and statistics["customers.email"].bounds
+    summary = offline.json("twin", "show", str(offline.home / "shop.jsonl"))
+    assert "shop.orders.status" in summary["columns_with_common_values"]
 
 
 def test_the_script_run_alone_by_psql_writes_the_same_file(offline: Program, production: Production) -> None:
@@ -139,11 +169,23 @@ def test_a_capture_never_overwrites_a_file(offline: Program, production: Product
     assert (offline.home / "shop.jsonl").read_text() == "mine"
 
 
+def test_a_file_that_cannot_be_written_is_an_error_before_the_capture(tmp_path: Path) -> None:
+    out = str(tmp_path / "missing" / "shop.jsonl")
+
+    done = Program(tmp_path).run("twin", "capture", "--dsn", "host=/nowhere", "--out", out)
+
+    assert done.returncode == 2 and "No such file or directory" in done.stderr and "--out" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("dsn", "clean", "password"),
     [
         ("postgresql://ada:p%40ss@db1:5433/shop", "postgresql://ada@db1:5433/shop", "p@ss"),
         ("postgresql://ada@db1/shop?sslmode=require&password=x", "postgresql://ada@db1/shop?sslmode=require", "x"),
+        ("postgresql://ada:a#b?c@db1/shop", "postgresql://ada@db1/shop", "a#b?c"),
+        ("postgresql://db1/shop?pass%77ord=a+b&options=-c%20x%3D1", "postgresql://db1/shop?options=-c%20x%3D1", "a+b"),
+        ("postgresql://ada:x@db1,db2:5433/shop", "postgresql://ada@db1,db2:5433/shop", "x"),
+        ("postgresql:///shop?host=/tmp", "postgresql:///shop?host=/tmp", ""),
         ("host=db1 password='a b\\'c' dbname=shop", "host=db1  dbname=shop", "a b'c"),
         ("service=shop", "service=shop", ""),
     ],
