@@ -1,4 +1,4 @@
-"""What was observed in a run: the cost of its collectors, checkpoints, findings, and the fidelity of a twin."""
+"""Observations of a run: the cost of its collectors, checkpoints, findings from its samples, fidelity of a twin."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from apps.campaigns.models import Run
 from apps.results.api.views import JudgementSerializer
 from apps.results.models import Mark
 from apps.results.runs import observed, stability
-from apps.results.runs.fidelity import Compared, Fidelity, fidelity_of
+from apps.results.runs.fidelity import Compared, Fidelity, Figures, fidelity_of
 
 
-class StatementSideSerializer(serializers.Serializer[Any]):
+class StatementFiguresSerializer(serializers.Serializer[Figures]):
     """A statement in production, or in the run."""
 
     calls = serializers.IntegerField()
@@ -35,16 +35,16 @@ class ComparedStatementSerializer(serializers.Serializer[Compared]):
     script = serializers.CharField()
     text = serializers.CharField()
     share = serializers.FloatField(help_text="of production's execution time, 0 to 1")
-    resemblance = serializers.FloatField(help_text="0 to 1")
-    production = StatementSideSerializer()
-    twin = StatementSideSerializer(allow_null=True, help_text="null if the statement did not run")
+    resemblance = serializers.FloatField(help_text="in share of calls, rows and blocks per call, 0 to 1")
+    production = StatementFiguresSerializer()
+    twin = StatementFiguresSerializer(allow_null=True, help_text="null if the statement did not run")
 
 
 class FidelitySerializer(serializers.Serializer[Fidelity]):
     twin = serializers.IntegerField(source="twin.pk", help_text="id of the twin")
-    value = serializers.FloatField(help_text="covered share of production's time x resemblance, 0 to 1")
-    covered = serializers.FloatField(help_text="0 to 1")
-    resemblance = serializers.FloatField(help_text="0 to 1")
+    value = serializers.FloatField(help_text="covered x resemblance, 0 to 1")
+    covered = serializers.FloatField(help_text="share of production's execution time in statements of the twin, 0 to 1")
+    resemblance = serializers.FloatField(help_text="mean over the statements, weighted by production's time, 0 to 1")
     statements = ComparedStatementSerializer(many=True)
 
 
@@ -75,7 +75,9 @@ class ObservedSerializer(serializers.Serializer[Any]):
     within = JudgementSerializer(many=True, help_text="warm-up, trend, stalls and checkpoints, step by step")
     costs = CostSerializer(many=True, help_text="per step and collector; source `all` is the sum of a step")
     marks = MarkSerializer(many=True, help_text="checkpoints, in seconds since the step began")
-    fidelity = FidelitySerializer(allow_null=True, help_text="of a run of a twin: its statements and production's")
+    fidelity = FidelitySerializer(
+        allow_null=True, help_text="if the run is of a twin: its statements compared with production"
+    )
 
 
 class ObservedViewSet(viewsets.ViewSet):
@@ -83,12 +85,11 @@ class ObservedViewSet(viewsets.ViewSet):
 
     @extend_schema(responses=ObservedSerializer)
     def retrieve(self, request: Request, run: UUID) -> Response:
-        found = get_object_or_404(Run, pk=run)
-        said = stability.findings(found.within.all(), found.measurements.all())
-        told = {
-            "within": said,
-            "costs": observed.costs_of(found),
-            "marks": found.marks.all(),
-            "fidelity": fidelity_of(found),
+        observed_run = get_object_or_404(Run, pk=run)
+        observations = {
+            "within": stability.findings(observed_run.within.all(), observed_run.measurements.all()),
+            "costs": observed.costs_of(observed_run),
+            "marks": observed_run.marks.all(),
+            "fidelity": fidelity_of(observed_run),
         }
-        return Response(ObservedSerializer(told).data)
+        return Response(ObservedSerializer(observations).data)

@@ -1,8 +1,9 @@
 """How much a run of a twin resembles production, statement by statement. SELECT only.
 
-Fidelity is one number: the share of production's execution time in statements of the twin, times their resemblance, a
-mean weighted by that time. The resemblance of a statement is the mean of three ratios, each the smaller by the larger:
-of its share of all calls, of its rows per call, and of its shared blocks per call. Times are not part: hosts differ.
+Fidelity is one number: the share of production's execution time that the statements of the twin cover, times their
+resemblance. The resemblance of a statement is the mean of three ratios, smaller by larger: of its share of all calls,
+of its rows per call, and of its shared blocks per call. That of a run is their mean, weighted by production's time.
+Execution times are not compared, because hosts differ.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from apps.campaigns.models import Campaign, Run, Twin
+from apps.campaigns.models import Artefact, Campaign, Run, Twin
 from apps.campaigns.twins.services import STEP, of_campaign
 
-MOST_RUNS = 20  # of a campaign, whose lowest fidelity counts
+COUNTS = f"out/{STEP}/postgresql.json"
+MOST_RUNS = 20  # of a campaign: the lowest fidelity of the newest ones counts
+COMPARED = ("calls_share", "rows", "blocks")
 _MARK = re.compile(r"/\* (s\d\d) \*/")
-_NAMES = {
+# The names of the figures, and the columns of pg_stat_statements in a run.
+_COLUMNS = {
     "calls": ("calls",),
     "ms": ("total_exec_time", "total_time"),
     "rows": ("rows",),
@@ -29,8 +33,8 @@ _NAMES = {
 
 
 @dataclass(frozen=True)
-class Side:
-    """A statement in production, or in a run of the twin: its share of the calls, and the rest per call."""
+class Figures:
+    """A statement in production, or in a run of the twin: its calls, and the rest per call."""
 
     calls: int
     calls_share: float
@@ -48,16 +52,17 @@ class Side:
 
 @dataclass(frozen=True)
 class Compared:
-    """A statement in both. `share`: of production's time. `twin` is None if it did not run."""
+    """A statement in production and in the run. `share`: of production's time. `twin` is None if it did not run."""
 
     script: str
     text: str
     share: float
-    production: Side
-    twin: Side | None
+    production: Figures
+    twin: Figures | None
 
     @property
-    def sides(self) -> list[tuple[str, Side | None]]:
+    def rows(self) -> list[tuple[str, Figures | None]]:
+        """Of the table on the page of the run."""
         return [("production", self.production), ("twin", self.twin)]
 
     @property
@@ -70,17 +75,14 @@ class Compared:
         """From 0 to 1."""
         if self.twin is None:
             return 0.0
-        pairs = [
-            (getattr(self.production, name), getattr(self.twin, name)) for name in ("calls_share", "rows", "blocks")
-        ]
-        return sum(_ratio(*pair) for pair in pairs) / len(pairs)
+        ratios = [_ratio(getattr(self.production, name), getattr(self.twin, name)) for name in COMPARED]
+        return sum(ratios) / len(ratios)
 
 
 @dataclass(frozen=True)
 class Fidelity:
     twin: Twin
     statements: list[Compared]
-    left_out: list[dict[str, Any]]
 
     @property
     def covered(self) -> float:
@@ -103,19 +105,15 @@ class Fidelity:
 
 
 def fidelity_of(run: Run) -> Fidelity | None:
-    """Of a run of a twin whose statements were counted; None for any other."""
-    campaign = run.campaign
-    twin = of_campaign(campaign)
-    file = run.artefacts.filter(path=f"out/{STEP}/postgresql.json").exclude(content=None).first() if twin else None
-    if twin is None or file is None:
-        return None
-    told = json.loads(bytes(file.content or b"{}"))
-    return compare(twin, told) if told.get("statements") else None
+    """The fidelity of a run of a twin; None for any other run, and if its statements were not counted."""
+    twin = of_campaign(run.campaign)
+    file = run.artefacts.filter(path=COUNTS).exclude(content=None).first() if twin else None
+    return _read(twin, file) if twin and file else None
 
 
 @dataclass(frozen=True)
 class Lowest:
-    """The lowest fidelity of the newest runs of a campaign, 0 to 1; None if none of them counted its statements."""
+    """The lowest fidelity of the newest runs of a campaign, 0 to 1; None if the statements of none were counted."""
 
     twin: Twin
     value: float | None
@@ -127,53 +125,57 @@ def lowest(campaign: Campaign) -> Lowest | None:
     twin = of_campaign(campaign)
     if twin is None:
         return None
-    runs = campaign.runs.filter(outcome="ok").select_related("campaign__dataset")
-    found = [each.value for run in runs.order_by("-position")[:MOST_RUNS] if (each := fidelity_of(run))]
-    return Lowest(twin, min(found, default=None), len(found))
+    newest = campaign.runs.filter(outcome=Run.Outcome.OK).order_by("-position")[:MOST_RUNS]
+    files = Artefact.objects.filter(run__in=newest.values("pk"), path=COUNTS).exclude(content=None)
+    values = [each.value for file in files if (each := _read(twin, file))]
+    return Lowest(twin, min(values, default=None), len(values))
 
 
 def badge(campaign: Campaign) -> str:
     """The lowest fidelity, for the verdict of a campaign; "" if it does not run a twin."""
-    found = lowest(campaign)
-    if found is None:
+    result = lowest(campaign)
+    if result is None:
         return ""
-    return "twin, fidelity unknown" if found.value is None else f"twin, fidelity {100 * found.value:.0f} %"
+    return "twin, fidelity unknown" if result.value is None else f"twin, fidelity {100 * result.value:.0f} %"
 
 
-def compare(twin: Twin, told: Mapping[str, Any]) -> Fidelity:
-    """`told`: what the collector postgresql counted during the step."""
-    there = {each["script"]: _numbers(each, production=True) for each in twin.made}
-    here: dict[str, dict[str, float]] = {}
-    for row in told["statements"]:
+def _read(twin: Twin, file: Artefact) -> Fidelity | None:
+    counts = json.loads(bytes(file.content or b"{}"))
+    return compare(twin, counts["statements"], counts["seconds"]) if counts.get("statements") else None
+
+
+def compare(twin: Twin, statements: list[Mapping[str, Any]], seconds: float) -> Fidelity:
+    """`statements`: rows of pg_stat_statements, counted for so many seconds of the step."""
+    production = {each["script"]: _of_production(each) for each in twin.made}
+    in_run: dict[str, dict[str, float]] = {}
+    for row in statements:
         mark = _MARK.search(row["query"])
-        if mark and mark[1] in there:
-            found = here.setdefault(mark[1], dict.fromkeys(_NAMES, 0.0))
-            for name, value in _numbers(row, production=False).items():
-                found[name] += value
-    calls_there, calls_here = (sum(each["calls"] for each in side.values()) for side in (there, here))
-    statements = [
+        if mark and mark[1] in production:
+            sums = in_run.setdefault(mark[1], dict.fromkeys(_COLUMNS, 0.0))
+            for name, columns in _COLUMNS.items():
+                sums[name] += sum(float(row.get(column, 0)) for column in columns)
+    calls_of_production, calls_of_run = (sum(each["calls"] for each in sums.values()) for sums in (production, in_run))
+    compared = [
         Compared(
             each["script"],
             each["text"],
             each["share"],
-            _side(there[each["script"]], calls_there, twin.seconds),
-            _side(here[each["script"]], calls_here, told["seconds"]) if each["script"] in here else None,
+            _figures(production[each["script"]], calls_of_production, twin.seconds),
+            _figures(in_run[each["script"]], calls_of_run, seconds) if each["script"] in in_run else None,
         )
         for each in twin.made
     ]
-    return Fidelity(twin, statements, twin.left_out)
+    return Fidelity(twin, compared)
 
 
-def _numbers(row: Mapping[str, Any], *, production: bool) -> dict[str, float]:
-    if production:
-        return {name: float(row["hit"] + row["read"] if name == "blocks" else row[name]) for name in _NAMES}
-    return {name: sum(float(row.get(column, 0)) for column in columns) for name, columns in _NAMES.items()}
+def _of_production(row: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(row["hit"] + row["read"] if name == "blocks" else row[name]) for name in _COLUMNS}
 
 
-def _side(numbers: Mapping[str, float], all_calls: float, seconds: float) -> Side:
-    calls = numbers["calls"]
-    per_call = {name: numbers[name] / calls if calls else 0.0 for name in _NAMES if name != "calls"}
-    return Side(int(calls), calls / all_calls if all_calls else 0.0, calls / seconds if seconds else 0.0, **per_call)
+def _figures(sums: Mapping[str, float], all_calls: float, seconds: float) -> Figures:
+    calls = sums["calls"]
+    per_call = {name: sums[name] / calls if calls else 0.0 for name in _COLUMNS if name != "calls"}
+    return Figures(int(calls), calls / all_calls if all_calls else 0.0, calls / seconds if seconds else 0.0, **per_call)
 
 
 def _ratio(one: float, other: float) -> float:

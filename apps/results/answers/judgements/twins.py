@@ -1,4 +1,4 @@
-"""How far the load of a twin resembles production: every verdict of its campaign rests on that."""
+"""How much the load of a twin resembles production: the verdicts of its campaign depend on that."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ TRUSTED = 0.8  # below it, the sentence is a warning
 
 def fidelity(asked: Asked) -> Iterator[Judgement]:
     """One sentence for a campaign that runs a twin."""
-    found = lowest(asked.campaign)
-    if found is None:
+    result = lowest(asked.campaign)
+    if result is None:
         return
-    load = f"The load is a twin of the database {found.twin.database}."
-    figures = {"fidelity": found.value, "runs": found.runs, "covered": found.twin.covered}
-    if found.value is None:
+    load = f"The load is a twin of the database {result.twin.database}."
+    figures = {"fidelity": result.value, "runs": result.runs, "covered": result.twin.covered}
+    if result.value is None:
         yield Judgement("twin", f"{load} Its fidelity is unknown: no run counted its statements.", "warning", figures)
         return
-    least = "at least " if found.runs > 1 else ""
-    sentence = f"{load} Its fidelity is {least}{100 * found.value:.0f} % in {counted(found.runs, 'run')}."
-    yield Judgement("twin", sentence, "note" if found.value >= TRUSTED else "warning", figures)
+    at_least = "at least " if result.runs > 1 else ""
+    sentence = f"{load} Its fidelity is {at_least}{100 * result.value:.0f} % in {counted(result.runs, 'run')}."
+    yield Judgement("twin", sentence, "note" if result.value >= TRUSTED else "warning", figures)

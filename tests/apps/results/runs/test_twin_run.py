@@ -44,7 +44,7 @@ def captured(production: Production, tmp_path_factory: pytest.TempPathFactory) -
     return (home / "shop.jsonl").read_bytes()
 
 
-def test_a_twin_does_what_production_did(captured: bytes, host: Host, admin: User, client: Client) -> None:
+def test_a_run_of_a_twin_resembles_production(captured: bytes, host: Host, admin: User, client: Client) -> None:
     load = twins.Load(clients=2, jobs=1, time_s=5)
     twin = twins.create("shop", captured, load=load, by=admin)
 
@@ -57,25 +57,25 @@ def test_a_twin_does_what_production_did(captured: bytes, host: Host, admin: Use
 
     (run,) = campaign.runs.all()
     assert run.outcome == "ok", run.error
-    found = fidelity_of(run)
-    assert found is not None
-    assert found.covered >= 0.95
-    for each in found.statements:
+    fidelity = fidelity_of(run)
+    assert fidelity is not None
+    assert fidelity.covered >= 0.95
+    for each in fidelity.statements:
         assert each.twin is not None, each.text
         assert each.twin.calls_share == pytest.approx(each.production.calls_share, abs=0.02), each.text
         assert each.twin.blocks == pytest.approx(each.production.blocks, rel=0.15), each.text
-    assert 0.85 <= found.value <= found.covered
+    assert 0.85 <= fidelity.value <= fidelity.covered
     client.force_login(admin)
-    shown = client.get(reverse("run_detail", args=[run.pk])).content.decode()
-    assert f"Fidelity of the twin: {found.percent:.0f} %" in shown and "update shop.customers" in shown
-    told = client.get(f"/api/v1/runs/{run.pk}/observed/").json()["fidelity"]
-    assert told["value"] == found.value and told["statements"][0]["twin"]["calls"] > 0
-    (said,) = [each.sentence for each in judgements(campaign) if each.topic == "twin"]
-    assert said == f"The load is a twin of the database shop. Its fidelity is {found.percent:.0f} % in 1 run."
+    page = client.get(reverse("run_detail", args=[run.pk])).content.decode()
+    assert f"Fidelity of the twin: {fidelity.percent:.0f} %" in page and "update shop.customers" in page
+    reported = client.get(f"/api/v1/runs/{run.pk}/observed/").json()["fidelity"]
+    assert reported["value"] == fidelity.value and reported["statements"][0]["twin"]["calls"] > 0
+    (sentence,) = [each.sentence for each in judgements(campaign) if each.topic == "twin"]
+    assert sentence == f"The load is a twin of the database shop. Its fidelity is {fidelity.percent:.0f} % in 1 run."
     assert "twin, fidelity" in client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
 
 
-def test_what_cannot_be_made_is_listed_with_its_reason_and_its_share_of_time(captured: bytes, admin: User) -> None:
+def test_statements_that_are_left_out_are_listed_with_reason_and_share_of_time(captured: bytes, admin: User) -> None:
     twin = twins.create("shop", captured, by=admin)
 
     reasons = {each["text"]: each["reason"] for each in twin.left_out}
