@@ -32,9 +32,9 @@ class TwinRowSerializer(serializers.ModelSerializer[Twin]):
 
 class TwinStatementSerializer(serializers.Serializer[Any]):
     queryid = serializers.CharField()
-    script = serializers.CharField(help_text="name of its script in the workload; empty if it has none")
-    reason = serializers.CharField(help_text="why it has no script")
-    text = serializers.CharField(help_text="from pg_stat_statements; its first word if it may hold values")
+    script = serializers.CharField(help_text="name of its script in the workload; empty if it was left out")
+    reason = serializers.CharField(help_text="why it was left out")
+    text = serializers.CharField(help_text="from pg_stat_statements; only the first word if the text may hold values")
     calls = serializers.IntegerField()
     ms = serializers.FloatField(help_text="execution time in production")
     rows = serializers.IntegerField()
@@ -57,8 +57,8 @@ class TwinSerializer(TwinRowSerializer):
 class NewTwinSerializer(serializers.Serializer[Any]):
     """The file of `proving twin capture`, and how its load runs."""
 
-    file = serializers.FileField(help_text="the file of proving twin capture")
-    name = serializers.RegexField(NAME.regex, max_length=63, help_text="of its data set and its workload")
+    file = serializers.FileField(help_text="written by proving twin capture")
+    name = serializers.RegexField(NAME.regex, max_length=63, help_text="of the data set and the workload")
     factor = serializers.FloatField(
         default=1.0, min_value=services.LEAST, max_value=services.MOST, help_text="rows per row of production"
     )
@@ -66,7 +66,7 @@ class NewTwinSerializer(serializers.Serializer[Any]):
     jobs = serializers.IntegerField(default=2, min_value=1, max_value=1024, help_text="threads of pgbench")
     time_s = serializers.IntegerField(default=60, min_value=1, max_value=86400, help_text="seconds of the load")
     pace = serializers.ChoiceField(
-        choices=services.PACES, default="closed", help_text="closed loop, or production's rate"
+        choices=services.PACES, default="closed", help_text="closed loop, or the call rate of production"
     )
     without = serializers.ListField(
         child=serializers.CharField(max_length=30), default=list, help_text="query ids of statements to leave out"
@@ -95,8 +95,8 @@ class TwinViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
         """Create data set and workload from a captured file. Needs the permission to run commands."""
         body = NewTwinSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        given = dict(body.validated_data)
-        load = services.Load(*(given.pop(name) for name in ("clients", "jobs", "time_s", "pace")))
-        raw = given.pop("file").read()
-        twin = services.create(given.pop("name"), raw, load=load, by=user_of(request), **given)
+        fields = dict(body.validated_data)
+        load = services.Load(*(fields.pop(name) for name in ("clients", "jobs", "time_s", "pace")))
+        raw = fields.pop("file").read()
+        twin = services.create(fields.pop("name"), raw, load=load, by=user_of(request), **fields)
         return Response(TwinSerializer(twin).data, status=status.HTTP_201_CREATED)

@@ -11,7 +11,7 @@ from apps.campaigns.models.workloads import DataSet, Workload
 
 
 class Twin(Owned):
-    """What production did, statement by statement, to compare runs with. The captured file itself is not kept."""
+    """The statements of production, with their counts, to compare runs with. The captured file is not stored."""
 
     name = models.CharField(max_length=63, help_text="also the name of its data set and its workload")
     dataset = models.ForeignKey(DataSet, on_delete=models.PROTECT, related_name="twins")

@@ -1,4 +1,4 @@
-"""Pages of twins: the list, the upload of a captured file, and what a twin has of production and what it lacks."""
+"""Pages of twins: the list, the upload of a captured file, and the statements that a twin has or lacks."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SHOWN = 100  # statements
 class TwinForm(OfTeam):
     """A captured file, and how its load runs."""
 
-    file = forms.FileField(label="Captured file", help_text="of proving twin capture")
-    name = forms.CharField(max_length=63, validators=[NAME], help_text="of its data set and its workload")
+    file = forms.FileField(label="Captured file", help_text="that proving twin capture wrote")
+    name = forms.CharField(max_length=63, validators=[NAME], help_text="of the data set and the workload")
     factor = forms.FloatField(
         initial=1.0,
         min_value=services.LEAST,
@@ -36,9 +36,9 @@ class TwinForm(OfTeam):
     )
     clients = forms.IntegerField(initial=8, min_value=1, max_value=10000, label="Clients")
     jobs = forms.IntegerField(initial=2, min_value=1, max_value=1024, label="Threads of pgbench")
-    time_s = forms.IntegerField(initial=60, min_value=1, max_value=86400, label="Seconds")
+    time_s = forms.IntegerField(initial=60, min_value=1, max_value=86400, label="Duration (s)")
     pace = forms.ChoiceField(
-        choices=[("closed", "closed loop"), ("production", "calls per second of production")], label="Pace"
+        choices=[("closed", "closed loop"), ("production", "call rate of production")], label="Pace"
     )
 
 
@@ -69,17 +69,17 @@ def twin_add(request: HttpRequest) -> HttpResponse:
     form = TwinForm(request.POST or None, request.FILES or None)
     form.offer_teams(user_of(request))
     if request.method == "POST" and form.is_valid():
-        given = form.cleaned_data
-        load = services.Load(given["clients"], given["jobs"], given["time_s"], given["pace"])
-        more = {"factor": given["factor"], "load": load, "team": given.get("team")}
+        fields = form.cleaned_data
+        load = services.Load(fields["clients"], fields["jobs"], fields["time_s"], fields["pace"])
+        more = {"factor": fields["factor"], "load": load, "team": fields.get("team")}
         try:
-            twin = services.create(given["name"], given["file"].read(), by=user_of(request), **more)
+            twin = services.create(fields["name"], fields["file"].read(), by=user_of(request), **more)
         except RoleError:
             raise
         except PlanError as error:
             blame(form, error)
         else:
-            messages.success(request, f"{twin} is created: a data set and a workload.")
+            messages.success(request, f"Twin {twin} created: a data set and a workload.")
             return redirect("twin_detail", twin.pk)
     return page(request, "campaigns/twins/form.html", {}, form)
 

@@ -1,4 +1,4 @@
-"""From a capture to a twin: steps of its data set, scripts of its workload, and what of production it lacks. Pure."""
+"""From a capture to a twin: steps of its data set, scripts of its workload, and what is left out. Pure."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from apps.campaigns.twins import schema as made
+from apps.campaigns.twins import schema as schemas
 from apps.campaigns.twins.parameters import Parameters
-from apps.campaigns.twins.parsing import PLACEHOLDER, CannotMakeError, Parsed
+from apps.campaigns.twins.parsing import PLACEHOLDER, LeftOutError, Parsed
 from readers.twin.model import Capture, Statement
 
 MOST_PARSED = 300
 MOST_SCRIPTS = 40  # a run reports 50 statements
-ENOUGH = 0.995  # of the time of all statements that can be made
+ENOUGH = 0.995  # of production's time: statements that take less are left out
 LONGEST_SCRIPT = 60_000
 MOST_WEIGHT = 1_000_000
 
 
 @dataclass(frozen=True)
 class Row:
-    """A statement of production. `script` is its name in the twin; "" with the `reason` where it has none."""
+    """A statement of production. `script` is its name in the twin; if it is left out, "", with the `reason`."""
 
     queryid: str
     script: str
@@ -39,8 +39,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Built:
-    """`steps` of a data set of kind sql, `scripts` of a workload of kind pgbench. `missing`: what of the schema is not
-    made."""
+    """`steps` of a data set of kind sql, `scripts` of a workload of kind pgbench. `missing`: parts of the schema that
+    the twin lacks."""
 
     steps: list[dict[str, Any]]
     scripts: list[dict[str, Any]]
@@ -55,74 +55,76 @@ class Built:
 
     @property
     def calls_per_s(self) -> float:
-        """Of the statements of the twin, in production."""
+        """The call rate of the statements of the twin, in production."""
         return sum(each.calls for each in self.rows if each.script) / self.seconds
 
 
 def build(capture: Capture, factor: float = 1.0, without: Sequence[str] = ()) -> Built:
     """A twin with `factor` times the rows of production. `without`: query ids of statements to leave out."""
-    schema = made.schema(capture, factor)
+    schema = schemas.schema(capture, factor)
     scripts: list[dict[str, Any]] = []
     rows: list[Row] = []
-    done = 0.0
+    cumulative = 0.0
     for statement in capture.statements:
-        share = statement.counts.ms / capture.ms if capture.ms else 0.0
+        share = capture.share(statement)
         name, reason = f"s{len(scripts) + 1:02}", ""
         try:
             _check_text(statement)
             text = script(statement, schema, factor, name) if len(rows) < MOST_PARSED else ""
-            _check_wanted(statement, text, scripts, done, without)
+            _check_needed(statement, text, scripts, cumulative, without)
             scripts.append({"name": name, "weight": statement.counts.calls, "text": text})
-        except CannotMakeError as error:
+        except LeftOutError as error:
             name, reason = "", str(error)
-        done += share
+        cumulative += share
         rows.append(_row(name, reason, statement, share))
-    return Built(made.steps(schema), _weighed(scripts), rows, schema.missing, capture.seconds)
+    return Built(schemas.steps(schema), _weighed(scripts), rows, schema.missing, capture.seconds)
 
 
 def _check_text(statement: Statement) -> None:
     if not statement.text:
-        raise CannotMakeError("it is not among the 1,000 statements with the most time")
+        raise LeftOutError("it is not among the 1,000 statements with the most time since the last reset")
     if " " not in statement.text.strip():
-        raise CannotMakeError("it does not read or write rows, or its text may hold values")
+        raise LeftOutError("it does not read or write rows, or its text may hold values")
 
 
-def _check_wanted(statement: Statement, text: str, scripts: Sequence[Any], done: float, without: Sequence[str]) -> None:
-    if not text or len(scripts) >= MOST_SCRIPTS or done >= ENOUGH:
-        raise CannotMakeError("other statements take nearly all of the time")
+def _check_needed(
+    statement: Statement, text: str, scripts: Sequence[Any], cumulative: float, without: Sequence[str]
+) -> None:
+    if not text or len(scripts) >= MOST_SCRIPTS or cumulative >= ENOUGH:
+        raise LeftOutError("the other statements have nearly all of the time")
     if statement.queryid in without:
-        raise CannotMakeError("it is left out on request")
+        raise LeftOutError("it is left out on request")
 
 
-def script(statement: Statement, schema: made.Schema, factor: float, name: str) -> str:
-    """The script of pgbench. CannotMakeError where a value or a table is unknown."""
+def script(statement: Statement, schema: schemas.Schema, factor: float, name: str) -> str:
+    """The script of pgbench. LeftOutError if a table, or the values of a parameter, are unknown."""
     parsed = Parsed(statement.text, schema)
     _check_deletes(parsed, schema)
     _check_columns(parsed)
-    given = Parameters(parsed, statement.counts, factor)
-    sql = PLACEHOLDER.sub(lambda found: given.sql[int(found[1])], parsed.text)
-    # The comment stays in pg_stat_statements, and tells which statement of production this is.
+    parameters = Parameters(parsed, statement.counts, factor)
+    sql = PLACEHOLDER.sub(lambda match: parameters.sql[int(match[1])], parsed.text)
+    # pg_stat_statements keeps the comment, which identifies the statement of production.
     marked = re.sub(r"^(\W*\w+)", rf"\1 /* {name} */", sql, count=1)
-    text = "\n".join([*given.script.lines, f"{marked};"]) + "\n"
+    text = "\n".join([*parameters.script.lines, f"{marked};"]) + "\n"
     if len(text) > LONGEST_SCRIPT:
-        raise CannotMakeError(f"its script would have {len(text):,} characters")
+        raise LeftOutError(f"its script would have {len(text):,} characters")
     return text
 
 
-def _check_deletes(parsed: Parsed, schema: made.Schema) -> None:
-    """A row that others refer to cannot be deleted; in production they were deleted before."""
+def _check_deletes(parsed: Parsed, schema: schemas.Schema) -> None:
+    """Rows that others refer to cannot be deleted. In production, those others were deleted first."""
     for delete in parsed.deletes():
         blocking = [
             key for key in schema.foreign_keys if (key.to_schema, key.to_table) == delete and key.on_delete in "ar"
         ]
         if blocking:
-            raise CannotMakeError(f"rows of {blocking[0].table} refer to the rows that it deletes")
+            raise LeftOutError(f"rows of {blocking[0].table} refer to the rows that it deletes")
 
 
 def _check_columns(parsed: Parsed) -> None:
-    unknown = next((of for of in parsed.columns() if not of.known), None)
+    unknown = next((of for of in parsed.columns() if not of.supported), None)
     if unknown is not None:
-        raise CannotMakeError(f"values of type {unknown.column.type} cannot be made")
+        raise LeftOutError(f"values of type {unknown.column.type} cannot be generated")
 
 
 def _row(name: str, reason: str, statement: Statement, share: float) -> Row:

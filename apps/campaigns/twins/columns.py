@@ -1,7 +1,7 @@
-"""What values a column of a twin has: a function of a rank from 1 to the number of its distinct values. Pure.
+"""The values of a column of a twin: a function of a rank from 1 to the number of its distinct values. Pure.
 
-The same function makes the rows and the parameters of statements. It grows with the rank where the type has an order,
-so that ranges of ranks are ranges of values.
+The rows and the parameters of statements use the same function. It increases with the rank if the type has an order, so
+a range of ranks is a range of values.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ import math
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from itertools import accumulate
 
-from apps.campaigns.twins.names import HOME, Key, ident, is_type, literal
+from apps.campaigns.twins.names import OWN_SCHEMA, Key, ident, is_type, literal
 from readers.twin.model import Column, Statistics
 
 MOST_FREQUENCIES = 100
 UNKNOWN_WIDTH = 16  # bytes, of texts without statistics
 UNKNOWN_DISTINCT = 1000
 NEARLY = 0.9
-LONGEST = 8000  # characters of a made text
-INTEGERS = {"int2": 2**15, "int4": 2**31, "int8": 2**63}
+LONGEST = 8000  # characters of a generated text
+LONGEST_VALUES = 8000  # characters of all common values of a column
+INTEGERS = {"int2": 2**15 - 1, "int4": 2**31 - 1, "int8": 2**63 - 1}
 TEXTS = ("text", "varchar", "bpchar", "name")
 SIMPLE = {
     "bool": "r % 2 = 1",
@@ -33,12 +35,14 @@ ARRAYS = {"_int2": 2, "_int4": 4, "_int8": 8, "_text": 8, "_varchar": 8}
 DATES = ("date", "timestamp", "timestamptz")
 NUMBERS = (*INTEGERS, "numeric", "float4", "float8")
 FIRST_DAY = 1_577_836_800  # 2020-01-01, of dates without bounds
+DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass(frozen=True)
 class Domain:
-    """The values of a column. `frequencies` are the shares of ranks 1, 2, ... among rows that are not null. `ordered`:
-    ranks refer to the keys of the `parent` in order. `known`: values of its type can be made."""
+    """The values of a column. `frequencies`: shares of the ranks 1, 2, ... among the rows that are not null. `parent`:
+    the column that a foreign key refers to. `ordered`: ranks refer to the parent's keys in order. `supported`: values
+    of the type can be generated."""
 
     table: Key
     column: Column
@@ -54,23 +58,33 @@ class Domain:
     is_key: bool = False
     parent: Domain | None = None
     ordered: bool = False
-    known: bool = True
+    supported: bool = True
 
     @property
     def function(self) -> str:
-        return f"{HOME}.value_{self.number}"
+        return f"{OWN_SCHEMA}.value_{self.number}"
+
+    @property
+    def sequence(self) -> str:
+        """Of ranks for new rows."""
+        return f"{OWN_SCHEMA}.new_{self.number}"
 
     @property
     def type(self) -> str:
-        """As in CREATE TABLE; text for a type that cannot be made."""
+        """As in CREATE TABLE; text for a type that is not supported."""
         if self.column.kind == "e":
             return f"{ident(self.column.type_schema)}.{ident(self.column.base)}"
-        return self.column.type if is_made(self.column) else "text"
+        return self.column.type if is_supported(self.column) else "text"
 
     @property
     def plain(self) -> bool:
         """Whether the rank itself is the value."""
         return self.is_key and self.column.base in INTEGERS and self.parent is None
+
+    @property
+    def takes_any_integer(self) -> bool:
+        """Whether numbers that are not among its values may be stored."""
+        return self.parent is None and self.column.base in ("int4", "int8")
 
     def value(self, rank: str) -> str:
         """SQL of the value with this rank."""
@@ -78,71 +92,90 @@ class Domain:
 
     @property
     def covered(self) -> float:
-        """The share of the rows whose values are among the frequencies."""
+        """The share of the rows that have one of the frequent values."""
         return min(1.0, sum(self.frequencies))
 
 
-def is_made(column: Column) -> bool:
-    """Whether values of its type can be made."""
+def is_supported(column: Column) -> bool:
+    """Whether values of its type can be generated."""
     if column.kind == "e":
         return bool(column.labels)
     known = column.base in (*TEXTS, *SIMPLE, *ARRAYS, *DATES, *NUMBERS, "json", "jsonb", "bytea")
     return known and column.builtin and is_type(column.type)
 
 
-def domain(table: Key, column: Column, number: int, rows: int, given: Statistics | None) -> Domain:
-    """The values of a column in a table of so many rows of the twin."""
-    base = Domain(table, column, number, max(1, min(rows, UNKNOWN_DISTINCT)), known=is_made(column))
-    if given is None:
+def domain(table: Key, column: Column, number: int, rows: int, statistics: Statistics | None) -> Domain:
+    """The values of a column in a table of the twin with so many rows."""
+    unknown = max(1, min(rows, UNKNOWN_DISTINCT, capacity(column)))
+    base = Domain(table, column, number, unknown, supported=is_supported(column))
+    if statistics is None:
         return base
-    n = given.n_distinct
+    n = statistics.n_distinct
     distinct = max(1, round(min(-n * rows, rows) if n < 0 else min(n, max(rows, 1))))
-    null_frac = 0.0 if column.not_null else given.null_frac
+    null_frac = 0.0 if column.not_null else statistics.null_frac
     if distinct >= NEARLY * (1 - null_frac) * rows:
         distinct = max(1, rows)  # a value is hardly ever repeated
-    shares = [share / max(1e-9, 1 - given.null_frac) for share in given.frequencies[:MOST_FREQUENCIES]]
+    shares = [share / max(1e-9, 1 - statistics.null_frac) for share in statistics.frequencies[:MOST_FREQUENCIES]]
     return replace(
         base,
-        distinct=min(distinct, _most(column)),
+        distinct=min(distinct, capacity(column)),
         null_frac=null_frac,
         frequencies=tuple(shares[:distinct]),
-        correlation=given.correlation or 0.0,
-        width=given.avg_width or UNKNOWN_WIDTH,
-        bounds=_bounds(column, given.bounds),
-        common_values=given.common_values[:MOST_FREQUENCIES],
+        correlation=statistics.correlation or 0.0,
+        width=statistics.avg_width or UNKNOWN_WIDTH,
+        bounds=_bounds(column, statistics.bounds),
+        common_values=_short(statistics.common_values[:MOST_FREQUENCIES]),
     )
 
 
-def _most(column: Column) -> int:
-    """How many values a type of limited length has."""
-    length = _length(column)
-    return 10 ** min(length, 18) if column.base in TEXTS and length else INTEGERS.get(column.base, 2**62)
+def capacity(column: Column) -> int:
+    """The number of different values that can be generated for the column."""
+    if column.kind == "e" and is_supported(column):
+        return len(column.labels)
+    if column.base in TEXTS and _length(column):
+        return int(len(DIGITS) ** min(_length(column), 12))
+    precision, _ = _precision(column)
+    if precision:
+        return int(10 ** min(precision, 18)) - 1
+    return {"bool": 2, "time": 86_400, **INTEGERS}.get(column.base, 2**62)
 
 
 def _length(column: Column) -> int:
-    found = re.search(r"\((\d+)\)", column.type)
-    return int(found[1]) if found and column.base in TEXTS else 0
+    match = re.search(r"\((\d+)\)", column.type)
+    return int(match[1]) if match and column.base in TEXTS else 0
+
+
+def _precision(column: Column) -> tuple[int, int]:
+    """Precision and scale of a numeric; 0 and 0 without them."""
+    match = re.search(r"\((\d+),(-?\d+)\)", column.type) if column.base == "numeric" else None
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def _short(values: tuple[str, ...]) -> tuple[str, ...]:
+    """The first values, up to LONGEST_VALUES characters: a step of a data set has limited length."""
+    ends = accumulate(len(literal(each)) for each in values)
+    return tuple(each for each, end in zip(values, ends, strict=True) if end <= LONGEST_VALUES)
 
 
 def _bounds(column: Column, bounds: tuple[str, ...]) -> tuple[float, ...]:
-    """Bounds as numbers: seconds since 1970 of dates. None where one of them cannot be read, such as infinity."""
+    """Bounds as numbers; dates as seconds since 1970. Empty if one of them is no finite number."""
     try:
-        read = [_seconds(each) if column.base in DATES else float(each) for each in bounds]
+        numbers = [_seconds(each) if column.base in DATES else float(each) for each in bounds]
     except ValueError:
         return ()
-    finite = column.base in (*DATES, *NUMBERS) and all(map(math.isfinite, read)) and read == sorted(read)
-    return tuple(read) if finite and len(read) > 1 and read[0] < read[-1] else ()
+    valid = column.base in (*DATES, *NUMBERS) and all(map(math.isfinite, numbers)) and numbers == sorted(numbers)
+    return tuple(numbers) if valid and len(numbers) > 1 and numbers[0] < numbers[-1] else ()
 
 
 def _seconds(text: str) -> float:
     if len(text) == 10:
         return datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC).timestamp()
-    found = datetime.fromisoformat(text)
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    time = datetime.fromisoformat(text)
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def definition(of: Domain) -> str:
-    """CREATE FUNCTION of its values. Immutable, so that the planner sees a constant."""
+    """CREATE FUNCTION of the values. Immutable, so that the planner sees a constant."""
     return (
         f"create function {of.function}(r bigint) returns {of.type} language sql immutable strict parallel safe"
         f" as $value$ select ({_expression(of)})::{of.type} $value$"
@@ -152,17 +185,17 @@ def definition(of: Domain) -> str:
 def _expression(of: Domain) -> str:
     if of.parent is not None:
         return of.parent.value(f"({_parents_rank(of, of.parent)})")
-    made = _made(of)
-    if of.common_values and of.column.kind != "e" and of.known:
+    value = _generated(of)
+    if of.common_values and of.column.kind != "e" and of.supported:
         common = ", ".join(map(literal, of.common_values))
-        made = (
-            f"case when r <= {len(of.common_values)} then (array[{common}])[r]::{of.type} else ({made})::{of.type} end"
+        value = (
+            f"case when r <= {len(of.common_values)} then (array[{common}])[r]::{of.type} else ({value})::{of.type} end"
         )
-    return made
+    return value
 
 
 def _parents_rank(of: Domain, parent: Domain) -> str:
-    """Ranks of a child that are stored in order refer to parents in order; others are scattered over all parents."""
+    """The parent's rank. If the child's rows are in its order, parents are in order; else they are scattered."""
     if of.ordered or abs(of.correlation) >= 0.5 or of.distinct >= parent.distinct:
         step = parent.distinct / of.distinct
         return "r" if step <= 1 else f"1 + floor((r - 1) * {step!r}::float8)::bigint"
@@ -170,37 +203,39 @@ def _parents_rank(of: Domain, parent: Domain) -> str:
 
 
 def coprime(count: int) -> int:
-    """A factor that scatters 1..count over 1..count, each once."""
+    """A factor that maps 1..count to 1..count in scattered order, each number once."""
     factor = max(1, int(count * 0.618033988749895))
     while math.gcd(factor, count) != 1:
         factor += 1
     return factor
 
 
-def _made(of: Domain) -> str:
+def _generated(of: Domain) -> str:
     column = of.column
-    if column.kind == "e" and of.known:
+    if column.kind == "e" and of.supported:
         labels = ", ".join(map(literal, column.labels))
         return f"(array[{labels}])[1 + (r - 1) % {len(column.labels)}]"
-    if of.known and column.base in SIMPLE:
+    if of.supported and column.base in SIMPLE:
         return SIMPLE[column.base]
-    if of.known and column.base in ARRAYS:
+    if of.supported and column.base in ARRAYS:
         return f"array_fill(r::text, array[{max(1, (of.width - 20) // ARRAYS[column.base])}])::{of.type}"
-    if of.known and column.base in DATES:
+    if of.supported and column.base in DATES:
         return _date(of)
-    if of.known and column.base in NUMBERS:
-        return "r" if of.is_key or not of.bounds else _between(of, whole=column.base in INTEGERS)
-    if of.known and column.base == "bytea":
+    if of.supported and column.base in NUMBERS:
+        return _between(of, whole=column.base in INTEGERS) if of.bounds else _number(of)
+    if of.supported and column.base == "bytea":
         return f"convert_to({text(of, of.width - 1)}, 'UTF8')"
-    if of.known and column.base in ("json", "jsonb"):
+    if of.supported and column.base in ("json", "jsonb"):
         return f"""('{{"key": ' || r || ', "text": "' || {text(of, of.width - 25)} || '"}}')::{column.base}"""
     return text(of, of.width - 1)
 
 
 def text(of: Domain, width: int) -> str:
-    """Digits in order, and letters up to the width; long ones do not compress better than hexadecimal digits do."""
-    digits = len(str(of.distinct))
+    """The rank with leading zeros, then hexadecimal digits up to the width, which do not compress well."""
+    digits = len(str(of.distinct)) + of.unique  # new rows of a unique column need more ranks
     limit = _length(of.column) or LONGEST
+    if digits > limit:
+        return _short_text(limit)
     more = min(max(width, digits), limit, LONGEST) - digits
     number = f"lpad(r::text, {digits}, '0')"
     if more <= 0:
@@ -211,8 +246,23 @@ def text(of: Domain, width: int) -> str:
     return f"{number} || left(({parts}), {more})"
 
 
+def _short_text(length: int) -> str:
+    """The rank in base 36, if the type is too short for its decimal digits."""
+    digit = f"substr('{DIGITS}', 1 + (r / power({len(DIGITS)}, n)::bigint % {len(DIGITS)})::int, 1)"
+    return f"(select string_agg({digit}, '' order by n desc) from generate_series(0, {length - 1}) n)"  # noqa: S608 - numbers of ours
+
+
+def _number(of: Domain) -> str:
+    """The rank. If it has too many digits for a numeric, the rank in units of the last digit."""
+    precision, scale = _precision(of.column)
+    if precision and of.distinct >= 10 ** (precision - scale):
+        return f"r * 1e{-scale}::numeric"
+    return "r"
+
+
 def _date(of: Domain) -> str:
-    seconds = _between(of) if of.bounds else f"{FIRST_DAY} + r * 60"
+    step = 86_400 if of.column.base == "date" else 60
+    seconds = _between(of) if of.bounds else f"{FIRST_DAY} + r * {step}"
     if of.column.base == "timestamptz":
         return f"to_timestamp({seconds})"
     stamp = f"timestamp '1970-01-01' + ({seconds}) * interval '1 second'"
@@ -222,10 +272,9 @@ def _date(of: Domain) -> str:
 def _between(of: Domain, whole: bool = False) -> str:
     """The value between two bounds of the histogram, by the rank's share of all ranks."""
     last = len(of.bounds) - 1
-    place = f"((r - 1) * {last / of.distinct!r}::float8)"
-    low = f"least(floor({place}), {last - 1})"
+    position = f"((r - 1) * {last / of.distinct!r}::float8)"
+    low = f"least(floor({position}), {last - 1})"
     bounds = f"array[{', '.join(map(repr, of.bounds))}]::float8[]"
-    found = (
-        f"({bounds})[{low}::int + 1] + (({bounds})[{low}::int + 2] - ({bounds})[{low}::int + 1]) * ({place} - {low})"
-    )
-    return f"floor({found})" if whole else f"({found})"
+    start, end = f"({bounds})[{low}::int + 1]", f"({bounds})[{low}::int + 2]"
+    value = f"{start} + ({end} - {start}) * ({position} - {low})"
+    return f"floor({value})" if whole else f"({value})"

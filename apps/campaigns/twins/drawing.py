@@ -22,7 +22,7 @@ class Script:
         return f":{name}"
 
     def rank(self, of: Domain, by_frequency: float = 1.0) -> str:
-        """A rank, drawn as often as its value occurs with the probability `by_frequency`, otherwise each as often."""
+        """A random rank. With the probability `by_frequency`, frequent values are drawn more often; else equally."""
         most = min(len(of.frequencies), of.distinct)
         if not most or by_frequency <= 0:
             return self.set(f"random(1, {of.distinct})")
@@ -38,18 +38,18 @@ class Script:
 
 
 def rows_by_frequency(of: Domain, rows: float) -> float:
-    """Rows with the drawn value, on average, where values are drawn as often as they occur."""
+    """Mean number of rows with the drawn value, if values are drawn as often as they occur."""
     known, most = of.frequencies, len(of.frequencies)
     others = max(0.0, 1 - of.covered) ** 2 / (of.distinct - most) if of.distinct > most else 0.0
     return rows * (1 - of.null_frac) * (sum(each * each for each in known) + others)
 
 
 def rows_evenly(of: Domain, rows: float) -> float:
-    """The same, where each value is drawn as often."""
+    """The same, if all values are drawn equally often."""
     return rows * (1 - of.null_frac) / of.distinct
 
 
-def weight(of: Domain, rows: float, wanted: float) -> float:
-    """The probability of drawing by frequency that gives about the wanted rows per call."""
+def weight(of: Domain, rows: float, per_call: float) -> float:
+    """The probability of drawing by frequency that results in about so many rows per call."""
     most, least = rows_by_frequency(of, rows), rows_evenly(of, rows)
-    return 1.0 if most <= least * 1.001 else max(0.0, min(1.0, (wanted - least) / (most - least)))
+    return 1.0 if most <= least * 1.001 else max(0.0, min(1.0, (per_call - least) / (most - least)))

@@ -1,6 +1,6 @@
-"""Functions of PostgreSQL that a statement of a twin may call: they have no effect but their result. Pure.
+"""Functions of PostgreSQL that a statement of a twin may call: functions without side effects. Pure.
 
-A list of what is accepted, because a captured file is not trusted, and no list of what is harmful would be complete.
+The list has accepted functions, because a captured file is not trusted. A list of harmful ones would never be complete.
 """
 
 from __future__ import annotations
@@ -32,5 +32,5 @@ gen_random_uuid hashtext encode decode int4range int8range numrange tsrange tstz
 exists any all some cast case if not and or in row array interval
 """
 ACCEPTED = frozenset(f"{AGGREGATES} {WINDOWS} {SCALARS}".split())
-# Parameters of these are constants of the application; the sum of nothing, for example, becomes 0.
+# coalesce(sum(...), $1): the parameter is a constant of the application, such as 0.
 SUMS = frozenset({"sum", "avg", "count", "min", "max"})

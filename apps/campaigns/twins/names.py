@@ -1,12 +1,12 @@
-"""Names and literals of SQL. All names of a twin come from an uploaded file, so each is quoted. Pure."""
+"""Names and literals of SQL. Names come from an uploaded file, so each is quoted. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-HOME = "proving_twin"  # the schema of a twin's own functions and sequences
-# Types as format_type writes them, without those of users.
+OWN_SCHEMA = "proving_twin"  # for the functions and sequences of a twin
+# Built-in types as format_type writes them.
 _TYPE = re.compile(r"[a-z][a-z0-9_ ]{0,60}(\(\d{1,5}(,-?\d{1,5})?\))?( (with|without) time zone)?(\[\])*")
 
 Key = tuple[str, str]  # schema and name of a table
@@ -29,5 +29,5 @@ def literal(text: str) -> str:
 
 
 def is_type(text: str) -> bool:
-    """Whether it is the name of a built-in type, with its modifiers, and nothing else."""
+    """Whether it is only the name of a built-in type, with its modifiers."""
     return bool(_TYPE.fullmatch(text))

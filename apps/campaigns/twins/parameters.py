@@ -1,6 +1,6 @@
 """Values for the parameters of a statement, from the columns that they are compared with or stored in. Pure.
 
-Rows per call in production decide how wide ranges are, how long lists are, and how often frequent values are drawn.
+Production's rows per call determine how wide ranges are, how long lists are, and how often frequent values are drawn.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from apps.campaigns.twins.columns import INTEGERS, NUMBERS, Domain
+from apps.campaigns.twins.columns import NUMBERS, Domain
 from apps.campaigns.twins.drawing import Script, weight
 from apps.campaigns.twins.functions import SUMS
-from apps.campaigns.twins.names import HOME
-from apps.campaigns.twins.parsing import PLACEHOLDER, CannotMakeError, Parsed, enclosing
+from apps.campaigns.twins.parsing import PLACEHOLDER, LeftOutError, Parsed, enclosing
 from readers.twin.model import Counts
 
 MOST_IN_LIST = 200
@@ -25,29 +24,29 @@ AGGREGATED = (exp.AggFunc, exp.Distinct, exp.Group, exp.Limit, exp.SetOperation)
 
 
 class Parameters:
-    """The values of one statement: `sql` by the number of the parameter, and `script` with what they draw."""
+    """The values of one statement: `sql` by the number of the parameter, and the `script` that draws them."""
 
     def __init__(self, parsed: Parsed, counts: Counts, factor: float) -> None:
         self._parsed, self._factor, self.script = parsed, factor, Script()
         self._rows = counts.rows / counts.calls
         self._blocks = counts.blocks / counts.calls
         self.sql: dict[int, str] = {}
-        places = list(parsed.literals())
-        self._is_list = {number for number, several, _ in places if several}
-        self._places = {number: place for number, _, place in places}
-        expected = {int(found[1]) for found in PLACEHOLDER.finditer(parsed.text)}
-        unknown = sorted(expected - set(self._places))
+        literals = list(parsed.literals())
+        self._is_list = {number for number, several, _ in literals if several}
+        self._literals = {number: literal for number, _, literal in literals}
+        expected = {int(match[1]) for match in PLACEHOLDER.finditer(parsed.text)}
+        unknown = sorted(expected - set(self._literals))
         if unknown:
-            raise CannotMakeError(f"the use of parameter ${unknown[0]} is unknown")
+            raise LeftOutError(f"the use of parameter ${unknown[0]} is unknown")
         self._ranges()
-        for number, place in sorted(self._places.items()):
+        for number, literal in sorted(self._literals.items()):
             if number not in self.sql:
-                self.sql[number] = self._value(number, place)
+                self.sql[number] = self._value(number, literal)
 
     # Ranges
 
     def _ranges(self) -> None:
-        """Pairs of bounds for one column become a range that contains the wanted rows."""
+        """Two bounds of one column become a range with the expected rows."""
         for between in self._parsed.tree.find_all(exp.Between):
             low, high = self._first(between.args["low"]), self._first(between.args["high"])
             if low and high and isinstance(between.this, exp.Column):
@@ -65,25 +64,28 @@ class Parameters:
 
     def _range(self, column: exp.Column, low: int, high: int) -> None:
         of = self._of(column)
-        wide = self._width(of)
-        first = self.script.set(f"random(1, {max(1, of.distinct - wide + 1)})")
-        last = self.script.set(f"{first} + {wide - 1}")
+        width = self._width(of)
+        first = self.script.set(f"random(1, {max(1, of.distinct - width + 1)})")
+        last = self.script.set(f"{first} + {width - 1}")
         self.sql[low], self.sql[high] = of.value(first), of.value(last)
 
     def _width(self, of: Domain) -> int:
-        """Ranks in a range with the wanted rows."""
+        """The number of ranks in a range with the expected rows."""
         rows = self._parsed.schema.tables[of.table].count
         per_rank = max(1e-9, rows * (1 - of.null_frac) / of.distinct)
-        return max(1, min(of.distinct, round(self._wanted(of) / per_rank)))
+        return max(1, min(of.distinct, round(self._expected_rows(of) / per_rank)))
 
-    def _wanted(self, of: Domain) -> float:
-        """Rows that the conditions on this column select per call: those that are returned or changed, or, where they
-        are aggregated, one for each block, or as many as a block has where they are stored in order."""
-        made = self._parsed.schema.tables[of.table]
+    def _expected_rows(self, of: Domain) -> float:
+        """Rows per call that the conditions on this column select: the rows that the statement returns or changes.
+
+        An aggregate hides their number. It is then estimated as one row per block, or as all rows of the blocks if the
+        rows are stored in the order of the column."""
+        table = self._parsed.schema.tables[of.table]
+        captured = table.captured
         if self._counts_rows(of):
             return self._rows if of.unique or of.parent else self._rows * self._factor
-        per_block = made.table.rows / made.table.pages if made.table.pages and abs(of.correlation) > 0.9 else 1.0
-        return min(float(made.count), max(1.0, self._blocks * per_block))
+        per_block = captured.rows / captured.pages if captured.pages and abs(of.correlation) > 0.9 else 1.0
+        return min(float(table.count), max(1.0, self._blocks * per_block))
 
     def _counts_rows(self, of: Domain) -> bool:
         """Whether the rows of the result are rows of the column's table."""
@@ -93,15 +95,14 @@ class Parameters:
         group = tree.args.get("group")
         if group is not None and tree.args.get("limit") is None:
             columns = [each for each in group.expressions if isinstance(each, exp.Column)]
-            return any(
-                found and found.unique and found.table == of.table for found in map(self._parsed.column, columns)
-            )
+            grouped = [domain for each in columns if (domain := self._parsed.column(each))]
+            return any(domain.unique and domain.table == of.table for domain in grouped)
         return not any(enclosing(each) is tree for each in tree.find_all(*AGGREGATED) if each is not tree)
 
     # Single values
 
-    def _value(self, number: int, place: exp.Expr) -> str:
-        node, parent = _outermost(place)
+    def _value(self, number: int, literal: exp.Expr) -> str:
+        node, parent = _outermost(literal)
         if isinstance(parent, ADDED):
             return self._added(number, node, parent)
         stored = self._stored(node, parent)
@@ -116,33 +117,33 @@ class Parameters:
             return "0"
         if isinstance(parent, exp.Coalesce):
             return self._instead(parent, number)
-        raise CannotMakeError(f"the column of parameter ${number} is unknown")
+        raise LeftOutError(f"the column of parameter ${number} is unknown")
 
     def _added(self, number: int, node: exp.Expr, parent: exp.Expr) -> str:
-        """The first of several parameters that are added has the value, the others add nothing; one is added to a
-        column."""
+        """A parameter in an arithmetic expression. Without columns, the first parameter has the value of the
+        expression, and the others do not change it. With columns, each parameter is 1."""
         top: Any = parent
         while isinstance(top.parent, (*ADDED, exp.Paren)):
             top = top.parent
         columns = [self._parsed.column(each) for each in top.find_all(exp.Column)]
         if any(each is None or each.column.base not in NUMBERS for each in columns):
-            raise CannotMakeError(f"parameter ${number} is part of an expression")
+            raise LeftOutError(f"parameter ${number} is part of an expression")
         first = self._first(top)
         if not columns and number == first:
             outer, above = _outermost(top)
             stored = self._stored(outer, above)
-            found = self._new(stored) if stored is not None else self._compared(number, outer, above)
-            if found is None:
-                raise CannotMakeError(f"the column of parameter ${number} is unknown")
-            return found
+            value = self._new(stored) if stored is not None else self._compared(number, outer, above)
+            if value is None:
+                raise LeftOutError(f"the column of parameter ${number} is unknown")
+            return value
         neutral = isinstance(parent, exp.Mul | exp.Div | exp.Mod) or columns
         return "1" if neutral else "0"
 
     def _first(self, node: Any) -> int | None:
-        """The number of the first parameter below, where everything else there is a parameter, too."""
+        """The number of the first parameter in an expression; None if it has a column, a function or a query."""
         if node is None or node.find(exp.Column, exp.Func, exp.Query):
             return None
-        numbers = [number for number, place in self._places.items() if place is node or _is_below(place, node)]
+        numbers = [number for number, literal in self._literals.items() if literal is node or _is_below(literal, node)]
         return min(numbers) if numbers else None
 
     def _stored(self, node: exp.Expr, parent: exp.Expr | None) -> Domain | None:
@@ -152,46 +153,38 @@ class Parameters:
             if is_set and isinstance(parent.this, exp.Column):
                 of = self._of(parent.this)
                 if of.unique:
-                    raise CannotMakeError(f"it changes the unique column {of.column.name}")
+                    raise LeftOutError(f"it changes the unique column {of.column.name}")
                 return of
         insert = parent.find_ancestor(exp.Insert) if parent is not None else None
         if insert is not None and isinstance(parent, exp.Tuple) and isinstance(parent.parent, exp.Values):
             return self._target(insert, parent.expressions.index(node))
         if insert is not None and isinstance(parent, exp.Select) and insert.expression is parent:
-            place = next((n for n, each in enumerate(parent.expressions) if each is node), None)
-            return None if place is None else self._target(insert, place)
+            position = next((n for n, each in enumerate(parent.expressions) if each is node), None)
+            return None if position is None else self._target(insert, position)
         return None
 
-    def _target(self, insert: exp.Insert, place: int) -> Domain:
+    def _target(self, insert: exp.Insert, position: int) -> Domain:
         key = self._parsed.key(insert.this.this if isinstance(insert.this, exp.Schema) else insert.this)
         domains = self._parsed.schema.tables[key].domains if key else {}
         named = (
             [each.name for each in insert.this.expressions] if isinstance(insert.this, exp.Schema) else list(domains)
         )
-        found = domains.get(named[place]) if place < len(named) else None
-        if found is None:
-            raise CannotMakeError("a value has no column")
-        return found
+        domain = domains.get(named[position]) if position < len(named) else None
+        if domain is None:
+            raise LeftOutError("a value has no column")
+        return domain
 
     def _new(self, of: Domain) -> str:
-        """A value to store. One of a unique column was never used before, unless a conflict is expected."""
-        self._check_known(of)
-        made = self._parsed.schema.tables[of.table]
-        expects = self._parsed.tree.find(exp.OnConflict) is not None
+        """A value to store. A key gets a new value, unless the statement has ON CONFLICT."""
+        self._check_supported(of)
+        table = self._parsed.schema.tables[of.table]
         inserts = self._parsed.written() == of.table and isinstance(self._parsed.tree, exp.Insert)
-        if inserts and not expects and of.parent is None:
-            free = next((name for name in made.composite if self._is_free(made.domains[name])), None)
-            if of.unique or of.column.name == free:
-                next_value = f"nextval('{HOME}.new_{of.number}')"
-                return of.value(next_value) if of.unique else f"{next_value}::{of.type}"
-        if inserts and not expects and of.unique:
-            raise CannotMakeError(f"no new value of the unique column {of.column.name} can be made")
+        if inserts and self._parsed.tree.find(exp.OnConflict) is None and of in table.with_sequence:
+            if of.parent is not None:
+                raise LeftOutError(f"no new value of the unique column {of.column.name} can be generated")
+            next_value = f"nextval('{of.sequence}')"
+            return of.value(next_value) if of.unique else f"{next_value}::{of.type}"
         return of.value(self.script.rank(of))
-
-    @staticmethod
-    def _is_free(of: Domain) -> bool:
-        """Whether numbers that are not among its values may be stored."""
-        return of.parent is None and of.column.base in INTEGERS and of.column.base != "int2"
 
     def _compared(self, number: int, node: exp.Expr, parent: exp.Expr | None) -> str | None:
         column = _other_side(node, parent)
@@ -205,27 +198,24 @@ class Parameters:
         return of.value(self.script.rank(of, self._weight(of)))
 
     def _bound(self, of: Domain, is_low: bool) -> str:
-        """One bound alone: all values on its other side have the wanted rows, or, with a LIMIT, any value."""
+        """The rank of a single bound, so that the range has the expected rows. With LIMIT, any rank."""
         if self._parsed.tree.args.get("limit") is not None:
             return self.script.set(f"random(1, {of.distinct})")
-        wide = self._width(of)
-        return self.script.set(str(max(1, of.distinct - wide) if is_low else wide))
+        width = self._width(of)
+        return self.script.set(str(max(1, of.distinct - width) if is_low else width))
 
     def _list(self, of: Domain, is_array: bool) -> str:
-        count = (
-            self._wanted(of)
-            if of.unique
-            else self._wanted(of) * of.distinct / self._parsed.schema.tables[of.table].count
-        )
+        rows = max(1, self._parsed.schema.tables[of.table].count)
+        count = self._expected_rows(of) * (1 if of.unique else of.distinct / rows)
         values = [of.value(self.script.rank(of)) for _ in range(max(1, min(MOST_IN_LIST, round(count))))]
         return f"array[{', '.join(values)}]::{of.type}[]" if is_array else ", ".join(values)
 
     def _weight(self, of: Domain) -> float:
-        """By frequency, unless the rows per call are known to be others."""
-        alone = len(self._parsed.tables()) == 1 and len(self._places) - len(self.sql) == 1
+        """The probability of drawing by frequency: 1, unless the rows per call show another one."""
+        alone = len(self._parsed.tables()) == 1 and len(self._literals) - len(self.sql) == 1
         if not alone or not self._counts_rows(of):
             return 1.0
-        return weight(of, self._parsed.schema.tables[of.table].count, self._wanted(of))
+        return weight(of, self._parsed.schema.tables[of.table].count, self._expected_rows(of))
 
     def _instead(self, coalesce: exp.Coalesce, number: int) -> str:
         others = [each for each in (coalesce.this, *coalesce.expressions) if not isinstance(each, exp.Literal)]
@@ -234,24 +224,24 @@ class Parameters:
         if len(others) == 1 and isinstance(others[0], exp.Column):
             of = self._of(others[0])
             return of.value(self.script.rank(of))
-        raise CannotMakeError(f"the column of parameter ${number} is unknown")
+        raise LeftOutError(f"the column of parameter ${number} is unknown")
 
     def _of(self, column: exp.Column) -> Domain:
-        found = self._parsed.column(column)
-        if found is None:
-            raise CannotMakeError(f"the table of the column {column.name} is unknown")
-        self._check_known(found)
-        return found
+        domain = self._parsed.column(column)
+        if domain is None:
+            raise LeftOutError(f"the table of the column {column.name} is unknown")
+        self._check_supported(domain)
+        return domain
 
     @staticmethod
-    def _check_known(of: Domain) -> None:
-        if not of.known:
-            raise CannotMakeError(f"values of type {of.column.type} cannot be made")
+    def _check_supported(of: Domain) -> None:
+        if not of.supported:
+            raise LeftOutError(f"values of type {of.column.type} cannot be generated")
 
 
-def _outermost(place: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
-    """The place with its brackets and casts to built-in types, and what is around it."""
-    node = place
+def _outermost(literal: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
+    """The expression with its brackets and casts to built-in types, and its parent."""
+    node = literal
     while isinstance(node.parent, exp.Paren | exp.Neg) or (
         isinstance(node.parent, exp.Cast) and _is_builtin(node.parent)
     ):
@@ -275,7 +265,7 @@ def _above(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _other_side(node: exp.Expr, parent: Any) -> Any:
-    """What a value is compared with."""
+    """The expression that a value is compared with; None without a comparison."""
     if isinstance(parent, exp.Any):
         return _other_side(parent, parent.parent)
     if isinstance(parent, COMPARED):
@@ -285,6 +275,8 @@ def _other_side(node: exp.Expr, parent: Any) -> Any:
     if isinstance(parent, exp.Tuple) and isinstance(parent.parent, COMPARED):
         row = parent.parent
         other = row.expression if row.this is parent else row.this
-        place = next((n for n, each in enumerate(parent.expressions) if each is node), 0)
-        return other.expressions[place] if isinstance(other, exp.Tuple) and place < len(other.expressions) else None
+        position = next((n for n, each in enumerate(parent.expressions) if each is node), 0)
+        return (
+            other.expressions[position] if isinstance(other, exp.Tuple) and position < len(other.expressions) else None
+        )
     return None

@@ -1,7 +1,7 @@
 """Texts of pg_stat_statements, parsed by sqlglot: which tables a statement uses, and which column a name means. Pure.
 
-Texts come from an uploaded file. Only statements that read and write rows of captured tables are accepted, with
-functions of an explicit list.
+Texts come from an uploaded file. Accepted are only statements that read or write rows of captured tables, and that call
+only the functions of an explicit list.
 """
 
 from __future__ import annotations
@@ -25,53 +25,28 @@ from apps.campaigns.twins.schema import Schema
 
 ROOTS = (exp.Select, exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.SetOperation)
 QUERIES = (exp.Select, exp.Insert, exp.Update, exp.Delete, exp.Merge)
-# What may stand before a bracket without being a call.
-_WORDS = frozenset(
-    {
-        *("in", "values", "as", "over", "filter", "and", "or", "not", "on", "from", "where", "select", "using", "join"),
-        *(
-            "then",
-            "else",
-            "when",
-            "case",
-            "by",
-            "union",
-            "except",
-            "intersect",
-            "all",
-            "any",
-            "some",
-            "exists",
-            "having",
-        ),
-        *(
-            "limit",
-            "offset",
-            "returning",
-            "set",
-            "distinct",
-            "materialized",
-            "within",
-            "group",
-            "between",
-            "is",
-            "with",
-        ),
-        *("conflict", "numeric", "decimal", "varchar", "char", "character", "timestamp", "timestamptz", "time", "bit"),
-        *("interval", "row", "lateral", "only", "sets", "rollup", "cube"),
-    }
+# Words before a bracket that are not calls of functions.
+_KEYWORDS = frozenset(
+    word
+    for line in (
+        "in values as over filter and or not on from where select using join then else when case by union except",
+        "intersect all any some exists having limit offset returning set distinct materialized within group between is",
+        "with conflict numeric decimal varchar char character timestamp timestamptz time bit interval",
+        "row lateral only sets rollup cube",
+    )
+    for word in line.split()
 )
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 _PARAMETER = re.compile(r"\$(\d{1,4})(\.\.\.)?")
 PLACEHOLDER = re.compile(r"'twin_param_(\d+)(_list)?'")
 
 
-class CannotMakeError(Exception):
-    """Why a statement has no place in a twin."""
+class LeftOutError(Exception):
+    """The reason why a statement is left out of a twin."""
 
 
 class Parsed:
-    """One statement. `text` has the literals 'twin_param_1' ... for parameters, and its tables with their schema."""
+    """One statement. Its `text` has literals 'twin_param_1' ... for parameters, and its tables have their schema."""
 
     def __init__(self, text: str, schema: Schema) -> None:
         self.schema = schema
@@ -82,11 +57,11 @@ class Parsed:
         self._check_functions(marked)
 
     def tables(self) -> list[Key]:
-        """The tables that it names, each once."""
+        """The tables that it uses, each once."""
         return list(dict.fromkeys(key for table in self.tree.find_all(exp.Table) if (key := self.key(table))))
 
     def written(self) -> Key | None:
-        """The table that the statement itself changes."""
+        """The table that the statement itself writes, not one in a WITH query."""
         if isinstance(self.tree, exp.Insert | exp.Update | exp.Delete | exp.Merge):
             table = self.tree.this.this if isinstance(self.tree.this, exp.Schema) else self.tree.this
             return self.key(table) if isinstance(table, exp.Table) else None
@@ -94,43 +69,43 @@ class Parsed:
 
     def deletes(self) -> list[Key]:
         """The tables from which it deletes rows."""
-        found = [self.key(each.this) for each in self.tree.find_all(exp.Delete) if isinstance(each.this, exp.Table)]
-        return [key for key in found if key]
+        keys = [self.key(each.this) for each in self.tree.find_all(exp.Delete) if isinstance(each.this, exp.Table)]
+        return [key for key in keys if key]
 
     def columns(self) -> list[Domain]:
-        """The columns that it names, as far as they are known."""
-        return [found for column in self.tree.find_all(exp.Column) if (found := self.column(column))]
+        """The columns that it uses, except unknown ones."""
+        return [domain for column in self.tree.find_all(exp.Column) if (domain := self.column(column))]
 
     def key(self, table: exp.Table) -> Key | None:
-        """The captured table; None for a WITH query and for a function in FROM. CannotMakeError for any other."""
+        """The captured table; None for a WITH query and for a function in FROM. LeftOutError for any other."""
         if not isinstance(table.this, exp.Identifier):
             return None
         name = _name(table.this)
         if table.args.get("db"):
-            wanted = [(_name(table.args["db"]), name)]
+            candidates = [(_name(table.args["db"]), name)]
         elif name in self._ctes:
             return None
         else:
-            wanted = [key for key in self.schema.tables if key[1] == name]
-        found = [key for key in wanted if key in self.schema.tables]
-        if len(found) != 1:
-            raise CannotMakeError(f"{name} is {'in several schemas' if found else 'not among the captured tables'}")
-        return found[0]
+            candidates = [key for key in self.schema.tables if key[1] == name]
+        keys = [key for key in candidates if key in self.schema.tables]
+        if len(keys) != 1:
+            raise LeftOutError(f"{name} is {'in several schemas' if keys else 'not among the captured tables'}")
+        return keys[0]
 
     def literals(self) -> Iterator[tuple[int, bool, exp.Expr]]:
-        """(number, whether it is a list, its place) of each parameter."""
+        """(number, whether it is a list, its literal) of each parameter."""
         for literal in self.tree.find_all(exp.Literal):
-            found = PLACEHOLDER.fullmatch(f"'{literal.this}'") if literal.is_string else None
-            if found:
-                yield int(found[1]), bool(found[2]), literal
+            match = PLACEHOLDER.fullmatch(f"'{literal.this}'") if literal.is_string else None
+            if match:
+                yield int(match[1]), bool(match[2]), literal
 
     def column(self, column: exp.Column) -> Domain | None:
-        """The values of the column that a name means; None where that cannot be known."""
+        """The column that a name means; None if that is unknown."""
         query = enclosing(column)
         while query is not None:
-            found = self._in_query(query, column)
-            if found:
-                return found[0] if len(found) == 1 else None
+            domains = self._in_query(query, column)
+            if domains:
+                return domains[0] if len(domains) == 1 else None
             query = enclosing(query)
         return None
 
@@ -150,9 +125,9 @@ class Parsed:
     def _of_source(self, source: exp.Expr | None, name: str) -> list[Domain]:
         if isinstance(source, exp.Table):
             key = self.key(source)
-            found = self.schema.domain(key, name) if key else None
-            if found or key:
-                return [found] if found else []
+            if key:
+                domain = self.schema.domain(key, name)
+                return [domain] if domain else []
             cte = next((each for each in self.tree.find_all(exp.CTE) if each.alias_or_name == source.name), None)
             return self._projected(cte.this, name) if cte is not None else []
         return self._projected(source.this, name) if isinstance(source, exp.Subquery) else []
@@ -161,12 +136,12 @@ class Parsed:
         for each in query.selects if isinstance(query, exp.Select) else ():
             inner = each.this if isinstance(each, exp.Alias) else each
             if each.alias_or_name == name and isinstance(inner, exp.Column):
-                found = self.column(inner)
-                return [found] if found else []
+                domain = self.column(inner)
+                return [domain] if domain else []
         return []
 
     def _with_schemas(self, text: str) -> str:
-        """Names of tables outside of `public` with their schema, because a twin has no search_path."""
+        """The text, with the schema of each table outside of `public`, because a twin has no search_path."""
         for table in sorted(self.tree.find_all(exp.Table), key=lambda each: -each.this.meta.get("start", 0)):
             key, start = self.key(table), table.this.meta.get("start")
             if key and not table.args.get("db") and key[0] != "public" and start is not None:
@@ -175,40 +150,40 @@ class Parsed:
 
     def _check_functions(self, text: str) -> None:
         tokens = Postgres().tokenize(text)
-        for place, (name, bracket) in enumerate(pairwise(tokens)):
+        for position, (name, bracket) in enumerate(pairwise(tokens)):
             word, quoted = name.text.lower(), name.token_type == TokenType.IDENTIFIER
             if bracket.token_type != TokenType.L_PAREN or not (name.token_type in _NAMES or word.isidentifier()):
                 continue
-            before = tokens[place - 1].text.lower() if place else ""
-            if before in ("into", "with", "as", "recursive") or (before == "." and _is_target(tokens, place)):
+            before = tokens[position - 1].text.lower() if position else ""
+            if before in ("into", "with", "as", "recursive") or (before == "." and _is_target(tokens, position)):
                 continue
-            if before == "." and tokens[place - 2].text.lower() != "pg_catalog":
-                raise CannotMakeError(f"it calls the function {tokens[place - 2].text}.{name.text}")
-            if word not in ACCEPTED and (quoted or word not in _WORDS):
-                raise CannotMakeError(f"it calls the function {name.text}")
+            if before == "." and tokens[position - 2].text.lower() != "pg_catalog":
+                raise LeftOutError(f"it calls the function {tokens[position - 2].text}.{name.text}")
+            if word not in ACCEPTED and (quoted or word not in _KEYWORDS):
+                raise LeftOutError(f"it calls the function {name.text}")
 
 
-def _is_target(tokens: Any, place: int) -> bool:
+def _is_target(tokens: Any, position: int) -> bool:
     """Whether this is the table of INSERT INTO schema.table (columns)."""
-    return place >= 3 and tokens[place - 3].text.lower() == "into"
+    return position >= 3 and tokens[position - 3].text.lower() == "into"
 
 
-def _placeholder(found: re.Match[str]) -> str:
-    return f"'twin_param_{found[1]}{'_list' if found[2] else ''}'"
+def _placeholder(match: re.Match[str]) -> str:
+    return f"'twin_param_{match[1]}{'_list' if match[2] else ''}'"
 
 
 def _tree(text: str) -> exp.Expr:
     if "\\" in text or ";" in text or re.search(r"(?<!:):[A-Za-z_]", text):
-        raise CannotMakeError("it has a character that pgbench would interpret")
+        raise LeftOutError("it has a character that pgbench would interpret")
     if len(split(text)) != 1 or "--" in bare(text) or "/*" in text:
-        raise CannotMakeError("it is not a single statement")
+        raise LeftOutError("it is not a single statement")
     try:
-        (found,) = parse(text, read="postgres")
+        (tree,) = parse(text, read="postgres")
     except (SqlglotError, ValueError, RecursionError) as error:
-        raise CannotMakeError("it cannot be parsed") from error
-    if not isinstance(found, ROOTS) or found.find(exp.Command, exp.Into):
-        raise CannotMakeError("it does not read or write rows")
-    return found
+        raise LeftOutError("it cannot be parsed") from error
+    if not isinstance(tree, ROOTS) or tree.find(exp.Command, exp.Into):
+        raise LeftOutError("it does not read or write rows")
+    return tree
 
 
 def enclosing(node: exp.Expr) -> exp.Expr | None:
@@ -220,5 +195,5 @@ def enclosing(node: exp.Expr) -> exp.Expr | None:
 
 
 def _name(identifier: Any) -> str:
-    """As PostgreSQL understands it: without quotes in lower case."""
+    """As PostgreSQL folds it: in lower case, unless it is quoted."""
     return str(identifier.this) if identifier.args.get("quoted") else str(identifier.this).lower()

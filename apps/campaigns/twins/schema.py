@@ -8,90 +8,132 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from apps.campaigns.twins import columns, rows
-from apps.campaigns.twins.columns import INTEGERS, Domain
-from apps.campaigns.twins.names import HOME, Key, ident, idents, literal, qualified
-from readers.twin.model import Capture, Column, ForeignKey, Index, Table
+from apps.campaigns.twins.columns import ARRAYS, INTEGERS, Domain, is_supported
+from apps.campaigns.twins.names import OWN_SCHEMA, Key, ident, idents, literal, qualified
+from readers.twin.model import Capture, Column, ForeignKey, Index, Statistics, Table
 
 LONGEST_STEP = 24_000  # characters; a step of a data set may have 30,000
-NEARLY_ALL = 0.95  # of the parents: n_distinct is an estimate
+NEARLY_ALL = 0.95  # this share of the parents counts as all, because n_distinct is an estimate
 METHODS = ("btree", "hash", "gin", "gist", "brin", "spgist")
+ROUNDED = (*INTEGERS, "numeric", "date")  # values between histogram bounds may be equal, so a key has none
+WITH_GIN = ("jsonb", *ARRAYS)  # supported types with an operator class of gin, without an extension
 
 
 @dataclass
-class Made:
-    """A table of the twin. `composite`: names of the columns that are its key together."""
+class TwinTable:
+    """A table of the twin with `count` rows. `composite`: the columns of its key, if the key has several."""
 
-    table: Table
+    captured: Table
     count: int
     domains: dict[str, Domain] = field(default_factory=dict)
     composite: tuple[str, ...] = ()
 
     @property
     def key(self) -> Key:
-        return (self.table.schema, self.table.name)
+        return (self.captured.schema, self.captured.name)
+
+    @property
+    def has_unique(self) -> bool:
+        """Whether foreign keys may refer to each of its rows."""
+        return any(each.unique for each in self.domains.values())
+
+    @property
+    def with_sequence(self) -> list[Domain]:
+        """The columns whose new values come from a sequence: unique columns, and an integer of a composite key."""
+        integer = next((name for name in self.composite if self.domains[name].takes_any_integer), None)
+        return [each for each in self.domains.values() if each.unique or each.column.name == integer]
 
 
 @dataclass
 class Schema:
-    """All tables of a twin, and what of the capture it does not have."""
+    """The tables of a twin. `missing`: parts of the capture that it lacks."""
 
-    tables: dict[Key, Made]
+    tables: dict[Key, TwinTable]
     indexes: list[Index]
     foreign_keys: list[ForeignKey]
     missing: list[str]
 
     def domain(self, key: Key, column: str) -> Domain | None:
-        made = self.tables.get(key)
-        return made.domains.get(column) if made else None
+        table = self.tables.get(key)
+        return table.domains.get(column) if table else None
 
 
 def schema(capture: Capture, factor: float) -> Schema:
     """The tables with `factor` times the rows of production."""
     missing: list[str] = []
+    referenced = {(each.to_schema, each.to_table) for each in capture.foreign_keys}
     tables = {
-        (each.schema, each.name): Made(each, max(1, round(each.rows * factor)) if each.rows else 0)
+        (each.schema, each.name): TwinTable(each, _count(each, factor, (each.schema, each.name) in referenced))
         for each in capture.tables
     }
-    indexes = [each for each in capture.indexes if _is_made(each, tables, missing)]
+    indexes = [each for each in capture.indexes if _can_be_created(each, tables, missing)]
     _Domains(capture, tables, indexes).fill()
-    kept = [each for each in capture.foreign_keys if _is_kept(each, tables, missing)]
-    for made in tables.values():
-        unknown = [each.column for each in made.domains.values() if not each.known]
-        missing += [f"{qualified(made.key)}.{ident(each.name)}: type {each.type}, made as text" for each in unknown]
-    return Schema(tables, indexes, kept, missing)
+    missing += [
+        f"index {qualified((each.schema, each.name))}: created without UNIQUE"
+        for each in indexes
+        if each.unique and not _is_unique(each, tables[each.schema, each.table])
+    ]
+    foreign_keys = [each for each in capture.foreign_keys if _is_satisfied(each, tables, missing)]
+    for table in tables.values():
+        columns = [each.column for each in table.domains.values() if not each.supported]
+        missing += [f"{qualified(table.key)}.{ident(each.name)}: type {each.type}, created as text" for each in columns]
+    return Schema(tables, indexes, foreign_keys, missing)
 
 
-def _is_made(index: Index, tables: Mapping[Key, Made], missing: list[str]) -> bool:
-    names = {each.name for each in tables[index.schema, index.table].table.columns}
-    plain = not index.expressions and not index.partial and all(each.name in names for each in index.columns)
-    if not plain or index.method not in METHODS:
-        missing.append(f"index {ident(index.schema)}.{ident(index.name)}: it has an expression or a predicate")
-        return False
-    return True
+def _count(table: Table, factor: float, is_referenced: bool) -> int:
+    """Rows of the table in the twin. A referenced table has at least one: small tables are often never analyzed."""
+    return max(1, round(table.rows * factor)) if table.rows or is_referenced else 0
 
 
-def _is_kept(key: ForeignKey, tables: Mapping[Key, Made], missing: list[str]) -> bool:
-    parent = tables[key.to_schema, key.to_table].domains.get(key.to_columns[0]) if key.to_columns else None
-    if len(key.columns) != 1 or parent is None or not parent.unique:
+def _can_be_created(index: Index, tables: Mapping[Key, TwinTable], missing: list[str]) -> bool:
+    reason = _obstacle(index, {each.name: each for each in tables[index.schema, index.table].captured.columns})
+    if reason:
+        missing.append(f"index {qualified((index.schema, index.name))}: {reason}")
+    return not reason
+
+
+def _obstacle(index: Index, columns: Mapping[str | None, Column]) -> str:
+    """Why the index cannot be created; "" if it can."""
+    if index.expressions or index.partial or not all(each.name in columns for each in index.columns):
+        return "it has an expression or a predicate"
+    if index.method not in METHODS:
+        return f"its access method is {index.method}"
+    keys = [(each.opclass, columns[each.name]) for each in index.columns[: index.keys]]
+    if index.method == "gin" and not all(column.base in WITH_GIN and is_supported(column) for _, column in keys):
+        return "no operator class of gin for its columns"
+    if index.method == "gist" and not all(opclass and is_supported(column) for opclass, column in keys):
+        return "no operator class of gist for its columns"
+    return ""
+
+
+def _is_satisfied(key: ForeignKey, tables: Mapping[Key, TwinTable], missing: list[str]) -> bool:
+    """Whether the rows satisfy the foreign key: its only column has values of the column that it refers to."""
+    child = tables[key.schema, key.table].domains.get(key.columns[0]) if len(key.columns) == 1 else None
+    parent = child.parent if child else None
+    path = (*parent.table, parent.column.name) if parent else None
+    if parent is None or not parent.unique or path != (key.to_schema, key.to_table, *key.to_columns):
         missing.append(f"foreign key of {qualified((key.schema, key.table))} ({idents(key.columns)})")
         return False
     return True
 
 
 class _Domains:
-    """Fills in the domains of all tables; a parent's before those of its children."""
+    """Fills in the domains of all tables. Columns that foreign keys refer to come first."""
 
-    def __init__(self, capture: Capture, tables: dict[Key, Made], indexes: Sequence[Index]) -> None:
-        self._tables, self._given = tables, {(s.schema, s.table, s.column): s for s in capture.statistics}
+    def __init__(self, capture: Capture, tables: dict[Key, TwinTable], indexes: Sequence[Index]) -> None:
+        self._tables = tables
+        self._statistics = {(each.schema, each.table, each.column): each for each in capture.statistics}
         self._unique = {
             (each.schema, each.table, each.columns[0].name)
             for each in indexes
             if each.unique and each.keys == 1 and each.columns
         }
-        self._parents = {
-            (each.schema, each.table, each.columns[0]): each for each in capture.foreign_keys if len(each.columns) == 1
+        self._references = {
+            (each.schema, each.table, each.columns[0]): (each.to_schema, each.to_table, each.to_columns[0])
+            for each in capture.foreign_keys
+            if len(each.columns) == len(each.to_columns) == 1
         }
-        self._together = {
+        self._composites = {
             (each.schema, each.table): tuple(str(column.name) for column in each.columns[: each.keys])
             for each in sorted(indexes, key=lambda index: index.primary)
             if each.unique and each.keys > 1
@@ -99,86 +141,94 @@ class _Domains:
         self._number, self._busy = 0, set[tuple[str, str, str]]()
 
     def fill(self) -> None:
-        for key, made in self._tables.items():
-            for column in made.table.columns:
-                self._of(key, column)
-            self._together_of(key, made)
+        for table in self._tables.values():
+            for column in table.captured.columns:
+                self._domain(table, column)
+            self._set_composite(table)
 
-    def _of(self, key: Key, column: Column) -> Domain:
-        made, place = self._tables[key], (*key, column.name)
-        known = made.domains.get(column.name)
-        if known:
-            return known
-        self._busy.add(place)
+    def _domain(self, table: TwinTable, column: Column) -> Domain:
+        if column.name in table.domains:
+            return table.domains[column.name]
+        path = (*table.key, column.name)
+        self._busy.add(path)
         self._number += 1
-        number = self._number
-        found = columns.domain(key, column, number, made.count, self._given.get(place))
-        unique = place in self._unique
+        statistics = self._statistics.get(path)
+        domain = columns.domain(table.key, column, self._number, table.count, statistics)
+        unique = path in self._unique and table.count <= columns.capacity(column)
         if unique:
-            found = replace(found, unique=True, distinct=max(1, made.count), frequencies=(), null_frac=0.0)
-        parent = self._parent(place)
+            distinct = max(1, table.count)
+            domain = replace(domain, unique=True, distinct=distinct, frequencies=(), null_frac=0.0, common_values=())
+        parent = self._parent(path)
         if parent is not None:
-            found = _child(found, parent, self._tables[parent.table].table.rows, self._given.get(place), made)
-        elif unique and column.base in (*INTEGERS, "numeric"):
-            found = replace(found, is_key=True, bounds=())
-        made.domains[column.name] = found
-        return found
+            domain = _child(domain, parent, self._tables[parent.table].captured.rows, statistics, table)
+        elif unique and column.base in ROUNDED:
+            domain = replace(domain, is_key=column.base != "date", bounds=())
+        table.domains[column.name] = domain
+        self._busy.remove(path)
+        return domain
 
-    def _parent(self, place: tuple[str, str, str]) -> Domain | None:
-        key = self._parents.get(place)
-        if key is None or (key.to_schema, key.to_table, key.to_columns[0]) in self._busy - _done(self._tables):
+    def _parent(self, path: tuple[str, str, str]) -> Domain | None:
+        """The column that a foreign key of this column refers to; None if that leads back to this column."""
+        reference = self._references.get(path)
+        if reference is None or reference in self._busy:
             return None
-        parent = self._tables[key.to_schema, key.to_table]
-        column = next((each for each in parent.table.columns if each.name == key.to_columns[0]), None)
-        return self._of(parent.key, column) if column else None
+        table = self._tables[reference[:2]]
+        column = next((each for each in table.captured.columns if each.name == reference[2]), None)
+        return self._domain(table, column) if column else None
 
-    def _together_of(self, key: Key, made: Made) -> None:
-        names = self._together.get(key, ())
-        if not names or any(made.domains[name].unique for name in names):
+    def _set_composite(self, table: TwinTable) -> None:
+        names = self._composites.get(table.key, ())
+        if not names or any(table.domains[name].unique for name in names):
             return
-        made.composite = names
+        combinations = math.prod(table.domains[name].distinct for name in names)
+        if combinations < table.count and table.has_unique:
+            return
+        table.composite, table.count = names, min(table.count, combinations)
         for name in names:
-            made.domains[name] = replace(made.domains[name], ordered=True)
-        made.count = min(made.count, math.prod(made.domains[name].distinct for name in names))
+            domain = table.domains[name]
+            bounds = () if domain.column.base in ROUNDED else domain.bounds
+            table.domains[name] = replace(domain, ordered=True, bounds=bounds, common_values=())
 
 
-def _done(tables: Mapping[Key, Made]) -> set[tuple[str, str, str]]:
-    return {(*key, name) for key, made in tables.items() for name in made.domains}
-
-
-def _child(of: Domain, parent: Domain, parents_rows: int, given: Any, made: Made) -> Domain:
-    """As many distinct parents, in proportion to all of them, as in production."""
-    distinct = of.distinct
-    if given is not None and parents_rows:
-        n = given.n_distinct
-        found = -n * made.table.rows if n < 0 else n
-        share = min(1.0, found / parents_rows)
+def _child(of: Domain, parent: Domain, parents_rows: int, statistics: Statistics | None, table: TwinTable) -> Domain:
+    """The column with values of its parent: the same share of all parents as in production."""
+    distinct, unique = min(of.distinct, parent.distinct), of.unique
+    if statistics is not None and parents_rows:
+        n = statistics.n_distinct
+        share = min(1.0, (-n * table.captured.rows if n < 0 else n) / parents_rows)
         distinct = parent.distinct if share >= NEARLY_ALL else max(1, round(parent.distinct * share))
-    if of.unique:
-        made.count = min(made.count, parent.distinct)
-        distinct = max(1, made.count)
-    return replace(of, parent=parent, distinct=distinct, frequencies=of.frequencies[:distinct], bounds=())
+    if unique and table.count > parent.distinct:
+        unique = not table.has_unique
+        table.count = parent.distinct if unique else table.count
+    if unique:
+        distinct = max(1, table.count)
+    frequencies = of.frequencies[:distinct]
+    return replace(of, parent=parent, distinct=distinct, unique=unique, frequencies=frequencies, bounds=())
 
 
-def steps(made: Schema) -> list[dict[str, Any]]:
+def steps(schema: Schema) -> list[dict[str, Any]]:
     """The steps of a data set of kind sql, in order."""
-    tables = list(made.tables.values())
+    tables = list(schema.tables.values())
     return [
-        *_packed("schema", _definitions(made)),
-        *({"name": f"rows-{number}", "sql": _rows(each)} for number, each in enumerate(tables, start=1) if each.count),
-        *_packed("keys", _keys(made)),
-        *_packed("foreign-keys", map(_foreign_key, made.foreign_keys)),
+        *_packed("schema", _definitions(schema)),
+        *(
+            {"name": f"rows-{number}", "sql": _rows(each)}
+            for number, each in enumerate(tables, start=1)
+            if each.count and each.domains
+        ),
+        *_packed("keys", _keys(schema)),
+        *_packed("foreign-keys", map(_foreign_key, schema.foreign_keys)),
         {"name": "vacuum", "sql": "vacuum analyze", "transaction": False},
     ]
 
 
-def _rows(made: Made) -> str:
-    composite = [made.domains[name] for name in made.composite]
-    return rows.insert(made.key, list(made.domains.values()), made.count, composite)
+def _rows(table: TwinTable) -> str:
+    composite = [table.domains[name] for name in table.composite]
+    return rows.insert(table.key, list(table.domains.values()), table.count, composite)
 
 
 def _packed(name: str, statements: Iterator[str] | map[str]) -> list[dict[str, Any]]:
-    """Statements in as few steps as their length allows."""
+    """The statements in few steps, none of them too long."""
     packs: list[list[str]] = []
     for statement in statements:
         if not packs or sum(map(len, packs[-1])) + len(statement) > LONGEST_STEP:
@@ -187,23 +237,24 @@ def _packed(name: str, statements: Iterator[str] | map[str]) -> list[dict[str, A
     return [{"name": f"{name}-{n}", "sql": ";\n".join(pack)} for n, pack in enumerate(packs, start=1)]
 
 
-def _definitions(made: Schema) -> Iterator[str]:
-    yield f"create schema {HOME}"
-    domains = [each for table in made.tables.values() for each in table.domains.values()]
+def _definitions(schema: Schema) -> Iterator[str]:
+    yield f"create schema {OWN_SCHEMA}"
+    domains = [each for table in schema.tables.values() for each in table.domains.values()]
     enums = {(each.column.type_schema, each.column.base): each for each in domains if each.column.kind == "e"}
-    for name in sorted({key[0] for key in (*made.tables, *enums)} - {"public"}):
+    for name in sorted({key[0] for key in (*schema.tables, *enums)} - {"public"}):
         yield f"create schema {ident(name)}"
     for key, each in enums.items():
         yield f"create type {qualified(key)} as enum ({', '.join(map(literal, each.column.labels))})"
     for each in sorted(domains, key=_depth):
         if not each.plain:
             yield columns.definition(each)
-    for table in made.tables.values():
+    yield from rows.functions(domains)
+    for table in schema.tables.values():
         yield f"create table {qualified(table.key)} ({', '.join(map(_column, table.domains.values()))})"
 
 
 def _depth(of: Domain) -> int:
-    """Functions of parents come first."""
+    """The number of parents: their functions are created first."""
     return 0 if of.parent is None else 1 + _depth(of.parent)
 
 
@@ -217,34 +268,39 @@ def _column(of: Domain) -> str:
     return f"{ident(column.name)} {of.type}{' not null' if column.not_null else ''}{default}"
 
 
-def _keys(made: Schema) -> Iterator[str]:
-    for table in made.tables.values():
+def _keys(schema: Schema) -> Iterator[str]:
+    for table in schema.tables.values():
+        for each in table.with_sequence:
+            yield f"create sequence {each.sequence} start {table.count + 1} cache 20"
         for each in table.domains.values():
-            if each.unique:
-                yield f"create sequence {HOME}.new_{each.number} start {table.count + 1} cache 20"
             if each.is_key and each.column.default in ("sequence", "identity") and each.column.base in INTEGERS:
                 name = f"pg_get_serial_sequence({literal(qualified(table.key))}, {literal(each.column.name)})"
                 yield f"select setval({name}, {max(1, table.count)})"
-    for index in made.indexes:
-        yield _index(index, made.tables[index.schema, index.table])
+    for index in schema.indexes:
+        yield _index(index, schema.tables[index.schema, index.table])
 
 
-def _index(index: Index, made: Made) -> str:
-    """A unique index that the rows were not made for is created without being unique."""
+def _is_unique(index: Index, table: TwinTable) -> bool:
+    """Whether the rows satisfy a unique index on these columns."""
+    keys = tuple(str(each.name) for each in index.columns[: index.keys])
+    return keys == table.composite or (len(keys) == 1 and table.domains[keys[0]].unique)
+
+
+def _index(index: Index, table: TwinTable) -> str:
+    """CREATE INDEX, or the primary key. UNIQUE only if the rows satisfy it."""
     names = tuple(str(each.name) for each in index.columns)
     keys = names[: index.keys]
-    table = qualified(made.key)
-    unique = index.unique and (keys == made.composite or (len(keys) == 1 and made.domains[keys[0]].unique))
+    unique = index.unique and _is_unique(index, table)
     if index.primary and unique and len(names) == len(keys):
-        return f"alter table {table} add constraint {ident(index.name)} primary key ({idents(keys)})"
+        return f"alter table {qualified(table.key)} add constraint {ident(index.name)} primary key ({idents(keys)})"
     parts = []
     for each in index.columns[: index.keys]:
-        opclass = f" {ident(each.opclass)}" if each.opclass and made.domains[str(each.name)].known else ""
+        opclass = f" {ident(each.opclass)}" if each.opclass and table.domains[str(each.name)].supported else ""
         order = f"{' desc' * each.descending} nulls {'first' if each.nulls_first else 'last'}"
         parts.append(f"{ident(str(each.name))}{opclass}{order if index.method == 'btree' else ''}")
     include = f" include ({idents(names[index.keys :])})" if len(names) > len(keys) else ""
-    what = f"create {'unique ' * unique}index {ident(index.name)} on {table}"
-    return f"{what} using {index.method} ({', '.join(parts)}){include}"
+    create = f"create {'unique ' * unique}index {ident(index.name)} on {qualified(table.key)}"
+    return f"{create} using {index.method} ({', '.join(parts)}){include}"
 
 
 def _foreign_key(key: ForeignKey) -> str:

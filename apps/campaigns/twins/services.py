@@ -1,4 +1,4 @@
-"""Creating a twin from an uploaded capture: its data set, its workload, and what production did."""
+"""Creating a twin from an uploaded capture: its data set, its workload, and the statements of production."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.campaigns.library import datasets, workloads
 from apps.campaigns.models import Campaign, Twin
 from apps.campaigns.twins.preloading import is_twin
 from common.errors import FormatError, PlanError
-from readers.twin.capture import MOST_BYTES, read_capture
+from readers.twin.capture import read_capture
 
 if TYPE_CHECKING:
     from apps.campaigns.twins.build import Built
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 STEP = "measure"
 PACES = ("closed", "production")
 LEAST, MOST = 0.0001, 100.0
-MOST_ROWS = 1000  # statements that are kept
+MOST_ROWS = 1000  # statements that are stored, and missing parts of the schema
 
 
 @dataclass(frozen=True)
 class Load:
-    """How the scripts run. `pace`: closed, each client after its last transaction; production, at production's rate."""
+    """How the scripts run. `pace`: closed, each client without pauses; production, at production's call rate."""
 
     clients: int = 8
     jobs: int = 2
@@ -45,23 +45,22 @@ def create(
     team: Team | None = None,
     by: User,
 ) -> Twin:
-    """The twin of a captured file. Its statements are code, so `by` must be allowed to run commands. PlanError names
-    the field, or the line of the file."""
+    """The twin of a captured file. Its statements are code, so `by` needs the permission to run commands.
+
+    PlanError names the field, or the line of the file."""
     require(by, Role.TUNER, "create twin", on=Twin(team=team))
-    if len(raw) > MOST_BYTES:
-        raise PlanError("file", f"{len(raw):,} bytes; at most {MOST_BYTES:,} are accepted")
+    require_commands(by, "create twin", "file")
     if not LEAST <= factor <= MOST:
         raise PlanError("factor", f"{factor:g} is not accepted", hint=f"a number from {LEAST:g} to {MOST:g}")
     try:
         capture = read_capture(raw)
     except FormatError as error:
         raise PlanError("file", error.message, hint=error.hint) from error
-    require_commands(by, "create twin", "file")
     from apps.campaigns.twins.build import build  # sqlglot takes a third of a second to load
 
     built = build(capture, factor, without)
     if not built.scripts:
-        raise PlanError("file", "no statement of this capture can be made", hint="capture while the load runs")
+        raise PlanError("file", "no statement of this capture can be in a twin", hint="capture while the load runs")
     return _save(name, built, capture.database, capture.version, factor, load or Load(), team, by)
 
 
@@ -72,9 +71,9 @@ def _save(
     about = f"twin of the database {database}"
     dataset = datasets.save_dataset(name, "sql", {"steps": built.steps}, description=about, team=team, by=by)
     workload = workloads.save_workload(name, [_step(built, load)], description=about, team=team, by=by)
-    known = Twin.objects.filter(dataset=dataset, workload=workload).first()
-    if known:
-        return known
+    existing = Twin.objects.filter(dataset=dataset, workload=workload).first()
+    if existing:
+        return existing
     twin = Twin(
         name=name,
         dataset=dataset,
@@ -107,7 +106,7 @@ def _step(built: Built, load: Load) -> dict[str, Any]:
 
 
 def of_campaign(campaign: Campaign) -> Twin | None:
-    """The twin that it runs on its own data."""
+    """The twin whose workload the campaign runs on the twin's data set; None for any other campaign."""
     if campaign.dataset is None or not is_twin(campaign.dataset):
         return None
     return Twin.objects.filter(workload=campaign.workload_id, dataset=campaign.dataset_id).first()

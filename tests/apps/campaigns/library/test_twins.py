@@ -1,7 +1,8 @@
-"""From a capture to scripts: which statements have a place in a twin, with which values, and who may create one."""
+"""From a capture to scripts: which statements are in a twin, with which values, and which users may create one."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from apps.accounts.models import Role, User
 from apps.campaigns.models import Twin
 from apps.campaigns.twins import services
 from apps.campaigns.twins.build import build, script
-from apps.campaigns.twins.parsing import CannotMakeError
+from apps.campaigns.twins.parsing import LeftOutError
 from apps.campaigns.twins.schema import Schema, schema, steps
 from common.errors import PlanError, RoleError
 from readers.twin.capture import read_capture
@@ -41,7 +42,7 @@ def author(db: None) -> User:
     return tuner
 
 
-def made(shop: Schema, text: str, rows: float = 1.0, blocks: int = 3) -> str:
+def script_of(shop: Schema, text: str, rows: float = 1.0, blocks: int = 3) -> str:
     """The script of a statement with these rows and blocks per call."""
     counts = Counts(calls=100, ms=1.0, rows=round(100 * rows), hit=100 * blocks)
     return script(Statement("1", text, counts), shop, 1.0, "s01")
@@ -72,7 +73,7 @@ def made(shop: Schema, text: str, rows: float = 1.0, blocks: int = 3) -> str:
     ],
 )
 def test_parameters_get_values_from_the_columns_that_they_belong_to(shop: Schema, text: str, expected: str) -> None:
-    assert expected in made(shop, text, rows=10)
+    assert expected in script_of(shop, text, rows=10)
 
 
 @pytest.mark.parametrize(
@@ -96,20 +97,35 @@ def test_parameters_get_values_from_the_columns_that_they_belong_to(shop: Schema
         ("update shop.customers set email = $1 where id = $2", "changes the unique column email"),
     ],
 )
-def test_a_statement_without_a_place_in_a_twin_has_a_reason(shop: Schema, text: str, reason: str) -> None:
-    with pytest.raises(CannotMakeError, match=reason.replace("$", r"\$")):
-        made(shop, text)
+def test_a_statement_is_left_out_for_a_reason(shop: Schema, text: str, reason: str) -> None:
+    with pytest.raises(LeftOutError, match=reason.replace("$", r"\$")):
+        script_of(shop, text)
+
+
+def test_keys_of_new_rows_come_from_sequences_of_the_data_set(shop: Schema) -> None:
+    text = "insert into shop.lines (order_id, line, product_id, quantity) values ($1, $2, $3, $4)"
+    definitions = " ".join(step["sql"] for step in steps(shop))
+
+    (sequence,) = re.findall(r"nextval\('([a-z_0-9.]+)'\)", script_of(shop, text))
+
+    assert f"create sequence {sequence} start 60001 " in definitions
+
+
+def test_a_statement_on_an_empty_table_is_in_the_twin(capture: Capture) -> None:
+    empty = replace(capture, tables=tuple(replace(each, rows=0) for each in capture.tables), foreign_keys=())
+
+    assert "any(array[" in script_of(schema(empty, 1.0), "select * from shop.lines where product_id = any($1)", rows=0)
 
 
 def test_frequent_values_are_drawn_as_often_as_the_rows_per_call_require(shop: Schema) -> None:
     text = "select * from shop.orders where customer_id = $1"
 
-    seldom, often = made(shop, text, rows=4), made(shop, text, rows=1000)
+    seldom, often = script_of(shop, text, rows=4), script_of(shop, text, rows=1000)
 
     assert "case" not in seldom and r"\set twin_2 case when :twin_1 <=" in often
 
 
-def test_scripts_keep_the_calls_as_weights_and_the_rest_of_the_time_is_listed(capture: Capture) -> None:
+def test_calls_are_the_weights_of_scripts_and_the_rest_of_the_time_is_listed(capture: Capture) -> None:
     built = build(capture)
 
     assert [(each["name"], each["weight"]) for each in built.scripts][:3] == [("s01", 461), ("s02", 599), ("s03", 308)]
@@ -126,12 +142,12 @@ def test_a_statement_can_be_left_out(capture: Capture) -> None:
     assert built.rows[0].reason == "it is left out on request" and built.scripts[0]["weight"] == 599
 
 
-def test_the_data_set_is_one_that_the_agent_makes_and_scales(capture: Capture) -> None:
-    found = build(capture, 0.1).steps
+def test_the_agent_accepts_the_data_set_and_its_factor(capture: Capture) -> None:
+    data_set = build(capture, 0.1).steps
 
-    DATASETS["sql"].check({"steps": found})
-    assert found[-1]["name"] == "vacuum"
-    assert "generate_series(1::bigint, 500)" in next(step["sql"] for step in found if step["name"] == "rows-1")
+    DATASETS["sql"].check({"steps": data_set})
+    assert data_set[-1]["name"] == "vacuum"
+    assert "generate_series(1::bigint, 500)" in next(step["sql"] for step in data_set if step["name"] == "rows-1")
 
 
 def test_names_and_types_of_a_hostile_capture_stay_names(capture: Capture) -> None:
@@ -147,15 +163,16 @@ def test_names_and_types_of_a_hostile_capture_stay_names(capture: Capture) -> No
     assert '"x""; drop table t; --" text' in definition and "int) ;" not in definition
 
 
-def test_a_twin_is_code_so_its_author_must_be_allowed_to_run_commands(author: User) -> None:
-    with pytest.raises(RoleError):
-        services.create("shop", RAW, by=make_user(Role.TUNER))
+@pytest.mark.parametrize("raw", [RAW, b"not a capture"])
+def test_a_twin_is_code_so_its_author_needs_the_permission_to_run_commands(author: User, raw: bytes) -> None:
+    with pytest.raises(RoleError, match="may not run commands"):
+        services.create("shop", raw, by=make_user(Role.TUNER))
 
     assert services.create("shop", RAW, by=author).workload.steps[0]["kind"] == "pgbench"
 
 
 @pytest.mark.parametrize(("raw", "factor", "field"), [("{}", 1.0, "file"), ("", 0.0, "factor"), ("", NAN, "factor")])
-def test_what_is_no_twin_names_the_field(author: User, raw: str, factor: float, field: str) -> None:
+def test_the_error_for_an_invalid_twin_names_the_field(author: User, raw: str, factor: float, field: str) -> None:
     with pytest.raises(PlanError) as raised:
         services.create("shop", raw.encode() or RAW, factor=factor, by=author)
 

@@ -1,0 +1,203 @@
+"""The data set of a twin can be loaded, whatever the schema of production is: each case is loaded into PostgreSQL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from agents.datasets.sql import LONGEST
+from apps.campaigns.twins.names import qualified
+from apps.campaigns.twins.schema import Schema, schema, steps
+from readers.twin.capture import read_capture
+from readers.twin.model import Capture, Column, ForeignKey, Index, IndexColumn, Statistics, Table
+
+RAW = (Path(__file__).parents[3] / "contract" / "captures" / "shop-18.jsonl").read_bytes()
+
+
+def column(name: str, type: str, base: str) -> Column:
+    return Column(name, type, base, "pg_catalog", "b", "U", True, "", ())
+
+
+def table(name: str, rows: int, *columns: Column) -> Table:
+    return Table("public", name, False, rows, 1, 8192, columns)
+
+
+def statistics(
+    table: str,
+    column: str,
+    n_distinct: float,
+    frequencies: tuple[float, ...] = (),
+    common_values: tuple[str, ...] = (),
+    bounds: tuple[str, ...] = (),
+) -> Statistics:
+    return Statistics("public", table, column, 0.0, 4, n_distinct, 0.0, False, frequencies, common_values, bounds)
+
+
+def index(table: str, *columns: str, method: str = "btree", unique: bool = False, primary: bool = False) -> Index:
+    keys = tuple(IndexColumn(name, False, False, None) for name in columns)
+    name = "_".join((table, *columns, method))
+    return Index("public", table, name, method, unique or primary, primary, 8192, False, False, len(keys), keys)
+
+
+def primary_key(table: str, *columns: str) -> Index:
+    return index(table, *columns, primary=True)
+
+
+def reference(table: str, to_table: str) -> ForeignKey:
+    return ForeignKey("public", table, ("parent",), "public", to_table, ("id",), "a")
+
+
+def parts(*tables: Table, **others: list[Any]) -> dict[str, list[Any]]:
+    return {"tables": list(tables), "indexes": [], "foreign_keys": [], "statistics": [], **others}
+
+
+ID, PARENT = column("id", "bigint", "int8"), column("parent", "bigint", "int8")
+PARENTS, CHILDREN = table("parents", 10, ID), table("children", 5000, ID, PARENT)
+WIDE = [f"c{number}" for number in range(60)]
+SCHEMAS: dict[str, dict[str, list[Any]]] = {
+    "more keys than decimal digits": parts(
+        table("countries", 249, column("id", "character(2)", "bpchar")), indexes=[primary_key("countries", "id")]
+    ),
+    "more keys than values of the type": parts(
+        table("switches", 9, column("id", "boolean", "bool")), indexes=[primary_key("switches", "id")]
+    ),
+    "one row per day": parts(
+        table("days", 3650, column("id", "date", "date")),
+        indexes=[primary_key("days", "id")],
+        statistics=[statistics("days", "id", -1, bounds=("2020-01-01", "2021-01-01", "2029-12-28"))],
+    ),
+    "more values than a numeric has integers": parts(
+        table("rates", 900, column("rate", "numeric(3,2)", "numeric")),
+        statistics=[statistics("rates", "rate", 12, frequencies=(0.1,) * 10)],
+    ),
+    "all values of a smallint": parts(
+        table("grades", 40_000, column("grade", "smallint", "int2")), statistics=[statistics("grades", "grade", -1)]
+    ),
+    "no statistics": parts(
+        PARENTS, CHILDREN, indexes=[primary_key("parents", "id")], foreign_keys=[reference("children", "parents")]
+    ),
+    "a parent that was never analyzed": parts(
+        replace(PARENTS, rows=0),
+        CHILDREN,
+        indexes=[primary_key("parents", "id")],
+        foreign_keys=[reference("children", "parents")],
+    ),
+    "fewer parents than unique children": parts(
+        PARENTS,
+        table("profiles", 12, ID, PARENT),
+        CHILDREN,
+        indexes=[primary_key("parents", "id"), primary_key("profiles", "id"), index("profiles", "parent", unique=True)],
+        foreign_keys=[reference("profiles", "parents"), reference("children", "profiles")],
+        statistics=[statistics("children", "parent", 12)],
+    ),
+    "two parents of one column": parts(
+        PARENTS,
+        table("others", 5, ID),
+        CHILDREN,
+        indexes=[primary_key("parents", "id"), primary_key("others", "id")],
+        foreign_keys=[reference("children", "others"), reference("children", "parents")],
+    ),
+    "a key of several columns with uneven bounds": parts(
+        table("years", 120, column("id", "integer", "int4"), column("year", "integer", "int4")),
+        indexes=[primary_key("years", "id", "year")],
+        statistics=[
+            statistics("years", "id", 2),
+            statistics("years", "year", 60, bounds=("1900", "2000", *(str(2004 + year) for year in range(19)))),
+        ],
+    ),
+    "too few values for a key of several columns": parts(
+        table("kinds", 5000, ID, column("a", "boolean", "bool"), column("b", "boolean", "bool")),
+        CHILDREN,
+        indexes=[primary_key("kinds", "id"), index("kinds", "a", "b", unique=True)],
+        foreign_keys=[reference("children", "kinds")],
+        statistics=[statistics("children", "parent", 5000)],
+    ),
+    "operator classes of extensions": parts(
+        table("pages", 500, column("text", "text", "text"), column("search", "tsvector", "tsvector")),
+        indexes=[
+            index("pages", "search", method="gin"),
+            index("pages", "text", method="gin"),
+            index("pages", "search", method="gist"),
+        ],
+    ),
+    "many columns with common values": parts(
+        table("wide", 200, *(column(name, "text", "text") for name in WIDE)),
+        statistics=[statistics("wide", name, 150, (1 / 151,) * 100, ("x" * 900,) * 100) for name in WIDE],
+    ),
+    "no columns": parts(table("empty", 100)),
+}
+
+
+@pytest.fixture(scope="module")
+def capture() -> Capture:
+    return read_capture(RAW)
+
+
+def twin_of(capture: Capture, parts: dict[str, list[Any]]) -> Schema:
+    return schema(replace(capture, **{field: tuple(each) for field, each in parts.items()}), 1.0)
+
+
+def load(twin: Schema) -> None:
+    """Executes the steps in the database of the test."""
+    with connection.cursor() as cursor:
+        for step in steps(twin):
+            assert len(step["sql"]) <= LONGEST
+            if step.get("transaction", True):
+                cursor.execute(step["sql"])
+
+
+def rows(name: str) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(f"select count(*) from {name}")
+        return int(cursor.fetchone()[0])
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_data_set_of_an_unusual_schema_can_be_loaded(db: None, capture: Capture, name: str) -> None:
+    twin = twin_of(capture, SCHEMAS[name])
+
+    load(twin)
+
+    for each in twin.tables.values():
+        assert rows(qualified(each.key)) == (each.count if each.domains else 0)
+
+
+def test_parts_of_an_unusual_schema_that_the_twin_lacks_are_listed(capture: Capture) -> None:
+    names = ("more keys than values of the type", "operator classes of extensions", "two parents of one column")
+    lists = [
+        [part for name in names for part in SCHEMAS[name][field]] for field in ("tables", "indexes", "foreign_keys")
+    ]
+    fields = dict(zip(("tables", "indexes", "foreign_keys"), map(tuple, lists), strict=True))
+
+    missing = schema(replace(capture, **fields, statistics=()), 1.0).missing
+
+    assert missing == [
+        'index "public"."pages_search_gin": no operator class of gin for its columns',
+        'index "public"."pages_text_gin": no operator class of gin for its columns',
+        'index "public"."pages_search_gist": no operator class of gist for its columns',
+        'index "public"."switches_id_btree": created without UNIQUE',
+        'foreign key of "public"."children" ("parent")',
+        '"public"."pages"."search": type tsvector, created as text',
+    ]
+
+
+def test_new_rows_of_a_full_text_key_have_new_values(db: None, capture: Capture) -> None:
+    codes = table("codes", 999, column("id", "character varying(4)", "varchar"))
+    twin = twin_of(capture, parts(codes, indexes=[primary_key("codes", "id")]))
+    load(twin)
+
+    with connection.cursor() as cursor:
+        id_of_new_row = twin.tables["public", "codes"].domains["id"].value("nextval('proving_twin.new_1')")
+        cursor.execute(f"insert into codes select {id_of_new_row} from generate_series(1, 1000)")
+
+    assert rows("codes") == 1999
+
+
+def test_the_sample_can_be_loaded_with_fewer_rows(db: None, capture: Capture) -> None:
+    load(schema(capture, 0.01))
+
+    assert (rows("shop.customers"), rows("shop.lines")) == (50, 600)
