@@ -50,24 +50,24 @@ def problems(root: Path, today: date) -> Iterator[str]:
 
 def _changelog(root: Path, version: str, today: date) -> Iterator[str]:
     newest = SECTION.search((root / "CHANGELOG.md").read_text())
-    found = DATED.fullmatch(newest[1]) if newest else None
-    if found is None:
+    match = DATED.fullmatch(newest[1]) if newest else None
+    if match is None:
         first = f"begins with {newest[1]!r}" if newest else "has no section"
         yield f"CHANGELOG.md {first}: its first section must be '## {version} - YYYY-MM-DD'"
-    elif found[1] != version:
-        yield f"CHANGELOG.md begins with version {found[1]}, and pyproject.toml is {version}"
-    elif date.fromisoformat(found[2]) > today:
-        yield f"CHANGELOG.md dates {version} to {found[2]}, which is in the future"
+    elif match[1] != version:
+        yield f"CHANGELOG.md begins with version {match[1]}, and pyproject.toml is {version}"
+    elif date.fromisoformat(match[2]) > today:
+        yield f"CHANGELOG.md dates {version} to {match[2]}, which is in the future"
 
 
 def declared(file: Path) -> str:
     return str(tomllib.loads(file.read_text())["project"]["version"])
 
 
-def git(root: Path, *words: str) -> str:
-    done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, timeout=60, check=False)
+def git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=60, check=False)
     if done.returncode:
-        raise ReleaseError(f"git {' '.join(words)}: {done.stderr.strip()}")
+        raise ReleaseError(f"git {' '.join(arguments)}: {done.stderr.strip()}")
     return done.stdout.strip()
 
 
@@ -83,14 +83,14 @@ def build(root: Path, target: Path, docker_options: list[str]) -> str:
         _build_wheel(sources / "cli", target, git(root, "log", "-1", "--format=%ct"))
         (sources / "cli" / "proving" / "commit.txt").unlink()
         image = f"proving-ground:{version}"
-        said = "No container engine answers, so no image was built."
+        message = "No container engine answers, so no image was built."
         if engine_answers():
             built_from = [f"--build-arg=PROVING_VERSION={version}", f"--build-arg=PROVING_COMMIT={commit[:12]}"]
             _run(["docker", "build", *built_from, "--tag", image, *docker_options, str(sources)])
             _run(["docker", "save", "--output", str(target / f"proving-ground-{version}.tar"), image])
-            said = f"The image is {image}."
+            message = f"The image is {image}."
     write_checksums(target)
-    return said
+    return message
 
 
 def _export(root: Path, folder: Path) -> None:
@@ -136,9 +136,9 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="only say what stops the release")
     options, docker_options = parser.parse_known_args()  # the others are those of docker build
     try:
-        found = list(problems(ROOT, datetime.now(UTC).date()))
-        if found:
-            raise ReleaseError("\n".join(found))
+        messages = list(problems(ROOT, datetime.now(UTC).date()))
+        if messages:
+            raise ReleaseError("\n".join(messages))
         if options.check:
             return 0
         target = ROOT / "var" / "release" / declared(ROOT / "pyproject.toml")

@@ -101,17 +101,17 @@ def parse(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def dispatch(asked: argparse.Namespace) -> int:
+def dispatch(options: argparse.Namespace) -> int:
     """The exit status of one verb."""
-    if asked.verb == "run":
-        command = asked.command[1:] if asked.command[:1] == ["--"] else asked.command
+    if options.verb == "run":
+        command = options.command[1:] if options.command[:1] == ["--"] else options.command
         if command:
             return run(command)
         print("a command is missing, e.g. python -m embedded run -- python -m pytest", file=sys.stderr)
         return USAGE_ERROR
-    if asked.verb == "demo":
-        return demo(asked.once)
-    return up(asked.new_password) if asked.verb == "up" else clean()
+    if options.verb == "demo":
+        return demo(options.once)
+    return up(options.new_password) if options.verb == "up" else clean()
 
 
 def _full(error: OSError) -> str:

@@ -12,7 +12,7 @@ ADMIN = "admin"
 
 def exists(stack: Stack) -> bool:
     """Whether an earlier start created the account."""
-    return _kept(stack).exists()
+    return _token_file(stack).exists()
 
 
 def token(stack: Stack) -> str:
@@ -20,8 +20,8 @@ def token(stack: Stack) -> str:
     if not exists(stack):
         print(stack.manage("create_admin", ADMIN).strip(), flush=True)
         issued = stack.manage("create_admin", ADMIN, "--token", "365").strip()
-        paths.write_private(_kept(stack), issued.split()[-1])
-    return _kept(stack).read_text()
+        paths.write_private(_token_file(stack), issued.split()[-1])
+    return _token_file(stack).read_text()
 
 
 def print_new_password(stack: Stack) -> None:
@@ -29,5 +29,5 @@ def print_new_password(stack: Stack) -> None:
     print(stack.manage("create_admin", ADMIN, "--reset").strip(), flush=True)
 
 
-def _kept(stack: Stack) -> Path:
+def _token_file(stack: Stack) -> Path:
     return stack.state / "token"

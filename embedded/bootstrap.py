@@ -39,8 +39,8 @@ def installed() -> dict[str, str]:
     """The digests that were installed from; empty when .venv is missing or its Python is gone."""
     if not STAMP.exists() or not (VENV / "bin" / "python").exists():
         return {}
-    found: dict[str, str] = json.loads(STAMP.read_text())
-    return found
+    present: dict[str, str] = json.loads(STAMP.read_text())
+    return present
 
 
 def _call(*argv: str, **settings: str) -> int:
@@ -77,29 +77,29 @@ def make_venv() -> str:
 def install(groups: list[str]) -> str:
     """An error message, or "" when all packages of the groups are there."""
     python = str(VENV / "bin" / "python")
-    wanted = ["--require-hashes"]
+    requirements = ["--require-hashes"]
     for group in groups:
-        wanted += ["-r", str(lock_file(group))]
+        requirements += ["-r", str(lock_file(group))]
     pip = [python, "-m", "pip", "install", "-q", "--require-hashes"]
     if _call(*pip, "-r", str(lock_file("uv"))) == 0:
         uv = [python, "-m", "uv", "pip", "install", "-q", "--compile-bytecode", "--python", python]
-        if _call(*uv, *wanted, **uv_settings([python, "-m", "pip"])) == 0:
+        if _call(*uv, *requirements, **uv_settings([python, "-m", "pip"])) == 0:
             return ""
         print("uv could not install the packages; trying pip", file=sys.stderr)
-    return "pip could not install the packages; see above" if _call(*pip, *wanted[1:]) else ""
+    return "pip could not install the packages; see above" if _call(*pip, *requirements[1:]) else ""
 
 
 def main(groups: list[str]) -> int:
     """0 when .venv holds the groups; takes no time when it did already."""
-    wanted, found = digests(groups), installed()
-    if all(found.get(group) == digest for group, digest in wanted.items()):
+    locked, present = digests(groups), installed()
+    if all(present.get(group) == digest for group, digest in locked.items()):
         return 0
     print(f"installing {', '.join(groups)} into {VENV}", file=sys.stderr)
-    error = ("" if found else make_venv()) or install(groups)
+    error = ("" if present else make_venv()) or install(groups)
     if error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    STAMP.write_text(json.dumps({**found, **wanted}))
+    STAMP.write_text(json.dumps({**present, **locked}))
     return 0
 
 

@@ -27,8 +27,8 @@ SOCKET_PATH_LIMIT = 107  # sun_path of unix(7), without its terminating zero
 def private_dir(path: Path) -> Path:
     """Creates `path` with mode 0700; StackError when somebody else owns it or it is a link."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         raise StackError(f"{path} is not a directory of user {os.geteuid()}; remove it or set XDG_RUNTIME_DIR")
     path.chmod(0o700)
     return path
@@ -40,9 +40,9 @@ def socket_dir(state: Path) -> Path:
 
 
 def _socket_dir(state: Path) -> Path:
-    wanted = state / "run"
-    if len(os.fsencode(wanted / LONGEST_SOCKET_NAME)) < SOCKET_PATH_LIMIT:
-        return wanted
+    preferred = state / "run"
+    if len(os.fsencode(preferred / LONGEST_SOCKET_NAME)) < SOCKET_PATH_LIMIT:
+        return preferred
     name = "proving-" + hashlib.sha256(os.fsencode(state)).hexdigest()[:12]
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     if not base or len(os.fsencode(base)) > 40 or not Path(base).is_dir():
@@ -86,8 +86,8 @@ def load_secrets(state: Path) -> dict[str, str]:
             "ssh_key": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
         }
         write_private(path, json.dumps(fresh, indent=2))
-    found: dict[str, str] = json.loads(path.read_text())
-    return found
+    keys: dict[str, str] = json.loads(path.read_text())
+    return keys
 
 
 def lock(state: Path) -> IO[str]:

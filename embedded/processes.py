@@ -39,7 +39,7 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(ctypes.get_errno(), f"prctl({option}, {value})")
 
 
-def adopt_orphans(wanted: bool = True) -> bool:
+def adopt_orphans(adopt: bool = True) -> bool:
     """From now on, descendants whose parent ends become our children, so that none can slip away by setsid.
 
     They are then ours to collect as well, see `reap_adopted`. Answers whether it was so before.
@@ -47,7 +47,7 @@ def adopt_orphans(wanted: bool = True) -> bool:
     before = ctypes.c_int()
     if _LIBC.prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_GET_CHILD_SUBREAPER)")
-    _prctl(PR_SET_CHILD_SUBREAPER, int(wanted))
+    _prctl(PR_SET_CHILD_SUBREAPER, int(adopt))
     return bool(before.value)
 
 
@@ -80,8 +80,8 @@ def read(pid: int) -> Process | None:
 
 def every() -> list[Process]:
     """All processes that can be seen, zombies included."""
-    found = (read(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-    return [process for process in found if process is not None]
+    readings = (read(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return [process for process in readings if process is not None]
 
 
 def alive(process: Process) -> bool:
@@ -93,13 +93,13 @@ def alive(process: Process) -> bool:
 def descendants(pid: int, without: Iterable[int] = ()) -> list[Process]:
     """Live children of `pid`, their children and so on, parents first; the trees below `without` are left out."""
     skip, everyone = set(without), every()
-    found: list[Process] = []
+    below: list[Process] = []
     parents = {pid}
     while parents:
         level = [p for p in everyone if p.ppid in parents and p.pid not in skip]
-        found += level
+        below += level
         parents = {p.pid for p in level}
-    return [p for p in found if p.state not in "ZX"]
+    return [p for p in below if p.state not in "ZX"]
 
 
 def children(pid: int) -> list[int]:

@@ -24,18 +24,18 @@ BASE = re.compile(r"^ARG \w+_IMAGE=(?P<name>[^:@\s]+)(?::(?P<tag>[^\s@]+))?(?:@(
 
 def packages(lock: str) -> Iterator[dict[str, Any]]:
     """The components of a lock file."""
-    found: dict[str, Any] | None = None
+    component: dict[str, Any] | None = None
     for line in (CHECKOUT / "requirements" / f"{lock}.txt").read_text().splitlines():
         if package := PACKAGE.match(line):
-            if found:
-                yield found
+            if component:
+                yield component
             purl = f"pkg:pypi/{package['name']}@{package['version']}"
-            found = {"type": "library", "bom-ref": purl, "name": package["name"], "version": package["version"]}
-            found |= {"purl": purl, "hashes": []}
-        elif found and (digest := HASH.search(line)):
-            found["hashes"].append({"alg": "SHA-256", "content": digest[1]})
-    if found:
-        yield found
+            component = {"type": "library", "bom-ref": purl, "name": package["name"], "version": package["version"]}
+            component |= {"purl": purl, "hashes": []}
+        elif component and (digest := HASH.search(line)):
+            component["hashes"].append({"alg": "SHA-256", "content": digest[1]})
+    if component:
+        yield component
 
 
 def base_images() -> list[dict[str, Any]]:
@@ -86,8 +86,8 @@ def documents() -> dict[str, dict[str, Any]]:
 
 
 def _version() -> str:
-    found = re.search(r'^version = "([^"]+)"', (CHECKOUT / "pyproject.toml").read_text(), re.M)
-    return found[1] if found else "0"
+    match = re.search(r'^version = "([^"]+)"', (CHECKOUT / "pyproject.toml").read_text(), re.M)
+    return match[1] if match else "0"
 
 
 def main(folder: Path) -> None:

@@ -150,8 +150,8 @@ class Stack:
         ours = {**self.environment(), "PROVING_DATABASE_URL": self.postgres.runtime_url, **(env or {})}
         return Service(name, argv, ready, ours, stop_signal, restart=True)
 
-    def _logged(self, name: str, words: str) -> bool:
-        return words in self.supervisor.log(name).read_text(errors="replace")
+    def _logged(self, name: str, message: str) -> bool:
+        return message in self.supervisor.log(name).read_text(errors="replace")
 
     def _web_answers(self) -> bool:
         if not self._logged("web", "Listening at"):

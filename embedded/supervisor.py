@@ -122,8 +122,8 @@ class Supervisor:
         self._record()
 
     def _record(self) -> None:
-        found = {name: processes.read(child.pid) for name, child in self._children.items()}
-        rows = [{"name": name, "pid": p.pid, "start": p.start} for name, p in found.items() if p is not None]
+        started = {name: processes.read(child.pid) for name, child in self._children.items()}
+        rows = [{"name": name, "pid": p.pid, "start": p.start} for name, p in started.items() if p is not None]
         paths.write_private(self._ledger, json.dumps({"boot_id": processes.boot_id(), "children": rows}))
 
     def _await_ready(self, service: Service) -> None:
@@ -139,8 +139,8 @@ class Supervisor:
         lines = self.log(name).read_text(errors="replace").splitlines()[-TAIL_LINES:]
         return "".join([f"; the end of {self.log(name)}:\n", *(f"    {line}\n" for line in lines)])
 
-    def said(self) -> str:
-        """For whoever looks into a failure: of each service whether it still runs, and the end of its log."""
+    def describe_services(self) -> str:
+        """The state of each service and the end of its log, for the report of a failure."""
         ended = {name: child.poll() for name, child in self._children.items()}
         states = {name: "runs" if status is None else f"ended with status {status}" for name, status in ended.items()}
         return "".join(f"{name} {state}{self._tail(name)}" for name, state in states.items())

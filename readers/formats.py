@@ -49,8 +49,8 @@ class Format:
 
 def holds(mark: bytes, but_not: bytes = b"") -> Callable[[bytes], bool]:
     """A recogniser: some line matches `mark`, and none `but_not`. Both are expressions; ^ and $ stand for line ends."""
-    wanted, unwanted = re.compile(mark, re.MULTILINE), re.compile(but_not, re.MULTILINE)
-    return lambda head: bool(wanted.search(head)) and not (but_not and unwanted.search(head))
+    required, excluded = re.compile(mark, re.MULTILINE), re.compile(but_not, re.MULTILINE)
+    return lambda head: bool(required.search(head)) and not (but_not and excluded.search(head))
 
 
 _PLAN = (

@@ -43,8 +43,8 @@ def as_json(result: Any) -> Any:
     """A result as JSON can carry it: fields that the output does not tell are left out, and plain values that a class
     derives from its fields are put in."""
     if is_dataclass(result) and not isinstance(result, type):
-        told = {one.name: getattr(result, one.name) for one in fields(result)} | _derived(result)
-        return {name: as_json(value) for name, value in told.items() if not _is_empty(value)}
+        values = {one.name: getattr(result, one.name) for one in fields(result)} | _derived(result)
+        return {name: as_json(value) for name, value in values.items() if not _is_empty(value)}
     if isinstance(result, dict):
         return {str(key): as_json(value) for key, value in result.items()}
     if isinstance(result, list | tuple | array | Rows):
@@ -63,8 +63,8 @@ def _is_empty(value: object) -> bool:
 
 def _derived(result: object) -> dict[str, Any]:
     names = [name for name, value in vars(type(result)).items() if isinstance(value, property)]
-    found = {name: getattr(result, name) for name in names}
-    return {name: value for name, value in found.items() if _is_plain(value)}
+    values = {name: getattr(result, name) for name in names}
+    return {name: value for name, value in values.items() if _is_plain(value)}
 
 
 def _is_plain(value: object) -> bool:

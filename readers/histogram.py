@@ -48,12 +48,12 @@ class Histogram:
         counted: Counter[int] = Counter()
         for ns, count in self.bins:
             counted[_part(ns // self.unit_ns, per_doubling)[0]] += count
-        low, last, found = min(counted), max(counted), list[tuple[float, float, int]]()
+        low, last, stretches = min(counted), max(counted), list[tuple[float, float, int]]()
         while low <= last:
             _, high = _part(low, per_doubling)
-            found.append((float(low * self.unit_ns), float(high * self.unit_ns), counted[low]))
+            stretches.append((float(low * self.unit_ns), float(high * self.unit_ns), counted[low]))
             low = high
-        return found
+        return stretches
 
     @classmethod
     def merged(cls, histograms: Iterable[Histogram]) -> Histogram:

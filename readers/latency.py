@@ -29,11 +29,11 @@ class Load:
 
 @dataclass(frozen=True)
 class Latencies:
-    """Of the transactions that ended, in us; `words` counts those that have no latency, by what befell them."""
+    """Of the transactions that ended, in us; `word_counts` counts those that have no latency, by pgbench's word."""
 
     name: str
     histogram: Histogram
-    words: Mapping[str, int]
+    word_counts: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -55,72 +55,72 @@ class LatencyReport:
 
 def parse_latency(raw: bytes) -> LatencyReport:
     """Raises FormatError when it is not whole, or not what an agent writes."""
-    told = _object("latency.json", raw)
-    if told.get("version") != VERSION:
+    report = _object("latency.json", raw)
+    if report.get("version") != VERSION:
         raise FormatError(
-            "latency.json", f"version {told.get('version')!r} is not supported", hint=f"supported: {VERSION}"
+            "latency.json", f"version {report.get('version')!r} is not supported", hint=f"supported: {VERSION}"
         )
     try:
-        return _report(told)
+        return _report(report)
     except UNREADABLE as error:
         raise _unreadable("latency.json", error) from error
 
 
 def parse_load(raw: bytes) -> Load:
     """Raises FormatError as well."""
-    told = _object("load.json", raw)
+    load = _object("load.json", raw)
     try:
-        rate, seed = told.get("rate"), told.get("random_seed")
-        return Load(_loop(told["loop"]), _count(seed), None if rate is None else _finite(rate))
+        rate, seed = load.get("rate"), load.get("random_seed")
+        return Load(_loop(load["loop"]), _count(seed), None if rate is None else _finite(rate))
     except UNREADABLE as error:
         raise _unreadable("load.json", error) from error
 
 
 def _object(where: str, raw: bytes) -> dict[str, Any]:
     try:
-        told = json.loads(raw)
+        parsed = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise FormatError(where, f"not valid JSON: {error}", hint=HINT) from error
-    if not isinstance(told, dict):
+    if not isinstance(parsed, dict):
         raise FormatError(where, "not a JSON object", hint=HINT)
-    return told
+    return parsed
 
 
 def _unreadable(where: str, error: Exception) -> FormatError:
     return FormatError(where, f"cannot read it: {type(error).__name__} {error}", hint=HINT)
 
 
-def _loop(told: object) -> Loop:
-    if told == "closed" or told == "open":
-        return told
-    raise ValueError(f"loop is {told!r}")
+def _loop(loop: object) -> Loop:
+    if loop == "closed" or loop == "open":
+        return loop
+    raise ValueError(f"loop is {loop!r}")
 
 
-def _finite(told: Any) -> float:
-    if not math.isfinite(told):
-        raise ValueError(f"{told} is not a number")
-    return float(told)
+def _finite(number: Any) -> float:
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is not a number")
+    return float(number)
 
 
-def _report(told: dict[str, Any]) -> LatencyReport:
+def _report(report: dict[str, Any]) -> LatencyReport:
     return LatencyReport(
-        loop=_loop(told["loop"]),
-        sampling_rate=_finite(told["sampling_rate"]),
-        lines=int(told["lines"]),
-        unread=int(told["unread"]),
-        all=_latencies("", told["all"]),
-        scripts=tuple(_latencies(str(each["name"]), each) for each in told["scripts"]),
-        lag=None if told["lag"] is None else Histogram.from_json(told["lag"]),
-        retried=_count(told["retried"]),
-        retries=_count(told["retries"]),
-        slot_s=int(told["slots"]["width_s"]),
-        slots=tuple((int(second), _pairs(row)) for second, row in told["slots"]["rows"]),
+        loop=_loop(report["loop"]),
+        sampling_rate=_finite(report["sampling_rate"]),
+        lines=int(report["lines"]),
+        unread=int(report["unread"]),
+        all=_latencies("", report["all"]),
+        scripts=tuple(_latencies(str(each["name"]), each) for each in report["scripts"]),
+        lag=None if report["lag"] is None else Histogram.from_json(report["lag"]),
+        retried=_count(report["retried"]),
+        retries=_count(report["retries"]),
+        slot_s=int(report["slots"]["width_s"]),
+        slots=tuple((int(second), _pairs(row)) for second, row in report["slots"]["rows"]),
     )
 
 
-def _latencies(name: str, told: dict[str, Any]) -> Latencies:
-    words = {str(word): int(times) for word, times in told["words"].items()}
-    return Latencies(name, Histogram.from_json(told), words)
+def _latencies(name: str, latencies: dict[str, Any]) -> Latencies:
+    word_counts = {str(word): int(times) for word, times in latencies["words"].items()}
+    return Latencies(name, Histogram.from_json(latencies), word_counts)
 
 
 def _pairs(row: list[Any]) -> tuple[tuple[int, int], ...]:

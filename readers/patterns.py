@@ -28,12 +28,12 @@ def last_matches(patterns: Sequence[str], raw: bytes, limit_s: float = LIMIT_S) 
     text = raw[-MOST_BYTES:].decode(errors="replace")
     argv = [sys.executable, "-I", "-S", "-c", _PROGRAM]
     try:
-        asked = json.dumps([list(patterns), text]).encode()
-        shown = subprocess.run(argv, input=asked, capture_output=True, timeout=limit_s, check=True)
+        request = json.dumps([list(patterns), text]).encode()
+        shown = subprocess.run(argv, input=request, capture_output=True, timeout=limit_s, check=True)
     except subprocess.TimeoutExpired as error:
         hint = "match the text around the figure, without nested repetitions"
         raise FormatError("command", f"the patterns did not finish within {limit_s:g} s", hint=hint) from error
     except subprocess.CalledProcessError as error:
         raise FormatError("command", "the patterns cannot be used", hint=error.stderr.decode()[-300:]) from error
-    found: dict[str, str] = json.loads(shown.stdout)
-    return found
+    matches: dict[str, str] = json.loads(shown.stdout)
+    return matches

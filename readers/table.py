@@ -109,24 +109,24 @@ def number(cell: str, comma: bool = False) -> float | None:
 
 def moment(cell: str, where: str) -> datetime:
     """A time of ISO 8601 or seconds since 1970; without a zone it is taken as UTC. Raises FormatError."""
-    found = _iso(cell)
-    if found is None and (seconds := number(cell)) is not None and 0 < seconds < 32_503_680_000:
-        found = datetime.fromtimestamp(seconds, UTC)
-    if found is None:
+    parsed = _iso(cell)
+    if parsed is None and (seconds := number(cell)) is not None and 0 < seconds < 32_503_680_000:
+        parsed = datetime.fromtimestamp(seconds, UTC)
+    if parsed is None:
         raise FormatError(
             where, f"{cell[:80]!r} is not a time", hint="accepted: 2026-03-14T09:26:53+00:00, or seconds since 1970"
         )
-    return found
+    return parsed
 
 
 def _iso(cell: str) -> datetime | None:
     if len(cell) < 8 or not re.match(r"[0-9]{4}-[0-9]{2}-", cell):
         return None
     try:
-        found = datetime.fromisoformat(cell)
+        parsed = datetime.fromisoformat(cell)
     except ValueError:
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 def named(header: str) -> tuple[str, str]:

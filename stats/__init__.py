@@ -22,8 +22,8 @@ from stats.model import (
     whole_blocks,
 )
 from stats.power import mde_percent, noise_floor_percent, runs_needed
-from stats.stopping.sequential import CERTAIN, SPENDING, Look, Spent, look
-from stats.stopping.unplanned import at_unplanned_look
+from stats.stopping.sequential import CERTAIN, SPENDING, InterimAnalysis, Spent, interim_analysis
+from stats.stopping.unplanned import at_unplanned_analysis
 from stats.trends.order import Drift, drift
 from stats.trends.over_time import Change, Score, change_points, score, scores
 from stats.trends.within_run import Dips, Trend, WarmUp, dip_depth, dips, mser_cut, trend, warm_up
@@ -41,9 +41,9 @@ __all__ = [
     "Dips",
     "Drift",
     "Interaction",
+    "InterimAnalysis",
     "Level",
     "LevelTable",
-    "Look",
     "Metric",
     "Observation",
     "Overhead",
@@ -58,7 +58,7 @@ __all__ = [
     "against_history",
     "all_pairs",
     "associations",
-    "at_unplanned_look",
+    "at_unplanned_analysis",
     "benjamini_hochberg",
     "between_campaigns",
     "change_points",
@@ -73,8 +73,8 @@ __all__ = [
     "half_width_percent",
     "holm",
     "interactions",
+    "interim_analysis",
     "level_table",
-    "look",
     "main_effects",
     "mde_percent",
     "means_of_hosts",

@@ -39,7 +39,7 @@ class Metric:
 
     @property
     def label(self) -> str:
-        return ABBREVIATIONS.sub(lambda found: found[0].upper(), self.name.replace("_", " "))
+        return ABBREVIATIONS.sub(lambda match: match[0].upper(), self.name.replace("_", " "))
 
     def __post_init__(self) -> None:
         if self.better not in ("higher", "lower"):
@@ -135,11 +135,11 @@ class Comparison:
 
     def sentence(self, a_name: str = "", b_name: str = "") -> str:
         """The verdict on B against A in one sentence, with its figures."""
-        words = _words(self, a_name or self.a, b_name or self.b)
+        figures = _figures(self, a_name or self.a, b_name or self.b)
         if self.note:
-            words["why"] = self.note
-            return _NOT_COMPARED.format(**words)
-        text = _SENTENCES[self.verdict].format(**words)
+            figures["why"] = self.note
+            return _NOT_COMPARED.format(**figures)
+        text = _SENTENCES[self.verdict].format(**figures)
         text = f"{text} {self.caveat}" if self.caveat else text
         return f"Preliminary: {text}" if self.preliminary else text
 
@@ -172,7 +172,7 @@ _SENTENCES: dict[Verdict, str] = {
 _NOT_COMPARED = "{b} and {a} cannot be compared: {why}."
 
 
-def _words(one: Comparison, a: str, b: str) -> dict[str, str]:
+def _figures(one: Comparison, a: str, b: str) -> dict[str, str]:
     low, high = one.interval or (math.nan, math.nan)
     low_90, high_90 = one.interval_90 or (math.nan, math.nan)
     return {
@@ -231,20 +231,20 @@ def logs(values: Sequence[float]) -> Floats:
 
 def by_level(rows: Sequence[Observation]) -> dict[str, list[Observation]]:
     """Rows of each level, levels in the order of their first row."""
-    found: dict[str, list[Observation]] = {}
+    levels: dict[str, list[Observation]] = {}
     for row in rows:
-        found.setdefault(row.level, []).append(row)
-    return found
+        levels.setdefault(row.level, []).append(row)
+    return levels
 
 
 def whole_blocks(rows: Sequence[Observation]) -> list[Observation]:
     """Rows of those blocks in which every level has one: where blocks differ, as hosts do, no level must be judged by
     those that it happens to be in."""
     levels = {row.level for row in rows}
-    found: dict[int, set[str]] = {}
+    levels_of: dict[int, set[str]] = {}
     for row in rows:
-        found.setdefault(row.block, set()).add(row.level)
-    return [row for row in rows if found[row.block] == levels]
+        levels_of.setdefault(row.block, set()).add(row.level)
+    return [row for row in rows if levels_of[row.block] == levels]
 
 
 def of_hosts(hosts: Sequence[Sequence[Observation]], *, identical: bool) -> list[Observation]:
@@ -259,12 +259,12 @@ def means_of_hosts(hosts: Sequence[Sequence[Observation]]) -> list[Observation]:
     """One observation for each level of each host, which is then a block: the geometric mean of runs in whole blocks.
 
     What levels do differs from host to host (host x level), so that runs of one host are no replicates of others."""
-    found = []
+    means = []
     for number, rows in enumerate(hosts):
         for level, own in by_level(whole_blocks(rows)).items():
             mean = math.exp(float(logs([row.value for row in own]).mean()))
-            found.append(Observation(level, number, mean, number, unit="host"))
-    return found
+            means.append(Observation(level, number, mean, number, unit="host"))
+    return means
 
 
 def complete_blocks(rows: Sequence[Observation]) -> bool:

@@ -24,8 +24,8 @@ def power_of(errors: float, df: float, alpha: float = ALPHA) -> float:
 
 
 @lru_cache(maxsize=1024)
-def errors_found(df: float, alpha: float) -> float:
-    """How many standard errors a difference has that POWER of the campaigns find."""
+def detectable_errors(df: float, alpha: float) -> float:
+    """The smallest difference that a share POWER of the campaigns detects, in standard errors."""
     from scipy import optimize, special
 
     most = 2 * float(special.stdtrit(df, 1 - alpha / 2)) + 2
@@ -41,7 +41,7 @@ def mde_percent(
         return 0.0
     own = n_a - 1 if paired else n_a + n_b - 2
     error = s / math.sqrt(n_a) if paired else s * math.sqrt(1 / n_a + 1 / n_b)
-    return ratio_percent(errors_found(own if df is None else df, alpha) * error)
+    return ratio_percent(detectable_errors(own if df is None else df, alpha) * error)
 
 
 @lru_cache(maxsize=4096)

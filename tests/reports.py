@@ -25,7 +25,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 def _services(item: pytest.Item) -> list[tuple[str, str]]:
     """The last lines of each service, for a test on the whole stack."""
     ground = getattr(item, "funcargs", {}).get("ground")
-    return [("the stack's services", ground.supervisor.said())] if isinstance(ground, Ground) else []
+    return [("the stack's services", ground.supervisor.describe_services())] if isinstance(ground, Ground) else []
 
 
 def _broken(item: pytest.Item, call: pytest.CallInfo[None], trace: str) -> pytest.TestReport:

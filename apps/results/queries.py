@@ -296,7 +296,7 @@ def _compared(
     if baseline not in measured or len(measured) < 2:
         return []
     comparisons = stats.against_baseline(rows, baseline, metric, delta)
-    return [stats.at_unplanned_look(one) for one in comparisons] if unplanned else comparisons
+    return [stats.at_unplanned_analysis(one) for one in comparisons] if unplanned else comparisons
 
 
 def _level(

@@ -138,8 +138,8 @@ def report(table: dict[str, Any]) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     proofs = [f"  {level['label']}: {line}" for level in table["levels"] for line in level["proof_lines"]]
-    found = ["", "observed on the host during the runs:", *proofs] if proofs else []
-    return "\n".join([*lines, "", table["sentence"], *found])
+    observed = ["", "observed on the host during the runs:", *proofs] if proofs else []
+    return "\n".join([*lines, "", table["sentence"], *observed])
 
 
 def _row(level: dict[str, Any]) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ class Client:
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310 - our own server
                 return json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as error:
-            said = error.read().decode(errors="replace")[:1000]
-            raise StackError(f"{method} {path}: {error.code} {said}") from error
+            message = error.read().decode(errors="replace")[:1000]
+            raise StackError(f"{method} {path}: {error.code} {message}") from error
         except OSError as error:
             raise UnansweredError(f"{method} {path}: {error}") from error

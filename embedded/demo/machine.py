@@ -56,11 +56,11 @@ def offer_tools(state: Path) -> None:
     if not missing or os.geteuid() != 0 or shutil.which("apt-get") is None:
         return
     by_hand = f"apt-get install --no-install-recommends {' '.join(missing)}"
-    asked = state / "tools-offered"
-    if asked.exists() or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    marker = state / "tools-offered"
+    if marker.exists() or not (sys.stdin.isatty() and sys.stdout.isatty()):
         print(f"not installed: {', '.join(missing)}; more can be run after: {by_hand}")
         return
-    asked.touch()
+    marker.touch()
     if input(f"{' and '.join(missing)} would allow more settings. Run {by_hand}? [y/N] ").strip().lower() == "y":
         _install(missing)
 

@@ -98,8 +98,8 @@ class Postgres:
 
     def create_database(self) -> None:
         """Creates the server's database unless it is there. Needs the service to run."""
-        found = self._psql("SELECT count(*) FROM pg_database WHERE datname = :'name'")
-        if found == "0":
+        count = self._psql("SELECT count(*) FROM pg_database WHERE datname = :'name'")
+        if count == "0":
             self._psql('CREATE DATABASE :"name"')
 
     def _psql(self, statement: str) -> str:
@@ -112,8 +112,8 @@ class Postgres:
         return ["-h", str(self.sockets), "-p", PORT, "-U", USER]
 
     def _answers(self) -> bool:
-        asked = [str(bin_dir() / "pg_isready"), *self._where, "-q", "-t", "2"]
-        return subprocess.run(asked, timeout=5, check=False).returncode == 0
+        command = [str(bin_dir() / "pg_isready"), *self._where, "-q", "-t", "2"]
+        return subprocess.run(command, timeout=5, check=False).returncode == 0
 
 
 def _run(argv: list[str], env: dict[str, str] | None = None, stdin: str = "") -> str:

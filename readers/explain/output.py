@@ -40,7 +40,7 @@ def parse_explain(raw: bytes) -> Explain:
             WHERE, f"EXPLAIN failed: {error['message'].strip()[:300]}", hint="give the complete output of EXPLAIN"
         )
     read = [_read(first, block) for first, block in _blocks(lines)]
-    plans = [plan for _, found in read for plan in found]
+    plans = [plan for _, block_plans in read for plan in block_plans]
     if not plans:
         raise FormatError(WHERE, "the output contains no plan", hint="give the output of EXPLAIN")
     return Explain(read[0][0], tuple(plans), cut)

@@ -93,8 +93,8 @@ class Plan:
     @property
     def missing(self) -> tuple[str, ...]:
         """What an executed plan tells and this one does not: the output is cut, or SUMMARY was off."""
-        told = self.execution_ms is not None or self.total_runtime_ms is not None
-        return () if told or not self.analyzed else ("execution time",)
+        has_time = self.execution_ms is not None or self.total_runtime_ms is not None
+        return () if has_time or not self.analyzed else ("execution time",)
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,9 @@ class _Reader:
         if key.lower() in _TIMES:
             self.summary[_TIMES[key.lower()]] = _milliseconds(value, where)
         elif key == "Settings":
-            self.summary["settings"] = tuple((name, said.replace("''", "'")) for name, said in _SETTING.findall(value))
+            self.summary["settings"] = tuple(
+                (name, quoted.replace("''", "'")) for name, quoted in _SETTING.findall(value)
+            )
         elif text in _SECTIONS:
             self.section = text
         elif key == "Buffers" and self.section == "Planning:":
@@ -126,8 +128,8 @@ class _Reader:
         elif key == "I/O Timings":
             node.fields |= _timings(value, where)
         elif key == "WAL":
-            found = _WAL_BYTES.search(value)
-            node.fields["wal_bytes"] = int(found[1]) if found else 0
+            match = _WAL_BYTES.search(value)
+            node.fields["wal_bytes"] = int(match[1]) if match else 0
         else:
             node.details.append((canonical(key), value))
 
@@ -190,46 +192,46 @@ def _label_and_figures(text: str, where: str) -> dict[str, Any]:
         raise FormatError(where, f"cannot read the node {shown(text)}", hint="the plan is cut, edited or localised")
     groups = figures.groupdict()
     fields: dict[str, Any] = {"loops": 0} if groups.pop("never") is not None else {}
-    fields |= {name: _figure(name, said) for name, said in groups.items() if said is not None}
+    fields |= {name: _figure(name, figure) for name, figure in groups.items() if figure is not None}
     return fields | _names(label.strip(), named)
 
 
-def _figure(name: str, said: str) -> float | int:
-    return int(said) if name in _INTS else float(said)
+def _figure(name: str, text: str) -> float | int:
+    return int(text) if name in _INTS else float(text)
 
 
 def _names(label: str, named: re.Match[str]) -> dict[str, Any]:
-    found = {name: said for name, said in named.groupdict().items() if said is not None}
-    if found["node_type"].endswith("Bitmap Index Scan"):
-        found["index"] = found.pop("relation", "")
-    return {"label": label[:LONGEST_LABEL], **found}
+    names = {name: text for name, text in named.groupdict().items() if text is not None}
+    if names["node_type"].endswith("Bitmap Index Scan"):
+        names["index"] = names.pop("relation", "")
+    return {"label": label[:LONGEST_LABEL], **names}
 
 
-def _buffers(said: str, where: str) -> Buffers:
+def _buffers(text: str, where: str) -> Buffers:
     counts: dict[str, int] = {}
-    for part in said.split(", "):
+    for part in text.split(", "):
         match = _BUFFERS.fullmatch(part)
         if match is None:
-            raise FormatError(where, f"cannot read the buffers {shown(said)}", hint="the plan is cut or edited")
+            raise FormatError(where, f"cannot read the buffers {shown(text)}", hint="the plan is cut or edited")
         counts |= {f"{match[1]}_{what}": int(count) for what, count in _PAIR.findall(match[2])}
     counts.pop("temp_hit", None)
     counts.pop("temp_dirtied", None)
     return Buffers(**counts)
 
 
-def _timings(said: str, where: str) -> dict[str, float]:
+def _timings(text: str, where: str) -> dict[str, float]:
     totals: dict[str, float] = {}
-    for part in said.split(", "):
+    for part in text.split(", "):
         match = _TIMINGS.fullmatch(part)
         if match is None:
-            raise FormatError(where, f"cannot read the I/O timings {shown(said)}", hint="the plan is cut or edited")
+            raise FormatError(where, f"cannot read the I/O timings {shown(text)}", hint="the plan is cut or edited")
         for what, ms in _PAIR.findall(match[1]):
             totals[f"io_{what}_ms"] = totals.get(f"io_{what}_ms", 0.0) + float(ms)
     return totals
 
 
-def _milliseconds(said: str, where: str) -> float:
-    match = _TIME.fullmatch(said)
+def _milliseconds(text: str, where: str) -> float:
+    match = _TIME.fullmatch(text)
     if match is None:
-        raise FormatError(where, f"{shown(said)} is not a time", hint='expected a number and "ms"')
+        raise FormatError(where, f"{shown(text)} is not a time", hint='expected a number and "ms"')
     return float(match[1])

@@ -70,7 +70,7 @@ class _Xml:
     def __init__(self, where: str) -> None:
         self.where = where
         self.open: list[tuple[str, list[tuple[str, Any]]]] = [("", [])]
-        self.said: list[str] = []
+        self.characters: list[str] = []
 
     def read(self, text: str) -> list[Any]:
         parser = expat.ParserCreate()
@@ -81,25 +81,25 @@ class _Xml:
             parser.Parse(text.encode(), True)
         except expat.ExpatError as error:
             raise FormatError(self.where, f"the XML is damaged: {error}", hint="give the complete output") from None
-        found = self.open[0][1][0][1]
-        return found if isinstance(found, list) else [found]
+        root = self.open[0][1][0][1]
+        return root if isinstance(root, list) else [root]
 
     def _start(self, tag: str, _: dict[str, str]) -> None:
         if len(self.open) > 2 * DEEPEST:
             raise FormatError(self.where, "the output is nested too deeply", hint="it is not EXPLAIN's XML")
         self.open.append((tag, []))
-        self.said = []
+        self.characters = []
 
     def _end(self, tag: str) -> None:
         _, children = self.open.pop()
-        value: Any = "".join(self.said).strip()
+        value: Any = "".join(self.characters).strip()
         if children:
             value = [child for _, child in children] if _is_list(tag, children) else dict(children)
         self.open[-1][1].append((tag, value))
-        self.said = []
+        self.characters = []
 
     def _text(self, data: str) -> None:
-        self.said.append(data)
+        self.characters.append(data)
 
     def _doctype(self, *_: Any) -> None:
         raise FormatError(self.where, "the XML has a document type", hint="EXPLAIN writes none")
@@ -158,18 +158,18 @@ def _yaml_line(line: str, documents: list[Any], blocks: list[_Block], where: str
 def _list_under(block: _Block, where: str) -> list[Any]:
     if block.values[block.key] is None:
         block.values[block.key] = []
-    found = block.values[block.key]
-    if not isinstance(found, list):
+    entries = block.values[block.key]
+    if not isinstance(entries, list):
         raise FormatError(where, f"an item does not belong below {shown(block.key)}", hint="the output is edited")
-    return found
+    return entries
 
 
 def _mapping_under(block: _Block, where: str) -> dict[str, Any]:
     if block.values[block.key] is not None:
         raise FormatError(where, f"a key does not belong below {shown(block.key)}", hint="the output is edited")
-    found: dict[str, Any] = {}
-    block.values[block.key] = found
-    return found
+    mapping: dict[str, Any] = {}
+    block.values[block.key] = mapping
+    return mapping
 
 
 def _yaml_scalar(text: str, where: str) -> str | None:
@@ -210,7 +210,7 @@ def _canonical(value: Any, where: str) -> Object:
     """An object with its keys as EXPLAIN's words in lower case, joined by underscores."""
     if not isinstance(value, dict):
         raise FormatError(where, f"{shown(str(value)[:200])} is in the place of a plan", hint="it is not EXPLAIN's")
-    return {canonical(key): found for key, found in value.items()}
+    return {canonical(key): entry for key, entry in value.items()}
 
 
 def _node(node: Object, where: str, depth: int, counted: Iterator[int]) -> Node:
@@ -281,17 +281,17 @@ def _io(node: Object, what: str, where: str) -> float | None:
 
 
 def _buffers(node: Object, where: str) -> Buffers | None:
-    found = {one.name: _whole(node, f"{one.name}_blocks", where) for one in fields(Buffers)}
-    known = {name: count for name, count in found.items() if count is not None}
+    counts = {one.name: _whole(node, f"{one.name}_blocks", where) for one in fields(Buffers)}
+    known = {name: count for name, count in counts.items() if count is not None}
     return Buffers(**known) if known else None
 
 
 def _details(node: Object) -> Iterator[tuple[str, str]]:
     for key, value in node.items():
         if key not in _READ and not key.endswith(("_blocks", "_time")):
-            said = ", ".join(map(str, value)) if isinstance(value, list) else value
-            if isinstance(said, str | int | float):
-                yield key, str(said)
+            detail = ", ".join(map(str, value)) if isinstance(value, list) else value
+            if isinstance(detail, str | int | float):
+                yield key, str(detail)
 
 
 def label_of(node: Object) -> str:
@@ -333,15 +333,15 @@ _AGGREGATES = {"Plain": "Aggregate", "Sorted": "GroupAggregate", "Hashed": "Hash
 def _joined(kind: str, join_type: str | None) -> str:
     if join_type is None:
         return kind
-    words = {"Nested Loop": "Nested Loop", "Merge Join": "Merge", "Hash Join": "Hash"}
-    if join_type == "Inner" or kind not in words:
+    joins = {"Nested Loop": "Nested Loop", "Merge Join": "Merge", "Hash Join": "Hash"}
+    if join_type == "Inner" or kind not in joins:
         return kind
-    return f"{words[kind]} {join_type} Join"
+    return f"{joins[kind]} {join_type} Join"
 
 
 def _target(node: Object) -> str:
     names = ("relation_name", "function_name", "cte_name", "table_function_name", "tuplestore_name")
-    name = next((found for key in names if (found := _text(node, key))), None)
+    name = next((text for key in names if (text := _text(node, key))), None)
     schema, alias = _text(node, "schema"), _text(node, "alias")
     if name is None:
         return f" on {_quoted(alias)}" if alias else ""

@@ -79,11 +79,16 @@ def parse_fio_job(raw: bytes) -> JobFile:
             raise FormatError(place, f"{shown(text)} is above the first section", hint="move it below [global]")
         elif option:
             sections[-1][1].append(_pair(option))
-    found = tuple(Section(name, tuple(options)) for name, options in sections)
-    jobs = tuple(_jobs(found))
+    parsed_sections = tuple(Section(name, tuple(options)) for name, options in sections)
+    jobs = tuple(_jobs(parsed_sections))
     if not jobs:
         raise FormatError(WHERE, "the file contains no job", hint="expected at least one section other than [global]")
-    return JobFile(found, jobs, tuple(risk for section in found for risk in _risks(section)), is_unfinished(raw))
+    return JobFile(
+        parsed_sections,
+        jobs,
+        tuple(risk for section in parsed_sections for risk in _risks(section)),
+        is_unfinished(raw),
+    )
 
 
 def _pair(option: re.Match[str]) -> tuple[str, str | None]:

@@ -43,8 +43,8 @@ class Log:
 def log_unit(file_name: str) -> tuple[str, str] | None:
     """What a log of this name holds, and in which unit: `x_clat.1.log` -> ("clat", "ns"). Latencies are nanoseconds
     from 3.0 on, and were microseconds. None for the name of another file, of clat_hist's histograms too."""
-    found = re.search(r"_(bw|iops|slat|clat|lat)(?:\.[0-9]{1,9})?\.log$", file_name)
-    return (found[1], _UNITS[found[1]]) if found else None
+    match = re.search(r"_(bw|iops|slat|clat|lat)(?:\.[0-9]{1,9})?\.log$", file_name)
+    return (match[1], _UNITS[match[1]]) if match else None
 
 
 _ROW = re.compile(
@@ -68,9 +68,9 @@ def parse_fio_log(raw: bytes) -> Log:
         row = _ROW.fullmatch(line)
         if row is None:
             raise _refusal(place, line)
-        found = columns.setdefault(DIRECTIONS[int(row["direction"])], _Columns())
-        found.time_ms.append(int(row["time"]))
-        found.values.append(int(row["value"]))
+        direction_columns = columns.setdefault(DIRECTIONS[int(row["direction"])], _Columns())
+        direction_columns.time_ms.append(int(row["time"]))
+        direction_columns.values.append(int(row["value"]))
     if not columns:
         raise FormatError(
             WHERE, "the log has no rows", hint="fio writes no rows for latencies that its engine does not measure"

@@ -104,8 +104,8 @@ class Job:
     @property
     def directions(self) -> dict[str, Direction]:
         """Those that did I/O, by name."""
-        found = {name: getattr(self, name) for name in DIRECTIONS}
-        return {name: one for name, one in found.items() if one is not None}
+        directions = {name: getattr(self, name) for name in DIRECTIONS}
+        return {name: one for name, one in directions.items() if one is not None}
 
 
 @dataclass(frozen=True)
@@ -209,50 +209,50 @@ def _job(job: Object, where: str) -> Job:
 def _direction(value: Any, where: str) -> Direction | None:
     if value is None:
         return None
-    found = _object(value, where)
-    total_ios = _integer(found, "total_ios", where)
+    direction = _object(value, where)
+    total_ios = _integer(direction, "total_ios", where)
     if total_ios == 0:
         return None
     return Direction(
-        io_bytes=_integer(found, "io_bytes", where) * (1 if "io_kbytes" in found else 1024),
-        bw_kib_s=_integer(found, "bw", where),
-        iops=_number(found, "iops", where),
-        runtime_ms=_integer(found, "runtime", where),
+        io_bytes=_integer(direction, "io_bytes", where) * (1 if "io_kbytes" in direction else 1024),
+        bw_kib_s=_integer(direction, "bw", where),
+        iops=_number(direction, "iops", where),
+        runtime_ms=_integer(direction, "runtime", where),
         total_ios=total_ios,
-        slat=_latency(found, "slat", where),
-        clat=_latency(found, "clat", where),
-        lat=_latency(found, "lat", where),
-        bw_share_pct=_optional(found, "bw_agg", where),
-        bw_kib_s_spread=_spread(found, ("bw_min", "bw_max", "bw_mean", "bw_dev", "bw_samples"), where),
-        iops_spread=_spread(found, ("iops_min", "iops_max", "iops_mean", "iops_stddev", "iops_samples"), where),
+        slat=_latency(direction, "slat", where),
+        clat=_latency(direction, "clat", where),
+        lat=_latency(direction, "lat", where),
+        bw_share_pct=_optional(direction, "bw_agg", where),
+        bw_kib_s_spread=_spread(direction, ("bw_min", "bw_max", "bw_mean", "bw_dev", "bw_samples"), where),
+        iops_spread=_spread(direction, ("iops_min", "iops_max", "iops_mean", "iops_stddev", "iops_samples"), where),
     )
 
 
-def _spread(found: Object, keys: tuple[str, ...], where: str) -> Spread | None:
+def _spread(direction: Object, keys: tuple[str, ...], where: str) -> Spread | None:
     """None where nothing was sampled, as in a run of less than half a second; samples are counted since 3.0."""
     *figures, counted = keys
-    if not all(found.get(key) for key in (figures[1], counted) if key in found) or figures[1] not in found:
+    if not all(direction.get(key) for key in (figures[1], counted) if key in direction) or figures[1] not in direction:
         return None
-    lowest, highest, mean, stddev = (_number(found, key, where) for key in figures)
-    return Spread(lowest, highest, mean, stddev, _integer(found, counted, where) if counted in found else None)
+    lowest, highest, mean, stddev = (_number(direction, key, where) for key in figures)
+    return Spread(lowest, highest, mean, stddev, _integer(direction, counted, where) if counted in direction else None)
 
 
 def _latency(parent: Object, name: str, where: str) -> Latency | None:
     """`name`_ns as it stands, or `name` in microseconds; None when it is missing or counted nothing."""
     key, factor = (f"{name}_ns", 1) if f"{name}_ns" in parent else (name, 1000)
     where = f"{where}.{key}"
-    found = _section(parent, key, where)
-    samples = _integer(found, "N", where) if "N" in found else None
-    if not found or samples == 0:
+    section = _section(parent, key, where)
+    samples = _integer(section, "N", where) if "N" in section else None
+    if not section or samples == 0:
         return None
     return Latency(
-        min_ns=_number(found, "min", where) * factor,
-        max_ns=_number(found, "max", where) * factor,
-        mean_ns=_number(found, "mean", where) * factor,
-        stddev_ns=_number(found, "stddev", where) * factor,
+        min_ns=_number(section, "min", where) * factor,
+        max_ns=_number(section, "max", where) * factor,
+        mean_ns=_number(section, "mean", where) * factor,
+        stddev_ns=_number(section, "stddev", where) * factor,
         samples=samples,
-        percentiles_ns=_percentiles(_section(found, "percentile", where), factor, where),
-        histogram=_histogram(_section(found, "bins", where), factor, f"{where}.bins"),
+        percentiles_ns=_percentiles(_section(section, "percentile", where), factor, where),
+        histogram=_histogram(_section(section, "bins", where), factor, f"{where}.bins"),
     )
 
 
@@ -262,29 +262,29 @@ _BUCKETS = (("latency_ns", 1), ("latency_us", 1000), ("latency_ms", 1_000_000)) 
 def _buckets(job: Object, where: str) -> Iterator[Bucket]:
     """Each key is where its bucket ends; the last, ">=2000" ms, has no end. Only those from the first to the last that
     counted something."""
-    found, low = list[Bucket](), 0.0
+    buckets, low = list[Bucket](), 0.0
     for name, factor in _BUCKETS:
         for key in _section(job, name, where):
             high = math.inf if key.startswith(">=") else _key(key, f"{where}.{name}") * factor
-            found.append(Bucket(low, high, _number(job[name], key, f"{where}.{name}")))
+            buckets.append(Bucket(low, high, _number(job[name], key, f"{where}.{name}")))
             low = high
-    counted = [place for place, bucket in enumerate(found) if bucket.percent]
-    return iter(found[counted[0] : counted[-1] + 1] if counted else [])
+    counted = [place for place, bucket in enumerate(buckets) if bucket.percent]
+    return iter(buckets[counted[0] : counted[-1] + 1] if counted else [])
 
 
-def _percentiles(found: Object, factor: int, where: str) -> tuple[tuple[float, int], ...]:
+def _percentiles(section: Object, factor: int, where: str) -> tuple[tuple[float, int], ...]:
     # Up to 3.1 unused places of the list are filled with "0.00" : 0.
-    pairs = ((_key(key, where), _integer(found, key, where) * factor) for key in found)
+    pairs = ((_key(key, where), _integer(section, key, where) * factor) for key in section)
     return tuple(sorted((percentage, ns) for percentage, ns in pairs if percentage > 0))
 
 
 _INDEXED = ("FIO_IO_U_PLAT_BITS", "FIO_IO_U_PLAT_VAL", "FIO_IO_U_PLAT_NR")
 
 
-def _histogram(found: Object, factor: int, where: str) -> Histogram | None:
+def _histogram(section: Object, factor: int, where: str) -> Histogram | None:
     """Bins by their latency or, in the first releases with JSON+, by number, with the constants that give it."""
-    counted = {key: count for key in found if key not in _INDEXED and (count := _integer(found, key, where))}
-    bits = _integer(found, _INDEXED[0], where, default=-1)
+    counted = {key: count for key in section if key not in _INDEXED and (count := _integer(section, key, where))}
+    bits = _integer(section, _INDEXED[0], where, default=-1)
     if bits > 16:
         raise FormatError(WHERE, f"{where}.{_INDEXED[0]} is {bits}", hint="fio has 6")
     values = {key: _key(key, where) if bits < 0 else _middle(int(_key(key, where)), bits) for key in counted}

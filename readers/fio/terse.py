@@ -38,12 +38,12 @@ class TerseReport:
 def parse_fio_terse(raw: bytes) -> TerseReport:
     """Read the jobs. Raises FormatError without one, for a line of fewer fields, and for one that is not fio's."""
     lines, cut = whole_lines(raw, WHERE)
-    found = [_job(line, place) for place, line in lines if line[:2] in ("3;", "4;", "5;")]
-    if not found:
+    rows = [_job(line, place) for place, line in lines if line[:2] in ("3;", "4;", "5;")]
+    if not rows:
         raise FormatError(
             WHERE, "the output contains no job", hint="give the output of fio --minimal, terse version 3, 4 or 5"
         )
-    return TerseReport(found[-1][0], tuple(job for _, job in found), cut)
+    return TerseReport(rows[-1][0], tuple(job for _, job in rows), cut)
 
 
 def _job(line: str, place: str) -> tuple[str, Job]:

@@ -109,7 +109,7 @@ _ISSUED = re.compile(rf"issued (?:rwts?|   ): total=(?:r=)?({INT})[,/](?:w=)?({I
 _NAMES = {"min_ns": "min", "max_ns": "max", "mean_ns": "avg", "stddev_ns": "stdev"}
 
 
-def _found(pattern: re.Pattern[str], text: str) -> re.Match[str]:
+def _full_match(pattern: re.Pattern[str], text: str) -> re.Match[str]:
     match = pattern.fullmatch(text)
     if match is None:
         raise ValueError(text)
@@ -118,13 +118,13 @@ def _found(pattern: re.Pattern[str], text: str) -> re.Match[str]:
 
 def _count(text: str) -> float:
     """112k -> 112000: thousands, for counts and for times."""
-    match = _found(_COUNTED, text)
+    match = _full_match(_COUNTED, text)
     return round(float(match[1]) * math.pow(1000, _POWERS[match[2]]), 3)
 
 
 def _bytes(text: str, old: bool) -> int:
     """66.7MiB -> 69939999. Where `old`, MB means the same. unit_base=1 makes bits of them, and 0 has no unit."""
-    match = _found(_COUNTED_BYTES, text)
+    match = _full_match(_COUNTED_BYTES, text)
     bits = 8 if match[4] == "bit" else 1
     return round(float(match[1]) * math.pow(1024 if match[3] or old else 1000, _POWERS[match[2]]) / bits)
 
@@ -176,22 +176,22 @@ class _Draft:
             fields = _fields(text.partition(":")[2])
             self.cpu = {name: _count(fields[name].removesuffix("%")) for name in ("usr", "sys", "ctx")}
         elif word == "issued":
-            reads, writes, trims = map(int, _found(_ISSUED, text).groups())
+            reads, writes, trims = map(int, _full_match(_ISSUED, text).groups())
             self.issued = (reads, writes, trims)
         elif word == "latency":
             self.depth = int(_count(_fields(text.partition(":")[2])["depth"]))
 
     def _rate(self, text: str) -> None:
         new = _NEW.fullmatch(text)
-        found = new or _found(_OLD, text)
-        if found["direction"] in self.rates:
+        match = new or _full_match(_OLD, text)
+        if match["direction"] in self.rates:
             raise ValueError(text)
-        self.direction = found["direction"]
+        self.direction = match["direction"]
         self.rates[self.direction] = {
-            "iops": _count(found["iops"]),
-            "bw_kib_s": round(_bytes(found["bw"].removesuffix("/s"), old=not new) / 1024),
-            "io_bytes": _bytes(found["io"], old=not new),
-            "runtime_ms": int(found["ms"]),
+            "iops": _count(match["iops"]),
+            "bw_kib_s": round(_bytes(match["bw"].removesuffix("/s"), old=not new) / 1024),
+            "io_bytes": _bytes(match["io"], old=not new),
+            "runtime_ms": int(match["ms"]),
         }
 
     def _latency(self, text: str) -> None:
@@ -199,23 +199,23 @@ class _Draft:
         if header:
             self.block = header["name"], _NS[header["unit"]]
         elif " prio " not in text and not _DISTRIBUTION.fullmatch(text):
-            found = _found(_LATENCY, text)
-            if (found["name"] == "sync") != (self.direction == "sync"):
+            match = _full_match(_LATENCY, text)
+            if (match["name"] == "sync") != (self.direction == "sync"):
                 raise ValueError(text)
-            fields, factor = _fields(found["rest"]), _NS[found["unit"]]
+            fields, factor = _fields(match["rest"]), _NS[match["unit"]]
             figures: dict[str, Any] = {key: round(_count(fields[name]) * factor, 3) for key, name in _NAMES.items()}
             latencies = self.rates[self.direction]
-            if found["name"] in latencies:
+            if match["name"] in latencies:
                 raise ValueError(text)
-            latencies[found["name"]] = {**figures, "percentiles_ns": []}
+            latencies[match["name"]] = {**figures, "percentiles_ns": []}
 
     def _percentiles(self, text: str) -> None:
         if self.block is None:
             return
         name, factor = self.block
         for part in text.strip("|, ").split(","):
-            found = _found(_PERCENTILE, part.strip())
-            pair = (float(found["percentage"]), int(found["value"]) * factor)
+            match = _full_match(_PERCENTILE, part.strip())
+            pair = (float(match["percentage"]), int(match["value"]) * factor)
             self.rates[self.direction][name]["percentiles_ns"].append(pair)
 
     def _spread(self, text: str) -> None:
@@ -255,8 +255,8 @@ class _Draft:
 
 
 def _latencies(rate: dict[str, Any]) -> dict[str, Latency]:
-    found = {name: rate[name] for name in ("slat", "clat", "lat", "sync") if name in rate}
-    return {name: Latency(**{**one, "percentiles_ns": tuple(one["percentiles_ns"])}) for name, one in found.items()}
+    latencies = {name: rate[name] for name in ("slat", "clat", "lat", "sync") if name in rate}
+    return {name: Latency(**{**one, "percentiles_ns": tuple(one["percentiles_ns"])}) for name, one in latencies.items()}
 
 
 def _direction(rate: dict[str, Any], total_ios: int) -> Direction:
@@ -284,12 +284,12 @@ class _Reader:
         name, is_job, rest = line.partition(": (groupid=")
         declared = re.match(rf"({INT})\): ", line.partition(": (g=")[2])
         if is_job:
-            self.drafts.append(_Draft(name, _found(_HEAD, rest)))
+            self.drafts.append(_Draft(name, _full_match(_HEAD, rest)))
             self.section = self.drafts[-1].line
         elif declared:
             self.declared.add(int(declared[1]))
         elif line.startswith("Run status group "):
-            self._begin_group(int(_found(_STATUS, line)[1]))
+            self._begin_group(int(_full_match(_STATUS, line)[1]))
         elif line.startswith("Disk stats"):
             self.section = self._disk
         elif re.fullmatch(r"fio-[0-9]\S*", line):
@@ -305,18 +305,18 @@ class _Reader:
 
     def _group(self, text: str) -> None:
         new = _GROUP_NEW.fullmatch(text)
-        found = new or _found(_GROUP_OLD, text)
-        self.groups[-1].rates[found["direction"].lower()] = GroupRate(
-            bw_kib_s=round(_bytes(found["bw"], old=not new) / 1024),
-            io_bytes=_bytes(found["io"], old=not new),
-            run_min_ms=int(found["shortest"]),
-            run_max_ms=int(found["longest"]),
+        match = new or _full_match(_GROUP_OLD, text)
+        self.groups[-1].rates[match["direction"].lower()] = GroupRate(
+            bw_kib_s=round(_bytes(match["bw"], old=not new) / 1024),
+            io_bytes=_bytes(match["io"], old=not new),
+            run_min_ms=int(match["shortest"]),
+            run_max_ms=int(match["longest"]),
         )
 
     def _disk(self, text: str) -> None:
         name, _, rest = text.partition(": ")
         fields = _fields(rest)
-        ios, merges, ticks = (_found(_PAIR, fields[key]) for key in ("ios", "merge", "ticks"))
+        ios, merges, ticks = (_full_match(_PAIR, fields[key]) for key in ("ios", "merge", "ticks"))
         disk = Disk(
             name=name,
             read_ios=int(ios[1]),
@@ -336,11 +336,13 @@ class _Reader:
                 yield f"the rest of job {draft.name} (groupid={draft.head['groupid']})"
         reported = {int(draft.head["groupid"]) for draft in self.drafts}
         yield from (f"the jobs of group {number}" for number in sorted(self.declared - reported))
-        told = {group.number: group.rates for group in self.groups}
-        yield from (f"the run status of group {number}" for number in sorted((self.declared | reported) - told.keys()))
+        rates_of = {group.number: group.rates for group in self.groups}
+        yield from (
+            f"the run status of group {number}" for number in sorted((self.declared | reported) - rates_of.keys())
+        )
         lines = {(int(draft.head["groupid"]), name) for draft in self.drafts for name in draft.rates}
         for number, name in sorted(lines):
-            if number in told and name in ("read", "write", "trim") and name not in told[number]:
+            if number in rates_of and name in ("read", "write", "trim") and name not in rates_of[number]:
                 yield f"the {name.upper()} line of group {number}"
 
 

@@ -40,25 +40,25 @@ class Lscpu:
 def parse_lscpu(raw: bytes) -> Lscpu:
     """Read either form. Raises FormatError without architecture and CPUs, and for an entry that cannot be read."""
     is_json = raw.lstrip()[:1] == b"{"
-    found = dict(_json_entries(raw) if is_json else _text_entries(raw))
-    if "Architecture" not in found or "CPU(s)" not in found:
+    entries = dict(_json_entries(raw) if is_json else _text_entries(raw))
+    if "Architecture" not in entries or "CPU(s)" not in entries:
         raise FormatError(
             WHERE, "the output contains no architecture or no CPUs", hint="give the output of LC_ALL=C lscpu"
         )
-    nodes = ((_NODE.fullmatch(name), value) for name, value in found.items())
+    nodes = ((_NODE.fullmatch(name), value) for name, value in entries.items())
     return Lscpu(
-        architecture=found["Architecture"],
-        cpus=_number(found, "CPU(s)") or 0,
-        model=found.get("Model name"),
-        vendor=found.get("Vendor ID"),
+        architecture=entries["Architecture"],
+        cpus=_number(entries, "CPU(s)") or 0,
+        model=entries.get("Model name"),
+        vendor=entries.get("Vendor ID"),
         # On s390x a socket is within a book, and lscpu counts them so.
-        sockets=_number(found, "Socket(s)"),
-        cores_per_socket=_number(found, "Core(s) per socket"),
-        threads_per_core=_number(found, "Thread(s) per core"),
-        numa_nodes=_number(found, "NUMA node(s)"),
+        sockets=_number(entries, "Socket(s)"),
+        cores_per_socket=_number(entries, "Core(s) per socket"),
+        threads_per_core=_number(entries, "Thread(s) per core"),
+        numa_nodes=_number(entries, "NUMA node(s)"),
         nodes_cpus=tuple(sorted((int(node[1]), cpu_list(value)) for node, value in nodes if node)),
-        hypervisor=found.get("Hypervisor vendor"),
-        entries=found,
+        hypervisor=entries.get("Hypervisor vendor"),
+        entries=entries,
         cut=not is_json and is_unfinished(raw),
     )
 
@@ -95,8 +95,8 @@ def _flat(entries: Any) -> Iterator[tuple[str, str]]:
         yield from _flat(entry.get("children", []))
 
 
-def _number(found: Mapping[str, str], name: str) -> int | None:
-    value = found.get(name, "-")
+def _number(entries: Mapping[str, str], name: str) -> int | None:
+    value = entries.get(name, "-")
     if value in ("-", ""):
         return None
     if not re.fullmatch("[0-9]{1,9}", value):
@@ -110,10 +110,10 @@ MOST_CPUS = 65536
 
 def cpu_list(text: str) -> tuple[int, ...]:
     """0-2,4 -> (0, 1, 2, 4), as the kernel writes lists of CPUs. Raises FormatError for anything else."""
-    found: list[int] = []
+    cpus: list[int] = []
     for part in text.split(",") if text else []:
         match = _RANGE.fullmatch(part.strip())
-        if match is None or len(found) > MOST_CPUS:
+        if match is None or len(cpus) > MOST_CPUS:
             raise FormatError(WHERE, f"{shown(text)} is not a list of CPUs", hint="expected 0-3,8")
-        found.extend(range(int(match[1]), int(match[2] or match[1]) + 1))
-    return tuple(found)
+        cpus.extend(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return tuple(cpus)

@@ -62,10 +62,10 @@ def parse_meminfo(raw: bytes) -> Meminfo:
         match = _LINE.fullmatch(line)
         if match is None:
             raise unreadable(place, line)
-        told = kb if match["kb"] else counts
-        if match["name"] in told:
+        figures = kb if match["kb"] else counts
+        if match["name"] in figures:
             raise FormatError(place, f"{shown(match['name'])} appears twice", hint="give one reading at a time")
-        told[match["name"]] = int(match["value"])
+        figures[match["name"]] = int(match["value"])
     if not kb and not counts:
         raise FormatError(WHERE, "the file contains no figure", hint="give /proc/meminfo")
     return Meminfo(kb, counts, cut)

@@ -102,13 +102,13 @@ def _mapping(line: str, place: str) -> Mapping:
     match = _LINE.fullmatch(line)
     if match is None:
         raise unreadable(place, line)
-    words = match["rest"].split()
-    file = next((word.removeprefix("file=") for word in words if word.startswith("file=")), None)
-    counts = [_COUNT.fullmatch(word) for word in words if "=" in word and not word.startswith("file=")]
-    found = [one for one in counts if one]
-    if len(found) < len(counts):
+    fields = match["rest"].split()
+    file = next((field.removeprefix("file=") for field in fields if field.startswith("file=")), None)
+    counts = [_COUNT.fullmatch(field) for field in fields if "=" in field and not field.startswith("file=")]
+    matches = [one for one in counts if one]
+    if len(matches) < len(counts):
         raise unreadable(place, line)
-    values = {one["name"]: int(one["count"]) for one in found if one["name"]}
+    values = {one["name"]: int(one["count"]) for one in matches if one["name"]}
     return Mapping(
         start=int(match["start"], 16),
         policy=match["policy"],
@@ -116,5 +116,5 @@ def _mapping(line: str, place: str) -> Mapping:
         anon_pages=values.get("anon", 0),
         dirty_pages=values.get("dirty", 0),
         page_kb=values.get("kernelpagesize_kB", 4),
-        pages=tuple((int(one["node"]), int(one["count"])) for one in found if one["node"]),
+        pages=tuple((int(one["node"]), int(one["count"])) for one in matches if one["node"]),
     )

@@ -118,23 +118,23 @@ class Policy:
 
 def parse_numactl_show(raw: bytes) -> Policy:
     """Read the policy. Raises FormatError without one, and for a line that is not `name: value`."""
-    told: dict[str, str] = {}
+    entries: dict[str, str] = {}
     lines, cut = whole_lines(raw, WHERE_SHOW)
     for place, line in lines:
         name, colon, value = line.partition(":")
-        if not colon or name in told:
+        if not colon or name in entries:
             raise unreadable(place, line)
-        told[name] = value.strip()
-    if not told.get("policy"):
+        entries[name] = value.strip()
+    if not entries.get("policy"):
         raise FormatError(WHERE_SHOW, "the output contains no policy", hint="give the output of numactl --show")
-    numbers = {name: _numbers(told, name) for name in ("physcpubind", "cpubind", "nodebind", "membind")}
-    return Policy(told["policy"], told.get("preferred node"), **numbers, cut=cut)
+    numbers = {name: _numbers(entries, name) for name in ("physcpubind", "cpubind", "nodebind", "membind")}
+    return Policy(entries["policy"], entries.get("preferred node"), **numbers, cut=cut)
 
 
-def _numbers(told: dict[str, str], name: str) -> tuple[int, ...] | None:
-    if name not in told:
+def _numbers(entries: dict[str, str], name: str) -> tuple[int, ...] | None:
+    if name not in entries:
         return None
-    words = told[name].split()
-    if not all(re.fullmatch(INT, word) for word in words):
-        raise FormatError(WHERE_SHOW, f"{name} is {shown(told[name])}", hint="expected numbers")
-    return tuple(map(int, words))
+    numbers = entries[name].split()
+    if not all(re.fullmatch(INT, number) for number in numbers):
+        raise FormatError(WHERE_SHOW, f"{name} is {shown(entries[name])}", hint="expected numbers")
+    return tuple(map(int, numbers))

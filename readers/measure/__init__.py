@@ -42,5 +42,5 @@ def measure(kind: str, outputs: Outputs, options: Options | None = None) -> list
     """
     if kind not in MEASURE:
         raise WorkloadError(kind, "its results cannot be read", hint=f"supported: {', '.join(MEASURE)}")
-    given = options or {}
-    return [*MEASURE[kind](outputs, given), *measure_tracer(outputs, given)]
+    options = options or {}
+    return [*MEASURE[kind](outputs, options), *measure_tracer(outputs, options)]

@@ -12,10 +12,10 @@ from readers.patterns import last_matches
 
 def measure_command(outputs: Outputs, options: Options) -> list[Measurement]:
     patterns = [line for line in options.get("patterns", "").splitlines() if line.strip()]
-    found = last_matches(patterns, outputs.get("stdout", b"")) if patterns else {}
+    matches = last_matches(patterns, outputs.get("stdout", b"")) if patterns else {}
     declared: dict[str, Any] = options.get("figures", {})
     return [
-        Measurement(name, _number(name, found.get(name)), each["unit"], each["better"], "as matched by its pattern")
+        Measurement(name, _number(name, matches.get(name)), each["unit"], each["better"], "as matched by its pattern")
         for name, each in declared.items()
     ]
 

@@ -24,20 +24,24 @@ class Measurement:
     definition: str = ""
 
 
-def incomplete(tool: str, why: str, said: tuple[str, ...]) -> WorkloadError:
-    """The error of a tool whose figures must not count; `said` is what it wrote to stderr."""
-    errors = [line for line in said if "error" in line.lower() or "fatal" in line.lower()] or list(said[-1:])
-    told = f": {errors[0]}" if errors else ""
-    return WorkloadError(tool, f"the run is incomplete, {why}{told}", hint="its figures are only in the raw output")
+def incomplete(tool: str, why: str, stderr_lines: tuple[str, ...]) -> WorkloadError:
+    """The error of a tool whose figures must not count; `stderr_lines` is what it wrote to stderr."""
+    errors = [line for line in stderr_lines if "error" in line.lower() or "fatal" in line.lower()] or list(
+        stderr_lines[-1:]
+    )
+    first_error = f": {errors[0]}" if errors else ""
+    return WorkloadError(
+        tool, f"the run is incomplete, {why}{first_error}", hint="its figures are only in the raw output"
+    )
 
 
-def distinct(found: list[Measurement]) -> list[Measurement]:
+def distinct(measurements: list[Measurement]) -> list[Measurement]:
     """Names and definitions fit their columns; statements and jobs are the users' and may be long."""
     fitted = [
         Measurement(
             _cut(one.name, LONGEST_NAME), one.value, one.unit, one.better, _cut(one.definition, LONGEST_DEFINITION)
         )
-        for one in found
+        for one in measurements
     ]
     names = [one.name for one in fitted]
     repeated = next((name for name in names if names.count(name) > 1), None)

@@ -24,20 +24,20 @@ Clones = Sequence[Job]
 
 def measure_fio(outputs: Outputs, options: Options) -> list[Measurement]:
     """`fio.txt` and `fio.terse` are of runs elsewhere; ours print JSON, which is exact."""
-    said = parse_fio_stderr(outputs.get("stderr", b""))
+    stderr_lines = parse_fio_stderr(outputs.get("stderr", b""))
     report = _report(outputs)
     if isinstance(report, TerseReport) and report.cut:
-        raise incomplete("fio", "its last line is cut", said)
+        raise incomplete("fio", "its last line is cut", stderr_lines)
     if isinstance(report, TextReport) and report.missing:
-        raise incomplete("fio", f"its text ends before {report.missing[0]}", said or report.other_lines)
-    said = said or getattr(report, "other_lines", ())
+        raise incomplete("fio", f"its text ends before {report.missing[0]}", stderr_lines or report.other_lines)
+    stderr_lines = stderr_lines or getattr(report, "other_lines", ())
     failed = [job for job in report.jobs if job.error]
     if failed:
-        raise incomplete("fio", f"job {failed[0].name} ended with error {failed[0].error}", said)
-    found = [one for prefix, clones in _named(report.jobs) for one in _section(prefix, clones)]
-    if not found:
-        raise incomplete("fio", "no job did any I/O", said)
-    return distinct(found)
+        raise incomplete("fio", f"job {failed[0].name} ended with error {failed[0].error}", stderr_lines)
+    measurements = [one for prefix, clones in _named(report.jobs) for one in _section(prefix, clones)]
+    if not measurements:
+        raise incomplete("fio", "no job did any I/O", stderr_lines)
+    return distinct(measurements)
 
 
 def _report(outputs: Outputs) -> Report | TextReport | TerseReport:
@@ -51,23 +51,23 @@ def _named(jobs: tuple[Job, ...]) -> Iterator[tuple[str, Clones]]:
     sections: dict[tuple[int, str], list[Job]] = {}
     for job in jobs:
         sections.setdefault((job.groupid, job.name), []).append(job)
-    seen: Counter[str] = Counter()
+    uses: Counter[str] = Counter()
     for (_, name), clones in sections.items():
-        seen[name] += 1
-        repeat = f"#{seen[name]}" if seen[name] > 1 else ""
+        uses[name] += 1
+        repeat = f"#{uses[name]}" if uses[name] > 1 else ""
         yield "" if len(sections) == 1 else f"{name}{repeat} ", clones
 
 
 def _section(prefix: str, clones: Clones) -> Iterator[Measurement]:
-    directions = {name: found for name in DIRECTIONS if (found := _of(clones, name))}
-    directions = directions or {name: found for name in ("mixed",) if (found := _of(clones, name))}
+    directions = {name: per_job for name in DIRECTIONS if (per_job := _of(clones, name))}
+    directions = directions or {name: per_job for name in ("mixed",) if (per_job := _of(clones, name))}
     if directions:
-        total = sum(one.iops for found in directions.values() for one in found)
+        total = sum(one.iops for per_job in directions.values() for one in per_job)
         yield Measurement(f"{prefix}iops", total, "IOPS", "higher", " + ".join(directions))
-        took = max(one.runtime_ms for found in directions.values() for one in found)
+        took = max(one.runtime_ms for per_job in directions.values() for one in per_job)
         yield Measurement(f"{prefix}runtime", took / 1000, "s", "")
-    for name, found in directions.items():
-        yield from _direction(f"{prefix}{name} ", found)
+    for name, per_job in directions.items():
+        yield from _direction(f"{prefix}{name} ", per_job)
     synced = [job.sync for job in clones if job.sync]
     if synced:
         yield Measurement(f"{prefix}sync lat_mean", _mean(synced), "ns", "lower")
@@ -77,15 +77,15 @@ def _of(clones: Clones, name: str) -> list[Direction]:
     return [one for job in clones if (one := getattr(job, name))]
 
 
-def _direction(prefix: str, found: list[Direction]) -> Iterator[Measurement]:
-    yield Measurement(f"{prefix}iops", sum(one.iops for one in found), "IOPS", "higher")
-    yield Measurement(f"{prefix}bw", sum(one.bw_kib_s for one in found), "KiB/s", "higher")
+def _direction(prefix: str, per_job: list[Direction]) -> Iterator[Measurement]:
+    yield Measurement(f"{prefix}iops", sum(one.iops for one in per_job), "IOPS", "higher")
+    yield Measurement(f"{prefix}bw", sum(one.bw_kib_s for one in per_job), "KiB/s", "higher")
     for name in LATENCIES:
-        latencies = [one for each in found if (one := getattr(each, name))]
+        latencies = [one for each in per_job if (one := getattr(each, name))]
         if latencies:
-            yield Measurement(f"{prefix}{name}_mean", _mean(latencies, found), "ns", "lower")
+            yield Measurement(f"{prefix}{name}_mean", _mean(latencies, per_job), "ns", "lower")
     for name in ("clat", "lat"):
-        latencies = [one for each in found if (one := getattr(each, name))]
+        latencies = [one for each in per_job if (one := getattr(each, name))]
         for percentage, nanoseconds in _percentiles(latencies):
             yield Measurement(f"{prefix}{name}_p{percentage:g}", nanoseconds, "ns", "lower")
 
@@ -118,32 +118,34 @@ class Latencies:
 
 def latencies(raw: bytes) -> list[Latencies]:
     """Of each section that did I/O, in the order of the report. Raises FormatError for what is none."""
-    found = []
+    sections = []
     for prefix, clones in _named(parse_fio(raw).jobs):
         section = prefix.strip()
-        told = [_distribution(section, name, of) for name in (*DIRECTIONS, "mixed") if (of := _of(clones, name))]
-        ways = [one for one in told if one.count]
+        distributions = [
+            _distribution(section, name, of) for name in (*DIRECTIONS, "mixed") if (of := _of(clones, name))
+        ]
+        ways = [one for one in distributions if one.count]
         counted = [(sum(one.total_ios or 0 for one in job.directions.values()), job.buckets) for job in clones]
         if ways:
-            found.append(Latencies(section, ways, [(ios, buckets) for ios, buckets in counted if ios and buckets]))
-    return found
+            sections.append(Latencies(section, ways, [(ios, buckets) for ios, buckets in counted if ios and buckets]))
+    return sections
 
 
-def _distribution(section: str, way: str, found: list[Direction]) -> Distribution:
-    told = [latency for one in found if (latency := one.main_latency)]
-    histograms = [latency.histogram for latency in told if latency.histogram]
-    if histograms and len(histograms) == len(told):
+def _distribution(section: str, way: str, per_job: list[Direction]) -> Distribution:
+    latencies = [latency for one in per_job if (latency := one.main_latency)]
+    histograms = [latency.histogram for latency in latencies if latency.histogram]
+    if histograms and len(histograms) == len(latencies):
         together = Histogram.merged(histograms)
         return Distribution(section, way, together.count, together, {})
-    printed = dict(told[0].percentiles_ns) if len(told) == 1 else {}
-    return Distribution(section, way, sum(one.total_ios or 0 for one in found) if told else 0, None, printed)
+    printed = dict(latencies[0].percentiles_ns) if len(latencies) == 1 else {}
+    return Distribution(section, way, sum(one.total_ios or 0 for one in per_job) if latencies else 0, None, printed)
 
 
-def _mean(latencies: Sequence[Latency], found: Sequence[Direction] = ()) -> float:
+def _mean(latencies: Sequence[Latency], directions: Sequence[Direction] = ()) -> float:
     """Each weighted with what it counted; before 3.0 fio does not tell, and the I/Os of its direction stand in."""
     if len(latencies) == 1:
         return latencies[0].mean_ns
-    counted = [each.total_ios for each in found] if len(found) == len(latencies) else [1] * len(latencies)
+    counted = [each.total_ios for each in directions] if len(directions) == len(latencies) else [1] * len(latencies)
     weights = [one.samples or count or 1 for one, count in zip(latencies, counted, strict=True)]
     return sum(one.mean_ns * weight for one, weight in zip(latencies, weights, strict=True)) / sum(weights)
 

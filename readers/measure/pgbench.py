@@ -30,12 +30,12 @@ def measure_pgbench(outputs: Outputs, options: Options) -> list[Measurement]:
     if summary.missing:
         raise incomplete("pgbench", f"its report lacks {summary.missing[0]}", stderr.other_lines)
     loop = "closed" if summary.lag_avg_ms is None else "open"
-    found = [*_rates(summary), *_transactions(summary), *_latencies(summary, loop), *_scripts(summary)]
+    measurements = [*_rates(summary), *_transactions(summary), *_latencies(summary, loop), *_scripts(summary)]
     if "latency.json" in outputs:
-        found += _percentiles(parse_latency(outputs["latency.json"]))
+        measurements += _percentiles(parse_latency(outputs["latency.json"]))
     if "load.json" in outputs:
-        found += _asked(parse_load(outputs["load.json"]).rate, options)
-    return distinct(found)
+        measurements += _requested_rate(parse_load(outputs["load.json"]).rate, options)
+    return distinct(measurements)
 
 
 def _check_pgbench_ended(stderr: Stderr) -> None:
@@ -96,11 +96,11 @@ def _percentiles(report: LatencyReport) -> Iterator[Measurement]:
         yield from _of(script.histogram, "latency", f"script:{number} ", script.name, skipped=_skipped(script))
 
 
-def _skipped(found: Latencies) -> int:
-    return found.words.get("skipped", 0)
+def _skipped(latencies: Latencies) -> int:
+    return latencies.word_counts.get("skipped", 0)
 
 
-def _asked(rate: float | None, options: Options) -> Iterator[Measurement]:
+def _requested_rate(rate: float | None, options: Options) -> Iterator[Measurement]:
     """The rate that came of a share: the tps beside it tell whether it was reached."""
     if rate is not None:
         share, step = options.get("rate_share", 0), options.get("rate_of", "")

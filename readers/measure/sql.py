@@ -99,10 +99,10 @@ def _explained(blocks: list[bytes]) -> Iterator[Measurement]:
 
 
 def _execution(plan: Plan) -> float:
-    told = plan.total_runtime_ms if plan.execution_ms is None else plan.execution_ms
-    if told is None:
+    milliseconds = plan.total_runtime_ms if plan.execution_ms is None else plan.execution_ms
+    if milliseconds is None:
         raise FormatError("EXPLAIN", "an execution has no time", hint="the output is cut")
-    return told
+    return milliseconds
 
 
 def _elapsed(block: bytes) -> float:
@@ -118,9 +118,9 @@ def _spread(
 ) -> Iterator[Measurement]:
     if not values:
         return
-    told = ", ".join(filter(None, [definition, f"n = {len(values)}"]))
+    full_definition = ", ".join(filter(None, [definition, f"n = {len(values)}"]))
     for of, value in (("mean", sum(values) / len(values)), ("min", min(values)), ("max", max(values))):
-        yield Measurement(f"{name}_{of}", value, unit, better, told)
+        yield Measurement(f"{name}_{of}", value, unit, better, full_definition)
 
 
 def _total(name: str, values: Sequence[float]) -> Measurement:
@@ -134,5 +134,5 @@ def _shapes(shapes: list[str]) -> Measurement:
         return Measurement("plan_shapes", 1, "shapes", "lower", "the plan never changed")
     lines = [set(shapes[changed - 2].splitlines()), set(shapes[changed - 1].splitlines())]
     gone, come = ("; ".join(line.strip() for line in sorted(a - b)) for a, b in (lines, lines[::-1]))
-    told = f"execution {changed} of {len(shapes)}: {gone or 'the order of nodes'} -> {come or 'another'}"
-    return Measurement("plan_shapes", len(set(shapes)), "shapes", "lower", told)
+    definition = f"execution {changed} of {len(shapes)}: {gone or 'the order of nodes'} -> {come or 'another'}"
+    return Measurement("plan_shapes", len(set(shapes)), "shapes", "lower", definition)

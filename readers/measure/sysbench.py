@@ -40,8 +40,8 @@ def _rates(run: Run, options: Options) -> Iterator[Measurement]:
     yield Measurement("transactions", run.transactions, "transactions", "")
     if "new_order_percent" in options:
         share = options["new_order_percent"]
-        told = f"60 x tps x {share:g} %, what the script counts as new orders; not an audited tpmC"
-        yield Measurement("tpmC", 60 * run.tps * share / 100, "tpmC", "higher", told)
+        definition = f"60 x tps x {share:g} %, what the script counts as new orders; not an audited tpmC"
+        yield Measurement("tpmC", 60 * run.tps * share / 100, "tpmC", "higher", definition)
 
 
 def _latencies(run: Run | SystemRun) -> Iterator[Measurement]:

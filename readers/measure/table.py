@@ -14,15 +14,15 @@ def measure_figures(outputs: Outputs, options: Options) -> list[Measurement]:
     table = read_table(outputs.get(ROW, b""), ROW)
     cells = dict(zip(table.head, table.rows[0].cells, strict=False))
     if len(table.rows[0].cells) < len(table.head):
-        told = f"the row is cut: {len(table.rows[0].cells)} of {len(table.head)} cells"
-        raise FormatError("figures", told, hint="its figures are only in the raw output")
-    given = {header: cells[header] for header in options["columns"] if cells.get(header)}
-    found = [_figure(header, cell, options, table.delimiter == ";") for header, cell in given.items()]
-    if not found:
+        message = f"the row is cut: {len(table.rows[0].cells)} of {len(table.head)} cells"
+        raise FormatError("figures", message, hint="its figures are only in the raw output")
+    filled = {header: cells[header] for header in options["columns"] if cells.get(header)}
+    measurements = [_figure(header, cell, options, table.delimiter == ";") for header, cell in filled.items()]
+    if not measurements:
         raise FormatError(
             "figures", "the row has no figure", hint="a number in one of " + ", ".join(options["columns"])
         )
-    return distinct(found)
+    return distinct(measurements)
 
 
 def _figure(header: str, cell: str, options: Options, comma: bool) -> Measurement:

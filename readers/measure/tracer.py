@@ -22,29 +22,29 @@ EVENTS, LOST, NS_PER_EVENT = "tracer events", "tracer lost records", "tracer ns 
 
 def measure_tracer(outputs: Outputs, options: Options) -> list[Measurement]:
     """Nothing where no tracer was started."""
-    asked = options.get("tracer", {})
-    if asked.get("tool", "none") == "none":
+    tracer = options.get("tracer", {})
+    if tracer.get("tool", "none") == "none":
         return []
-    name, parse = _reader(asked)
+    name, parse = _reader(tracer)
     raw = outputs.get(OUTPUT, b"")
     traced, lost = parse(raw), lost_events(raw)
     events = sum(each.events for each in traced)
-    told = f"{name}: " + ", ".join(f"{each.name} {each.events}" for each in traced if each.events)
-    found = [Measurement(EVENTS, events, "events", "", f"{told}; records were lost" if lost else told)]
+    counts = f"{name}: " + ", ".join(f"{each.name} {each.events}" for each in traced if each.events)
+    measurements = [Measurement(EVENTS, events, "events", "", f"{counts}; records were lost" if lost else counts)]
     if lost:
-        found.append(Measurement(LOST, lost, "records", "lower", f"{name} lost events: there were too many"))
+        measurements.append(Measurement(LOST, lost, "records", "lower", f"{name} lost events: there were too many"))
     timed = [each for each in traced if each.total_ns is not None]
     if timed and events:
         total = sum(each.total_ns or 0.0 for each in timed)
         definition = f"{name}: time in the counted calls, as measured by the tracer"
-        found.append(Measurement(NS_PER_EVENT, total / events, "ns", "lower", definition))
-    return found
+        measurements.append(Measurement(NS_PER_EVENT, total / events, "ns", "lower", definition))
+    return measurements
 
 
-def _reader(asked: dict[str, Any]) -> tuple[str, Callable[[bytes], tuple[Traced, ...]]]:
-    if asked["tool"] == "perf":
-        return ("perf stat", parse_perf_stat) if asked.get("events") else ("perf trace", parse_perf_trace)
-    return asked["tool"], {"strace": parse_strace, "bpftrace": parse_bpftrace, "stap": _reads}[asked["tool"]]
+def _reader(tracer: dict[str, Any]) -> tuple[str, Callable[[bytes], tuple[Traced, ...]]]:
+    if tracer["tool"] == "perf":
+        return ("perf stat", parse_perf_stat) if tracer.get("events") else ("perf trace", parse_perf_trace)
+    return tracer["tool"], {"strace": parse_strace, "bpftrace": parse_bpftrace, "stap": _reads}[tracer["tool"]]
 
 
 def _reads(raw: bytes) -> tuple[Traced, ...]:

@@ -81,10 +81,10 @@ def parse_huge_page_csv(raw: bytes) -> Table:
     _check_header(*header)
     cut = bool(body) and is_unfinished(raw) and not _WHOLE_TIME.search(body[-1][1][-1])
     missing = COLUMNS[len(body[-1][1]) - 1 :] if cut else ()
-    found = [_row(line, fields) for line, fields in (body[:-1] if cut else body)]
+    parsed = [_row(line, fields) for line, fields in (body[:-1] if cut else body)]
     return Table(
-        tuple(one for one in found if isinstance(one, Cell)),
-        tuple(one for one in found if isinstance(one, NotMeasured)),
+        tuple(one for one in parsed if isinstance(one, Cell)),
+        tuple(one for one in parsed if isinstance(one, NotMeasured)),
         tuple(f"line {body[-1][0]}, {column}" for column in missing),
     )
 
@@ -104,8 +104,8 @@ def _rows(raw: bytes) -> Iterator[tuple[int, list[str]]]:
 
 def _check_header(line: int, header: list[str]) -> None:
     if tuple(header) != COLUMNS:
-        said = shown(",".join(header))
-        raise FormatError(f"{WHERE}, line {line}", f"the header is {said}", hint=f"expected {','.join(COLUMNS)}")
+        header_text = shown(",".join(header))
+        raise FormatError(f"{WHERE}, line {line}", f"the header is {header_text}", hint=f"expected {','.join(COLUMNS)}")
 
 
 def _row(line: int, fields: list[str]) -> Cell | NotMeasured:
@@ -134,34 +134,34 @@ def _row(line: int, fields: list[str]) -> Cell | NotMeasured:
     )
 
 
-def _refused(line: int, column: str, said: str, wanted: str) -> FormatError:
-    return FormatError(f"{WHERE}, line {line}, {column}", f"the value is {shown(said)}", hint=f"expected {wanted}")
+def _refused(line: int, column: str, text: str, expected: str) -> FormatError:
+    return FormatError(f"{WHERE}, line {line}, {column}", f"the value is {shown(text)}", hint=f"expected {expected}")
 
 
-def _whole(said: str, line: int, column: str) -> int:
-    if not re.fullmatch(INT, said):
-        raise _refused(line, column, said, "a whole number")
-    return int(said)
+def _whole(text: str, line: int, column: str) -> int:
+    if not re.fullmatch(INT, text):
+        raise _refused(line, column, text, "a whole number")
+    return int(text)
 
 
-def _number(said: str, line: int, column: str) -> float:
-    if not re.fullmatch(NUMBER, said):
-        raise _refused(line, column, said, "a number with a decimal point")
-    return float(said)
+def _number(text: str, line: int, column: str) -> float:
+    if not re.fullmatch(NUMBER, text):
+        raise _refused(line, column, text, "a number with a decimal point")
+    return float(text)
 
 
-def _size(said: str, kib: int, line: int) -> str:
-    match = _SIZE.fullmatch(said)
+def _size(text: str, kib: int, line: int) -> str:
+    match = _SIZE.fullmatch(text)
     if match is None or int(match[1]) * _KIB[match[2]] != kib:
-        raise _refused(line, "pg_cache", said, f"the size of {kib} KiB in kB, MB or GB")
-    return said
+        raise _refused(line, "pg_cache", text, f"the size of {kib} KiB in kB, MB or GB")
+    return text
 
 
-def _time(said: str, line: int) -> datetime:
+def _time(text: str, line: int) -> datetime:
     try:
-        found = datetime.fromisoformat(said)
+        finish = datetime.fromisoformat(text)
     except ValueError:
-        raise _refused(line, "finish", said, "a time such as 2026-11-21T00:57:32+00:00") from None
-    if found.tzinfo is None:
-        raise _refused(line, "finish", said, "a time with its offset from UTC")
-    return found
+        raise _refused(line, "finish", text, "a time such as 2026-11-21T00:57:32+00:00") from None
+    if finish.tzinfo is None:
+        raise _refused(line, "finish", text, "a time with its offset from UTC")
+    return finish

@@ -62,9 +62,9 @@ def parse_stap(raw: bytes) -> Trace:
     lines, cut = whole_lines(raw, WHERE)
     reader = _Reader()
     for place, line in lines:
-        edge, found = _EDGE.fullmatch(line), _FIGURES.fullmatch(line)
-        if found:
-            reader.figures[int(found[1])] = int(found[2]), int(found[3])
+        edge, figures = _EDGE.fullmatch(line), _FIGURES.fullmatch(line)
+        if figures:
+            reader.figures[int(figures[1])] = int(figures[2]), int(figures[3])
         elif edge is None:
             raise unreadable(place, line)
         else:

@@ -172,7 +172,7 @@ _BIN = re.compile(rf"(?P<ms>{NUMBER}) \|\**\s+(?P<count>{INT})")
 
 def parse_sysbench(raw: bytes) -> Run:
     """Read the output of one `run`. Raises FormatError where its report is not whole, with the reason if it failed."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     bins: list[tuple[float, int]] = []
     percentiles: list[tuple[float, float]] = []
     others: list[str] = []
@@ -188,12 +188,12 @@ def parse_sysbench(raw: bytes) -> Run:
         elif percentile:
             percentiles.append(percentile)
         elif known:
-            put(found, known.read(line, where), where)
+            put(fields, known.read(line, where), where)
         elif line and not line.startswith(_HEADINGS):
             others.append(line)
-    _check_whole(found, others)
+    _check_whole(fields, others)
     return Run(
-        **found,
+        **fields,
         percentiles_ms=tuple(percentiles),
         intervals=Rows(whole, _intervals, counted),
         histogram=tuple(bins),
@@ -207,9 +207,9 @@ def percentile_of(line: str) -> tuple[float, float] | None:
     return (_percentage(match[1]), float(match[2])) if match else None
 
 
-def _percentage(said: str) -> float:
+def _percentage(text: str) -> float:
     # Builds that print several call 99.9 the 999th.
-    return int(said) / 10 if len(said) == 3 and said != "100" else float(said)
+    return int(text) / 10 if len(text) == 3 and text != "100" else float(text)
 
 
 def _intervals(raw: bytes) -> Iterator[Interval]:
@@ -222,24 +222,24 @@ def _interval(line: str, where: str) -> Interval:
     if match is None:
         raise FormatError(where, f"cannot read {shown(line)}", hint="the output is cut, edited or localised")
     figures: dict[str, Any] = {
-        name: int(said) if name in _INTS else float(said) for name, said in match.groupdict().items()
+        name: int(text) if name in _INTS else float(text) for name, text in match.groupdict().items()
     }
     return Interval(**figures)
 
 
-def put(fields: dict[str, Any], found: dict[str, Any], where: str) -> None:
+def put(fields: dict[str, Any], line_fields: dict[str, Any], where: str) -> None:
     """Add what a line says. Raises FormatError for what another line has said already."""
-    repeated = sorted(fields.keys() & found.keys())
+    repeated = sorted(fields.keys() & line_fields.keys())
     if repeated:
         raise FormatError(where, f"{repeated[0]} appears twice", hint="give one report at a time, without checkpoints")
-    fields.update(found)
+    fields.update(line_fields)
 
 
 _REQUIRED = tuple(one.name for one in fields(Run) if one.default is MISSING)
 
 
-def _check_whole(found: dict[str, Any], others: list[str]) -> None:
-    missing = [name for name in _REQUIRED if name not in found]
+def _check_whole(fields: dict[str, Any], others: list[str]) -> None:
+    missing = [name for name in _REQUIRED if name not in fields]
     if not missing:
         return
     fatal = next(_fatal(others), None)

@@ -67,7 +67,7 @@ _REQUIRED = tuple(one.name for one in fields(SystemRun) if one.default is MISSIN
 
 def parse_sysbench_system(raw: bytes) -> SystemRun:
     """Read the output of one run. Raises FormatError where its report is not whole."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     percentiles: list[tuple[float, float]] = []
     for number, line in enumerate(each_line(finished(raw), WHERE), 1):
         line, where = line.strip(), f"{WHERE}, line {number}"
@@ -75,11 +75,11 @@ def parse_sysbench_system(raw: bytes) -> SystemRun:
         if percentile:
             percentiles.append(percentile)
         elif _MOVED.pattern.fullmatch(line):
-            put(found, _MOVED.read(line, where), where)
+            put(fields, _MOVED.read(line, where), where)
         elif known and not line.startswith(_REPEATED):
-            put(found, known.read(line, where), where)
-    missing = [name for name in _REQUIRED if name not in found]
+            put(fields, known.read(line, where), where)
+    missing = [name for name in _REQUIRED if name not in fields]
     if missing:
         raise FormatError(WHERE, f"the output contains no {missing[0]}", hint="the run was killed or the output is cut")
-    test = "cpu" if "prime_limit" in found or "mib_per_s" not in found else "memory"
-    return SystemRun(test=test, percentiles_ms=tuple(percentiles), **found)
+    test = "cpu" if "prime_limit" in fields or "mib_per_s" not in fields else "memory"
+    return SystemRun(test=test, percentiles_ms=tuple(percentiles), **fields)

@@ -77,10 +77,10 @@ def _decimals(row: re.Match[str]) -> str:
 
 def parse_bpftrace(raw: bytes) -> tuple[Traced, ...]:
     """The maps @events and @ns, with keys or without. Raises FormatError where no @events was printed."""
-    found: dict[str, dict[str, int]] = {}
+    maps: dict[str, dict[str, int]] = {}
     for row in _matches("bpftrace", _MAP, raw):
-        found.setdefault(row["name"] or "events", {})[row["what"]] = int(row["value"])
-    counted = {name: row for name, row in found.items() if "events" in row}
+        maps.setdefault(row["name"] or "events", {})[row["what"]] = int(row["value"])
+    counted = {name: row for name, row in maps.items() if "events" in row}
     if not counted:
         raise FormatError("bpftrace", "the output contains no @events", hint="count events in a map with that name")
     return tuple(
@@ -91,20 +91,20 @@ def parse_bpftrace(raw: bytes) -> tuple[Traced, ...]:
 def _matches(tool: str, pattern: re.Pattern[str], raw: bytes) -> list[re.Match[str]]:
     if is_unfinished(raw):
         raise FormatError(tool, "the last line has no end", hint="the output is cut; give the complete output")
-    head, headed, found = _HEADS[tool], False, []
+    head, headed, matches = _HEADS[tool], False, []
     for line in each_line(raw, tool):
         headed = headed or head in line
         match = pattern.fullmatch(line)
-        found += [match] if match else []
+        matches += [match] if match else []
     if not headed:
         raise FormatError(tool, f"the heading {head!r} is missing", hint="give the complete output")
-    return found
+    return matches
 
 
 def _summed(rows: Iterable[Traced]) -> tuple[Traced, ...]:
-    found: dict[str, Traced] = {}
+    totals: dict[str, Traced] = {}
     for row in rows:
-        known = found.get(row.name, Traced(row.name, 0, 0.0))
+        known = totals.get(row.name, Traced(row.name, 0, 0.0))
         total = (known.total_ns or 0.0) + (row.total_ns or 0.0)
-        found[row.name] = Traced(row.name, known.events + row.events, total)
-    return tuple(found.values())
+        totals[row.name] = Traced(row.name, known.events + row.events, total)
+    return tuple(totals.values())

@@ -87,8 +87,8 @@ class AggregateLog:
 
 def _moments(intervals: Iterable[Interval]) -> tuple[float | None, float | None]:
     """Mean and standard deviation of all their transactions, None where there is none."""
-    told = [(one.transactions, one.latency_sum_us, one.latency_sum2_us2) for one in intervals]
-    count, total, squares = (sum(column) for column in zip(*told, strict=True)) if told else (0, 0, 0)
+    sums = [(one.transactions, one.latency_sum_us, one.latency_sum2_us2) for one in intervals]
+    count, total, squares = (sum(column) for column in zip(*sums, strict=True)) if sums else (0, 0, 0)
     if not count:
         return None, None
     mean = total / count
@@ -118,25 +118,27 @@ def parse_aggregate(raw: bytes) -> AggregateLog:
 
 
 def _interval(line: str, columns: int, where: str) -> Interval:
-    words = line.split(" ")
-    if not _LINE.fullmatch(line) or len(words) != columns or columns not in COLUMNS:
+    fields = line.split(" ")
+    if not _LINE.fullmatch(line) or len(fields) != columns or columns not in COLUMNS:
         hint = f"expected {columns if columns in COLUMNS else '6, 10, 11 or 15'} whole numbers, the first an epoch"
         raise FormatError(where, f"cannot read {shown(line)}", hint=hint)
-    return Interval(**dict(zip(_NAMES, map(int, words), strict=False)))
+    return Interval(**dict(zip(_NAMES, map(int, fields), strict=False)))
 
 
 def merge(logs: Iterable[AggregateLog]) -> AggregateLog:
     """One log of the logs of a run's threads: intervals of the same start are summed up. Raises FormatError where the
     logs are of different options."""
-    given = list(logs)
-    if len({log.columns for log in given}) != 1:
+    all_logs = list(logs)
+    if len({log.columns for log in all_logs}) != 1:
         raise FormatError(WHERE, "the logs have different columns", hint="give the logs of one run's threads")
     merged: dict[int, Interval] = {}
-    for interval in (one for log in given for one in log.intervals):
+    for interval in (one for log in all_logs for one in log.intervals):
         known = merged.get(interval.start_s)
         merged[interval.start_s] = _sum(known, interval) if known else interval
     intervals = tuple(merged[start] for start in sorted(merged))
-    return AggregateLog(given[0].columns, intervals, sum(log.logs for log in given), any(log.cut for log in given))
+    return AggregateLog(
+        all_logs[0].columns, intervals, sum(log.logs for log in all_logs), any(log.cut for log in all_logs)
+    )
 
 
 def _sum(one: Interval, other: Interval) -> Interval:

@@ -82,7 +82,7 @@ class _Sums:
     """What grows while the lines pass, and does not grow with their number."""
 
     transactions: int = 0
-    words: Counter[str] = field(default_factory=Counter)
+    word_counts: Counter[str] = field(default_factory=Counter)
     histogram: Histogram = field(default_factory=Histogram)
     clients: dict[int, int] = field(default_factory=dict)  # number of its last transaction
     scripts: set[int] = field(default_factory=set)
@@ -98,7 +98,7 @@ class _Sums:
         for place, value in enumerate(one.extra):
             self.extra[place] += value
         if one.latency_us is None:
-            self.words[one.word] += 1
+            self.word_counts[one.word] += 1
         else:
             self.histogram.add((one.latency_us,), (1,))
 
@@ -117,14 +117,14 @@ def parse_log(raw: bytes) -> Log:
         raise FormatError(WHERE, "the log contains no transaction", hint="give the output of pgbench -l")
     return Log(
         transactions=sums.transactions,
-        words=tuple(sorted(sums.words.items())),
+        words=tuple(sorted(sums.word_counts.items())),
         clients=tuple(sorted(sums.clients)),
         scripts=tuple(sorted(sums.scripts)),
         columns=first.columns,
         first=first,
         last=last,
         latency_us=sums.histogram,
-        extra_names=_extra_names(first.columns, sums.words),
+        extra_names=_extra_names(first.columns, sums.word_counts),
         extra_sums=tuple(sums.extra[: first.columns - 6]),
         cut=_is_cut(raw),
     )
@@ -135,12 +135,12 @@ def transactions(raw: bytes) -> Iterator[Transaction]:
     check_text(raw, WHERE)
     for number, line in enumerate(BytesIO(raw), 1):
         whole = line.endswith(b"\n")
-        said = line.rstrip(_ENDS)
-        if not said.strip() or not whole:
+        content = line.rstrip(_ENDS)
+        if not content.strip() or not whole:
             continue
-        match = _LINE.fullmatch(said.removeprefix(b"\xef\xbb\xbf") if number == 1 else said)
+        match = _LINE.fullmatch(content.removeprefix(b"\xef\xbb\xbf") if number == 1 else content)
         if match is None:
-            text = shown(said[:200].decode(errors="backslashreplace"))
+            text = shown(content[:200].decode(errors="backslashreplace"))
             hint = "expected: client transaction latency script seconds us [lag] [retries]"
             raise FormatError(f"{WHERE}, line {number}", f"cannot read {text}", hint=hint)
         yield _transaction(match)
@@ -164,10 +164,10 @@ def _is_cut(raw: bytes) -> bool:
     return bool(raw) and not raw.endswith(b"\n") and bool(raw[raw.rfind(b"\n") + 1 :].strip())
 
 
-def _extra_names(columns: int, words: Counter[str]) -> tuple[str, ...]:
+def _extra_names(columns: int, word_counts: Counter[str]) -> tuple[str, ...]:
     if columns == 8:
         return LAG, RETRIES
     if columns == 7:
         # Only a schedule (-R) that is late (-L) skips.
-        return (LAG if words["skipped"] else LAG_OR_RETRIES,)
+        return (LAG if word_counts["skipped"] else LAG_OR_RETRIES,)
     return ()

@@ -46,13 +46,13 @@ class Stderr:
 
     @property
     def aborted_clients(self) -> tuple[int, ...]:
-        found = (_ABORTED.match(line) for line in self.other_lines)
-        return tuple(int(match[1]) for match in found if match)
+        matches = (_ABORTED.match(line) for line in self.other_lines)
+        return tuple(int(match[1]) for match in matches if match)
 
     @property
     def sql_errors(self) -> tuple[str, ...]:
-        found = (_SQL_ERROR.search(line) for line in self.other_lines)
-        return tuple(match[1] for match in found if match)
+        matches = (_SQL_ERROR.search(line) for line in self.other_lines)
+        return tuple(match[1] for match in matches if match)
 
 
 @dataclass(frozen=True)
@@ -172,9 +172,9 @@ def _rows(last: re.Match[str]) -> dict[str, Any]:
 
 
 def _total(line: str, where: str) -> tuple[float, tuple[tuple[str, float], ...]]:
-    found = _DONE.read(line, where)
-    steps = [(_STEP.fullmatch(part), part) for part in found["steps"].split(", ")]
+    fields = _DONE.read(line, where)
+    steps = [(_STEP.fullmatch(part), part) for part in fields["steps"].split(", ")]
     bad = [part for match, part in steps if match is None]
     if bad:
         raise FormatError(where, f"cannot read the step {shown(bad[0])}", hint="expected a name and seconds")
-    return found["total_s"], tuple((match[1], float(match[2])) for match, _ in steps if match)
+    return fields["total_s"], tuple((match[1], float(match[2])) for match, _ in steps if match)

@@ -259,7 +259,7 @@ class _Reader:
 
     def _head_line(self, line: str, where: str) -> None:
         named = _SCRIPT_NAME.fullmatch(line)
-        found = rule_for(line, _HEAD)
+        rule = rule_for(line, _HEAD)
         if named:
             self.scripts.append({"name": named["name"]})
         elif line == "script statistics:":
@@ -267,21 +267,21 @@ class _Reader:
         elif line.startswith(_TPS.prefix):
             rate = _TPS.read(line, where)
             _put(self.rates, {rate["definition"]: rate["value"]}, where)
-        elif found:
-            _put(self.head, found.read(line, where), where)
+        elif rule:
+            _put(self.head, rule.read(line, where), where)
         else:
             self.other_lines.append(line)
 
     def _script_line(self, line: str, where: str) -> None:
-        found = rule_for(line, _SCRIPT)
-        if found is None or not self.scripts:
+        rule = rule_for(line, _SCRIPT)
+        if rule is None or not self.scripts:
             raise FormatError(
                 where,
                 f"{shown(line)} has no place in the report",
                 hint="it belongs to a script, but no script is named above it",
             )
         self.columns = None
-        _put(self.scripts[-1], found.read(line, where), where)
+        _put(self.scripts[-1], rule.read(line, where), where)
 
     def _statement_header(self, line: str, where: str) -> None:
         rest = line.removeprefix(" - ").removeprefix(_STATEMENTS)
@@ -307,11 +307,11 @@ class _Reader:
         self.scripts[-1]["statements"].append(Statement(match["sql"], float(match["latency_ms"]), *counts))
 
 
-def _put(fields: dict[str, Any], found: dict[str, Any], where: str) -> None:
-    repeated = sorted(fields.keys() & found.keys())
+def _put(fields: dict[str, Any], line_fields: dict[str, Any], where: str) -> None:
+    repeated = sorted(fields.keys() & line_fields.keys())
     if repeated:
         raise FormatError(where, f"{repeated[0]} appears twice", hint="give one report at a time")
-    fields.update(found)
+    fields.update(line_fields)
 
 
 def parse_summary(raw: bytes) -> Summary:

@@ -94,17 +94,19 @@ _SIZE = re.compile(rf"({INT}) \* [^0-9]*({INT})")
 _OPS = re.compile(r"([0-9]{1,15})[.,]([0-9]{3})")
 
 
-def _rate(table: str, words: list[str], place: str, line: str) -> tuple[Rate, bool]:
+def _rate(table: str, fields: list[str], place: str, line: str) -> tuple[Rate, bool]:
     """Read `method ops unit us unit` or `method n/a`, and whether an asterisk refers to the footnote."""
-    if table in ("one_write", "two_writes") and len(words) > 1 and not any(c.isdigit() for c in "".join(words[1:])):
-        return Rate(table, words[0], None, None), words[-1].endswith("*")
-    if table == "open_sync_sizes" and words[-1].endswith("*") and not any(c.isdigit() for c in words[-1]):
-        return Rate(table, _method(table, " ".join(words[:-1])), None, None), True
-    *method, ops, ops_unit, us, us_unit = ["", *words] if len(words) > 4 else ["", "", "", "", ""]
-    found, slow = _OPS.fullmatch(ops), re.fullmatch(INT, us)
-    if not found or not slow or "/" not in ops_unit or "/" not in us_unit:
+    if table in ("one_write", "two_writes") and len(fields) > 1 and not any(c.isdigit() for c in "".join(fields[1:])):
+        return Rate(table, fields[0], None, None), fields[-1].endswith("*")
+    if table == "open_sync_sizes" and fields[-1].endswith("*") and not any(c.isdigit() for c in fields[-1]):
+        return Rate(table, _method(table, " ".join(fields[:-1])), None, None), True
+    *method, ops, ops_unit, us, us_unit = ["", *fields] if len(fields) > 4 else ["", "", "", "", ""]
+    ops_match, slow = _OPS.fullmatch(ops), re.fullmatch(INT, us)
+    if not ops_match or not slow or "/" not in ops_unit or "/" not in us_unit:
         raise unreadable(place, line)
-    return Rate(table, _method(table, " ".join(method).strip()), float(f"{found[1]}.{found[2]}"), int(us)), False
+    return Rate(
+        table, _method(table, " ".join(method).strip()), float(f"{ops_match[1]}.{ops_match[2]}"), int(us)
+    ), False
 
 
 def _method(table: str, name: str) -> str:
@@ -129,11 +131,11 @@ def parse_pg_test_fsync(raw: bytes) -> Report:
 
 
 def _seconds(head: list[str]) -> int | None:
-    found = re.search(r"[0-9]{1,9}", head[0]) if head else None
-    return int(found[0]) if found else None
+    match = re.search(r"[0-9]{1,9}", head[0]) if head else None
+    return int(match[0]) if match else None
 
 
 def _missing(rates: list[Rate]) -> tuple[str, ...]:
-    found = {(rate.table, rate.method) for rate in rates}
-    wanted = [(table, method) for table, methods in TABLES.items() for method in methods]
-    return tuple(f"{table}: {method}" for table, method in wanted if (table, method) not in found)
+    present = {(rate.table, rate.method) for rate in rates}
+    expected = [(table, method) for table, methods in TABLES.items() for method in methods]
+    return tuple(f"{table}: {method}" for table, method in expected if (table, method) not in present)

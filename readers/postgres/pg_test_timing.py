@@ -81,21 +81,21 @@ class _Section:
     columns: int = 3
     ended: bool = False  # the histogram, by a line that is not one of its rows
 
-    def row(self, words: list[str]) -> bool:
+    def row(self, fields: list[str]) -> bool:
         """Take a row of the histogram, or of the durations that follow it; False for a line that is neither."""
-        percent = _PERCENT.fullmatch(words[1]) if len(words) in _DECIMALS else None
-        if percent is None or not re.fullmatch(INT, words[0]) or not re.fullmatch(INT, words[-1]):
+        percent = _PERCENT.fullmatch(fields[1]) if len(fields) in _DECIMALS else None
+        if percent is None or not re.fullmatch(INT, fields[0]) or not re.fullmatch(INT, fields[-1]):
             self.ended = bool(self.histogram)
             return False
-        figures = (float(f"{percent[1]}.{percent[2]}"), int(words[-1]))
-        self.columns = len(words)
+        figures = (float(f"{percent[1]}.{percent[2]}"), int(fields[-1]))
+        self.columns = len(fields)
         if self.columns == 3:
-            self.histogram.append(Bucket(int(words[0]) * 1000, *figures))
+            self.histogram.append(Bucket(int(fields[0]) * 1000, *figures))
         elif self.ended:
-            self.durations.append(Duration(int(words[0]), *figures))
+            self.durations.append(Duration(int(fields[0]), *figures))
         else:
             # The column says "<= 15"; durations are whole nanoseconds.
-            self.histogram.append(Bucket(int(words[0]) + 1, *figures))
+            self.histogram.append(Bucket(int(fields[0]) + 1, *figures))
         return True
 
     def whole(self) -> bool:
@@ -116,8 +116,8 @@ class _Reader:
     seconds: int | None = None  # told by the first line
 
     def line(self, line: str, place: str) -> None:
-        words = line.split()
-        loop = _LOOP.fullmatch(words[-2]) if len(words) > 2 and not line.startswith(" ") else None
+        fields = line.split()
+        loop = _LOOP.fullmatch(fields[-2]) if len(fields) > 2 and not line.startswith(" ") else None
         named = _SOURCE.fullmatch(line)
         if loop:
             if any(one.source == self.source for one in self.sections):
@@ -126,9 +126,9 @@ class _Reader:
             self.source = None
         elif named:
             self.source = named["name"]
-        elif self.sections and self.sections[-1].row(words):
+        elif self.sections and self.sections[-1].row(fields):
             return
-        elif words and words[0].isdecimal():
+        elif fields and fields[0].isdecimal():
             raise unreadable(place, line)
         elif line.startswith("TSC "):
             self.tsc.append(line)

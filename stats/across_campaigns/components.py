@@ -75,8 +75,8 @@ def _reml(
         size = np.linalg.slogdet(covariance)[1] + np.linalg.slogdet(information)[1]
         return free * math.log(variance) + float(size), variance
 
-    found = optimize.minimize_scalar(lambda x: fit(math.exp(x))[0], bounds=(-14.0, 14.0), method="bounded")
-    ratio = math.exp(float(found.x))
+    minimum = optimize.minimize_scalar(lambda x: fit(math.exp(x))[0], bounds=(-14.0, 14.0), method="bounded")
+    ratio = math.exp(float(minimum.x))
     if fit(0.0)[0] <= fit(ratio)[0]:
         ratio = 0.0
     within = fit(ratio)[1]
@@ -102,20 +102,20 @@ def compare_campaigns(
     if between is None:
         method = f"{plain.method}; variation between campaigns not included"
         return replace(plain, verdict="undetectable", p=None, runs_needed=None, method=method, caveat=NOT_INCLUDED)
-    found = _widened(welch(log_a, log_b), between, campaigns, of)
+    estimate = _widened(welch(log_a, log_b), between, campaigns, of)
     # More runs of the same campaigns leave their difference as it is.
-    return replace(judged(log_a, log_b, found, metric, delta, names), runs_needed=None, mde_percent=None)
+    return replace(judged(log_a, log_b, estimate, metric, delta, names), runs_needed=None, mde_percent=None)
 
 
-def _widened(found: Estimate, between: Between, campaigns: tuple[int, int], of: int) -> Estimate:
+def _widened(estimate: Estimate, between: Between, campaigns: tuple[int, int], of: int) -> Estimate:
     """With the variance between campaigns; degrees of freedom are at most those that tell it."""
     from scipy import stats
 
     added = between.variance * (1 / campaigns[0] + 1 / campaigns[1])
-    se = math.sqrt((found.se or 0.0) ** 2 + added)
-    df = min(float(between.df), found.df or float(between.df))
-    method = f"{found.method}, with variation between campaigns (REML, {between.df} df)"
-    one = t_estimate(found.difference, se, df, found.s, method)
+    se = math.sqrt((estimate.se or 0.0) ** 2 + added)
+    df = min(float(between.df), estimate.df or float(between.df))
+    method = f"{estimate.method}, with variation between campaigns (REML, {between.df} df)"
+    one = t_estimate(estimate.difference, se, df, estimate.s, method)
     if of < 2 or one.se is None:
         return one
     wide, narrow = (float(stats.t.isf(alpha / (2 * of), df)) * se for alpha in (0.05, 0.10))

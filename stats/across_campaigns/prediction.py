@@ -36,8 +36,8 @@ class Predicted:
 
     def sentence(self, what: str, metric: str) -> str:
         low, high = self.interval
-        found = f"{metric} {percent(self.change_percent)} (95 % CI {percent(low)} to {percent(high)})"
-        return f"{what} {_WORDS[self.verdict]} the {self.earlier} earlier campaigns: {found}."
+        change = f"{metric} {percent(self.change_percent)} (95 % CI {percent(low)} to {percent(high)})"
+        return f"{what} {_WORDS[self.verdict]} the {self.earlier} earlier campaigns: {change}."
 
 
 _WORDS: dict[Verdict, str] = {
@@ -61,7 +61,7 @@ def against_history(
     means = np.array([logs(values).mean() for values in earlier])
     spread, count = float(means.std(ddof=1)), len(means)
     difference = float(logs(newest).mean() - means.mean())
-    found = one_of(t_estimate(difference, spread * math.sqrt(1 + 1 / count), count - 1, spread, "prediction"), of)
-    interval, interval_90 = ratio_interval(*found.interval), ratio_interval(*found.interval_90)
+    estimate = one_of(t_estimate(difference, spread * math.sqrt(1 + 1 / count), count - 1, spread, "prediction"), of)
+    interval, interval_90 = ratio_interval(*estimate.interval), ratio_interval(*estimate.interval_90)
     verdict = decide(interval, interval_90, delta, better)
-    return Predicted(count, ratio_percent(difference), interval, found.p, verdict)
+    return Predicted(count, ratio_percent(difference), interval, estimate.p, verdict)

@@ -112,23 +112,23 @@ def _spread(whole: Floats) -> tuple[float, int]:
     return math.sqrt(float((left**2).sum()) / df), df
 
 
-def main_effects(found: Crossed, metric: Metric, delta: float) -> list[tuple[str, Comparison]]:
+def main_effects(crossed: Crossed, metric: Metric, delta: float) -> list[tuple[str, Comparison]]:
     """Each factor's levels against its first one, on average over the other factors; Bonferroni within a factor."""
-    return [(name, one) for name in found.levels for one in _effects_of(found, name, metric, delta)]
+    return [(name, one) for name in crossed.levels for one in _effects_of(crossed, name, metric, delta)]
 
 
-def _effects_of(found: Crossed, name: str, metric: Metric, delta: float) -> list[Comparison]:
-    found = found.error_of(name)
-    labels, means = found.levels[name], found.means(name)
-    se = found.s * math.sqrt(2 * len(labels) / found.logs.size)
+def _effects_of(crossed: Crossed, name: str, metric: Metric, delta: float) -> list[Comparison]:
+    crossed = crossed.error_of(name)
+    labels, means = crossed.levels[name], crossed.means(name)
+    se = crossed.s * math.sqrt(2 * len(labels) / crossed.logs.size)
     method = "means of a full factorial, within blocks" + (", Bonferroni" if len(labels) > 2 else "")
-    if found.is_split:
-        method += ", error between starts" if name in found.plots else ", error within a start"
+    if crossed.is_split:
+        method += ", error between starts" if name in crossed.plots else ", error within a start"
     return [
         judged(
-            found.of_level(name, 0),
-            found.of_level(name, place),
-            _estimate(found, float(means[place] - means[0]), se, len(labels) - 1, method),
+            crossed.of_level(name, 0),
+            crossed.of_level(name, place),
+            _estimate(crossed, float(means[place] - means[0]), se, len(labels) - 1, method),
             metric,
             delta,
             (f"{name} {labels[0]}", f"{name} {labels[place]}"),
@@ -137,16 +137,16 @@ def _effects_of(found: Crossed, name: str, metric: Metric, delta: float) -> list
     ]
 
 
-def _estimate(found: Crossed, difference: float, se: float, family: int, method: str) -> Estimate:
+def _estimate(crossed: Crossed, difference: float, se: float, family: int, method: str) -> Estimate:
     from scipy import special
 
     alpha = 0.05 / family
-    half, half_90 = (float(special.stdtrit(found.df, 1 - each / 2)) * se for each in (alpha, 2 * alpha))
-    p = None if se < NO_SPREAD else min(1.0, family * 2 * float(special.stdtr(found.df, -abs(difference) / se)))
+    half, half_90 = (float(special.stdtrit(crossed.df, 1 - each / 2)) * se for each in (alpha, 2 * alpha))
+    p = None if se < NO_SPREAD else min(1.0, family * 2 * float(special.stdtr(crossed.df, -abs(difference) / se)))
     interval, interval_90 = ((difference - each, difference + each) for each in (half, half_90))
     error = se if se >= NO_SPREAD else None
     return Estimate(
-        difference, interval, interval_90, p, found.s, method, se=error, df=found.df, alpha=alpha, pooled=True
+        difference, interval, interval_90, p, crossed.s, method, se=error, df=crossed.df, alpha=alpha, pooled=True
     )
 
 
@@ -204,25 +204,25 @@ class Interaction:
         return f"Interaction of {pair} is inconclusive"
 
 
-def interactions(found: Crossed, delta: float) -> list[Interaction]:
+def interactions(crossed: Crossed, delta: float) -> list[Interaction]:
     """Of every pair of factors, p adjusted for their number."""
-    varied = [name for name, own in found.levels.items() if len(own) > 1]
-    asked = [_interaction(found, pair, delta) for pair in combinations(varied, 2)]
-    if found.s < NO_SPREAD:
-        return asked
-    adjusted = holm([one.p or 0.0 for one in asked])
-    return [replace(one, p=p) for one, p in zip(asked, adjusted, strict=True)]
+    varied = [name for name, own in crossed.levels.items() if len(own) > 1]
+    unadjusted = [_interaction(crossed, pair, delta) for pair in combinations(varied, 2)]
+    if crossed.s < NO_SPREAD:
+        return unadjusted
+    adjusted = holm([one.p or 0.0 for one in unadjusted])
+    return [replace(one, p=p) for one, p in zip(unadjusted, adjusted, strict=True)]
 
 
-def _interaction(found: Crossed, pair: tuple[str, str], delta: float) -> Interaction:
-    found = found.error_of(*pair)
-    means = found.means(*pair)
+def _interaction(crossed: Crossed, pair: tuple[str, str], delta: float) -> Interaction:
+    crossed = crossed.error_of(*pair)
+    means = crossed.means(*pair)
     rows, columns = means.shape
-    each = found.logs.size // means.size  # runs of each pair of levels
+    each = crossed.logs.size // means.size  # runs of each pair of levels
     ratios = means[1:, 1:] - means[1:, :1] - means[:1, 1:] + means[0, 0]
     i, j = np.unravel_index(int(np.argmax(np.abs(ratios))), ratios.shape)
-    own = _estimate(found, float(ratios[i, j]), 2 * found.s / math.sqrt(each), ratios.size, "")
-    a_levels, b_levels = (found.levels[name] for name in pair)
+    own = _estimate(crossed, float(ratios[i, j]), 2 * crossed.s / math.sqrt(each), ratios.size, "")
+    a_levels, b_levels = (crossed.levels[name] for name in pair)
     effects = means[0, j + 1] - means[0, 0], means[i + 1, j + 1] - means[i + 1, 0]
     left = means - means.mean(axis=0) - means.mean(axis=1, keepdims=True) + means.mean()
     return Interaction(
@@ -232,16 +232,16 @@ def _interaction(found: Crossed, pair: tuple[str, str], delta: float) -> Interac
         effects_percent=(ratio_percent(float(effects[0])), ratio_percent(float(effects[1]))),
         ratio_percent=ratio_percent(own.difference),
         interval=ratio_interval(*own.interval),
-        p=_omnibus_p(each * float((left**2).sum()), (rows - 1) * (columns - 1), found),
+        p=_omnibus_p(each * float((left**2).sum()), (rows - 1) * (columns - 1), crossed),
         contrasts=ratios.size,
-        s=found.s,
-        df=found.df,
-        blocks=found.blocks,
+        s=crossed.s,
+        df=crossed.df,
+        blocks=crossed.blocks,
         delta=delta,
     )
 
 
-def _omnibus_p(squares: float, df: int, found: Crossed) -> float | None:
+def _omnibus_p(squares: float, df: int, crossed: Crossed) -> float | None:
     from scipy import special
 
-    return None if found.s < NO_SPREAD else float(special.fdtrc(df, found.df, squares / df / found.s**2))
+    return None if crossed.s < NO_SPREAD else float(special.fdtrc(df, crossed.df, squares / df / crossed.s**2))

@@ -56,9 +56,9 @@ def level_table(rows: Sequence[Observation]) -> LevelTable:
 
 
 def _blocked_table(rows: Sequence[Observation], levels: dict[str, list[Observation]]) -> LevelTable:
-    found = fit(rows, blocked=True)
-    table = tuple(_level(name, own, found.s, found.df) for name, own in levels.items())
-    return LevelTable(table, True, found.s, found.df, found.levels_p, "least squares on logs, levels and blocks")
+    fitted = fit(rows, blocked=True)
+    table = tuple(_level(name, own, fitted.s, fitted.df) for name, own in levels.items())
+    return LevelTable(table, True, fitted.s, fitted.df, fitted.levels_p, "least squares on logs, levels and blocks")
 
 
 def _plain_table(levels: dict[str, list[Observation]]) -> LevelTable:
@@ -106,13 +106,13 @@ def against_baseline(rows: Sequence[Observation], baseline: str, metric: Metric,
     compared = [name for name in enough if name in linked]
     family = [row for row in rows if row.level in (baseline, *compared)]
     estimates = _family(family, baseline, compared) if len(compared) > 1 else {}
-    found = [
+    comparisons = [
         _judge(levels, baseline, name, estimates[name], metric, delta)
         if name in estimates
         else _alone(rows, levels, baseline, name, name in linked, metric, delta)
         for name in others
     ]
-    return [in_units(one, rows[0].unit) for one in found]
+    return [in_units(one, rows[0].unit) for one in comparisons]
 
 
 def _alone(
@@ -128,8 +128,8 @@ def _alone(
     if linked or min(len(levels[name]), len(levels[baseline])) < POINTS_ONLY_BELOW:
         return compare_levels(rows, baseline, name, metric, delta)
     log_a, log_b = (logs([row.value for row in levels[each]]) for each in (baseline, name))
-    found = points_only(log_a, log_b, metric, delta, (baseline, name))
-    return replace(found, note=few_blocks(0, [*levels[baseline], *levels[name]]))
+    points = points_only(log_a, log_b, metric, delta, (baseline, name))
+    return replace(points, note=few_blocks(0, [*levels[baseline], *levels[name]]))
 
 
 def _linked(rows: Sequence[Observation], baseline: str) -> set[str]:
@@ -147,16 +147,16 @@ def _linked(rows: Sequence[Observation], baseline: str) -> set[str]:
 def _family(rows: Sequence[Observation], baseline: str, others: list[str]) -> dict[str, Estimate]:
     names = [baseline, *others]
     if complete_blocks(rows):
-        found = levels_apart(_cell_means(rows, names), blocked=True)
-        if found.apart:
-            return _own_spreads(found, names, "within blocks")
+        spreads = levels_apart(_cell_means(rows, names), blocked=True)
+        if spreads.apart:
+            return _own_spreads(spreads, names, "within blocks")
         return _dunnett(fit(rows, blocked=True), by_level(rows), names, "Dunnett on logs, within blocks")
     if len({row.block for row in rows}) > 1 and in_blocks(rows):
         absorbed = fit(rows, blocked=True)
         return _incomplete(absorbed, names) if not absorbed.rank_lost and absorbed.df > 0 else {}
-    found = levels_apart(_ragged(by_level(rows), names), blocked=False)
-    if found.apart:
-        return _own_spreads(found, names, "without blocks")
+    spreads = levels_apart(_ragged(by_level(rows), names), blocked=False)
+    if spreads.apart:
+        return _own_spreads(spreads, names, "without blocks")
     return _dunnett(fit(rows, blocked=False), by_level(rows), names, "Dunnett on logs")
 
 
@@ -179,28 +179,28 @@ def _ragged(levels: dict[str, list[Observation]], names: Sequence[str]) -> Float
 
 
 def _dunnett(
-    found: Fit, levels: dict[str, list[Observation]], names: Sequence[str], method: str
+    fitted: Fit, levels: dict[str, list[Observation]], names: Sequence[str], method: str
 ) -> dict[str, Estimate]:
     """Every level against the first, spreads alike."""
     baseline, *others = names
     n = len(levels[baseline])
     # Of a difference's variance 1/n is the baseline's; rounded, so that few integrals are computed.
     shared = tuple(round(math.sqrt(len(levels[name]) / (len(levels[name]) + n)), 4) for name in others)
-    wide, narrow = (critical(shared, found.df, level) for level in (0.95, 0.90))
+    wide, narrow = (critical(shared, fitted.df, level) for level in (0.95, 0.90))
     estimates = {}
     for name in others:
-        difference, se = found.contrast(baseline, name)
-        p = None if found.s < NO_SPREAD else 1 - within(abs(difference) / se, shared, found.df)
-        estimates[name] = _simultaneous(difference, se, found.df, found.s, (wide, narrow), p, method)
+        difference, se = fitted.contrast(baseline, name)
+        p = None if fitted.s < NO_SPREAD else 1 - within(abs(difference) / se, shared, fitted.df)
+        estimates[name] = _simultaneous(difference, se, fitted.df, fitted.s, (wide, narrow), p, method)
     return estimates
 
 
-def _own_spreads(found: Spreads, names: Sequence[str], blocks: str) -> dict[str, Estimate]:
+def _own_spreads(spreads: Spreads, names: Sequence[str], blocks: str) -> dict[str, Estimate]:
     """Every level against the first, where some have a spread of their own."""
     from scipy import special
 
-    of_all = family(found)
-    apart = [name for place, name in enumerate(names) if place in found.apart]
+    of_all = family(spreads)
+    apart = [name for place, name in enumerate(names) if place in spreads.apart]
     listed = ", ".join(apart) if len(apart) <= MOST_NAMED else f"{len(apart)} levels"
     method = f"max-t on logs, {blocks}, own variance of {listed} (parametric bootstrap)"
     estimates = {}
@@ -208,26 +208,26 @@ def _own_spreads(found: Spreads, names: Sequence[str], blocks: str) -> dict[str,
         difference, se, df = float(one.difference), math.sqrt(float(one.variance)), float(one.df)
         alone = float(special.stdtrit(df, 0.975))
         wide, narrow = (of_all.factor(level) * alone for level in (0.95, 0.90))
-        s = se / math.sqrt(1 / found.runs[0] + 1 / found.runs[place + 1])
+        s = se / math.sqrt(1 / spreads.runs[0] + 1 / spreads.runs[place + 1])
         p = of_all.p(place) if se >= NO_SPREAD else None
         estimates[name] = _simultaneous(difference, se, df, s, (wide, narrow), p, method)
     return estimates
 
 
-def _incomplete(found: Fit, names: Sequence[str]) -> dict[str, Estimate]:
+def _incomplete(fitted: Fit, names: Sequence[str]) -> dict[str, Estimate]:
     """Every level against the first in blocks of which some lack a level: what blocks tell of their own levels."""
     baseline, *others = names
-    contrasts = {name: found.contrast(baseline, name) for name in others}
-    if found.s < NO_SPREAD:
+    contrasts = {name: fitted.contrast(baseline, name) for name in others}
+    if fitted.s < NO_SPREAD:
         return {name: t_estimate(difference, 0.0, 1, 0.0, INCOMPLETE) for name, (difference, _) in contrasts.items()}
-    largest = largest_of(found.correlation(baseline, others), found.df)
+    largest = largest_of(fitted.correlation(baseline, others), fitted.df)
     wide, narrow = (float(np.quantile(largest, level)) for level in (0.95, 0.90))
     return {
         name: _simultaneous(
             difference,
             se,
-            found.df,
-            found.s,
+            fitted.df,
+            fitted.s,
             (wide, narrow),
             float((largest >= abs(difference) / se).mean()),
             INCOMPLETE,
@@ -255,10 +255,10 @@ def _alpha_of(critical: float, df: float) -> float:
 
 
 def _judge(
-    levels: dict[str, list[Observation]], a: str, b: str, found: Estimate, metric: Metric, delta: float
+    levels: dict[str, list[Observation]], a: str, b: str, estimate: Estimate, metric: Metric, delta: float
 ) -> Comparison:
     log_a, log_b = (logs([row.value for row in levels[name]]) for name in (a, b))
-    return judged(log_a, log_b, found, metric, delta, (a, b))
+    return judged(log_a, log_b, estimate, metric, delta, (a, b))
 
 
 def pair_of_all(rows: Sequence[Observation], a: str, b: str, metric: Metric, delta: float) -> Comparison:
@@ -270,8 +270,8 @@ def pair_of_all(rows: Sequence[Observation], a: str, b: str, metric: Metric, del
     absorbed = fit(rows, blocked=blocked)
     if absorbed.rank_lost or absorbed.df < 1:
         return compare_levels(rows, a, b, metric, delta)
-    found = _tukey(absorbed, a, b, _TUKEY[blocked])
-    return in_units(_judge(levels, a, b, found, metric, delta), rows[0].unit)
+    estimate = _tukey(absorbed, a, b, _TUKEY[blocked])
+    return in_units(_judge(levels, a, b, estimate, metric, delta), rows[0].unit)
 
 
 def all_pairs(rows: Sequence[Observation], metric: Metric, delta: float) -> list[Comparison]:
@@ -284,8 +284,8 @@ def all_pairs(rows: Sequence[Observation], metric: Metric, delta: float) -> list
         arms = {name: logs([row.value for row in own]) for name, own in levels.items()}
         return [points_only(arms[a], arms[b], metric, delta, (a, b)) for a, b in pairs]
     blocked = complete_blocks(rows)
-    found = fit(rows, blocked=blocked)
-    return [_judge(levels, a, b, _tukey(found, a, b, _TUKEY[blocked]), metric, delta) for a, b in pairs]
+    fitted = fit(rows, blocked=blocked)
+    return [_judge(levels, a, b, _tukey(fitted, a, b, _TUKEY[blocked]), metric, delta) for a, b in pairs]
 
 
 @lru_cache(maxsize=256)
@@ -296,12 +296,12 @@ def _tukey_critical(k: int, df: int, level: float) -> float:
     return float(stats.studentized_range.ppf(level, k, df)) / math.sqrt(2)
 
 
-def _tukey(found: Fit, a: str, b: str, method: str) -> Estimate:
+def _tukey(fitted: Fit, a: str, b: str, method: str) -> Estimate:
     from scipy import stats
 
-    k = len(found.levels)
-    difference, se = found.contrast(a, b)
-    wide, narrow = (_tukey_critical(k, found.df, level) for level in (0.95, 0.90))
+    k = len(fitted.levels)
+    difference, se = fitted.contrast(a, b)
+    wide, narrow = (_tukey_critical(k, fitted.df, level) for level in (0.95, 0.90))
     t = abs(difference) / se if se >= NO_SPREAD else None
-    p = None if t is None else float(stats.studentized_range.sf(t * math.sqrt(2), k, found.df))
-    return _simultaneous(difference, se, found.df, found.s, (wide, narrow), p, method)
+    p = None if t is None else float(stats.studentized_range.sf(t * math.sqrt(2), k, fitted.df))
+    return _simultaneous(difference, se, fitted.df, fitted.s, (wide, narrow), p, method)

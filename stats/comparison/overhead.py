@@ -51,9 +51,9 @@ class Overhead:
         if self.interval is None:
             return f"{text}, from {runs}: an interval needs at least 3 runs of each."
         low, high = self.interval
-        told = f"{text} (95 % CI {figure(low)} to {figure(high)} ns, {runs}, {self.method})"
+        with_interval = f"{text} (95 % CI {figure(low)} to {figure(high)} ns, {runs}, {self.method})"
         doubt = "; the interval includes 0" if low <= 0 <= high else ""
-        return f"{'preliminary: ' if self.preliminary else ''}{told}{doubt}."
+        return f"{'preliminary: ' if self.preliminary else ''}{with_interval}{doubt}."
 
 
 def _runs(count: int) -> str:
@@ -71,9 +71,9 @@ def overhead(traced: Sequence[Timed], untraced: Sequence[Timed]) -> Overhead:
         raise PlanError("tracer", "the tracer recorded no events", hint="trace events that the load causes")
     with_ms, without_ms = (float(np.mean([run.ms for run in runs])) for runs in (traced, untraced))
     ns = NS_PER_MS * (with_ms - without_ms) / events
-    found = _estimate(traced, untraced, events)
-    interval = found.interval if found else None
-    method = found.method if found else "difference of means"
+    estimate = _estimate(traced, untraced, events)
+    interval = estimate.interval if estimate else None
+    method = estimate.method if estimate else "difference of means"
     return Overhead(with_ms, without_ms, events, ns, len(traced), len(untraced), method, interval)
 
 

@@ -98,10 +98,10 @@ def compare_levels(rows: Sequence[Observation], a: str, b: str, metric: Metric, 
     paired_a, paired_b = in_common_blocks(levels[a], levels[b])
     if len(paired_a) >= POINTS_ONLY_BELOW:
         return in_units(compare_arms(paired_a, paired_b, metric, delta, blocked=True, names=(a, b)), unit)
-    found = points_only(log_a, log_b, metric, delta, (a, b))
-    if found.n < POINTS_ONLY_BELOW:
-        return in_units(found, unit)
-    return in_units(replace(found, note=few_blocks(len(paired_a), [*levels[a], *levels[b]])), unit)
+    points = points_only(log_a, log_b, metric, delta, (a, b))
+    if points.n < POINTS_ONLY_BELOW:
+        return in_units(points, unit)
+    return in_units(replace(points, note=few_blocks(len(paired_a), [*levels[a], *levels[b]])), unit)
 
 
 def in_blocks(rows: Sequence[Observation]) -> bool:
@@ -134,9 +134,9 @@ def few_blocks(common: int, rows: Sequence[Observation]) -> str:
     return f"they share {shared}{because}"
 
 
-def in_units(found: Comparison, unit: str) -> Comparison:
+def in_units(comparison: Comparison, unit: str) -> Comparison:
     """A comparison of means of hosts tells nothing of how many runs would do."""
-    return found if unit == "run" else replace(found, unit=unit, runs_needed=None)
+    return comparison if unit == "run" else replace(comparison, unit=unit, runs_needed=None)
 
 
 def points_only(log_a: Floats, log_b: Floats, metric: Metric, delta: float, names: tuple[str, str]) -> Comparison:
@@ -159,20 +159,20 @@ def points_only(log_a: Floats, log_b: Floats, metric: Metric, delta: float, name
 
 
 def judged(
-    log_a: Floats, log_b: Floats, found: Estimate, metric: Metric, delta: float, names: tuple[str, str]
+    log_a: Floats, log_b: Floats, estimate: Estimate, metric: Metric, delta: float, names: tuple[str, str]
 ) -> Comparison:
     """An estimate with its verdict and what stands beside it."""
     if not 0 < delta < 1:
         raise PlanError(
             "delta", f"{delta:g} is not a margin", hint="accepted: a fraction between 0 and 1, such as 0.02"
         )
-    interval, interval_90 = ratio_interval(*found.interval), ratio_interval(*found.interval_90)
+    interval, interval_90 = ratio_interval(*estimate.interval), ratio_interval(*estimate.interval_90)
     n_a, n_b = len(log_a), len(log_b)
     # Welch's degrees of freedom shrink by chance; what so many runs can find is asked of arms that spread alike.
-    df = found.df if found.pooled else None
+    df = estimate.df if estimate.pooled else None
     df_each = df / (min(n_a, n_b) - 1) if df else None
     # Ranks are a cross-check of two arms that stand alone; blocks and other levels are nothing to them.
-    alone = not found.paired and not found.pooled and max(n_a, n_b) <= MOST_RANKED
+    alone = not estimate.paired and not estimate.pooled and max(n_a, n_b) <= MOST_RANKED
     return Comparison(
         a=names[0],
         b=names[1],
@@ -182,20 +182,20 @@ def judged(
         n_b=n_b,
         mean_a=math.exp(log_a.mean()),
         mean_b=math.exp(log_b.mean()),
-        ratio_percent=ratio_percent(found.difference),
+        ratio_percent=ratio_percent(estimate.difference),
         verdict=decide(interval, interval_90, delta, metric.better),
-        method=found.method,
+        method=estimate.method,
         interval=interval,
         interval_90=interval_90,
-        p=found.p,
-        equivalence_p=_equivalence_p(found, delta),
-        s=found.s,
-        mde_percent=mde_percent(found.s, n_a, n_b, paired=found.paired, alpha=found.alpha, df=df),
-        runs_needed=runs_needed(found.s, delta, paired=found.paired, alpha=found.alpha, df_each=df_each),
+        p=estimate.p,
+        equivalence_p=_equivalence_p(estimate, delta),
+        s=estimate.s,
+        mde_percent=mde_percent(estimate.s, n_a, n_b, paired=estimate.paired, alpha=estimate.alpha, df=df),
+        runs_needed=runs_needed(estimate.s, delta, paired=estimate.paired, alpha=estimate.alpha, df_each=df_each),
         mann_whitney_p=_mann_whitney_p(log_a, log_b) if alone else None,
         hodges_lehmann_percent=_hodges_lehmann_percent(log_a, log_b) if alone else None,
-        se=found.se,
-        df=found.df,
+        se=estimate.se,
+        df=estimate.df,
     )
 
 
@@ -239,31 +239,33 @@ def welch_errors(a: Floats, b: Floats) -> tuple[float, float, float]:
     return math.sqrt(error_a + error_b), s, df
 
 
-def one_of(found: Estimate, many: int) -> Estimate:
+def one_of(estimate: Estimate, many: int) -> Estimate:
     """An estimate as one of so many: what it may be wrong in is a share of what all of them may."""
-    if many < 2 or found.se is None or found.df is None or found.p is None:
-        return found
+    if many < 2 or estimate.se is None or estimate.df is None or estimate.p is None:
+        return estimate
     from scipy import stats
 
-    wide, narrow = (float(stats.t.ppf(1 - alpha / (2 * many), found.df)) * found.se for alpha in (ALPHA, 2 * ALPHA))
+    wide, narrow = (
+        float(stats.t.ppf(1 - alpha / (2 * many), estimate.df)) * estimate.se for alpha in (ALPHA, 2 * ALPHA)
+    )
     return replace(
-        found,
-        interval=(found.difference - wide, found.difference + wide),
-        interval_90=(found.difference - narrow, found.difference + narrow),
-        p=min(1.0, many * found.p),
-        method=f"{found.method}, Bonferroni for {many}",
+        estimate,
+        interval=(estimate.difference - wide, estimate.difference + wide),
+        interval_90=(estimate.difference - narrow, estimate.difference + narrow),
+        p=min(1.0, many * estimate.p),
+        method=f"{estimate.method}, Bonferroni for {many}",
         alpha=ALPHA / many,
     )
 
 
-def _equivalence_p(found: Estimate, delta: float) -> float | None:
+def _equivalence_p(estimate: Estimate, delta: float) -> float | None:
     """The larger p of the two one-sided tests against the margins."""
     from scipy import stats
 
-    if found.se is None or found.df is None:
+    if estimate.se is None or estimate.df is None:
         return None
-    above = stats.t.sf((found.difference - math.log1p(-delta)) / found.se, found.df)
-    below = stats.t.cdf((found.difference - math.log1p(delta)) / found.se, found.df)
+    above = stats.t.sf((estimate.difference - math.log1p(-delta)) / estimate.se, estimate.df)
+    below = stats.t.cdf((estimate.difference - math.log1p(delta)) / estimate.se, estimate.df)
     return float(max(above, below))
 
 

@@ -73,29 +73,29 @@ class Family:
 def levels_apart(logs: Floats, *, blocked: bool) -> Spreads:
     """Which levels stand apart: one after the other, the one with the least p, while p is small enough and two are left
     to tell what a usual spread is."""
-    found = Spreads(logs, blocked, frozenset())
-    while len(found.pooled) > 2:
-        level, p = _noisiest(found)
+    spreads = Spreads(logs, blocked, frozenset())
+    while len(spreads.pooled) > 2:
+        level, p = _noisiest(spreads)
         if p >= 1:
             break
-        found = Spreads(logs, blocked, found.apart | {level})
-    return found
+        spreads = Spreads(logs, blocked, spreads.apart | {level})
+    return spreads
 
 
-def _noisiest(found: Spreads) -> tuple[int, float]:
+def _noisiest(spreads: Spreads) -> tuple[int, float]:
     """A pooled level and its p as a share of what it may be; 1 or more where it does not stand apart."""
     from scipy import special
 
     ratios = {}
-    for level in found.pooled:
-        rest = [other for other in found.pooled if other != level]
-        spread, df = _pooled_variance(found.logs, rest, found.blocked)
-        own = _own_variance(found.logs, level, rest, found.blocked)
-        expected = spread * (1 + found.blocked / len(rest))
+    for level in spreads.pooled:
+        rest = [other for other in spreads.pooled if other != level]
+        spread, df = _pooled_variance(spreads.logs, rest, spreads.blocked)
+        own = _own_variance(spreads.logs, level, rest, spreads.blocked)
+        expected = spread * (1 + spreads.blocked / len(rest))
         if expected < NO_SPREAD**2:
             continue
-        p = float(special.fdtrc(found.runs[level] - 1, df, own / expected))
-        ratios[level] = p / P_BASELINE if level == 0 else p * len(found.pooled) / P_OTHERS
+        p = float(special.fdtrc(spreads.runs[level] - 1, df, own / expected))
+        ratios[level] = p / P_BASELINE if level == 0 else p * len(spreads.pooled) / P_OTHERS
     if not ratios:
         return 0, 1.0
     level = min(ratios, key=lambda each: ratios[each])
@@ -145,13 +145,13 @@ def _own_variance(logs: Floats, level: int, rest: Sequence[int], blocked: bool) 
     return float(_variances(own[None])[0])
 
 
-def family(found: Spreads) -> Family:
+def family(spreads: Spreads) -> Family:
     """Every level against the baseline, with the largest t that their spreads make likely."""
-    one = contrasts(found, found.logs[None])
-    runs, levels = found.logs.shape
+    one = contrasts(spreads, spreads.logs[None])
+    runs, levels = spreads.logs.shape
     campaigns = max(500, min(_CAMPAIGNS, _MOST_NUMBERS // (runs * levels)))
-    same = _standard(campaigns, runs, levels) * _standard_deviations(found) + 0.0 * found.logs
-    simulated = contrasts(found, same)
+    same = _standard(campaigns, runs, levels) * _standard_deviations(spreads) + 0.0 * spreads.logs
+    simulated = contrasts(spreads, same)
     ratios = [abs(each.difference) / np.sqrt(each.variance) / _alone(each.df) for each in simulated]
     largest = np.sort(np.max(ratios, axis=0))
     single = [Contrast(each.difference[0], each.variance[0], each.df[0]) for each in one]
@@ -163,13 +163,13 @@ def _standard(campaigns: int, runs: int, levels: int) -> Floats:
     return np.random.default_rng(_SEED).standard_normal((campaigns, runs, levels))
 
 
-def _standard_deviations(found: Spreads) -> Floats:
+def _standard_deviations(spreads: Spreads) -> Floats:
     """Of one run of each level; one whose spread is within that of the others' mean has theirs."""
-    usual, _ = _pooled_variance(found.logs, found.pooled, found.blocked)
-    deviations = np.full(found.logs.shape[1], np.sqrt(usual))
-    for level in found.apart:
-        own = _own_variance(found.logs, level, found.pooled, found.blocked)
-        deviations[level] = np.sqrt(max(usual, own - found.blocked * usual / len(found.pooled)))
+    usual, _ = _pooled_variance(spreads.logs, spreads.pooled, spreads.blocked)
+    deviations = np.full(spreads.logs.shape[1], np.sqrt(usual))
+    for level in spreads.apart:
+        own = _own_variance(spreads.logs, level, spreads.pooled, spreads.blocked)
+        deviations[level] = np.sqrt(max(usual, own - spreads.blocked * usual / len(spreads.pooled)))
     return deviations
 
 
@@ -179,17 +179,17 @@ def _alone(df: Floats) -> Floats:
     return np.asarray(special.stdtrit(df, 0.975))
 
 
-def contrasts(found: Spreads, logs: Floats) -> list[Contrast]:
+def contrasts(spreads: Spreads, logs: Floats) -> list[Contrast]:
     """Every level against the baseline, of campaigns of shape (campaigns, runs, levels) with these levels apart."""
-    usual, usual_df = _pooled(logs, found.pooled, found.blocked)
-    return [_contrast(found, logs, level, usual, usual_df) for level in range(1, logs.shape[2])]
+    usual, usual_df = _pooled(logs, spreads.pooled, spreads.blocked)
+    return [_contrast(spreads, logs, level, usual, usual_df) for level in range(1, logs.shape[2])]
 
 
-def _contrast(found: Spreads, logs: Floats, level: int, usual: Floats, usual_df: int) -> Contrast:
-    runs, blocked = found.runs, found.blocked
+def _contrast(spreads: Spreads, logs: Floats, level: int, usual: Floats, usual_df: int) -> Contrast:
+    runs, blocked = spreads.runs, spreads.blocked
     pair = _means(logs[:, :, [0, level]])
     difference = pair[:, 1] - pair[:, 0]
-    apart = [each for each in (0, level) if each in found.apart]
+    apart = [each for each in (0, level) if each in spreads.apart]
     if not apart:
         variance = usual * (1 / runs[0] + 1 / runs[level])
         return Contrast(difference, variance, np.full(len(logs), float(usual_df)))
@@ -197,10 +197,10 @@ def _contrast(found: Spreads, logs: Floats, level: int, usual: Floats, usual_df:
         variance = _variances(logs[:, :, level] - logs[:, :, 0]) / runs[0]
         return Contrast(difference, variance, np.full(len(logs), runs[0] - 1))
     # Within blocks: a level apart beside the mean of the others, and that mean beside the other level.
-    middle = logs[:, :, found.pooled].mean(axis=2) if blocked else 0.0
+    middle = logs[:, :, spreads.pooled].mean(axis=2) if blocked else 0.0
     own = [(_variances(logs[:, :, each] - middle) / runs[each], float(runs[each] - 1)) for each in apart]
     rest = [each for each in (0, level) if each not in apart]
-    shared = [(usual * (1 - blocked / len(found.pooled)) / runs[each], float(usual_df)) for each in rest]
+    shared = [(usual * (1 - blocked / len(spreads.pooled)) / runs[each], float(usual_df)) for each in rest]
     return _sum(difference, *own, *shared)
 
 

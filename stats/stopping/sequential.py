@@ -1,8 +1,8 @@
-"""Looks at a comparison while its campaign goes on, and what each may cost: Lan and DeMets' alpha spending.
+"""Interim analyses of a running campaign, and what each may cost: Lan and DeMets' alpha spending.
 
 Looking after each block at 5 % finds a difference in one of six campaigns where there is none. So alpha is spent bit
-by bit, as a function of the share of blocks that have run, and an interval is as wide as its look may be (Jennison and
-Turnbull's repeated confidence intervals): they hold together at all looks, whatever made somebody stop.
+by bit, as a function of the share of blocks that have run, and an interval is as wide as its test may be (Jennison and
+Turnbull's repeated confidence intervals): they hold together at all interim analyses, whatever made somebody stop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stats.model import POINTS_ONLY_BELOW, Comparison, Floats, Metric, Observati
 ALPHA = 0.05  # of the 95 % interval; equivalence is asked of a 90 % one, which has twice as much to spend
 SPENDING = {"obrien_fleming": "O'Brien and Fleming's type", "pocock": "Pocock's type"}
 CERTAIN = ("better", "worse", "equivalent")
-# Their error of a share of 5 % is 0.0003; fewer than these tell too little of what may be spent at one look.
+# Their error of a share of 5 % is 0.0003; fewer than these tell too little of what may be spent at one analysis.
 PATHS, FEW_PATHS = 400_000, 50
 _SEED = 20130901
 # An interval that reaches beyond ten times either way says nothing, and its ends would overflow.
@@ -29,7 +29,7 @@ _SAYS_NOTHING = math.log(10)
 
 @dataclass(frozen=True)
 class Spent:
-    """What looks up to one at so many `blocks` have spent of alpha and of twice alpha."""
+    """What the interim analyses up to this number of `blocks` have spent of alpha and of twice alpha."""
 
     blocks: int
     alpha: float
@@ -37,12 +37,13 @@ class Spent:
 
 
 @dataclass(frozen=True)
-class Look:
-    """`nominal_p` is what this look may call significant; `found` is None where that leaves nothing to say."""
+class InterimAnalysis:
+    """One test during a campaign. `nominal_p`: the p below which it is significant. `comparison`: None if its interval
+    would be too wide to say anything."""
 
     spent: Spent
     nominal_p: float
-    found: Comparison | None
+    comparison: Comparison | None
 
 
 def spent(kind: str, alpha: float, fraction: float) -> float:
@@ -56,31 +57,31 @@ def spent(kind: str, alpha: float, fraction: float) -> float:
 
 
 def nominal(blocks: Sequence[int], alphas: Sequence[float]) -> float:
-    """The two-sided p of a paired t test below which the last of these looks is significant; `alphas` are spent up to
+    """The two-sided p of a paired t test below which the last of these analyses is significant; `alphas`: spent up to
     each of them. Exact for few blocks, too, where the bounds of the normal distribution stop falsely in 5.8 %."""
     return _nominals(tuple(blocks), tuple(alphas))[-1]
 
 
 @lru_cache(maxsize=256)
 def _nominals(blocks: tuple[int, ...], alphas: tuple[float, ...]) -> tuple[float, ...]:
-    """Of every look: t of campaigns without any difference, simulated; as many as may be are stopped at each look.
+    """The nominal p of every interim analysis, from simulated campaigns without a difference.
 
-    Where these are too few to tell, what is to be spent is the p itself: that never spends more.
+    If too few of them may stop at an analysis, its p is the alpha to be spent: that never spends more.
     """
     from scipy import stats
 
     campaigns = _Campaigns()
-    stopped, found, earlier = 0, [], 0.0
+    stopped, p_values, earlier = 0, [], 0.0
     for count, alpha in zip(blocks, alphas, strict=True):
         campaigns.go_on(count)
         may_stop = int(alpha * PATHS) - stopped
         t = float(stats.t.isf(max(0.0, alpha - earlier) / 2, count - 1))
         if may_stop >= FEW_PATHS:
             t = min(t, campaigns.largest(may_stop))
-        found.append(2 * float(stats.t.sf(t, count - 1)))
+        p_values.append(2 * float(stats.t.sf(t, count - 1)))
         stopped += campaigns.stop(t)
         earlier = alpha
-    return tuple(found)
+    return tuple(p_values)
 
 
 class _Campaigns:
@@ -116,7 +117,7 @@ class _Campaigns:
         return int(stops.sum())
 
 
-def look(
+def interim_analysis(
     rows: Sequence[Observation],
     names: tuple[str, str],
     metric: Metric,
@@ -125,10 +126,10 @@ def look(
     spending: str,
     planned: int,
     before: Sequence[Spent],
-) -> Look | None:
-    """Level names[1] against names[0] in the blocks that have both; None where that is too few, or no more than before.
+) -> InterimAnalysis | None:
+    """Compare level names[1] with names[0] in the blocks that have both; None if they are too few, or none is new.
 
-    `planned`: blocks at most; when there are more of them than a look before thought, what was spent stays spent.
+    `planned`: blocks at most; if an earlier analysis expected fewer, what it spent stays spent.
     """
     log_a, log_b = _pairs(rows, names)
     count = len(log_a)
@@ -141,11 +142,11 @@ def look(
         max(earlier.alpha, spent(spending, ALPHA, fraction)),
         max(earlier.alpha_90, spent(spending, 2 * ALPHA, fraction)),
     )
-    looks = [*before, now]
-    p = nominal([one.blocks for one in looks], [one.alpha for one in looks])
-    p_90 = nominal([one.blocks for one in looks], [one.alpha_90 for one in looks])
-    found = widened(paired(log_a, log_b), p, p_90)
-    return Look(now, p, judged(log_a, log_b, found, metric, delta, names) if found else None)
+    analyses = [*before, now]
+    p = nominal([one.blocks for one in analyses], [one.alpha for one in analyses])
+    p_90 = nominal([one.blocks for one in analyses], [one.alpha_90 for one in analyses])
+    estimate = widened(paired(log_a, log_b), p, p_90)
+    return InterimAnalysis(now, p, judged(log_a, log_b, estimate, metric, delta, names) if estimate else None)
 
 
 def _pairs(rows: Sequence[Observation], names: tuple[str, str]) -> tuple[Floats, Floats]:
@@ -159,15 +160,15 @@ def _pairs(rows: Sequence[Observation], names: tuple[str, str]) -> tuple[Floats,
     return np.array(first), np.array(second)
 
 
-def widened(found: Estimate, p: float, p_90: float) -> Estimate | None:
-    """Its intervals as wide as looks of these nominal p make them; None where they would say nothing."""
+def widened(estimate: Estimate, p: float, p_90: float) -> Estimate | None:
+    """Its intervals as wide as interim analyses with this nominal p make them; None where they would say nothing."""
     from scipy import stats
 
-    method = f"{found.method}, adjusted for interim analyses"
-    if found.se is None or found.df is None:
-        return replace(found, method=method)
-    half, half_90 = (float(stats.t.isf(each / 2, found.df)) * found.se for each in (p, p_90))
+    method = f"{estimate.method}, adjusted for interim analyses"
+    if estimate.se is None or estimate.df is None:
+        return replace(estimate, method=method)
+    half, half_90 = (float(stats.t.isf(each / 2, estimate.df)) * estimate.se for each in (p, p_90))
     if not half < _SAYS_NOTHING:
         return None
-    ends, ends_90 = ((found.difference - one, found.difference + one) for one in (half, half_90))
-    return replace(found, interval=ends, interval_90=ends_90, p=None, se=None, method=method)
+    ends, ends_90 = ((estimate.difference - one, estimate.difference + one) for one in (half, half_90))
+    return replace(estimate, interval=ends, interval_90=ends_90, p=None, se=None, method=method)

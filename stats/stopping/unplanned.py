@@ -2,7 +2,7 @@
 
 A confidence sequence holds at all numbers of runs at once, so it holds whatever made somebody stop: the mixture t
 martingale of Lai (1976), with a normal prior on the effect in units of its noise (Rouder et al. 2009; Wang and Ramdas
-2025). The planned end of a campaign keeps its 5 %. By simulation, looks before or after it
+2025). The planned end of a campaign keeps its 5 %. By simulation, analyses before or after it
 add 1 % at most (up to 40 blocks).
 """
 
@@ -12,9 +12,9 @@ import math
 from dataclasses import replace
 
 from stats.model import NO_SPREAD, Comparison, decide, ratio_interval, ratio_percent
-from stats.power import ALPHA, POWER, errors_found, power_of
+from stats.power import ALPHA, POWER, detectable_errors, power_of
 
-SPENT = 0.04  # of unplanned looks, all together
+SPENT = 0.04  # of all unplanned analyses together
 PRIOR = 3.0  # variance of the effect: small numbers of runs already say something, large ones little less
 # An interval that reaches beyond ten times either way says nothing.
 _SAYS_NOTHING = math.log(10)
@@ -29,22 +29,22 @@ def critical_t(n: int, df: float, alpha: float = SPENT) -> float:
     return math.sqrt(df * (ratio - 1) / (1 - ratio / growth)) if ratio < growth else math.inf
 
 
-def at_unplanned_look(found: Comparison) -> Comparison:
-    """The comparison with intervals that hold at all looks; without a verdict where the runs are too few for that."""
+def at_unplanned_analysis(comparison: Comparison) -> Comparison:
+    """The comparison with intervals that hold at every unplanned analysis; without a verdict if runs are too few."""
     from scipy import special
 
-    if found.interval is None or found.interval_90 is None or found.se is None or found.df is None:
-        return found
-    single, single_90 = (float(special.stdtrit(found.df, 1 - alpha / 2)) for alpha in (ALPHA, 2 * ALPHA))
+    if comparison.interval is None or comparison.interval_90 is None or comparison.se is None or comparison.df is None:
+        return comparison
+    single, single_90 = (float(special.stdtrit(comparison.df, 1 - alpha / 2)) for alpha in (ALPHA, 2 * ALPHA))
     # One of a family is wider than a single one; it stays so by the same factor.
-    scale, scale_90 = _half(found.interval) / single, _half(found.interval_90) / single_90
-    wide = critical_t(found.n, found.df) * scale
-    narrow = critical_t(found.n, found.df, 2 * SPENT) * scale_90
-    method = f"{found.method}, adjusted for unplanned analyses"
+    scale, scale_90 = _half(comparison.interval) / single, _half(comparison.interval_90) / single_90
+    wide = critical_t(comparison.n, comparison.df) * scale
+    narrow = critical_t(comparison.n, comparison.df, 2 * SPENT) * scale_90
+    method = f"{comparison.method}, adjusted for unplanned analyses"
     if not wide < _SAYS_NOTHING:
-        note = f"too few runs for a verdict after an unplanned analysis ({found.n})"
+        note = f"too few runs for a verdict after an unplanned analysis ({comparison.n})"
         return replace(
-            found,
+            comparison,
             interval=None,
             interval_90=None,
             p=None,
@@ -55,18 +55,18 @@ def at_unplanned_look(found: Comparison) -> Comparison:
             mde_percent=None,
             runs_needed=None,
         )
-    middle = math.log1p(found.ratio_percent / 100)
+    middle = math.log1p(comparison.ratio_percent / 100)
     interval, interval_90 = (ratio_interval(middle - half, middle + half) for half in (wide, narrow))
     return replace(
-        found,
+        comparison,
         interval=interval,
         interval_90=interval_90,
-        verdict=decide(interval, interval_90, found.delta, found.metric.better),
+        verdict=decide(interval, interval_90, comparison.delta, comparison.metric.better),
         p=None,
         equivalence_p=None,
         method=method,
-        mde_percent=_mde_percent(found, scale / found.se),
-        runs_needed=_runs_needed(found, scale / found.se),
+        mde_percent=_mde_percent(comparison, scale / comparison.se),
+        runs_needed=_runs_needed(comparison, scale / comparison.se),
     )
 
 
@@ -81,18 +81,18 @@ def _alpha(n: int, df: float, factor: float) -> float:
     return 2 * float(special.stdtr(df, -factor * critical_t(n, df)))
 
 
-def _mde_percent(found: Comparison, factor: float) -> float | None:
-    if found.se is None or found.df is None or found.se < NO_SPREAD:
+def _mde_percent(comparison: Comparison, factor: float) -> float | None:
+    if comparison.se is None or comparison.df is None or comparison.se < NO_SPREAD:
         return None
-    return ratio_percent(errors_found(found.df, _alpha(found.n, found.df, factor)) * found.se)
+    return ratio_percent(detectable_errors(comparison.df, _alpha(comparison.n, comparison.df, factor)) * comparison.se)
 
 
-def _runs_needed(found: Comparison, factor: float) -> int | None:
-    """Runs of each with which a look finds a difference of the margin in POWER of the campaigns."""
-    if found.se is None or found.df is None or found.runs_needed is None:
+def _runs_needed(comparison: Comparison, factor: float) -> int | None:
+    """Runs of each level with which an unplanned analysis detects a difference of the margin, with power POWER."""
+    if comparison.se is None or comparison.df is None or comparison.runs_needed is None:
         return None
-    effect = math.log1p(found.delta) / found.se / math.sqrt(found.n)
-    each = found.df / max(1, found.n - 1)
+    effect = math.log1p(comparison.delta) / comparison.se / math.sqrt(comparison.n)
+    each = comparison.df / max(1, comparison.n - 1)
 
     def enough(n: int) -> bool:
         df = each * (n - 1)
@@ -100,7 +100,7 @@ def _runs_needed(found: Comparison, factor: float) -> int | None:
             return False
         return not power_of(effect * math.sqrt(n), df, _alpha(n, df, factor)) < POWER
 
-    low, high = found.runs_needed - 1, found.runs_needed
+    low, high = comparison.runs_needed - 1, comparison.runs_needed
     while not enough(high) and high < _MOST_RUNS:
         low, high = high, 2 * high
     while high - low > 1:

@@ -82,8 +82,8 @@ def drift(rows: Sequence[Observation], delta: float) -> Drift:
     if s < NO_SPREAD:
         p, interval = None, (slope, slope)
     else:
-        found = _averaged_slope(rows, levels, orders)
-        slope, p, interval = found.estimate, found.p, found.interval()
+        averaged = _averaged_slope(rows, levels, orders)
+        slope, p, interval = averaged.estimate, averaged.p, averaged.interval()
     span = float(np.ptp(orders))
     total = ratio_percent(slope * span)
     banner = p is not None and p < 0.05 and abs(total) >= 50 * delta

@@ -64,18 +64,18 @@ def _score(value: float, window: Sequence[float], delta: float) -> Score | None:
 def scores(values: Sequence[float], delta: float) -> list[Score | None]:
     """Of every run against those before it. One that is out of line is not what later ones are judged by, until so many
     are in a row that the level has changed."""
-    found: list[Score | None] = []
+    run_scores: list[Score | None] = []
     quiet, row = list[float](), list[float]()
     for value in logs(values).tolist():
-        seen = _score(value, quiet[-MOST:], delta)
-        found.append(seen)
-        if seen is None or not seen.alert:
+        score = _score(value, quiet[-MOST:], delta)
+        run_scores.append(score)
+        if score is None or not score.alert:
             quiet, row = [*quiet[-MOST:], value], []
             continue
         row.append(value)
         if len(row) == FEWEST:
             quiet, row = row, []
-    return found
+    return run_scores
 
 
 @dataclass(frozen=True)
@@ -90,10 +90,10 @@ class Change:
     why: str = ""
 
     def sentence(self, unit: str = "") -> str:
-        told = f"{figure(self.before)} to {figure(self.after)} {unit}".strip() + f" ({percent(self.change_percent)})"
+        change = f"{figure(self.before)} to {figure(self.after)} {unit}".strip() + f" ({percent(self.change_percent)})"
         if self.why:
-            return f"It changed from {told} with {self.why}."
-        return f"It changed from {told} without a known reason, p < {SIGNIFICANT:g}."
+            return f"It changed from {change} with {self.why}."
+        return f"It changed from {change} without a known reason, p < {SIGNIFICANT:g}."
 
 
 def stretches(environments: Sequence[str]) -> list[slice]:
@@ -115,22 +115,22 @@ def change_points(values: Sequence[float], environments: Sequence[str], delta: f
         places |= {at: (p, "") for at, p in _divided(y, max(part.start, part.stop - MOST_POINTS), part.stop)}
     for before, after in pairwise(parts):
         places[after.start] = (None, f"{environments[after.start]} instead of {environments[before.start]}")
-    found = _changes(y, places)
-    while small := [one for one in found if not one.why and abs(one.change_percent) < 100 * delta]:
+    changes = _changes(y, places)
+    while small := [one for one in changes if not one.why and abs(one.change_percent) < 100 * delta]:
         del places[min(small, key=lambda one: abs(one.change_percent)).at]
-        found = _changes(y, places)
-    return found
+        changes = _changes(y, places)
+    return changes
 
 
 def _changes(y: Floats, places: Mapping[int, tuple[float | None, str]]) -> list[Change]:
     """Each with the medians of what lies between it and its neighbours."""
     ends = [0, *sorted(places), len(y)]
-    found = []
+    changes = []
     for begin, at, end in zip(ends, ends[1:], ends[2:], strict=False):
         before, after = float(np.median(y[begin:at])), float(np.median(y[at:end]))
         p, why = places[at]
-        found.append(Change(at, math.exp(before), math.exp(after), ratio_percent(after - before), p, why))
-    return found
+        changes.append(Change(at, math.exp(before), math.exp(after), ratio_percent(after - before), p, why))
+    return changes
 
 
 def _divided(y: Floats, begin: int, end: int) -> list[tuple[int, float]]:

@@ -130,11 +130,11 @@ def _batch_size(samples: int) -> int:
 def _batches(samples: Floats, masked: np.ndarray, batch: int) -> tuple[list[int], list[float]]:
     starts, means = [], []
     for start in range(0, len(samples) - batch + 1, batch):
-        kept = samples[start : start + batch][~masked[start : start + batch]]
-        kept = kept[np.isfinite(kept)]
-        if kept.size:
+        unmasked = samples[start : start + batch][~masked[start : start + batch]]
+        unmasked = unmasked[np.isfinite(unmasked)]
+        if unmasked.size:
             starts.append(start)
-            means.append(float(kept.mean()))
+            means.append(float(unmasked.mean()))
     return starts, means
 
 
@@ -155,9 +155,9 @@ def trend(values: Samples, delta: float) -> Trend | None:
     x = np.arange(means.size, dtype=np.float64)
     robust = stats.theilslopes(means, x)
     line = robust.intercept + robust.slope * x
-    found = autocorrelated_effect(line + without_outliers(means - line), x)
-    slope = found.estimate if found else float(robust.slope)
-    low, high = found.interval() if found else (slope, slope)
+    effect = autocorrelated_effect(line + without_outliers(means - line), x)
+    slope = effect.estimate if effect else float(robust.slope)
+    low, high = effect.interval() if effect else (slope, slope)
     total, least, most = (100 * float(one) * (means.size - 1) / median for one in (slope, low, high))
     margin = 100 * delta
     flagged = (least > 0 or most < 0) and abs(total) >= margin

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats as distributions
 
-from stats import Metric, at_unplanned_look, compare
+from stats import Metric, at_unplanned_analysis, compare
 from stats.stopping.unplanned import critical_t
 
 TPS = Metric("tps", "tps", "higher")
@@ -62,7 +62,7 @@ def arms(n: int, effect: float = 0.05, sd: float = 0.01) -> tuple[list[float], l
 def test_intervals_mde_and_runs_needed_pay_for_the_look() -> None:
     planned = compare(*arms(10, effect=0.005, sd=0.02), metric=TPS, delta=0.02, blocked=True)
 
-    found = at_unplanned_look(planned)
+    found = at_unplanned_analysis(planned)
 
     assert found.interval and planned.interval
     assert found.interval[0] < planned.interval[0] and found.interval[1] > planned.interval[1]
@@ -72,13 +72,13 @@ def test_intervals_mde_and_runs_needed_pay_for_the_look() -> None:
 
 
 def test_a_large_difference_is_sure_at_any_look() -> None:
-    found = at_unplanned_look(compare(*arms(8), metric=TPS, delta=0.02, blocked=True))
+    found = at_unplanned_analysis(compare(*arms(8), metric=TPS, delta=0.02, blocked=True))
 
     assert found.verdict == "better"
 
 
 def test_three_runs_allow_no_verdict_after_a_look() -> None:
-    found = at_unplanned_look(compare(*arms(3), metric=TPS, delta=0.02, blocked=True))
+    found = at_unplanned_analysis(compare(*arms(3), metric=TPS, delta=0.02, blocked=True))
 
     assert (found.verdict, found.interval) == ("points_only", None)
     assert found.sentence() == "B and A cannot be compared: too few runs for a verdict after an unplanned analysis (3)."

@@ -57,7 +57,7 @@ def whole_blocks(campaign: Campaign) -> int:
 def _analyse(campaign: Campaign, rule: Rule, whole: int) -> Look | None:
     before = [stats.Spent(one.blocks, one.alpha, one.alpha_90) for one in campaign.looks.order_by("number")]
     try:
-        analysis = stats.look(
+        analysis = stats.interim_analysis(
             _observations(campaign, rule, whole),
             rule.between,
             _metric(campaign),
@@ -78,8 +78,8 @@ def _analyse(campaign: Campaign, rule: Rule, whole: int) -> Look | None:
         alpha=analysis.spent.alpha,
         alpha_90=analysis.spent.alpha_90,
         nominal_p=analysis.nominal_p,
-        found=_as_json(analysis.found),
-        met=_met(rule, analysis.found),
+        found=_as_json(analysis.comparison),
+        met=_met(rule, analysis.comparison),
     )
 
 

@@ -72,8 +72,8 @@ def rows(ratio: float, blocks: int, spread: float = 0.01) -> list[stats.Observat
     return found
 
 
-def a_look(observed: list[stats.Observation], before: list[stats.Spent], planned: int = 10) -> stats.Look:
-    found = stats.look(observed, ("a", "b"), TPS, 0.02, spending="pocock", planned=planned, before=before)
+def a_look(observed: list[stats.Observation], before: list[stats.Spent], planned: int = 10) -> stats.InterimAnalysis:
+    found = stats.interim_analysis(observed, ("a", "b"), TPS, 0.02, spending="pocock", planned=planned, before=before)
     assert found is not None
     return found
 
@@ -82,9 +82,9 @@ def test_an_interval_pays_for_its_look() -> None:
     plain = stats.compare_levels(rows(1.05, 6), "a", "b", TPS, 0.02)
     first = a_look(rows(1.05, 6), [])
 
-    assert plain.interval and first.found and first.found.interval
-    assert first.found.interval[0] < plain.interval[0] and first.found.interval[1] > plain.interval[1]
-    half = math.log1p(first.found.interval[1] / 100) - math.log1p(first.found.ratio_percent / 100)
+    assert plain.interval and first.comparison and first.comparison.interval
+    assert first.comparison.interval[0] < plain.interval[0] and first.comparison.interval[1] > plain.interval[1]
+    half = math.log1p(first.comparison.interval[1] / 100) - math.log1p(first.comparison.ratio_percent / 100)
     plain_half = math.log1p(plain.interval[1] / 100) - math.log1p(plain.ratio_percent / 100)
     t = distributions.t.isf([first.nominal_p / 2, 0.025], 5)
     assert half / plain_half == pytest.approx(t[0] / t[1])
@@ -93,7 +93,9 @@ def test_an_interval_pays_for_its_look() -> None:
 def test_no_look_without_more_than_the_look_before() -> None:
     first = a_look(rows(1.05, 6), [])
 
-    again = stats.look(rows(1.05, 6), ("a", "b"), TPS, 0.02, spending="pocock", planned=10, before=[first.spent])
+    again = stats.interim_analysis(
+        rows(1.05, 6), ("a", "b"), TPS, 0.02, spending="pocock", planned=10, before=[first.spent]
+    )
 
     assert again is None
 
@@ -104,13 +106,15 @@ def test_what_was_spent_stays_spent_when_more_blocks_are_planned() -> None:
     after = a_look(rows(1.05, 7), [before.spent], planned=60)
 
     assert (before.spent.alpha, after.spent.alpha) == (pytest.approx(0.05), pytest.approx(0.05))
-    assert after.nominal_p == 0 and after.found is None
+    assert after.nominal_p == 0 and after.comparison is None
 
 
 def test_so_early_that_nothing_can_be_said() -> None:
-    found = stats.look(rows(1.05, 3), ("a", "b"), TPS, 0.02, spending="obrien_fleming", planned=100, before=[])
+    found = stats.interim_analysis(
+        rows(1.05, 3), ("a", "b"), TPS, 0.02, spending="obrien_fleming", planned=100, before=[]
+    )
 
-    assert found and found.found is None
+    assert found and found.comparison is None
 
 
 @pytest.mark.parametrize(
