@@ -38,8 +38,8 @@ VERBS = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="agent", description="Runs PostgreSQL benchmarks and restores the host")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for name, words in VERBS.items():
-        verb = verbs.add_parser(name, help=words)
+    for name, help_text in VERBS.items():
+        verb = verbs.add_parser(name, help=help_text)
         verb.add_argument("--spool", type=Path, required=True, help="directory of jobs")
         if name == "run":
             verb.add_argument("--run", required=True, help="uuid of the job")

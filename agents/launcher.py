@@ -77,8 +77,8 @@ def verify(statement: bytes, signature: str, agent: bytes, status: int) -> "tupl
         argv += ["-r", f"{CONFIG}/revoked"]
     done = subprocess.run(argv, input=statement, capture_output=True, env={"PATH": PATH}, timeout=30)
     if done.returncode:
-        said = (done.stdout + done.stderr).decode(errors="replace").strip()[-300:]
-        raise stop(f"the signature is not from a trusted key, or the key was revoked: {said}", status)
+        output = (done.stdout + done.stderr).decode(errors="replace").strip()[-300:]
+        raise stop(f"the signature is not from a trusted key, or the key was revoked: {output}", status)
     signed = STATEMENT.fullmatch(statement)
     if signed is None or signed[2].decode() != hashlib.sha256(agent).hexdigest():
         raise stop("the signature belongs to another agent", status)

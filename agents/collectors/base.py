@@ -52,11 +52,11 @@ class Collector(ABC):
         self.system, self.subject = system, subject
 
     def start(self) -> None:
-        """Take the first look, from which rates are counted. NotAvailable where there is nothing to be seen."""
+        """Take the first sample, from which rates are counted. NotAvailable where there is nothing to be seen."""
 
     @abstractmethod
     def sample(self) -> dict[str, float]:
-        """Numbers of now, and since the look before."""
+        """Numbers of now, and since the previous sample."""
 
     def finish(self) -> dict[str, Any]:
         """Let go of everything; what the step came to in all, where the collector knows more than its samples tell."""
@@ -91,14 +91,14 @@ def _pattern(name: str) -> re.Pattern[str]:
 
 
 class Rates:
-    """Growth per second of counters between two looks."""
+    """Growth per second of counters between two samples."""
 
     def __init__(self) -> None:
         self._last: Mapping[str, float] = {}
         self._at = 0.0
 
     def of(self, counts: Mapping[str, float], at: float) -> dict[str, float]:
-        """Of each counter that was there at the look before; one that was reset has grown by nothing. `at` in s."""
+        """Of each counter that was there in the previous sample; one that was reset has grown by nothing. `at` in s."""
         seconds, last = max(at - self._at, 1e-3), self._last
         self._last, self._at = counts, at
         return {
@@ -109,7 +109,7 @@ class Rates:
 
 
 def rounded(value: float) -> float:
-    """To five digits, at most four of them decimals: the moment of a look is known to some 10 us of a second, so that
+    """To five digits, at most four of them decimals: the time of a sample is known to some 10 us of a second, so that
     more would be noise, and bytes."""
     return round(value, 4) if value < 10 else float("%.5g" % value)
 
@@ -123,8 +123,8 @@ def fields_of(text: str) -> dict[str, int]:
 class Fields:
     """Some of the fields of a file whose lines keep their places while the kernel runs."""
 
-    def __init__(self, reader: Reader, wanted: Callable[[str], bool]) -> None:
-        self._reader, self._wanted = reader, wanted
+    def __init__(self, reader: Reader, select: Callable[[str], bool]) -> None:
+        self._reader, self._select = reader, select
         self._places: list[tuple[int, str]] = []
         self._lines = -1
 
@@ -133,6 +133,6 @@ class Fields:
         lines = self._reader.text().splitlines()
         if len(lines) != self._lines:
             named = [(place, line.partition(" ")[0].rstrip(":")) for place, line in enumerate(lines)]
-            self._places = [(place, name) for place, name in named if self._wanted(name)]
+            self._places = [(place, name) for place, name in named if self._select(name)]
             self._lines = len(lines)
         return {name: int(lines[place].split()[1]) for place, name in self._places}

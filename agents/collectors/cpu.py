@@ -59,14 +59,14 @@ class Cpu(Collector):
 
 def parse(text: str) -> dict[str, Times]:
     """{"cpu": (user, system, idle, iowait) in ticks, "cpu0": ...}; steal counts as system: it is not ours to use."""
-    found = {}
+    times = {}
     for line in text.splitlines():
         if not line.startswith("cpu"):
             break
         name, *fields = line.split()
         user, nice, system, idle, iowait, irq, softirq, steal = (int(f) for f in [*fields, *["0"] * 8][:8])
-        found[name] = (user + nice, system + irq + softirq + steal, idle, iowait)
-    return found
+        times[name] = (user + nice, system + irq + softirq + steal, idle, iowait)
+    return times
 
 
 def _fields(text: str) -> dict[str, str]:

@@ -80,10 +80,10 @@ class Disk(Collector):
         return parse(self._stats.text(), self._disks | {self._device})
 
 
-def parse(text: str, wanted: set[str]) -> dict[str, Counters]:
+def parse(text: str, devices: set[str]) -> dict[str, Counters]:
     """{device: (reads, sectors read, ms, writes, sectors written, ms, ms with I/O under way, weighted ms)}."""
     rows = (line.split() for line in text.splitlines())
-    return {row[2]: tuple(int(row[i]) for i in _FIELDS) for row in rows if row[2] in wanted}
+    return {row[2]: tuple(int(row[i]) for i in _FIELDS) for row in rows if row[2] in devices}
 
 
 def _grown(before: Counters, after: Counters) -> Counters:

@@ -71,13 +71,13 @@ class Perf(Collector):
 
     def _supported(self, program: str) -> tuple[list[str], list[str]]:
         """Events that perf can count on this machine, and those that it cannot."""
-        wanted = [*KERNEL, *HARDWARE]
-        line = [program, "stat", "-x", ";", "--log-fd", "1", "-e", ",".join(wanted), "--", "true"]
+        events = [*KERNEL, *HARDWARE]
+        line = [program, "stat", "-x", ";", "--log-fd", "1", "-e", ",".join(events), "--", "true"]
         trial = parse(self.system.run(line, limit_s=PROBE_S).stdout)
         counted = {event for _, event, count in trial if count is not None}
         if not counted:
             raise NotAvailable("perf counts no events here; kernel.perf_event_paranoid may forbid it")
-        return [name for name in wanted if name in counted], [name for name in wanted if name not in counted]
+        return [name for name in events if name in counted], [name for name in events if name not in counted]
 
     def sample(self) -> dict[str, float]:
         """Rates over the intervals that perf has reported since the previous sample; empty if it has reported none."""

@@ -1,4 +1,4 @@
-"""What the statistics views of PostgreSQL 10 to 18 are asked, as statements that answer one line of JSON. Pure."""
+"""Statements for the statistics views of PostgreSQL 10 to 18, each of which returns one line of JSON. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ select json_build_object('pid', pg_backend_pid(), 'settings', settings,
     and exists (select from pg_settings where name = 'pg_stat_statements.max')) from session;"""
 
 
-def look(major: int) -> str:
+def statement(major: int) -> str:
     """The statement of every second: {"at": s since 1970, "wait": {event: backends}, view: {column: number}}."""
     views = ["'pg_stat_database', (select to_json(d) from pg_stat_database d where datname = current_database())"]
     views += [f"'{view}', (select to_json(v) from {view} v)" for view, since in _ONE_ROW.items() if major >= since]

@@ -1,7 +1,7 @@
 """PostgreSQL's cumulative statistics as rates, and what its backends wait for, over one psql that stays connected.
 
 Names are those of the views. Backends hand their counts over at most once a second (until 14: every 500 ms, by way of a
-file), so that single samples are uneven; totals of a step are exact. Our own look counts as one transaction.
+file), so that single samples are uneven; totals of a step are exact. Our own statement counts as one transaction.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .base import Collector, NotAvailable, Rates
 from .psql import ARGV, Psql
 
 CONNECT_S, TOTALS_S = 15.0, 5.0
-ANSWER_S = 0.2  # of one look; what comes later is taken with the next
+ANSWER_S = 0.2  # of one sample; what comes later is taken with the next
 REPORT_S = 1.0  # backends report their counts this often: before the first report a rate would be a false 0
 SILENCE_S = 30.0  # after which nobody is asked again
 SETTLE_S = 1.0  # for backends to leave, which hand over their counts then
@@ -175,7 +175,7 @@ class PostgreSQL(Collector):
         try:
             hello = self._psql.need(pg_stat.hello(), CONNECT_S)
             self._pids, self._has_statements = [self._psql.pid, int(hello["pid"])], hello["statements"]
-            self._psql.ask(f"prepare look as {pg_stat.look(cluster.major)};")
+            self._psql.ask(f"prepare sample as {pg_stat.statement(cluster.major)};")
             self._before = self._all(texts=False)
         except NotAvailable:
             self._psql.close()
@@ -185,33 +185,33 @@ class PostgreSQL(Collector):
 
     def sample(self) -> dict[str, float]:
         """Nothing while the server does not answer: the next sample covers that time as well."""
-        found = self._look(ANSWER_S)
-        return {} if found is None else {**self._count(found), **self._waits(found["wait"])}
+        row = self._fetch(ANSWER_S)
+        return {} if row is None else {**self._count(row), **self._waits(row["wait"])}
 
-    def _look(self, limit_s: float) -> Optional[dict[str, Any]]:
+    def _fetch(self, limit_s: float) -> Optional[dict[str, Any]]:
         if self._asked_at is None:
-            self._psql.ask("execute look;")
+            self._psql.ask("execute sample;")
             self._asked_at = self.system.mono()
-        found: Optional[dict[str, Any]] = self._psql.answer(limit_s)
-        if found is None and self.system.mono() - self._asked_at > SILENCE_S:
+        row: Optional[dict[str, Any]] = self._psql.answer(limit_s)
+        if row is None and self.system.mono() - self._asked_at > SILENCE_S:
             raise NotAvailable(f"PostgreSQL did not answer for {SILENCE_S:g} s")
-        self._asked_at = None if found is not None else self._asked_at
-        return found
+        self._asked_at = None if row is not None else self._asked_at
+        return row
 
-    def _count(self, found: dict[str, Any]) -> dict[str, float]:
-        told: dict[str, dict[str, float]] = {"": {}, "gauge": {}, "counter": {}}
-        for name, value in flatten(found).items():
-            told[_declared(name)][name] = value
-        gauges, counts = told["gauge"], told["counter"]
-        rates = self._rates.of(counts, found["at"])
-        since, self._counted_at = self._counted_at, found["at"]
+    def _count(self, row: dict[str, Any]) -> dict[str, float]:
+        by_kind: dict[str, dict[str, float]] = {"": {}, "gauge": {}, "counter": {}}
+        for name, value in flatten(row).items():
+            by_kind[_declared(name)][name] = value
+        gauges, counts = by_kind["gauge"], by_kind["counter"]
+        rates = self._rates.of(counts, row["at"])
+        since, self._counted_at = self._counted_at, row["at"]
         if since < self._first_at + REPORT_S:
             return gauges
-        # What never happened is not told: views of newer versions have hundreds of such numbers.
+        # Counters that are 0 are left out: views of newer versions have hundreds of them.
         return {**{name: rate for name, rate in rates.items() if counts[name]}, **gauges}
 
     def _waits(self, waits: dict[str, int]) -> dict[str, float]:
-        """An event that was seen once is told ever after: nobody waiting is a number as well."""
+        """Once sampled, an event is always reported: 0 waiting backends is a value as well."""
         self._events |= set(waits)
         return {WAIT + event: float(waits.get(event, 0)) for event in sorted(self._events)}
 
@@ -228,7 +228,7 @@ class PostgreSQL(Collector):
     def _settle(self) -> None:
         deadline = self.system.mono() + SETTLE_S
         if self._asked_at is not None:
-            self._look(SETTLE_S)
+            self._fetch(SETTLE_S)
         while self._psql.need(pg_stat.clients(), TOTALS_S) and self.system.mono() < deadline:
             self.system.sleep(0.02)
         if self.subject.cluster and self.subject.cluster.major < 15:
@@ -237,7 +237,7 @@ class PostgreSQL(Collector):
     def _all(self, texts: bool) -> dict[str, Any]:
         rows = self._psql.need(pg_stat.statements(texts), TOTALS_S) if self._has_statements else {}
         tables = self._psql.need(pg_stat.tables(), TOTALS_S)
-        return {"views": self._psql.need("execute look;", TOTALS_S), "tables": tables, "statements": rows}
+        return {"views": self._psql.need("execute sample;", TOTALS_S), "tables": tables, "statements": rows}
 
     def apart_cpu_s(self) -> float:
         return max(self._cost, sum(self.system.cpu_s(pid) for pid in self._pids))
@@ -250,10 +250,10 @@ def _declared(name: str) -> str:
     return "" if column is None else "gauge" if column.gauge else "counter"
 
 
-def flatten(found: dict[str, Any]) -> dict[str, float]:
+def flatten(views: dict[str, Any]) -> dict[str, float]:
     """Pure. {"pg_stat_wal.wal_bytes": n, "pg_stat_io.checkpointer.writes": n, ...}."""
     flat: dict[str, float] = {}
-    for view, row in found.items():
+    for view, row in views.items():
         if view.startswith("pg_stat_"):
             rows = row.items() if view == "pg_stat_io" else [("", row or {})]
             for who, values in rows:

@@ -71,5 +71,5 @@ class Pressure(Collector):
 def parse(text: str) -> dict[str, tuple[float, float]]:
     """{"some": (avg10 in %, total in us), "full": ...}; kernels before 5.13 know no full for cpu."""
     rows = (line.split() for line in text.splitlines())
-    told = {row[0]: dict(word.split("=") for word in row[1:]) for row in rows}
-    return {kind: (float(words["avg10"]), float(words["total"])) for kind, words in told.items()}
+    fields = {row[0]: dict(word.split("=") for word in row[1:]) for row in rows}
+    return {kind: (float(values["avg10"]), float(values["total"])) for kind, values in fields.items()}

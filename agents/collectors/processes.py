@@ -1,6 +1,6 @@
 """What PostgreSQL's own processes used, by kind, from /proc/PID: cpu time, memory and I/O.
 
-What a process does between the last look and its end is not seen. Each backend of a large crowd is looked at every few
+What a process does between the last sample and its end is not seen. Each backend of a large crowd is sampled every few
 seconds: single samples are then means of so long.
 """
 
@@ -75,13 +75,13 @@ class Processes(Collector):
             raise NotAvailable("this run has no PostgreSQL")
         self._children = self.system.reader(f"/proc/{self.subject.postmaster}/task/{self.subject.postmaster}/children")
         self._known, self._at, self._turn = dict[int, Watched](), self.system.mono(), 0
-        self._look(self._at)
+        self._sample_due(self._at)
         for process in self._known.values():
             process.rates = {}  # what it did before is none of ours
 
     def sample(self) -> dict[str, float]:
         at = self.system.mono()
-        self._look(at)
+        self._sample_due(at)
         self._at = at
         values: dict[str, float] = {}
         for process in self._known.values():
@@ -91,22 +91,22 @@ class Processes(Collector):
         values = {name: rounded(value) if value else 0.0 for name, value in values.items()}
         return {**values, **_memory(self._known.values())}
 
-    def _look(self, at: float) -> None:
-        """At every process of the cluster, or in a crowd of backends at each of them in its turn."""
+    def _sample_due(self, at: float) -> None:
+        """Sample every process of the cluster; the backends of a crowd in turn."""
         pids = self._pids()
         self._known = {pid: self._known.get(pid) or self._begin(pid) for pid in pids}
         turns = -(-len(pids) // CROWD)
         self._turn += 1
         for place, (pid, process) in enumerate(list(self._known.items())):
             due = process.kind != BACKENDS or not process.used or place % turns == self._turn % turns
-            if due and not process.look(at, keep=turns == 1):
+            if due and not process.sample(at, keep=turns == 1):
                 del self._known[pid]
 
     def _pids(self) -> list[int]:
         postmaster = self.subject.postmaster
         assert postmaster is not None  # noqa: S101 - for the type checker
-        told = self._children.text().split()
-        return [postmaster, *(map(int, told) if told else self.system.children(postmaster))]
+        children = self._children.text().split()
+        return [postmaster, *(map(int, children) if children else self.system.children(postmaster))]
 
     def _begin(self, pid: int) -> Watched:
         """Its title is read once: it says what the process is soon after its birth, and that never changes."""
@@ -127,14 +127,14 @@ class Watched:
             system.reader(f"/proc/{pid}/{name}") for name in ("schedstat", "io", "statm")
         )
 
-    def look(self, at: float, keep: bool) -> bool:
+    def sample(self, at: float, keep: bool) -> bool:
         """False when it is gone. Its files stay open where we may `keep` so many."""
         cpu_s = self._cpu_s()
         if cpu_s is None:
             return False
         used = {"cpu": 100 * cpu_s, **self._done()}
         seconds = max(at - self._at, 1e-3)
-        # A process that was born since the look before began with nothing.
+        # A process that was born since the previous sample began with nothing.
         self.rates = {name: max(0.0, amount - self.used.get(name, 0.0)) / seconds for name, amount in used.items()}
         self.used, self._at = used, at
         pages = self._memory.text().split() or ("0", "0", "0")
@@ -146,23 +146,23 @@ class Watched:
 
     def _cpu_s(self) -> Optional[float]:
         """To the ns where the scheduler tells: PostgreSQL's processes have one thread. None when it is gone."""
-        told = self._cpu.text().split()
-        if told and told[0] != "0":
-            return int(told[0]) / 1e9
+        fields = self._cpu.text().split()
+        if fields and fields[0] != "0":
+            return int(fields[0]) / 1e9
         process = self._system.process(self._pid)
         return process.ticks / CLOCK_TICKS if process and process.alive else None
 
     def _done(self) -> Use:
         """The kernel adds what a dead child did to its parent's; a file that we may not read is empty."""
-        words = self._io.text().split() if self.kind != POSTMASTER else []
-        told = dict(zip(words[::2], words[1::2]))
-        return {column: int(told[name]) / 1e6 for name, column in _IO.items() if name in told}
+        fields = self._io.text().split() if self.kind != POSTMASTER else []
+        counters = dict(zip(fields[::2], fields[1::2]))
+        return {column: int(counters[name]) / 1e6 for name, column in _IO.items() if name in counters}
 
 
 def kind_of(title: str) -> str:
     """Pure. From a title such as "postgres: main: checkpointer " (cluster_name comes first, where there is one)."""
-    words = title[len("postgres: ") :].split("\0")[0]
-    for part in (words, words.partition(": ")[2]):
+    name = title[len("postgres: ") :].split("\0")[0]
+    for part in (name, name.partition(": ")[2]):
         for kind in (*KINDS, *_REST):
             if part.startswith(kind):
                 return kind if kind in KINDS else OTHERS

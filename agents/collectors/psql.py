@@ -68,10 +68,10 @@ class Psql:
     def need(self, statements: str, limit_s: float) -> Any:
         """Ask and wait; NotAvailable when the server takes longer than `limit_s`."""
         self.ask(statements)
-        found = self.answer(limit_s)
-        if found is None:
+        reply = self.answer(limit_s)
+        if reply is None:
             raise NotAvailable(f"PostgreSQL did not answer within {limit_s:g} s")
-        return found
+        return reply
 
     def close(self) -> None:
         """Its end of input ends psql; one that does not hear is killed."""

@@ -74,5 +74,5 @@ class Data(ABC):
     def fingerprint(self, options: Options, major: int) -> str:
         """Pure. The same for options that make the same data; what stands for its default counts as left out."""
         properties = self.schema["properties"]
-        told = {name: value for name, value in options.items() if properties[name].get("default") != value}
-        return protocol.digest({"kind": self.kind, "options": told, "major": major})
+        chosen = {name: value for name, value in options.items() if properties[name].get("default") != value}
+        return protocol.digest({"kind": self.kind, "options": chosen, "major": major})

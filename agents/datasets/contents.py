@@ -35,15 +35,15 @@ _RESET = "select to_json(pg_stat_reset()::text)"
 
 def databases(cluster: Target) -> dict[str, str]:
     """name -> oid."""
-    found: dict[str, str] = cluster.sql(_DATABASES, "postgres")
-    return found
+    oids: dict[str, str] = cluster.sql(_DATABASES, "postgres")
+    return oids
 
 
 def orphans(cluster: Target, known: Mapping[str, str]) -> list[Path]:
     """Directories of databases whose creation or removal a crash cut short; `known` as `databases` tells them."""
     oids = set(known.values())
-    found = sorted([*cluster.pgdata.glob("base/*"), *cluster.pgdata.glob("pg_tblspc/*/PG_*/*")])
-    return [directory for directory in found if directory.name.isdigit() and directory.name not in oids]
+    directories = sorted([*cluster.pgdata.glob("base/*"), *cluster.pgdata.glob("pg_tblspc/*/PG_*/*")])
+    return [directory for directory in directories if directory.name.isdigit() and directory.name not in oids]
 
 
 def measured(cluster: Target, database: str) -> Record:

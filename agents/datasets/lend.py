@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..postgres.instance import Target
     from ..run.running import Run
 
-SHOWN = 50  # relations told to the server; a partitioned table has thousands
+SHOWN = 50  # relations reported to the server; a partitioned table has thousands
 STRATEGIES = 15  # CREATE DATABASE knows them; before, it always copied files
 FORCE = 13
 COPIES = ("copy", "clone")
@@ -32,7 +32,7 @@ COPIES = ("copy", "clone")
 
 def lend(run: Run) -> Loan:
     """The data set that a run's spec names, with the cluster's database of the load set to it."""
-    loan = _Kept(run, run.cluster.home) if run.cluster and run.cluster.home else _Passing(run)
+    loan = _Stored(run, run.cluster.home) if run.cluster and run.cluster.home else _Temporary(run)
     run.begin(STEP)
     loan.ready()
     return loan
@@ -46,9 +46,9 @@ class Loan(ABC):
     def __init__(self, run: Run) -> None:
         self._run, self._tools = run, Tools(run)
         self._cluster: Target = self._tools.cluster
-        self._wanted: Record = run.spec["dataset"]
-        self._data, self._options = DATASETS[self._wanted["kind"]], self._wanted["options"]
-        self._name = str(self._wanted.get("name") or self._wanted["kind"])
+        self._request: Record = run.spec["dataset"]
+        self._data, self._options = DATASETS[self._request["kind"]], self._request["options"]
+        self._name = str(self._request.get("name") or self._request["kind"])
         self.fingerprint = self._data.fingerprint(self._options, self._cluster.major)
         self._used: Record = {}
 
@@ -69,24 +69,24 @@ class Loan(ABC):
         self._run.log("info", f"data set {self._name}: {means} in {seconds:.1f} s: {reason}")
 
     def _tell(self, entry: Record) -> None:
-        """The server, what is known of it now."""
+        """Report the present state of the data set to the server."""
         relations = entry.get("relations", {})
         largest = sorted(relations, key=lambda name: -relations[name][1])[:SHOWN]
-        told: dict[str, Any] = {
+        event: dict[str, Any] = {
             "fingerprint": self.fingerprint,
             "home": self.home,
             "name": self._name,
-            "kind": self._wanted["kind"],
+            "kind": self._request["kind"],
             "options": self._options,
             "major": self._cluster.major,
             **{name: entry.get(name) for name in ("database", "state", "size", "seconds", "made_by", "made_at")},
             "relations": {name: {"bytes": relations[name][1], "rows": relations[name][2]} for name in largest},
             "used": self._used or None,
         }
-        self._run.emit("dataset", told)
+        self._run.emit("dataset", event)
 
 
-class _Passing(Loan):
+class _Temporary(Loan):
     """In somebody else's cluster: its database of the load is made for this run, and dropped after it."""
 
     def ready(self) -> None:
@@ -95,14 +95,14 @@ class _Passing(Loan):
         making.go()
         reason = "an existing cluster: the database is created for each run and dropped afterwards"
         self._use("prepared", reason, begin)
-        told = {"state": PRISTINE, "database": self._cluster.database, "seconds": list(making.seconds.items())}
-        self._tell({**told, **contents.measured(self._cluster, self._cluster.database)})
+        entry = {"state": PRISTINE, "database": self._cluster.database, "seconds": list(making.seconds.items())}
+        self._tell({**entry, **contents.measured(self._cluster, self._cluster.database)})
 
     def settle(self) -> None:
         """It goes with its database."""
 
 
-class _Kept(Loan):
+class _Stored(Loan):
     """In a cluster of our own, where it stays for later runs."""
 
     def __init__(self, run: Run, home: Path) -> None:
@@ -120,7 +120,7 @@ class _Kept(Loan):
     def ready(self) -> None:
         there = self._clear()
         begin = self._run.system.mono()
-        if self._wanted.get("ensure") == "absent":
+        if self._request.get("ensure") == "absent":
             self._remove(begin)
         elif self._at_work():
             self._lend(reset.Choice("copy", "the copy from before the restart of the host"), begin)
@@ -173,7 +173,7 @@ class _Kept(Loan):
             return False
         there = self._database in databases
         if entry["state"] == DIRTY:
-            return there and self._wanted.get("reset") == "keep"
+            return there and self._request.get("reset") == "keep"
         changed = contents.changed(self._cluster, self._database, entry["relations"]) if there else "does not exist"
         if changed:
             self._run.log("warning", f"{self._database} was changed: {changed}; creating it again")
@@ -196,14 +196,14 @@ class _Kept(Loan):
                 self._tools.own("grant", self._database, EXTENSIONS, RESET.format(role=role))
         making.go()
         # Counters at zero, so that a write shows; what its relations are, so that a loss shows.
-        found = contents.measured(self._cluster, self._database)
+        measured = contents.measured(self._cluster, self._database)
         contents.reset_counters(self._cluster, self._database)
         made = {"seconds": list(making.seconds.items()), "made_at": self._run.system.wall()}
-        self._tell(self._shelf.put(self.fingerprint, state=PRISTINE, **made, **found))
+        self._tell(self._shelf.put(self.fingerprint, state=PRISTINE, **made, **measured))
         return True
 
     def _begin_making(self) -> None:
-        about = {"name": self._name, "kind": self._wanted["kind"], "options": self._options}
+        about = {"name": self._name, "kind": self._request["kind"], "options": self._options}
         where = {"major": self._cluster.major, "database": self._database, "made_by": self._run.job.run}
         self._tell(self._shelf.put(self.fingerprint, state=PREPARING, **about, **where))
 
@@ -215,9 +215,9 @@ class _Kept(Loan):
         if not steps and not serve:
             return reset.Choice("prepared", "for later runs")
         writes = serve.get("writes", False) or any(WORKLOADS[step["kind"]].writes(step["options"]) for step in steps)
-        wanted = self._wanted.get("reset", "auto")
-        places = self._places() if writes and wanted in ("auto", "copy") else []
-        return reset.choose(wanted, writes, self._cluster.major, places)
+        policy = self._request.get("reset", "auto")
+        places = self._places() if writes and policy in ("auto", "copy") else []
+        return reset.choose(policy, writes, self._cluster.major, places)
 
     def _places(self) -> list[reset.Place]:
         by_path = contents.places(self._cluster, self._database, self.home)

@@ -53,16 +53,16 @@ class Tools:
         argv += [part for command in commands for part in ("-c", command)]
         run_tool(self.run, argv, purpose=f"{STEP} {purpose}", limit_s=LIMIT_S, out=self._out / purpose, as_owner=True)
 
-    def psql(self, purpose: str, database: str, *commands: str, look: Optional[Callable[[float], None]] = None) -> None:
+    def psql(self, purpose: str, database: str, *commands: str, poll: Optional[Callable[[float], None]] = None) -> None:
         """Each command by itself, as the load. WorkloadFailure with the server's words."""
         argv = [self.cluster.tool("psql"), "-X", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-d", database]
-        self.execute(purpose, [*argv, *(part for command in commands for part in ("-c", command))], look)
+        self.execute(purpose, [*argv, *(part for command in commands for part in ("-c", command))], poll)
 
     def execute(
-        self, purpose: str, argv: Sequence[str], look: Optional[Callable[[float], None]] = None, stdin: str = ""
+        self, purpose: str, argv: Sequence[str], poll: Optional[Callable[[float], None]] = None, stdin: str = ""
     ) -> None:
-        looks, out = [look] if look else [], self._out / purpose
-        run_tool(self.run, argv, purpose=f"{STEP} {purpose}", limit_s=LIMIT_S, out=out, looks=looks, stdin=stdin)
+        polls, out = [poll] if poll else [], self._out / purpose
+        run_tool(self.run, argv, purpose=f"{STEP} {purpose}", limit_s=LIMIT_S, out=out, polls=polls, stdin=stdin)
 
     def stdout(self, purpose: str) -> Path:
         return self._out / f"{purpose}.stdout"
@@ -87,12 +87,12 @@ class Making:
 
     def resumable(self) -> bool:
         """Whether the database holds whole steps of this data set that are worth going on from."""
-        told = self._cluster.sql(_COMMENT.format(name=self._database), "postgres") or {}
+        mark = self._cluster.sql(_COMMENT.format(name=self._database), "postgres") or {}
         by_name = {step.name: step for step in self._steps}
-        if told.get("fingerprint") != self._fingerprint or not all(name in by_name for name, _ in told["steps"]):
+        if mark.get("fingerprint") != self._fingerprint or not all(name in by_name for name, _ in mark["steps"]):
             return False
-        began = by_name.get(told.get("began", ""))
-        self.seconds = dict(told["steps"])
+        began = by_name.get(mark.get("began", ""))
+        self.seconds = dict(mark["steps"])
         worth = any(by_name[name].data for name in self.seconds)
         if not worth or (began and not began.atomic and began.name not in self.seconds):
             self.seconds = {}
@@ -119,12 +119,12 @@ class Making:
         begin, watcher = system.mono(), _Watcher(tools, self._database, step, estimate)
         if step.argv:
             argv = [self._cluster.tool("pgbench"), *step.argv, self._database]
-            tools.execute(step.name, argv, watcher.look, step.stdin)
+            tools.execute(step.name, argv, watcher.poll, step.stdin)
         else:
             # Several statements in one command are one transaction: the step is on record if and only if it is done.
             mark = self._mark(step.name, [*self.seconds.items(), (step.name, 0.0)])
             commands = [f"{step.sql}\n;\n{mark}"] if step.atomic else [step.sql, mark]
-            tools.psql(step.name, self._database, *commands, look=watcher.look)
+            tools.psql(step.name, self._database, *commands, poll=watcher.poll)
         self.seconds[step.name] = round(system.mono() - begin, 3)
         self._comment(step.name)
         tools.progress(*estimate.tell(step, 0.0, None), f"{step.name} took {self.seconds[step.name]:.1f} s")
@@ -133,8 +133,8 @@ class Making:
         self._cluster.sql(self._mark(began, list(self.seconds.items())), "postgres")
 
     def _mark(self, began: str, steps: list[tuple[str, float]]) -> str:
-        told = {"fingerprint": self._fingerprint, "steps": steps, "began": began}
-        return f"comment on database {self._database} is {quoted(json.dumps(told))}"
+        mark = {"fingerprint": self._fingerprint, "steps": steps, "began": began}
+        return f"comment on database {self._database} is {quoted(json.dumps(mark))}"
 
 
 class _Watcher:
@@ -146,16 +146,16 @@ class _Watcher:
         self._fraction: Optional[float] = None
         self._lines: Optional[Lines] = None
 
-    def look(self, elapsed: float) -> None:
+    def poll(self, elapsed: float) -> None:
         if self._lines is None:
             self._lines = Lines(self._tools.stderr(self._step.name), self._on_line)
-        self._lines.look(elapsed)
+        self._lines.poll(elapsed)
         if elapsed >= self._next:
             self._next = elapsed + TOLD_S
             if elapsed >= TOLD_S:
                 self._ask()
-            told = self._estimate.tell(self._step, elapsed, self._fraction)
-            self._tools.progress(*told, f"{self._step.name}: {self._note}")
+            progress = self._estimate.tell(self._step, elapsed, self._fraction)
+            self._tools.progress(*progress, f"{self._step.name}: {self._note}")
 
     def _on_line(self, line: str) -> None:
         rows = rows_of(line)
@@ -171,17 +171,17 @@ class _Watcher:
         since, query = _VIEWS.get(self._step.watch, (0, ""))
         if not query or self._tools.cluster.major < since:
             return
-        told: Any = self._tools.cluster.sql(query.format(name=self._database), "postgres")
-        if told:
-            read = told["done"] / told["of"]
-            written = told["rows"] / told["of_rows"] if told.get("of_rows") else read
-            self._fraction = (read + written) / 2 if told.get("of_rows") else read * (0.5 if "rows" in told else 1.0)
+        row: Any = self._tools.cluster.sql(query.format(name=self._database), "postgres")
+        if row:
+            read = row["done"] / row["of"]
+            written = row["rows"] / row["of_rows"] if row.get("of_rows") else read
+            self._fraction = (read + written) / 2 if row.get("of_rows") else read * (0.5 if "rows" in row else 1.0)
 
 
-def check_tablespaces(cluster: Target, wanted: Any) -> None:
-    """Make those that are missing and whose directory is told. Unplannable for one that is neither."""
+def check_tablespaces(cluster: Target, tablespaces: Any) -> None:
+    """Create missing tablespaces whose directory is given. Unplannable for one without a directory."""
     there = cluster.sql("select json_agg(spcname) from pg_tablespace", "postgres")
-    for name, directory in wanted.items():
+    for name, directory in tablespaces.items():
         if name not in there:
             _create_tablespace(cluster, name, directory, there)
         if cluster.load_role:

@@ -93,8 +93,8 @@ class PgBenchData(Data):
     def steps(self, options: Options, major: int) -> list[Step]:
         letters = _letters(options)
         if major < MANY and (options.get("partitions") or "G" in letters):
-            wanted = "partitions" if options.get("partitions") else "init_steps"
-            raise Unplannable(f"dataset.{wanted}", options[wanted], f"PostgreSQL {MANY} or later, not {major}")
+            field = "partitions" if options.get("partitions") else "init_steps"
+            raise Unplannable(f"dataset.{field}", options[field], f"PostgreSQL {MANY} or later, not {major}")
         arguments = _arguments(options)
         if major < 11:  # they know no -I
             more = ["-n"] * ("v" not in letters) + ["--foreign-keys"] * ("f" in letters)

@@ -13,10 +13,10 @@ _ROWS = re.compile(r"^(\d+) of (\d+) tuples \(\d+%\)(?: of (\w+))? done \(elapse
 
 def rows_of(line: str) -> Optional[tuple[int, int]]:
     """(rows done, rows in all) from a line of pgbench -i about its largest table; None for any other line."""
-    found = _ROWS.match(line.strip())
-    if not found or found.group(3) not in (None, "pgbench_accounts"):
+    match = _ROWS.match(line.strip())
+    if not match or match.group(3) not in (None, "pgbench_accounts"):
         return None
-    return int(found.group(1)), int(found.group(2))
+    return int(match.group(1)), int(match.group(2))
 
 
 class Estimate:

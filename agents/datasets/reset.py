@@ -34,13 +34,13 @@ class Choice(NamedTuple):
     reason: str
 
 
-def choose(wanted: str, writes: bool, major: int, places: Sequence[Place]) -> Choice:
-    """Pure. HostFailure where only a copy is wanted, and there is no room for one."""
+def choose(policy: str, writes: bool, major: int, places: Sequence[Place]) -> Choice:
+    """Pure. HostFailure if the policy is "copy", and there is no room for one."""
     if not writes:
         return Choice("pristine", "no step writes")
-    if wanted == "keep":
+    if policy == "keep":
         return Choice("keep", "set in the data set: later runs see the changes")
-    if wanted == "reinit":
+    if policy == "reinit":
         return Choice("reinit", "set in the data set: created again after a run has written")
     if major >= CLONES and all(place.clones for place in places) and not _short(places, CLONE_ROOM):
         return Choice("clone", f"the file system shares blocks, and PostgreSQL {major} clones them")
@@ -48,7 +48,7 @@ def choose(wanted: str, writes: bool, major: int, places: Sequence[Place]) -> Ch
     if not short:
         size = gigabytes(sum(place.size for place in places))
         return Choice("copy", f"copying {size} is faster than creating the data, and there is space")
-    if wanted == "copy":
+    if policy == "copy":
         hint = 'free some space, or set the reset policy to "reinit"'
         raise HostFailure(f"{short[0]}", hint)
     return Choice("reinit", f"{short[0]}: the data are created again after this run")

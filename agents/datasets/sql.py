@@ -59,9 +59,9 @@ class SqlData(Data):
             if not text or text.startswith("\\"):
                 raise Unplannable(f"{field}.sql", text[:40], "SQL, without commands of psql")
             hostaccess.check(f"{field}.sql", text)
-            for found in filter(None, (_TRANSACTION.match(bare(each)) for each in statements(text))):
+            for match in filter(None, (_TRANSACTION.match(bare(each)) for each in statements(text))):
                 accepted = "a step without it: each step is one transaction"
-                raise Unplannable(f"{field}.sql", found.group(1), accepted)
+                raise Unplannable(f"{field}.sql", match.group(1), accepted)
 
     def code(self, options: Options) -> dict[str, str]:
         return {f"steps.{step['name']}.sql": step["sql"] for step in options["steps"]}

@@ -113,7 +113,7 @@ def full(
 
 
 def _each(system: System, installed: list[dict[str, Any]], pg_data_dirs: Iterable[str]) -> Facts:
-    """What nothing is planned on: where one of these cannot be made sense of, the others are told all the same."""
+    """Facts that no plan depends on: if one cannot be parsed, the others are reported all the same."""
     from .clusters import clusters
     from .limits import limits
     from .network import network
@@ -127,11 +127,11 @@ def _each(system: System, installed: list[dict[str, Any]], pg_data_dirs: Iterabl
         "limits": lambda: limits(system),
         "clusters": lambda: clusters(system, installed, pg_data_dirs),
     }
-    told: Facts = {}
+    facts: Facts = {}
     unread = {}
     for name, read in readers.items():
         try:
-            told[name] = read()
+            facts[name] = read()
         except (ValueError, LookupError) as problem:
             unread[name] = f"{type(problem).__name__}: {problem}"
-    return {**told, **({"unread": unread} if unread else {})}
+    return {**facts, **({"unread": unread} if unread else {})}

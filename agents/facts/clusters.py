@@ -25,7 +25,7 @@ DEEPEST = 10  # as PostgreSQL itself allows
 
 
 @dataclass
-class Found:
+class Cluster:
     """One data directory, and what is known of it so far; the first who knows is believed."""
 
     data_dir: str
@@ -44,29 +44,31 @@ class Found:
                 setattr(self, name, value)
 
 
-Index = dict[str, Found]
+Index = dict[str, Cluster]
 
 
-def clusters(system: System, installed: list[dict[str, Any]], given: Iterable[str] = ()) -> list[dict[str, Any]]:
+def clusters(system: System, installed: list[dict[str, Any]], data_dirs: Iterable[str] = ()) -> list[dict[str, Any]]:
     """In the order of their data directories; `installed` are the installations of the same facts."""
     index: Index = {}
     _running(system, index)
     _debian(system, index)
     _units(system, index)
-    _directories(system, index, given)
-    there = (found for _, found in sorted(index.items()) if _is_there(system, found) and not _ours(found.data_dir))
-    return [_told(system, found, installed) for found in there]
+    _directories(system, index, data_dirs)
+    there = (
+        cluster for _, cluster in sorted(index.items()) if _is_there(system, cluster) and not _ours(cluster.data_dir)
+    )
+    return [_describe(system, cluster, installed) for cluster in there]
 
 
-def _at(index: Index, data_dir: str) -> Found:
+def _at(index: Index, data_dir: str) -> Cluster:
     path = os.path.normpath(data_dir)
-    return index.setdefault(path, Found(path))
+    return index.setdefault(path, Cluster(path))
 
 
-def _is_there(system: System, found: Found) -> bool:
+def _is_there(system: System, cluster: Cluster) -> bool:
     """Packages bring units and configuration for clusters that nobody has made."""
-    hidden = system.euid() != 0 and system.stat(found.data_dir) is not None
-    return hidden or system.exists(f"{found.data_dir}/PG_VERSION")
+    hidden = system.euid() != 0 and system.stat(cluster.data_dir) is not None
+    return hidden or system.exists(f"{cluster.data_dir}/PG_VERSION")
 
 
 def _ours(data_dir: str) -> bool:
@@ -99,8 +101,8 @@ def _of_process(system: System, process: Process, lines: list[str]) -> dict[str,
 def _unit_of(system: System, pid: int) -> str:
     """The service whose control group a process is in; "" for one that somebody started by hand, which then is in
     that of sshd, of cron, or of a login."""
-    found = re.search(r"/([^/\n]+\.service)$", system.text(f"/proc/{pid}/cgroup"), re.MULTILINE)
-    unit = found.group(1) if found else ""
+    match = re.search(r"/([^/\n]+\.service)$", system.text(f"/proc/{pid}/cgroup"), re.MULTILINE)
+    unit = match.group(1) if match else ""
     template = re.sub(r"@.*\.service$", "@.service", unit)
     return unit if re.search(r"postgres|postmaster|pg_ctl", f"{unit}\n{_unit_text(system, template)}") else ""
 
@@ -146,11 +148,11 @@ def _unit_text(system: System, unit: str) -> str:
 
 
 def _expanded(text: str, environment: dict[str, str]) -> str:
-    return re.sub(r"\$\{?(\w+)\}?", lambda found: environment.get(found.group(1), "%"), text)
+    return re.sub(r"\$\{?(\w+)\}?", lambda match: environment.get(match.group(1), "%"), text)
 
 
-def _directories(system: System, index: Index, given: Iterable[str]) -> None:
-    candidates = [("given", path) for path in given]
+def _directories(system: System, index: Index, data_dirs: Iterable[str]) -> None:
+    candidates = [("given", path) for path in data_dirs]
     candidates += [("directory", path) for pattern in USUAL for path in _matching(system, pattern)]
     for by, path in candidates:
         if system.exists(f"{path}/PG_VERSION"):
@@ -165,24 +167,24 @@ def _matching(system: System, pattern: str) -> list[str]:
 
 
 def read_config(system: System, path: str, depth: int = 0) -> dict[str, str]:
-    """Parameters of a postgresql.conf and of the files that it includes; the last line counts. `include_dir` is told
+    """Parameters of a postgresql.conf and of the files that it includes; the last line counts. `include_dir` is there
     as well, as an absolute path."""
     if depth > DEEPEST:
         return {}
-    found: dict[str, str] = {}
+    config: dict[str, str] = {}
     for name, raw in LINE.findall(system.text(path)):
         value = raw[1:-1].replace("''", "'") if raw.startswith("'") else raw
         place = os.path.normpath(os.path.join(os.path.dirname(path), value))
         if name.lower() in ("include", "include_if_exists"):
-            found.update(read_config(system, place, depth + 1))
+            config.update(read_config(system, place, depth + 1))
         elif name.lower() == "include_dir":
             for file in system.names(place):
                 if file.endswith(".conf") and not file.startswith("."):
-                    found.update(read_config(system, f"{place}/{file}", depth + 1))
-            found["include_dir"] = place
+                    config.update(read_config(system, f"{place}/{file}", depth + 1))
+            config["include_dir"] = place
         else:
-            found[name.lower()] = value
-    return found
+            config[name.lower()] = value
+    return config
 
 
 def include_path(config_file: str, text: str) -> str:
@@ -197,33 +199,33 @@ def include_path(config_file: str, text: str) -> str:
     return ""
 
 
-# What is told
+# Facts of a cluster
 
 
-def _told(system: System, found: Found, installed: list[dict[str, Any]]) -> dict[str, Any]:
-    config_file = found.config_file or f"{found.data_dir}/postgresql.conf"
+def _describe(system: System, cluster: Cluster, installed: list[dict[str, Any]]) -> dict[str, Any]:
+    config_file = cluster.config_file or f"{cluster.data_dir}/postgresql.conf"
     config = read_config(system, config_file)
-    automatic = read_config(system, f"{found.data_dir}/postgresql.auto.conf")
-    number = major(system.text(f"{found.data_dir}/PG_VERSION")) or major(found.name)
-    installation = _installation(installed, found.bin_dir, number)
-    bin_dir = found.bin_dir or installation.get("bin_dir", "")
-    process = found.postmaster or _by_pid_file(system, config.get("external_pid_file", ""))
-    owner = system.stat(found.data_dir)
+    automatic = read_config(system, f"{cluster.data_dir}/postgresql.auto.conf")
+    number = major(system.text(f"{cluster.data_dir}/PG_VERSION")) or major(cluster.name)
+    installation = _installation(installed, cluster.bin_dir, number)
+    bin_dir = cluster.bin_dir or installation.get("bin_dir", "")
+    process = cluster.postmaster or _by_pid_file(system, config.get("external_pid_file", ""))
+    owner = system.stat(cluster.data_dir)
     return {
-        "name": found.name or found.data_dir,
+        "name": cluster.name or cluster.data_dir,
         "version": installation.get("version", ""),
         "major": number or installation.get("major", 0),
-        "data_dir": found.data_dir,
-        "port": found.port or _port(automatic) or _port(config) or 5432,
+        "data_dir": cluster.data_dir,
+        "port": cluster.port or _port(automatic) or _port(config) or 5432,
         "running": process is not None,
         "pid": process.pid if process else None,
         "owner": system.account(owner.uid) if owner else "",
         "config_file": config_file,
-        "unit": _unit_of(system, process.pid) if process else found.unit,
+        "unit": _unit_of(system, process.pid) if process else cluster.unit,
         "bin_dir": bin_dir,
         "has_include_dir": config.get("include_dir", ""),
         "include": include_path(config_file, system.text(config_file)),
-        "found_by": found.found_by,
+        "found_by": cluster.found_by,
     }
 
 

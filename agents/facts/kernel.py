@@ -50,12 +50,12 @@ def kernel(system: System) -> dict[str, Any]:
 
 def sysctls(system: System) -> dict[str, str]:
     """By their dotted names, with single spaces between numbers; those that this kernel has and we may read."""
-    found = {}
-    for directory, wanted in SYSCTLS.items():
+    values = {}
+    for directory, pattern in SYSCTLS.items():
         for name in system.names(f"/proc/sys/{directory}"):
-            if re.fullmatch(wanted, name):
-                found[f"{directory}.{name}".replace("/", ".")] = _single(system.text(f"/proc/sys/{directory}/{name}"))
-    return {name: value for name, value in found.items() if value}
+            if re.fullmatch(pattern, name):
+                values[f"{directory}.{name}".replace("/", ".")] = _single(system.text(f"/proc/sys/{directory}/{name}"))
+    return {name: value for name, value in values.items() if value}
 
 
 def _single(text: str) -> str:
@@ -86,8 +86,8 @@ def virtualization(system: System) -> str:
 
 def _container(system: System) -> str:
     marks = {"/.dockerenv": "docker", "/run/.containerenv": "podman"}
-    told = system.text("/run/systemd/container")
-    return told or next((name for path, name in marks.items() if system.exists(path)), "")
+    declared = system.text("/run/systemd/container")
+    return declared or next((name for path, name in marks.items() if system.exists(path)), "")
 
 
 def _hypervisor(system: System) -> str:
@@ -95,6 +95,6 @@ def _hypervisor(system: System) -> str:
     if (vendor, product) == ("Microsoft Corporation", "Virtual Machine"):
         return "hyper-v"
     named = "" if product.endswith(".metal") else VENDORS.get(vendor, "")
-    told = system.text("/sys/hypervisor/type") or named
+    kind = system.text("/sys/hypervisor/type") or named
     flags = re.search(r"^flags\s*:.*\bhypervisor\b", system.text("/proc/cpuinfo"), re.MULTILINE)
-    return told or ("hypervisor" if flags else "")
+    return kind or ("hypervisor" if flags else "")

@@ -15,7 +15,7 @@ UNLIMITED = 1 << 62  # what v1 says for no limit is near 2^63
 def limits(system: System) -> dict[str, Any]:
     """{} where nothing binds us. `cpu_quota` is in cpus."""
     groups = _groups(system)
-    found = {
+    values = {
         "cpu_quota": _least(_quotas(system, groups)),
         "memory_max_kb": _kb(_least(_numbers(system, groups, "memory", "memory.max", "memory.limit_in_bytes"))),
         "memory_high_kb": _kb(_least(_numbers(system, groups, "memory", "memory.high", ""))),
@@ -23,32 +23,32 @@ def limits(system: System) -> dict[str, Any]:
         "cpuset_cpus": _nearest(system, groups, "cpuset.cpus", online(system)),
         "cpuset_mems": _nearest(system, groups, "cpuset.mems", system.text(f"{NODES}/has_memory")),
     }
-    return known(found.items())
+    return known(values.items())
 
 
 def _groups(system: System) -> dict[str, list[str]]:
     """Controller -> directories from ours up to the root; "" is the one hierarchy of v2."""
     roots = _roots(system)
-    found = {}
+    groups = {}
     for line in system.text("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         for controller in controllers.split(","):
             if controller in roots:
-                found[controller] = _up(*roots[controller], path)
-    return found
+                groups[controller] = _up(*roots[controller], path)
+    return groups
 
 
 def _roots(system: System) -> dict[str, tuple[str, str]]:
     """Controller -> (where it is mounted, which group that is)."""
-    found = {}
+    roots = {}
     for line in system.text("/proc/self/mountinfo").splitlines():
         fields, _, tail = line.partition(" - ")
         kind, options = tail.split(" ")[0], tail.split(" ")[-1]
         if kind in ("cgroup", "cgroup2"):
             root, place = fields.split(" ")[3:5]
             for controller in [""] if kind == "cgroup2" else options.split(","):
-                found[controller] = (place, root)
-    return found
+                roots[controller] = (place, root)
+    return roots
 
 
 def _up(place: str, root: str, path: str) -> list[str]:

@@ -41,9 +41,9 @@ def node_ids(system: System) -> list[int]:
 
 def _node(system: System, node: int) -> dict[str, Any]:
     text = system.text(f"{NODES}/node{node}/meminfo")
-    found = {name: int(kb) for name, kb in re.findall(r"(MemTotal|MemFree):\s+(\d+) kB", text)}
+    sizes = {name: int(kb) for name, kb in re.findall(r"(MemTotal|MemFree):\s+(\d+) kB", text)}
     cpus = system.text(f"{NODES}/node{node}/cpulist")
-    return {"id": node, "cpus": cpus, "mem_kb": found.get("MemTotal", 0), "free_kb": found.get("MemFree", 0)}
+    return {"id": node, "cpus": cpus, "mem_kb": sizes.get("MemTotal", 0), "free_kb": sizes.get("MemFree", 0)}
 
 
 def meminfo(system: System) -> dict[str, int]:
@@ -95,5 +95,5 @@ def transparent_huge_pages(system: System) -> dict[str, Any]:
 def _khugepaged(system: System) -> dict[str, int]:
     """Its knobs; full_scans and pages_collapsed only count."""
     names = (name for name in system.names(f"{THP}/khugepaged") if name not in ("full_scans", "pages_collapsed"))
-    found = {name: number(system, f"{THP}/khugepaged/{name}") for name in names}
-    return {name: value for name, value in found.items() if value is not None}
+    knobs = {name: number(system, f"{THP}/khugepaged/{name}") for name in names}
+    return {name: value for name, value in knobs.items() if value is not None}

@@ -16,14 +16,14 @@ def number(system: System, path: str) -> Optional[int]:
 
 def flag(system: System, path: str) -> Optional[bool]:
     """0 or 1 in a file; None where there is no such file."""
-    found = number(system, path)
-    return None if found is None else bool(found)
+    value = number(system, path)
+    return None if value is None else bool(value)
 
 
 def bracketed(text: str) -> str:
     """ "always [madvise] never" -> "madvise"."""
-    found = re.search(r"\[([^\]]+)\]", text)
-    return found.group(1) if found else text
+    match = re.search(r"\[([^\]]+)\]", text)
+    return match.group(1) if match else text
 
 
 def choices(text: str) -> list[str]:

@@ -68,13 +68,13 @@ def _partition(system: System, disk: str, name: str, mounted: dict[str, list[str
 
 def _mounts(system: System) -> list[dict[str, Any]]:
     """/proc/self/mountinfo: the last mount on a place is the one that is seen there."""
-    found = {}
+    mounts = {}
     for line in system.text("/proc/self/mountinfo").splitlines():
         fields, _, tail = line.partition(" - ")
         _, _, device, root, place, options = fields.split(" ")[:6]
         kind, source, superblock = [*tail.split(" "), "", ""][:3]
         every = dict.fromkeys([*options.split(","), *superblock.split(",")])
-        found[_unescaped(place)] = {
+        mounts[_unescaped(place)] = {
             "mounted_on": _unescaped(place),
             "device": _unescaped(source),
             "number": device,
@@ -82,11 +82,11 @@ def _mounts(system: System) -> list[dict[str, Any]]:
             "type": kind,
             "options": [option for option in every if option],
         }
-    return list(found.values())
+    return list(mounts.values())
 
 
 def _unescaped(text: str) -> str:
-    return OCTAL.sub(lambda found: chr(int(found.group(1), 8)), text)
+    return OCTAL.sub(lambda match: chr(int(match.group(1), 8)), text)
 
 
 def _mount_points(system: System) -> dict[str, list[str]]:
@@ -114,5 +114,5 @@ def _file_system(system: System, mount: dict[str, Any]) -> dict[str, Any]:
     size, free = space or (None, None)
     if mount["type"] == "zfs":
         size = None  # of the pool each data set has what it uses and what is free: no size of its own
-    told = {name: mount[name] for name in ("mounted_on", "device", "type", "options")}
-    return {**told, **known([("kb", size), ("free_kb", free)])}
+    shown = {name: mount[name] for name in ("mounted_on", "device", "type", "options")}
+    return {**shown, **known([("kb", size), ("free_kb", free)])}

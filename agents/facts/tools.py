@@ -24,10 +24,10 @@ NOBODY = 65534  # the group of a program that is run as another account
 
 
 def tools(system: System) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {tool: {"path": path} for tool in TOOLS for path in [system.which(tool)] if path}
-    if "numactl" in found:
-        found["numactl"]["options"] = _options(system, found["numactl"]["path"])
-    return found
+    paths: dict[str, dict[str, Any]] = {tool: {"path": path} for tool in TOOLS for path in [system.which(tool)] if path}
+    if "numactl" in paths:
+        paths["numactl"]["options"] = _options(system, paths["numactl"]["path"])
+    return paths
 
 
 def _options(system: System, path: str) -> list[str]:
@@ -37,7 +37,7 @@ def _options(system: System, path: str) -> list[str]:
 
 
 class Versions:
-    """What programs said of their version, remembered in `cache` by path, size, mtime and inode of their file.
+    """Versions of programs, cached in `cache` by path, size, mtime and inode of their file.
 
     A cache that cannot be read is made anew; one that cannot be written is done without.
     """
@@ -47,25 +47,25 @@ class Versions:
         # Wrappers choose by the running kernel what they start.
         self._release = system.text("/proc/sys/kernel/osrelease")
         self._known = self._load()
-        self._seen: dict[str, str] = {}
+        self._current: dict[str, str] = {}
 
     def of(self, path: str) -> str:
-        """Such as "15.18"; "" when the program does not tell. What took too long is asked again next time."""
+        """Such as "15.18"; "" if the program does not report it. One that took too long is run again next time."""
         mark = self._mark(path)
-        told = self._known.get(mark, self._seen.get(mark))
-        if told is None:
-            told = self._ask(path)
-        if told is not None:
-            self._seen[mark] = told
-        return told or ""
+        version = self._known.get(mark, self._current.get(mark))
+        if version is None:
+            version = self._ask(path)
+        if version is not None:
+            self._current[mark] = version
+        return version or ""
 
     def keep(self) -> None:
         """Write the cache when something was asked anew. What is no longer asked for is forgotten."""
-        if self._cache is None or self._seen == self._known:
+        if self._cache is None or self._current == self._known:
             return
         fresh = self._cache.with_suffix(".new")
         try:
-            fresh.write_text(json.dumps(self._seen))
+            fresh.write_text(json.dumps(self._current))
             os.replace(fresh, self._cache)
         except OSError:
             fresh.unlink(missing_ok=True)
@@ -88,13 +88,13 @@ class Versions:
 
     def _ask(self, path: str) -> Optional[str]:
         name = path.rpartition("/")[2]
-        told = self._first([path, ASK.get(name, "--version")])
-        return self._packaged(name) if told == "" and name in PACKAGED else told
+        version = self._first([path, ASK.get(name, "--version")])
+        return self._packaged(name) if version == "" and name in PACKAGED else version
 
     def _packaged(self, name: str) -> str:
         queries = {"dpkg-query": ["--show", "--showformat=${Version}"], "rpm": ["-q", "--qf", "%{VERSION}"]}
-        asked = ([self._system.which(tool), *query, name] for tool, query in queries.items())
-        return next(filter(None, (self._first(argv) for argv in asked if argv[0])), "")
+        commands = ([self._system.which(tool), *query, name] for tool, query in queries.items())
+        return next(filter(None, (self._first(argv) for argv in commands if argv[0])), "")
 
     def _identity(self, program: str) -> Optional[dict[str, Any]]:
         """Who may ask a program for its version: root only what root alone can change, else the one account that can.
@@ -116,5 +116,5 @@ class Versions:
             return None
         if shown is None:
             return ""
-        found = VERSION.search(shown.stdout + shown.stderr)
-        return found.group(0) if found else ""
+        match = VERSION.search(shown.stdout + shown.stderr)
+        return match.group(0) if match else ""

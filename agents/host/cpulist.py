@@ -17,7 +17,7 @@ def parse(text: str) -> list[int]:
         return []
     if not _LIST.match(text):
         raise ValueError(f"{text!r} is not a list such as 0-3,5")
-    found: set[int] = set()
+    cpus: set[int] = set()
     counted = 0
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -25,8 +25,8 @@ def parse(text: str) -> list[int]:
         counted += len(span)
         if counted > MAX_CPUS:  # a list may name the same cpus again and again
             raise ValueError(f"{text[:40]!r}... names more than {MAX_CPUS} cpus")
-        found.update(span)
-    return sorted(found)
+        cpus.update(span)
+    return sorted(cpus)
 
 
 def _span(first: int, last: int) -> range:
@@ -80,10 +80,10 @@ def _place(text: str, nodes: list[dict[str, Any]], topology: Sequence[dict[str, 
     for row in topology if kind == "socket" else ():
         known.setdefault(int(row["socket"]), []).append(int(row["cpu"]))
     known = {number: cpus for number, cpus in known.items() if cpus}
-    wanted = parse(listed)
-    if not wanted or any(one not in known for one in wanted):
+    numbers = parse(listed)
+    if not numbers or any(one not in known for one in numbers):
         raise ValueError(f"existing {kind}s with CPUs: {render(known) or 'none'}")
-    return sorted(cpu for one in wanted for cpu in known[one])
+    return sorted(cpu for one in numbers for cpu in known[one])
 
 
 def _threads(text: str, chosen: list[int], topology: Sequence[dict[str, Any]]) -> list[int]:
@@ -93,7 +93,7 @@ def _threads(text: str, chosen: list[int], topology: Sequence[dict[str, Any]]) -
         if row["cpu"] in chosen:
             first.setdefault(str(row["siblings"]), int(row["cpu"]))
     cpus = sorted(first.values())
-    wanted = parse(text.partition(":")[2]) or range(len(cpus))
-    if max(wanted, default=0) >= len(cpus):
+    numbers = parse(text.partition(":")[2]) or range(len(cpus))
+    if max(numbers, default=0) >= len(cpus):
         raise ValueError(f"existing cores: {render(range(len(cpus))) or 'none'}")
-    return [cpus[number] for number in wanted]
+    return [cpus[number] for number in numbers]

@@ -102,16 +102,16 @@ def _mounted(system: System, number: str) -> list[str]:
 
 
 def _swaps(system: System) -> list[str]:
-    found = (line.split()[0] for line in system.text("/proc/swaps").splitlines()[1:])
-    return [number for number in map(_number, found) if number]
+    paths = (line.split()[0] for line in system.text("/proc/swaps").splitlines()[1:])
+    return [number for number in map(_number, paths) if number]
 
 
 def _number(path: str) -> str:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return ""
-    return f"{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}" if stat.S_ISBLK(found.st_mode) else ""
+    return f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}" if stat.S_ISBLK(status.st_mode) else ""
 
 
 def _openers(system: System, number: str) -> Iterator[int]:
@@ -165,7 +165,7 @@ def _blkid(system: System, path: str) -> str:
     program: Optional[str] = system.which("blkid")
     if not program:
         return ""
-    found = system.run([program, "-p", "-o", "value", "-s", "TYPE", "-s", "PTTYPE", path])
-    if found.code == 0:
-        return ", ".join(found.stdout.split()) or "a signature known to blkid"
-    return "" if found.code == 2 else f"ambiguous signatures according to blkid: {found.stderr.strip()}"
+    probe = system.run([program, "-p", "-o", "value", "-s", "TYPE", "-s", "PTTYPE", path])
+    if probe.code == 0:
+        return ", ".join(probe.stdout.split()) or "a signature known to blkid"
+    return "" if probe.code == 2 else f"ambiguous signatures according to blkid: {probe.stderr.strip()}"

@@ -32,8 +32,8 @@ def _free(system: System, path: str) -> Optional[int]:
     """Of the file system that the path is on, or would be on."""
     while path != "/" and not system.exists(path):
         path = os.path.dirname(path)
-    found = system.space(path)
-    return found[1] if found else None
+    space = system.space(path)
+    return space[1] if space else None
 
 
 def _failed_units(system: System) -> list[str]:
@@ -48,5 +48,5 @@ def _failed_units(system: System) -> list[str]:
 
 def _hottest(system: System) -> Optional[float]:
     zones = [name for name in system.names(THERMAL) if name.startswith("thermal_zone")]
-    told = (system.text(f"{THERMAL}/{zone}/temp") for zone in zones)
-    return max((int(text) / 1000 for text in told if text.lstrip("-").isdigit()), default=None)
+    texts = (system.text(f"{THERMAL}/{zone}/temp") for zone in zones)
+    return max((int(text) / 1000 for text in texts if text.lstrip("-").isdigit()), default=None)

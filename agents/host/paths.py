@@ -48,13 +48,13 @@ def check(field: str, path: str, kind: str, allowed: Allowed) -> None:
     if path != os.path.normpath(path):
         raise Unplannable(field, path, "an absolute path without .. and doubled slashes")
     if not any(_covers(entry, entry["path"], path, kind) for entry in allowed):
-        raise Unplannable(field, path, _told(allowed), HINT)
+        raise Unplannable(field, path, _listing(allowed), HINT)
 
 
 def needed(named: Iterable[Named], allowed: Allowed) -> Allowed:
     """Pure. Of what is allowed, that which covers one of these paths."""
-    wanted = [(each.path, each.kind) for each in named]
-    return [entry for entry in allowed if any(_covers(entry, entry["path"], *each) for each in wanted)]
+    pairs = [(each.path, each.kind) for each in named]
+    return [entry for entry in allowed if any(_covers(entry, entry["path"], *each) for each in pairs)]
 
 
 def _covers(entry: dict[str, str], own: str, path: str, kind: str) -> bool:
@@ -63,7 +63,7 @@ def _covers(entry: dict[str, str], own: str, path: str, kind: str) -> bool:
     return kind == "file" and path == own
 
 
-def _told(allowed: Allowed) -> str:
+def _listing(allowed: Allowed) -> str:
     shown = [f"{entry['path']}/..." if entry["kind"] in DIRECTORIES else entry["path"] for entry in allowed]
     return f"allowed on this host: {', '.join(shown) or 'nothing'}"
 
@@ -74,7 +74,7 @@ def directory(path: str, allowed: Allowed) -> str:
         owned.make_directories(path)
     real = os.path.realpath(path)
     if not any(_covers(entry, os.path.realpath(entry["path"]), real, "directory") for entry in allowed):
-        raise Unplannable("directory", _both(path, real), _told(allowed), HINT)
+        raise Unplannable("directory", _both(path, real), _listing(allowed), HINT)
     if not os.path.isdir(real):
         raise Unplannable("directory", path, "an existing directory", "create it, owned by the account of the load")
     return real
@@ -87,11 +87,11 @@ def claim(run: Run, path: str) -> str:
     if run.journal.made(real):
         return real
     try:
-        found = os.stat(real)
+        status = os.stat(real)
     except FileNotFoundError:
         return _make(run, path, real)
     kinds = {stat.S_IFREG: "file", stat.S_IFBLK: "device"}
-    kind = kinds.get(stat.S_IFMT(found.st_mode), "")
+    kind = kinds.get(stat.S_IFMT(status.st_mode), "")
     if not kind:
         raise Unplannable("filename", _both(path, real), "a regular file or a block device")
     if not _is_listed(real, kind, run.allowed_paths):
@@ -110,7 +110,7 @@ def _is_listed(real: str, kind: str, allowed: Allowed) -> bool:
 
 def _make(run: Run, path: str, real: str) -> str:
     if not any(_covers(each, os.path.realpath(each["path"]), real, "file") for each in run.allowed_paths):
-        raise Unplannable("filename", _both(path, real), _told(run.allowed_paths), HINT)
+        raise Unplannable("filename", _both(path, real), _listing(run.allowed_paths), HINT)
     if not os.path.isdir(os.path.dirname(real)):
         raise Unplannable("filename", path, "a file in an existing directory", f"make {os.path.dirname(real)}")
     run.journal.making(real)

@@ -1,8 +1,8 @@
 """What an admin does not let the agent do on a host: policy.json beside the launcher's keys, see launcher.py.
 
-{"forbid": [one of words()], "os_users": [account], "directories": [directory], "spool": directory}, each optional. With
-"os_users" PostgreSQL and the load run as these accounts only; with "directories" clusters and what workloads write are
-below these only. An agent that a launcher started uses the spool SPOOL, or the one that is named here.
+{"forbid": [key of meanings()], "os_users": [account], "directories": [directory], "spool": directory}, each optional.
+With "os_users" PostgreSQL and the load run as these accounts only; with "directories" clusters and what workloads write
+are below these only. An agent that a launcher started uses the spool SPOOL, or the one that is named here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Policy = dict[str, Any]
 HINT = "the policy.json of the host defines this"
 
 
-def words() -> dict[str, str]:
+def meanings() -> dict[str, str]:
     """What can be forbidden, and what each word means. Loads both registries, so only where something is forbidden."""
     from ..settings import SETTINGS
     from ..workloads import WORKLOADS
@@ -55,7 +55,7 @@ def read(system: System) -> Policy:
         policy: Policy = json.loads(system.policy() or "{}")
         check_schema(SCHEMA, policy, "policy.json")
         if policy.get("forbid"):
-            check_schema({"items": {"enum": list(words())}}, policy["forbid"], "policy.json: forbid")
+            check_schema({"items": {"enum": list(meanings())}}, policy["forbid"], "policy.json: forbid")
     except (OSError, ValueError, RecursionError, Unplannable) as problem:
         raise HostFailure(f"the policy.json of this host cannot be read: {problem}", HINT) from problem
     return policy
@@ -71,7 +71,7 @@ def check_spool(system: System, root: str) -> None:
 def permit(policy: Policy, word: str, field: str) -> None:
     """Unplannable when `word` is forbidden."""
     if word in policy.get("forbid", []):
-        raise Unplannable(field, word, f"nothing; this host forbids {words()[word]}", HINT)
+        raise Unplannable(field, word, f"nothing; this host forbids {meanings()[word]}", HINT)
 
 
 def check(policy: Policy, spec: dict[str, Any]) -> None:

@@ -15,9 +15,9 @@ TWO_PAGES = 131072
 
 @dataclass(frozen=True)
 class Knob:
-    """One sysctl. Of `rival`, the kernel keeps either this one or that one: setting one clears the other. `words` are
-    its choices, `words_in` the sysctl that lists them; `numbers` says how many it takes. `debug` is its file in
-    /sys/kernel/debug/sched since Linux 5.13, where it is one."""
+    """One sysctl. Of `rival`, the kernel keeps either this one or that one: setting one clears the other. `choices` are
+    the values it accepts, `choices_in` the sysctl that lists them; `numbers` says how many it takes. `debug` is its
+    file in /sys/kernel/debug/sched since Linux 5.13, if it has one."""
 
     name: str
     about: str
@@ -25,8 +25,8 @@ class Knob:
     high: int = MAX
     unit: str = ""
     rival: str = ""
-    words: tuple[str, ...] = ()
-    words_in: str = ""
+    choices: tuple[str, ...] = ()
+    choices_in: str = ""
     numbers: int = 1
     debug: str = ""
 
@@ -37,8 +37,8 @@ class Knob:
     @property
     def schema(self) -> dict[str, Any]:
         shown = {"title": f"{self.name} ({self.unit})" if self.unit else self.name, "description": self.about}
-        if self.words or self.words_in:
-            choice = {"enum": list(self.words)} if self.words else {"pattern": "^[a-z0-9_-]{1,40}$"}
+        if self.choices or self.choices_in:
+            choice = {"enum": list(self.choices)} if self.choices else {"pattern": "^[a-z0-9_-]{1,40}$"}
             return {"type": "string", **choice, **shown}
         if self.numbers > 1:
             return {"type": "string", "pattern": r"^\d{1,10}( \d{1,10})" + f"{{{self.numbers - 1}}}$", **shown}
@@ -98,11 +98,11 @@ KNOBS = (
     Knob("net.core.busy_poll", "Time that poll and select poll the device; 0 off", 0, 1000, "us"),
     Knob("net.core.busy_read", "Time that reads poll the device; 0 off", 0, 1000, "us"),
     Knob("net.core.default_qdisc", "Queueing discipline of new devices",
-         words=("pfifo_fast", "fq", "fq_codel", "cake", "sfq", "pfifo")),
+         choices=("pfifo_fast", "fq", "fq_codel", "cake", "sfq", "pfifo")),
     Knob("net.ipv4.tcp_rmem", "Receive buffer of TCP: minimum, default, maximum", 4096, MAX, "3 x bytes", numbers=3),
     Knob("net.ipv4.tcp_wmem", "Send buffer of TCP: minimum, default, maximum", 4096, MAX, "3 x bytes", numbers=3),
     Knob("net.ipv4.tcp_congestion_control", "Congestion control of new connections, of those available in this kernel",
-         words_in="net.ipv4.tcp_available_congestion_control"),
+         choices_in="net.ipv4.tcp_available_congestion_control"),
     Knob("net.ipv4.tcp_keepalive_time", "Idle time before the first probe", 1, 32767, "s"),
     Knob("net.ipv4.tcp_keepalive_intvl", "Time between probes", 1, 32767, "s"),
     Knob("net.ipv4.tcp_keepalive_probes", "Unanswered probes that end a connection", 1, 127),
@@ -130,10 +130,10 @@ def nested(flat: dict[str, Any]) -> dict[str, Any]:
 
 def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """{"vm": {"swappiness": 10}} -> {"vm.swappiness": 10}."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in tree.items():
-        found.update(flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value})
-    return found
+        values.update(flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value})
+    return values
 
 
 def schema() -> dict[str, Any]:

@@ -76,10 +76,10 @@ def parse_stat(text: str) -> Process:
 
 def _above(path: str) -> set[str]:
     """An absolute path and every directory above it."""
-    found = {path}
+    paths = {path}
     while path != (path := os.path.dirname(path)):
-        found.add(path)
-    return found
+        paths.add(path)
+    return paths
 
 
 class Reader:
@@ -210,31 +210,31 @@ class System:
     def stat(self, path: str) -> Optional[Stat]:
         """What a path leads to, or None when there is nothing or it cannot be reached."""
         try:
-            found = os.stat(path)
+            status = os.stat(path)
         except OSError:
             return None
-        return Stat(found.st_uid, found.st_size, found.st_mtime_ns, found.st_ino)
+        return Stat(status.st_uid, status.st_size, status.st_mtime_ns, status.st_ino)
 
     def owners(self, path: str) -> Optional[frozenset[int]]:
         """Uids that could change a program: owners of the file and of the directories above it, as named and as
         resolved. None when a group, or everybody, could."""
-        found = set()
+        uids = set()
         for place in _above(path) | _above(os.path.realpath(path)):
             about = os.stat(place)
             sticky = stat.S_ISDIR(about.st_mode) and about.st_mode & stat.S_ISVTX
             by_group = about.st_mode & stat.S_IWGRP and about.st_gid != 0
             if not sticky and (by_group or about.st_mode & stat.S_IWOTH):
                 return None
-            found.add(about.st_uid)
-        return frozenset(found)
+            uids.add(about.st_uid)
+        return frozenset(uids)
 
     def space(self, path: str) -> Optional[tuple[int, int]]:
-        """Size of the file system at `path`, and what is free for us, in kB; None where it cannot be asked."""
+        """Size of the file system at `path`, and what is free for us, in kB; None if it cannot be read."""
         try:
-            found = os.statvfs(path)
+            status = os.statvfs(path)
         except OSError:
             return None
-        return found.f_blocks * found.f_frsize // 1024, found.f_bavail * found.f_frsize // 1024
+        return status.f_blocks * status.f_frsize // 1024, status.f_bavail * status.f_frsize // 1024
 
     def account(self, uid: int) -> str:
         """Name of an account, or its number where it has none."""
@@ -296,11 +296,11 @@ class System:
     def tool(self, name: str, bin_dir: str = "") -> str:
         """Absolute path of a tool: that of `bin_dir` where it has one, else from the PATH. HostFailure for none."""
         own = f"{bin_dir}/{name}"
-        found = own if bin_dir and os.access(own, os.X_OK) else self.which(name)
-        if not found:
+        path = own if bin_dir and os.access(own, os.X_OK) else self.which(name)
+        if not path:
             where = f"neither in {bin_dir} nor on the PATH" if bin_dir else "not on the PATH of this host"
             raise HostFailure(f"{name} is {where}", f"install {name}")
-        return found
+        return path
 
     def run(
         self,
@@ -347,8 +347,8 @@ class System:
 
     def processes(self) -> list[Process]:
         """Every process that lives now (zombies do not)."""
-        found = (self.process(int(name)) for name in self.names("/proc") if name.isdigit())
-        return [process for process in found if process and process.alive]
+        processes = (self.process(int(name)) for name in self.names("/proc") if name.isdigit())
+        return [process for process in processes if process and process.alive]
 
     def children(self, pid: int) -> list[int]:
         """Pids of a process's children."""
@@ -360,9 +360,9 @@ class System:
 
     def cpu_s(self, pid: int) -> float:
         """Cpu time so far of a process of one thread, 0 when it is gone; to the ns where the scheduler tells."""
-        told = self.text(f"/proc/{pid}/schedstat").split()
-        if told and told[0] != "0":
-            return int(told[0]) / 1e9
+        fields = self.text(f"/proc/{pid}/schedstat").split()
+        if fields and fields[0] != "0":
+            return int(fields[0]) / 1e9
         process = self.process(pid)
         return process.ticks / CLOCK_TICKS if process else 0.0
 

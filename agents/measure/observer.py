@@ -1,4 +1,4 @@
-"""Who looks on while a step is measured: collectors, proofs, progress, and what looking costs."""
+"""What observes a measured step: collectors, proofs, progress, and the cost of observing."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class Onlooker:
         self._began, self._begun = self._run.system.wall(), self._run.system.mono()
         self._run.emit("measuring", {"step": self._step, "began": self._began})
 
-    def look(self, elapsed: float) -> float:
-        """When the next look is due."""
+    def poll(self, elapsed: float) -> float:
+        """Sample what is due. Returns when the next sample is due."""
         if elapsed >= self._next_watch:
             with self._costs[PROOFS].counted():
                 self._watch(elapsed)
@@ -86,7 +86,7 @@ class Onlooker:
         self._next_watch = max(self._next_watch, TICK_S) + TICK_S if elapsed >= TICK_S else TICK_S
         self._run.watch()
         if elapsed >= self._next_proof:
-            # Clients may connect late; later looks grow rare, for processes inherit what their parents were given.
+            # Clients may connect late; later proofs grow rare, for processes inherit what their parents were given.
             self._next_proof = max(TICK_S, 2 * elapsed)
             self._run.verify("during")
 
@@ -115,12 +115,12 @@ class Onlooker:
         """What it gives (True for nothing); None, and the collector dropped, when it has nothing to look at."""
         self._costs.setdefault(collector.name, Cost())
         try:
-            found = act()
+            value = act()
         except NotAvailable as reason:
             self._run.log("info", f"collector {collector.name} is not available: {reason}")
             self._collectors = [each for each in self._collectors if each is not collector]
             return None
-        return True if found is None else found
+        return True if value is None else value
 
     def ended(self, elapsed: float) -> None:
         """The load has ended just now."""

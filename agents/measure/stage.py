@@ -1,4 +1,4 @@
-"""One step of a run: its processes, its raw output, and who looks on while it is measured."""
+"""One step of a run: its processes, its raw output, and what observes it while it is measured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LOOK_S = 0.1  # how often an unfinished process is looked after at least, and a cancel seen; its end wakes us at once
 FAR = 1e9
 
-Look = Callable[[float], Optional[float]]  # at so many seconds since it began: when the next look is due
+Poll = Callable[[float], Optional[float]]  # gets the seconds since the start, returns when to call it again
 
 
 class Stage:
@@ -91,12 +91,12 @@ class Stage:
         self._run.check()
 
     def progress(self, done: float, note: str) -> None:
-        """Tell what is done of the work beside the load, at most once a second."""
+        """Report the progress of work beside the load, at most once a second."""
         now = self._run.system.mono()
         if now >= self._told + 1.0:
             self._told = now
-            told = {"step": self.step, "done": round(done, 4), "eta_s": None, "note": note}
-            self._run.emit("progress", told)
+            event = {"step": self.step, "done": round(done, 4), "eta_s": None, "note": note}
+            self._run.emit("progress", event)
 
     def log(self, level: str, message: str) -> None:
         self._run.log(level, message)
@@ -114,9 +114,9 @@ class Stage:
 
     def _tell_steadiness(self, after_s: float) -> None:
         if self._steadiness is not None:
-            told = self._steadiness.as_json(after_s)
-            level, words = sentence(told, self._rate)
-            self._run.emit("log", {"level": level, "message": f"{self.step}: {words}", "steady": told})
+            summary = self._steadiness.as_json(after_s)
+            level, text = sentence(summary, self._rate)
+            self._run.emit("log", {"level": level, "message": f"{self.step}: {text}", "steady": summary})
 
     def sample(self, source: str, t: float, values: dict[str, float]) -> None:
         if self._steadiness is not None and self._rate in values:
@@ -138,12 +138,12 @@ class Stage:
         watched: str = "stderr",
         go: str = "",
         directory: str = "",
-        look: Optional[Look] = None,
+        poll: Optional[Poll] = None,
         trace: Optional[Trace] = None,
     ) -> None:
         """Run the load generator with collectors and proofs; out/<step>/stdout and stderr keep what it wrote.
 
-        `on_line` is given each whole line of the `watched` one as it comes, and `look` the seconds since the start
+        `on_line` is given each whole line of the `watched` one as it comes, and `poll` the seconds since the start
         while it runs. A tool that waits for its orders is told `go` on its stdin, once the tracer is attached.
         WorkloadFailure when the tool fails.
         """
@@ -160,8 +160,8 @@ class Stage:
             self._begin(onlooker)
             _tell(child, go)
         lines, begin = Lines(self.out / watched, on_line), run.system.mono()
-        looks = [lines.look, onlooker.look, *([look] if look else [])]
-        code = follow(run, child, limit_s, looks, self._steady)
+        polls = [lines.poll, onlooker.poll, *([poll] if poll else [])]
+        code = follow(run, child, limit_s, polls, self._steady)
         took = run.system.mono() - begin
         onlooker.ended(took)
         lines.close()
@@ -178,9 +178,9 @@ class Stage:
 
     def _attach(self, trace: Optional[Trace]) -> Optional[Tracer]:
         """The tracer, attached; whoever raises leaves it to undo, as the load."""
-        if not trace or not trace.asked:
+        if not trace or not trace.options:
             return None
-        tracer = Tracer(self._run, self.out, trace.asked, trace.application, trace.connections)
+        tracer = Tracer(self._run, self.out, trace.options, trace.application, trace.connections)
         tracer.start()
         return tracer
 
@@ -200,16 +200,16 @@ def run_tool(
     purpose: str,
     limit_s: float,
     out: Path,
-    looks: Sequence[Look] = (),
+    polls: Sequence[Poll] = (),
     directory: str = "",
     as_owner: bool = False,
     stdin: str = "",
 ) -> None:
     """Start, wait, and complain with the tool's own words when it failed. A file beside its output holds `stdin`."""
     files = (out.with_name(out.name + ".stdout"), out.with_name(out.name + ".stderr"))
-    with _reading(out.with_name(out.name + ".stdin"), stdin) as given:
-        child = start_tool(run, argv, purpose, files, given, directory=directory, as_owner=as_owner)
-    _finish(run, child, follow(run, child, limit_s, looks), argv, files)
+    with _reading(out.with_name(out.name + ".stdin"), stdin) as source:
+        child = start_tool(run, argv, purpose, files, source, directory=directory, as_owner=as_owner)
+    _finish(run, child, follow(run, child, limit_s, polls), argv, files)
 
 
 @contextmanager
@@ -219,8 +219,8 @@ def _reading(path: Path, text: str) -> Iterator[int]:
         yield DEVNULL
         return
     path.write_text(text)
-    with path.open("rb") as given:
-        yield given.fileno()
+    with path.open("rb") as file:
+        yield file.fileno()
 
 
 def start_tool(
@@ -251,7 +251,7 @@ def start_tool(
 
 
 def follow(
-    run: Run, child: Child, limit_s: float, looks: Sequence[Look], enough: Callable[[], bool] = lambda: False
+    run: Run, child: Child, limit_s: float, polls: Sequence[Poll], enough: Callable[[], bool] = lambda: False
 ) -> int:
     """Exit code of the child, 0 for one that was ended because it was enough. Cancelled, or WorkloadFailure after
     limit_s; whoever raises leaves the child to undo."""
@@ -264,7 +264,7 @@ def follow(
         run.check()
         if elapsed > limit_s:
             raise WorkloadFailure(f"{child.entry['purpose']} did not end within {limit_s:g} s", "shorten it")
-        due = [FAR, *(look(elapsed) or FAR for look in looks)]
+        due = [FAR, *(poll(elapsed) or FAR for poll in polls)]
         if enough():
             return _ended(run, child)
 
@@ -298,7 +298,7 @@ class Lines:
     def __init__(self, path: Path, on_line: Callable[[str], None]) -> None:
         self._file, self._on_line, self._rest = path.open("rb", buffering=0), on_line, b""
 
-    def look(self, elapsed: float) -> None:
+    def poll(self, elapsed: float) -> None:
         read = self._rest + self._file.read()
         whole = max(read.rfind(b"\n"), read.rfind(b"\r")) + 1
         self._rest = read[whole:]
@@ -306,5 +306,5 @@ class Lines:
             self._on_line(line)
 
     def close(self) -> None:
-        self.look(0.0)
+        self.poll(0.0)
         self._file.close()

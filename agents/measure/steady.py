@@ -56,22 +56,22 @@ class Steadiness:
     def _close(self) -> None:
         self._means.append(mean(self._open))
         self._open, self._number = [], self._number + 1
-        looked_at = self._means[-MOST:]
-        self.left_out = mser_cut(looked_at)
-        self.drift = drift(looked_at[self.left_out :])
-        enough = len(looked_at) >= LEAST and self.left_out < len(looked_at) // 2
+        means = self._means[-MOST:]
+        self.left_out = mser_cut(means)
+        self.drift = drift(means[self.left_out :])
+        enough = len(means) >= LEAST and self.left_out < len(means) // 2
         self.reached = enough and abs(self.drift) <= self._within
 
     def as_json(self, after_s: float) -> dict[str, Any]:
-        """What it was told from, for the log."""
-        looked_at = self._means[-MOST:]
+        """The windows and limits of the decision, for the log."""
+        means = self._means[-MOST:]
         return {
             "reached": self.reached,
             "after_s": round(after_s, 1),
             "window_s": self._window_s,
-            "windows": len(looked_at),
+            "windows": len(means),
             "left_out": self.left_out,
-            "mean": round(mean(looked_at[self.left_out :]), 3) if looked_at else None,
+            "mean": round(mean(means[self.left_out :]), 3) if means else None,
             "drift": round(self.drift, 4),
             "within": self._within,
         }
@@ -102,16 +102,16 @@ def drift(means: Sequence[float]) -> float:
     return median(slopes) * (len(means) - 1) / middle
 
 
-def sentence(told: dict[str, Any], unit: str) -> tuple[str, str]:
-    """(level of the log, words) for what as_json tells."""
-    if told["windows"] < 2:
-        return "warning", f"not steady after {told['after_s']:g} s: it reported too few rates for details"
-    rest = told["windows"] - told["left_out"]
+def sentence(summary: dict[str, Any], unit: str) -> tuple[str, str]:
+    """(level of the log, text) of a summary by as_json."""
+    if summary["windows"] < 2:
+        return "warning", f"not steady after {summary['after_s']:g} s: it reported too few rates for details"
+    rest = summary["windows"] - summary["left_out"]
     numbers = (
-        f"{told['windows']} windows of {told['window_s']:g} s, the first {told['left_out']} left out (MSER). Mean "
-        f"of the other {rest}: {told['mean']:.6g} {unit}, drift {told['drift']:+.1%}. (Steady: within "
-        f"{told['within']:.1%}, at least {LEAST} windows, less than half left out)"
+        f"{summary['windows']} windows of {summary['window_s']:g} s, the first {summary['left_out']} left out (MSER). "
+        f"Mean of the other {rest}: {summary['mean']:.6g} {unit}, drift {summary['drift']:+.1%}. (Steady: within "
+        f"{summary['within']:.1%}, at least {LEAST} windows, less than half left out)"
     )
-    if told["reached"]:
-        return "info", f"steady after {told['after_s']:g} s: {numbers}"
-    return "warning", f"not steady after {told['after_s']:g} s: {numbers}"
+    if summary["reached"]:
+        return "info", f"steady after {summary['after_s']:g} s: {numbers}"
+    return "warning", f"not steady after {summary['after_s']:g} s: {numbers}"

@@ -74,38 +74,38 @@ SCHEMA: Record = {
 }
 
 
-def wanted(options: Record) -> Record:
-    """Pure. The tracer that a step's options ask for; {} for none."""
-    found: Record = options.get("tracer") or {}
-    return found if found.get("tool", "none") != "none" else {}
+def requested(options: Record) -> Record:
+    """Pure. The tracer in a step's options; {} for none."""
+    tracer: Record = options.get("tracer") or {}
+    return tracer if tracer.get("tool", "none") != "none" else {}
 
 
 def check(kind: str, options: Record) -> None:
     """Pure. Unplannable for a tracer that would have nothing to do, or two things."""
-    asked = wanted(options)
-    tool = asked.get("tool", "")
+    tracer = requested(options)
+    tool = tracer.get("tool", "")
     allowed = {"strace": ("syscalls",), "perf": ("syscalls", "events"), "bpftrace": ("syscalls", "script")}
-    given = [name for name in ("syscalls", "events", "script") if asked.get(name)]
-    for name in given:
+    traced = [name for name in ("syscalls", "events", "script") if tracer.get(name)]
+    for name in traced:
         if name not in allowed.get(tool, ("script",)):
             accepted = f"{', '.join(allowed.get(tool, ('script',)))} for {tool}"
-            raise Unplannable(f"{kind}.tracer.{name}", asked[name], accepted)
-    if len(given) > 1:
-        raise Unplannable(f"{kind}.tracer.{given[1]}", asked[given[1]], f"either {given[0]} or {given[1]}")
-    if tool in _SCRIPTED and not given:
+            raise Unplannable(f"{kind}.tracer.{name}", tracer[name], accepted)
+    if len(traced) > 1:
+        raise Unplannable(f"{kind}.tracer.{traced[1]}", tracer[traced[1]], f"either {traced[0]} or {traced[1]}")
+    if tool in _SCRIPTED and not traced:
         accepted = "a script" if tool == "stap" else "a script, or system calls"
-        raise Unplannable(f"{kind}.tracer.script", asked.get("script"), accepted)
+        raise Unplannable(f"{kind}.tracer.script", tracer.get("script"), accepted)
 
 
-def argv(asked: Record, program: str, pids: Sequence[int], out: str, script: str) -> list[str]:
+def argv(options: Record, program: str, pids: Sequence[int], out: str, script: str) -> list[str]:
     """Pure. The argument list; `script` is the path of the script of those that have one."""
-    tool, listed = asked["tool"], ",".join(map(str, pids))
-    calls = ",".join(asked.get("syscalls", []))
+    tool, listed = options["tool"], ",".join(map(str, pids))
+    calls = ",".join(options.get("syscalls", []))
     if tool == "strace":
-        children = ["-f"] if asked.get("backends") == "server" else []
+        children = ["-f"] if options.get("backends") == "server" else []
         return [program, "-c", "-w", *children, *(["-e", f"trace={calls}"] if calls else []), "-o", out, "-p", listed]
-    if tool == "perf" and asked.get("events"):
-        return [program, "stat", "-x", ",", "-e", ",".join(asked["events"]), "-o", out, "-p", listed]
+    if tool == "perf" and options.get("events"):
+        return [program, "stat", "-x", ",", "-e", ",".join(options["events"]), "-o", out, "-p", listed]
     if tool == "perf":
         # 4 MiB for each cpu: with the default, a busy cpu fills it before perf has read it.
         buffer = ["-m", "1024"]
@@ -114,17 +114,17 @@ def argv(asked: Record, program: str, pids: Sequence[int], out: str, script: str
     return [program, *(["-v", "-x", each[0]] if tool == "stap" else []), "-o", out, script, *each]
 
 
-def script_of(asked: Record, pids: Sequence[int]) -> str:
+def script_of(options: Record, pids: Sequence[int]) -> str:
     """Pure. The script that was given, or one that counts and times system calls."""
-    if asked.get("script"):
-        return str(asked["script"])
+    if options.get("script"):
+        return str(options["script"])
     ours = " || ".join(f"pid == {pid}" for pid in pids)
     point = "tracepoint:syscalls:sys"
     probes = [
         f"{point}_enter_{call} /{ours}/ {{ @began[tid] = nsecs; }}\n"
         f'{point}_exit_{call} /@began[tid]/ {{ @events["{call}"] = count(); '
         f'@ns["{call}"] = sum(nsecs - @began[tid]); delete(@began[tid]); }}\n'
-        for call in asked["syscalls"]
+        for call in options["syscalls"]
     ]
     # Maps without an entry are not printed: the first line stands for no event at all.
     return "".join([*probes, 'END { printf("@events: 0\\n"); clear(@began); }\n'])
@@ -136,7 +136,7 @@ class Tracer:
 
     run: Run
     out: Path
-    asked: Record
+    options: Record
     application: str
     connections: int
     _child: Optional[Child] = None
@@ -144,44 +144,44 @@ class Tracer:
 
     def start(self) -> None:
         """Find the processes, attach, and come back when it is attached. WorkloadFailure when it cannot be."""
-        run, tool = self.run, self.asked["tool"]
+        run, tool = self.run, self.options["tool"]
         self._traced = self._find()
         program = run.system.tool(tool)
         script = self.out / f"tracer.{'stp' if tool == 'stap' else 'bt'}"
         if tool in _SCRIPTED:
-            script.write_text(script_of(self.asked, self._traced))
-        line = [*run.tracer_prefix, *argv(self.asked, program, self._traced, str(self.out / OUTPUT), str(script))]
+            script.write_text(script_of(self.options, self._traced))
+        line = [*run.tracer_prefix, *argv(self.options, program, self._traced, str(self.out / OUTPUT), str(script))]
         run.emit("command", {"purpose": "tracer", "argv": line, "env": {}})
-        with (self.out / SAID).open("wb") as said:
+        with (self.out / SAID).open("wb") as log:
             account = Account(name=str(run.system.euid()))  # whoever the agent is: PostgreSQL's own may not trace
             env = environment(run.job.run)
-            self._child = spawn(run.journal, line, purpose="tracer", account=account, env=env, stdout=said, stderr=said)
+            self._child = spawn(run.journal, line, purpose="tracer", account=account, env=env, stdout=log, stderr=log)
         run.scene.tracer = self._child.pid
         self._wait_attached(self._child)
         run.log("info", f"{tool} is attached to {len(self._traced)} processes")
 
     def _find(self) -> list[int]:
         """Whoever the load talks to is there by then; of a server, that is to say all of it."""
-        found = self._connected()
-        if self.asked.get("backends") != "server":
-            return found
+        pids = self._connected()
+        if self.options.get("backends") != "server":
+            return pids
         return [process.pid for process in self.run.scene.server_processes()]
 
     def _connected(self) -> list[int]:
-        deadline, found = self.run.system.mono() + FIND_S, list[int]()
-        while self.run.system.mono() < deadline and len(found) < self.connections:
+        deadline, pids = self.run.system.mono() + FIND_S, list[int]()
+        while self.run.system.mono() < deadline and len(pids) < self.connections:
             self.run.check()
-            found = self._backends()
-            if len(found) < self.connections:
+            pids = self._backends()
+            if len(pids) < self.connections:
                 self.run.system.sleep(LOOK_S)
-        if not found:
+        if not pids:
             name = self._named
             raise WorkloadFailure(f"no connection has the name {name!r}, so there is nothing to trace")
-        return found
+        return pids
 
     @property
     def _named(self) -> str:
-        return str(self.asked.get("application") or self.application)
+        return str(self.options.get("application") or self.application)
 
     def _backends(self) -> list[int]:
         cluster = self.run.cluster
@@ -206,7 +206,7 @@ class Tracer:
 
     def _held(self, pid: int) -> int:
         """How many processes or events it holds by now; it is ready when there are some, and no more come."""
-        system, tool = self.run.system, self.asked["tool"]
+        system, tool = self.run.system, self.options["tool"]
         if tool == "stap":
             return int("Pass 5: starting run" in system.text(str(self.out / SAID)))
         if tool == "strace":
@@ -240,9 +240,9 @@ class Tracer:
             process = self.run.system.process(pid)
             if process and process.state in "Tt":
                 self.run.system.kill(pid, signal.SIGCONT)
-                self.run.log("warning", f"{self.asked['tool']} left process {pid} stopped; it was continued")
+                self.run.log("warning", f"{self.options['tool']} left process {pid} stopped; it was continued")
 
     def _failure(self, what: str, code: Optional[int]) -> WorkloadFailure:
-        said = self.run.system.text(str(self.out / SAID))[-2000:]
-        tool = self.asked["tool"]
-        return WorkloadFailure(f"{tool} {what}", "`stderr` has its output", code=code, stderr=said)
+        output = self.run.system.text(str(self.out / SAID))[-2000:]
+        tool = self.options["tool"]
+        return WorkloadFailure(f"{tool} {what}", "`stderr` has its output", code=code, stderr=output)

@@ -127,7 +127,7 @@ class Serving:
             self._check_alive()
             if elapsed > self._wanted["limit_s"]:
                 raise Interrupted(f"the end was not confirmed within {self._wanted['limit_s']:g} s", "start it again")
-            run.system.sleep(min(LOOK_S, max(0.01, onlooker.look(elapsed) - elapsed)))
+            run.system.sleep(min(LOOK_S, max(0.01, onlooker.poll(elapsed) - elapsed)))
         onlooker.ended(run.system.mono() - begin)
         onlooker.finish()
 

@@ -88,19 +88,19 @@ class BlockDevice(Setting):
     def discover(self, system: System) -> dict[str, Any]:
         return {name: _queue(system, name) for name in system.names(BLOCK)}
 
-    def plan(self, facts: Facts, wanted: Any) -> Plan:
+    def plan(self, facts: Facts, requested: Any) -> Plan:
         known = {device["name"]: device for device in facts["block_devices"]}
         writes = []
-        for name, queue in wanted.items():
+        for name, queue in requested.items():
             if name != DATA:
                 _check_device(known, name, queue)
             _check_read_ahead(name, queue)
             writes += _writes(UNKNOWN if name == DATA else name, queue)
         return Plan(writes=writes)
 
-    def resolve(self, scene: Scene, plan: Plan, wanted: Any) -> Plan:
+    def resolve(self, scene: Scene, plan: Plan, requested: Any) -> Plan:
         system = scene.system
-        top = below(system, scene.data_dir) if DATA in wanted else ""
+        top = below(system, scene.data_dir) if DATA in requested else ""
         writes = [one for write in plan.writes for one in spread(system, top, write)]
         _check_once(writes)
         for write in writes:
@@ -109,8 +109,8 @@ class BlockDevice(Setting):
 
 
 def _queue(system: System, name: str) -> dict[str, Any]:
-    found = {file: f"{BLOCK}/{name}/queue/{file}" for file in _FILES}
-    shown = {file: current(system, path) for file, path in found.items() if system.text(path)}
+    paths = {file: f"{BLOCK}/{name}/queue/{file}" for file in _FILES}
+    shown = {file: current(system, path) for file, path in paths.items() if system.text(path)}
     return {file: int(value) if value.isdigit() else value for file, value in shown.items()}
 
 
@@ -151,8 +151,8 @@ def below(system: System, path: str) -> str:
     number = _number(path)
     device = system.link(f"/sys/dev/block/{number}")
     if not device:
-        found = f"{path} on device {number}, which is not a block device"
-        raise NotApplied("block_device.data", "a block device", found, "use the name of the device instead of data")
+        actual = f"{path} on device {number}, which is not a block device"
+        raise NotApplied("block_device.data", "a block device", actual, "use the name of the device instead of data")
     return _whole(system, os.path.basename(device))
 
 
@@ -181,9 +181,9 @@ def _check_once(writes: list[Write]) -> None:
     values: dict[str, str] = {}
     for write in writes:
         if values.setdefault(write.key, write.wanted) != write.wanted:
-            found = f"{write.wanted} for the same file"
+            actual = f"{write.wanted} for the same file"
             hint = "data and a named device are the same device: keep one of them"
-            raise NotApplied("block_device", f"{write.key} = {values[write.key]}", found, hint)
+            raise NotApplied("block_device", f"{write.key} = {values[write.key]}", actual, hint)
 
 
 def _check_file(system: System, write: Write) -> None:

@@ -62,8 +62,8 @@ class Cache(Setting):
     def begins_anew(self, part: str) -> str:
         return "server"
 
-    def plan(self, facts: Facts, wanted: Any) -> Plan:
-        state, relations = wanted["state"], wanted.get("relations", "")
+    def plan(self, facts: Facts, requested: Any) -> Plan:
+        state, relations = requested["state"], requested.get("relations", "")
         if relations and state not in _LOADED:
             raise Unplannable("cache.relations", relations, "no relations with state cold, which drops everything")
         if state in _DROPPED and facts["level"] != "root":
@@ -74,12 +74,12 @@ class Cache(Setting):
         drops = ["sync", f"echo {PAGE_CACHE_AND_SLAB} > {DROP}"]
         return Plan(acts=drops if state in _DROPPED else [], sql=loads if state in _LOADED else [])
 
-    def act(self, scene: Scene, wanted: Any, moment: str) -> list[Proof]:
+    def act(self, scene: Scene, requested: Any, moment: str) -> list[Proof]:
         """drops the page cache while PostgreSQL is down, or runs pg_prewarm once the data are there; or at each step"""
-        again = moment == "measure" and scene.measured and wanted.get("before") == "step"
-        dropped = drop(scene) if wanted["state"] in _DROPPED and (moment == "stopped" or again) else []
-        if wanted["state"] in _LOADED and (moment == "warm" or again):
-            return [*dropped, *prewarm(scene, _names(wanted.get("relations", "")))]
+        again = moment == "measure" and scene.measured and requested.get("before") == "step"
+        dropped = drop(scene) if requested["state"] in _DROPPED and (moment == "stopped" or again) else []
+        if requested["state"] in _LOADED and (moment == "warm" or again):
+            return [*dropped, *prewarm(scene, _names(requested.get("relations", "")))]
         return dropped
 
 
@@ -123,10 +123,10 @@ def left(system: System, pgdata: str) -> Proof:
 
 
 def _files(directory: str) -> list[str]:
-    found = []
+    paths = []
     for place, _, names in os.walk(directory, followlinks=True):
-        found += [os.path.join(place, name) for name in names]
-    return found
+        paths += [os.path.join(place, name) for name in names]
+    return paths
 
 
 # Schemas of PostgreSQL's own begin with pg_, but for that of the standard.
@@ -154,8 +154,8 @@ def prewarm(scene: Scene, names: list[str]) -> list[Proof]:
     assert scene.sql  # noqa: S101 - for the type checker; planning asks for a target
     available = scene.sql(_AVAILABLE) or []
     if "pg_prewarm" not in available:
-        found = "a PostgreSQL without it"
-        raise NotApplied("cache", "relations loaded by pg_prewarm", found, "install PostgreSQL's contrib modules")
+        actual = "a PostgreSQL without it"
+        raise NotApplied("cache", "relations loaded by pg_prewarm", actual, "install PostgreSQL's contrib modules")
     return [_load(scene, name, "pg_buffercache" in available) for name in names or scene.sql(_USERS) or []]
 
 
@@ -164,16 +164,21 @@ def _load(scene: Scene, name: str, can_count: bool) -> Proof:
     # The search_path of the agent's sessions has no user schemas.
     literal = "'" + (name if "." in name else f"public.{name}").replace("'", "''") + "'"
     name = name[len("public.") :] if name.startswith("public.") else name
-    told = scene.sql(_LOAD.format(name=literal))
-    blocks = told["bytes"] // told["block"]
-    cached = in_memory(scene.system, os.path.join(scene.pgdata, told["path"])) // told["block"]
-    evidence = {"source": "pg_prewarm, mincore(2)", "blocks": blocks, "loaded": told["blocks"], "in_page_cache": cached}
+    loaded = scene.sql(_LOAD.format(name=literal))
+    blocks = loaded["bytes"] // loaded["block"]
+    cached = in_memory(scene.system, os.path.join(scene.pgdata, loaded["path"])) // loaded["block"]
+    evidence = {
+        "source": "pg_prewarm, mincore(2)",
+        "blocks": blocks,
+        "loaded": loaded["blocks"],
+        "in_page_cache": cached,
+    }
     if cached < blocks * WARM and can_count:
         evidence["in_shared_buffers"] = scene.sql(_BUFFERS.format(name=literal))["blocks"]
         evidence["source"] += ", pg_buffercache"
     most = max(cached, evidence.get("in_shared_buffers", 0))
     share = round(most / blocks, 4) if blocks else 1.0
-    ok = told["blocks"] == blocks and share >= WARM
+    ok = loaded["blocks"] == blocks and share >= WARM
     return Proof(f"share of {name} in memory", f">= {WARM}", share, ok, evidence)
 
 

@@ -42,39 +42,39 @@ class CpuAffinity(Setting):
     def begins_anew(self, part: str) -> str:
         return "server" if part == "server" else ""
 
-    def plan(self, facts: Facts, wanted: Any) -> Plan:
-        prefixes = {side: ["taskset", "-c", _cpus(facts, side, _meant(wanted, side))] for side in wanted}
+    def plan(self, facts: Facts, requested: Any) -> Plan:
+        prefixes = {side: ["taskset", "-c", _cpus(facts, side, _requested_cpus(requested, side))] for side in requested}
         if prefixes and not facts["tools"].get("taskset"):
-            raise Unplannable("cpu_affinity", wanted, "hosts with taskset", "install util-linux")
+            raise Unplannable("cpu_affinity", requested, "hosts with taskset", "install util-linux")
         server, client, tracer = (prefixes.get(side, []) for side in ("server", "client", "tracer"))
         unit = {"CPUAffinity": server[-1]} if server else {}
         return Plan(server_prefix=server, client_prefix=client, tracer_prefix=tracer, unit=unit)
 
-    def watch(self, scene: Scene, wanted: Any) -> None:
+    def watch(self, scene: Scene, requested: Any) -> None:
         notes = scene.notes.setdefault(self.name, {})
-        for side in wanted:
+        for side in requested:
             usage = notes.setdefault((scene.step, side), _Usage())
-            usage.look(_tasks(scene, side), busy_ticks(scene.system.text("/proc/stat")))
+            usage.add(_tasks(scene, side), busy_ticks(scene.system.text("/proc/stat")))
 
-    def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
+    def verify(self, scene: Scene, requested: Any, phase: str) -> list[Proof]:
         if phase == "before":
-            return [p for side in wanted if side == "server" for p in _allowed(scene, side, wanted, "postmaster")]
+            return [p for side in requested if side == "server" for p in _allowed(scene, side, requested, "postmaster")]
         if phase == "during":
-            return [p for side in wanted for p in _allowed(scene, side, wanted, "every process and thread")]
+            return [p for side in requested for p in _allowed(scene, side, requested, "every process and thread")]
         if phase == "after":
             notes = scene.notes.get(self.name, {})
-            seen = [side for side in wanted if (scene.step, side) in notes and notes[scene.step, side].tasks]
-            return [_stayed(scene, side, wanted, notes[scene.step, side]) for side in seen]
+            sides = [side for side in requested if (scene.step, side) in notes and notes[scene.step, side].tasks]
+            return [_stayed(scene, side, requested, notes[scene.step, side]) for side in sides]
         return []
 
 
-def _meant(wanted: Any, side: str) -> str:
-    """What a side asks for; the tracer may ask for what PostgreSQL has."""
-    if wanted[side] != SAME:
-        return str(wanted[side])
-    if SAME not in wanted:
+def _requested_cpus(requested: Any, side: str) -> str:
+    """The CPUs requested for a side; the tracer may request those of PostgreSQL."""
+    if requested[side] != SAME:
+        return str(requested[side])
+    if SAME not in requested:
         raise Unplannable(f"cpu_affinity.{side}", SAME, "a list of CPUs, because PostgreSQL has none")
-    return str(wanted[SAME])
+    return str(requested[SAME])
 
 
 def _cpus(facts: Facts, side: str, text: str) -> str:
@@ -84,11 +84,11 @@ def _cpus(facts: Facts, side: str, text: str) -> str:
     except ValueError as error:
         accepted = f"a list such as 0-3,5, a mask such as 0x6, node:N, socket:N or cores ({error})"
         raise Unplannable(field, text, accepted) from error
-    for known, words in (("online", "online"), ("allowed", "allowed to this account")):
+    for known, description in (("online", "online"), ("allowed", "allowed to this account")):
         missing = set(chosen) - set(cpulist.parse(cpus[known]))
         if missing or not chosen:
-            accepted = f"CPUs that are {words}: {cpus[known]}"
-            raise Unplannable(field, text, accepted, f"CPU {cpulist.render(missing) or '(none)'} is not {words}")
+            accepted = f"CPUs that are {description}: {cpus[known]}"
+            raise Unplannable(field, text, accepted, f"CPU {cpulist.render(missing) or '(none)'} is not {description}")
     return cpulist.render(chosen)
 
 
@@ -96,8 +96,8 @@ def _chosen(facts: Facts, text: str) -> list[int]:
     return cpulist.choose(text, facts["numa"]["nodes"], facts["cpus"]["topology"])
 
 
-def _wanted(scene: Scene, side: str, wanted: Any) -> str:
-    return cpulist.render(_chosen(scene.facts, _meant(wanted, side)))
+def _expected_cpus(scene: Scene, side: str, requested: Any) -> str:
+    return cpulist.render(_chosen(scene.facts, _requested_cpus(requested, side)))
 
 
 def _tasks(scene: Scene, side: str) -> list[Process]:
@@ -111,40 +111,40 @@ def _tasks(scene: Scene, side: str) -> list[Process]:
 def _threads(scene: Scene, process: Process) -> list[Process]:
     from ..host.system import parse_stat
 
-    found = []
+    threads = []
     for name in scene.system.names(f"/proc/{process.pid}/task"):
         text = scene.system.text(f"/proc/{process.pid}/task/{name}/stat")
         if text:
-            found.append(parse_stat(text))
-    return found
+            threads.append(parse_stat(text))
+    return threads
 
 
-def _allowed(scene: Scene, side: str, wanted: Any, subject: str) -> list[Proof]:
+def _allowed(scene: Scene, side: str, requested: Any, subject: str) -> list[Proof]:
     tasks = _tasks(scene, side)
     if subject == "postmaster":
         tasks = tasks[:1]
-    seen = {task: _allowed_list(scene, task) for task in tasks}
-    seen = {task: cpus for task, cpus in seen.items() if cpus}
-    if not seen:
+    cpus_of = {task: _allowed_list(scene, task) for task in tasks}
+    cpus_of = {task: cpus for task, cpus in cpus_of.items() if cpus}
+    if not cpus_of:
         return []
-    expected = _wanted(scene, side, wanted)
-    found = sorted(set(seen.values()))
+    expected = _expected_cpus(scene, side, requested)
+    actual = sorted(set(cpus_of.values()))
     evidence = {
         "source": "Cpus_allowed_list of /proc/PID/status",
-        "processes": [{"pid": t.pid, "name": t.name, "cpus": cpus, "last_cpu": t.cpu} for t, cpus in seen.items()],
+        "processes": [{"pid": t.pid, "name": t.name, "cpus": cpus, "last_cpu": t.cpu} for t, cpus in cpus_of.items()],
     }
-    return [Proof(f"{side}: {subject}", expected, " ".join(found), found == [expected], evidence)]
+    return [Proof(f"{side}: {subject}", expected, " ".join(actual), actual == [expected], evidence)]
 
 
 def _allowed_list(scene: Scene, task: Process) -> str:
     for line in scene.system.text(f"/proc/{task.pid}/status").splitlines():
         if line.startswith("Cpus_allowed_list:"):
             return line.split()[1]
-    return ""  # it ended between two looks
+    return ""  # it ended between two samples
 
 
-def _stayed(scene: Scene, side: str, wanted: Any, usage: _Usage) -> Proof:
-    expected = _wanted(scene, side, wanted)
+def _stayed(scene: Scene, side: str, requested: Any, usage: _Usage) -> Proof:
+    expected = _expected_cpus(scene, side, requested)
     inside = set(cpulist.parse(expected))
     outside = sum(ticks for cpu, ticks in usage.ticks.items() if cpu not in inside)
     total = sum(usage.ticks.values())
@@ -177,16 +177,16 @@ class _Usage:
         return len(self._last)
 
     def busy(self) -> dict[str, int]:
-        """Ticks that each cpu of the host was busy, for whomever, between the first look and the last."""
+        """Ticks that each cpu of the host was busy, for whomever, between the first sample and the last."""
         first, last = self._busy[0], self._busy[-1]
         return {cpu: ticks - first.get(cpu, ticks) for cpu, ticks in last.items()}
 
-    def look(self, tasks: list[Process], busy: dict[str, int]) -> None:
+    def add(self, tasks: list[Process], busy: dict[str, int]) -> None:
         first = not self._last
         self._busy = [*self._busy[:1], busy]
         for task in tasks:
             known = (task.pid, task.start)
-            # What was burnt before the first look belongs to an earlier step, except for tasks born since.
+            # What was burnt before the first sample belongs to an earlier step, except for tasks born since.
             before = self._last.get(known, task.ticks if first else 0)
             self.ticks[task.cpu] = self.ticks.get(task.cpu, 0) + task.ticks - before
             self._last[known] = task.ticks

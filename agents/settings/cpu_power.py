@@ -58,27 +58,29 @@ class CpuPower(Setting):
     def discover(self, system: System) -> dict[str, Any]:
         cpu0 = f"{CPUS}/cpu0/cpufreq"
         texts = {"governor": f"{cpu0}/scaling_governor", "preference": f"{cpu0}/{_PREFERENCE}"}
-        found: dict[str, Any] = {name: text for name, path in texts.items() for text in [system.text(path)] if text}
+        values: dict[str, Any] = {name: text for name, path in texts.items() for text in [system.text(path)] if text}
         if system.exists(QOS) and system.level() == "root":
-            found["latency_us"] = latency(system)
-        return found
+            values["latency_us"] = latency(system)
+        return values
 
-    def plan(self, facts: Facts, wanted: Any) -> Plan:
+    def plan(self, facts: Facts, requested: Any) -> Plan:
         writes = []
-        if "governor" in wanted:
-            writes += _governor(facts, wanted["governor"])
-        if "boost" in wanted:
-            writes.append(_boost(facts, wanted["boost"]))
-        if "preference" in wanted:
-            writes += _preference(facts, wanted["preference"])
-        return Plan(writes=writes, holds=[_hold(facts, wanted["latency_us"])] if "latency_us" in wanted else [])
+        if "governor" in requested:
+            writes += _governor(facts, requested["governor"])
+        if "boost" in requested:
+            writes.append(_boost(facts, requested["boost"]))
+        if "preference" in requested:
+            writes += _preference(facts, requested["preference"])
+        return Plan(writes=writes, holds=[_hold(facts, requested["latency_us"])] if "latency_us" in requested else [])
 
-    def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
-        proofs = super().verify(scene, wanted, phase)
-        if "latency_us" in wanted and phase in ("before", "after"):
-            found = latency(scene.system)
+    def verify(self, scene: Scene, requested: Any, phase: str) -> list[Proof]:
+        proofs = super().verify(scene, requested, phase)
+        if "latency_us" in requested and phase in ("before", "after"):
+            actual = latency(scene.system)
             subject = "longest wake-up latency (us)"
-            proofs.append(Proof(subject, wanted["latency_us"], found, found == wanted["latency_us"], {"source": QOS}))
+            proofs.append(
+                Proof(subject, requested["latency_us"], actual, actual == requested["latency_us"], {"source": QOS})
+            )
         return proofs
 
 

@@ -16,7 +16,7 @@ TOUCHED_KB = 64  # a backend that was just forked has touched no more than the p
 
 
 def prove(scene: Scene, kb: int, phase: str, sized: bool) -> list[Proof]:
-    """Proofs of a phase for pages of `kb` (0: none wanted); `sized` when huge_page_size was set, too."""
+    """Proofs of a phase for pages of `kb` (0: none requested); `sized` when huge_page_size was set, too."""
     if not scene.postmaster:
         return []
     if phase == "before":
@@ -57,9 +57,9 @@ def shared_mapping_kb(smaps: str) -> int:
 
 def _mapping(scene: Scene, kb: int) -> Proof:
     """Of the postmaster, which has touched little of the segment, so that its smaps costs little."""
-    found = shared_mapping_kb(scene.system.text(f"/proc/{scene.postmaster}/smaps"))
+    actual = shared_mapping_kb(scene.system.text(f"/proc/{scene.postmaster}/smaps"))
     evidence = {"source": "/proc/PID/smaps, HugePages_* of /proc/meminfo", "pid": scene.postmaster}
-    return _page_size("page size of the shared memory (kB)", scene, kb, found, evidence)
+    return _page_size("page size of the shared memory (kB)", scene, kb, actual, evidence)
 
 
 def _backend(scene: Scene, kb: int) -> list[Proof]:
@@ -76,20 +76,20 @@ def _backend(scene: Scene, kb: int) -> list[Proof]:
     return []
 
 
-def _page_size(subject: str, scene: Scene, kb: int, found: int, evidence: dict[str, Any]) -> Proof:
+def _page_size(subject: str, scene: Scene, kb: int, actual: int, evidence: dict[str, Any]) -> Proof:
     info = meminfo(scene.system)
     evidence.update({name: value for name, value in info.items() if name.startswith("HugePages_")})
     if kb:
         evidence["pool"] = pools(scene.system, kb)
-    return Proof(subject, kb or 4, found, found == kb if kb else 0 < found < SMALL_KB, evidence)
+    return Proof(subject, kb or 4, actual, actual == kb if kb else 0 < actual < SMALL_KB, evidence)
 
 
 def _parameters(scene: Scene, kb: int, sized: bool) -> list[Proof]:
     if not scene.sql:
         return []
     use, name = "on" if kb else "off", "huge_pages_status" if scene.major >= 17 else "huge_pages"
-    found = scene.sql(f"select to_json(current_setting('{name}'))")
-    proofs = [Proof(name, use, found, found == use, {"source": "pg_settings"})]
+    actual = scene.sql(f"select to_json(current_setting('{name}'))")
+    proofs = [Proof(name, use, actual, actual == use, {"source": "pg_settings"})]
     if sized:
         size = scene.sql("select to_json(setting::int) from pg_settings where name = 'huge_page_size'")
         proofs.append(Proof("huge_page_size (kB)", kb, size, size == kb, {"source": "pg_settings"}))

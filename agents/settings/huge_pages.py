@@ -78,28 +78,30 @@ class HugePages(Setting):
     def begins_anew(self, part: str) -> str:
         return "server"
 
-    def plan(self, facts: Facts, wanted: Any) -> Plan:
-        if wanted["use"] == "off":
-            return _off(wanted)
-        size = _size(facts, wanted)
-        nodes = _nodes(size, wanted)
-        conf = {"huge_pages": "on", **({"huge_page_size": wanted["size"]} if "size" in wanted else {})}
+    def plan(self, facts: Facts, requested: Any) -> Plan:
+        if requested["use"] == "off":
+            return _off(requested)
+        size = _size(facts, requested)
+        nodes = _nodes(size, requested)
+        conf = {"huge_pages": "on", **({"huge_page_size": requested["size"]} if "size" in requested else {})}
         if not nodes:
-            pool = wanted.get("pool", "auto")
+            pool = requested.get("pool", "auto")
             return Plan(writes=[_whole(facts, size, f"$({_NEED})" if pool == "auto" else str(int(pool)))], conf=conf)
-        return Plan(writes=[_on_node(size["kb"], n, pages) for n, pages in _planned(nodes, wanted).items()], conf=conf)
+        return Plan(
+            writes=[_on_node(size["kb"], n, pages) for n, pages in _planned(nodes, requested).items()], conf=conf
+        )
 
-    def resolve(self, scene: Scene, plan: Plan, wanted: Any) -> Plan:
+    def resolve(self, scene: Scene, plan: Plan, requested: Any) -> Plan:
         if not plan.writes:
             return plan
-        if "size" in wanted and scene.major < 14:
+        if "size" in requested and scene.major < 14:
             accepted = f"the kernel's default size, because PostgreSQL {scene.major} has no huge_page_size (since 14)"
-            raise Unplannable("huge_pages.size", wanted["size"], accepted)
-        size = _size(scene.facts, wanted)
-        kb, nodes = size["kb"], _nodes(size, wanted)
-        needed = _needed(scene, kb, wanted)
+            raise Unplannable("huge_pages.size", requested["size"], accepted)
+        size = _size(scene.facts, requested)
+        kb, nodes = size["kb"], _nodes(size, requested)
+        needed = _needed(scene, kb, requested)
         pools = [_Pool(scene.system, kb, node) for node in nodes] or [_Pool(scene.system, kb)]
-        targets = _targets(pools, wanted, needed, _reserved(scene.system, kb))
+        targets = _targets(pools, requested, needed, _reserved(scene.system, kb))
         everywhere, more = _Pool(scene.system, kb), sum(pool.more(target) for pool, target in zip(pools, targets))
         _check_need(everywhere, _reserved(scene.system, kb), needed, more)
         for pool, target in [*zip(pools, targets), (everywhere, everywhere.total + more)]:
@@ -108,26 +110,26 @@ class HugePages(Setting):
             return plan.with_writes([_whole(scene.facts, size, str(targets[0]), everywhere.total)])
         return plan.with_writes([_on_node(kb, node, str(target)) for node, target in zip(nodes, targets)])
 
-    def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
-        kb = _size(scene.facts, wanted)["kb"] if wanted["use"] == "on" else 0
-        return [*super().verify(scene, wanted, phase), *prove(scene, kb, phase, "size" in wanted)]
+    def verify(self, scene: Scene, requested: Any, phase: str) -> list[Proof]:
+        kb = _size(scene.facts, requested)["kb"] if requested["use"] == "on" else 0
+        return [*super().verify(scene, requested, phase), *prove(scene, kb, phase, "size" in requested)]
 
 
-def _off(wanted: Any) -> Plan:
+def _off(requested: Any) -> Plan:
     for name in ("pool", "size", "nodes", "per_node"):
-        if wanted.get(name, "auto") != "auto":
-            raise Unplannable(f"huge_pages.{name}", wanted[name], f"no {name} with use off")
+        if requested.get(name, "auto") != "auto":
+            raise Unplannable(f"huge_pages.{name}", requested[name], f"no {name} with use off")
     return Plan(conf={"huge_pages": "off"})
 
 
-def _size(facts: Facts, wanted: Any) -> dict[str, Any]:
-    """The kernel's pools of the wanted size, or of its default: {"kb", "total", "free", "per_node": {node: pages}}."""
+def _size(facts: Facts, requested: Any) -> dict[str, Any]:
+    """The pools of the requested or default size: {"kb", "total", "free", "per_node": {node: pages}}."""
     if not facts["huge_pages"]["default_kb"]:
-        raise Unplannable("huge_pages.use", wanted["use"], "off, because this kernel has no huge pages")
+        raise Unplannable("huge_pages.use", requested["use"], "off, because this kernel has no huge pages")
     known = {size["kb"]: size for size in facts["huge_pages"]["sizes"]}
-    kb = _kb(wanted["size"]) if "size" in wanted else facts["huge_pages"]["default_kb"]
+    kb = _kb(requested["size"]) if "size" in requested else facts["huge_pages"]["default_kb"]
     if kb not in known:
-        raise Unplannable("huge_pages.size", wanted["size"], f"sizes of this host: {', '.join(map(shown, known))}")
+        raise Unplannable("huge_pages.size", requested["size"], f"sizes of this host: {', '.join(map(shown, known))}")
     return dict(known[kb])
 
 
@@ -141,13 +143,13 @@ def shown(kb: int) -> str:
     return f"{kb // _KB[unit]}{unit}"
 
 
-def _nodes(size: dict[str, Any], wanted: Any) -> list[int]:
+def _nodes(size: dict[str, Any], requested: Any) -> list[int]:
     """Nodes whose pools are set one by one; none when the kernel is asked for a total."""
     from ..host import cpulist
 
     known = sorted(int(node) for node in size["per_node"])
-    per_node, text = wanted.get("per_node", {}), wanted.get("nodes", "")
-    if per_node and (text or "pool" in wanted):
+    per_node, text = requested.get("per_node", {}), requested.get("nodes", "")
+    if per_node and (text or "pool" in requested):
         raise Unplannable("huge_pages.per_node", per_node, "per_node alone, without pool and nodes")
     field = "huge_pages.per_node" if per_node else "huge_pages.nodes"
     nodes = sorted(int(n) for n in per_node) or (known if text == "all" else cpulist.parse(text))
@@ -156,11 +158,11 @@ def _nodes(size: dict[str, Any], wanted: Any) -> list[int]:
     return nodes
 
 
-def _planned(nodes: list[int], wanted: Any) -> dict[int, str]:
-    """What can be said of each node's pool before the server is asked."""
-    if "per_node" in wanted:
-        return {node: str(int(wanted["per_node"][str(node)])) for node in nodes}
-    pool = wanted.get("pool", "auto")
+def _planned(nodes: list[int], requested: Any) -> dict[int, str]:
+    """The value of each node's pool, as far as it is known before the server runs."""
+    if "per_node" in requested:
+        return {node: str(int(requested["per_node"][str(node)])) for node in nodes}
+    pool = requested.get("pool", "auto")
     if pool == "auto":
         share = f"$(( ($({_NEED}) + {len(nodes) - 1}) / {len(nodes)} ))" if len(nodes) > 1 else f"$({_NEED})"
         return dict.fromkeys(nodes, share)
@@ -214,9 +216,9 @@ class _Pool:
         return target - max(self.total - self.surplus, min(self.total, target))
 
 
-def _needed(scene: Scene, kb: int, wanted: Any) -> int:
+def _needed(scene: Scene, kb: int, requested: Any) -> int:
     """Pages that the server will ask for; 0 where that costs a start of it and the pool does not depend on it."""
-    auto = "per_node" not in wanted and wanted.get("pool", "auto") == "auto"
+    auto = "per_node" not in requested and requested.get("pool", "auto") == "auto"
     return scene.huge_pages_needed(kb) if scene.huge_pages_needed and (auto or scene.major >= 15) else 0
 
 
@@ -225,12 +227,12 @@ def _reserved(system: System, kb: int) -> int:
     return int(system.text(f"{HUGE}/hugepages-{kb}kB/resv_hugepages", "0"))
 
 
-def _targets(pools: list[_Pool], wanted: Any, needed: int, reserved: int) -> list[int]:
+def _targets(pools: list[_Pool], requested: Any, needed: int, reserved: int) -> list[int]:
     """Pages that each pool shall have."""
-    if "per_node" in wanted:
-        return [int(wanted["per_node"][str(pool.node)]) for pool in pools]
-    if wanted.get("pool", "auto") != "auto":
-        return _shares(int(wanted["pool"]), len(pools))
+    if "per_node" in requested:
+        return [int(requested["per_node"][str(pool.node)]) for pool in pools]
+    if requested.get("pool", "auto") != "auto":
+        return _shares(int(requested["pool"]), len(pools))
     missing = max(0, needed - max(0, sum(pool.free for pool in pools) - reserved))
     return [pool.grown(share) for pool, share in zip(pools, _shares(missing, len(pools)))]
 

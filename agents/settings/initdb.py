@@ -61,42 +61,42 @@ class Initdb(Setting):
     def begins_anew(self, part: str) -> str:
         return "cluster"
 
-    def plan(self, facts: Facts, wanted: Any) -> Plan:
+    def plan(self, facts: Facts, requested: Any) -> Plan:
         options: dict[str, str] = {}
-        if "data_checksums" in wanted:
-            options["--data-checksums" if wanted["data_checksums"] else "--no-data-checksums"] = ""
-        if "wal_segment_size" in wanted:
-            options["--wal-segsize"] = str(wanted["wal_segment_size"])
-        if "encoding" in wanted:
-            options["--encoding"] = wanted["encoding"]
-        return Plan(initdb={**options, **_locale(wanted)})
+        if "data_checksums" in requested:
+            options["--data-checksums" if requested["data_checksums"] else "--no-data-checksums"] = ""
+        if "wal_segment_size" in requested:
+            options["--wal-segsize"] = str(requested["wal_segment_size"])
+        if "encoding" in requested:
+            options["--encoding"] = requested["encoding"]
+        return Plan(initdb={**options, **_locale(requested)})
 
-    def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
+    def verify(self, scene: Scene, requested: Any, phase: str) -> list[Proof]:
         if phase != "before" or scene.sql is None:
             return []
         shown = scene.sql(_QUERY)
-        found = {
+        actual = {
             "data_checksums": shown["data_checksums"] == "on",
             "wal_segment_size": shown["wal_segment_size"] // MB,
             "encoding": shown["encoding"],
-            "locale": _found_locale(shown["database"]),
+            "locale": _actual_locale(shown["database"]),
             "locale_provider": _PROVIDERS.get(shown["database"].get("datlocprovider", "c")),
         }
         source = {"source": "pg_settings, pg_database"}
-        return [Proof(name, value, found[name], value == found[name], source) for name, value in wanted.items()]
+        return [Proof(name, value, actual[name], value == actual[name], source) for name, value in requested.items()]
 
 
-def _locale(wanted: Any) -> dict[str, str]:
+def _locale(requested: Any) -> dict[str, str]:
     """libc's locale decides what the C library still does, whoever else sorts."""
-    provider, locale = wanted.get("locale_provider", ""), wanted.get("locale", "")
+    provider, locale = requested.get("locale_provider", ""), requested.get("locale", "")
     if provider == "icu":
         return {"--locale-provider": "icu", "--icu-locale": locale or "und"}
     if provider == "builtin":
         return {"--locale-provider": "builtin", "--builtin-locale": locale or "C.UTF-8"}
-    given = {"--locale": locale} if locale else {}
-    return {"--locale-provider": "libc", **given} if provider else given
+    options = {"--locale": locale} if locale else {}
+    return {"--locale-provider": "libc", **options} if provider else options
 
 
-def _found_locale(database: dict[str, Any]) -> Any:
+def _actual_locale(database: dict[str, Any]) -> Any:
     """Of the database's provider: 15 and 16 keep ICU's in a column of its own."""
     return database.get("datlocale") or database.get("daticulocale") or database["datcollate"]

@@ -82,8 +82,12 @@ class Numa(Setting):
     def begins_anew(self, part: str) -> str:
         return "server"
 
-    def plan(self, facts: Facts, wanted: Any) -> Plan:
-        policy, nodes, bound = wanted.get("policy", "default"), memory_nodes(facts, wanted), cpu_nodes(facts, wanted)
+    def plan(self, facts: Facts, requested: Any) -> Plan:
+        policy, nodes, bound = (
+            requested.get("policy", "default"),
+            memory_nodes(facts, requested),
+            cpu_nodes(facts, requested),
+        )
         options = _options(facts, policy, nodes)
         unit = {"NUMAPolicy": _POLICIES[policy]} if _POLICIES.get(policy) else {}
         if unit and nodes:
@@ -93,29 +97,29 @@ class Numa(Setting):
             unit["CPUAffinity"] = cpulist.render(numa_proofs.cpus_of(facts, bound))
         if options and not facts["tools"].get("numactl"):
             raise Unplannable("numa.policy", policy, "default, because numactl is not installed", "install numactl")
-        writes = _weights(facts, policy, wanted.get("weights", {}))
+        writes = _weights(facts, policy, requested.get("weights", {}))
         return Plan(writes=writes, server_prefix=["numactl", *options] if options else [], unit=unit)
 
-    def resolve(self, scene: Scene, plan: Plan, wanted: Any) -> Plan:
+    def resolve(self, scene: Scene, plan: Plan, requested: Any) -> Plan:
         auto = scene.facts["numa"].get("weights_auto", "")
         if plan.writes and auto and scene.system.text(auto) == "true" and not _chooses(scene.system, auto):
             raise Unplannable(
                 "numa.weights",
-                wanted["weights"],
+                requested["weights"],
                 "no weights: this kernel chooses them, and cannot return to that because it has no table of bandwidths",
                 f"switch that off manually (echo false > {auto}); then weights can be set and restored",
             )
         return plan
 
-    def act(self, scene: Scene, wanted: Any, moment: str) -> list[Proof]:
+    def act(self, scene: Scene, requested: Any, moment: str) -> list[Proof]:
         if moment == "warm":
             numa_proofs.note(scene)
         return []
 
-    def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
-        nodes, bound = memory_nodes(scene.facts, wanted), cpu_nodes(scene.facts, wanted)
-        policy = wanted.get("policy", "default")
-        return [*super().verify(scene, wanted, phase), *numa_proofs.prove(scene, policy, nodes, bound, phase)]
+    def verify(self, scene: Scene, requested: Any, phase: str) -> list[Proof]:
+        nodes, bound = memory_nodes(scene.facts, requested), cpu_nodes(scene.facts, requested)
+        policy = requested.get("policy", "default")
+        return [*super().verify(scene, requested, phase), *numa_proofs.prove(scene, policy, nodes, bound, phase)]
 
 
 def _chooses(system: System, auto: str) -> bool:
@@ -127,9 +131,9 @@ def _chooses(system: System, auto: str) -> bool:
     return True
 
 
-def memory_nodes(facts: Facts, wanted: Any) -> list[int]:
+def memory_nodes(facts: Facts, requested: Any) -> list[int]:
     """The nodes that the policy is about; none where it takes none."""
-    policy, text = wanted.get("policy", "default"), wanted.get("nodes", "")
+    policy, text = requested.get("policy", "default"), requested.get("nodes", "")
     if policy in ("default", "localalloc"):
         if text:
             raise Unplannable("numa.nodes", text, f"no nodes with {policy}")
@@ -140,11 +144,11 @@ def memory_nodes(facts: Facts, wanted: Any) -> list[int]:
     return nodes
 
 
-def cpu_nodes(facts: Facts, wanted: Any) -> list[int]:
+def cpu_nodes(facts: Facts, requested: Any) -> list[int]:
     """The nodes whose cpus are meant; none when any may run PostgreSQL."""
-    if "cpunodebind" not in wanted:
+    if "cpunodebind" not in requested:
         return []
-    return _listed(facts, "numa.cpunodebind", wanted["cpunodebind"], having="cpus")
+    return _listed(facts, "numa.cpunodebind", requested["cpunodebind"], having="cpus")
 
 
 def _listed(facts: Facts, field: str, text: str, having: str) -> list[int]:

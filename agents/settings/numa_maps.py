@@ -33,10 +33,10 @@ def parse(text: str) -> list[Mapping]:
 
 
 def _mapping(line: str) -> Iterator[Mapping]:
-    found = _LINE.match(line)
-    if not found:
+    match = _LINE.match(line)
+    if not match:
         return
-    policy, rest = re.sub(r"=(?=\d)", ":", found.group(1)), found.group(2)
+    policy, rest = re.sub(r"=(?=\d)", ":", match.group(1)), match.group(2)
     segment = bool(_SEGMENT.search(rest))
     shared = segment or " file=/dev/shm/" in rest
     kind = "shared" if shared else "file" if " file=" in rest else "private"

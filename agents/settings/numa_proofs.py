@@ -18,7 +18,7 @@ from .base import Facts, Proof, Scene
 from .numa_maps import Mapping, PerNode
 
 HEAD = 256  # bytes that hold the first line's policy
-WHOLE = 2  # backends that are read wholly at one look
+WHOLE = 2  # backends that are read wholly at one time
 MANY = 200  # processes that are looked at
 SLOW_S = 1.0  # when reading these took longer, it is not repeated during the step
 # The kernel's word for a policy in numa_maps, where it is not numactl's.
@@ -38,20 +38,20 @@ Stat = dict[str, dict[str, int]]
 
 def prove(scene: Scene, policy: str, nodes: list[int], bound: list[int], phase: str) -> list[Proof]:
     """Policy, cpus and placement of the server's processes now. None when no process is there to be looked at."""
-    look = _Look(scene, phase)
-    if not look.rows:
+    observed = _Observed(scene, phase)
+    if not observed.rows:
         # A kernel without NUMA has no numa_maps, and default there is what it says.
-        return [_unread(look)] if look.of and (bound or policy != "default") else []
-    proofs = [_policy(look, policy, nodes), *([_cpus(scene.facts, look, bound)] if bound else [])]
-    if look.mappings:
-        proofs.append(_placement(look, policy, nodes))
+        return [_unread(observed)] if observed.of and (bound or policy != "default") else []
+    proofs = [_policy(observed, policy, nodes), *([_cpus(scene.facts, observed, bound)] if bound else [])]
+    if observed.mappings:
+        proofs.append(_placement(observed, policy, nodes))
     if phase == "after":
         proofs[-1].evidence.update(_after(scene))
     return proofs
 
 
-class _Look:
-    """One look at the server's processes: rows of evidence, and the mappings of those that were read wholly."""
+class _Observed:
+    """The server's processes at one time: rows of evidence, and the mappings of those that were read wholly."""
 
     def __init__(self, scene: Scene, phase: str) -> None:
         self._system, began = scene.system, scene.system.mono()
@@ -71,7 +71,7 @@ class _Look:
         mappings = numa_maps.parse(self._whole(path) if wholly else self._head(path))
         policies = numa_maps.policies(mappings)
         if not policies:
-            return  # it ended between two looks
+            return  # it ended while it was read
         cpus = self._system.field(f"/proc/{process.pid}/status", "Cpus_allowed_list")
         row = {"pid": process.pid, "name": process.name, "policies": policies, "cpus": cpus, "last_cpu": process.cpu}
         self.rows.append(row)
@@ -106,19 +106,24 @@ def sample(processes: list[Process], most: int) -> list[Process]:
     return [processes[int(place * step)] for place in range(min(len(processes), most))]
 
 
-def _unread(look: _Look) -> Proof:
-    found = f"no numa_maps of {look.of} process(es) could be read"
-    return Proof("memory policy", "numa_maps of every process", found, False, {"source": "/proc/PID/numa_maps"})
+def _unread(observed: _Observed) -> Proof:
+    actual = f"no numa_maps of {observed.of} process(es) could be read"
+    return Proof("memory policy", "numa_maps of every process", actual, False, {"source": "/proc/PID/numa_maps"})
 
 
-def _policy(look: _Look, policy: str, nodes: list[int]) -> Proof:
+def _policy(observed: _Observed, policy: str, nodes: list[int]) -> Proof:
     word, listed = _WORDS.get(policy, policy), cpulist.render(nodes)
     accepted = {f"{word}:{listed}" if listed else word}
     if policy == "localalloc":
         accepted.add("prefer")  # what kernels before 3.8 say for it
-    found = sorted({each for row in look.rows for each in row["policies"]})
-    evidence = {"source": "/proc/PID/numa_maps", "processes": look.rows, "of": look.of, "read_s": look.read_s}
-    return Proof("memory policy", sorted(accepted)[0], " ".join(found), set(found) <= accepted, evidence)
+    actual = sorted({each for row in observed.rows for each in row["policies"]})
+    evidence = {
+        "source": "/proc/PID/numa_maps",
+        "processes": observed.rows,
+        "of": observed.of,
+        "read_s": observed.read_s,
+    }
+    return Proof("memory policy", sorted(accepted)[0], " ".join(actual), set(actual) <= accepted, evidence)
 
 
 def cpus_of(facts: Facts, nodes: list[int]) -> list[int]:
@@ -127,30 +132,30 @@ def cpus_of(facts: Facts, nodes: list[int]) -> list[int]:
     return sorted(cpus & set(cpulist.parse(facts["cpus"]["allowed"])))
 
 
-def _cpus(facts: Facts, look: _Look, nodes: list[int]) -> Proof:
-    wanted = cpulist.render(cpus_of(facts, nodes))
-    found = sorted({row["cpus"] for row in look.rows if row["cpus"]})
-    evidence = {"source": "Cpus_allowed_list of /proc/PID/status", "processes": look.rows, "of": look.of}
-    return Proof(f"cpus of node {cpulist.render(nodes)}", wanted, " ".join(found), found == [wanted], evidence)
+def _cpus(facts: Facts, observed: _Observed, nodes: list[int]) -> Proof:
+    expected = cpulist.render(cpus_of(facts, nodes))
+    actual = sorted({row["cpus"] for row in observed.rows if row["cpus"]})
+    evidence = {"source": "Cpus_allowed_list of /proc/PID/status", "processes": observed.rows, "of": observed.of}
+    return Proof(f"cpus of node {cpulist.render(nodes)}", expected, " ".join(actual), actual == [expected], evidence)
 
 
-def _placement(look: _Look, policy: str, nodes: list[int]) -> Proof:
+def _placement(observed: _Observed, policy: str, nodes: list[int]) -> Proof:
     """Under membind, no page of ours may lie elsewhere; pages of files that were cached before are not ours."""
-    kinds = numa_maps.by_kind(look.mappings)
+    kinds = numa_maps.by_kind(observed.mappings)
     outside = {kind: sum(kb for node, kb in kinds[kind].items() if int(node) not in nodes) for kind in kinds}
     ours = outside["shared"] + outside["private"] if policy == "membind" else 0
     evidence: dict[str, Any] = {
         "source": "/proc/PID/numa_maps of the postmaster and the newest backends",
         "kb_per_node": kinds,
-        "kb_per_node_by_policy": numa_maps.by_policy(look.mappings),
+        "kb_per_node_by_policy": numa_maps.by_policy(observed.mappings),
         "share_per_node": _share(kinds["shared"]),
     }
     if policy == "membind":
         evidence.update(kb_outside=ours, tolerated_kb_outside=outside["file"])
-    wanted = {"membind": f"none outside node {cpulist.render(nodes)}"}.get(policy, f"as placed by {policy}")
-    found = ", ".join(f"node {node}: {kb}" for node, kb in kinds["shared"].items())
+    expected = {"membind": f"none outside node {cpulist.render(nodes)}"}.get(policy, f"as placed by {policy}")
+    actual = ", ".join(f"node {node}: {kb}" for node, kb in kinds["shared"].items())
     private = f"; private outside: {outside['private']}" if ours and outside["private"] else ""
-    return Proof("shared memory by node (kB)", wanted, found + private, ours == 0, evidence)
+    return Proof("shared memory by node (kB)", expected, actual + private, ours == 0, evidence)
 
 
 def _share(per_node: PerNode) -> dict[str, float]:
@@ -160,11 +165,11 @@ def _share(per_node: PerNode) -> dict[str, float]:
 
 def numastat(system: System) -> Stat:
     """Pages by node since boot, as the kernel counts them: {"node0": {"numa_hit": n, "numa_miss": n, ...}, ...}."""
-    found = {}
+    counts = {}
     for node in node_ids(system):
         rows = (line.split() for line in system.text(f"{NODES}/node{node}/numastat").splitlines())
-        found[f"node{node}"] = {row[0]: int(row[1]) for row in rows}
-    return found
+        counts[f"node{node}"] = {row[0]: int(row[1]) for row in rows}
+    return counts
 
 
 def note(scene: Scene) -> None:
@@ -179,8 +184,8 @@ def _after(scene: Scene) -> dict[str, Any]:
     if before:
         difference = {n: {name: count - before[n].get(name, 0) for name, count in after[n].items()} for n in before}
         evidence.update(numastat_difference=difference, numastat_before=before, numastat_after=after)
-    told = _allocations(scene)
-    return {**evidence, **({"pg_shmem_allocations_numa": told} if told else {})}
+    allocations = _allocations(scene)
+    return {**evidence, **({"pg_shmem_allocations_numa": allocations} if allocations else {})}
 
 
 def _allocations(scene: Scene) -> Optional[Any]:

@@ -28,20 +28,20 @@ class Sysctl(Setting):
     schema = sysctls.schema()
 
     def discover(self, system: System) -> dict[str, Any]:
-        found = {knob.name: _present(system, knob) for knob in KNOBS}
-        return sysctls.nested({name: value for name, value in found.items() if value is not None})
+        values = {knob.name: _present(system, knob) for knob in KNOBS}
+        return sysctls.nested({name: value for name, value in values.items() if value is not None})
 
-    def plan(self, facts: Facts, wanted: Any) -> Plan:
-        asked = sysctls.flat(wanted)
-        for name, value in asked.items():
-            _check(facts, BY_NAME[name], value, asked)
-        _check_background(facts, asked)
-        return Plan(writes=[_write(facts, knob, asked[knob.name]) for knob in KNOBS if knob.name in asked])
+    def plan(self, facts: Facts, requested: Any) -> Plan:
+        values = sysctls.flat(requested)
+        for name, value in values.items():
+            _check(facts, BY_NAME[name], value, values)
+        _check_background(facts, values)
+        return Plan(writes=[_write(facts, knob, values[knob.name]) for knob in KNOBS if knob.name in values])
 
-    def resolve(self, scene: Scene, plan: Plan, wanted: Any) -> Plan:
-        asked = sysctls.flat(wanted)
-        if any(name.startswith("vm.overcommit_") for name in asked):
-            _check_promises(scene, asked)
+    def resolve(self, scene: Scene, plan: Plan, requested: Any) -> Plan:
+        values = sysctls.flat(requested)
+        if any(name.startswith("vm.overcommit_") for name in values):
+            _check_promises(scene, values)
         return plan
 
 
@@ -67,12 +67,12 @@ def _write(facts: Facts, knob: Knob, value: Any) -> Write:
     return Write(_path(facts, knob), str(value), also=also)
 
 
-def _check(facts: Facts, knob: Knob, value: Any, asked: dict[str, Any]) -> None:
+def _check(facts: Facts, knob: Knob, value: Any, values: dict[str, Any]) -> None:
     field = f"sysctl.{knob.name}"
     if not _path(facts, knob):
         release = facts.get("kernel", {}).get("release", "")
         raise Unplannable(field, value, "nothing", f"Linux {release} has no {knob.name}".replace("  ", " "))
-    if knob.rival in asked:
+    if knob.rival in values:
         raise Unplannable(
             field, value, f"either {knob.name} or {knob.rival}", "the kernel keeps one and clears the other"
         )
@@ -80,8 +80,8 @@ def _check(facts: Facts, knob: Knob, value: Any, asked: dict[str, Any]) -> None:
         raise Unplannable(field, value, "a host on which one of the two is not 0, because it could not be restored")
     if knob.numbers > 1:
         _check_numbers(field, knob, value)
-    if knob.words_in and value not in facts["sysctls"].get(knob.words_in, "").split():
-        raise Unplannable(field, value, ", ".join(facts["sysctls"].get(knob.words_in, "").split()), "load its module")
+    if knob.choices_in and value not in facts["sysctls"].get(knob.choices_in, "").split():
+        raise Unplannable(field, value, ", ".join(facts["sysctls"].get(knob.choices_in, "").split()), "load its module")
     _check_host(facts, knob, field, value)
 
 
@@ -113,31 +113,31 @@ def _release(facts: Facts) -> tuple[int, int]:
     return int(major), int("".join(filter(str.isdigit, minor)) or 0)
 
 
-def _check_background(facts: Facts, asked: dict[str, Any]) -> None:
+def _check_background(facts: Facts, values: dict[str, Any]) -> None:
     """The kernel silently halves a background limit that is not below the other one."""
     for unit in ("ratio", "bytes"):
         low, high = f"vm.dirty_background_{unit}", f"vm.dirty_{unit}"
-        if not {low, high} & set(asked):
+        if not {low, high} & set(values):
             continue
-        limits = {name: int(asked.get(name, _kept(facts, asked, name))) for name in (low, high)}
+        limits = {name: int(values.get(name, _unchanged(facts, values, name))) for name in (low, high)}
         if 0 < limits[high] <= limits[low]:
-            named = low if low in asked else high
+            named = low if low in values else high
             accepted = (
                 f"less than {high}, which is {limits[high]}"
                 if named == low
                 else f"more than {low}, which is {limits[low]}"
             )
-            raise Unplannable(f"sysctl.{named}", asked[named], accepted)
+            raise Unplannable(f"sysctl.{named}", values[named], accepted)
 
 
-def _kept(facts: Facts, asked: dict[str, Any], name: str) -> int:
+def _unchanged(facts: Facts, values: dict[str, Any], name: str) -> int:
     """What stays there, which is nothing when its rival is set."""
-    return 0 if BY_NAME[name].rival in asked else int(facts["sysctls"].get(name, 0))
+    return 0 if BY_NAME[name].rival in values else int(facts["sysctls"].get(name, 0))
 
 
-def _check_promises(scene: Scene, asked: dict[str, Any]) -> None:
+def _check_promises(scene: Scene, values: dict[str, Any]) -> None:
     mode, ratio, kbytes = (
-        int(asked.get(name, _kept(scene.facts, asked, name)))
+        int(values.get(name, _unchanged(scene.facts, values, name)))
         for name in ("vm.overcommit_memory", "vm.overcommit_ratio", "vm.overcommit_kbytes")
     )
     info = meminfo(scene.system)

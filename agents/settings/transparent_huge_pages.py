@@ -85,25 +85,25 @@ class TransparentHugePages(Setting):
     }
 
     def discover(self, system: System) -> dict[str, Any]:
-        words = {name: current(system, f"{THP}/{name}") for name in _WORDS if system.exists(f"{THP}/{name}")}
+        modes = {name: current(system, f"{THP}/{name}") for name in _WORDS if system.exists(f"{THP}/{name}")}
         knobs = self.schema["properties"]["khugepaged"]["properties"]
         texts = {name: system.text(f"{THP}/khugepaged/{name}") for name in knobs}
-        found: dict[str, Any] = {name: int(text) for name, text in texts.items() if text.isdigit()}
-        if "defrag" in found:
-            found["defrag"] = bool(found["defrag"])
-        return {**words, **({"khugepaged": found} if found else {})}
+        knob_values: dict[str, Any] = {name: int(text) for name, text in texts.items() if text.isdigit()}
+        if "defrag" in knob_values:
+            knob_values["defrag"] = bool(knob_values["defrag"])
+        return {**modes, **({"khugepaged": knob_values} if knob_values else {})}
 
-    def plan(self, facts: Facts, wanted: Any) -> Plan:
+    def plan(self, facts: Facts, requested: Any) -> Plan:
         known = facts["transparent_huge_pages"]
-        knobs = wanted.get("khugepaged", {})
-        words = {name: wanted[name] for name in _WORDS if name in wanted}
-        for name, value in words.items():
+        knobs = requested.get("khugepaged", {})
+        modes = {name: requested[name] for name in _WORDS if name in requested}
+        for name, value in modes.items():
             _check_word(known.get("choices", {}).get(name, []), name, value)
         for name, value in knobs.items():
             if name not in known.get("khugepaged", {}):
                 raise Unplannable(f"{self.name}.khugepaged.{name}", value, "nothing; this kernel does not have it")
         resets = {"enabled": (MIN_FREE,), "shmem_enabled": (MIN_FREE,)}
-        writes = [Write(f"{THP}/{name}", word, resets=resets.get(name, ())) for name, word in words.items()]
+        writes = [Write(f"{THP}/{name}", word, resets=resets.get(name, ())) for name, word in modes.items()]
         return Plan(writes=[*writes, *(Write(f"{THP}/khugepaged/{name}", str(int(knobs[name]))) for name in knobs)])
 
 

@@ -21,13 +21,13 @@ def check(field: str, text: str, of: str = "") -> None:
     """Unplannable for a script with a command that runs a program on the host; `of` is its name where a field holds
     several."""
     of = f" of {of}" if of else ""
-    shells = [(line, words) for line, words in meta_commands(text) if _SHELL.match(words)]
+    shells = [(line, command) for line, command in meta_commands(text) if _SHELL.match(command)]
     old = [(number, _OLD_SHELL.match(line)) for number, line in enumerate(text.split("\n"), start=1)]
-    shells += [(number, found.group(1)) for number, found in old if found]
+    shells += [(number, match.group(1)) for number, match in old if match]
     if shells:
-        line, words = min(shells)
+        line, command = min(shells)
         accepted = "scripts without \\shell and \\setshell"
-        raise Unplannable(field, f"line {line}{of}: \\{words[:80].strip()}", accepted)
+        raise Unplannable(field, f"line {line}{of}: \\{command[:80].strip()}", accepted)
     program = _PROGRAM.search(bare(text))
     if program:
         accepted = "SQL without COPY ... PROGRAM"

@@ -92,6 +92,6 @@ def may_write(text: str) -> bool:
     """Whether a script of SQL, with commands of pgbench or without, may change anything in the database."""
     sql = _EXTENSION.sub("", _ENDING.sub(";", _META.sub(" ", bare(text))).lower())
     statements = [statement.split() for statement in sql.split(";") if statement.strip(" \n\r\t'")]
-    if any(words[0].strip("(") not in _READING for words in statements if words[0] != "("):
+    if any(tokens[0].strip("(") not in _READING for tokens in statements if tokens[0] != "("):
         return True
     return bool(_WRITING.search(sql)) or bool(set(_CALL.findall(sql)) - _HARMLESS)

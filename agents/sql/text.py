@@ -29,44 +29,44 @@ _NOISE = re.compile(r"(?:\s|--[^\n]*(?:\n|$))*")
 
 def statements(text: str) -> list[str]:
     """The statements of a text, without their semicolons and the blanks around them; empty ones are left out."""
-    found, begin, at = [], 0, 0
+    parts, begin, at = [], 0, 0
     while True:
         token = _TOKEN.search(text, at)
         if token is None:
             break
         at = _past(text, token)
         if token["end"]:
-            found.append(text[begin : token.start()])
+            parts.append(text[begin : token.start()])
             begin = at
-    found.append(text[begin:])
-    return [each.strip() for each in found if not _empty(each)]
+    parts.append(text[begin:])
+    return [each.strip() for each in parts if not _empty(each)]
 
 
 def bare(text: str) -> str:
     """The text without comments and without what its strings hold; a name in quotes becomes one that nobody knows."""
-    kept, begin, at = list[str](), 0, 0
+    parts, begin, at = list[str](), 0, 0
     while True:
         token = _TOKEN.search(text, at)
         if token is None:
-            return " ".join([*kept, text[begin:]])
+            return " ".join([*parts, text[begin:]])
         at = _past(text, token)
         if not (token["end"] or token["word"] or token["meta"]):
-            kept += [text[begin : token.start()], _stand_in(token)]
+            parts += [text[begin : token.start()], _stand_in(token)]
             begin = at
 
 
 def meta_commands(text: str) -> list[tuple[int, str]]:
     """(line, command with its arguments) of each backslash command, wherever pgbench's lexer finds one."""
-    found, at = list[tuple[int, str]](), 0
+    commands, at = list[tuple[int, str]](), 0
     while True:
         token = _TOKEN.search(text, at)
         if token is None:
-            return found
+            return commands
         at = _past(text, token)
         if token["meta"] == "\\":
             rest = _REST.match(text, at)
             at = rest.end() if rest else at
-            found.append((text.count("\n", 0, token.start()) + 1, text[token.end() : at].strip()))
+            commands.append((text.count("\n", 0, token.start()) + 1, text[token.end() : at].strip()))
 
 
 def _stand_in(token: re.Match[str]) -> str:

@@ -74,33 +74,33 @@ class Histogram:
         if not self.count or self.low is None or self.high is None:
             return math.nan
         # In integers: 99.9 / 100 * 50000 is a little more than 49950, and the next rank in the tail may be far off.
-        rank, seen = max(1, -(-round(percent * 1000) * (self.count + beyond) // 100_000)), 0
+        rank, counted = max(1, -(-round(percent * 1000) * (self.count + beyond) // 100_000)), 0
         if rank > self.count:
             return math.inf
         if rank == self.count:
             return float(self.high)
         for bucket in sorted(self.buckets):
-            seen += self.buckets[bucket]
-            if seen >= rank:
+            counted += self.buckets[bucket]
+            if counted >= rank:
                 return min(max(middle_of(bucket), self.low), self.high)
         return float(self.high)
 
     def as_json(self) -> dict[str, Any]:
-        told = {"count": self.count, "sum": self.sum, "min": self.low, "max": self.high}
-        return {**told, "buckets": [[bucket, self.buckets[bucket]] for bucket in sorted(self.buckets)]}
+        totals = {"count": self.count, "sum": self.sum, "min": self.low, "max": self.high}
+        return {**totals, "buckets": [[bucket, self.buckets[bucket]] for bucket in sorted(self.buckets)]}
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Histogram:
+    def from_json(cls, body: Mapping[str, Any]) -> Histogram:
         """The inverse of as_json. KeyError, TypeError or ValueError for what it cannot have written."""
-        found = cls()
-        found.buckets = {int(bucket): int(times) for bucket, times in told["buckets"]}
-        found.count, found.sum = int(told["count"]), int(told["sum"])
-        if found.count:
-            found.low, found.high = int(told["min"]), int(told["max"])
-            if not 0 <= found.low <= found.high < 1 << 64:
-                raise ValueError(f"min {found.low} and max {found.high}")
-        if found.count != sum(found.buckets.values()) or min(found.buckets.values(), default=1) < 1:
-            raise ValueError(f"the buckets contain {told['count']} values and further numbers")
-        if any(not 0 <= bucket <= LARGEST for bucket in found.buckets):
+        histogram = cls()
+        histogram.buckets = {int(bucket): int(times) for bucket, times in body["buckets"]}
+        histogram.count, histogram.sum = int(body["count"]), int(body["sum"])
+        if histogram.count:
+            histogram.low, histogram.high = int(body["min"]), int(body["max"])
+            if not 0 <= histogram.low <= histogram.high < 1 << 64:
+                raise ValueError(f"min {histogram.low} and max {histogram.high}")
+        if histogram.count != sum(histogram.buckets.values()) or min(histogram.buckets.values(), default=1) < 1:
+            raise ValueError(f"the buckets contain {body['count']} values and further numbers")
+        if any(not 0 <= bucket <= LARGEST for bucket in histogram.buckets):
             raise ValueError(f"a bucket outside 0 to {LARGEST}")
-        return found
+        return histogram

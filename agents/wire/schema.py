@@ -48,8 +48,8 @@ def _check_any(choices: list[Schema], value: Any, field: str) -> None:
 
 
 def _check_type(schema: Schema, value: Any, field: str) -> None:
-    wanted = schema.get("type", [])
-    names = [wanted] if isinstance(wanted, str) else wanted
+    types = schema.get("type", [])
+    names = [types] if isinstance(types, str) else types
     if names and not any(_TYPES[name](value) for name in names):
         raise Unplannable(field, value, " or ".join(names))
 

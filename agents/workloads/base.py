@@ -69,7 +69,7 @@ if TYPE_CHECKING:
             watched: str = "stderr",
             go: str = "",
             directory: str = "",
-            look: Optional[Callable[[float], None]] = None,
+            poll: Optional[Callable[[float], None]] = None,
             trace: Optional[Trace] = None,
         ) -> None: ...
 
@@ -92,7 +92,7 @@ class Metric:
 class Trace:
     """The tracer that a load wants, and by what its backends are known: how many connections of which name."""
 
-    asked: Options
+    options: Options
     application: str
     connections: int
 
@@ -177,7 +177,7 @@ class Workload(ABC):
 
     def needs(self, options: Options) -> tuple[str, ...]:
         """Pure. The tools that a step with these options wants on the host."""
-        return (*self.tools, *([tracer.wanted(options)["tool"]] if self.traces(options) else []))
+        return (*self.tools, *([tracer.requested(options)["tool"]] if self.traces(options) else []))
 
     def connections(self, options: Options) -> int:
         """Pure. How many connections to PostgreSQL a step with these options opens at once; 0 if unknown."""
@@ -185,7 +185,7 @@ class Workload(ABC):
 
     def traces(self, options: Options) -> bool:
         """Pure. Whether it starts a tracer beside the load."""
-        return bool(tracer.wanted(options))
+        return bool(tracer.requested(options))
 
     def code(self, options: Options) -> dict[str, str]:
         """Pure. Field -> text of each program, script or SQL that its author brings, which needs a permission."""

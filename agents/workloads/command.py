@@ -55,11 +55,11 @@ class Command(Workload):
 
     def check(self, options: Options) -> None:
         named = {name for line in patterns(options) for name in _groups(line)}
-        told = set(options.get("figures", {}))
-        for name in sorted(named - told):
+        declared = set(options.get("figures", {}))
+        for name in sorted(named - declared):
             accepted = f"unit and better of {name}, a figure of a pattern"
             raise Unplannable(f"command.figures.{name}", None, accepted)
-        for name in sorted(told - named):
+        for name in sorted(declared - named):
             raise Unplannable(f"command.figures.{name}", options["figures"][name], "figures of a pattern")
 
     def figures(self, options: Options) -> dict[str, Metric]:

@@ -119,9 +119,9 @@ class Fio(Workload):
         return max(known, key=len, default="")
 
     def check(self, options: Options) -> None:
-        given = sorted(set(options) & set(_FIELDS))
-        if "job_file" in options and given:
-            raise Unplannable(f"fio.{given[0]}", options[given[0]], "nothing beside job_file")
+        conflicting = sorted(set(options) & set(_FIELDS))
+        if "job_file" in options and conflicting:
+            raise Unplannable(f"fio.{conflicting[0]}", options[conflicting[0]], "nothing beside job_file")
         job_of(options)
 
     def paths(self, options: Options) -> list[Named]:
@@ -199,11 +199,11 @@ def _keep_logs(stage: Stage, names: list[str]) -> None:
     paths = [out / f"{number}_{log}.log" for number in range(len(names)) for log in fio_logs.LOGS]
     for path in paths:
         stage.keep(stage.scratch / path.name)
-    found = [path for path in paths if path.is_file()]
-    if any(path.stat().st_size for path in found):
+    existing = [path for path in paths if path.is_file()]
+    if any(path.stat().st_size for path in existing):
         series = fio_logs.fold(out, names, microseconds=_is_old(out / "fio.json"))
         (out / "series.json").write_text(json.dumps(series, separators=(",", ":")))
-    for path in found:
+    for path in existing:
         if path.stat().st_size:
             with path.open("rb") as plain, gzip.open(out / f"{path.name}.gz", "wb", compresslevel=6) as packed:
                 shutil.copyfileobj(plain, packed)
@@ -220,12 +220,12 @@ def _is_old(report: Path) -> bool:
 
 def rates(line: str) -> dict[str, float]:
     """The rates of fio's ETA line as it is rewritten every second: {"read_bw": KiB/s, "read_iops": ...}."""
-    told = _ETA.search(line)
-    if not told:
+    match = _ETA.search(line)
+    if not match:
         return {}
     ways = dict(zip("rwt", _WAYS))
     values = {}
-    for name, text in zip(("bw", "iops"), told.groups()):
+    for name, text in zip(("bw", "iops"), match.groups()):
         for way, figure, unit in _FIGURE.findall(text):
             base = 1024.0 if unit.endswith("i") else 1000.0
             value = float(figure) * base ** _POWERS[unit.rstrip("i").upper()]

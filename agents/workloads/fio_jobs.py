@@ -87,10 +87,10 @@ class Section:
 
     def seconds(self) -> Optional[float]:
         """From its start to its end, where the file tells."""
-        wanted = self.resolved
-        if "runtime" not in wanted:
+        options = self.resolved
+        if "runtime" not in options:
             return None
-        return sum(_seconds(wanted.get(key, "0")) for key in ("startdelay", "ramp_time", "runtime"))
+        return sum(_seconds(options.get(key, "0")) for key in ("startdelay", "ramp_time", "runtime"))
 
     def paths(self, key: str) -> list[str]:
         """What `filename` or `directory` names: fio takes several, with colons between them."""
@@ -108,17 +108,17 @@ class JobFile:
 
     def phases(self) -> list[list[Section]]:
         """Sections that run at the same time; each phase waits for the one before it (stonewall)."""
-        found: list[list[Section]] = []
+        phases: list[list[Section]] = []
         for section in self.jobs:
-            if not found or section.on("stonewall"):
-                found.append([])
-            found[-1].append(section)
-        return found
+            if not phases or section.on("stonewall"):
+                phases.append([])
+            phases[-1].append(section)
+        return phases
 
     def seconds(self) -> Optional[float]:
         """All phases, one after the other; None where a section ends by its amount of work."""
-        told = [section.seconds() for section in self.jobs]
-        if None in told:
+        durations = [section.seconds() for section in self.jobs]
+        if None in durations:
             return None
         return sum(max(section.seconds() or 0.0 for section in phase) for phase in self.phases())
 
@@ -139,15 +139,15 @@ def read(text: str) -> JobFile:
     sections: list[Section] = []
     shared: dict[str, str] = {}
     for line in text.splitlines():
-        said = re.split("[;#]", line, maxsplit=1)[0].strip()
-        if not said:
+        content = re.split("[;#]", line, maxsplit=1)[0].strip()
+        if not content:
             continue
-        if said[0] == "[":
-            sections.append(_section(said, shared))
+        if content[0] == "[":
+            sections.append(_section(content, shared))
             continue
         if not sections:
-            raise Unplannable(FIELD, said, "a section such as [global] before the first key")
-        key, value = _checked(said)
+            raise Unplannable(FIELD, content, "a section such as [global] before the first key")
+        key, value = _checked(content)
         sections[-1].lines.append((key, value))
         if sections[-1].is_global:
             shared[key] = value
@@ -157,53 +157,53 @@ def read(text: str) -> JobFile:
     return job
 
 
-def _section(said: str, shared: dict[str, str]) -> Section:
-    header = _HEADER.fullmatch(said)
+def _section(content: str, shared: dict[str, str]) -> Section:
+    header = _HEADER.fullmatch(content)
     if not header:
-        raise Unplannable(FIELD, said, "[a name] without slashes and brackets")
+        raise Unplannable(FIELD, content, "[a name] without slashes and brackets")
     name = header.group(1)
     return Section(name, inherited={} if name.startswith("global") else dict(shared))
 
 
-def _checked(said: str) -> tuple[str, str]:
-    key, equals, value = (part.strip() for part in said.partition("="))
+def _checked(content: str) -> tuple[str, str]:
+    key, equals, value = (part.strip() for part in content.partition("="))
     key = ALIASES.get(key, key)
     if key.split()[0] in REFUSED:
-        raise Unplannable(FIELD, said, f"a file without it: {REFUSED[key.split()[0]]}")
+        raise Unplannable(FIELD, content, f"a file without it: {REFUSED[key.split()[0]]}")
     if key not in HARMLESS and key not in PATHS:
-        raise Unplannable(FIELD, said, "sections, comments and keys that run no program and name no other file")
+        raise Unplannable(FIELD, content, "sections, comments and keys that run no program and name no other file")
     if re.search(r"[$`\\\x00-\x1f]", value) or (equals and not value):
-        raise Unplannable(FIELD, said, "a literal value: fio would expand this one")
-    _check_value(said, key, value)
+        raise Unplannable(FIELD, content, "a literal value: fio would expand this one")
+    _check_value(content, key, value)
     return key, value if equals else ""
 
 
-def _check_value(said: str, key: str, value: str) -> None:
+def _check_value(content: str, key: str, value: str) -> None:
     if key == "ioengine" and value not in ENGINES:
-        raise Unplannable(FIELD, said, f"engines: {', '.join(ENGINES)}")
+        raise Unplannable(FIELD, content, f"engines: {', '.join(ENGINES)}")
     if key == "name" and not _PLAIN_NAME.fullmatch(value):
-        raise Unplannable(FIELD, said, "a plain name")
+        raise Unplannable(FIELD, content, "a plain name")
     if key == "runtime" or key == "ramp_time":
-        _seconds(value, said)
+        _seconds(value, content)
     if key == "filename":
         names = value.split(":")
         kinds = {bool(_PATH.fullmatch(name)) for name in names}
         if len(kinds) > 1 or not all(_is_file(name) for name in names):
-            raise Unplannable(FIELD, said, "allowed absolute paths, or plain names in the step's own directory")
+            raise Unplannable(FIELD, content, "allowed absolute paths, or plain names in the step's own directory")
     if key == "directory" and not all(_PATH.fullmatch(name) for name in value.split(":")):
-        raise Unplannable(FIELD, said, "absolute directories that are allowed")
+        raise Unplannable(FIELD, content, "absolute directories that are allowed")
 
 
 def _is_file(name: str) -> bool:
     return bool(_PATH.fullmatch(name) or _PLAIN_NAME.fullmatch(name)) and name not in (".", "..", "-")
 
 
-def _seconds(text: str, said: str = "") -> float:
+def _seconds(text: str, content: str = "") -> float:
     """ "180", "3m", "500ms"; of a range such as 0-5 the longer one."""
-    found = _TIME.fullmatch(text.rpartition("-")[2].strip())
-    if not found:
-        raise Unplannable(FIELD, said or text, "seconds, or a number with us, ms, s, m, h or d")
-    return float(found.group(1)) * _UNITS[(found.group(2) or "").lower()]
+    match = _TIME.fullmatch(text.rpartition("-")[2].strip())
+    if not match:
+        raise Unplannable(FIELD, content or text, "seconds, or a number with us, ms, s, m, h or d")
+    return float(match.group(1)) * _UNITS[(match.group(2) or "").lower()]
 
 
 def absolute(job: JobFile) -> Iterator[tuple[str, str]]:

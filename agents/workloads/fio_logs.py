@@ -54,7 +54,7 @@ def fold(directory: Path, names: list[str], *, microseconds: bool = False) -> di
     {"source", "columns": {"t": [wall s], "read_bw": [KiB/s], "read_iops": [...], "read_lat": [ms] ...}, "spans":
     [{"name", "began", "ended"}]}; None where a second has no such figure.
     """
-    found: dict[str, dict[int, float]] = defaultdict(dict)
+    columns: dict[str, dict[int, float]] = defaultdict(dict)
     spans = []
     for number, name in enumerate(names):
         times: list[float] = []
@@ -62,12 +62,12 @@ def fold(directory: Path, names: list[str], *, microseconds: bool = False) -> di
             path = directory / f"{number}_{log}.log"
             factor = factor * (1000.0 if microseconds and log == "lat" else 1.0)
             for column, values in _columns(path, log, times).items():
-                merged = found[column]
+                merged = columns[column]
                 for at, value in values.items():
                     merged[at] = _merged(merged.get(at), value * factor, log)
         if times:
             spans.append({"name": name, "began": min(times) - EVERY_MS / 1000, "ended": max(times)})
-    return {"source": "fio", "columns": _table(found), "spans": spans}
+    return {"source": "fio", "columns": _table(columns), "spans": spans}
 
 
 def _columns(path: Path, log: str, times: list[float]) -> dict[str, dict[int, float]]:
@@ -87,10 +87,10 @@ def _merged(before: Any, value: float, log: str) -> float:
     return float(before) + value if log in SUMMED else (float(before) + value) / 2
 
 
-def _table(found: dict[str, dict[int, float]]) -> dict[str, list[Any]]:
-    seconds = sorted({at for values in found.values() for at in values})
-    table = {name: [_rounded(values.get(at)) for at in seconds] for name, values in sorted(found.items())}
-    # A second is told of when it is over, as collectors tell of their intervals.
+def _table(columns: dict[str, dict[int, float]]) -> dict[str, list[Any]]:
+    seconds = sorted({at for values in columns.values() for at in values})
+    table = {name: [_rounded(values.get(at)) for at in seconds] for name, values in sorted(columns.items())}
+    # A second has the time of its end, as intervals of collectors have.
     return {"t": [float(at + 1) for at in seconds], **table}
 
 

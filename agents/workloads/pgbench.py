@@ -235,8 +235,8 @@ class PgBench(Workload):
         return None if "transactions" in options else float(options.get("time_s", 10))
 
     def for_time(self, options: Options, seconds: int) -> Optional[Options]:
-        kept = {name: value for name, value in options.items() if name not in NOT_WARM}
-        return {**kept, "time_s": seconds, "progress_s": 1}
+        rest = {name: value for name, value in options.items() if name not in NOT_WARM}
+        return {**rest, "time_s": seconds, "progress_s": 1}
 
     def scripts(self, options: Options) -> list[tuple[str, str]]:
         return [(name, text) for name, text, _ in pgbench_options.texts(options)]
@@ -271,8 +271,8 @@ class PgBench(Workload):
             limit_s=7 * DAY_S if seconds is None else seconds * 1.5 + spare_s,
             total_s=seconds,
             on_line=on_line,
-            look=logs.look if logs else None,
-            trace=Trace(tracer.wanted(options), "pgbench", options.get("clients", 1)),
+            poll=logs.poll if logs else None,
+            trace=Trace(tracer.requested(options), "pgbench", options.get("clients", 1)),
         )
         if logs:
             self._reduce(options, stage, logs)
@@ -280,14 +280,14 @@ class PgBench(Workload):
             stage.keep(path)
 
     def _resolved(self, options: Options, stage: Stage) -> Options:
-        """With all that is drawn or found on the host, which load.json keeps."""
-        found: Options = {}
+        """With the random seed and the rate of this run, which load.json holds."""
+        resolved: Options = {}
         if stage.cluster.major >= SINCE["random_seed"]:
-            found["random_seed"] = options.get("random_seed", stage.seed)
+            resolved["random_seed"] = options.get("random_seed", stage.seed)
         if "rate_share" in options:
-            found["rate"] = self._rate(options, stage)
-        (stage.out / "load.json").write_text(json.dumps({"loop": self.loop(options), **found}))
-        return {**options, **found}
+            resolved["rate"] = self._rate(options, stage)
+        (stage.out / "load.json").write_text(json.dumps({"loop": self.loop(options), **resolved}))
+        return {**options, **resolved}
 
     def _rate(self, options: Options, stage: Stage) -> float:
         share, step = options["rate_share"], options["rate_of"]
@@ -302,20 +302,20 @@ class PgBench(Workload):
         if options.get("log") != "reduced":
             return None
         reduction = Reduction(rate=self.loop(options) == "open", tries=options.get("max_tries", 1) != 1)
-        return LogFiles(stage.scratch / "transactions", reduction, lambda words: stage.log("warning", words))
+        return LogFiles(stage.scratch / "transactions", reduction, lambda message: stage.log("warning", message))
 
     def _reduce(self, options: Options, stage: Stage, logs: LogFiles) -> None:
         """What the load left unread, then the histograms: for charts as samples, for all else as latency.json."""
 
-        def told(share: float) -> None:
+        def report(share: float) -> None:
             stage.check()
             stage.progress(share, "reducing the log of transactions")
 
-        logs.finish(told)
+        logs.finish(report)
         names = pgbench_options.names(options)
         summary = logs.reduction.as_json(names, loop=self.loop(options), sampling_rate=options.get("sampling_rate", 1))
         (stage.out / "latency.json").write_text(json.dumps(summary, separators=(",", ":")))
-        stage.log("info", logs.told)
+        stage.log("info", logs.summary)
         slots = logs.reduction.slots
         for second, percentiles in slots.percentiles():
             stage.sample("latency", second + slots.width_s - stage.began, percentiles)
@@ -331,15 +331,15 @@ def progress(line: str) -> Optional[tuple[float, dict[str, float]]]:
 
     Without a transaction in the interval pgbench writes NaN, and the latency columns are left out.
     """
-    found = _PROGRESS.match(line)
-    if not found:
+    match = _PROGRESS.match(line)
+    if not match:
         return None
     names = ("tps", "latency_ms", "stddev_ms")
-    values = {name: text for name, text in zip(names, found.groups()[1:]) if "nan" not in text.lower()}
-    return float(found.group(1)), {name: float(text) for name, text in values.items()}
+    values = {name: text for name, text in zip(names, match.groups()[1:]) if "nan" not in text.lower()}
+    return float(match.group(1)), {name: float(text) for name, text in values.items()}
 
 
 def rate_in(stdout: str) -> Optional[float]:
     """The rate that a report tells: of those up to 13, the one that leaves connecting out."""
-    found = _RATE.search(stdout)
-    return float(found.group(1)) if found else None
+    match = _RATE.search(stdout)
+    return float(match.group(1)) if match else None

@@ -78,11 +78,11 @@ def _check_scripts(options: Options) -> None:
         for other in ("script", "builtins", "scripts"):
             if one != other:
                 _not_both(options, one, other)
-    seen: set[str] = set()
+    names: set[str] = set()
     for name, text, _ in texts(options):
-        if name in seen:
+        if name in names:
             raise _refused("scripts", name, "a distinct name for each script")
-        seen.add(name)
+        names.add(name)
         _check_text(name, text)
     weights = [weight for _, weight in builtins(options)] + [weight for _, _, weight in texts(options)]
     if not sum(weights):

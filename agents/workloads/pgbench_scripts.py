@@ -23,10 +23,10 @@ _VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
 def version(program: str, bench: Bench) -> int:
     """Its major version."""
     shown = bench.run([program, "--version"], {})
-    found = _VERSION.search(shown.stdout)
-    if not found:
+    match = _VERSION.search(shown.stdout)
+    if not match:
         raise WorkloadFailure(f"{program} does not report its version: {shown.stdout or shown.stderr}")
-    return int(found.group(1))
+    return int(match.group(1))
 
 
 def write(options: Options, directory: Path) -> None:
@@ -44,16 +44,16 @@ def complaints(options: Options, program: str, bench: Bench) -> Iterator[PlanFai
         directory = Path(name)
         write(options, directory)
         mode = options.get("mode", "simple")
-        found = False
+        any_refused = False
         for script, _, _ in pgbench_options.texts(options):
-            said = _objection([program, "-n", "-M", mode, "-f", f"{directory}/{script}.sql"], directory, bench)
-            if said is not None:
-                found = True
-                yield _complaint(script, said)
+            message = _objection([program, "-n", "-M", mode, "-f", f"{directory}/{script}.sql"], directory, bench)
+            if message is not None:
+                any_refused = True
+                yield _complaint(script, message)
         context = Context(program, str(directory), str(directory))
-        said = None if found else _objection(pgbench_options.argv(options, context), directory, bench)
-        if said is not None:
-            yield _complaint("", said)
+        message = None if any_refused else _objection(pgbench_options.argv(options, context), directory, bench)
+        if message is not None:
+            yield _complaint("", message)
 
 
 def _objection(argv: list[str], directory: Path, bench: Bench) -> Optional[str]:
@@ -64,9 +64,9 @@ def _objection(argv: list[str], directory: Path, bench: Bench) -> Optional[str]:
     return shown.stderr.replace(f"{directory}/", "").strip() or f"it ended with exit code {shown.code}"
 
 
-def _complaint(script: str, said: str) -> PlanFailure:
-    found = _COMPLAINT.match(said)
-    line = int(found["line"]) if found and found["line"] else None
-    words = (found["words"] if found else said).partition("\n")[0]
+def _complaint(script: str, message: str) -> PlanFailure:
+    match = _COMPLAINT.match(message)
+    line = int(match["line"]) if match and match["line"] else None
+    first_line = (match["words"] if match else message).partition("\n")[0]
     where = f"script {script}" + (f", line {line}" if line else "") + ": " if script else ""
-    return PlanFailure(f"{where}{words}", "correct it in the workload", script=script, line=line, said=said)
+    return PlanFailure(f"{where}{first_line}", "correct it in the workload", script=script, line=line, said=message)

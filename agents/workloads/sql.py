@@ -127,12 +127,12 @@ class Sql(Workload):
         tracer.check(self.kind, options)
         for name in TEXTS:
             hostaccess.check(f"sql.{name}", options.get(name, ""))
-        given = [name for name in ("query", "statements") if options.get(name, "").strip()]
-        if len(given) != 1:
+        present = [name for name in ("query", "statements") if options.get(name, "").strip()]
+        if len(present) != 1:
             raise Unplannable("sql.query", options.get("query"), "either a query or statements")
-        if given == ["query"] and len(statements(options["query"])) != 1:
+        if present == ["query"] and len(statements(options["query"])) != 1:
             raise Unplannable("sql.query", options["query"][:80], "one statement; use statements for several")
-        if given == ["statements"]:
+        if present == ["statements"]:
             _alone(options, ("statements", "timeout_s", "tracer"), "nothing beside statements, which are not explained")
         elif options.get("figures"):
             _alone(options, ("query", "figures", "before", "timeout_s"), "nothing beside figures, which are not timed")
@@ -160,7 +160,7 @@ class Sql(Workload):
             on_line=follower(stage),
             watched="stdout",
             go=f"\\i {_argument(str(script))}\n",
-            trace=Trace(tracer.wanted(options), APPLICATION, 1),
+            trace=Trace(tracer.requested(options), APPLICATION, 1),
         )
 
 
@@ -204,13 +204,13 @@ def _each(text: str) -> list[str]:
 def explained(options: Options, major: int) -> list[str]:
     """Pure. The options of EXPLAIN: what the version does not have is left out, unless it was asked for."""
     missing = [name for name, since in SINCE.items() if major < since]
-    asked = next((name for name in missing if options.get(name) not in (None, False, "none")), None)
-    if asked:
-        hint = f"it requires PostgreSQL {SINCE[asked]}: remove it, or choose another server"
-        raise HostFailure(f"EXPLAIN of PostgreSQL {major} has no {asked.upper()}", hint)
+    unavailable = next((name for name in missing if options.get(name) not in (None, False, "none")), None)
+    if unavailable:
+        hint = f"it requires PostgreSQL {SINCE[unavailable]}: remove it, or choose another server"
+        raise HostFailure(f"EXPLAIN of PostgreSQL {major} has no {unavailable.upper()}", hint)
     chosen = {name: options.get(name, on) for name, on in ON.items() if name not in missing}
-    words = ["analyze", *(f"{name} {'on' if on else 'off'}" for name, on in chosen.items())]
-    return [*words, *([f"serialize {options['serialize']}"] if "serialize" in options else []), "format json"]
+    parts = ["analyze", *(f"{name} {'on' if on else 'off'}" for name, on in chosen.items())]
+    return [*parts, *([f"serialize {options['serialize']}"] if "serialize" in options else []), "format json"]
 
 
 def follower(stage: Stage) -> Callable[[str], None]:
@@ -234,12 +234,12 @@ def sample(printed: str) -> Optional[dict[str, float]]:
     {"elapsed_ms"} of one that was not explained. None when it is neither, as of statements and of figures."""
     if printed.startswith("["):
         plan = json.loads(printed)[0]
-        found = {
+        figures = {
             "execution_ms": plan.get("Execution Time", plan.get("Total Runtime")),
             "planning_ms": plan.get("Planning Time"),
             "shared_hit": plan["Plan"].get("Shared Hit Blocks"),
             "shared_read": plan["Plan"].get("Shared Read Blocks"),
         }
-        return {name: float(value) for name, value in found.items() if value is not None}
+        return {name: float(value) for name, value in figures.items() if value is not None}
     times = [line.split()[1] for line in printed.splitlines() if line.startswith("Time: ")]
     return {"elapsed_ms": float(times[0])} if times else None

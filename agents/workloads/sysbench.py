@@ -125,9 +125,9 @@ class Sysbench(Workload):
     }
 
     def figures(self, options: Options) -> dict[str, Metric]:
-        """The percentile is the one that was asked for, and 0 asks for none."""
-        asked = options.get("percentile", 95)
-        named = {f"latency_p{asked}": self.metrics["latency_p95"]} if asked else {}
+        """With the requested percentile; 0 is none."""
+        percentile = options.get("percentile", 95)
+        named = {f"latency_p{percentile}": self.metrics["latency_p95"]} if percentile else {}
         rest = {name: metric for name, metric in self.metrics.items() if name != "latency_p95"}
         return {**rest, **named}
 
@@ -165,12 +165,12 @@ class Sysbench(Workload):
         if "script" not in options:
             values = {"tables": 1, "table_size": 10000, **values}
         names = _BOTH if action != "run" else {**_BOTH, **_RUN}
-        given = [f"--{word}={values[name]}" for name, word in names.items() if name in values]
+        arguments = [f"--{word}={values[name]}" for name, word in names.items() if name in values]
         if action == "run":
-            given.append(f"--time={0 if 'events' in options else options.get('time_s', 10)}")
-            given += ["--histogram=on"] if options.get("histogram") else []
-        given += [f"--{name}={_spell(value)}" for name, value in sorted(options.get("more", {}).items())]
-        return [context.program, script, "--db-driver=pgsql", *given, action]
+            arguments.append(f"--time={0 if 'events' in options else options.get('time_s', 10)}")
+            arguments += ["--histogram=on"] if options.get("histogram") else []
+        arguments += [f"--{name}={_spell(value)}" for name, value in sorted(options.get("more", {}).items())]
+        return [context.program, script, "--db-driver=pgsql", *arguments, action]
 
     def duration(self, options: Options) -> Optional[float]:
         timed = options.get("action", "run") == "run" and "events" not in options
@@ -179,8 +179,8 @@ class Sysbench(Workload):
     def for_time(self, options: Options, seconds: int) -> Optional[Options]:
         if options.get("action", "run") != "run":
             return None
-        kept = {name: value for name, value in options.items() if name not in ("events", "histogram", "tracer")}
-        return {**kept, "time_s": seconds}
+        rest = {name: value for name, value in options.items() if name not in ("events", "histogram", "tracer")}
+        return {**rest, "time_s": seconds}
 
     def measure(self, options: Options, stage: Stage) -> None:
         own = stage.allowed(options["directory"]) if "directory" in options else ""
@@ -192,9 +192,9 @@ class Sysbench(Workload):
             return [program, *rest[:-1], *connection, rest[-1]]
 
         def on_line(text: str) -> None:
-            found = interval(text)
-            if found:
-                stage.sample("sysbench", *found)
+            sample = interval(text)
+            if sample:
+                stage.sample("sysbench", *sample)
 
         action = options.get("action", "run")
         if action == "prepare":
@@ -206,7 +206,7 @@ class Sysbench(Workload):
             on_line=on_line,
             watched="stdout",
             directory=own,
-            trace=Trace(tracer.wanted(options), APPLICATION, options.get("threads", 1)),
+            trace=Trace(tracer.requested(options), APPLICATION, options.get("threads", 1)),
         )
 
 
@@ -226,8 +226,8 @@ def _spell(value: object) -> str:
 
 def interval(line: str) -> Optional[tuple[float, dict[str, float]]]:
     """Pure. A line of --report-interval: (seconds since the start, figures); None for any other line."""
-    found = _INTERVAL.match(line)
-    if not found:
+    match = _INTERVAL.match(line)
+    if not match:
         return None
-    t, threads, tps, qps, latency, errors = map(float, found.groups())
+    t, threads, tps, qps, latency, errors = map(float, match.groups())
     return t, {"threads": threads, "tps": tps, "qps": qps, "latency_ms": latency, "errors_per_s": errors}

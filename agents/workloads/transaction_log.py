@@ -75,10 +75,10 @@ class Slots:
 
 
 def _percentile(buckets: Sequence[tuple[int, int]], percent: float) -> float:
-    rank, seen = percent / 100 * sum(times for _, times in buckets), 0
+    rank, counted = percent / 100 * sum(times for _, times in buckets), 0
     for bucket, times in buckets:
-        seen += times
-        if seen >= rank:
+        counted += times
+        if counted >= rank:
             return middle_of(bucket, SLOT_BITS)
     raise ValueError("a slot without transactions")
 
@@ -89,7 +89,7 @@ class Reduction:
     def __init__(self, *, rate: bool, tries: bool) -> None:
         self._columns, self._rate, self._tries = 6 + rate + tries, rate, tries
         self.scripts: dict[int, Histogram] = {}
-        self.words: dict[int, Counter[str]] = {}
+        self.word_counts: dict[int, Counter[str]] = {}
         self.lag, self.slots = Histogram(), Slots()
         self.lines = self.unread = self.retried = self.retries = 0
 
@@ -113,7 +113,7 @@ class Reduction:
     def _tally(self, script: int, counts: Counter[bytes]) -> dict[bytes, int]:
         """The bucket of SLOT_BITS of each latency among these."""
         if script not in self.scripts:
-            self.scripts[script], self.words[script] = Histogram(), Counter()
+            self.scripts[script], self.word_counts[script] = Histogram(), Counter()
         for token in [token for token in counts if not token.isdigit()]:
             self._word(script, token.decode(errors="replace"), counts.pop(token))
         values = list(map(int, counts))
@@ -131,7 +131,7 @@ class Reduction:
 
     def _word(self, script: int, word: str, times: int) -> None:
         if word in WORDS:
-            self.words[script][word] += times
+            self.word_counts[script][word] += times
         elif word.startswith("-") and word[1:].isdigit():
             self.scripts[script].add([0], [times])  # the clock was set back
         else:
@@ -156,16 +156,16 @@ class Reduction:
 
     def as_json(self, names: Sequence[str], *, loop: str, sampling_rate: float) -> dict[str, Any]:
         """latency.json, see protocol.py; `names` are those of the scripts."""
-        words: Counter[str] = sum(self.words.values(), Counter())
+        word_counts: Counter[str] = sum(self.word_counts.values(), Counter())
         return {
             "version": VERSION,
             "loop": loop,
             "sampling_rate": sampling_rate,
             "lines": self.lines,
             "unread": self.unread,
-            "all": {**self.all.as_json(), "words": dict(words)},
+            "all": {**self.all.as_json(), "words": dict(word_counts)},
             "scripts": [
-                {"name": names[script], **self.scripts[script].as_json(), "words": dict(self.words[script])}
+                {"name": names[script], **self.scripts[script].as_json(), "words": dict(self.word_counts[script])}
                 for script in sorted(self.scripts)
             ],
             "lag": self.lag.as_json() if self._rate else None,
@@ -192,12 +192,12 @@ class LogFiles:
         self._punches = True
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """What reading has cost, for the run's log."""
         cpu = f"{self._beside_s:.2f} s of CPU during the load, {self._after_s:.2f} s after it"
         return f"the log of transactions is reduced: {self.reduction.lines} lines, {cpu}"
 
-    def look(self, elapsed_s: float) -> None:
+    def poll(self, elapsed_s: float) -> None:
         """Read what has come, as long as that takes no more than SHARE of the time since the load began."""
         begun = time.thread_time()
         for path in self._files():
@@ -207,16 +207,16 @@ class LogFiles:
                 self._punch(path)
         self._beside_s += time.thread_time() - begun
 
-    def finish(self, told: Callable[[float], None]) -> None:
-        """Read the rest and remove the files; `told` is called with the share that is done, and may raise."""
+    def finish(self, report: Callable[[float], None]) -> None:
+        """Read the rest and remove the files; `report` is called with the share that is done, and may raise."""
         files, begun = self._files(), time.thread_time()
         total = sum(path.stat().st_size - self._offsets.get(path, 0) for path in files)
         done = 0
         for path in files:
-            told(done / max(1, total))
+            report(done / max(1, total))
             while read := self._read(path):
                 done += read
-                told(done / max(1, total))
+                report(done / max(1, total))
             self.reduction.unread += path.stat().st_size > self._offsets[path]
             owned.remove(path)
         self._after_s = time.thread_time() - begun

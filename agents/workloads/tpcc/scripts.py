@@ -32,8 +32,8 @@ _OTHER = "1 + (:w + random(0, greatest(:warehouses - 2, 0))) % :warehouses"
 
 def weights(options: Options) -> dict[str, int]:
     """Name -> weight of each transaction that may run, in the order of their scripts."""
-    given = options.get("weights") or {each.name: each.weight for each in TRANSACTIONS}
-    return {each.name: given[each.name] for each in TRANSACTIONS if given.get(each.name, 0)}
+    chosen = options.get("weights") or {each.name: each.weight for each in TRANSACTIONS}
+    return {each.name: chosen[each.name] for each in TRANSACTIONS if chosen.get(each.name, 0)}
 
 
 def scripts(options: Options) -> list[dict[str, Any]]:

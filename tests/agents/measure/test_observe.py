@@ -103,7 +103,7 @@ def test_a_server_that_does_not_answer_costs_a_sample_and_no_more() -> None:
     psql = Psql(System(), silent_child("sleep", "60"))
 
     began = time.monotonic()
-    psql.ask("execute look;")
+    psql.ask("execute sample;")
     assert psql.answer(0.1) is None
     assert time.monotonic() - began < 20
 
@@ -159,7 +159,7 @@ def test_postgresql_9_is_too_old() -> None:
     ],
 )
 def test_a_version_is_asked_for_the_views_that_it_has(major: int, views: set[str]) -> None:
-    assert set(re.findall(r"'(pg_stat_\w+)'", pg_stat.look(major))) == views
+    assert set(re.findall(r"'(pg_stat_\w+)'", pg_stat.statement(major))) == views
 
 
 def test_numbers_of_views_are_flattened_with_their_names_and_all_else_is_left() -> None:

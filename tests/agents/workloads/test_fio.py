@@ -304,7 +304,7 @@ def test_a_line_that_is_written_over_is_read_before_the_next_one_begins(tmp_path
     file.write_bytes(b"first\rsecond\rthi")
     lines = Lines(file, read.append)
 
-    lines.look(0.0)
+    lines.poll(0.0)
     with file.open("ab") as more:
         more.write(b"rd\n")
     lines.close()

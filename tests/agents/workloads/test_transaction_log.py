@@ -129,7 +129,7 @@ def test_what_was_read_is_given_back_while_the_log_grows(tmp_path: Path, small_c
     log.write_bytes(lines(5000))
     size = log.stat().st_size
 
-    files.look(elapsed_s=60)
+    files.poll(elapsed_s=60)
 
     assert log.stat().st_size == size
     assert log.stat().st_blocks * 512 <= 24 << 10  # the last chunk, which is not whole, and its first block
@@ -145,7 +145,7 @@ def test_looking_takes_no_more_than_its_share_of_time(tmp_path: Path, small_chun
     files = LogFiles(tmp_path / "transactions", reduction, pytest.fail)
     (tmp_path / "transactions.7").write_bytes(lines(5000))
 
-    files.look(elapsed_s=0)
+    files.poll(elapsed_s=0)
 
     assert reduction.lines == 0
 
@@ -172,7 +172,7 @@ def test_a_file_system_that_cannot_punch_is_told_once(
     (tmp_path / "transactions.7").write_bytes(lines(5000))
 
     files = LogFiles(tmp_path / "transactions", reduction, told.append)
-    files.look(elapsed_s=60)
+    files.poll(elapsed_s=60)
     files.finish(lambda done: None)
 
     assert len(told) == 1 and "Operation not supported" in told[0]
