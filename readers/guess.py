@@ -40,7 +40,7 @@ def read(raw: bytes, kind: str = "") -> tuple[str, object]:
 
 
 def as_json(result: Any) -> Any:
-    """A result as JSON can carry it: fields that the output does not tell are left out, and plain values that a class
+    """A result as JSON can carry it: fields that the output does not have are left out, and plain values that a class
     derives from its fields are put in."""
     if is_dataclass(result) and not isinstance(result, type):
         values = {one.name: getattr(result, one.name) for one in fields(result)} | _derived(result)
@@ -50,7 +50,7 @@ def as_json(result: Any) -> Any:
     if isinstance(result, list | tuple | array | Rows):
         return [as_json(value) for value in result]
     if isinstance(result, Histogram):
-        # Its percentiles are told beside it; the numbers of its buckets tell nobody anything.
+        # Its percentiles are fields of their own; nobody reads the numbers of its buckets.
         return {name: value for name, value in result.as_json().items() if name != "buckets"}
     if isinstance(result, float) and not math.isfinite(result):
         return None  # the last bucket has no end, and JSON no infinity

@@ -102,7 +102,7 @@ def shown(line: str) -> str:
 
 @dataclass(frozen=True)
 class Rule:
-    """A kind of line: told by its `prefix`, read by `pattern`, whose groups are converted by `types`."""
+    """A kind of line: recognised by its `prefix`, read by `pattern`, whose groups are converted by `types`."""
 
     prefix: str
     pattern: re.Pattern[str]

@@ -52,7 +52,7 @@ class Onlooker:
     def __init__(self, run: Run, step: str, out: Path, total_s: Optional[float]) -> None:
         self._run, self._step, self._out, self._total = run, step, out, total_s
         self._next_tick, self._next_watch, self._next_proof = run.interval_s, FIRST_LOOK_S, FIRST_LOOK_S
-        self._ticked, self._told, self._began, self._begun = 0.0, 0.0, run.system.wall(), run.system.mono()
+        self._ticked, self._reported, self._began, self._begun = 0.0, 0.0, run.system.wall(), run.system.mono()
         self._costs = {PROOFS: Cost()}
         self._collectors: list[Collector] = []
         for collector in sorted(run.make_collectors(out), key=lambda each: not each.slow_start):
@@ -96,8 +96,8 @@ class Onlooker:
         self._ticked = elapsed
         for collector in list(self._collectors):
             self._sample(collector, elapsed, collector.sample)
-        if self._total and elapsed >= self._told + self._total * FINEST:
-            self._told = elapsed
+        if self._total and elapsed >= self._reported + self._total * FINEST:
+            self._reported = elapsed
             done, left = min(1.0, elapsed / self._total), max(0.0, self._total - elapsed)
             note = {"step": self._step, "done": round(done, 3), "eta_s": round(left, 1), "note": ""}
             self._run.emit("progress", note)

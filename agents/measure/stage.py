@@ -34,7 +34,7 @@ class Stage:
         self.out.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._rooms: dict[str, Path] = {}
         self.began = 0.0  # by the wall clock, when the load began
-        self._told = 0.0
+        self._reported = 0.0
         self._rate = ""
         self._steadiness: Optional[Steadiness] = None
 
@@ -93,8 +93,8 @@ class Stage:
     def progress(self, done: float, note: str) -> None:
         """Report the progress of work beside the load, at most once a second."""
         now = self._run.system.mono()
-        if now >= self._told + 1.0:
-            self._told = now
+        if now >= self._reported + 1.0:
+            self._reported = now
             event = {"step": self.step, "done": round(done, 4), "eta_s": None, "note": note}
             self._run.emit("progress", event)
 

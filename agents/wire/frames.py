@@ -18,14 +18,14 @@ class Wire:
 
     def __init__(self, look_s: float) -> None:
         self._look_s = look_s
-        self._reader, self._sink, self._asked = protocol.FrameReader(), sys.stdout.buffer, deque[Record]()
+        self._reader, self._sink, self._requests = protocol.FrameReader(), sys.stdout.buffer, deque[Record]()
 
     def serve(self, answer: Callable[[Record], Record]) -> None:
         """Answer requests until the other side closes."""
         while data := os.read(sys.stdin.fileno(), 1 << 16):
-            self._asked.extend(self._reader.feed(data))
-            while self._asked:
-                self._sink.write(protocol.encode(answer(self._asked.popleft())))
+            self._requests.extend(self._reader.feed(data))
+            while self._requests:
+                self._sink.write(protocol.encode(answer(self._requests.popleft())))
                 self._sink.flush()
 
     def pause(self, seconds: float, ended: Optional[int]) -> bool:
@@ -34,4 +34,4 @@ class Wire:
         watched, limit_s = [sys.stdin.fileno()], min(seconds, self._look_s)
         if ended is not None:
             watched, limit_s = [*watched, ended], seconds
-        return bool(self._asked or select.select(watched, [], [], limit_s)[0])
+        return bool(self._requests or select.select(watched, [], [], limit_s)[0])

@@ -1,4 +1,4 @@
-"""The demo's campaign: this machine registered as a host, the recipe cpu-scaling run on it, and its result told."""
+"""The demo's campaign: this machine registered as a host, the recipe cpu-scaling run on it, and its result printed."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ TIMEOUT_S = 60
 
 
 class Client:
-    """Calls below `base_url`/api/v1/ with a token; StackError with what the server said, UnansweredError if nothing."""
+    """Calls below `base_url`/api/v1/ with a token; StackError with the server's reply, UnansweredError without one."""
 
     def __init__(self, base_url: str, token: str) -> None:
         self.base_url, self.token = base_url, token

@@ -28,7 +28,7 @@ from embedded.supervisor import Service
 ADDRESS = "127.0.0.1"
 PORTS = range(20000, 30000)  # below the ports that Linux gives to outgoing connections
 CHUNK = 64 * 1024
-GRACE_S = 20  # an agent that is told to end puts the host back first
+GRACE_S = 20  # an agent that is asked to end restores the host first
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
 
 

@@ -71,7 +71,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Plan:
-    """One plan. `execution_ms` is told from 9.4 on; up to 9.3 it was `total_runtime_ms`. `settings` that are not
+    """One plan. `execution_ms` is there from 9.4 on; up to 9.3 it was `total_runtime_ms`. `settings` that are not
     default and bear on planning, with SETTINGS."""
 
     root: Node
@@ -92,7 +92,7 @@ class Plan:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What an executed plan tells and this one does not: the output is cut, or SUMMARY was off."""
+        """What an executed plan has and this one does not: the output is cut, or SUMMARY was off."""
         has_time = self.execution_ms is not None or self.total_runtime_ms is not None
         return () if has_time or not self.analyzed else ("execution time",)
 

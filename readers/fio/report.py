@@ -2,7 +2,7 @@
 
 Source: show_thread_status_json() and add_ddir_status_json() in fio's stat.c, and samples of real runs. Latencies are
 `clat` in microseconds up to 2.x and `clat_ns` since 3.0; `io_bytes` held KiB until `io_kbytes` came beside it. Both are
-told by the keys themselves, never by the version. Percentiles and bins are `clat`'s, or `lat`'s with lat_percentiles.
+shown by the keys themselves, never by the version. Percentiles and bins are `clat`'s, or `lat`'s with lat_percentiles.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Spread:
-    """Of the rates that fio sampled during the run, one sample each half second and job unless told otherwise."""
+    """Of the rates that fio sampled during the run, one sample each half second and job by default."""
 
     min: float
     max: float
@@ -50,7 +50,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Bucket:
-    """`percent` of the I/Os took from `low_ns` to less than `high_ns`, as fio rounds it: a few are told as 0.01."""
+    """`percent` of the I/Os took from `low_ns` to less than `high_ns`, as fio rounds it: a few are printed as 0.01."""
 
     low_ns: float
     high_ns: float

@@ -1,7 +1,7 @@
 """fio's terse output (--minimal, --output-format=terse), versions 3, 4 and 5: a line a job, of fields after semicolons.
 
 Source: show_thread_status_terse_all() and show_ddir_status_terse() in fio's stat.c. Latencies are microseconds there,
-bandwidths KiB/s; numbers of I/Os are not told. Version 3 has reads and writes, 4 and 5 have trims as well; 5 counts
+bandwidths KiB/s; there are no numbers of I/Os. Version 3 has reads and writes, 4 and 5 have trims as well; 5 counts
 bandwidth samples and samples IOPS.
 """
 

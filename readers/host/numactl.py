@@ -27,7 +27,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Hardware:
-    """`distances`: a row for each node; empty when they are not told. `missing` names the nodes that are announced
+    """`distances`: a row for each node; empty when they are not printed. `missing` names the nodes that are announced
     and not there, and rows of distances."""
 
     nodes: tuple[Node, ...]
@@ -104,7 +104,7 @@ def _megabytes(facts: dict[str, str], name: str) -> int | None:
 
 @dataclass(frozen=True)
 class Policy:
-    """What a process started now would get. `preferred_node` is "current" or a number. None: not told.
+    """What a process started now would get. `preferred_node` is "current" or a number. None: not printed.
     `cut`: the last line is not whole, and left out."""
 
     policy: str

@@ -142,7 +142,7 @@ def _distribution(section: str, way: str, per_job: list[Direction]) -> Distribut
 
 
 def _mean(latencies: Sequence[Latency], directions: Sequence[Direction] = ()) -> float:
-    """Each weighted with what it counted; before 3.0 fio does not tell, and the I/Os of its direction stand in."""
+    """Each weighted with its count; before 3.0 fio does not print it, and the I/Os of its direction are used."""
     if len(latencies) == 1:
         return latencies[0].mean_ns
     counted = [each.total_ios for each in directions] if len(directions) == len(latencies) else [1] * len(latencies)

@@ -101,7 +101,7 @@ def _skipped(latencies: Latencies) -> int:
 
 
 def _requested_rate(rate: float | None, options: Options) -> Iterator[Measurement]:
-    """The rate that came of a share: the tps beside it tell whether it was reached."""
+    """The rate that was computed from a share; compare it with tps to see whether it was reached."""
     if rate is not None:
         share, step = options.get("rate_share", 0), options.get("rate_of", "")
         yield Measurement("rate", rate, "tps", "", f"requested: {share:.4g} of the rate of step {step}")

@@ -128,7 +128,7 @@ def _total(name: str, values: Sequence[float]) -> Measurement:
 
 
 def _shapes(shapes: list[str]) -> Measurement:
-    """How many different plans there were; another one than before is told of, the first time that it comes."""
+    """The number of different plans, and the first change from one plan to another."""
     changed = next((n for n, (one, two) in enumerate(pairwise(shapes), start=2) if one != two), 0)
     if not changed:
         return Measurement("plan_shapes", 1, "shapes", "lower", "the plan never changed")

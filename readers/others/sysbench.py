@@ -228,7 +228,7 @@ def _interval(line: str, where: str) -> Interval:
 
 
 def put(fields: dict[str, Any], line_fields: dict[str, Any], where: str) -> None:
-    """Add what a line says. Raises FormatError for what another line has said already."""
+    """Add the fields of a line. Raises FormatError for a field that an earlier line had."""
     repeated = sorted(fields.keys() & line_fields.keys())
     if repeated:
         raise FormatError(where, f"{repeated[0]} appears twice", hint="give one report at a time, without checkpoints")

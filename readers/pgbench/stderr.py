@@ -57,7 +57,7 @@ class Stderr:
 
 @dataclass(frozen=True)
 class Init:
-    """What `pgbench -i` told; `done` is False for an output that ends early, and `cut` tells that its last line is
+    """The output of `pgbench -i`; `done` is False for an output that ends early, and `cut` tells that its last line is
     unfinished. `steps_s`: step -> seconds (from 13)."""
 
     done: bool

@@ -285,7 +285,7 @@ class _Reader:
 
     def _statement_header(self, line: str, where: str) -> None:
         rest = line.removeprefix(" - ").removeprefix(_STATEMENTS)
-        # Up to 9.5 a script is a file, and its number all that is said of it.
+        # Up to 9.5 a script is a file, and the report has only its number.
         file = _FILE.fullmatch(rest)
         if file:
             self.scripts.append({"name": f"file {file[1]}"})

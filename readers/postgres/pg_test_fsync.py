@@ -39,7 +39,7 @@ class Rate:
 class Report:
     """`missing` names the lines ("open_sync_sizes: 4 * 4kB") that an output cut short does not have.
 
-    `o_direct`: the platform is said to have O_DIRECT. `footnote`: a method was not available because the file system
+    `o_direct`: the platform has O_DIRECT, by the output. `footnote`: a method was not available because the file system
     does not support direct I/O.
     """
 

@@ -36,7 +36,7 @@ class Duration:
 
 @dataclass(frozen=True)
 class Clock:
-    """One clock source; its name is told from 19. `durations` ends at a percentage, save for the longest one."""
+    """One clock source; its name is printed from 19 on. `durations` ends at a percentage, save for the longest one."""
 
     source: str | None
     per_loop_ns: float
@@ -46,7 +46,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Report:
-    """`clocks`: the system's one first. `tsc`: what is said of the time stamp counter (from 19), line by line.
+    """`clocks`: the system's one first. `tsc`: the lines about the time stamp counter (from 19 on).
     `missing` names the histograms whose lines are not all there, and a last line that is cut."""
 
     seconds: int | None
@@ -113,7 +113,7 @@ class _Reader:
     sections: list[_Section] = field(default_factory=list)
     tsc: list[str] = field(default_factory=list)
     source: str | None = None  # named before the line that begins its section
-    seconds: int | None = None  # told by the first line
+    seconds: int | None = None  # from the first line
 
     def line(self, line: str, place: str) -> None:
         fields = line.split()
