@@ -29,13 +29,13 @@ def _agent(root: Path, agent_id: str) -> Agent:
 def guard(root: Path, agent_id: str) -> None:
     """Put back what dead runs left, go on after a planned restart. Exit status 1 when something is not put back."""
     agent = _agent(root, agent_id)
-    found = agent.restore()["recovered"]
-    for status in found:
+    recovered = agent.restore()["recovered"]
+    for status in recovered:
         _say(f"run {status['run']}: {_end(status)}", *(f"  {line}" for line in status["did"]))
     waiting = [job.run for job in agent.spool.unsealed()]
-    if not found:
+    if not recovered:
         _say(f"run {waiting[0]} is active" if waiting else "nothing to restore")
-    sys.exit(1 if any(status["clean"] is False for status in found) else 0)
+    sys.exit(1 if any(status["clean"] is False for status in recovered) else 0)
 
 
 def _end(status: Record) -> str:

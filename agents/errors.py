@@ -58,9 +58,9 @@ class NotApplied(HostFailure):
 
     outcome = "not_in_effect"
 
-    def __init__(self, name: str, wanted: Any, found: Any, hint: str = "") -> None:
-        super().__init__(f"{name} is not in effect: it should be {wanted}, but is {found}", hint)
-        self.details.update(setting=name, wanted=wanted, found=found)
+    def __init__(self, name: str, expected: Any, actual: Any, hint: str = "") -> None:
+        super().__init__(f"{name} is not in effect: it should be {expected}, but is {actual}", hint)
+        self.details.update(setting=name, wanted=expected, found=actual)
 
 
 class AgentFailure(Failure):

@@ -97,21 +97,21 @@ class Agent:
     def health(self, paths: Sequence[str]) -> Record:
         from .host import health
 
-        return health.look(self.system, paths)
+        return health.read_health(self.system, paths)
 
     def discover(self, settings: Record) -> Record:
-        """Look, change nothing: what is there now, and whether what is wanted could be."""
+        """The present value of each setting, and whether the requested one could be applied. Changes nothing."""
         from . import facts
-        from .run.discover import look
+        from .run.discover import read_setting
 
         known = facts.core(self.system)
-        return {name: look(self.system, known, name, wanted) for name, wanted in settings.items()}
+        return {name: read_setting(self.system, known, name, requested) for name, requested in settings.items()}
 
     def parameters(self, clusters: Sequence[Record], names: Sequence[str]) -> list[Record]:
         """What PostgreSQL's clusters here have in effect."""
         from .postgres import parameters
 
-        return parameters.look(self.system, clusters, names)
+        return parameters.read_parameters(self.system, clusters, names)
 
     def check(self, steps: Sequence[Record], bin_dir: str = "") -> Record:
         """What the tools here say against the scripts of these steps."""
@@ -356,10 +356,10 @@ class Agent:
 
 def _inside(job: Job, path: str) -> Path:
     root = Path(os.path.realpath(job.path))
-    found = Path(os.path.realpath(root / path))
-    if root not in found.parents:
+    resolved = Path(os.path.realpath(root / path))
+    if root not in resolved.parents:
         raise PlanFailure(f"{path!r} is not a file of run {job.run}", "use a path from the manifest")
-    return found
+    return resolved
 
 
 def _size(file: str) -> int:

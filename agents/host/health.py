@@ -16,7 +16,7 @@ SYSTEMCTL_S = 5.0
 SHOWN = 5
 
 
-def look(system: System, paths: Sequence[str]) -> dict[str, Any]:
+def read_health(system: System, paths: Sequence[str]) -> dict[str, Any]:
     """{"space": [{"path", "free_kb" or null}], "restart_due": bool, "failed_units": [name], "celsius": number or null,
     "wall": s}."""
     return {

@@ -72,8 +72,8 @@ def _namespace(system: System, bin_dir: str, data_dir: str) -> Account:
         return apart
     rooted = Account(name=f"user namespace (uid {uid})", wrapper=as_uid(uid))
     if system.launcher():
-        words = "only root can run PostgreSQL here, and the launcher does not allow other programs as root"
-        raise HostFailure(words, HINT)
+        message = "only root can run PostgreSQL here, and the launcher does not allow other programs as root"
+        raise HostFailure(message, HINT)
     if not _starts(system, rooted, bin_dir):
         raise HostFailure("PostgreSQL does not run as root, and user namespaces do not work", HINT)
     return rooted
@@ -104,14 +104,14 @@ def reaches(system: System, account: Account, bin_dir: str, data_dir: str) -> bo
         return False
 
 
-def initdb_options(major: int, wanted: Mapping[str, str]) -> list[str]:
+def initdb_options(major: int, requested: Mapping[str, str]) -> list[str]:
     """Pure. Options of this version's initdb: ours, and over them what the run wants. Unplannable for what it lacks."""
-    for option, value in wanted.items():
+    for option, value in requested.items():
         if major < SINCE.get(option, 0):
             raise Unplannable(
                 "initdb.locale_provider", value, f"libc: this needs PostgreSQL {SINCE[option]}, not {major}"
             )
-    options = {**INITDB, **wanted}
+    options = {**INITDB, **requested}
     if "--no-data-checksums" in options:
         del options["--data-checksums"]
         if major < 18:  # where that was the default, and no option
@@ -193,8 +193,8 @@ class Cluster(Target):
         text = self._system.text(self.conf_file)
         if not _CARELESS.search(text) or text.startswith(_boot_line(self._system)):
             return False
-        told = self._run([str(self.bin_dir / "pg_controldata"), "-D", str(self.pgdata)], {}).stdout
-        return not re.search(r"^Database cluster state: +shut down$", told, re.MULTILINE)
+        output = self._run([str(self.bin_dir / "pg_controldata"), "-D", str(self.pgdata)], {}).stdout
+        return not re.search(r"^Database cluster state: +shut down$", output, re.MULTILINE)
 
     def _own(self, directory: Path) -> None:
         """Make a directory private to the account. HostFailure when somebody else has put something there."""
@@ -202,8 +202,8 @@ class Cluster(Target):
         try:
             owned.make_directory(directory, self.account.owner)
         except FileExistsError:
-            found = directory.lstat()
-            if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner:
+            status = directory.lstat()
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != owner:
                 raise HostFailure(f"{directory} does not belong to {self.account.name}", "remove it") from None
 
     def configure(self, conf: dict[str, str]) -> None:

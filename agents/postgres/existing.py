@@ -99,23 +99,23 @@ class Existing(Owned, Target):
             raise Unplannable("target.consent.measure", False, "permission to measure this cluster", hint)
         self._check_files()
         running = service.postmaster(self._system, str(self.pgdata))
-        found = {**self._owner, "was": "running" if running else "stopped"}
+        state = {**self._owner, "was": "running" if running else "stopped"}
         if running:
             self.locate()
             self._check_port()
-            found.update(service.look(self._system, running), **self._look_inside())
+            state.update(service.read_startup(self._system, running), **self._read_running())
         else:
-            found.update(self._look_outside())
+            state.update(self._read_stopped())
         self._check_manager(running.pid if running else 0)
-        reasons = self._reasons(plans, found)
+        reasons = self._reasons(plans, state)
         if reasons and not self._target["consent"]["restart"]:
             hint = "an admin can allow it on the host's page"
             raise Unplannable(
                 "target.consent.restart", False, f"permission to restart PostgreSQL, because {reasons[0]}", hint
             )
-        self._check_restart(found, bool(reasons))
+        self._check_restart(state, bool(reasons))
         self._check_clients(bool(running))
-        return self._journal.note("service", **found)
+        return self._journal.note("service", **state)
 
     def _check_files(self) -> None:
         target = self._target
@@ -126,14 +126,14 @@ class Existing(Owned, Target):
             raise Unplannable(
                 "target.data_dir", str(self.pgdata), f"a cluster of PostgreSQL {self.major}, not {version}"
             )
-        wanted = include_path(target["config_file"], self._system.text(target["config_file"]))
-        if wanted != self.conf_file:
+        included = include_path(target["config_file"], self._system.text(target["config_file"]))
+        if included != self.conf_file:
             line = f"include_if_exists '{OURS}'"
             raise Unplannable(
                 "target.include",
                 self.conf_file,
-                wanted or f"a file that {target['config_file']} includes",
-                "" if wanted else f"add the line {line} at its end, reload, and check the host again",
+                included or f"a file that {target['config_file']} includes",
+                "" if included else f"add the line {line} at its end, reload, and check the host again",
             )
         if self.conf_file:
             self._check_ours()
@@ -153,7 +153,7 @@ class Existing(Owned, Target):
             accepted = f"{self.port}, its current port"
             raise Unplannable("target.port", self._target["port"], accepted, "check the host again")
 
-    def _look_inside(self) -> Record:
+    def _read_running(self) -> Record:
         try:
             state = self.sql(_STATE)
         except WorkloadFailure as failure:
@@ -168,8 +168,8 @@ class Existing(Owned, Target):
                 f"{self.user} is not a superuser of {self.pgdata}", "the role with the owner's name must be one"
             )
         if os.path.realpath(state["config_file"]) != os.path.realpath(self._target["config_file"]):
-            found = f"{state['config_file']}, the file in use"
-            raise Unplannable("target.config_file", self._target["config_file"], found, "check the host again")
+            accepted = f"{state['config_file']}, the file in use"
+            raise Unplannable("target.config_file", self._target["config_file"], accepted, "check the host again")
         if state["standby"]:
             raise HostFailure(f"{self.pgdata} is a standby", "use its primary: a standby is read-only")
         self._check_free()
@@ -185,7 +185,7 @@ class Existing(Owned, Target):
                 name = {"database": DATABASE, "role": guest.NAME}[kind]
                 raise HostFailure(f"{self.pgdata} already has a {kind} {name}", "drop or rename it: runs use this name")
 
-    def _look_outside(self) -> Record:
+    def _read_stopped(self) -> Record:
         """Of a stopped cluster: what its configuration says, and how a server of our own starting will run."""
         if (self.pgdata / "standby.signal").exists() or (self.pgdata / "recovery.conf").exists():
             raise HostFailure(f"{self.pgdata} is a standby", "use its primary: a standby is read-only")
@@ -200,10 +200,10 @@ class Existing(Owned, Target):
         unit, system = self._target["unit"], self._system
         if unit:
             shown = system.run(["systemctl", "show", "-p", "LoadState", "-p", "MainPID", unit]).stdout
-            told = dict(line.partition("=")[::2] for line in shown.splitlines())
-            if told.get("LoadState") != "loaded" or told.get("MainPID") != str(pid):
-                found = f"the unit that runs it (pid {pid}); systemd reports for {unit}: {told}"
-                raise Unplannable("target.unit", unit, found, "check the host again")
+            properties = dict(line.partition("=")[::2] for line in shown.splitlines())
+            if properties.get("LoadState") != "loaded" or properties.get("MainPID") != str(pid):
+                accepted = f"the unit that runs it (pid {pid}); systemd reports for {unit}: {properties}"
+                raise Unplannable("target.unit", unit, accepted, "check the host again")
             return
         named = re.search(r"([^/\n]+\.service)$", system.text(f"/proc/{pid}/cgroup")) if pid else None
         if named and system.exists("/run/systemd/system"):
@@ -219,14 +219,14 @@ class Existing(Owned, Target):
         known = entry["parameters"]
         return reasons + [name for name in self._conf if (known.get(name) or {}).get("context") == "postmaster"]
 
-    def _check_restart(self, found: Record, restart: bool) -> None:
+    def _check_restart(self, state: Record, restart: bool) -> None:
         """A restart must put nothing in effect but ours, and must be undone to the same."""
-        if restart and found["pending"]:
+        if restart and state["pending"]:
             hint = "restart it yourself first: otherwise the run would apply this change"
-            raise HostFailure(f"{', '.join(found['pending'])} of {self.pgdata} needs a restart to take effect", hint)
-        if restart and not found["unit"] and found["policy"] not in ("", "default"):
+            raise HostFailure(f"{', '.join(state['pending'])} of {self.pgdata} needs a restart to take effect", hint)
+        if restart and not state["unit"] and state["policy"] not in ("", "default"):
             hint = "start it without numactl first"
-            raise HostFailure(f"{self.pgdata} runs under {found['policy']}, which pg_ctl cannot restore", hint)
+            raise HostFailure(f"{self.pgdata} runs under {state['policy']}, which pg_ctl cannot restore", hint)
 
     def _check_clients(self, running: bool) -> None:
         clients = self.foreign_clients() if running else []
@@ -238,8 +238,8 @@ class Existing(Owned, Target):
                 "disconnect them, or ask an admin to allow disturbing them on the host's page",
                 clients=clients,
             )
-        words = f"other clients are disturbed, as allowed: {'; '.join(clients)}"
-        self._emit("log", {"level": "warning", "message": words})
+        message = f"other clients are disturbed, as allowed: {'; '.join(clients)}"
+        self._emit("log", {"level": "warning", "message": message})
 
     # In effect
 
@@ -259,7 +259,7 @@ class Existing(Owned, Target):
             Path(self._service.drop_in).parent.mkdir(parents=True, exist_ok=True)
             self._put("service", self._service.drop_in, service.drop_in_text(self._unit))
             self._service.reload_units()
-        self._emit("command", {"purpose": "postgres", "argv": self._service.words("start", prefix), "env": {}})
+        self._emit("command", {"purpose": "postgres", "argv": self._service.command_line("start", prefix), "env": {}})
         pid = self._service.start(prefix, log)
         self.locate()
         return pid
@@ -269,7 +269,7 @@ class Existing(Owned, Target):
         if process is None:
             raise HostFailure(f"{self.pgdata} has stopped unexpectedly", "see its log")
         if self._conf:
-            self._emit("command", {"purpose": "postgres", "argv": self._service.words("reload"), "env": {}})
+            self._emit("command", {"purpose": "postgres", "argv": self._service.command_line("reload"), "env": {}})
             self.reload(process.pid)
         return process.pid
 

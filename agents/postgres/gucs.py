@@ -29,9 +29,9 @@ def check(system: System, bin_dir: str, conf: Mapping[str, str]) -> None:
     if not own or not _refusal(system, bin_dir, own):
         return
     for name, value in own.items():
-        words = _refusal(system, bin_dir, {name: value})
-        if words:
-            raise _unplannable(system, bin_dir, name, value, words)
+        message = _refusal(system, bin_dir, {name: value})
+        if message:
+            raise _unplannable(system, bin_dir, name, value, message)
     raise Unplannable("postgresql", own, "parameters that are consistent", _refusal(system, bin_dir, own))
 
 
@@ -41,14 +41,14 @@ def _refusal(system: System, bin_dir: str, conf: Mapping[str, str]) -> str:
     # Only with -C as its very first option does it talk to root.
     shown = system.run([f"{bin_dir}/postgres", "-C", next(iter(conf)), *options], env=environment(""))
     lines = [line.partition("] ")[2] or line for line in shown.stderr.splitlines()]
-    told = [line.partition(":")[2].strip() for line in lines if line.startswith(("FATAL", "HINT", "DETAIL"))]
-    return ". ".join(part.rstrip(".") for part in told) or shown.stderr.strip() if shown.code else ""
+    parts = [line.partition(":")[2].strip() for line in lines if line.startswith(("FATAL", "HINT", "DETAIL"))]
+    return ". ".join(part.rstrip(".") for part in parts) or shown.stderr.strip() if shown.code else ""
 
 
-def _unplannable(system: System, bin_dir: str, name: str, value: str, words: str) -> Unplannable:
+def _unplannable(system: System, bin_dir: str, name: str, value: str, message: str) -> Unplannable:
     field = f"postgresql.{name}"
-    if not words.startswith("unrecognized"):
-        return Unplannable(field, value, f"a value that this PostgreSQL accepts: {words}")
+    if not message.startswith("unrecognized"):
+        return Unplannable(field, value, f"a value that this PostgreSQL accepts: {message}")
     from difflib import get_close_matches
 
     near = get_close_matches(name, contexts(system, bin_dir), n=3)

@@ -34,10 +34,10 @@ class Instance:
 
     def _version(self) -> str:
         shown = self._run([str(self.bin_dir / "postgres"), "--version"], {})
-        found = re.search(r"(\d+(?:\.\d+)*(?:devel|beta\d+|rc\d+)?)", shown.stdout)
-        if shown.code or not found:
+        match = re.search(r"(\d+(?:\.\d+)*(?:devel|beta\d+|rc\d+)?)", shown.stdout)
+        if shown.code or not match:
             raise HostFailure(f"{self.bin_dir}/postgres does not report its version: {shown.stderr or shown.stdout}")
-        return found.group(1)
+        return match.group(1)
 
     def tool(self, name: str) -> str:
         """psql, pgbench, ...: the server's own where it has one, else from the PATH."""
@@ -145,7 +145,7 @@ class Target(Instance, ABC):
         accepted = f"a number of pages, because PostgreSQL {self.major} of an existing cluster cannot report its need"
         raise Unplannable("huge_pages.pool", "auto", accepted, "about 1.1 x shared_buffers / 2 MB")
 
-    def parameter_proofs(self, wanted: Mapping[str, str]) -> Optional[list[Proof]]:
+    def parameter_proofs(self, requested: Mapping[str, str]) -> Optional[list[Proof]]:
         """Proofs of parameters that are set by SQL; None for a target whose parameters are in `conf_file`."""
         return None
 

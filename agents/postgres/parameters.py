@@ -29,12 +29,12 @@ select json_build_object(
 """
 
 
-def look(system: System, clusters: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Record]:
-    """Of each cluster as the facts tell it: {"name", "data_dir", "settings", "refused"} as in protocol.py."""
-    return [_told(system, cluster, names) for cluster in clusters]
+def read_parameters(system: System, clusters: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Record]:
+    """Of each cluster of the facts: {"name", "data_dir", "settings", "refused"} as in protocol.py."""
+    return [_of_cluster(system, cluster, names) for cluster in clusters]
 
 
-def _told(system: System, cluster: Mapping[str, Any], names: Sequence[str]) -> Record:
+def _of_cluster(system: System, cluster: Mapping[str, Any], names: Sequence[str]) -> Record:
     settings, refused = {}, None
     try:
         settings = _ask(system, cluster, [name for name in names if QUOTABLE.fullmatch(name)])
@@ -88,8 +88,8 @@ def _socket_dir(system: System, cluster: Mapping[str, Any]) -> Path:
     """Where the owner's server listens on its port: by its configuration where that can be read, or where most do."""
     configured = read_config(system, cluster["config_file"]).get("unix_socket_directories", "")
     for place in [*filter(None, (each.strip() for each in configured.split(","))), *SOCKETS]:
-        found = system.stat(f"{place}/.s.PGSQL.{cluster['port']}")
-        if found and system.account(found.uid) == cluster["owner"]:
+        socket = system.stat(f"{place}/.s.PGSQL.{cluster['port']}")
+        if socket and system.account(socket.uid) == cluster["owner"]:
             return Path(place)
     hint = f"register the host with sudo, log in as {cluster['owner']}, or add the socket directory {SOCKETS[0]}"
     raise HostFailure(f"no socket of {cluster['data_dir']} was found for port {cluster['port']}", hint)

@@ -86,8 +86,8 @@ class Owned(Instance):
 
     def foreign_clients(self) -> list[str]:
         """Who is connected besides us: "psql (app) from 10.0.0.7: 3"."""
-        found: list[str] = self.sql(_CLIENTS, "postgres")
-        return found
+        clients: list[str] = self.sql(_CLIENTS, "postgres")
+        return clients
 
     def reload(self, pid: int) -> None:
         """Have the postmaster read its configuration, and wait until it has."""
@@ -123,19 +123,19 @@ class Service:
         """
         if self.postmaster() is None:
             if self.unit:
-                self._command(self._systemctl("reset-failed"), wanted=False)
+                self._command(self._systemctl("reset-failed"), must_succeed=False)
                 self._command(self._systemctl("start"))
             else:
                 self._pg_ctl_start(prefix, log)
         # Its manager has answered: when nobody works there by now, nobody will.
         self._wait(self.is_ready, "did not start", hopeless=self._is_gone)
-        found = self.postmaster()
-        if found is None:
+        process = self.postmaster()
+        if process is None:
             raise self._failure("did not start")
-        return found.pid
+        return process.pid
 
-    def words(self, verb: str, prefix: Sequence[str] = ()) -> list[str]:
-        """What is done, as an argument list for the reader."""
+    def command_line(self, verb: str, prefix: Sequence[str] = ()) -> list[str]:
+        """The command of a verb, as an argument list for the log."""
         return self._systemctl(verb) if self.unit else [*prefix, *self._pg_ctl(verb)]
 
     def is_ready(self) -> bool:
@@ -159,7 +159,7 @@ class Service:
         with log.open("ab") as file:
             return self._command(argv, out=file)
 
-    def _command(self, argv: Sequence[str], *, out: Optional[IO[bytes]] = None, wanted: bool = True) -> None:
+    def _command(self, argv: Sequence[str], *, out: Optional[IO[bytes]] = None, must_succeed: bool = True) -> None:
         """Run to its end, as the owner where it is pg_ctl."""
         ours = Account(name="root") if argv[0] == "systemctl" else self.account
         env = {"PATH": TOOL_PATH, **({} if argv[0] == "systemctl" else self.entry["environment"])}
@@ -169,23 +169,23 @@ class Service:
             code = child.wait(LIMIT_S + 10.0)
         if code is not None:
             self._journal.ended(child.entry)
-        if code != 0 and wanted:
+        if code != 0 and must_succeed:
             raise self._failure(f"does not {argv[1] if ours is not self.account else 'obey pg_ctl'}: exit code {code}")
 
-    def _wait(self, done: Callable[[], bool], words: str, hopeless: Callable[[], bool] = lambda: False) -> None:
+    def _wait(self, done: Callable[[], bool], message: str, hopeless: Callable[[], bool] = lambda: False) -> None:
         deadline = self._system.mono() + LIMIT_S
         while not done():
             if hopeless() or self._system.mono() > deadline:
-                raise self._failure(words)
+                raise self._failure(message)
             self._system.sleep(LOOK_S)
 
     def _is_gone(self) -> bool:
         return not working_in(self._system, self.pgdata)
 
-    def _failure(self, words: str) -> HostFailure:
+    def _failure(self, message: str) -> HostFailure:
         name = self.unit or "the server"
         where = f"journalctl -u {self.unit}, and the server's log" if self.unit else self.entry["log"]
-        return HostFailure(f"{name} of {self.pgdata} {words}", f"see {where}")
+        return HostFailure(f"{name} of {self.pgdata} {message}", f"see {where}")
 
 
 def account_of(entry: Record) -> Account:
@@ -214,8 +214,8 @@ def options_of(system: System, pgdata: str, config_file: str) -> list[str]:
     return argv
 
 
-def look(system: System, process: Process) -> Record:
-    """What a postmaster was given by whoever started it: {"cpus", "policy", "groups", "environment", "log"}."""
+def read_startup(system: System, process: Process) -> Record:
+    """The conditions under which a postmaster was started: {"cpus", "policy", "groups", "environment", "log"}."""
     pid = process.pid
     pairs = (line.partition("=") for line in system.text(f"/proc/{pid}/environ").split("\0"))
     output = os.readlink(f"/proc/{pid}/fd/1") if os.path.exists(f"/proc/{pid}/fd/1") else ""

@@ -59,15 +59,15 @@ class Standby(Cluster):
     def prepare(self, plans: Mapping[str, Plan]) -> None:
         self.create()
         known = {"host": self._target["address"], "port": self._target["port"], "user": USER}
-        told = {**known, "passfile": self._passfile, "application_name": self.name}
-        conninfo = " ".join(f"{name}='{value}'" for name, value in told.items())
+        options = {**known, "passfile": self._passfile, "application_name": self.name}
+        conninfo = " ".join(f"{name}='{value}'" for name, value in options.items())
         ours = {"primary_conninfo": conninfo, "primary_slot_name": self.name, "hot_standby": "on"}
         self.configure({**ours, **configuration(dict(plans))})
 
     def proofs(self) -> list[Proof]:
         """Whether it follows its primary now."""
-        found = self.sql(_RECEIVER)
-        receiver = found["receiver"] or {}
+        row = self.sql(_RECEIVER)
+        receiver = row["receiver"] or {}
         status = receiver.get("status") or "no receiver"
-        ok = bool(found["recovery"] and status == "streaming" and receiver["slot_name"] == self.name)
+        ok = bool(row["recovery"] and status == "streaming" and receiver["slot_name"] == self.name)
         return [Proof(f"standby {self.name}", "streaming", status, ok, {"source": "pg_stat_wal_receiver", **receiver})]

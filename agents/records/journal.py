@@ -66,8 +66,8 @@ class Journal:
 
     def unfinished(self, entry: str, closed_by: str) -> Optional[Record]:
         """The newest record of a kind that only happens once at a time, while nothing has closed it."""
-        found = self.unclosed(entry, closed_by)
-        return found[-1] if found else None
+        records = self.unclosed(entry, closed_by)
+        return records[-1] if records else None
 
     def open_writes(self) -> list[Record]:
         return self.unclosed("write", "restored")
@@ -109,36 +109,36 @@ class Journal:
         entries = self._intended.pop((setting, write.key))
         if not entries:
             return None
-        found = self._write(entries[0], write.wanted, write.settle_s)
-        if found != write.wanted and write.nudge and self._system.exists(write.nudge):
+        actual = self._write(entries[0], write.wanted, write.settle_s)
+        if actual != write.wanted and write.nudge and self._system.exists(write.nudge):
             self._system.write(write.nudge, "1")
-            found = self._write(entries[0], write.wanted, write.settle_s)
+            actual = self._write(entries[0], write.wanted, write.settle_s)
         # Marks need not wait for the disk: a power cut ends the kernel whose values they tell of.
         for entry in entries:
-            seen = found if entry is entries[0] else present(self._system, entry)
-            self._append(durable=False, entry="applied", of=entry["seq"], found=seen)
-        if found != write.wanted:
-            raise NotApplied(setting, f"{write.key} = {write.wanted}", found)
-        return {**entries[0], "found": found}
+            value = actual if entry is entries[0] else present(self._system, entry)
+            self._append(durable=False, entry="applied", of=entry["seq"], found=value)
+        if actual != write.wanted:
+            raise NotApplied(setting, f"{write.key} = {write.wanted}", actual)
+        return {**entries[0], "found": actual}
 
     def put_file(self, setting: str, path: str, content: str, owner: Optional[tuple[int, int]] = None) -> Record:
         """The same for a file of our own that outlives a restart of the host. What lay there is kept in the journal."""
         entry = {"key": path, "persistence": "persistent", "owner": owner}
         original = present(self._system, entry)
         entry = self._note(setting, path, original, content, "persistent", owner=owner)
-        found = self._write(entry, content, 0.0)
-        self._append(entry="applied", of=entry["seq"], found=found)
-        if found != content:
+        actual = self._write(entry, content, 0.0)
+        self._append(entry="applied", of=entry["seq"], found=actual)
+        if actual != content:
             raise NotApplied(setting, f"the file {path}", "another content")
-        return {**entry, "found": found}
+        return {**entry, "found": actual}
 
     def _note(
-        self, setting: str, key: str, original: Any, wanted: str, persistence: str, *, durable: bool = True, **more: Any
+        self, setting: str, key: str, original: Any, value: str, persistence: str, *, durable: bool = True, **more: Any
     ) -> Record:
         # An original is captured once: a second write to the key must not take our own value for it.
         known = [record for record in self.open_writes() if record["key"] == key]
         original = known[0]["original"] if known else original
-        body = {"setting": setting, "key": key, "original": original, "wanted": wanted, "persistence": persistence}
+        body = {"setting": setting, "key": key, "original": original, "wanted": value, "persistence": persistence}
         return self._append(durable=durable, entry="write", **body, **more)
 
     def _write(self, entry: Record, value: Optional[str], settle_s: float) -> Optional[str]:
@@ -155,12 +155,12 @@ class Journal:
 
     def _settle(self, entry: Record, value: Optional[str], settle_s: float) -> Optional[str]:
         deadline = self._system.mono() + settle_s
-        found, steady = present(self._system, entry), 0
-        while found != value and steady < 5 and self._system.mono() < deadline:
+        actual, steady = present(self._system, entry), 0
+        while actual != value and steady < 5 and self._system.mono() < deadline:
             self._system.sleep(0.1)
             again = present(self._system, entry)
-            found, steady = again, steady + 1 if again == found else 0
-        return found
+            actual, steady = again, steady + 1 if again == actual else 0
+        return actual
 
     def after_restart(self) -> None:
         """Mark what a restart of the host undid by itself: values of a kernel that is gone. Nobody else is blamed for
@@ -193,25 +193,25 @@ class Journal:
             if persistence not in ("", entry["persistence"]):
                 continue
             try:
-                found = self._put_back(entry)
+                actual = self._put_back(entry)
             except OSError as error:
                 unproven.append(f"{entry['key']}: {error}")
                 continue
-            if found == entry["original"]:
-                self._append(durable=False, entry="restored", of=entry["seq"], found=found, conflict=False)
-            elif self._is_ours(entry, found):
-                unproven.append(f"{entry['key']} is {found}, was {entry['original']}")
+            if actual == entry["original"]:
+                self._append(durable=False, entry="restored", of=entry["seq"], found=actual, conflict=False)
+            elif self._is_ours(entry, actual):
+                unproven.append(f"{entry['key']} is {actual}, was {entry['original']}")
             else:
-                conflicts.append({**_picked(entry), "found": found})
-                self._append(durable=False, entry="restored", of=entry["seq"], found=found, conflict=True)
+                conflicts.append({**_picked(entry), "found": actual})
+                self._append(durable=False, entry="restored", of=entry["seq"], found=actual, conflict=True)
         return conflicts, unproven
 
     def _put_back(self, entry: Record) -> Optional[str]:
         if entry["persistence"] == "persistent":
             owned.remove(entry["key"] + ".new")  # a replacement that was cut short
-        found = present(self._system, entry)
-        if found == entry["original"] or not self._is_ours(entry, found):
-            return found
+        actual = present(self._system, entry)
+        if actual == entry["original"] or not self._is_ours(entry, actual):
+            return actual
         if any(one.get("reset_by") == entry["key"] for one in self.open_writes()):
             self._append(durable=False, entry="undoing", cause=entry["key"])
         return self._write(entry, entry["original"], 5.0)
@@ -225,22 +225,24 @@ class Journal:
             same = [one for one in self.open_writes() if one["key"] == key]
             seqs = [one["seq"] for one in same]
             marks = [record["found"] for record in self.records if record.get("of") in seqs]
-            found = present(self._system, reset)
-            if marks and found not in (reset["original"], *marks, *(one["wanted"] for one in same)):
-                conflicts.append({**_picked(same[-1]), "found": found})
+            actual = present(self._system, reset)
+            if marks and actual not in (reset["original"], *marks, *(one["wanted"] for one in same)):
+                conflicts.append({**_picked(same[-1]), "found": actual})
                 for seq in seqs:
-                    self._append(durable=False, entry="restored", of=seq, found=found, conflict=True)
+                    self._append(durable=False, entry="restored", of=seq, found=actual, conflict=True)
         return conflicts
 
-    def _is_ours(self, entry: Record, found: Optional[str]) -> bool:
+    def _is_ours(self, entry: Record, actual: Optional[str]) -> bool:
         resets = [one for one in self.written if one["key"] == entry["key"] and "reset_by" in one]
         if resets:
-            return found is not None and not self._left_alone(resets[0]["reset_by"])
+            return actual is not None and not self._left_alone(resets[0]["reset_by"])
         applied = [record["found"] for record in self.records if record.get("of") == entry["seq"]]
-        if found in (entry["wanted"], *applied):
+        if actual in (entry["wanted"], *applied):
             return True
         # Died between write and mark: the kernel may have come part of the way (huge pages are counted up one by one).
-        ends = [value for value in (entry["original"], entry["wanted"], found) if value is not None and value.isdigit()]
+        ends = [
+            value for value in (entry["original"], entry["wanted"], actual) if value is not None and value.isdigit()
+        ]
         if entry is not self._under_way() or len(ends) < 3:
             return False
         low, high = sorted(map(int, ends[:2]))

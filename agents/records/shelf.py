@@ -48,10 +48,10 @@ class Shelf:
 
 def _load(path: Path) -> Record:
     try:
-        found: Record = json.loads(owned.read(path))
+        entries: Record = json.loads(owned.read(path))
     except FileNotFoundError:
         return {}
-    return found
+    return entries
 
 
 def forget(home: Path) -> None:

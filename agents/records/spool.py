@@ -91,13 +91,13 @@ class Log:
             start = max(0, size - window)
             end, record = _last_good(os.pread(self._fd, size - start, start), start == 0)
             if record or start == 0:
-                kept = self._kept(record, start + end, size)
-                os.ftruncate(self._fd, kept[0])
-                return kept[1]
+                valid_end, seq = self._valid_end(record, start + end, size)
+                os.ftruncate(self._fd, valid_end)
+                return seq
             window *= 8
         return 0
 
-    def _kept(self, record: Optional[Record], end: int, size: int) -> tuple[int, int]:
+    def _valid_end(self, record: Optional[Record], end: int, size: int) -> tuple[int, int]:
         """(bytes to keep, their newest seq). A power cut leaves any rubbish behind what was made durable; within one
         boot only the last line can be torn, and a whole one that is damaged is kept as evidence."""
         if record is None:
@@ -287,8 +287,8 @@ class Spool:
         """HostFailure where another account can change what is there: its journals would have root write any file."""
         existing = next(path for path in (self.root, *self.root.parents) if path.exists())
         if self.system.euid() == 0 and self.system.owners(str(existing)) != frozenset({0}):
-            words = f"another account than root can change the spool {self.root}"
-            raise HostFailure(words, "it and each directory above it must belong to root; or choose another")
+            message = f"another account than root can change the spool {self.root}"
+            raise HostFailure(message, "it and each directory above it must belong to root; or choose another")
 
     def reserve(self) -> None:
         """Have room for the end of a run before it begins. HostFailure where there is none."""

@@ -98,15 +98,15 @@ class ClusterRestore:
         running = self._service.postmaster() is not None
         # What a later boot has started is its admin's wish, not ours to stop.
         rebooted = self._entry["boot_id"] != self._system.boot_id()
-        wanted = self._entry["was"] == "running" or (running and rebooted)
-        if wanted or any(self._database_and_role()):
+        should_run = self._entry["was"] == "running" or (running and rebooted)
+        if should_run or any(self._database_and_role()):
             self._run_as_theirs(running)
             self._drop_database_and_role()
             self._prove_parameters(self._owned())
-        if not wanted:
+        if not should_run:
             self._service.stop()
             self._prove_configured()
-        self._prove_process(wanted)
+        self._prove_process(should_run)
 
     def _run_as_theirs(self, running: bool) -> None:
         cpus = self._entry["cpus"]
@@ -121,42 +121,42 @@ class ClusterRestore:
     def _prove_parameters(self, owned: Owned) -> None:
         if self._entry["was"] == "stopped":
             return
-        found = owned.parameters(list(self._entry["parameters"]))
+        parameters = owned.parameters(list(self._entry["parameters"]))
         for name, was in self._entry["parameters"].items():
-            self._prove_parameter(name, _shown(was), _shown(found[name]))
+            self._prove_parameter(name, _shown(was), _shown(parameters[name]))
         pending = sorted(set(owned.sql(_PENDING)) - set(self._entry["pending"]))
         ours = [name for name in pending if name in self._entry["parameters"]]
         self._tell("waiting for a restart", self._entry["pending"], pending or self._entry["pending"], not ours)
 
-    def _prove_parameter(self, name: str, was: Any, found: Any) -> None:
+    def _prove_parameter(self, name: str, was: Any, actual: Any) -> None:
         # An extension's parameter stays known, without a value of ours, until the next restart.
-        same = found == was or (was is None and found["source"] == "default")
-        ours = found is not None and found["sourcefile"] == self._entry["include"]
+        same = actual == was or (was is None and actual["source"] == "default")
+        ours = actual is not None and actual["sourcefile"] == self._entry["include"]
         if not same and not ours:
-            conflict = {"setting": "postgresql", "key": f"postgresql.{name}", "original": was, "found": found}
+            conflict = {"setting": "postgresql", "key": f"postgresql.{name}", "original": was, "found": actual}
             self.conflicts.append({**conflict, "ours": None})
-        self._tell(name, was, found, same or not ours)
+        self._tell(name, was, actual, same or not ours)
 
     def _prove_configured(self) -> None:
         owned = Owned(self._system, self._entry)
         for name, was in owned.configured(list(self._entry["parameters"])).items():
             self._tell(name, self._entry["parameters"][name], was, was == self._entry["parameters"][name])
 
-    def _prove_process(self, wanted: bool) -> None:
+    def _prove_process(self, should_run: bool) -> None:
         process = self._service.postmaster()
         state = "running" if process else "stopped"
-        self._tell("server", "running" if wanted else "stopped", state, wanted == bool(process))
+        self._tell("server", "running" if should_run else "stopped", state, should_run == bool(process))
         if process and self._restarted and self._entry["was"] == "running":
-            for name, look in (("cpus", service.cpus_of), ("policy", service.policy_of)):
-                found = look(self._system, process.pid)
-                self._tell(f"{name} of the server", self._entry[name], found, found == self._entry[name])
+            for name, read in (("cpus", service.cpus_of), ("policy", service.policy_of)):
+                actual = read(self._system, process.pid)
+                self._tell(f"{name} of the server", self._entry[name], actual, actual == self._entry[name])
 
-    def _tell(self, subject: str, wanted: Any, found: Any, ok: bool) -> None:
-        evidence = {"conflict": ok and wanted != found, "source": f"the server of {self._entry['data_dir']}"}
-        proof = {"setting": "postgresql", "phase": "restored", "subject": subject, "wanted": wanted, "found": found}
+    def _tell(self, subject: str, expected: Any, actual: Any, ok: bool) -> None:
+        evidence = {"conflict": ok and expected != actual, "source": f"the server of {self._entry['data_dir']}"}
+        proof = {"setting": "postgresql", "phase": "restored", "subject": subject, "wanted": expected, "found": actual}
         self._emit("proof", {**proof, "ok": ok, "evidence": evidence})
         if not ok:
-            self.unproven.append(f"{subject} of {self._entry['data_dir']} is {found}, was {wanted}")
+            self.unproven.append(f"{subject} of {self._entry['data_dir']} is {actual}, was {expected}")
 
 
 def _shown(row: Optional[Record]) -> Optional[Record]:

@@ -84,7 +84,7 @@ def _restored(journal: Journal, conflicts: list[Record], unproven: list[str]) ->
     proofs = []
     for entry in journal.written:
         restored = [r for r in journal.records if r["entry"] == "restored" and r["of"] == entry["seq"]]
-        found = restored[-1]["found"] if restored else "unknown"
+        actual = restored[-1]["found"] if restored else "unknown"
         by_restart = bool(restored) and restored[-1].get("by") == "restart"
         proofs.append(
             {
@@ -92,8 +92,8 @@ def _restored(journal: Journal, conflicts: list[Record], unproven: list[str]) ->
                 "phase": "restored",
                 "subject": entry["key"],
                 "wanted": entry["original"],
-                "found": found,
-                "ok": found == entry["original"] or by_restart,
+                "found": actual,
+                "ok": actual == entry["original"] or by_restart,
                 "evidence": {"conflict": entry["key"] in taken, "problems": unproven, "by_restart": by_restart},
             }
         )

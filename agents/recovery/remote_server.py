@@ -206,8 +206,8 @@ class ServerRestore:
 
     def _close(self, entry: Record, value: Any, evidence: Record, *, conflict: bool = False) -> None:
         self._journal.note("reset", of=entry["seq"], found=value, conflict=conflict)
-        wanted, shown = evidence["was"]["setting"], evidence["now"]["setting"]
-        proof = {"setting": "postgresql", "phase": "restored", "subject": entry["name"], "wanted": wanted}
+        expected, shown = evidence["was"]["setting"], evidence["now"]["setting"]
+        proof = {"setting": "postgresql", "phase": "restored", "subject": entry["name"], "wanted": expected}
         self._emit("proof", {**proof, "found": shown, "ok": True, "evidence": {**evidence, "conflict": conflict}})
 
 

@@ -102,14 +102,14 @@ def state(spool: Spool, agent: str) -> str:
         return "unavailable"
     if f" --spool {spool.root} " not in system.text(str(DIRECTORY / RUN)):
         return "absent"
-    found = {name: system.text(str(DIRECTORY / name)) for name in TEXTS}
-    same = found == {name: text.strip() for name, text in _texts(spool, agent).items()}
+    texts = {name: system.text(str(DIRECTORY / name)) for name in TEXTS}
+    same = texts == {name: text.strip() for name, text in _texts(spool, agent).items()}
     return "current" if same and (system.launcher() or (spool.root / "agent.pyz").exists()) else "outdated"
 
 
 def _texts(spool: Spool, agent: str) -> dict[str, str]:
-    words = {"spool": spool.root, "flock": spool.system.which("flock") or "flock", **_programs(spool, agent)}
-    return {name: f"# agent {agent}\n{text.format(**words)}" for name, text in TEXTS.items()}
+    values = {"spool": spool.root, "flock": spool.system.which("flock") or "flock", **_programs(spool, agent)}
+    return {name: f"# agent {agent}\n{text.format(**values)}" for name, text in TEXTS.items()}
 
 
 def _programs(spool: Spool, agent: str) -> dict[str, str]:
@@ -186,9 +186,9 @@ def start(spool: Spool, job: Job, lock: int, agent: str) -> None:
     fcntl.flock(lock, fcntl.LOCK_UN)
     _systemctl(spool.system, "start", "--no-block", unit)
     if not _came_up(spool.system, job, records):
-        words = spool.system.run(["journalctl", "--no-pager", "-o", "cat", "-n", "20", "-u", unit]).stdout.strip()
-        last = words.splitlines()[-1:] or ["without a message"]
-        raise HostFailure(f"{unit} did not start the run: {last[0]}", f"see journalctl -u {unit}", journal=words)
+        output = spool.system.run(["journalctl", "--no-pager", "-o", "cat", "-n", "20", "-u", unit]).stdout.strip()
+        last = output.splitlines()[-1:] or ["without a message"]
+        raise HostFailure(f"{unit} did not start the run: {last[0]}", f"see journalctl -u {unit}", journal=output)
 
 
 def _note_agent(job: Job, agent: str, launcher: str) -> None:
@@ -208,10 +208,10 @@ def _link(source: Path, target: Path) -> None:
 
 def _came_up(system: System, job: Job, records: int) -> bool:
     """Whether the run has told a state of its own, as it does when it holds the lock, or still may."""
-    deadline, look = system.mono() + UP_S, system.mono() + LOOK_S
+    deadline, next_check = system.mono() + UP_S, system.mono() + LOOK_S
     while len(job.states()) == records and system.mono() < deadline:
-        if system.mono() > look:
-            look = system.mono() + LOOK_S
+        if system.mono() > next_check:
+            next_check = system.mono() + LOOK_S
             if not _is_there(system, job.run):
                 return len(job.states()) > records
         system.sleep(0.02)
@@ -226,8 +226,8 @@ def coming(spool: Spool, job: Job) -> bool:
 
 def _is_there(system: System, run: str) -> bool:
     shown = _systemctl(system, "show", "-p", "MainPID", "-p", "Job", unit_of(run)).stdout
-    told = dict(line.partition("=")[::2] for line in shown.splitlines())
-    return told.get("MainPID", "0") != "0" or told.get("Job", "0") not in ("", "0")
+    properties = dict(line.partition("=")[::2] for line in shown.splitlines())
+    return properties.get("MainPID", "0") != "0" or properties.get("Job", "0") not in ("", "0")
 
 
 def _systemctl(system: System, *args: str) -> Finished:

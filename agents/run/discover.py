@@ -1,4 +1,4 @@
-"""What is on this host now, of settings that somebody thinks of changing. Reads only."""
+"""The present values of settings on this host. Reads only."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .planning import plan_settings
 Record = dict[str, Any]
 
 
-def look(system: System, facts: Record, name: str, wanted: Any) -> Record:
-    """{"value", "keys", "refused"} of a setting as in protocol.py; `wanted` None asks for the value alone."""
+def read_setting(system: System, facts: Record, name: str, requested: Any) -> Record:
+    """{"value", "keys", "refused"} of a setting as in protocol.py; `requested` None reads the value alone."""
     if name not in SETTINGS:
         raise PlanFailure(f"settings.{name} is not known here", f"known: {', '.join(SETTINGS)}")
     plan, refused = Plan(), None
-    if wanted is not None:
+    if requested is not None:
         try:
-            plan = plan_settings(facts, {name: wanted})[name]
+            plan = plan_settings(facts, {name: requested})[name]
         except Failure as failure:
             refused = failure.as_json()
     keys = [key for write in plan.writes for key in (write.key, *write.also)]
@@ -29,10 +29,10 @@ def look(system: System, facts: Record, name: str, wanted: Any) -> Record:
 
 def _read(system: System, keys: list[str]) -> dict[str, str]:
     """What each file reads; one that cannot be read is left out, as applying it will say why."""
-    found = {}
+    values = {}
     for key in keys:
         try:
-            found[key] = current(system, key)
+            values[key] = current(system, key)
         except OSError:
             continue
-    return found
+    return values

@@ -139,28 +139,28 @@ SPEC = {
 }
 
 
-def plan_settings(facts: Record, wanted: dict[str, Any]) -> dict[str, Plan]:
+def plan_settings(facts: Record, requested: dict[str, Any]) -> dict[str, Plan]:
     """Pure. A plan for each wanted setting, in registry order. Unplannable names what this host cannot."""
-    for name in wanted:
+    for name in requested:
         if name not in SETTINGS:
-            raise Unplannable(f"settings.{name}", wanted[name], f"settings: {', '.join(SETTINGS)}")
+            raise Unplannable(f"settings.{name}", requested[name], f"settings: {', '.join(SETTINGS)}")
     plans: dict[str, Plan] = {}
     for name, setting in SETTINGS.items():
-        if name in wanted:
-            check(setting.schema, wanted[name], name)
-            plans[name] = _plan(setting, facts, wanted[name])
+        if name in requested:
+            check(setting.schema, requested[name], name)
+            plans[name] = _plan(setting, facts, requested[name])
             _check_level(facts, name, plans[name])
     _check_conf(plans)
     _check_unit(plans)
     return plans
 
 
-def _plan(setting: Setting, facts: Record, wanted: Any) -> Plan:
+def _plan(setting: Setting, facts: Record, requested: Any) -> Plan:
     try:
-        return setting.plan(facts, wanted)
+        return setting.plan(facts, requested)
     except KeyError as error:
         hint = f"check the host: its facts are older than this setting and lack {error}"
-        raise Unplannable(setting.name, wanted, "a host with newer facts", hint) from error
+        raise Unplannable(setting.name, requested, "a host with newer facts", hint) from error
 
 
 def _check_level(facts: Record, name: str, plan: Plan) -> None:
@@ -223,11 +223,11 @@ def check_order(steps: list[Record]) -> None:
     """Pure. Unplannable when a step needs the result of one that does not come before it, or is of another tool."""
     earlier: dict[str, str] = {}
     for step in steps:
-        wanted = WORKLOADS[step["kind"]].follows(step["options"]) if step["kind"] in WORKLOADS else None
-        if wanted is not None and earlier.get(wanted) != step["kind"]:
+        needed = WORKLOADS[step["kind"]].follows(step["options"]) if step["kind"] in WORKLOADS else None
+        if needed is not None and earlier.get(needed) != step["kind"]:
             same = [name for name, kind in earlier.items() if kind == step["kind"]]
             accepted = f"an earlier {step['kind']} step than {step['name']}: {', '.join(same) or 'there is none'}"
-            raise Unplannable(f"steps.{step['name']}.rate_of", wanted, accepted)
+            raise Unplannable(f"steps.{step['name']}.rate_of", needed, accepted)
         earlier[step["name"]] = step["kind"]
 
 
@@ -242,15 +242,15 @@ def check_versions(facts: Record, spec: Spec) -> None:
 
 def plan_dataset(spec: Spec) -> None:
     """Pure. Unplannable when a data set cannot be made like that, or there is nothing to make it in."""
-    wanted = spec.get("dataset")
-    if wanted is None:
+    dataset = spec.get("dataset")
+    if dataset is None:
         return
-    data = DATASETS[wanted["kind"]]
-    check(data.schema, wanted["options"], STEP)
-    data.check(wanted["options"])
+    data = DATASETS[dataset["kind"]]
+    check(data.schema, dataset["options"], STEP)
+    data.check(dataset["options"])
     if not spec["target"]:
         raise Unplannable("target", None, "a target: a data set needs PostgreSQL")
-    if wanted.get("ensure") == "absent" and (spec["steps"] or spec["target"]["kind"] != "private"):
+    if dataset.get("ensure") == "absent" and (spec["steps"] or spec["target"]["kind"] != "private"):
         raise Unplannable("dataset.ensure", "absent", "present, for a run with steps or in an existing cluster")
 
 
@@ -259,11 +259,11 @@ def check_data(spec: Spec) -> None:
     set is on the server."""
     if (spec["target"] or {}).get("kind") == "remote":
         return
-    found = (spec.get("dataset") or {}).get("kind")
+    kind = (spec.get("dataset") or {}).get("kind")
     for step in spec["steps"]:
-        wanted = WORKLOADS[step["kind"]].dataset if step["kind"] in WORKLOADS else ""
-        if wanted and found != wanted:
-            raise Unplannable("dataset.kind", found, f"{wanted}: step {step['name']} uses its tables")
+        needed = WORKLOADS[step["kind"]].dataset if step["kind"] in WORKLOADS else ""
+        if needed and kind != needed:
+            raise Unplannable("dataset.kind", kind, f"{needed}: step {step['name']} uses its tables")
 
 
 def plan_target(facts: Record, spec: Spec, plans: dict[str, Plan]) -> None:
@@ -272,18 +272,18 @@ def plan_target(facts: Record, spec: Spec, plans: dict[str, Plan]) -> None:
     if target is not None:
         check(TARGETS[target["kind"]], target, "target")
     for name, plan in plans.items():
-        wanted = spec["settings"][name]
+        requested = spec["settings"][name]
         if target is None and (plan.server_prefix or plan.conf or plan.initdb or plan.sql):
-            raise Unplannable(f"settings.{name}", wanted, "a target, because it applies to PostgreSQL")
+            raise Unplannable(f"settings.{name}", requested, "a target, because it applies to PostgreSQL")
         if target is not None and target["kind"] == "existing":
-            _check_existing(facts, target, name, wanted, plan)
+            _check_existing(facts, target, name, requested, plan)
     if target is not None and target["kind"] == "remote_server":
         remote_server.check(spec, plans)
 
 
-def _check_existing(facts: Record, target: Record, name: str, wanted: Any, plan: Plan) -> None:
+def _check_existing(facts: Record, target: Record, name: str, requested: Any, plan: Plan) -> None:
     if plan.initdb:
-        raise Unplannable(f"settings.{name}", wanted, "a private cluster: it applies only to a new cluster")
+        raise Unplannable(f"settings.{name}", requested, "a private cluster: it applies only to a new cluster")
     if plan.conf and not target["include"]:
         line = "include_if_exists 'proving_ground.conf'"
         raise Unplannable(
@@ -295,13 +295,13 @@ def _check_existing(facts: Record, target: Record, name: str, wanted: Any, plan:
     if plan.server_prefix and target["unit"] and not plan.unit:
         raise Unplannable(
             f"settings.{name}",
-            wanted,
+            requested,
             f"an action that systemd supports for {target['unit']}; it does not support this one",
         )
     if plan.server_prefix and not target["consent"]["restart"]:
         raise _no_consent(name)
     if plan.server_prefix and target["unit"] and facts["level"] != "root":
-        raise Unplannable(name, wanted, "level root, to restart a service; the agent runs as an ordinary user here")
+        raise Unplannable(name, requested, "level root, to restart a service; the agent runs as an ordinary user here")
 
 
 def _no_consent(reason: str) -> Unplannable:

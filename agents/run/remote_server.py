@@ -18,11 +18,11 @@ SYNCHRONOUS = "synchronous_standby_names"
 def check(spec: Record, plans: dict[str, Plan]) -> None:
     """Unplannable if a spec with a target of kind `remote_server` needs access to the server's machine."""
     for name, plan in plans.items():
-        field, wanted = f"settings.{name}", spec["settings"][name]
+        field, requested = f"settings.{name}", spec["settings"][name]
         if name in OF_SERVER or plan.server_prefix or plan.initdb:
             accepted = "settings of the client and parameters that SQL can set: only SQL reaches this server's machine"
             raise Unplannable(
-                field, wanted, accepted, "use a private cluster, or an existing one on a host with an agent"
+                field, requested, accepted, "use a private cluster, or an existing one on a host with an agent"
             )
         if SYNCHRONOUS in plan.conf:
             raise Unplannable(f"{name}.{SYNCHRONOUS}", plan.conf[SYNCHRONOUS], "nothing here: every commit would wait")

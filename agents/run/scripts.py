@@ -14,11 +14,11 @@ from .bench import Bench
 def check(system: System, steps: Sequence[Mapping[str, Any]], bin_dir: str) -> list[Failure]:
     """Every complaint about the scripts of these steps, with `step`, `script`, `line` (None where the tool names none)
     and `said`, the tool's own words. HostFailure when a tool is missing."""
-    found: list[Failure] = []
+    failures: list[Failure] = []
     for step in steps:
         if step["kind"] in WORKLOADS:
-            found += _check_step(Bench(system, bin_dir), step)
-    return found
+            failures += _check_step(Bench(system, bin_dir), step)
+    return failures
 
 
 def _check_step(bench: Bench, step: Mapping[str, Any]) -> list[Failure]:

@@ -56,8 +56,8 @@ class Serving:
 
     def __init__(self, run: Run) -> None:
         assert isinstance(run.cluster, Cluster)  # noqa: S101 - planned so
-        self._run, self._cluster, self._wanted = run, run.cluster, run.spec["serve"]
-        self._names = [each["name"] for each in self._wanted.get("standbys", [])]
+        self._run, self._cluster, self._request = run, run.cluster, run.spec["serve"]
+        self._names = [each["name"] for each in self._request.get("standbys", [])]
         self._next_watch, self._following = 0.0, False
 
     # In order
@@ -71,7 +71,7 @@ class Serving:
             self._await_following()
             return run.emit("serving", {})
         self._let_in()
-        where = {"address": self._wanted["listen"], "port": self._wanted["port"], "database": self._cluster.database}
+        where = {"address": self._request["listen"], "port": self._request["port"], "database": self._cluster.database}
         run.emit("listening", where)
         if self._names:
             self._await_following()
@@ -89,7 +89,7 @@ class Serving:
             self._cluster.sql(_SLOT.format(name=name))
 
     def _await_following(self) -> None:
-        self._await(self._wanted["limit_s"])
+        self._await(self._request["limit_s"])
         self._following = True
 
     def _take_names(self) -> None:
@@ -125,8 +125,8 @@ class Serving:
             elapsed = run.system.mono() - begin
             run.check()
             self._check_alive()
-            if elapsed > self._wanted["limit_s"]:
-                raise Interrupted(f"the end was not confirmed within {self._wanted['limit_s']:g} s", "start it again")
+            if elapsed > self._request["limit_s"]:
+                raise Interrupted(f"the end was not confirmed within {self._request['limit_s']:g} s", "start it again")
             run.system.sleep(min(LOOK_S, max(0.01, onlooker.poll(elapsed) - elapsed)))
         onlooker.ended(run.system.mono() - begin)
         onlooker.finish()
@@ -148,14 +148,14 @@ class Serving:
     # Proofs
 
     def proofs(self) -> list[Proof]:
-        """That standbys follow, and are synchronous where that was asked."""
+        """That standbys follow, and are synchronous if the run requests it."""
         if isinstance(self._cluster, Standby):
             return self._cluster.proofs()
         senders = {each["application_name"]: each for each in self._senders()}
         return [*(self._streams(name, senders.get(name)) for name in self._names), *self._synchronous(senders)]
 
-    def looks(self) -> Iterator[tuple[str, list[Proof]]]:
-        """The same as the proofs of a setting, once they can hold."""
+    def proofs_by_setting(self) -> Iterator[tuple[str, list[Proof]]]:
+        """The proofs of standbys in the form of a setting's, once there can be any."""
         if self._following:
             yield SETTING, self.proofs()
 
@@ -167,25 +167,25 @@ class Serving:
             self._run.verify("during")
 
     def _streams(self, name: str, sender: Optional[Record]) -> Proof:
-        found = sender["state"] if sender else "not connected"
+        actual = sender["state"] if sender else "not connected"
         evidence = {"source": "pg_stat_replication", **(sender or {})}
-        return Proof(f"standby {name}", "streaming", found, found == "streaming", evidence)
+        return Proof(f"standby {name}", "streaming", actual, actual == "streaming", evidence)
 
     def _synchronous(self, senders: dict[str, Record]) -> list[Proof]:
-        wanted = self._run.settings.get("postgresql", {}).get("synchronous_standby_names", "")
-        if not wanted or not self._names:
+        configured = self._run.settings.get("postgresql", {}).get("synchronous_standby_names", "")
+        if not configured or not self._names:
             return []
         states = {name: sender["sync_state"] for name, sender in senders.items()}
-        found = ", ".join(f"{name} {state}" for name, state in states.items()) or "no standby"
+        actual = ", ".join(f"{name} {state}" for name, state in states.items()) or "no standby"
         ok = any(state in SYNCHRONOUS for state in states.values())
         evidence = {"source": "pg_stat_replication", "sync_state": states}
-        return [Proof("synchronous standbys", " or ".join(SYNCHRONOUS), found, ok, evidence)]
+        return [Proof("synchronous standbys", " or ".join(SYNCHRONOUS), actual, ok, evidence)]
 
     def _senders(self) -> list[Record]:
         if not self._names:
             return []
-        found: list[Record] = self._cluster.sql(_SENDERS.format(names=", ".join(f"'{name}'" for name in self._names)))
-        return found
+        senders: list[Record] = self._cluster.sql(_SENDERS.format(names=", ".join(f"'{name}'" for name in self._names)))
+        return senders
 
     # PostgreSQL
 
@@ -194,11 +194,11 @@ class Serving:
         conf = configuration(plan_settings(self._run.scene.facts, settings))
         self._cluster.configure(conf)
         self._cluster.sql("select to_json(pg_reload_conf())")
-        wanted = conf.get("synchronous_standby_names", "")
+        expected = conf.get("synchronous_standby_names", "")
         deadline = self._run.system.mono() + TAKE_S
-        while self._cluster.sql("select to_json(current_setting('synchronous_standby_names'))") != wanted:
+        while self._cluster.sql("select to_json(current_setting('synchronous_standby_names'))") != expected:
             if self._run.system.mono() > deadline:
-                raise NotApplied("postgresql (synchronous_standby_names)", wanted, "the value before the reload")
+                raise NotApplied("postgresql (synchronous_standby_names)", expected, "the value before the reload")
             self._run.system.sleep(0.05)
 
     def _check_alive(self) -> None:

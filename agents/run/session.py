@@ -51,7 +51,7 @@ class Session:
         self.tracer_prefix: list[str] = []
         self.scene = Scene(system=self.system, facts={})
         self.collector_cpu_s = 0.0
-        self._step, self._told, self._noted, self._stop = "", set[str](), set[str](), False
+        self._step, self._reported, self._noted, self._stop = "", set[str](), set[str](), False
         self._held: list[int] = []
         self._loaded = False
         self._lent: Optional[Loan] = None
@@ -259,7 +259,7 @@ class Session:
     def begin(self, step: str) -> None:
         """The state in which this step runs."""
         self._step = step
-        self._told.clear()
+        self._reported.clear()
         self.enter("RUNNING")
 
     def _run_step(self, step: Record) -> None:
@@ -274,7 +274,7 @@ class Session:
         self._load_caches(step)
         self.check()
         workload.measure(options, stage)
-        self._look_for_others()
+        self._warn_of_clients()
 
     def _load_caches(self, step: Record) -> None:
         """Once, when the data are there: later steps find in memory what earlier ones left there, which may be the
@@ -284,44 +284,44 @@ class Session:
             self.act("warm")
 
     def _directory(self, options: dict[str, Any]) -> str:
-        wanted = options.get("directory", "")
-        return paths.directory(wanted, self.allowed_paths) if wanted else ""
+        directory = options.get("directory", "")
+        return paths.directory(directory, self.allowed_paths) if directory else ""
 
     def _room(self) -> str:
         """Where directories of the run's own go: never into the data directory of somebody else's cluster."""
         target = self.spec["target"] or {}
         return "/tmp" if target.get("kind") == "existing" else target.get("data_dir", "")  # noqa: S108
 
-    def _look_for_others(self) -> None:
+    def _warn_of_clients(self) -> None:
         clients = self.cluster.foreign_clients() if self.cluster else []
         if clients:
             self.log("warning", f"other clients disturbed step {self._step}: {'; '.join(clients)}")
 
     # Proofs
 
-    def _wanted(self) -> list[tuple[str, Any]]:
-        """In the order of the catalogue: what looks at a load comes before what makes one."""
+    def _requested(self) -> list[tuple[str, Any]]:
+        """Settings in the order of the catalogue: those that observe a load come before those that make one."""
         return [(name, self.settings[name]) for name in SETTINGS if name in self.settings]
 
     def watch(self) -> None:
-        for name, wanted in self._wanted():
-            SETTINGS[name].watch(self.scene, wanted)
+        for name, requested in self._requested():
+            SETTINGS[name].watch(self.scene, requested)
         if self._serving:
             self._serving.watch()
 
     def verify(self, phase: str) -> None:
         """Ask every setting for its proof. NotApplied at the first that fails, Cancelled if one was asked for."""
-        looks = ((name, SETTINGS[name].verify(self.scene, wanted, phase)) for name, wanted in self._wanted())
-        self._prove(phase, chain(looks, self._serving.looks() if self._serving else ()))
+        proofs = ((name, SETTINGS[name].verify(self.scene, requested, phase)) for name, requested in self._requested())
+        self._prove(phase, chain(proofs, self._serving.proofs_by_setting() if self._serving else ()))
 
     def act(self, moment: str) -> None:
         """Let settings do what leaves nothing to put back, such as dropping the page cache."""
-        acts = ((name, SETTINGS[name].act(self.scene, wanted, moment)) for name, wanted in self._wanted())
+        acts = ((name, SETTINGS[name].act(self.scene, requested, moment)) for name, requested in self._requested())
         self._prove("before", acts)
 
-    def _prove(self, phase: str, looks: Iterable[tuple[str, list[Proof]]]) -> None:
+    def _prove(self, phase: str, proofs_by_setting: Iterable[tuple[str, list[Proof]]]) -> None:
         failed: list[tuple[str, Proof]] = []
-        for name, proofs in looks:
+        for name, proofs in proofs_by_setting:
             for proof in proofs:
                 self._tell(name, phase, proof)
                 failed += [] if proof.ok else [(name, proof)]
@@ -331,11 +331,11 @@ class Session:
             raise NotApplied(f"{name} ({proof.subject})", proof.wanted, proof.found)
 
     def _tell(self, name: str, phase: str, proof: Proof) -> None:
-        """Emit a proof unless the same was seen in this step, of no fewer processes."""
+        """Emit a proof, unless this step has emitted the same one of as many processes."""
         size = len(proof.evidence.get("processes", ()))
         known = f"{name} {phase} {proof.subject} {proof.found} {size}"
-        if known not in self._told:
-            self._told.add(known)
+        if known not in self._reported:
+            self._reported.add(known)
             self.emit("proof", {"setting": name, "phase": phase, **proof.__dict__})
 
     # What a stage needs

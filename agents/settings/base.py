@@ -120,7 +120,7 @@ def conf_line(name: str, value: str) -> str:
 
 @dataclass(frozen=True)
 class Proof:
-    """One look at the host: `subject` should be `wanted` and is `found`."""
+    """A value read on the host: `subject` should be `wanted` and is `found`."""
 
     subject: str
     wanted: Any
@@ -131,7 +131,7 @@ class Proof:
 
 @dataclass
 class Scene:
-    """Where a setting looks for its proof: the processes of the run, the server's SQL, and notes kept between looks.
+    """What a setting reads for its proofs: the processes of the run, the server's SQL, and its notes from earlier ones.
     `data_dir` is the directory that the run was given, `pgdata` that of its cluster; "" without a target."""
 
     system: System
@@ -189,10 +189,10 @@ class Setting(ABC):
         return {}
 
     @abstractmethod
-    def plan(self, facts: Facts, wanted: Any) -> Plan:
+    def plan(self, facts: Facts, requested: Any) -> Plan:
         """Pure. Unplannable, with field, value and what is accepted, when this host cannot."""
 
-    def resolve(self, scene: Scene, plan: Plan, wanted: Any) -> Plan:
+    def resolve(self, scene: Scene, plan: Plan, requested: Any) -> Plan:
         """Fill in what only the configured server can tell. NotApplied when the host cannot give it."""
         return plan
 
@@ -201,21 +201,21 @@ class Setting(ABC):
         where it takes effect by itself."""
         return ""
 
-    def watch(self, scene: Scene, wanted: Any) -> None:
-        """Look at the run once a second, cheaply; `scene.notes[self.name]` keeps what `verify` needs."""
+    def watch(self, scene: Scene, requested: Any) -> None:
+        """Sample the run once a second, cheaply; `scene.notes[self.name]` keeps what `verify` needs."""
 
-    def act(self, scene: Scene, wanted: Any, moment: str) -> list[Proof]:
+    def act(self, scene: Scene, requested: Any, moment: str) -> list[Proof]:
         """Do what leaves nothing to put back, and prove it: `stopped` (all is applied, PostgreSQL is down), `warm` (the
         data is there, a step's warm-up comes next) or `measure` (its load comes next)."""
         return []
 
-    def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
+    def verify(self, scene: Scene, requested: Any, phase: str) -> list[Proof]:
         """Proofs for a phase: before (server up, no load), during (a step runs), after (the step ended). Unless a
         setting knows better, what it wrote is read back before and after: somebody may change it in between."""
         return read_back(scene, scene.writes.get(self.name, [])) if phase in ("before", "after") else []
 
 
 def read_back(scene: Scene, writes: list[Write]) -> list[Proof]:
-    """A proof for each write: the kernel's file says now what was asked."""
-    found = {write.key: current(scene.system, write.key) for write in writes}
-    return [Proof(w.key, w.wanted, found[w.key], found[w.key] == w.wanted, {"source": w.key}) for w in writes]
+    """A proof for each write: the kernel's file still has the requested value."""
+    actual = {write.key: current(scene.system, write.key) for write in writes}
+    return [Proof(w.key, w.wanted, actual[w.key], actual[w.key] == w.wanted, {"source": w.key}) for w in writes]

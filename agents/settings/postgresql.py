@@ -63,19 +63,19 @@ class PostgreSQL(Setting):
         """Of those that a reload does not change; which these are, pg_settings knows."""
         return "server"
 
-    def plan(self, facts: Facts, wanted: Any) -> Plan:
-        for name, value in wanted.items():
+    def plan(self, facts: Facts, requested: Any) -> Plan:
+        for name, value in requested.items():
             _refuse(name, value)
-        return Plan(conf={name: spell(value) for name, value in wanted.items()})
+        return Plan(conf={name: spell(value) for name, value in requested.items()})
 
-    def verify(self, scene: Scene, wanted: Any, phase: str) -> list[Proof]:
-        if phase not in ("before", "after") or scene.sql is None or not wanted:
+    def verify(self, scene: Scene, requested: Any, phase: str) -> list[Proof]:
+        if phase not in ("before", "after") or scene.sql is None or not requested:
             return []
-        conf = {name: spell(value) for name, value in wanted.items()}
+        conf = {name: spell(value) for name, value in requested.items()}
         proofs = scene.parameter_proofs(conf) if scene.parameter_proofs else None
         if proofs is not None:
             return proofs
-        names = ", ".join(f"'{name}'" for name in wanted)
+        names = ", ".join(f"'{name}'" for name in requested)
         shown = scene.sql(_QUERY.format(names=names))
         return [_proof(name, value, shown, scene.conf_file) for name, value in conf.items()]
 
@@ -133,20 +133,20 @@ def _factor(unit: str) -> float:
     return 1.0
 
 
-def _proof(name: str, wanted: str, shown: dict[str, Any], conf_file: str) -> Proof:
+def _proof(name: str, expected: str, shown: dict[str, Any], conf_file: str) -> Proof:
     """In effect: our file's line was applied without error, nothing later overrides it, no restart is pending."""
     row = (shown["settings"] or {}).get(name)
     lines = [line for line in shown["file"] or [] if line["name"] == name and line["file"] == conf_file]
     if row is None:
         return Proof(
-            name, wanted, "unknown parameter", False, {"source": "pg_settings, pg_file_settings", "file": lines}
+            name, expected, "unknown parameter", False, {"source": "pg_settings, pg_file_settings", "file": lines}
         )
     applied = bool(lines) and lines[-1]["applied"] and not lines[-1]["error"]
     ours = row["sourcefile"] == conf_file and not row["pending_restart"]
-    ok = bool(applied and ours and same(name, wanted, row))
-    found = row["show"] if ok else _overridden(row, conf_file)
+    ok = bool(applied and ours and same(name, expected, row))
+    actual = row["show"] if ok else _overridden(row, conf_file)
     evidence = {"source": "pg_settings, pg_file_settings", "pg_settings": row, "file": lines}
-    return Proof(name, wanted, found, ok, evidence)
+    return Proof(name, expected, actual, ok, evidence)
 
 
 def _overridden(row: dict[str, Any], conf_file: str) -> str:
@@ -158,17 +158,17 @@ def _overridden(row: dict[str, Any], conf_file: str) -> str:
     return f"{row['show']} of {row['sourcefile']} line {row['sourceline']}"
 
 
-def same(name: str, wanted: str, row: Mapping[str, Any]) -> bool:
-    """Whether the server took `wanted` for what it has in effect; `row` is of pg_settings: setting, unit, vartype."""
+def same(name: str, expected: str, row: Mapping[str, Any]) -> bool:
+    """Whether the value in effect is the `expected` one; `row` is of pg_settings: setting, unit, vartype."""
     unit, vartype = row["unit"] or "", row["vartype"]
     if vartype == "enum":
-        wanted = _SYNONYMS.get(name, {}).get(wanted.lower(), wanted)
+        expected = _SYNONYMS.get(name, {}).get(expected.lower(), expected)
     try:
-        want, found = normalise(wanted, unit, vartype), normalise(row["setting"], unit, vartype)
+        target, actual = normalise(expected, unit, vartype), normalise(row["setting"], unit, vartype)
     except ValueError:
         return False
     if vartype not in ("integer", "real"):
-        return bool(want == found)
+        return bool(target == actual)
     if vartype == "integer":
-        return bool(abs(want - found) < _factor(unit))  # the server rounds to whole units of its own
-    return bool(abs(want - found) <= abs(want) * 1e-6)
+        return bool(abs(target - actual) < _factor(unit))  # the server rounds to whole units of its own
+    return bool(abs(target - actual) <= abs(target) * 1e-6)

@@ -145,10 +145,10 @@ def proofs(server: RemoteServer, conf: Mapping[str, str], scopes: Mapping[str, s
     return [_proof(name, conf[name], scopes[name], session[name], file_lines) for name in names]
 
 
-def _proof(name: str, wanted: str, scope: str, row: Optional[Record], file_lines: Sequence[Record]) -> Proof:
+def _proof(name: str, expected: str, scope: str, row: Optional[Record], file_lines: Sequence[Record]) -> Proof:
     if row is None:
-        return Proof(name, wanted, "unknown parameter", False, {"source": "pg_settings of a new session of the load"})
-    in_effect = same(name, wanted, row)
+        return Proof(name, expected, "unknown parameter", False, {"source": "pg_settings of a new session of the load"})
+    in_effect = same(name, expected, row)
     evidence: Record = {"source": "pg_settings of a new session of the load", "pg_settings": row}
     if scope == SESSION:
         ok = in_effect and row["source"] == "database user"
@@ -156,4 +156,4 @@ def _proof(name: str, wanted: str, scope: str, row: Optional[Record], file_lines
         last = [line for line in file_lines if line["name"] == name][-1:]
         ok = in_effect and bool(last) and last[0]["file"].endswith(AUTO) and last[0]["applied"] and not last[0]["error"]
         evidence = {**evidence, "source": "pg_settings of a new session of the load, pg_file_settings", "file": last}
-    return Proof(name, wanted, row["show"] if ok else f"{row['show']} ({row['source']})", bool(ok), evidence)
+    return Proof(name, expected, row["show"] if ok else f"{row['show']} ({row['source']})", bool(ok), evidence)

@@ -179,8 +179,8 @@ class RemoteTarget(RemoteServer, Target):
         write = {"setting": "postgresql", "key": name, "original": before["show"], "wanted": value, "found": value}
         self._emit("write", write)
 
-    def parameter_proofs(self, wanted: Mapping[str, str]) -> list[Proof]:
-        return settings.proofs(self, wanted, self._scopes)
+    def parameter_proofs(self, requested: Mapping[str, str]) -> list[Proof]:
+        return settings.proofs(self, requested, self._scopes)
 
     # After the run
 

@@ -82,7 +82,7 @@ def test_hosts_are_never_all_asked_at_once() -> None:
 
 
 def test_the_agent_tells_the_room_where_a_directory_will_be(tmp_path: Any) -> None:
-    told = agent_health.look(System(), [str(tmp_path / "not" / "there"), "/proc"])
+    told = agent_health.read_health(System(), [str(tmp_path / "not" / "there"), "/proc"])
 
     assert told["space"][0]["free_kb"] > 0
     assert isinstance(told["restart_due"], bool)
