@@ -19,7 +19,7 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture
-def team(transactional_db: None) -> dict[str, Any]:
+def live_team(transactional_db: None) -> dict[str, Any]:
     """Made now, not copied: a page says when the last point of a run is some seconds old."""
     return populate.team()
 
@@ -75,9 +75,9 @@ def test_a_campaign_is_planned_counted_and_started(open_as: Callable[..., Page],
     assert [text for text in page.said if "422" not in text] == []  # type: ignore[attr-defined]
 
 
-def test_a_run_is_followed_while_it_goes_on(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
-    run = team["live_run"]
-    page = open_as(team["operator"])
+def test_a_run_is_followed_while_it_goes_on(open_as: Callable[..., Page], live_team: dict[str, Any]) -> None:
+    run = live_team["live_run"]
+    page = open_as(live_team["operator"])
     page.goto(reverse("run_detail", args=[run.pk]))
     page.wait_for_selector("[data-figure][data-drawn]")
     expect(page.locator("[data-live-clock]")).to_contain_text("last point")
@@ -94,11 +94,11 @@ def test_a_run_is_followed_while_it_goes_on(open_as: Callable[..., Page], team: 
 
 
 def test_a_panel_appears_with_the_first_sample_of_its_source(
-    open_as: Callable[..., Page], team: dict[str, Any]
+    open_as: Callable[..., Page], live_team: dict[str, Any]
 ) -> None:
-    run = team["live_run"]
+    run = live_team["live_run"]
     run.events.filter(kind="sample", data__source="pgbench").delete()
-    page = open_as(team["operator"])
+    page = open_as(live_team["operator"])
     page.goto(reverse("run_detail", args=[run.pk]))
     page.wait_for_selector("[data-figure][data-drawn]")
     expect(page.locator("[data-live-clock]")).to_contain_text("last point")
@@ -111,14 +111,14 @@ def test_a_panel_appears_with_the_first_sample_of_its_source(
 
 
 def test_the_time_left_of_a_step_counts_down_between_progress_events(
-    open_as: Callable[..., Page], team: dict[str, Any]
+    open_as: Callable[..., Page], live_team: dict[str, Any]
 ) -> None:
-    run = team["live_run"]
+    run = live_team["live_run"]
     seq = run.events.order_by("-seq")[0].seq + 1
     told = {"step": "measure", "done": 0.5, "eta_s": 90.0, "note": ""}
     RunEvent.objects.create(run=run, seq=seq, at=timezone.now(), kind="progress", data=told)
     Run.objects.filter(pk=run.pk).update(last_seq=seq)
-    page = open_as(team["operator"])
+    page = open_as(live_team["operator"])
 
     page.goto(reverse("run_detail", args=[run.pk]))
 
@@ -131,10 +131,10 @@ def test_the_time_left_of_a_step_counts_down_between_progress_events(
 
 
 def test_the_answer_of_a_running_campaign_changes_with_its_results(
-    open_as: Callable[..., Page], team: dict[str, Any]
+    open_as: Callable[..., Page], live_team: dict[str, Any]
 ) -> None:
-    run = team["live_run"]
-    page = open_as(team["operator"])
+    run = live_team["live_run"]
+    page = open_as(live_team["operator"])
     page.goto(reverse("campaign_detail", args=[run.campaign_id]))
     page.wait_for_selector("#campaign-chart[data-drawn]")
     page.evaluate("window.stays = true")
@@ -157,9 +157,9 @@ def _tell(run: Run, t: float, tps: float) -> None:
     Run.objects.filter(pk=run.pk).update(last_seq=seq)
 
 
-def test_a_run_that_ends_becomes_its_final_page(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
-    run = team["live_run"]
-    page = open_as(team["operator"])
+def test_a_run_that_ends_becomes_its_final_page(open_as: Callable[..., Page], live_team: dict[str, Any]) -> None:
+    run = live_team["live_run"]
+    page = open_as(live_team["operator"])
     page.goto(reverse("run_detail", args=[run.pk]))
 
     run.events.all().delete()
@@ -170,10 +170,10 @@ def test_a_run_that_ends_becomes_its_final_page(open_as: Callable[..., Page], te
 
 
 def test_a_run_that_ends_while_somebody_leaves_its_page_does_not_call_them_back(
-    open_as: Callable[..., Page], team: dict[str, Any]
+    open_as: Callable[..., Page], live_team: dict[str, Any]
 ) -> None:
-    run = team["live_run"]
-    page = open_as(team["operator"])
+    run = live_team["live_run"]
+    page = open_as(live_team["operator"])
     page.goto(reverse("run_detail", args=[run.pk]))
     expect(page.locator("[data-live-clock]:not(.stale)")).to_be_visible()
 
@@ -192,13 +192,13 @@ def test_a_run_that_ends_while_somebody_leaves_its_page_does_not_call_them_back(
     page.goto("about:blank")  # ends its streams
 
 
-def test_the_page_of_a_campaign_follows_its_runs(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
-    page = open_as(team["viewer"])
-    page.goto(reverse("campaign_detail", args=[team["running"].pk]))
+def test_the_page_of_a_campaign_follows_its_runs(open_as: Callable[..., Page], live_team: dict[str, Any]) -> None:
+    page = open_as(live_team["viewer"])
+    page.goto(reverse("campaign_detail", args=[live_team["running"].pk]))
     expect(page.locator("#status")).to_contain_text("4 of 15 runs ended")
 
-    team["live_run"].events.all().delete()
-    populate.end_well(team["live_run"], timezone.now() - timedelta(seconds=9), 9800.0)
+    live_team["live_run"].events.all().delete()
+    populate.end_well(live_team["live_run"], timezone.now() - timedelta(seconds=9), 9800.0)
 
     expect(page.locator("#status")).to_contain_text("5 of 15 runs ended", timeout=6000)
     page.wait_for_timeout(500)
