@@ -63,12 +63,12 @@ def start(
 
 def small_storage(host: Host, seconds: int = 2) -> list[dict[str, Any]]:
     """The steps of the recipe `storage` on this host, each of seconds."""
-    wanted = recipes.steps(recipes.get("storage"), allowed_paths.known(host))
-    text = wanted[2]["options"]["job_file"]
+    steps = recipes.steps(recipes.get("storage"), allowed_paths.known(host))
+    text = steps[2]["options"]["job_file"]
     for key, value in {"numjobs": 2, "ramp_time": 1, "size": "8m", "runtime": seconds}.items():
         text = "\n".join(f"{key}={value}" if line.startswith(f"{key}=") else line for line in text.splitlines())
     shorter = {"steps.fsync.secs_per_test": 1, "steps.timing.duration_s": 1, "steps.fio.job_file": text}
-    return patch(wanted, shorter)
+    return patch(steps, shorter)
 
 
 def step() -> None:

@@ -107,8 +107,8 @@ def make_host(name: str = "", *, facts: dict[str, Any] | None = None, **fields: 
 
 def make_profile(name: str = "", settings: dict[str, Any] | None = None, by: User | None = None) -> Revision:
     """The first revision of a new profile."""
-    asked = {"cpu_affinity": {"server": "0"}} if settings is None else settings
-    return create_profile(name or f"profile-{next(_numbers)}", asked, by=by or make_user(Role.TUNER))
+    chosen = {"cpu_affinity": {"server": "0"}} if settings is None else settings
+    return create_profile(name or f"profile-{next(_numbers)}", chosen, by=by or make_user(Role.TUNER))
 
 
 def make_workload(name: str = "", by: User | None = None, **options: Any) -> Workload:
@@ -120,9 +120,9 @@ def make_workload(name: str = "", by: User | None = None, **options: Any) -> Wor
 def make_recipe(name: str = "", by: User | None = None, **changes: Any) -> OwnRecipe:
     """A recipe of the team's that compares FACTORS."""
     about = {"version": 1, "name": name or f"recipe-{next(_numbers)}", "title": "Cpus", "question": "Do cpus help?"}
-    told = {"about": "What we always ask.", "chart": "One point per run.", "restarts": "The private cluster."}
+    texts = {"about": "What we always ask.", "chart": "One point per run.", "restarts": "The private cluster."}
     design = {"metric": "tps", "delta": 0.02, "repetitions": 3, "order": "randomised"}
-    recipe = {**about, **told, **design, "steps": single("pgbench", OPTIONS), "factors": FACTORS, **changes}
+    recipe = {**about, **texts, **design, "steps": single("pgbench", OPTIONS), "factors": FACTORS, **changes}
     return own_recipes.import_recipe(dump(recipe), by=by or make_user(Role.TUNER))
 
 
@@ -168,10 +168,15 @@ def make_campaign(
 ) -> Campaign:
     """Two levels x repetitions. The first `runs` of them ended ok; all of them where `state` is finished."""
     by = by or make_user(Role.TUNER)
-    given = {"name": f"campaign {next(_numbers)}", "question": "Do cpus help?", "factors": FACTORS, "seed": 1} | fields
-    given.setdefault("workload", None)
-    given["workload"] = given["workload"] or make_workload(by=by)
-    campaign = services.create_campaign(by=by, host=host or make_host(), repetitions=repetitions, **given)
+    all_fields = {
+        "name": f"campaign {next(_numbers)}",
+        "question": "Do cpus help?",
+        "factors": FACTORS,
+        "seed": 1,
+    } | fields
+    all_fields.setdefault("workload", None)
+    all_fields["workload"] = all_fields["workload"] or make_workload(by=by)
+    campaign = services.create_campaign(by=by, host=host or make_host(), repetitions=repetitions, **all_fields)
     if state == Campaign.State.DRAFT:
         return campaign
     services.start_campaign(campaign, by=by)
@@ -187,15 +192,15 @@ def make_campaign(
 
 def make_schedule(campaign: Campaign | None = None, by: User | None = None, **fields: Any) -> Schedule:
     """Every night at 02:30 UTC."""
-    given = {"name": f"nightly {next(_numbers)}", "when": "daily 02:30", "time_zone": "UTC"} | fields
-    return create_schedule(campaign or make_campaign(), by=by or make_user(Role.OPERATOR), **given)
+    all_fields = {"name": f"nightly {next(_numbers)}", "when": "daily 02:30", "time_zone": "UTC"} | fields
+    return create_schedule(campaign or make_campaign(), by=by or make_user(Role.OPERATOR), **all_fields)
 
 
 def make_search(campaign: Campaign | None = None, by: User | None = None, **fields: Any) -> Search:
     """A search over two settings with a small budget, before its first round."""
-    given = {"name": f"search {next(_numbers)}", "space": ["work_mem 64kB to 1GB log", "jit on, off"]} | fields
+    all_fields = {"name": f"search {next(_numbers)}", "space": ["work_mem 64kB to 1GB log", "jit on, off"]} | fields
     sizes = {"budget_runs": 40, "candidates": 3, "blocks": 2, "finalists": 1, "confirmation_blocks": 5, "seed": 1}
-    return create_search(campaign or make_campaign(), by=by or make_user(Role.OPERATOR), **(sizes | given))
+    return create_search(campaign or make_campaign(), by=by or make_user(Role.OPERATOR), **(sizes | all_fields))
 
 
 def end_run(run: Run, outcome: str = Run.Outcome.OK, *, wall_s: float = 10.0, tps: float | None = None) -> Run:

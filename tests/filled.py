@@ -109,13 +109,13 @@ def _advance(sequences: dict[str, int]) -> None:
 
 def _copied() -> dict[str, bytes]:
     """{table (columns): its rows}. Foreign keys are checked at the end of a transaction, so any order will do."""
-    found = {}
+    tables = {}
     with connection.cursor() as cursor:
         cursor.execute(COLUMNS)
         for name, columns in cursor.fetchall():
             with cursor.copy(f"copy {name} ({columns}) to stdout") as copy:
-                found[f"{name} ({columns})"] = b"".join(map(bytes, copy))
-    return found
+                tables[f"{name} ({columns})"] = b"".join(map(bytes, copy))
+    return tables
 
 
 def _added(before: dict[str, bytes], table: str, after: bytes) -> bytes:

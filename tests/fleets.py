@@ -61,8 +61,8 @@ def with_standby(by: User, *, client: Host, server: Host, standby: Host) -> Camp
         for part in run.parts.all():
             part.state, part.outcome, part.agent_state, part.last_seq = "ended", "ok", "SEALED", 1
             part.save()
-            words = {"level": "info", "message": f"{part.name} streams"}
-            PartEvent.objects.create(part=part, seq=1, at=run.ended_at, kind="log", data=words)
+            entry = {"level": "info", "message": f"{part.name} streams"}
+            PartEvent.objects.create(part=part, seq=1, at=run.ended_at, kind="log", data=entry)
             PartArtefact.objects.create(part=part, path="out/postgresql.log", size=7, sha256="", content=b"LOG: ok")
     return done
 

@@ -142,8 +142,8 @@ def split_figures(shape: Shape, order: Sequence[tuple[int, int]], chance: np.ran
     small = size < 0.5
 
     def noisy(values: Floats, spread: float) -> Floats:
-        told = values * np.exp(host + chance.normal(0, spread, len(cell)))
-        return told * np.where(chance.random(len(cell)) < 0.01, chance.uniform(1.2, 2.5, len(cell)), 1)
+        scattered = values * np.exp(host + chance.normal(0, spread, len(cell)))
+        return scattered * np.where(chance.random(len(cell)) < 0.01, chance.uniform(1.2, 2.5, len(cell)), 1)
 
     idx1 = noisy(np.where(huge, 0.08, 0.08 + 0.04 * size**2), 0.03)
     idx2 = noisy(np.where(huge, 0.082, 0.082 + 0.04 * size**2) + np.where(small, 0.05, 0.0), 0.04)
@@ -252,7 +252,7 @@ class Writer:
         lost = chance.random(len(order)) < shape.lost
         raw = chance.bytes(16 * len(order))
         ended = len(order) if shape.ended is None else shape.ended
-        heads = [("\t".join((*told, "")) + "\t", values.tolist()) for told, values in figures.items()]
+        heads = [("\t".join((*figure, "")) + "\t", values.tolist()) for figure, values in figures.items()]
         for place, (block, cell) in enumerate(order):
             key = uuid.UUID(bytes=raw[16 * place : 16 * place + 16], version=4)
             outcome = _outcome(place, ended, bool(lost[place]), shape.state)
@@ -292,10 +292,10 @@ class Writer:
         from apps.campaigns.models import Campaign
 
         with transaction.atomic():
-            told = {each.pk: each.created_at for each in self.campaigns}
+            created_at = {each.pk: each.created_at for each in self.campaigns}
             Campaign.objects.bulk_create(self.campaigns)
             for campaign in self.campaigns:  # the field takes the time of its writing
-                campaign.created_at = told[campaign.pk]
+                campaign.created_at = created_at[campaign.pk]
             Campaign.objects.bulk_update(self.campaigns, ["created_at"], batch_size=1000)
             _audit(self.campaigns)
             copy("campaigns_run", RUN, self.runs)
@@ -313,14 +313,14 @@ def _spec(shape: Shape, cell: Mapping[str, str]) -> tuple[str, str, str]:
     """(cell, spec and digest as COPY reads them, the cell in words) of one combination."""
     from agents.wire.protocol import digest
 
-    told: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     steps = shape.steps
     for factor in shape.factors:
         for each in factor["levels"]:
             if each["label"] == cell[factor["name"]]:
-                told |= each["set"]
+                changes |= each["set"]
     settings: dict[str, Any] = {}
-    for path, value in told.items():
+    for path, value in changes.items():
         root, *rest = path.split(".")
         if root == "settings":
             settings.setdefault(rest[0], {})[rest[1]] = value

@@ -90,15 +90,15 @@ def findings() -> list[Finding]:
     """In templates, README, CONTRIBUTING, SECURITY and docs, and in messages of SOURCES."""
     templates = sorted((CHECKOUT / "templates").rglob("*.html"))
     documents = [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "docs").glob("*.md"))]
-    found = [each for file in templates for each in _of("templates", file, text_of_template(file.read_text()))]
-    found += [each for file in documents for each in _of("documents", file, text_of_document(file.read_text()))]
+    listed = [each for file in templates for each in _of("templates", file, text_of_template(file.read_text()))]
+    listed += [each for file in documents for each in _of("documents", file, text_of_document(file.read_text()))]
     for folder in SOURCES:
         for file in sorted((CHECKOUT / folder).rglob("*.py")):
             if "migrations" not in file.parts:
-                found += _of("messages", file, text_of_python(file.read_text()))
+                listed += _of("messages", file, text_of_python(file.read_text()))
         for file in sorted((CHECKOUT / folder).rglob("*.js")):
-            found += _of("messages", file, text_of_script(file.read_text()))
-    return found
+            listed += _of("messages", file, text_of_script(file.read_text()))
+    return listed
 
 
 def _of(kind: str, file: Path, texts: list[str]) -> Iterator[Finding]:
@@ -108,9 +108,9 @@ def _of(kind: str, file: Path, texts: list[str]) -> Iterator[Finding]:
                 near = text[max(0, match.start() - 30) : match.end() + 30]
                 yield Finding(f"{kind}: words", file, f'"{match[0]}" in "...{near}...": write {instead}')
         for sentence in _SENTENCE_END.split(text):
-            words = len(_WORD.findall(sentence))
-            if words > LONGEST:
-                yield Finding(f"{kind}: long sentences", file, f"{words} words: {sentence[:160]}")
+            length = len(_WORD.findall(sentence))
+            if length > LONGEST:
+                yield Finding(f"{kind}: long sentences", file, f"{length} words: {sentence[:160]}")
 
 
 def text_of_template(source: str) -> list[str]:
@@ -142,13 +142,13 @@ def text_of_document(source: str) -> list[str]:
     return [" ".join(text.split()) for text in source.split("\n\n") if text.strip()]
 
 
-def main(words: list[str]) -> int:
-    found = findings()
-    if "--list" in words:
-        sys.stdout.writelines(f"{each}\n" for each in found)
+def main(arguments: list[str]) -> int:
+    listed = findings()
+    if "--list" in arguments:
+        sys.stdout.writelines(f"{each}\n" for each in listed)
     code = 0
     for rule, limit in LIMITS.items():
-        count = sum(each.rule == rule for each in found)
+        count = sum(each.rule == rule for each in listed)
         sys.stdout.write(f"{rule}: {count}, at most {limit}\n")
         code |= count > limit
     return code

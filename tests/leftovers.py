@@ -19,7 +19,7 @@ def processes_of(spool: Path, *directories: Path) -> list[int]:
     """Processes of this spool's runs, and those that work below a directory or name the spool in their arguments."""
     jobs = spool / "jobs"
     marks = [MARK + name.encode() for name in (os.listdir(jobs) if jobs.is_dir() else ())]
-    found = []
+    pids = []
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         with suppress(OSError):
             cwd, process = os.readlink(f"/proc/{pid}/cwd"), Path(f"/proc/{pid}")
@@ -27,8 +27,8 @@ def processes_of(spool: Path, *directories: Path) -> list[int]:
             below = any(cwd.startswith(f"{directory}/") for directory in (spool, *directories))
             ours = {str(spool).encode()} & {*arguments} or {*marks} & {*(process / "environ").read_bytes().split(b"\0")}
             if pid != os.getpid() and (below or ours):
-                found.append(pid)
-    return found
+                pids.append(pid)
+    return pids
 
 
 def end(open_connection: Callable[[], Connection], spool: Path, *directories: Path) -> None:

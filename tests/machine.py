@@ -72,8 +72,8 @@ def facts(**changes: Any) -> dict[str, Any]:
 
 
 def kernel(**changes: str) -> dict[str, Any]:
-    told = {"release": "6.12.48-amd64", "version": "#1 SMP PREEMPT_DYNAMIC Debian", "arch": "x86_64"}
-    return told | {"cmdline": "quiet", "clocksource": "tsc", "mitigations": {"meltdown": "Not affected"}} | changes
+    base = {"release": "6.12.48-amd64", "version": "#1 SMP PREEMPT_DYNAMIC Debian", "arch": "x86_64"}
+    return base | {"cmdline": "quiet", "clocksource": "tsc", "mitigations": {"meltdown": "Not affected"}} | changes
 
 
 def _cpus() -> dict[str, Any]:

@@ -41,8 +41,8 @@ def text_of_python(source: str) -> list[str]:
 def text_of_script(source: str) -> list[str]:
     """The strings of a JavaScript file that are sentences or parts of them. A value in a template is "X"."""
     source = re.sub(r"^\s*//.*$", "", source, flags=re.MULTILINE)
-    found = (next(text for text in match.groups() if text is not None) for match in _SCRIPT_STRING.finditer(source))
-    texts = (re.sub(r"\$\{[^}]*\}", "X", text) for text in found)
+    strings = (next(text for text in match.groups() if text is not None) for match in _SCRIPT_STRING.finditer(source))
+    texts = (re.sub(r"\$\{[^}]*\}", "X", text) for text in strings)
     return [" ".join(text.split()) for text in texts if is_text(text) and "<" not in text]
 
 

@@ -16,9 +16,9 @@ def _dry_run(team: dict[str, Any]) -> str:
     return f"{reverse('dry_run')}?profile={team['big_profile'].name}&host={team['host'].pk}"
 
 
-def explored(team: dict[str, Any], **asked: str) -> str:
+def explored(team: dict[str, Any], **query: str) -> str:
     """A view of the campaign of two factors."""
-    return f"{reverse('campaign_explore', args=[team['split'].pk])}?{urlencode(asked)}"
+    return f"{reverse('campaign_explore', args=[team['split'].pk])}?{urlencode(query)}"
 
 
 def compared(team: dict[str, Any], *labels: str) -> str:
@@ -34,8 +34,8 @@ def compared_campaigns(team: dict[str, Any]) -> str:
 
 
 def _pin(team: dict[str, Any]) -> str:
-    path, _, asked = explored(team, shape="lines").partition("?")
-    return f"{reverse('pin_new', args=['explorer', path[1:]])}?{asked}"
+    path, _, query = explored(team, shape="lines").partition("?")
+    return f"{reverse('pin_new', args=['explorer', path[1:]])}?{query}"
 
 
 def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:

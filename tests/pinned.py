@@ -13,8 +13,8 @@ from apps.results.explore import pins
 from apps.results.models import Pin
 
 
-def explorer(campaign: Campaign, **asked: str) -> str:
-    return f"{reverse('campaign_explore', args=[campaign.pk])}?{urlencode(asked)}"
+def explorer(campaign: Campaign, **query: str) -> str:
+    return f"{reverse('campaign_explore', args=[campaign.pk])}?{urlencode(query)}"
 
 
 def comparison(campaign: Campaign, *labels: str) -> str:

@@ -125,7 +125,7 @@ def begin(run: Run, at: datetime) -> None:
     run.save()
 
 
-def told(run: Run, at: datetime, tps: float, seconds: int = 5) -> None:
+def record_events(run: Run, at: datetime, tps: float, seconds: int = 5) -> None:
     """Events of a run that is measured for `seconds`."""
     cpus = run.spec["settings"].get("cpu_affinity", {}).get("server", "0")
     events: list[tuple[float, str, dict[str, Any]]] = [
@@ -168,13 +168,13 @@ def told(run: Run, at: datetime, tps: float, seconds: int = 5) -> None:
     run.save()
 
 
-def _proof(phase: str, subject: str, cpus: str, found: str = "") -> dict[str, Any]:
+def _proof(phase: str, subject: str, cpus: str, actual: str = "") -> dict[str, Any]:
     evidence = {
         "source": "Cpus_allowed_list of /proc/PID/status",
-        "processes": [{"pid": 4711, "name": "postgres", "cpus": found or cpus, "last_cpu": 0}],
+        "processes": [{"pid": 4711, "name": "postgres", "cpus": actual or cpus, "last_cpu": 0}],
     }
-    proof = {"setting": "cpu_affinity", "phase": phase, "subject": subject, "wanted": cpus, "found": found or cpus}
-    return {**proof, "ok": not found or found == cpus, "evidence": evidence}
+    proof = {"setting": "cpu_affinity", "phase": phase, "subject": subject, "wanted": cpus, "found": actual or cpus}
+    return {**proof, "ok": not actual or actual == cpus, "evidence": evidence}
 
 
 def _samples(tps: float, second: int) -> dict[str, dict[str, float]]:
@@ -188,7 +188,7 @@ def _samples(tps: float, second: int) -> dict[str, dict[str, float]]:
 
 def end_well(run: Run, at: datetime, tps: float) -> None:
     """ok, proven, with measurements, series and raw output."""
-    told(run, at, tps)
+    record_events(run, at, tps)
     out = f"pgbench (17.6)\ntps = {tps:.6f} (without initial connection time)\n".encode()
     Artefact.objects.create(run=run, path="out/measure/stdout", size=len(out), sha256=digest(str(out)), content=out)
     _end(run, at, Run.Outcome.OK, None)
@@ -246,21 +246,21 @@ def profile(by: User, name: str = "oltp") -> Profile:
     first = tuning.create_profile(
         name, {"postgresql": {"shared_buffers": "4GB"}}, description="our OLTP machines", by=by
     )
-    wanted = {"postgresql": {"shared_buffers": "8GB", "max_wal_size": "16GB"}, "cpu_affinity": {"server": "0-3"}}
-    tuning.revise(first.profile, wanted, note="more shared_buffers", by=by)
+    settings = {"postgresql": {"shared_buffers": "8GB", "max_wal_size": "16GB"}, "cpu_affinity": {"server": "0-3"}}
+    tuning.revise(first.profile, settings, note="more shared_buffers", by=by)
     return first.profile
 
 
 def big_profile(by: User, name: str = "everything") -> Profile:
     """Every kind of setting, two of which no host of ours can have."""
-    wanted = {
+    settings = {
         "cpu_affinity": {"server": "0-3", "client": "99"},
         "numa": {"policy": "membind", "nodes": "7"},
         "transparent_huge_pages": {"enabled": "never", "defrag": "madvise"},
         "huge_pages": {"use": "on", "pool": "auto"},
         "postgresql": {"shared_buffers": "8GB", "work_mem": "64MB", "max_wal_size": "16GB", "jit": "off"},
     }
-    return tuning.create_profile(name, wanted, description="all at once", by=by).profile
+    return tuning.create_profile(name, settings, description="all at once", by=by).profile
 
 
 def workload(by: User, name: str = "tpcb-small") -> Any:
@@ -343,23 +343,23 @@ def decision(by: User, on: Campaign, title: str = "Give PostgreSQL four cpus on 
 def went_stale(decision: Decision) -> None:
     """As if PostgreSQL had been upgraded on its host."""
     standing, now = decision.standings.get(), timezone.now()
-    words = "PostgreSQL was 17.6 and is 18.6."
-    reason = {"fact": "postgresql", "before": "17.6", "after": "18.6", "words": words}
+    sentence = "PostgreSQL was 17.6 and is 18.6."
+    reason = {"fact": "postgresql", "before": "17.6", "after": "18.6", "words": sentence}
     decision.standings.update(reasons=[reason], stale_since=now)
-    Event.objects.create(decision=decision, kind=Event.Kind.STALE, host=standing.host, words=words)
+    Event.objects.create(decision=decision, kind=Event.Kind.STALE, host=standing.host, words=sentence)
 
 
-def uploaded(by: User, *names: str, **said: Any) -> Import:
+def uploaded(by: User, *names: str, **mapping: Any) -> Import:
     """A draft of an import of these samples."""
-    kept, _ = results.upload([(name, (storage.SAMPLES / name).read_bytes()) for name in names], by=by)
-    return results.say(kept, said, by=by)
+    draft, _ = results.upload([(name, (storage.SAMPLES / name).read_bytes()) for name in names], by=by)
+    return results.say(draft, mapping, by=by)
 
 
 def imported(by: User) -> Campaign:
     """Outputs of old pgbench versions, one of them aborted, on a host that nobody can reach any more."""
     names = [f"pgbench-{version}-select.out" for version in (12, 14)] + ["pgbench-14-abort.out", "pgbench-14-abort.err"]
-    told = {"name": "Select-only, 12 against 14", "question": "Did the upgrade pay?", "host": "bench-00"}
-    draft = uploaded(by, *names, pattern="pgbench-{version}-{_}.out", metric="tps", delta=0.03, **told)
+    fields = {"name": "Select-only, 12 against 14", "question": "Did the upgrade pay?", "host": "bench-00"}
+    draft = uploaded(by, *names, pattern="pgbench-{version}-{_}.out", metric="tps", delta=0.03, **fields)
     return results.commit(draft, by=by)
 
 
@@ -409,7 +409,7 @@ def team() -> dict[str, Any]:
     done = finished(operator, here)
     ok_runs = list(done.runs.filter(outcome=Run.Outcome.OK).order_by("position"))
     not_in_effect = done.runs.filter(outcome=Run.Outcome.NOT_IN_EFFECT).get()
-    proofs.told_more(ok_runs[0])
+    proofs.record_proofs(ok_runs[0])
     proofs.drifted(not_in_effect)
     conflict = proofs.conflicted(ok_runs[1])
     left = finished(operator, broken, name="Huge pages on the old kernel", repetitions=3)
@@ -422,7 +422,7 @@ def team() -> dict[str, Any]:
     runs = list(running.runs.order_by("position"))
     for place, run in enumerate(runs[:4]):
         end_well(run, now - timedelta(seconds=9 * (5 - place)), TPS[run.label])
-    told(runs[4], now - timedelta(seconds=4), TPS[runs[4].label], 3)
+    record_events(runs[4], now - timedelta(seconds=4), TPS[runs[4].label], 3)
     Run.objects.filter(pk=runs[4].pk).update(next_tick_at=now)
     stored = storage.finished(admin, here)
     forked = split.finished(tuner, here)

@@ -14,9 +14,9 @@ SWAPPINESS = {"setting": "sysctl", "key": "/proc/sys/vm/swappiness", "original":
 POOL = {"setting": "huge_pages", "key": "/proc/sys/vm/nr_hugepages", "original": "0", "wanted": "2150", "found": "2150"}
 
 
-def told_more(run: Run) -> None:
+def record_proofs(run: Run) -> None:
     """What a run of every kind of setting tells: tables per process and node, changes of the kernel, all put back."""
-    look = {"setting": "huge_pages", "phase": "before", "ok": True}
+    base = {"setting": "huge_pages", "phase": "before", "ok": True}
     pages = {"HugePages_Total": 2150, "HugePages_Free": 12, "HugePages_Rsvd": 9, "HugePages_Surp": 0}
     smaps = {"source": "/proc/PID/smaps, /proc/meminfo", "pid": 4711, **pages}
     maps = {"shared": {"0": 2_202_009, "1": 2_198_000}, "private": {"0": 18_204, "1": 16_112}}
@@ -30,25 +30,25 @@ def told_more(run: Run) -> None:
     processes = [{"pid": 4711 + n, "name": "postgres", "cpus": "0-3", "last_cpu": n % 4} for n in range(24)]
     server = {"source": "Cpus_allowed_list of /proc/PID/status", "processes": processes}
     proofs = [
-        {**look, "subject": "page size of the shared memory (kB)", "wanted": 2048, "found": 2048, "evidence": smaps},
-        {**look, "subject": "huge_pages_status", "wanted": "on", "found": "on", "evidence": {"source": "pg_settings"}},
+        {**base, "subject": "page size of the shared memory (kB)", "wanted": 2048, "found": 2048, "evidence": smaps},
+        {**base, "subject": "huge_pages_status", "wanted": "on", "found": "on", "evidence": {"source": "pg_settings"}},
         {**numa, "phase": "before", "subject": "postmaster", "evidence": backend},
         {**numa, "phase": "during", "subject": "backend", "evidence": backend},
-        {**look, "setting": "postgresql", "subject": "shared_buffers", "wanted": "8GB", "found": "8GB",
+        {**base, "setting": "postgresql", "subject": "shared_buffers", "wanted": "8GB", "found": "8GB",
          "evidence": settings},
-        {**look, "setting": "cpu_affinity", "phase": "during", "subject": "client: every process and thread",
+        {**base, "setting": "cpu_affinity", "phase": "during", "subject": "client: every process and thread",
          "wanted": "0-3", "found": "0-3", "evidence": server},
     ]  # fmt: skip
-    asked = {"huge_pages": {"use": "on"}, "numa": {"policy": "interleave", "nodes": "all"}}
-    run.spec = {**run.spec, "settings": {**run.spec["settings"], **asked, "postgresql": {"shared_buffers": "8GB"}}}
+    requested = {"huge_pages": {"use": "on"}, "numa": {"policy": "interleave", "nodes": "all"}}
+    run.spec = {**run.spec, "settings": {**run.spec["settings"], **requested, "postgresql": {"shared_buffers": "8GB"}}}
     run.save()
     _tell(run, *(("proof", proof) for proof in proofs), ("write", POOL), ("proof", _restored(POOL, "0")))
 
 
-def _restored(write: dict[str, Any], found: str, **evidence: Any) -> dict[str, Any]:
+def _restored(write: dict[str, Any], actual: str, **evidence: Any) -> dict[str, Any]:
     proof = {"setting": write["setting"], "phase": "restored", "subject": write["key"], "wanted": write["original"]}
-    told = {"conflict": False, "problems": [], **evidence}
-    return {**proof, "found": found, "ok": found == write["original"], "evidence": told}
+    details = {"conflict": False, "problems": [], **evidence}
+    return {**proof, "found": actual, "ok": actual == write["original"], "evidence": details}
 
 
 def _tell(run: Run, *events: tuple[str, dict[str, Any]]) -> None:
@@ -73,7 +73,7 @@ def conflicted(run: Run) -> Trouble:
 def drifted(run: Run) -> None:
     """It held before the load, and not afterwards."""
     source = {"source": "/sys/kernel/mm/transparent_hugepage/enabled"}
-    look = {"setting": "transparent_huge_pages", "subject": source["source"], "wanted": "never", "evidence": source}
+    base = {"setting": "transparent_huge_pages", "subject": source["source"], "wanted": "never", "evidence": source}
     run.spec = {**run.spec, "settings": {"transparent_huge_pages": {"enabled": "never"}}}
     run.error = {
         **run.error,
@@ -85,8 +85,8 @@ def drifted(run: Run) -> None:
     run.events.filter(kind="proof").delete()
     _tell(
         run,
-        ("proof", {**look, "phase": "before", "found": "never", "ok": True}),
-        ("proof", {**look, "phase": "after", "found": "always", "ok": False}),
+        ("proof", {**base, "phase": "before", "found": "never", "ok": True}),
+        ("proof", {**base, "phase": "after", "found": "always", "ok": False}),
     )
 
 

@@ -73,27 +73,27 @@ class Provider:
         if self.down:
             return "down", 503
         verifier = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
-        wanted = self._challenges.get(form.get("code", ""))
-        if form["grant_type"] == "authorization_code" and _unpadded(verifier) != wanted:
+        challenge = self._challenges.get(form.get("code", ""))
+        if form["grant_type"] == "authorization_code" and _unpadded(verifier) != challenge:
             return {"error": "invalid_grant", "error_description": "PKCE"}, 400
         return None
 
     def _after(self, response: Any) -> Any:
-        asked = flask.request
-        if asked.path == "/oauth2/authorize" and response.status_code == 302:
-            assert asked.args["code_challenge_method"] == "S256"
+        request = flask.request
+        if request.path == "/oauth2/authorize" and response.status_code == 302:
+            assert request.args["code_challenge_method"] == "S256"
             (code,) = parse_qs(urlsplit(response.headers["Location"]).query)["code"]
-            self._challenges[code] = asked.args["code_challenge"]
-        if asked.path == "/oauth2/token" and self.forge and "id_token" in (response.get_json(silent=True) or {}):
+            self._challenges[code] = request.args["code_challenge"]
+        if request.path == "/oauth2/token" and self.forge and "id_token" in (response.get_json(silent=True) or {}):
             key = RSAKey.import_key(flask.g.oidc_provider_mock_storage.jwk.as_dict(is_private=True))
             body = response.get_json()
             claims = jwt.decode(body["id_token"], KeySet([key]), algorithms=["RS256"]).claims
             response.set_data(flask.json.dumps({**body, "id_token": self.forge(claims, key)}))
-        if asked.path == "/oauth2/token" and not self.refreshes:
+        if request.path == "/oauth2/token" and not self.refreshes:
             body = response.get_json()
             body.pop("refresh_token", None)
             response.set_data(flask.json.dumps(body))
-        if asked.path.endswith("/openid-configuration") and self.issuer:
+        if request.path.endswith("/openid-configuration") and self.issuer:
             response.set_data(flask.json.dumps({**response.get_json(), "issuer": self.issuer}))
         return response
 

@@ -118,24 +118,24 @@ def carry_out(ground: Ground, name: str) -> Path:
     where.mkdir(parents=True)
     with _place(ground, reduction.device) as host, remote.several(list(reduction.standbys)) as servers:
         standbys = [_add(ground, each, server) for each, server in servers.items()]
-        wanted = ground.client.get(f"recipes/{name}/?host={host['id']}")
-        undisturbed = alone() if wanted["needs"] == "root" else nullcontext()
-        choices = _choices(ground, name, wanted, reduction) | ({"roles": {"standbys": standbys}} if standbys else {})
+        described = ground.client.get(f"recipes/{name}/?host={host['id']}")
+        undisturbed = alone() if described["needs"] == "root" else nullcontext()
+        choices = _choices(ground, name, described, reduction) | ({"roles": {"standbys": standbys}} if standbys else {})
         with undisturbed:
             ended = campaign.run(ground.client, host, ground.supervisor.check, recipe=name, **choices)
     _keep(ground, ended, where)
     return where
 
 
-def _choices(ground: Ground, name: str, wanted: dict[str, Any], reduction: Reduction) -> dict[str, Any]:
+def _choices(ground: Ground, name: str, described: dict[str, Any], reduction: Reduction) -> dict[str, Any]:
     """Fields of a campaign that stand in place of the recipe's own."""
-    steps = _shorter(wanted["steps"], reduction)
+    steps = _shorter(described["steps"], reduction)
     workload = ground.client.post("workloads/", name=f"{name}-reduced", steps=steps)
     choices: dict[str, Any] = {"repetitions": reduction.repetitions, "seed": 1, "workload": workload["id"]}
-    choices["factors"] = [_fewer(each, reduction.levels.get(each["name"])) for each in wanted["factors"]]
-    if wanted["dataset"]:
-        options = {**wanted["dataset"]["options"], **reduction.dataset}
-        made = {"name": f"{name}-reduced", "kind": wanted["dataset"]["kind"], "options": options}
+    choices["factors"] = [_fewer(each, reduction.levels.get(each["name"])) for each in described["factors"]]
+    if described["dataset"]:
+        options = {**described["dataset"]["options"], **reduction.dataset}
+        made = {"name": f"{name}-reduced", "kind": described["dataset"]["kind"], "options": options}
         choices["dataset"] = ground.client.post("datasets/", **made)["id"]
     return choices
 
@@ -155,10 +155,14 @@ def _shorter(steps: list[dict[str, Any]], reduction: Reduction) -> list[dict[str
     return steps
 
 
-def _fewer(factor: dict[str, Any], kept: Sequence[Any] | None) -> dict[str, Any]:
-    if kept is None:
+def _fewer(factor: dict[str, Any], chosen: Sequence[Any] | None) -> dict[str, Any]:
+    if chosen is None:
         return factor
-    levels = [level for level in factor["levels"] if level["label"] in kept] if isinstance(kept[0], str) else list(kept)
+    levels = (
+        [level for level in factor["levels"] if level["label"] in chosen]
+        if isinstance(chosen[0], str)
+        else list(chosen)
+    )
     return {**factor, "levels": levels}
 
 
@@ -237,9 +241,11 @@ def _not_ok(ground: Ground, ended: dict[str, Any]) -> str:
     """Why the runs failed that did."""
     rows = ground.client.get(f"runs/?campaign={ended['id']}&page_size=500")["results"]
     wrong = [row for row in rows if row["outcome"] != "ok"]
-    said = [" ".join(str((row["error"] or {}).get(key, "")) for key in ("message", "stderr")) for row in wrong]
-    told = [f"#{row['position'] + 1} {row['outcome']}: {words}" for row, words in zip(wrong, said, strict=True)]
-    return "\n".join([f"{len(rows) - len(wrong)} of {len(rows)} runs ok", *told])
+    messages = [" ".join(str((row["error"] or {}).get(key, "")) for key in ("message", "stderr")) for row in wrong]
+    lines = [
+        f"#{row['position'] + 1} {row['outcome']}: {message}" for row, message in zip(wrong, messages, strict=True)
+    ]
+    return "\n".join([f"{len(rows) - len(wrong)} of {len(rows)} runs ok", *lines])
 
 
 def _fetched(ground: Ground, path: str) -> bytes:
@@ -252,8 +258,8 @@ def _fetched(ground: Ground, path: str) -> bytes:
 def _pictures(ended: dict[str, Any], boxes: Sequence[str]) -> dict[str, str]:
     """What is photographed: name -> address."""
     page, factors = f"/campaigns/{ended['id']}/", [factor["name"] for factor in ended["factors"]]
-    wanted = [{"figure": each, "x": factors[0], "colour": factors[1], "shape": "box"} for each in boxes]
-    return {"page": page, **{each["figure"]: f"{page}explore/?{urlencode(each)}" for each in wanted}}
+    views = [{"figure": each, "x": factors[0], "colour": factors[1], "shape": "box"} for each in boxes]
+    return {"page": page, **{each["figure"]: f"{page}explore/?{urlencode(each)}" for each in views}}
 
 
 def _photograph(ground: Ground, ended: dict[str, Any], where: Path) -> None:
@@ -283,9 +289,9 @@ def _photograph(ground: Ground, ended: dict[str, Any], where: Path) -> None:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.recipes", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="+", choices=list(REDUCED), metavar="NAME", help=", ".join(REDUCED))
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     with prepare() as ground:
-        for name in given.names:
+        for name in options.names:
             carry_out(ground, name)
     return 0
 

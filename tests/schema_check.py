@@ -51,12 +51,12 @@ def rows(team: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Path -> its parameters, of rows that are there."""
     from drf_spectacular.generators import SchemaGenerator
 
-    known, found = _keys(team), {}
+    known, parameters = _keys(team), {}
     for path in SchemaGenerator().get_schema(request=None, public=True)["paths"]:
         room, names = path.split("/")[3], re.findall(r"{(\w+)}", path)
         keys = {name: known.get(path.split("/")[-2] if name == "id" else name + "s", known[room]) for name in names}
-        found[path] = {name: str(key) for name, key in keys.items() if name != "file"}
-    return {path: keys for path, keys in found.items() if keys}
+        parameters[path] = {name: str(key) for name, key in keys.items() if name != "file"}
+    return {path: keys for path, keys in parameters.items() if keys}
 
 
 def _keys(team: dict[str, Any]) -> dict[str, Any]:
@@ -126,8 +126,8 @@ def main() -> int:
         supervisor.start(stack.web)
         token, known = prepare()
         rounds = {"drawn": {}, "rows": known}
-        wanted = [name for name in rounds if arguments.round in (name, "both")]
-        reports = [check(stack.base_url, token, state, rounds[name], arguments) for name in wanted]
+        chosen = [name for name in rounds if arguments.round in (name, "both")]
+        reports = [check(stack.base_url, token, state, rounds[name], arguments) for name in chosen]
     return tell(reports, arguments)
 
 
@@ -137,15 +137,15 @@ def tell(reports: list[Any], arguments: argparse.Namespace) -> int:
     failures = sum(report["test_cases"]["unique_failures"] for report in reports)
     errors = sum(report["test_cases"]["errored"] + len(report["errors"]) for report in reports)
     operations, version = reports[0]["operations"]["tested"], reports[0]["schemathesis_version"]
-    words = (
+    sentence = (
         f"{operations} operations, {cases} cases, {failures} failures, {errors} errors "
         f"(schemathesis {version}, {arguments.examples} examples, seed {arguments.seed}, {date.today()})."
     )
-    print(words)
+    print(sentence)
     if failures or errors:
         return 1
     if not arguments.only and arguments.round == "both":
-        record = f"<!-- schema check -->\n{words}\n<!-- /schema check -->"
+        record = f"<!-- schema check -->\n{sentence}\n<!-- /schema check -->"
         DOCUMENT.write_text(RECORD.sub(lambda _: record, DOCUMENT.read_text()))
     return 0
 

@@ -42,7 +42,7 @@ class Proving:
 def provings() -> list[Proving]:
     """Every mark of every test file, in order. ValueError where a mark is not literal or stands on no test."""
     files = sorted(ROOT.glob("tests/**/test_*.py"))
-    return [found for file in files for found in marks(file.read_text(), str(file.relative_to(ROOT)))]
+    return [proving for file in files for proving in marks(file.read_text(), str(file.relative_to(ROOT)))]
 
 
 def marks(source: str, name: str) -> list[Proving]:
@@ -80,9 +80,9 @@ def _calls(decorators: list[ast.expr], lists: dict[str, ast.stmt]) -> Iterator[a
 
 
 def _read(call: ast.Call, name: str) -> tuple[str, str]:
-    given = [*call.args, *(keyword.value for keyword in call.keywords)]
-    values = [each.value for each in given if isinstance(each, ast.Constant)]
-    if len(given) != 2 or len(values) != 2 or values[0] not in SETTINGS or values[1] not in WHERE:
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    values = [each.value for each in arguments if isinstance(each, ast.Constant)]
+    if len(arguments) != 2 or len(values) != 2 or values[0] not in SETTINGS or values[1] not in WHERE:
         accepted = f'proves("{next(iter(SETTINGS))}", where="here" or "lab"), with a name of SETTINGS, written out'
         raise ValueError(f"{name}:{call.lineno}: {ast.unparse(call)}; accepted: {accepted}")
     return str(values[0]), str(values[1])
@@ -90,11 +90,11 @@ def _read(call: ast.Call, name: str) -> tuple[str, str]:
 
 def sources(setting: Setting) -> list[str]:
     """Where the proofs of a setting are read: each `"source": ...` of its modules, constants put in."""
-    told = [each for module in _modules(setting) for each in _sources(module)]
+    read = [each for module in _modules(setting) for each in _sources(module)]
     own = sys.modules[type(setting).__module__]
     reads_back = "verify" not in vars(type(setting)) or "super().verify" in inspect.getsource(own)
     written = ["each file that was written"] if reads_back and any(plan.writes for plan in plans(setting)) else []
-    return list(dict.fromkeys(told + written))
+    return list(dict.fromkeys(read + written))
 
 
 def _modules(setting: Setting) -> list[ModuleType]:
@@ -134,24 +134,24 @@ def plans(setting: Setting) -> list[Plan]:
     ]
 
 
-def acts(setting: Setting, found: list[Plan]) -> list[str]:
+def acts(setting: Setting, setting_plans: list[Plan]) -> list[str]:
     """What applying does, in words, one line for each way."""
-    keys = dict.fromkeys(_general(write.key) for plan in found for write in plan.writes)
-    names = dict.fromkeys(name for plan in found for name in plan.conf)
-    told = [f"writes {_few(keys)}"] if keys else []
+    keys = dict.fromkeys(_general(write.key) for plan in setting_plans for write in plan.writes)
+    names = dict.fromkeys(name for plan in setting_plans for name in plan.conf)
+    lines = [f"writes {_few(keys)}"] if keys else []
     for who, prefixes in (
         ("PostgreSQL", "server_prefix"),
         ("the load generator", "client_prefix"),
         ("the tracer", "tracer_prefix"),
     ):
-        tools = dict.fromkeys(getattr(plan, prefixes)[0] for plan in found if getattr(plan, prefixes))
-        told += [f"starts {who} under {_few(tools)}"] if tools else []
-    held = dict.fromkeys(hold.path for plan in found for hold in plan.holds)
-    told += [f"holds {_few(held)} open"] if held else []
-    options = dict.fromkeys(option for plan in found for option in plan.initdb)
-    told += [f"initdb {_few(options)}"] if options else []
-    told += [f"our include file of postgresql.conf: {_few(names)}"] if names else []
-    return told + ([_does(setting)] if type(setting).act is not Setting.act else [])
+        tools = dict.fromkeys(getattr(plan, prefixes)[0] for plan in setting_plans if getattr(plan, prefixes))
+        lines += [f"starts {who} under {_few(tools)}"] if tools else []
+    held = dict.fromkeys(hold.path for plan in setting_plans for hold in plan.holds)
+    lines += [f"holds {_few(held)} open"] if held else []
+    options = dict.fromkeys(option for plan in setting_plans for option in plan.initdb)
+    lines += [f"initdb {_few(options)}"] if options else []
+    lines += [f"our include file of postgresql.conf: {_few(names)}"] if names else []
+    return lines + ([_does(setting)] if type(setting).act is not Setting.act else [])
 
 
 def _does(setting: Setting) -> str:
@@ -159,13 +159,17 @@ def _does(setting: Setting) -> str:
     return (type(setting).act.__doc__ or "acts before the load").strip().splitlines()[0].rstrip(".")
 
 
-def undone(found: list[Plan]) -> list[str]:
+def undone(setting_plans: list[Plan]) -> list[str]:
     """How that is put back, in words."""
-    told = ["the original, on disk before the write, is written and read back"] if any(p.writes for p in found) else []
-    told += ["ends with the processes"] if any(p.server_prefix or p.client_prefix for p in found) else []
-    told += ["the kernel takes it back when we let go"] if any(p.holds for p in found) else []
-    told += ["nothing is left: the cluster is the run's own"] if any(p.initdb for p in found) else []
-    return told + (["the include file is ours, and goes"] if any(p.conf for p in found) else [])
+    lines = (
+        ["the original, on disk before the write, is written and read back"]
+        if any(p.writes for p in setting_plans)
+        else []
+    )
+    lines += ["ends with the processes"] if any(p.server_prefix or p.client_prefix for p in setting_plans) else []
+    lines += ["the kernel takes it back when we let go"] if any(p.holds for p in setting_plans) else []
+    lines += ["nothing is left: the cluster is the run's own"] if any(p.initdb for p in setting_plans) else []
+    return lines + (["the include file is ours, and goes"] if any(p.conf for p in setting_plans) else [])
 
 
 def _general(key: str) -> str:
@@ -193,21 +197,21 @@ def fields(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, str, s
 
 def values(schema: dict[str, Any]) -> str:
     """What a field accepts, in words."""
-    for words in ("anyOf", "oneOf"):
-        if words in schema:
-            return " or ".join(values(choice) for choice in schema[words])
+    for keyword in ("anyOf", "oneOf"):
+        if keyword in schema:
+            return " or ".join(values(choice) for choice in schema[keyword])
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     kind = schema.get("type", "any")
-    told = " or ".join(kind) if isinstance(kind, list) else str(kind)
-    if told == "array":
+    type_text = " or ".join(kind) if isinstance(kind, list) else str(kind)
+    if type_text == "array":
         return f"list of {values(schema.get('items', {}))}"
     bounds = [f"{schema[word]}" for word in ("minimum", "maximum") if word in schema]
     if len(bounds) == 2:
-        told += f" {bounds[0]} to {bounds[1]}"
+        type_text += f" {bounds[0]} to {bounds[1]}"
     elif bounds:
-        told += f" {'from' if 'minimum' in schema else 'up to'} {bounds[0]}"
-    return " ".join(filter(None, [told, schema.get("unit", "")]))
+        type_text += f" {'from' if 'minimum' in schema else 'up to'} {bounds[0]}"
+    return " ".join(filter(None, [type_text, schema.get("unit", "")]))
 
 
 HEAD = """\
@@ -228,14 +232,14 @@ compares.
 
 
 def row(setting: Setting, tested: list[Proving]) -> str:
-    found = plans(setting)
-    asked = type(setting).discover is not Setting.discover
+    setting_plans = plans(setting)
+    is_discovered = type(setting).discover is not Setting.discover
     cells = [
         f"[`{setting.name}`](#{setting.name})",
-        "asked" if asked else "facts",
-        "; ".join(acts(setting, found)),
+        "asked" if is_discovered else "facts",
+        "; ".join(acts(setting, setting_plans)),
         "; ".join(sources(setting)),
-        "; ".join(undone(found)),
+        "; ".join(undone(setting_plans)),
         setting.level,
         "; ".join(
             f"{where}: {_count(setting.name, where, tested)}" for where in WHERE if _count(setting.name, where, tested)

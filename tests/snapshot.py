@@ -86,22 +86,22 @@ MARK = b"PROVING_GROUND_RUN="
 LATENCY = "/dev/cpu_dma_latency"
 Snapshot = dict[str, str]
 # Somebody else's change of the same machine goes by; what a run left does not.
-PATIENCE_S, LOOK_S = 60.0, 2.0
+PATIENCE_S, PAUSE_S = 60.0, 2.0
 
 
 def take(directories: Iterable[str] = ()) -> Snapshot:
     """The host as it is now."""
-    found: Snapshot = {}
+    state: Snapshot = {}
     for tree in TREES:
         for root in _expand(tree):
-            found.update(_tunables(root))
+            state.update(_tunables(root))
     for directory in directories:
-        found.update(_entries(directory))
-        found.update(_processes(directory))
-    found["mounts"] = Path("/proc/self/mounts").read_text()
-    found["loop devices"] = " ".join(path.parts[3] for path in _expand("/sys/block/loop*/loop/backing_file"))
-    found.update(_latency())
-    return found
+        state.update(_entries(directory))
+        state.update(_processes(directory))
+    state["mounts"] = Path("/proc/self/mounts").read_text()
+    state["loop devices"] = " ".join(path.parts[3] for path in _expand("/sys/block/loop*/loop/backing_file"))
+    state.update(_latency())
+    return state
 
 
 def differences(before: Snapshot, after: Snapshot) -> dict[str, tuple[str | None, str | None]]:
@@ -110,13 +110,13 @@ def differences(before: Snapshot, after: Snapshot) -> dict[str, tuple[str | None
     return {name: (before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)}
 
 
-def left(before: Snapshot, look: Callable[[], Snapshot], patience_s: float = PATIENCE_S) -> list[str]:
-    """Names of what reads otherwise than before, at each look: a value that others change for a moment is not ours."""
+def left(before: Snapshot, take_snapshot: Callable[[], Snapshot], patience_s: float = PATIENCE_S) -> list[str]:
+    """Names of values that differ from before in every snapshot: others may change a value for a moment."""
     deadline = time.monotonic() + patience_s
-    names = set(differences(before, look()))
+    names = set(differences(before, take_snapshot()))
     while names and time.monotonic() < deadline:
-        time.sleep(LOOK_S)
-        names &= set(differences(before, look()))
+        time.sleep(PAUSE_S)
+        names &= set(differences(before, take_snapshot()))
     return sorted(names)
 
 

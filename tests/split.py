@@ -46,8 +46,10 @@ def finished(
     options = {"builtin": "select-only", "scale": 10, "clients": 1, "jobs": 1, "time_s": 5}
     workload = workloads.save_workload("index-look-ups", single("pgbench", options), by=by)
     question = "Do huge pages gain more where shared_buffers is larger?"
-    told = {"name": name, "question": question, "metric": "latency_avg", "delta": 0.05, "seed": 3}
-    made = services.create_campaign(by=by, host=on, workload=workload, factors=FACTORS, repetitions=repetitions, **told)
+    fields = {"name": name, "question": question, "metric": "latency_avg", "delta": 0.05, "seed": 3}
+    made = services.create_campaign(
+        by=by, host=on, workload=workload, factors=FACTORS, repetitions=repetitions, **fields
+    )
     services.start_campaign(made, by=by)
     runs, chance = list(made.runs.order_by("position")), random.Random(11)
     blocks = [chance.gauss(1, noise) for _ in range(repetitions)]

@@ -8,17 +8,17 @@ from django.conf import settings
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 _find = WhiteNoiseMiddleware.add_files_from_finders
-_found: dict[tuple[Any, ...], dict[str, Any]] = {}
+_files_by_settings: dict[tuple[Any, ...], dict[str, Any]] = {}
 
 
 def find_once(middleware: WhiteNoiseMiddleware) -> None:
     """The files of earlier clients that had the same settings."""
-    asked = (tuple(settings.STATICFILES_FINDERS), middleware.static_prefix, middleware.static_root, middleware.max_age)
-    if asked not in _found:
+    key = (tuple(settings.STATICFILES_FINDERS), middleware.static_prefix, middleware.static_root, middleware.max_age)
+    if key not in _files_by_settings:
         before = set(middleware.files)
         _find(middleware)
-        _found[asked] = {url: file for url, file in middleware.files.items() if url not in before}
-    for url, file in _found[asked].items():
+        _files_by_settings[key] = {url: file for url, file in middleware.files.items() if url not in before}
+    for url, file in _files_by_settings[key].items():
         middleware.files.setdefault(url, file)
 
 

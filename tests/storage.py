@@ -41,11 +41,11 @@ def finished(by: User, on: Host) -> Campaign:
 
 
 def _measured(run: Run, slower: float) -> list[Measurement]:
-    said = {"fsync": ("stdout", "pg_test_fsync-15.out"), "timing": ("stdout", "pg_test_timing-15-de_DE.out")}
-    said["fio"] = ("fio.json", "fio-3.33-document_job.json")
+    outputs = {"fsync": ("stdout", "pg_test_fsync-15.out"), "timing": ("stdout", "pg_test_timing-15-de_DE.out")}
+    outputs["fio"] = ("fio.json", "fio-3.33-document_job.json")
     rows = []
     for step in run.spec["steps"]:
-        name, file = said[step["name"]]
+        name, file = outputs[step["name"]]
         printed = (SAMPLES / file).read_text()
         for theirs, ours in SECTIONS.items():
             printed = printed.replace(theirs, ours)

@@ -36,8 +36,8 @@ def anchors(page: Path) -> set[str]:
 
 def links() -> list[tuple[str, str]]:
     """(page, target) of every link and image that stays in the checkout."""
-    found = [(name(page), target) for page in PAGES for target in LINK.findall(page.read_text())]
-    return [(page, target) for page, target in found if "://" not in target]
+    targets = [(name(page), target) for page in PAGES for target in LINK.findall(page.read_text())]
+    return [(page, target) for page, target in targets if "://" not in target]
 
 
 def targets() -> set[str]:
@@ -86,14 +86,14 @@ def test_every_documented_backup_is_written_for_its_owner_only() -> None:
     assert all(command.strip().startswith("(umask 077; ") for command in commands)
 
 
-def test_every_recipe_is_told_and_no_other() -> None:
+def test_every_recipe_is_documented_and_no_other() -> None:
     files = {file.name for file in (ROOT / "apps" / "campaigns" / "recipes").glob("*.yaml")}
     rows = re.findall(r"^\| `([\w.-]+\.yaml)`", (ROOT / "docs" / "recipes.md").read_text(), re.MULTILINE)
 
     assert sorted(rows) == sorted(files)
 
 
-def test_every_format_is_told_and_no_other() -> None:
+def test_every_format_is_documented_and_no_other() -> None:
     rows = re.findall(r"^\| (`[^|]+`) \|", (ROOT / "docs" / "formats.md").read_text(), re.MULTILINE)
 
     assert sorted(kind for row in rows for kind in re.findall(r"`([\w-]+)`", row)) == sorted(FORMATS)
@@ -115,7 +115,7 @@ def test_every_setting_is_applied_proven_and_restored_by_a_test() -> None:
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=list(SETTINGS))
-def test_every_setting_tells_where_its_proof_is_read(setting: Setting) -> None:
+def test_every_setting_says_where_its_proof_is_read(setting: Setting) -> None:
     assert settings_table.sources(setting)
 
 
@@ -129,13 +129,13 @@ def test_it(policy): ...
 
 
 def test_a_mark_counts_on_a_test_and_on_the_parameters_that_it_names() -> None:
-    found = [(each.setting, each.where, each.test) for each in settings_table.marks(MARKED, "test_x.py")]
+    marked = [(each.setting, each.where, each.test) for each in settings_table.marks(MARKED, "test_x.py")]
 
-    assert found == [("huge_pages", "here", "test_x.py::test_it"), ("numa", "lab", "test_x.py::test_it")]
+    assert marked == [("huge_pages", "here", "test_x.py::test_it"), ("numa", "lab", "test_x.py::test_it")]
 
 
 @pytest.mark.parametrize(
-    ("was", "changed", "words"),
+    ("was", "changed", "message"),
     [
         ('"huge_pages"', "name", "written out"),
         ('"huge_pages"', '"turbo"', "with a name of SETTINGS"),
@@ -143,6 +143,6 @@ def test_a_mark_counts_on_a_test_and_on_the_parameters_that_it_names() -> None:
         ("def test_it", "def helper", "on no test"),
     ],
 )
-def test_a_mark_that_proves_nothing_is_refused(was: str, changed: str, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+def test_a_mark_that_proves_nothing_is_refused(was: str, changed: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         settings_table.marks(MARKED.replace(was, changed), "test_x.py")

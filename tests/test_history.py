@@ -20,27 +20,27 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "BLOCKS", 3)
 
 
-def quiet(told: str) -> None:
+def quiet(line: str) -> None:
     """Nobody reads it here."""
 
 
-def told() -> list[tuple[object, ...]]:
+def measurements() -> list[tuple[object, ...]]:
     rows = Measurement.objects.order_by("run__campaign__seed", "run__position", "step", "name")
     return list(rows.values_list("run_id", "run__cell", "run__outcome", "step", "name", "value"))
 
 
 def test_the_same_seed_makes_the_same_history() -> None:
     history.fill(300, large=True, tell=quiet)
-    first = told()
+    first = measurements()
     Run.objects.all().delete()
     Campaign.objects.all().delete()
 
     history.fill(300, large=True, tell=quiet)
 
-    assert told() == first and first
+    assert measurements() == first and first
 
 
-def test_it_grows_backwards_and_keeps_what_is_there() -> None:
+def test_a_history_grows_backwards_and_keeps_existing_rows() -> None:
     history.fill(200, large=False, tell=quiet)
     before = set(Run.objects.values_list("pk", flat=True))
     ended = Campaign.objects.filter(ended_at__isnull=False, recipe="").order_by("-ended_at")

@@ -28,10 +28,10 @@ def test_code_and_links_of_a_document_are_left_out() -> None:
 
 @pytest.mark.parametrize("text", ["The host is put back.", "Admins of the house.", "so many runs would find it"])
 def test_a_replaced_word_is_found_with_what_to_write(text: str) -> None:
-    found = list(language._of("documents", Path("a.md"), [text]))
+    findings = list(language._of("documents", Path("a.md"), [text]))
 
-    assert found
-    assert all("write " in each.text for each in found)
+    assert findings
+    assert all("write " in each.text for each in findings)
 
 
 def test_a_sentence_of_26_words_is_too_long_and_two_short_ones_are_not() -> None:

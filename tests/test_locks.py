@@ -24,8 +24,10 @@ def lock(name: str) -> str:
 def test_a_lock_has_what_its_group_asks_for_in_a_version_that_fits(group: str) -> None:
     pinned = {canonicalize_name(name): version for name, version in PINNED.findall(lock(group))}
 
-    for wanted in map(Requirement, GROUPS[group]):
-        assert wanted.specifier.contains(pinned[canonicalize_name(wanted.name)], prereleases=True), wanted
+    for requirement in map(Requirement, GROUPS[group]):
+        assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)], prereleases=True), (
+            requirement
+        )
 
 
 @pytest.mark.parametrize("group", [*GROUPS, "uv"])

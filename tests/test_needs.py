@@ -105,7 +105,7 @@ def test_contributing_names_every_package_of_the_lab_and_of_the_containers(
 
 
 @pytest.mark.parametrize(
-    ("main", "arguments", "words"),
+    ("main", "arguments", "message"),
     [
         (soak.main, ([],), "needs root"),
         (fire.main, ([],), "needs root"),
@@ -116,7 +116,7 @@ def test_contributing_names_every_package_of_the_lab_and_of_the_containers(
 def test_a_command_that_measures_faults_says_at_once_why_it_cannot(
     main: Callable[..., int],
     arguments: tuple[Any, ...],
-    words: str,
+    message: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -124,4 +124,4 @@ def test_a_command_that_measures_faults_says_at_once_why_it_cannot(
 
     with pytest.raises(SystemExit):
         main(*arguments)
-    assert words in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -61,5 +61,7 @@ def test_a_loop_device_counts_only_while_it_has_a_file(tmp_path: Path) -> None:
     assert scheduler in attached and scheduler not in snapshot.take()
 
 
-def losetup(*words: str) -> str:
-    return subprocess.run(["losetup", *words], check=True, capture_output=True, text=True, timeout=30).stdout.strip()
+def losetup(*arguments: str) -> str:
+    return subprocess.run(
+        ["losetup", *arguments], check=True, capture_output=True, text=True, timeout=30
+    ).stdout.strip()

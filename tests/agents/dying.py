@@ -23,7 +23,7 @@ from agents.rpc import Agent
 from agents.run.session import Session
 from agents.settings import SETTINGS, Plan, Setting, Write
 
-LOOK_S = 0.0005
+PAUSE_S = 0.0005
 DUE, DONE = 1, 2
 SIZE = 1 << 20
 RUN = "11111111-2222-3333-4444-555555555555"
@@ -60,8 +60,8 @@ class Knobs(Setting):
     name, title, help, risk = "knobs", "Knobs", "Two files", "none"
     schema = {"type": "object"}
 
-    def plan(self, facts: Any, wanted: Any) -> Plan:
-        return Plan(writes=[Write(path, value) for path, value in sorted(wanted.items())])
+    def plan(self, facts: Any, requested: Any) -> Plan:
+        return Plan(writes=[Write(path, value) for path, value in sorted(requested.items())])
 
 
 class Death:
@@ -83,12 +83,12 @@ class Death:
 
     def step(self, where: str) -> None:
         trail = [*self.trail, where]
-        told = "\0".join(trail).encode() + b"\0"
-        self._shared[1 : 1 + len(told)] = told
+        encoded = "\0".join(trail).encode() + b"\0"
+        self._shared[1 : 1 + len(encoded)] = encoded
         if len(trail) == self.at:
             self._shared[0] = DUE
             while self._shared[0] == DUE:
-                time.sleep(LOOK_S)
+                time.sleep(PAUSE_S)
 
     def around(self, act: Callable[..., Any], tell: Callable[..., str]) -> Callable[..., Any]:
         """`act` with a boundary before and after it; where `tell` of its arguments is "" there is none."""
@@ -122,7 +122,7 @@ class Death:
                 status = os.waitpid(pid, 0)[1]
                 self._shared[0] = DONE
                 break
-            time.sleep(LOOK_S)
+            time.sleep(PAUSE_S)
             ended, status = os.waitpid(pid, os.WNOHANG)
         assert status in (0, signal.SIGKILL), status
         return status != 0

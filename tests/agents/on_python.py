@@ -32,15 +32,15 @@ def plans(cases: Path) -> dict[str, Any]:
     from agents.run.planning import plan_settings
     from agents.settings import SETTINGS
 
-    facts, found = json.loads((cases / "facts.json").read_text()), {}
+    facts, outcomes = json.loads((cases / "facts.json").read_text()), {}
     for name in SETTINGS:
         for case in json.loads((cases / f"{name}.json").read_text()):
             try:
                 planned = plan_settings({**facts, **case.get("facts", {})}, {name: case["wanted"]})
-                found[f"{name}: {case['name']}"] = planned[name].lines()
+                outcomes[f"{name}: {case['name']}"] = planned[name].lines()
             except Unplannable as refusal:
-                found[f"{name}: {case['name']}"] = refusal.as_json()
-    return found
+                outcomes[f"{name}: {case['name']}"] = refusal.as_json()
+    return outcomes
 
 
 def wire() -> dict[str, Any]:

@@ -21,7 +21,7 @@ from tests.factories import browser, make_host, make_user
 
 
 @pytest.fixture
-def asked() -> HttpRequest:
+def http_request() -> HttpRequest:
     return RequestFactory().get("/")
 
 
@@ -40,11 +40,11 @@ def rows() -> Iterator[bytes]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_connection_is_given_back_before_the_first_byte(asked: HttpRequest, pooled: None) -> None:
+def test_the_connection_is_released_before_the_first_byte(http_request: HttpRequest, pooled: None) -> None:
     def view(_: HttpRequest) -> StreamingHttpResponse:
         return StreamingHttpResponse(rows(), content_type="text/csv")
 
-    answer: Any = DetachedBody(view)(asked)
+    answer: Any = DetachedBody(view)(http_request)
 
     assert connection.connection is None
     assert b"".join(answer.streaming_content) == b"x" * 3 * CHUNK
@@ -52,17 +52,17 @@ def test_the_connection_is_given_back_before_the_first_byte(asked: HttpRequest, 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_so_it_is_of_an_answer_that_is_whole(asked: HttpRequest, pooled: None) -> None:
+def test_the_connection_of_a_whole_answer_is_released(http_request: HttpRequest, pooled: None) -> None:
     def view(_: HttpRequest) -> HttpResponse:
         User.objects.count()
         return HttpResponse("ok")
 
-    DetachedBody(view)(asked)
+    DetachedBody(view)(http_request)
 
     assert connection.connection is None
 
 
-def test_events_are_sent_as_they_come(asked: HttpRequest, db: None) -> None:
+def test_events_are_sent_as_they_come(http_request: HttpRequest, db: None) -> None:
     made: list[int] = []
 
     def events() -> Iterator[bytes]:
@@ -72,7 +72,7 @@ def test_events_are_sent_as_they_come(asked: HttpRequest, db: None) -> None:
     def view(_: HttpRequest) -> StreamingHttpResponse:
         return StreamingHttpResponse(events(), content_type="text/event-stream")
 
-    DetachedBody(view)(asked)
+    DetachedBody(view)(http_request)
 
     assert made == []
 
@@ -95,7 +95,7 @@ def test_a_database_that_gives_no_connection_is_503(
     assert answer.headers["Content-Type"].startswith(kind)
 
 
-def test_so_is_one_that_gives_none_before_the_view(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_gives_no_connection_before_the_view_is_503(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     client = Client(raise_request_exception=False)
     client.force_login(make_user(Role.VIEWER))
 
@@ -122,10 +122,10 @@ def test_one_user_has_a_few_downloads_at_a_time(admin: User, viewer: User) -> No
     url = reverse("audit_csv")
 
     def ask(user: User) -> HttpResponse | None:
-        asked = RequestFactory().get(url)
-        asked.user, asked.resolver_match = user, resolve(url)
-        refused = middleware.process_view(asked)
-        held.append(middleware(asked))
+        http_request = RequestFactory().get(url)
+        http_request.user, http_request.resolver_match = user, resolve(url)
+        refused = middleware.process_view(http_request)
+        held.append(middleware(http_request))
         return refused
 
     first = [ask(admin) for _ in range(download_limits.MOST)]

@@ -86,16 +86,17 @@ def test_every_secret_may_come_from_a_file(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [(None, "cannot be read"), ("\n", "is empty"), ("# a comment", "A_SECRET_FILE begins with #")]
+    ("content", "message"),
+    [(None, "cannot be read"), ("\n", "is empty"), ("# a comment", "A_SECRET_FILE begins with #")],
 )
 def test_a_file_without_a_secret_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None, words: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None, message: str
 ) -> None:
     if content is not None:
         (tmp_path / "secret").write_text(content)
     monkeypatch.setenv("A_SECRET_FILE", str(tmp_path / "secret"))
 
-    with pytest.raises(ImproperlyConfigured, match=rf"A_SECRET_FILE.*{words}|{words}"):
+    with pytest.raises(ImproperlyConfigured, match=rf"A_SECRET_FILE.*{message}|{message}"):
         env.secret("A_SECRET")
 
 

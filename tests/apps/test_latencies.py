@@ -40,7 +40,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     redis.delete(place)
 
 
-def told() -> dict[str, float]:
+def samples_by_name() -> dict[str, float]:
     """Each sample by its name and labels."""
     samples = (line.rpartition(" ") for line in latencies.lines() if not line.startswith("#"))
     return {name: float(value) for name, _, value in samples}
@@ -53,7 +53,7 @@ def test_a_request_is_counted_by_its_view_its_method_and_the_class_of_its_status
     client.get("/nowhere")
     client.generic("BREW", "/healthz")
 
-    counted = {name: count for name, count in told().items() if "_count" in name}
+    counted = {name: count for name, count in samples_by_name().items() if "_count" in name}
 
     assert counted == {
         f'{NAME}_count{{view="healthz",method="GET",status="2xx"}}': 1,
@@ -68,12 +68,12 @@ def test_a_bucket_has_all_that_were_as_fast_or_faster() -> None:
     for seconds in (0.001, 0.01, 0.02, 3.0, 20.0):
         latencies.tally.add(("home", "GET", "2xx"), seconds)
 
-    found = told()
+    samples = samples_by_name()
 
-    buckets = {name.rpartition('le="')[2].rstrip('"}'): count for name, count in found.items() if "_bucket" in name}
+    buckets = {name.rpartition('le="')[2].rstrip('"}'): count for name, count in samples.items() if "_bucket" in name}
     assert list(buckets.values()) == [2, 3, 3, 3, 3, 3, 3, 3, 4, 5]
     assert list(buckets) == [*map(str, latencies.BOUNDS_S), "+Inf"]
-    assert found[f'{NAME}_sum{{view="home",method="GET",status="2xx"}}'] == 23.031
+    assert samples[f'{NAME}_sum{{view="home",method="GET",status="2xx"}}'] == 23.031
 
 
 def test_several_processes_count_together_and_send_what_they_have_when_they_end(place: str) -> None:
@@ -82,10 +82,10 @@ def test_several_processes_count_together_and_send_what_they_have_when_they_end(
         argv = [sys.executable, "-c", PROCESS, place, seconds]
         subprocess.run(argv, check=True, timeout=60, cwd=ROOT, env=environment)
 
-    found = told()
+    samples = samples_by_name()
 
-    assert found[f'{NAME}_count{{view="home",method="GET",status="2xx"}}'] == 2
-    assert found[f'{NAME}_sum{{view="home",method="GET",status="2xx"}}'] == 0.75
+    assert samples[f'{NAME}_count{{view="home",method="GET",status="2xx"}}'] == 2
+    assert samples[f'{NAME}_sum{{view="home",method="GET",status="2xx"}}'] == 0.75
 
 
 def test_without_redis_requests_are_answered_and_counted_later(
@@ -94,19 +94,19 @@ def test_without_redis_requests_are_answered_and_counted_later(
     with monkeypatch.context() as gone:
         gone.setattr(latencies, "_redis", lambda: latencies.connected("redis://127.0.0.1:1/0"))
         statuses = [client.get("/healthz").status_code for _ in range(2)]
-        nothing = told()
+        nothing = samples_by_name()
         latencies.sender.send()
 
     assert statuses == [200, 200] and nothing == {}
     assert "durations of requests are buffered until the cache answers:" in caplog.text
-    assert told()[f'{NAME}_count{{view="healthz",method="GET",status="2xx"}}'] == 2
+    assert samples_by_name()[f'{NAME}_count{{view="healthz",method="GET",status="2xx"}}'] == 2
 
 
 def test_a_request_itself_never_asks_redis(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = list[object]()
-    monkeypatch.setattr(latencies, "_redis", lambda: asked.append(1))
+    calls = list[object]()
+    monkeypatch.setattr(latencies, "_redis", lambda: calls.append(1))
 
     client.get("/healthz")
 
-    assert asked == []
+    assert calls == []
     assert ("healthz", "GET", "2xx") in latencies.tally.take()

@@ -50,9 +50,9 @@ def test_an_import_takes_more(browser: Client) -> None:
     assert answer.status_code == 422
 
 
-@pytest.mark.parametrize("told", ["", "many", "-5"])
-def test_a_length_that_is_no_number_is_no_length(browser: Client, told: str) -> None:
-    assert browser.get(reverse("account"), CONTENT_LENGTH=told).status_code == 200
+@pytest.mark.parametrize("length", ["", "many", "-5"])
+def test_a_length_that_is_no_number_is_no_length(browser: Client, length: str) -> None:
+    assert browser.get(reverse("account"), CONTENT_LENGTH=length).status_code == 200
 
 
 def test_a_request_for_another_name_says_where_the_server_is_and_leaves_one_line_in_the_log(

@@ -28,9 +28,9 @@ def scrape(**headers: str) -> dict[str, float]:
     answer = Client().get("/metrics", **headers)  # type: ignore[arg-type]
     assert answer.status_code == 200, answer.content
     lines = [line for line in answer.content.decode().splitlines() if not line.startswith("#")]
-    found = [SAMPLE.match(line) for line in lines]
-    assert all(found), lines
-    return {f"{each[1]}{each[2] or ''}": float(each[3]) for each in found if each}
+    matches = [SAMPLE.match(line) for line in lines]
+    assert all(matches), lines
+    return {f"{each[1]}{each[2] or ''}": float(each[3]) for each in matches if each}
 
 
 def metrics_in(text: str) -> set[str]:
@@ -39,18 +39,18 @@ def metrics_in(text: str) -> set[str]:
 
 
 @pytest.mark.django_db
-def test_it_counts_what_goes_on() -> None:
+def test_metrics_count_runs_queues_and_notifications() -> None:
     team = filled.team()
 
-    told = scrape()
+    samples = scrape()
 
     waiting = team["running"].runs.filter(state=Run.State.QUEUED).count()
-    assert told['proving_queue_length{host="bench-02"}'] == waiting > 0
-    assert told['proving_runs{state="running"}'] == Run.objects.filter(state=Run.State.RUNNING).count()
-    assert told["proving_notifications_pending"] == 1
-    assert told["proving_notifications_failed"] == 1
-    assert told["proving_broker_up"] == 1
-    assert told["proving_tick_lag_seconds"] > 0
+    assert samples['proving_queue_length{host="bench-02"}'] == waiting > 0
+    assert samples['proving_runs{state="running"}'] == Run.objects.filter(state=Run.State.RUNNING).count()
+    assert samples["proving_notifications_pending"] == 1
+    assert samples["proving_notifications_failed"] == 1
+    assert samples["proving_broker_up"] == 1
+    assert samples["proving_tick_lag_seconds"] > 0
 
 
 @pytest.mark.django_db
@@ -62,17 +62,17 @@ def test_a_host_in_quarantine_is_counted() -> None:
 
 
 @pytest.mark.django_db
-def test_without_a_broker_the_rest_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_broker_the_other_metrics_are_exported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app.conf, "broker_write_url", "redis://127.0.0.1:1/0")
 
-    told = scrape()
+    samples = scrape()
 
-    assert told["proving_broker_up"] == 0
-    assert "proving_database_bytes" in told
+    assert samples["proving_broker_up"] == 0
+    assert "proving_database_bytes" in samples
 
 
 @pytest.mark.django_db
-def test_it_takes_as_many_queries_whatever_there_is(django_assert_max_num_queries: Any) -> None:
+def test_metrics_take_as_many_queries_however_many_rows(django_assert_max_num_queries: Any) -> None:
     filled.team()
 
     with django_assert_max_num_queries(18):
@@ -80,11 +80,11 @@ def test_it_takes_as_many_queries_whatever_there_is(django_assert_max_num_querie
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("given", [{}, {"HTTP_AUTHORIZATION": "Bearer wrong"}, {"HTTP_AUTHORIZATION": "secret-1"}])
-def test_where_a_token_is_set_it_is_wanted_of_everybody(settings: Any, given: dict[str, str]) -> None:
+@pytest.mark.parametrize("headers", [{}, {"HTTP_AUTHORIZATION": "Bearer wrong"}, {"HTTP_AUTHORIZATION": "secret-1"}])
+def test_a_configured_token_is_required_of_everybody(settings: Any, headers: dict[str, str]) -> None:
     settings.METRICS_TOKEN = "secret-1"
 
-    refused = Client().get("/metrics", **given)  # type: ignore[arg-type]
+    refused = Client().get("/metrics", **headers)  # type: ignore[arg-type]
 
     assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
     assert scrape(HTTP_AUTHORIZATION="Bearer secret-1", REMOTE_ADDR="10.1.2.3")
@@ -110,10 +110,10 @@ def test_without_a_token_only_the_machine_itself_is_answered(sent: dict[str, str
 def test_every_metric_that_the_dashboard_and_the_alerts_name_is_exported(file: Path) -> None:
     populate.host()
     named = metrics_in(file.read_text())
-    told = Client().get("/metrics").content.decode()
+    text = Client().get("/metrics").content.decode()
 
     assert named
-    assert named <= set(re.findall(r"^# TYPE (\w+) (?:gauge|histogram)$", told, re.MULTILINE))
+    assert named <= set(re.findall(r"^# TYPE (\w+) (?:gauge|histogram)$", text, re.MULTILINE))
 
 
 def test_the_dashboard_shows_every_metric() -> None:

@@ -31,10 +31,14 @@ def test_pages_are_shown_or_refused_stay_in_no_cache_and_change_nothing(
 
     answers = {name: client.get(url) for name, url, _ in pages(team)}
 
-    wanted = {name: 200 if role.includes(least) else 403 for name, _, least in pages(team)}
-    assert {name: answer.status_code for name, answer in answers.items()} == wanted
-    kept = {name: answer.headers.get("Cache-Control", "") for name, answer in answers.items() if wanted[name] == 200}
-    assert {name: each for name, each in kept.items() if "no-store" not in each and "private" not in each} == {}
+    expected = {name: 200 if role.includes(least) else 403 for name, _, least in pages(team)}
+    assert {name: answer.status_code for name, answer in answers.items()} == expected
+    cache_controls = {
+        name: answer.headers.get("Cache-Control", "") for name, answer in answers.items() if expected[name] == 200
+    }
+    assert {
+        name: each for name, each in cache_controls.items() if "no-store" not in each and "private" not in each
+    } == {}
     assert _everything() == before
 
 
@@ -113,8 +117,8 @@ def test_every_link_of_every_page_leads_somewhere(client: Client, team: dict[str
     for _, url, _ in pages(team):
         html = client.get(url).content.decode()
         path = url.split("?")[0]
-        found = {link.replace("&amp;", "&").split("#")[0] for link in re.findall(r'href="([^"]*)"', html)}
-        links |= {path + link if link.startswith("?") else link for link in found if link and "/static/" not in link}
+        hrefs = {link.replace("&amp;", "&").split("#")[0] for link in re.findall(r'href="([^"]*)"', html)}
+        links |= {path + link if link.startswith("?") else link for link in hrefs if link and "/static/" not in link}
 
     broken = {link: code for link in sorted(links) if (code := status(client, link)) != 200}
     assert broken == {}

@@ -37,7 +37,7 @@ def keys(team: dict[str, Any]) -> dict[str, dict[str, Any]]:
     file = PartArtefact.objects.create(part=part, path="out/measure/stdout", size=3, sha256="0" * 64, content=b"LOG")
     workload = team["workload"]
     by_room = {"run_": {"pk": run.pk}, "campaign_": {"pk": campaign.pk}}
-    wanted: dict[str, dict[str, Any]] = {
+    keys_by_name: dict[str, dict[str, Any]] = {
         "token_revoke": {"pk": issue_token(team["admin"], "t", Role.VIEWER)[0].pk},
         "user_change": {"pk": team["viewer"].pk},
         "user_link": {"pk": team["viewer"].pk},
@@ -80,8 +80,8 @@ def keys(team: dict[str, Any]) -> dict[str, dict[str, Any]]:
     for each in permissions.pages():
         for room, key in by_room.items():
             if each.name.startswith(room) and set(each.keys) <= {"pk", "action"}:
-                wanted.setdefault(each.name, key)
-    return wanted
+                keys_by_name.setdefault(each.name, key)
+    return keys_by_name
 
 
 # What a POST has to say to get as far as the rule; everything else is sent nothing.
@@ -127,9 +127,9 @@ def test_every_endpoint_has_a_rule_and_every_rule_an_endpoint() -> None:
     of_api = {f"api:{each.url_name.removeprefix('api:')}" for each in ALL}
     ruled = {name.partition(":")[0] for name in PAGES} | set(OPEN) | of_api
 
-    found = {each.name for each in permissions.endpoints()} - {"api:"}  # that one answers what no address matches
+    existing = {each.name for each in permissions.endpoints()} - {"api:"}  # that one answers what no address matches
 
-    assert found == ruled
+    assert existing == ruled
 
 
 def test_every_action_of_a_host_has_a_rule() -> None:
@@ -146,9 +146,9 @@ def test_each_role_gets_through_where_the_rule_says_so_and_nowhere_else(
         for method, least in (("get", rule.get), ("post", rule.post)):
             data = {field: known[field] for field in SENT.get(name, ())} if method == "post" else {}
             status = ask(team[role.value], method, url, data)
-            wanted = (405,) if least is None else THROUGH if role.includes(least) else (403,)
-            if status not in wanted:
-                wrong.append((name, method, status, wanted))
+            accepted = (405,) if least is None else THROUGH if role.includes(least) else (403,)
+            if status not in accepted:
+                wrong.append((name, method, status, accepted))
 
     assert wrong == []
 

@@ -70,21 +70,21 @@ def test_the_access_log_of_gunicorn_reads_the_same_address(admin: User, trusted:
     assert answer.wsgi_request.environ["REMOTE_ADDR"] == CLIENT
 
 
-def test_metrics_without_a_token_are_told_to_nobody_behind_a_proxy(db: None, trusted: None) -> None:
+def test_metrics_without_a_token_are_refused_behind_a_proxy(db: None, trusted: None) -> None:
     answer = Client(REMOTE_ADDR=PROXY, headers={"X-Forwarded-For": "127.0.0.1"}).get("/metrics")
 
     assert answer.status_code == 401
 
 
-def test_a_refused_scrape_is_told_its_address_and_what_to_do(db: None) -> None:
-    said = Client(REMOTE_ADDR=PROXY).get("/metrics").content.decode()
+def test_a_refused_scrape_names_its_address_and_what_to_do(db: None) -> None:
+    message = Client(REMOTE_ADDR=PROXY).get("/metrics").content.decode()
 
-    assert said == (
+    assert message == (
         f"{PROXY}, as seen by the server, is not this machine: set PROVING_METRICS_TOKEN and send it as"
         " Authorization: Bearer TOKEN\n"
     )
 
 
-def test_what_is_no_network_is_named() -> None:
+def test_an_invalid_network_is_named() -> None:
     with pytest.raises(ImproperlyConfigured, match=r"PROVING_TRUSTED_PROXIES contains 'nginx': use networks such as"):
         networks("PROVING_TRUSTED_PROXIES", ["10.0.0.0/8", "nginx"])

@@ -231,31 +231,31 @@ LOOKING = [each for each in ALL if each.name in OF_TEAMS]
 
 
 def _views() -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    views: dict[str, Any] = {}
 
     def walk(patterns: list[Any]) -> None:
         for pattern in patterns:
             if hasattr(pattern, "url_patterns"):
                 walk(pattern.url_patterns)
             elif hasattr(pattern.callback, "actions"):
-                found[pattern.callback.cls.__name__.removesuffix("ViewSet")] = pattern.callback.cls
+                views[pattern.callback.cls.__name__.removesuffix("ViewSet")] = pattern.callback.cls
 
     walk(get_resolver("apps.api_urls").url_patterns)
-    return found
+    return views
 
 
-def test_each_writing_endpoint_looks_at_the_team_or_is_the_houses() -> None:
+def test_each_writing_endpoint_checks_the_team_or_is_the_instance_s() -> None:
     assert set(OF_TEAMS) | OF_HOUSE == set(WRITERS)
     assert set(OF_TEAMS) & OF_HOUSE == set()
 
 
-def test_the_viewsets_open_their_doors_to_teams_where_a_service_looks_and_nowhere_else() -> None:
-    said = {f"{room}.{action}" for room, view in _views().items() for action in getattr(view, "of_teams", ())}
+def test_viewsets_admit_teams_only_where_a_service_checks_the_role() -> None:
+    opened = {f"{room}.{action}" for room, view in _views().items() for action in getattr(view, "of_teams", ())}
 
-    assert said == set(OF_TEAMS)
+    assert opened == set(OF_TEAMS)
 
 
-def test_nothing_that_acts_on_what_may_be_a_teams_is_the_houses() -> None:
+def test_no_endpoint_for_rows_of_teams_checks_the_instance_role_only() -> None:
     models = {
         room: view.queryset.model for room, view in _views().items() if getattr(view, "queryset", None) is not None
     }
@@ -270,15 +270,15 @@ def _on_a_host(model: Any) -> bool:
 
 
 @pytest.mark.parametrize("endpoint", LOOKING, ids=lambda each: each.name)
-def test_the_role_in_the_house_and_in_another_team_is_none_in_this_one(endpoint: Endpoint, world: World) -> None:
+def test_roles_in_the_instance_and_in_other_teams_do_not_count_in_this_team(endpoint: Endpoint, world: World) -> None:
     house = min(endpoint.needs, Role.TUNER, key=list(Role).index)
     outsider = somebody(world, house=house, there=Role.ADMIN)
 
     answer = send(endpoint, world, outsider)
 
     assert answer.status_code == 403, answer.content
-    told = answer.json()
-    assert f"{outsider} is viewer in the team storage; this needs {endpoint.needs.value} there" in told["title"]
+    problem = answer.json()
+    assert f"{outsider} is viewer in the team storage; this needs {endpoint.needs.value} there" in problem["title"]
 
 
 @pytest.mark.parametrize("endpoint", LOOKING, ids=lambda each: each.name)
@@ -292,9 +292,7 @@ def test_a_role_below_the_least_is_refused_in_the_team(endpoint: Endpoint, world
 
 
 @pytest.mark.parametrize("endpoint", LOOKING, ids=lambda each: each.name)
-def test_the_least_role_in_the_team_is_enough_for_who_is_a_viewer_in_the_house(
-    endpoint: Endpoint, world: World
-) -> None:
+def test_the_least_role_in_the_team_is_enough_for_a_viewer_of_the_instance(endpoint: Endpoint, world: World) -> None:
     member = somebody(world, here=endpoint.needs)
     User.objects.filter(pk=member.pk).update(may_run_commands=True)  # which a twin needs, too
 
@@ -323,7 +321,9 @@ def test_the_buttons_of_a_host_are_refused_to_outsiders(world: World) -> None:
         ("team", ("set-member", "remove-member", "take", "give")),
     ],
 )
-def test_so_are_those_of_campaigns_decisions_and_teams(world: World, room: str, actions: tuple[str, ...]) -> None:
+def test_the_buttons_of_campaigns_decisions_and_teams_are_refused_to_outsiders(
+    world: World, room: str, actions: tuple[str, ...]
+) -> None:
     client = Client()
     client.force_login(somebody(world, house=Role.TUNER, there=Role.ADMIN))
     key = {"campaign": world.campaign.pk, "decision": world.decision.pk, "team": world.team.pk}[room]
@@ -345,11 +345,11 @@ def test_decisions_and_the_timeline_are_filtered_by_team(world: World) -> None:
     path = reverse("decision_detail", args=[world.decision.pk])
 
     shown = [path in client.get(reverse("timeline") + f"?team={key.pk}").text for key in (world.team, world.other)]
-    told = [
+    ids = [
         [row["id"] for row in browser(reader).get(f"/api/v1/decisions/?team={key.pk}").json()["results"]]
         for key in (world.team, world.other)
     ]
 
     assert shown == [True, False]
-    assert told == [[world.decision.pk], []]
+    assert ids == [[world.decision.pk], []]
     assert browser(reader).get(f"/api/v1/timeline/?team={world.other.pk}").json()["entries"] == []

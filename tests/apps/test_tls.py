@@ -86,10 +86,10 @@ def ask_broker(pem: Path, ca: str) -> None:
 
 
 def ask_database(pem: Path, ca: str) -> None:
-    told = connection.get_connection_params()
-    port = front(f"{told['host']}/.s.PGSQL.{told.get('port') or 5432}", pem, greeting=b"S")
-    url = f"postgres://{quote(told['user'])}@localhost:{port}/{quote(told['dbname'])}?sslmode=verify-full"
-    made = stores.database(url, told.get("password", ""), ca, "test")
+    parameters = connection.get_connection_params()
+    port = front(f"{parameters['host']}/.s.PGSQL.{parameters.get('port') or 5432}", pem, greeting=b"S")
+    url = f"postgres://{quote(parameters['user'])}@localhost:{port}/{quote(parameters['dbname'])}?sslmode=verify-full"
+    made = stores.database(url, parameters.get("password", ""), ca, "test")
     where = {"host": made["HOST"], "port": made["PORT"], "user": made["USER"], "dbname": made["NAME"]}
     # The server's own end is no TLS here, so nothing binds the password to the channel.
     with psycopg.connect(**where, password=made["PASSWORD"], channel_binding="disable", **made["OPTIONS"]):

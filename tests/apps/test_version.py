@@ -33,12 +33,12 @@ def test_the_commit_is_the_given_one_or_that_of_the_checkout(tmp_path: Path) -> 
 
 
 @pytest.mark.django_db
-def test_every_page_shows_both_in_its_footer(admin: User) -> None:
+def test_every_page_shows_version_and_commit_in_its_footer(admin: User) -> None:
     for page in (Client().get("/login/"), browser(admin).get("/account/")):
         assert b"Proving Ground 0.2.0 <code>1f3a9c0d77aa</code>" in page.content
 
 
-def test_the_api_and_its_schema_tell_both(admin: User) -> None:
+def test_the_api_and_its_schema_have_version_and_commit(admin: User) -> None:
     answer = browser(admin).get("/api/v1/version/")
 
     assert answer.json() == {"version": "0.2.0", "commit": "1f3a9c0d77aa"}
@@ -62,14 +62,14 @@ def test_versions_of_one_series_fit(client: str, server: str, fits: bool) -> Non
 
 
 @pytest.mark.parametrize("client", ["proving/0.1.0", "proving/0.3.0", "proving/0.1", "proving/"])
-def test_a_program_that_does_not_fit_is_told_so_before_anything_is_done(admin: User, client: str) -> None:
+def test_an_incompatible_client_is_refused_before_anything_is_done(admin: User, client: str) -> None:
     answer = browser(admin).post("/api/v1/tokens/", {"name": "x"}, headers={"User-Agent": client})
 
-    told = answer.json()
+    problem = answer.json()
     number = client.removeprefix("proving/")
     assert answer.status_code == 426
-    assert told["title"] == f"proving {number} is not compatible with this server, version 0.2.0"
-    assert told["hint"] == "install proving 0.2, the version of the server"
+    assert problem["title"] == f"proving {number} is not compatible with this server, version 0.2.0"
+    assert problem["hint"] == "install proving 0.2, the version of the server"
 
 
 @pytest.mark.django_db
@@ -78,10 +78,10 @@ def test_other_clients_are_served(client: str) -> None:
     assert Client().get("/api/v1/me/", headers={"User-Agent": client}).status_code == 401
 
 
-def test_an_agent_tells_who_built_it(host: Host) -> None:
+def test_an_agent_reports_its_version_and_commit(host: Host) -> None:
     with ssh.Link(host) as link:
         contact.record_contact(host, link.hello)
 
-    told = {name: link.hello[name] for name in ("agent", "version", "commit")}
-    assert told == {"agent": ssh.agent_zipapp()[0], "version": host.agent_version, "commit": link.hello["commit"]}
+    built = {name: link.hello[name] for name in ("agent", "version", "commit")}
+    assert built == {"agent": ssh.agent_zipapp()[0], "version": host.agent_version, "commit": link.hello["commit"]}
     assert host.agent_version == version.read_version(ROOT)

@@ -29,14 +29,14 @@ class Share:
 def shares(roots: Mapping[str, int], marks: Mapping[str, str]) -> dict[str, Share]:
     """Part -> what its processes have cost: those below `roots` {part: pid}, and those whose command line or name
     holds a mark {mark: part}, which goes first."""
-    found: dict[str, Share] = defaultdict(Share)
+    shares_by_part: dict[str, Share] = defaultdict(Share)
     part_of = {pid: part for part, root in roots.items() for pid in _tree(root)}
     for process in processes.every():
         part = _marked(process.pid, marks) or part_of.get(process.pid)
         if part:
             with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
-                found[part] += Share(_cpu_s(process.pid), _pss_mb(process.pid), 1)
-    return found
+                shares_by_part[part] += Share(_cpu_s(process.pid), _pss_mb(process.pid), 1)
+    return shares_by_part
 
 
 def _tree(root: int) -> list[int]:
@@ -45,8 +45,8 @@ def _tree(root: int) -> list[int]:
 
 def _marked(pid: int, marks: Mapping[str, str]) -> str:
     with suppress(FileNotFoundError, ProcessLookupError):
-        words = Path(f"/proc/{pid}/comm").read_text() + Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
-        return next((part for mark, part in marks.items() if mark in words), "")
+        command = Path(f"/proc/{pid}/comm").read_text() + Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+        return next((part for mark, part in marks.items() if mark in command), "")
     return ""
 
 

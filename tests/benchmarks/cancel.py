@@ -42,7 +42,7 @@ class Cancelled:
 
     noticed: float
     restored: float
-    told: float
+    ended: float
 
 
 def cancel_once(ground: Ground, kind: str, random: Random) -> Cancelled:
@@ -57,9 +57,9 @@ def cancel_once(ground: Ground, kind: str, random: Random) -> Cancelled:
     assert detail["outcome"] == "cancelled", detail["error"]
     assert detail["manifest"]["clean"] and not detail["manifest"]["conflicts"], detail["manifest"]
     assert not (left := _marked(run["id"])), left
-    told = _at(detail["ended_at"]) - click
+    ended = _at(detail["ended_at"]) - click
     states = _states(ground, run["id"])
-    return Cancelled(states["ROLLING_BACK"] - click, states["CLEAN"] - click, told)
+    return Cancelled(states["ROLLING_BACK"] - click, states["CLEAN"] - click, ended)
 
 
 def _start(ground: Ground, kind: str) -> str:
@@ -101,20 +101,24 @@ def _at(text: str) -> float:
 
 def _marked(run: str) -> list[str]:
     """Processes that carry the mark of a run."""
-    mark, found = f"{MARK}={run}".encode(), []
+    mark, paths = f"{MARK}={run}".encode(), []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
-            found += [str(path)] if mark in path.read_bytes() else []
+            paths += [str(path)] if mark in path.read_bytes() else []
         except OSError:
             continue  # it ended between the listing and the reading
-    return found
+    return paths
 
 
 def report(kind: str, times: list[Cancelled]) -> str:
     lines = [f"{kind}, cancelled {len(times)} times, nothing left behind; seconds from the click"]
-    for name, words in (("noticed", "the work stops"), ("restored", "the host is restored"), ("told", "run ended")):
+    for name, description in (
+        ("noticed", "the work stops"),
+        ("restored", "the host is restored"),
+        ("ended", "run ended"),
+    ):
         p50, p99, most = np.percentile([getattr(each, name) for each in times], [50, 99, 100])
-        lines.append(f"  until {words:<22} p50 {p50:.2f}, p99 {p99:.2f}, max {most:.2f}")
+        lines.append(f"  until {description:<22} p50 {p50:.2f}, p99 {p99:.2f}, max {most:.2f}")
     return "\n".join(lines)
 
 

@@ -80,7 +80,7 @@ class Bench:
         self._wait(lambda: self._runs(campaigns).filter(agent_state="RUNNING").count() == count)
         row.running_s = time.monotonic() - began
         time.sleep(30.0)  # the second tick of each has begun
-        self._look(row)
+        self._measure_window(row)
         began = time.monotonic()
         self._cancel(campaigns)
         self._wait(lambda: not self._runs(campaigns).exclude(state="ended").exists())
@@ -97,13 +97,13 @@ class Bench:
         figures = {"patterns": "(?P<naps>[0-9]+)", "figures": {"naps": {"unit": "naps", "better": "higher"}}}
         options = {"program": "sleep", "arguments": "3600", "limit_s": 7200, **figures}
         workload = workloads.save_workload("sleeps", single("command", options), by=self._by)
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "name": f"sleep on {host}",
             "question": "what does it cost to follow?",
             "metric": "naps",
         }
         return services.create_campaign(
-            by=self._by, host=host, workload=workload, factors=[FACTOR], repetitions=1, sources=SOURCES, **told
+            by=self._by, host=host, workload=workload, factors=[FACTOR], repetitions=1, sources=SOURCES, **fields
         )
 
     def _start(self, campaigns: list[Campaign]) -> None:
@@ -138,7 +138,7 @@ class Bench:
     def _shares(self) -> dict[str, account.Share]:
         return account.shares({part: self._stack.supervisor.pid(part) for part in PARTS}, self._marks)
 
-    def _look(self, row: Row) -> None:
+    def _measure_window(self, row: Row) -> None:
         """Cpu and lags of the time that now begins, and the memory at its end."""
         _sql("truncate bench_tick, bench_event")
         before, began = self._shares(), time.monotonic()

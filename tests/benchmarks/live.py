@@ -142,16 +142,16 @@ def begin(ground: Ground, seconds: int) -> str:
 
 def written(ground: Ground, run: str, since: float) -> dict[int, float]:
     """seq -> when the agent wrote it, of samples that came after `since`; the newest 1000 are events still."""
-    found: dict[int, float] = {}
+    times: dict[int, float] = {}
     after = 0
     while True:
         answer = ground.client.get(f"runs/{run}/events/?limit=1000&after={after}")
         for row in answer["results"]:
             at = datetime.fromisoformat(row["at"]).timestamp()
             if row["kind"] == "sample" and at > since:
-                found[row["seq"]] = at
+                times[row["seq"]] = at
         if not answer["results"]:
-            return found
+            return times
         after = answer["next_after"]
 
 

@@ -34,7 +34,7 @@ STAGES = [("10 000 runs", FEW, False), ("13 554 in one campaign", FEW, True), ("
 
 
 @dataclass
-class Said:
+class Stage:
     """What one stage answered: milliseconds by name of page, and what went wrong."""
 
     title: str
@@ -104,9 +104,9 @@ class Visitor(threading.Thread):
         return answer.status
 
 
-def browse(stack: Stack, title: str, users: int, seconds: float, think: float) -> Said:
+def browse(stack: Stack, title: str, users: int, seconds: float, think: float) -> Stage:
     """All of them at once. Each page was asked for once before: what is kept of answers is kept then."""
-    said, pages = Said(title, users), addresses()
+    stage, pages = Stage(title, users), addresses()
     cookies = [session() for _ in range(users)]
     stack.supervisor.start(stack.web)
     try:
@@ -119,18 +119,18 @@ def browse(stack: Stack, title: str, users: int, seconds: float, think: float) -
             visitor.start()
         for visitor in visitors:
             visitor.join(seconds + 2 * PATIENCE_S)
-        said.seconds = time.monotonic() - begun
-        said.cpu_s = {part: spent - before[part] for part, spent in cpu_s(stack).items()}
-        said.peak_mb = peak_mb(stack.supervisor.pid("web"))
+        stage.seconds = time.monotonic() - begun
+        stage.cpu_s = {part: spent - before[part] for part, spent in cpu_s(stack).items()}
+        stage.peak_mb = peak_mb(stack.supervisor.pid("web"))
     finally:
         stack.supervisor.end("web")
     for visitor in [warm, *visitors]:
-        said.errors += visitor.errors
+        stage.errors += visitor.errors
     for visitor in visitors:
-        said.size += visitor.size
+        stage.size += visitor.size
         for name, taken in visitor.taken:
-            said.taken.setdefault(name, []).append(taken)
-    return said
+            stage.taken.setdefault(name, []).append(taken)
+    return stage
 
 
 def cpu_s(stack: Stack) -> dict[str, float]:
@@ -140,36 +140,36 @@ def cpu_s(stack: Stack) -> dict[str, float]:
     return {**{part: share.cpu_s for part, share in shares.items()}, "users": own.user + own.system}
 
 
-def table(said: Said) -> str:
+def table(stage: Stage) -> str:
     """The sum, then page by page, the slowest first."""
     sums = [
-        f"{said.title}: {said.users} users, {said.seconds:.0f} s, {len(said.all)} answers, "
-        f"{said.per_second:.1f} requests/s, {said.size / 1e6 / said.seconds:.2f} MB/s, "
-        f"p50 {said.percentile(50):.0f} ms, p95 {said.percentile(95):.0f} ms, p99 {said.percentile(99):.0f} ms, "
-        f"{sum(said.errors.values())} errors, web server at most {said.peak_mb:.0f} MB",
+        f"{stage.title}: {stage.users} users, {stage.seconds:.0f} s, {len(stage.all)} answers, "
+        f"{stage.per_second:.1f} requests/s, {stage.size / 1e6 / stage.seconds:.2f} MB/s, "
+        f"p50 {stage.percentile(50):.0f} ms, p95 {stage.percentile(95):.0f} ms, p99 {stage.percentile(99):.0f} ms, "
+        f"{sum(stage.errors.values())} errors, web server at most {stage.peak_mb:.0f} MB",
     ]
-    spent = ", ".join(f"{part} {1000 * cpu / len(said.all):.1f}" for part, cpu in said.cpu_s.items())
+    spent = ", ".join(f"{part} {1000 * cpu / len(stage.all):.1f}" for part, cpu in stage.cpu_s.items())
     sums.append(f"  cpu of a request in ms: {spent}")
-    pages = sorted(said.taken.items(), key=lambda item: -statistics.median(item[1]))
+    pages = sorted(stage.taken.items(), key=lambda item: -statistics.median(item[1]))
     rows = [f"  {name:44} {len(each):6} x  p50 {statistics.median(each):7.0f} ms" for name, each in pages]
-    wrong = [f"  error: {what}, {count} times" for what, count in said.errors.most_common()]
+    wrong = [f"  error: {what}, {count} times" for what, count in stage.errors.most_common()]
     return "\n".join([*sums, *rows, *wrong])
 
 
-def growth(before: Said, after: Said) -> str:
+def growth(before: Stage, after: Stage) -> str:
     """What more history costs where the pages are the same."""
-    late = [said.percentile(95) for said in (before, after)]
+    late = [stage.percentile(95) for stage in (before, after)]
     return (
         f"{after.title} to {before.title}: {after.per_second / before.per_second:.2f} times the requests/s, "
         f"{late[1] / late[0]:.2f} times the p95"
     )
 
 
-def failures(said: Said) -> list[str]:
-    late = said.percentile(95)
-    told = [f"{said.title}: p95 is {late:.0f} ms, aim {AIM_P95_MS:.0f}"] if late > AIM_P95_MS else []
-    errors = sum(said.errors.values())
-    return [*told, *([f"{said.title}: {errors} errors, aim {AIM_ERRORS}"] if errors > AIM_ERRORS else [])]
+def failures(stage: Stage) -> list[str]:
+    late = stage.percentile(95)
+    slow = [f"{stage.title}: p95 is {late:.0f} ms, aim {AIM_P95_MS:.0f}"] if late > AIM_P95_MS else []
+    errors = sum(stage.errors.values())
+    return [*slow, *([f"{stage.title}: {errors} errors, aim {AIM_ERRORS}"] if errors > AIM_ERRORS else [])]
 
 
 def main() -> int:
@@ -181,7 +181,7 @@ def main() -> int:
     parser.add_argument("--state", type=Path, help="a directory that keeps the database for the next time")
     options = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    stages: list[Said] = []
+    stages: list[Stage] = []
     with running(options.state) as stack:
         from tests import history
 
@@ -191,9 +191,9 @@ def main() -> int:
             print(table(stages[-1]))
     if options.million:
         print(growth(*stages[1:]))
-    missed = [told for said in stages for told in failures(said)]
-    for told in missed:
-        print(f"misses its aim: {told}")
+    missed = [miss for stage in stages for miss in failures(stage)]
+    for miss in missed:
+        print(f"misses its aim: {miss}")
     return 1 if missed else 0
 
 

@@ -38,7 +38,7 @@ PROGRESS = re.compile(rb"^progress: ([\d.]+) s, ([\d.]+) tps", re.MULTILINE)
 
 
 @dataclass
-class Seen:
+class Comparison:
     """One load: TPS of each slice, and what the agent used while it was awake."""
 
     on: list[float] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Seen:
     awake_s: float = 0.0
     cpu_s: float = 0.0
     costs: dict[str, dict[str, float]] = field(default_factory=dict)
-    told_s: float = 0.0  # that the agent was awake while the load ran, before and after the slices as well
+    reported_s: float = 0.0  # that the agent was awake while the load ran, before and after the slices as well
 
     @property
     def share(self) -> float:
@@ -56,12 +56,12 @@ class Seen:
     @property
     def apart(self) -> float:
         """Of psql and its backend, in the same measure, as the agent tells."""
-        return 100 * sum(cost["apart_s"] for cost in self.costs.values()) / self.told_s
+        return 100 * sum(cost["apart_s"] for cost in self.costs.values()) / self.reported_s
 
     @property
-    def told(self) -> float:
+    def reported(self) -> float:
         """What the agent tells of its collectors and proofs, helpers included."""
-        return 100 * sum(cost["cpu_s"] + cost["apart_s"] for cost in self.costs.values()) / self.told_s
+        return 100 * sum(cost["cpu_s"] + cost["apart_s"] for cost in self.costs.values()) / self.reported_s
 
 
 class Bench:
@@ -73,22 +73,24 @@ class Bench:
         build_zipapp(root / "agent.pyz")
         self.agent = Connection(root / "agent.pyz", self.spool)
 
-    def observe(self, load: str, sources: Sequence[str], clients: int, slices: Sequence[bool], slice_s: int) -> Seen:
+    def observe(
+        self, load: str, sources: Sequence[str], clients: int, slices: Sequence[bool], slice_s: int
+    ) -> Comparison:
         """One load of as many seconds as the slices take; with one slice the agent is awake all the time."""
         # Clients connect within the time of the load.
         seconds = WARM_S + slice_s * len(slices) + 1 + clients // 64
         run = self.agent.submit(self._spec(load, list(sources), clients, seconds))
         self.agent.events(run, until="measuring", limit_s=600)
-        seen = self._slices(run, slices, slice_s)
+        comparison = self._slices(run, slices, slice_s)
         events = self.agent.events(run, limit_s=seconds + 120)
         assert of(events, "outcome") == [OK], of(events, "outcome")
-        assert seen.awake_s, "the load ended before it was compared: connecting took all its time"
+        assert comparison.awake_s, "the load ended before it was compared: connecting took all its time"
         (measured,) = of(events, "measured")
-        seen.costs = measured["costs"]
-        seen.told_s = measured["ended"] - measured["began"] - slice_s * list(slices).count(OFF)
+        comparison.costs = measured["costs"]
+        comparison.reported_s = measured["ended"] - measured["began"] - slice_s * list(slices).count(OFF)
         self.agent.call("ack", run=run, manifest=self.agent.manifest(run)[1])
         self.agent.call("purge", run=run)
-        return seen
+        return comparison
 
     def _spec(self, load: str, sources: list[str], clients: int, seconds: int) -> dict[str, Any]:
         options = {"builtin": load, "scale": self.scale, "clients": clients, "jobs": 2, "mode": "prepared"}
@@ -102,8 +104,8 @@ class Bench:
             "collect": {"interval_s": 1, "sources": sources},
         }
 
-    def _slices(self, run: str, slices: Sequence[bool], slice_s: int) -> Seen:
-        job, seen = self.spool / "jobs" / run, Seen()
+    def _slices(self, run: str, slices: Sequence[bool], slice_s: int) -> Comparison:
+        job, comparison = self.spool / "jobs" / run, Comparison()
         session = json.loads((job / "state.jsonl").read_text().splitlines()[-1])["pid"]
         stderr = job / "out/measure/stderr"
         begun = time.monotonic()
@@ -113,29 +115,29 @@ class Bench:
         began = time.monotonic() - 1.0
         try:
             for number, awake in enumerate(slices):
-                self._slice(seen, session, awake, began + WARM_S + number * slice_s, slice_s)
+                self._slice(comparison, session, awake, began + WARM_S + number * slice_s, slice_s)
         except FileNotFoundError:
-            return seen  # the run has ended too early; its outcome tells why
+            return comparison  # the run has ended too early; its outcome tells why
         finally:
             with suppress(ProcessLookupError):
                 os.kill(session, signal.SIGCONT)
         time.sleep(0.5)
-        told = {float(at): float(tps) for at, tps in PROGRESS.findall(stderr.read_bytes())}
+        progress = {float(at): float(tps) for at, tps in PROGRESS.findall(stderr.read_bytes())}
         for number, awake in enumerate(slices):
             first = WARM_S + number * slice_s
-            inside = [tps for at, tps in told.items() if first + 0.5 < at < first + slice_s + 0.5]
-            (seen.on if awake else seen.off).append(statistics.mean(inside))
-        return seen
+            inside = [tps for at, tps in progress.items() if first + 0.5 < at < first + slice_s + 0.5]
+            (comparison.on if awake else comparison.off).append(statistics.mean(inside))
+        return comparison
 
     @staticmethod
-    def _slice(seen: Seen, pid: int, awake: bool, begin: float, seconds: int) -> None:
+    def _slice(comparison: Comparison, pid: int, awake: bool, begin: float, seconds: int) -> None:
         time.sleep(max(0.0, begin - time.monotonic()))
         os.kill(pid, signal.SIGCONT if awake else signal.SIGSTOP)
         before, at = _cpu_s(pid), time.monotonic()
         time.sleep(max(0.0, begin + seconds - time.monotonic()))
         if awake:
-            seen.cpu_s += _cpu_s(pid) - before
-            seen.awake_s += time.monotonic() - at
+            comparison.cpu_s += _cpu_s(pid) - before
+            comparison.awake_s += time.monotonic() - at
 
 
 def _cpu_s(pid: int) -> float:
@@ -146,46 +148,53 @@ def _cpu_s(pid: int) -> float:
 
 def available(bench: Bench) -> list[str]:
     """Collectors that have something to look at on this machine."""
-    seen = bench.observe("select-only", list(COLLECTORS), 2, (ON,), 2)
-    return [name for name in COLLECTORS if name in seen.costs]
+    comparison = bench.observe("select-only", list(COLLECTORS), 2, (ON,), 2)
+    return [name for name in COLLECTORS if name in comparison.costs]
 
 
-def compared(bench: Bench, load: str, sources: Sequence[str], quads: int, options: argparse.Namespace) -> Seen:
+def compared(bench: Bench, load: str, sources: Sequence[str], quads: int, options: argparse.Namespace) -> Comparison:
     return bench.observe(load, sources, options.clients, ABBA * quads, options.slice)
 
 
-def line(load: str, name: str, seen: Seen) -> float:
+def line(load: str, name: str, comparison: Comparison) -> float:
     """Print one comparison; the ratio."""
-    pairs = list(zip(seen.on, seen.off, strict=True))
+    pairs = list(zip(comparison.on, comparison.off, strict=True))
     ratio, low, high = interval([on / off for on, off in pairs])
     spread = f"{ratio:.4f}  [{low:.4f}, {high:.4f}]"
-    cpu = f"{seen.share:>9.3f} {seen.apart:>9.3f} {seen.share + seen.apart:>9.3f} {seen.told:>10.3f}"
-    print(f"  {load:<12} {name:<11} {len(pairs):>5}  {statistics.mean(seen.off):>9.0f}  {spread:<26} {cpu}", flush=True)
+    agent, helpers = comparison.share, comparison.apart
+    cpu = f"{agent:>9.3f} {helpers:>9.3f} {agent + helpers:>9.3f} {comparison.reported:>13.3f}"
+    print(
+        f"  {load:<12} {name:<11} {len(pairs):>5}  {statistics.mean(comparison.off):>9.0f}  {spread:<26} {cpu}",
+        flush=True,
+    )
     return ratio
 
 
 def table(bench: Bench, options: argparse.Namespace) -> tuple[dict[str, float], float]:
     """(load -> TPS ratio of all together, the agent's and its helpers' largest share of a cpu)."""
     alone = available(bench)
-    head = f"{'agent %':>9} {'helpers %':>9} {'in all %':>9} {'as told %':>10}"
+    head = f"{'agent %':>9} {'helpers %':>9} {'in all %':>9} {'as reported %':>13}"
     print(f"  {'load':<12} {'collectors':<11} {'pairs':>5}  {'TPS off':>9}  {'TPS on/off [95 %]':<26} {head}")
     ratios, most = {}, 0.0
     for load in LOADS:
         for name in alone if options.each else ():
             line(load, name, compared(bench, load, [name], options.each, options))
-        seen = compared(bench, load, list(COLLECTORS), options.quads, options)
-        ratios[load] = line(load, "all", seen)
-        most = max(most, seen.share + seen.apart)
+        comparison = compared(bench, load, list(COLLECTORS), options.quads, options)
+        ratios[load] = line(load, "all", comparison)
+        most = max(most, comparison.share + comparison.apart)
     return ratios, most
 
 
 def crowds(bench: Bench, options: argparse.Namespace) -> None:
     """Cpu alone: with many backends single TPS tell nothing."""
     for clients in options.crowds:
-        seen = bench.observe("select-only", list(COLLECTORS), clients, (ON,), 10)
-        parts = {name: 1000 * (cost["cpu_s"] + cost["apart_s"]) / cost["samples"] for name, cost in seen.costs.items()}
+        comparison = bench.observe("select-only", list(COLLECTORS), clients, (ON,), 10)
+        parts = {
+            name: 1000 * (cost["cpu_s"] + cost["apart_s"]) / cost["samples"] for name, cost in comparison.costs.items()
+        }
         dear = ", ".join(f"{name} {ms:.2f}" for name, ms in sorted(parts.items(), key=lambda part: -part[1])[:4])
-        shares = f"agent {seen.share:.3f} %, helpers {seen.apart:.3f} %, in all {seen.share + seen.apart:.3f} %"
+        agent, helpers = comparison.share, comparison.apart
+        shares = f"agent {agent:.3f} %, helpers {helpers:.3f} %, in all {agent + helpers:.3f} %"
         print(f"  {clients:>4} clients: {shares} of one cpu; cpu ms per look: {dear}", flush=True)
 
 
@@ -205,14 +214,16 @@ def measure(options: argparse.Namespace) -> bool:
 
 
 def parser() -> argparse.ArgumentParser:
-    found = argparse.ArgumentParser(prog="python -m tests.benchmarks.observer", description=__doc__)
-    found.add_argument("--quads", type=int, default=10, help="on off off on of all collectors together (10)")
-    found.add_argument("--each", type=int, default=1, help="the same of each alone (1); 0: none")
-    found.add_argument("--slice", type=int, default=2, help="seconds of one slice (2)")
-    found.add_argument("--clients", type=int, default=8, help="of pgbench (8)")
-    found.add_argument("--scale", type=int, default=10, help="of pgbench (10)")
-    found.add_argument("--crowds", type=int, nargs="*", default=[64, 512], help="clients for the share of cpu alone")
-    return found
+    arguments = argparse.ArgumentParser(prog="python -m tests.benchmarks.observer", description=__doc__)
+    arguments.add_argument("--quads", type=int, default=10, help="on off off on of all collectors together (10)")
+    arguments.add_argument("--each", type=int, default=1, help="the same of each alone (1); 0: none")
+    arguments.add_argument("--slice", type=int, default=2, help="seconds of one slice (2)")
+    arguments.add_argument("--clients", type=int, default=8, help="of pgbench (8)")
+    arguments.add_argument("--scale", type=int, default=10, help="of pgbench (10)")
+    arguments.add_argument(
+        "--crowds", type=int, nargs="*", default=[64, 512], help="clients for the share of cpu alone"
+    )
+    return arguments
 
 
 if __name__ == "__main__":

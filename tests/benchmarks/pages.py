@@ -33,7 +33,7 @@ AIM_MS, AIM_DRAWN_MS = 200.0, 1000.0
 TIMES, WARM = 40, 2
 API, LARGE = "/api/v1/", "cache-split"
 CHROMIUM = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
-# Seen by a page: when the request of its figure began, and when Plotly had drawn it.
+# PageTimes by a page: when the request of its figure began, and when Plotly had drawn it.
 WATCH = """
 window.drawn = new Promise((resolve) => document.addEventListener("DOMContentLoaded", () => {
   const plot = document.querySelector("[data-figure]");
@@ -49,7 +49,7 @@ ASK = """async () => {
 
 
 @dataclass
-class Seen:
+class PageTimes:
     """Milliseconds of each answer, and what there is of it."""
 
     page: str
@@ -73,7 +73,7 @@ class Stage:
 
     title: str
     runs: int
-    seen: dict[str, Seen] = field(default_factory=dict)
+    pages: dict[str, PageTimes] = field(default_factory=dict)
     drawn: dict[str, list[float]] = field(default_factory=dict)
     peak_mb: float = 0.0
 
@@ -161,7 +161,7 @@ def session() -> str:
     return str(store.session_key)
 
 
-def asked(port: int, cookie: str, name: str, path: str, times: int) -> Seen:
+def measure_page(port: int, cookie: str, name: str, path: str, times: int) -> PageTimes:
     connection = HTTPConnection(ADDRESS, port, timeout=120)
     taken, size = [], 0
     try:
@@ -174,7 +174,7 @@ def asked(port: int, cookie: str, name: str, path: str, times: int) -> Seen:
             assert answer.status == 200, f"{path}: {answer.status}"
     finally:
         connection.close()
-    return Seen(name, taken[WARM:], size, queries(cookie, path), taken[0])
+    return PageTimes(name, taken[WARM:], size, queries(cookie, path), taken[0])
 
 
 def queries(cookie: str, path: str) -> int:
@@ -212,7 +212,7 @@ def beats() -> dict[str, Callable[[], Any]]:
     }
 
 
-def beaten(name: str, act: Callable[[], Any], times: int) -> Seen:
+def beaten(name: str, act: Callable[[], Any], times: int) -> PageTimes:
     from django.db import connection, transaction
     from django.test.utils import CaptureQueriesContext
 
@@ -224,13 +224,15 @@ def beaten(name: str, act: Callable[[], Any], times: int) -> Seen:
             taken.append(1000 * (time.perf_counter() - begun))
             transaction.set_rollback(True)
         count = len(captured)
-    return Seen(name, taken[WARM:], 0, count, taken[0])
+    return PageTimes(name, taken[WARM:], 0, count, taken[0])
 
 
 def peak_mb(sid: int) -> float:
     """Of the process of the web server that needed most, since it began."""
-    told = [Path(f"/proc/{process.pid}/status").read_text() for process in processes.in_session(sid)]
-    return max(int(line.split()[1]) for text in told for line in text.splitlines() if line.startswith("VmHWM")) / 1024
+    statuses = [Path(f"/proc/{process.pid}/status").read_text() for process in processes.in_session(sid)]
+    return (
+        max(int(line.split()[1]) for text in statuses for line in text.splitlines() if line.startswith("VmHWM")) / 1024
+    )
 
 
 def drawn(base_url: str, cookie: str, paths: dict[str, str], times: int) -> dict[str, list[float]]:
@@ -239,7 +241,7 @@ def drawn(base_url: str, cookie: str, paths: dict[str, str], times: int) -> dict
 
     from tests.needs import find_browser
 
-    found: dict[str, list[float]] = {}
+    durations: dict[str, list[float]] = {}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_browser(), args=CHROMIUM)
         context = browser.new_context(base_url=base_url, viewport={"width": 1280, "height": 900})
@@ -249,9 +251,9 @@ def drawn(base_url: str, cookie: str, paths: dict[str, str], times: int) -> dict
         for name, path in paths.items():
             for _ in range(times):
                 page.goto(path)
-                found.setdefault(name, []).append(float(page.evaluate(ASK)))
+                durations.setdefault(name, []).append(float(page.evaluate(ASK)))
         browser.close()
-    return found
+    return durations
 
 
 def measure(stack: Stack, title: str, times: int, browser: bool) -> Stage:
@@ -260,12 +262,12 @@ def measure(stack: Stack, title: str, times: int, browser: bool) -> Stage:
     stack.supervisor.start(stack.web)  # anew, so that its peak is that of this stage
     try:
         stage, cookie = Stage(title, Run.objects.count()), session()
-        found = addresses()
-        for name, path in found.items():
-            stage.seen[name] = asked(stack.port, cookie, name, path, times)
-        stage.seen |= {name: beaten(name, act, times) for name, act in beats().items()}
+        paths = addresses()
+        for name, path in paths.items():
+            stage.pages[name] = measure_page(stack.port, cookie, name, path, times)
+        stage.pages |= {name: beaten(name, act, times) for name, act in beats().items()}
         if browser:
-            charts = {name: path for name, path in found.items() if f"{name}, chart.json" in found}
+            charts = {name: path for name, path in paths.items() if f"{name}, chart.json" in paths}
             stage.drawn = drawn(stack.base_url, cookie, charts, max(5, times // 4))
         stage.peak_mb = peak_mb(stack.supervisor.pid("web"))
     finally:
@@ -277,8 +279,8 @@ def table(stages: list[Stage]) -> str:
     """Markdown: a line for each page, with p50, p95 and queries at each stage, and how much dearer the last is."""
     heads = ["p50, p95 in ms (queries, kB)", *(stage.title for stage in stages), "p95 of the last to the first"]
     lines = [_line(heads), "|---" * len(heads) + "|"]
-    for name in stages[-1].seen:
-        own = [stage.seen.get(name) for stage in stages]
+    for name in stages[-1].pages:
+        own = [stage.pages.get(name) for stage in stages]
         cells = [
             f"{each.p50:.0f}, {each.p95:.0f} ({each.queries}, {each.size / 1000:.0f})" if each else "" for each in own
         ]
@@ -298,10 +300,10 @@ def _line(cells: list[str]) -> str:
 
 def failures(stages: list[Stage]) -> list[str]:
     slow = [
-        f"{stage.title}: {seen.page} {seen.p95:.0f} ms"
+        f"{stage.title}: {page_times.page} {page_times.p95:.0f} ms"
         for stage in stages
-        for seen in stage.seen.values()
-        if seen.p95 > AIM_MS
+        for page_times in stage.pages.values()
+        if page_times.p95 > AIM_MS
     ]
     late = [
         f"{stage.title}: {name} is drawn after {max(times):.0f} ms"
@@ -314,9 +316,9 @@ def failures(stages: list[Stage]) -> list[str]:
 
 def firsts(stage: Stage) -> Iterator[str]:
     """What whoever comes first pays for what is kept afterwards."""
-    for name, seen in stage.seen.items():
-        if seen.first > 2 * seen.p95:
-            yield f"  {name}, the first time: {seen.first:.0f} ms"
+    for name, page_times in stage.pages.items():
+        if page_times.first > 2 * page_times.p95:
+            yield f"  {name}, the first time: {page_times.first:.0f} ms"
 
 
 @contextmanager
@@ -347,15 +349,15 @@ def main() -> int:
     with running(options.state) as stack:
         from tests import history
 
-        wanted = [("10 000 runs", FEW, False), ("13 554 in one campaign", FEW, True)]
-        wanted += [("1 000 000 runs", MANY, True)] if options.million else []
-        for title, runs, large in wanted:
+        fills = [("10 000 runs", FEW, False), ("13 554 in one campaign", FEW, True)]
+        fills += [("1 000 000 runs", MANY, True)] if options.million else []
+        for title, runs, large in fills:
             history.fill(runs, large=large)
             stages.append(measure(stack, title, options.times, not options.no_browser))
             print("\n".join([title, *firsts(stages[-1])]))
     print(table(stages))
-    for told in failures(stages):
-        print(f"misses its aim: {told}")
+    for miss in failures(stages):
+        print(f"misses its aim: {miss}")
     return 1 if failures(stages) else 0
 
 

@@ -28,15 +28,15 @@ PHASES = {
 
 def phases(client: Client, campaign: str) -> dict[str, list[float]]:
     """Phase -> seconds in each run of a campaign that ended well. The first has no run before it, and no queue."""
-    found: dict[str, list[float]] = defaultdict(list)
+    seconds: dict[str, list[float]] = defaultdict(list)
     runs = client.get(f"runs/?campaign={campaign}&page_size=200")["results"]
     before = None
     for run in sorted(runs, key=lambda run: str(run["started_at"])):
         marks = list(_marks(client, run, before))
         for (_, begun), (name, ended) in pairwise(marks):
-            found[name].append(ended - begun)
+            seconds[name].append(ended - begun)
         before = run["ended_at"]
-    return found
+    return seconds
 
 
 def _marks(client: Client, run: dict[str, Any], before: str | None) -> Iterator[tuple[str, float]]:
@@ -64,9 +64,9 @@ def _at(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def table(found: dict[str, list[float]]) -> str:
+def table(seconds: dict[str, list[float]]) -> str:
     """Median and largest of each phase in ms."""
-    rows = [(name, statistics.median(found[name]), max(found[name])) for name in PHASES if found.get(name)]
+    rows = [(name, statistics.median(seconds[name]), max(seconds[name])) for name in PHASES if seconds.get(name)]
     lines = [f"  {name:<10}{median * 1000:>9.0f}{most * 1000:>9.0f}  {PHASES[name]}" for name, median, most in rows]
     rest = sum(median for name, median, _ in rows if name != "measure")
     return "\n".join(["  phase     median ms  most ms", *lines, f"  all but the load: {rest * 1000:.0f} ms of a run"])

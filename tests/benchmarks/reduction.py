@@ -30,7 +30,7 @@ def write_logs(folder: Path, lines: int) -> dict[str, Any]:
     import numpy as np
 
     draw = np.random.default_rng(1)
-    exact, words, written = [], Counter[str](), 0
+    exact, outcomes, written = [], Counter[str](), 0
     while written < lines:
         count = min(BATCH, lines - written)
         # Most are quick, some wait for a lock or a checkpoint: a tail of four decades.
@@ -38,7 +38,7 @@ def write_logs(folder: Path, lines: int) -> dict[str, Any]:
         latency = np.where(slow, draw.pareto(1.2, count) * 5_000, draw.lognormal(6.2, 0.5, count)).astype(np.int64) + 40
         kinds = draw.choice(5, count, p=[0.996, 0.001, 0.001, 0.001, 0.001])
         exact.append(latency[kinds == 0])
-        words.update(WORDS[kind - 1] for kind in kinds[kinds > 0])
+        outcomes.update(WORDS[kind - 1] for kind in kinds[kinds > 0])
         # Each thread ends 5000 transactions a second.
         place = written // THREADS
         for thread, own in enumerate(np.array_split(np.arange(count), THREADS)):
@@ -46,15 +46,15 @@ def write_logs(folder: Path, lines: int) -> dict[str, Any]:
             with (folder / f"transactions.4711.{thread}").open("a") as file:
                 file.write(text)
         written += count
-    return {"latency": np.sort(np.concatenate(exact)), "words": words}
+    return {"latency": np.sort(np.concatenate(exact)), "words": outcomes}
 
 
 def _line(thread: int, number: int, latency: Any, kind: Any) -> str:
     at = number * 200
-    told = WORDS[kind - 1] if kind else latency
+    entry = WORDS[kind - 1] if kind else latency
     tries = 2 if kind else 0
     second, us = BEGAN + at // 1_000_000, at % 1_000_000
-    return f"{thread} {number} {told} {number % 2} {second} {us:06d} {number % 97} {tries}\n"
+    return f"{thread} {number} {entry} {number % 2} {second} {us:06d} {number % 97} {tries}\n"
 
 
 def reduce(folder: Path) -> dict[str, Any]:
@@ -62,14 +62,14 @@ def reduce(folder: Path) -> dict[str, Any]:
     begun, cpu = time.perf_counter(), time.process_time()
     reduction = Reduction(rate=True, tries=True)
     LogFiles(folder / "transactions", reduction, print).finish(lambda done: None)
-    told = reduction.as_json(["a", "b"], loop="open", sampling_rate=1)
-    size = len(json.dumps(told))
+    summary = reduction.as_json(["a", "b"], loop="open", sampling_rate=1)
+    size = len(json.dumps(summary))
     return {
         "wall_s": time.perf_counter() - begun,
         "cpu_s": time.process_time() - cpu,
         "peak": _peak(),
         "size": size,
-        "told": told,
+        "summary": summary,
     }
 
 
@@ -79,13 +79,17 @@ def _peak() -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
-def errors(told: dict[str, Any], exact: Any) -> dict[float, tuple[float, float, float]]:
-    """percentile -> (exact, told, relative error), by the nearest rank."""
-    histogram, found = Histogram.from_json(told["all"]), {}
+def errors(summary: dict[str, Any], exact: Any) -> dict[float, tuple[float, float, float]]:
+    """percentile -> (exact, from the summary, relative error), by the nearest rank."""
+    histogram, by_percentile = Histogram.from_json(summary["all"]), {}
     for percent in PERCENTILES:
         value = float(exact[max(1, -(-round(percent * 1000) * len(exact) // 100_000)) - 1])
-        found[percent] = (value, histogram.percentile(percent), abs(histogram.percentile(percent) - value) / value)
-    return found
+        by_percentile[percent] = (
+            value,
+            histogram.percentile(percent),
+            abs(histogram.percentile(percent) - value) / value,
+        )
+    return by_percentile
 
 
 def main() -> int:
@@ -105,16 +109,16 @@ def main() -> int:
 
 
 def report(lines: int, size: int, done: dict[str, Any], exact: dict[str, Any]) -> int:
-    """Prints what was found; 1 when an aim was missed."""
-    told, peak = done["told"], done["peak"] / 1e6
+    """Prints the comparison; 1 when an aim was missed."""
+    summary, peak = done["summary"], done["peak"] / 1e6
     print(f"{lines} lines, {size / 1e6:.0f} MB, of {THREADS} threads -> {done['size'] / 1e3:.0f} kB")
     print(f"time: {done['wall_s']:.2f} s ({done['cpu_s']:.2f} s of cpu, {lines / done['cpu_s'] / 1e6:.2f} M lines/s)")
     print(f"peak memory of the process: {peak:.1f} MB (aim < 100)")
     worst = 0.0
-    for percent, (value, found, error) in errors(told, exact["latency"]).items():
+    for percent, (value, estimate, error) in errors(summary, exact["latency"]).items():
         name, worst = "max" if percent == 100 else f"p{percent:g}", max(worst, error)
-        print(f"  {name:<7} exact {value:>12.0f} us  told {found:>12.1f} us  error {100 * error:.3f} %")
-    counted = told["all"]["words"] == dict(exact["words"]) and told["all"]["count"] == len(exact["latency"])
+        print(f"  {name:<7} exact {value:>12.0f} us  summary {estimate:>12.1f} us  error {100 * error:.3f} %")
+    counted = summary["all"]["words"] == dict(exact["words"]) and summary["all"]["count"] == len(exact["latency"])
     print(f"worst error: {100 * worst:.3f} % (aim <= 1); transactions and words counted: {'all' if counted else 'NOT'}")
     return 0 if worst <= 0.01 and peak < 100 and counted else 1
 

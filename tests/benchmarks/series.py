@@ -61,30 +61,30 @@ def recorded(seconds: int) -> dict[str, Table]:
     assert of(events, "outcome") == [OK], of(events, "outcome")
     from apps.results.store.fold import table_of
 
-    told: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    by_source: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for sample in of(events, "sample"):
-        told[sample["source"]].append(sample)
-    return {source: table_of(samples) for source, samples in told.items()}
+        by_source[sample["source"]].append(sample)
+    return {source: table_of(samples) for source, samples in by_source.items()}
 
 
-def spun_out(seen: dict[str, Table], seconds: int, metrics: int) -> dict[str, Table]:
+def spun_out(tables: dict[str, Table], seconds: int, metrics: int) -> dict[str, Table]:
     """The first `metrics` columns that moved at all, shown panels first, for so many seconds."""
     from apps.results.store.series import panel_of
 
     chance = np.random.default_rng(4)
-    named = [(source, name) for source, table in seen.items() for name in table if name != "t"]
-    moving = [(source, name) for source, name in named if len(np.unique(seen[source][name])) > 2]
+    named = [(source, name) for source, table in tables.items() for name in table if name != "t"]
+    moving = [(source, name) for source, name in named if len(np.unique(tables[source][name])) > 2]
 
     def place(key: tuple[str, str]) -> tuple[bool, bool]:
         panel = panel_of(*key)
         return key not in moving, panel is None or not panel.shown
 
-    found: dict[str, Table] = {}
+    picked: dict[str, Table] = {}
     for source, name in sorted(named, key=place)[:metrics]:
-        if source not in found:
-            found[source] = {"t": (np.arange(1.0, seconds + 1) + chance.exponential(0.002, seconds)).round(3)}
-        found[source][name] = _spun_out(seen[source][name], seconds, _is_gauge(source, name), chance)
-    return found
+        if source not in picked:
+            picked[source] = {"t": (np.arange(1.0, seconds + 1) + chance.exponential(0.002, seconds)).round(3)}
+        picked[source][name] = _spun_out(tables[source][name], seconds, _is_gauge(source, name), chance)
+    return picked
 
 
 def _is_gauge(source: str, name: str) -> bool:
@@ -164,7 +164,7 @@ def stored_events(tables: dict[str, Table]) -> Any:
     RunEvent.objects.create(run=run, seq=1, at=timezone.now(), kind="measured", data={**span, "costs": {}})
     seq = 1
     for begin in range(0, length, 2000):
-        rows = [row for at in range(begin, min(begin + 2000, length)) for row in _looks(tables, at)]
+        rows = [row for at in range(begin, min(begin + 2000, length)) for row in _samples_at(tables, at)]
         events = [RunEvent(run=run, seq=seq + i, at=run.started_at + timedelta(seconds=begin), kind="sample", data=data)
                   for i, data in enumerate(rows, start=1)]  # fmt: skip
         RunEvent.objects.bulk_create(events, batch_size=5000)
@@ -174,7 +174,7 @@ def stored_events(tables: dict[str, Table]) -> Any:
     return run
 
 
-def _looks(tables: dict[str, Table], at: int) -> Iterator[dict[str, Any]]:
+def _samples_at(tables: dict[str, Table], at: int) -> Iterator[dict[str, Any]]:
     for source, table in tables.items():
         values = {name: float(column[at]) for name, column in table.items() if name != "t" and column[at] == column[at]}
         yield {"step": "measure", "source": source, "t": float(table["t"][at]), "values": values}
@@ -233,15 +233,15 @@ def pages(run: Any, times: int, length: int) -> bool:
     client = Client()
     client.force_login(run.campaign.created_by)
     figure, page = reverse("run_figure", args=[run.pk]), reverse("run_detail", args=[run.pk])
-    looks: list[tuple[str, str, dict[str, Any]]] = [
+    requests: list[tuple[str, str, dict[str, Any]]] = [
         ("one chart, the whole time", figure, {"panel": CHART}),
         ("one chart, ten minutes", figure, {"panel": CHART, "from": length / 2, "to": length / 2 + 600}),
         ("all charts that are shown unasked, the whole time", figure, {}),
         ("the page around them", page, {}),
         ("the page with its samples as a table", page, {"view": "table"}),
     ]
-    found = [reading(client, what, lambda u=url, q=query: client.get(u, q), times) for what, url, query in looks]
-    return found[0] < 100
+    timings = [reading(client, what, lambda u=url, q=query: client.get(u, q), times) for what, url, query in requests]
+    return timings[0] < 100
 
 
 def main() -> int:

@@ -37,10 +37,10 @@ def profile(device: str) -> tuple[dict[str, Any], list[str]]:
     """(settings for the agent, the same as NAME=VALUE for the script)."""
     queue = {key: block_device(device)[device][key] for key in ("read_ahead_kb", "nomerges")}
     pages = {**transparent_huge_pages(device), "enabled": another(f"{THP}/enabled", "always", "madvise")}
-    wanted = {"sysctl": sysctl(*NAMES)(device), "transparent_huge_pages": pages, "block_device": {device: queue}}
-    pairs = [f"{name}={_leaf(wanted['sysctl'], name)}" for name in NAMES]
+    settings = {"sysctl": sysctl(*NAMES)(device), "transparent_huge_pages": pages, "block_device": {device: queue}}
+    pairs = [f"{name}={_leaf(settings['sysctl'], name)}" for name in NAMES]
     pairs += [f"{THP}/{name}={word}" for name, word in pages.items()]
-    return wanted, pairs + [f"/sys/block/{device}/queue/{name}={value}" for name, value in queue.items()]
+    return settings, pairs + [f"/sys/block/{device}/queue/{name}={value}" for name, value in queue.items()]
 
 
 def _leaf(tree: Any, name: str) -> Any:
@@ -64,32 +64,32 @@ def agent(connection: Connection, spool: Path, settings: dict[str, Any]) -> Seco
     while (states := _states(spool, run))[-1]["state"] != "SEALED":
         time.sleep(0.001)
     at = {state["state"]: state["mono"] for state in states}
-    found = {"apply": at["VERIFIED"] - at["RECEIVED"], "restore": at["SEALED"] - at["VERIFIED"]}
-    found["start"] = at["APPLYING"] - at["RECEIVED"]
-    found["seal"] = at["SEALED"] - at["CLEAN"]
+    seconds = {"apply": at["VERIFIED"] - at["RECEIVED"], "restore": at["SEALED"] - at["VERIFIED"]}
+    seconds["start"] = at["APPLYING"] - at["RECEIVED"]
+    seconds["seal"] = at["SEALED"] - at["CLEAN"]
     connection.call("ack", run=run, manifest=connection.manifest(run)[1])
     connection.call("purge", run=run)
-    return found
+    return seconds
 
 
 def _states(spool: Path, run: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (spool / f"jobs/{run}/state.jsonl").read_text().splitlines()]
 
 
-def by_hand(kept: Path, pairs: list[str]) -> Seconds:
-    found = {}
+def by_hand(state_file: Path, pairs: list[str]) -> Seconds:
+    seconds = {}
     for phase in PHASES:
         begun = time.monotonic()
-        subprocess.run([str(BY_HAND), phase, str(kept), *pairs], check=True, timeout=60)
-        found[phase] = time.monotonic() - begun
-    kept.unlink()
-    return found
+        subprocess.run([str(BY_HAND), phase, str(state_file), *pairs], check=True, timeout=60)
+        seconds[phase] = time.monotonic() - begun
+    state_file.unlink()
+    return seconds
 
 
 def measure(count: int) -> None:
     """Alternating pairs, and what they come to."""
     with tempfile.TemporaryDirectory() as root, loop_device() as device:
-        spool, kept, program = Path(root, "spool"), Path(root, "kept"), Path(root, "agent.pyz")
+        spool, state_file, program = Path(root, "spool"), Path(root, "kept"), Path(root, "agent.pyz")
         build_zipapp(program)
         begun = time.monotonic()
         connection = Connection(program, spool)
@@ -99,13 +99,13 @@ def measure(count: int) -> None:
         before = [current(SYSTEM, path) for path in (f"{THP}/enabled", "/proc/sys/vm/swappiness")]
         sides: list[Callable[[], Seconds]] = [
             lambda: agent(connection, spool, settings),
-            lambda: by_hand(kept, pairs),
+            lambda: by_hand(state_file, pairs),
         ]
         rows: list[list[Seconds]] = []
         for number in range(count + 1):
             order = sides if number % 2 == 0 else sides[::-1]
-            seen = [side() for side in order]
-            rows.append(seen if number % 2 == 0 else seen[::-1])
+            pair = [side() for side in order]
+            rows.append(pair if number % 2 == 0 else pair[::-1])
         connection.close()
         assert before == [current(SYSTEM, path) for path in (f"{THP}/enabled", "/proc/sys/vm/swappiness")]
     report(rows[1:], connected)  # the first warms caches, on both sides

@@ -87,7 +87,7 @@ def _copy(first: Host, host: Host, fleet: Fleet) -> None:
     machine_id = (Path(host.spool_dir).parent / "machine-id").read_text()
     known = first.facts_history.get()
     Facts.objects.create(host=host, number=1, digest=known.digest, data={**known.data, "machine_id": machine_id})
-    told = {name: getattr(first, name) for name in ("level", "supervisor", "units", "agent_digest", "last_contact_at")}
-    Host.objects.filter(pk=host.pk).update(machine_id=machine_id, state=Host.State.READY, **told)
+    state = {name: getattr(first, name) for name in ("level", "supervisor", "units", "agent_digest", "last_contact_at")}
+    Host.objects.filter(pk=host.pk).update(machine_id=machine_id, state=Host.State.READY, **state)
     os.link(Path(first.spool_dir, "versions.json"), Path(host.spool_dir, "versions.json"))
     host.refresh_from_db()

@@ -20,19 +20,19 @@ def with_part(text: str, name: str, part: str) -> str:
     """The document with what stands between the markers of `name` replaced."""
     begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
     before, _, rest = text.partition(begin)
-    _, found, after = rest.partition(end)
-    if not found:
+    _, marker, after = rest.partition(end)
+    if not marker:
         raise ValueError(f"{DOCUMENT.name} has no markers {begin.strip()} and {end}")
     return f"{before}{begin}{part.rstrip()}\n{end}{after}"
 
 
 def part_of(text: str, name: str) -> str:
-    found = re.search(rf"<!-- {name} -->\n(.*?)\n?<!-- /{name} -->", text, re.DOTALL)
-    return found[1] if found else ""
+    match = re.search(rf"<!-- {name} -->\n(.*?)\n?<!-- /{name} -->", text, re.DOTALL)
+    return match[1] if match else ""
 
 
 def codes() -> str:
-    rows = [f"| {int(code)} | {words} |" for code, words in MEANING.items()]
+    rows = [f"| {int(code)} | {meaning} |" for code, meaning in MEANING.items()]
     return "\n".join(["| code | means |", "|---|---|", *rows])
 
 

@@ -51,10 +51,10 @@ def _entered(program: Program, command: str, token: str) -> tuple[str, int, str]
     return command, done.returncode, done.stdout.replace(str(program.home), "~")
 
 
-def written(said: list[tuple[str, int, str]]) -> str:
+def written(transcript: list[tuple[str, int, str]]) -> str:
     """As a document shows it; an exit code where it is not 0."""
     lines = []
-    for command, code, output in said:
+    for command, code, output in transcript:
         lines += [f"$ {command}", *(line.rstrip() for line in output.rstrip().splitlines())]
         lines += ["$ echo $?", str(code)] if code else []
         lines.append("")
@@ -63,10 +63,10 @@ def written(said: list[tuple[str, int, str]]) -> str:
 
 def main() -> int:
     with prepare() as ground, remote.short_dir() as home:
-        said = record(ground, home)
-    part = written(said)
+        transcript = record(ground, home)
+    part = written(transcript)
     sys.stdout.write(part + "\n")
-    if [code for _, code, _ in said] != [code for _, code in SESSION]:
+    if [code for _, code, _ in transcript] != [code for _, code in SESSION]:
         sys.stderr.write("a command ended otherwise than it should: nothing is written\n")
         return 1
     DOCUMENT.write_text(with_part(DOCUMENT.read_text(), "session", part))

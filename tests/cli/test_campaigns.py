@@ -83,15 +83,15 @@ def test_what_a_factor_does_not_have_is_named(proving: Program, host: Host) -> N
     assert done.stderr.splitlines()[:3] == ["error: 'gpus' is not a factor", "  field: --set", "  value: gpus=1,2"]
 
 
-def test_what_the_server_refuses_is_told_with_field_value_and_what_is_accepted(proving: Program, host: Host) -> None:
+def test_a_refusal_of_the_server_has_field_value_and_what_is_accepted(proving: Program, host: Host) -> None:
     refused = ["run", RECIPE, "--host", "db1", "--set", "settings.cpu_affinity.server=0,7"]
 
     done = proving.run(*refused)
-    told = json.loads(proving.run(*refused, "--json").stderr)["error"]
+    error = json.loads(proving.run(*refused, "--json").stderr)["error"]
 
-    assert done.returncode == told["exit_code"] == 2
-    assert told["field"] and told["message"] and told["accepted"]
-    assert f"accepted: {told['accepted']}" in done.stderr
+    assert done.returncode == error["exit_code"] == 2
+    assert error["field"] and error["message"] and error["accepted"]
+    assert f"accepted: {error['accepted']}" in done.stderr
 
 
 def test_a_value_that_is_refused_is_shown(proving: Program, host: Host) -> None:
@@ -101,14 +101,14 @@ def test_a_value_that_is_refused_is_shown(proving: Program, host: Host) -> None:
     assert {"  field: repetitions", "  value: 5000"} <= set(done.stderr.splitlines())
 
 
-def test_an_unknown_host_and_an_unknown_recipe_are_2(proving: Program, host: Host) -> None:
+def test_an_unknown_host_or_recipe_exits_with_2(proving: Program, host: Host) -> None:
     unknown = proving.run("run", RECIPE, "--host", "db9")
 
     assert (unknown.returncode, "accepted: db1" in unknown.stderr) == (2, True)
     assert proving.run("run", "nonsense", "--host", "db1").returncode == 2
 
 
-def test_a_role_that_may_not_is_4(program: Callable[..., Program], host: Host) -> None:
+def test_an_insufficient_role_exits_with_4(program: Callable[..., Program], host: Host) -> None:
     done = program(Role.VIEWER).run("run", RECIPE, "--host", "db1")
 
     assert done.returncode == 4
@@ -122,11 +122,11 @@ def test_ctrl_c_leaves_the_campaign_running_and_says_so(proving: Program, host: 
     assert watching.stderr.readline().startswith("running: 0/9 runs")
 
     watching.send_signal(signal.SIGINT)
-    _, said = watching.communicate(timeout=90)
+    _, stderr = watching.communicate(timeout=90)
 
     campaign = Campaign.objects.get()
     assert (watching.returncode, campaign.state) == (130, "running")
-    assert f"continues. To follow it: proving watch {str(campaign.pk)[:8]}" in said
+    assert f"continues. To follow it: proving watch {str(campaign.pk)[:8]}" in stderr
 
 
 def test_watching_ends_with_the_campaign_and_fails_where_a_run_did(proving: Program, people: Any, host: Host) -> None:
@@ -137,10 +137,10 @@ def test_watching_ends_with_the_campaign_and_fails_where_a_run_did(proving: Prog
 
     end_run(campaign.runs.get(state=Run.State.QUEUED), Run.Outcome.FAILED)
     Campaign.objects.update(state=Campaign.State.FINISHED, ended_at=campaign.created_at)
-    told, _ = watching.communicate(timeout=90)
+    output, _ = watching.communicate(timeout=90)
 
     assert watching.returncode == 1
-    assert "6/6 runs, 1 failed" in told
+    assert "6/6 runs, 1 failed" in output
 
 
 def test_campaigns_are_listed_and_shown(proving: Program, finished: Campaign) -> None:
@@ -160,7 +160,7 @@ def test_a_name_that_two_have_is_ambiguous(proving: Program, finished: Campaign,
     assert (done.returncode, done.stderr.splitlines()[0]) == (2, "error: 2 campaigns match")
 
 
-def test_worse_by_more_than_delta_is_3_and_better_is_0(proving: Program, finished: Campaign) -> None:
+def test_worse_by_more_than_delta_exits_with_3_and_better_with_0(proving: Program, finished: Campaign) -> None:
     one, two = level(finished, "1 cpu"), level(finished, "2 cpus")
 
     worse, better = proving.run("compare", two, one), proving.run("compare", one, two)
@@ -171,7 +171,7 @@ def test_worse_by_more_than_delta_is_3_and_better_is_0(proving: Program, finishe
     assert proving.json("compare", two, one, "--delta", "60", code=0)["worse"] is False
 
 
-def test_a_comparison_that_tells_nothing_is_0_and_strictly_5(proving: Program, people: Any, host: Host) -> None:
+def test_an_inconclusive_comparison_exits_with_0_or_5_if_strict(proving: Program, people: Any, host: Host) -> None:
     few = make_campaign(Campaign.State.FINISHED, by=people[Role.TUNER], host=host, repetitions=2)
 
     assert proving.run("compare", str(few.pk)).returncode == 0
@@ -179,19 +179,19 @@ def test_a_comparison_that_tells_nothing_is_0_and_strictly_5(proving: Program, p
 
 
 def test_a_decision_is_written_and_accepted(proving: Program, finished: Campaign) -> None:
-    words = ["--title", "Two cpus", "--decision", "Two", "--reasons", "Faster", "--host", "db1"]
-    told = proving.json("decide", "Cpus", *words)
+    options = ["--title", "Two cpus", "--decision", "Two", "--reasons", "Faster", "--host", "db1"]
+    created = proving.json("decide", "Cpus", *options)
 
-    decision = Decision.objects.get(pk=told["id"])
+    decision = Decision.objects.get(pk=created["id"])
     assert (decision.title, decision.campaign_id, decision.status) == ("Two cpus", finished.pk, "proposed")
     assert [each.name for each in decision.hosts.all()] == ["db1"]
 
 
 def test_a_campaign_leaves_as_a_file(proving: Program, finished: Campaign) -> None:
-    told = proving.json("export", "Cpus", "runs.csv", "-o", "out.csv")
+    exported = proving.json("export", "Cpus", "runs.csv", "-o", "out.csv")
 
     written = (proving.home / "out.csv").read_bytes()
-    assert told == {"file": "out.csv", "bytes": len(written)}
+    assert exported == {"file": "out.csv", "bytes": len(written)}
     assert written.count(b"\n") == 1 + 12
     assert proving.run("export", "Cpus", "runs.csv", "-o", "-").stdout == written.decode().replace("\r\n", "\n")
     refused = proving.run("export", "Cpus", "runs.xls")
@@ -205,10 +205,10 @@ TABLE = "policy,tps\n" + "".join(f"{policy},{1000 + n}\n" for policy in ("none",
 def test_old_results_become_a_campaign_once(proving: Program, tmp_path: Path) -> None:
     table = tmp_path / "old.csv"
     table.write_text(TABLE)
-    words = ["--name", "Old", "--question", "Does it matter?", "--host", "old-host", "--metric", "tps"]
+    options = ["--name", "Old", "--question", "Does it matter?", "--host", "old-host", "--metric", "tps"]
 
-    draft = proving.json("import", str(table), *words, "--draft")
-    made = proving.json("import", str(table), *words)
+    draft = proving.json("import", str(table), *options, "--draft")
+    made = proving.json("import", str(table), *options)
 
     assert (draft["count"], made["name"], made["progress"]["total"]) == (6, "Old", 6)
     assert proving.json("import", str(table))["id"] == made["id"]
@@ -233,7 +233,7 @@ def test_a_campaign_is_started_and_cancelled(proving: Program, host: Host) -> No
     assert proving.run("start", "last").returncode == 2
 
 
-def test_waiting_for_nothing(proving: Program, finished: Campaign) -> None:
+def test_waiting_without_a_running_campaign_ends_at_once(proving: Program, finished: Campaign) -> None:
     began = time.monotonic()
 
     assert proving.run("watch", "last").returncode == 0

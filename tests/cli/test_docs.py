@@ -21,8 +21,8 @@ def test_the_reference_is_the_one_that_the_program_makes(document: str) -> None:
 def test_the_session_has_the_commands_that_a_test_carries_out(document: str) -> None:
     recorded = re.findall(r"^    \$ (.*)$", reference.part_of(document, "session"), re.MULTILINE)
 
-    told = [command.split("{url}")[0] for command, _ in session.SESSION]
-    assert [re.sub(r"http\S+", "", each) for each in recorded if each != "echo $?"] == told, (
+    expected = [command.split("{url}")[0] for command, _ in session.SESSION]
+    assert [re.sub(r"http\S+", "", each) for each in recorded if each != "echo $?"] == expected, (
         "run: python -m tests.cli.session"
     )
 

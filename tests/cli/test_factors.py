@@ -28,11 +28,11 @@ def labels(factors: list[dict[str, Any]]) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [("a,b", ["a", "b"]), (" a , b ", ["a", "b"]), ('"0,1",0', ["0,1", "0"]), ("", []), (",,", [])],
 )
-def test_levels_stand_between_commas(text: str, found: list[str]) -> None:
-    assert levels(text) == found
+def test_levels_stand_between_commas(text: str, expected: list[str]) -> None:
+    assert levels(text) == expected
 
 
 def test_labels_choose_and_order_levels_of_the_recipe() -> None:
@@ -43,9 +43,9 @@ def test_labels_choose_and_order_levels_of_the_recipe() -> None:
 
 
 def test_a_factor_of_one_path_takes_further_values() -> None:
-    (found,) = applied([CPUS], ["server cpus=1 cpu,0-7"])
+    (factor,) = applied([CPUS], ["server cpus=1 cpu,0-7"])
 
-    assert found["levels"][1] == {"label": "0-7", "set": {"settings.cpu_affinity.server": "0-7"}}
+    assert factor["levels"][1] == {"label": "0-7", "set": {"settings.cpu_affinity.server": "0-7"}}
 
 
 def test_a_factor_of_several_paths_takes_its_own_labels_only() -> None:
@@ -55,11 +55,13 @@ def test_a_factor_of_several_paths_takes_its_own_labels_only() -> None:
     assert (refused.value.value, refused.value.accepted) == ("maybe", "one of: off, on")
 
 
-@pytest.mark.parametrize(("given", "kept"), [([CPUS], ["server cpus", "work_mem"]), ([NONE], ["work_mem"])], ids=str)
-def test_a_path_is_a_factor_beside_the_others_and_in_the_place_of_one_that_sets_nothing(given: Any, kept: Any) -> None:
-    found = applied(given, ["settings.postgresql.work_mem=4MB,64MB"])
+@pytest.mark.parametrize(("factors", "names"), [([CPUS], ["server cpus", "work_mem"]), ([NONE], ["work_mem"])], ids=str)
+def test_a_path_is_a_factor_beside_the_others_and_in_the_place_of_one_that_sets_nothing(
+    factors: Any, names: Any
+) -> None:
+    applied_factors = applied(factors, ["settings.postgresql.work_mem=4MB,64MB"])
 
-    assert [each["name"] for each in found] == kept
+    assert [each["name"] for each in applied_factors] == names
 
 
 def test_a_path_takes_the_place_of_the_factor_that_varies_it() -> None:
@@ -84,14 +86,14 @@ def test_one_value_of_a_path_holds_in_every_run() -> None:
     ],
 )
 def test_numbers_are_numbers_but_words_of_postgresql_stay_words(path: str, text: str, value: Any) -> None:
-    (found,) = applied([NONE], [f"{path}={text}"])
+    (factor,) = applied([NONE], [f"{path}={text}"])
 
-    assert found["levels"][0]["set"] == {path: value}
+    assert factor["levels"][0]["set"] == {path: value}
 
 
-@pytest.mark.parametrize("asked", ["", "server cpus", "server cpus=", "gpus=1,2", "settings=1,2"])
-def test_what_names_no_factor_or_no_level_is_refused(asked: str) -> None:
+@pytest.mark.parametrize("option", ["", "server cpus", "server cpus=", "gpus=1,2", "settings=1,2"])
+def test_what_names_no_factor_or_no_level_is_refused(option: str) -> None:
     with pytest.raises(UsageError) as refused:
-        applied([CPUS], [asked])
+        applied([CPUS], [option])
 
-    assert (refused.value.field, refused.value.value) == ("--set", asked)
+    assert (refused.value.field, refused.value.value) == ("--set", option)

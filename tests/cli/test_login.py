@@ -19,20 +19,20 @@ def stranger(proving: Program, tmp_path: Path) -> Program:
 def test_login_keeps_address_and_token_for_its_owner_only(proving: Program, stranger: Program) -> None:
     done = stranger.run("login", proving.url + "/", stdin=proving.token + "\n")
 
-    kept = stranger.home / ".config" / "proving" / "config.json"
+    config = stranger.home / ".config" / "proving" / "config.json"
     assert (done.returncode, done.stderr) == (0, "")
     assert "a-tuner, tuner, until " in done.stdout
-    assert json.loads(kept.read_text()) == {"url": proving.url, "token": proving.token}
-    assert kept.stat().st_mode & 0o777 == 0o600
+    assert json.loads(config.read_text()) == {"url": proving.url, "token": proving.token}
+    assert config.stat().st_mode & 0o777 == 0o600
     assert stranger.json("whoami")["username"] == "a-tuner"
 
 
 def test_login_follows_xdg(proving: Program, stranger: Program, tmp_path: Path) -> None:
     stranger.env["XDG_CONFIG_HOME"] = str(tmp_path / "elsewhere")
 
-    told = stranger.json("login", proving.url, "--token", proving.token)
+    answer = stranger.json("login", proving.url, "--token", proving.token)
 
-    assert told["file"] == str(tmp_path / "elsewhere" / "proving" / "config.json")
+    assert answer["file"] == str(tmp_path / "elsewhere" / "proving" / "config.json")
 
 
 def test_a_wrong_token_is_not_kept(proving: Program, stranger: Program) -> None:
@@ -61,13 +61,13 @@ def test_a_kept_token_is_sent_to_no_other_server(proving: Program, stranger: Pro
 
 def test_a_file_that_others_may_read_is_refused(proving: Program, stranger: Program) -> None:
     stranger.run("login", proving.url, "--token", proving.token)
-    kept = stranger.home / ".config" / "proving" / "config.json"
-    kept.chmod(0o644)
+    config = stranger.home / ".config" / "proving" / "config.json"
+    config.chmod(0o644)
 
     done = stranger.run("whoami")
 
     assert done.returncode == 4
-    assert f"accepted: chmod 600 {kept}" in done.stderr
+    assert f"accepted: chmod 600 {config}" in done.stderr
 
 
 def test_without_a_login_it_says_how(stranger: Program) -> None:
@@ -77,7 +77,7 @@ def test_without_a_login_it_says_how(stranger: Program) -> None:
     assert json.loads(done.stderr)["error"]["accepted"].startswith("proving login URL")
 
 
-def test_a_server_that_does_not_answer_is_6(stranger: Program) -> None:
+def test_an_unreachable_server_exits_with_6(stranger: Program) -> None:
     stranger.env |= {"PROVING_URL": "http://127.0.0.1:9", "PROVING_TOKEN": "pg_x", "PROVING_PATIENCE_S": "1"}
 
     done = stranger.run("whoami")

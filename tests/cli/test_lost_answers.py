@@ -32,15 +32,15 @@ class Handler(BaseHTTPRequestHandler):
         there = HTTPConnection(self.server.server.hostname or "", self.server.server.port)
         there.request(self.command, self.path, body, dict(self.headers))
         answer = there.getresponse()
-        told = answer.read()
+        content = answer.read()
         if self.command == "POST" and self.path not in self.server.lost:
             self.server.lost.add(self.path)
             return  # the connection closes without a word
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.headers["Content-Type"])
-        self.send_header("Content-Length", str(len(told)))
+        self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        self.wfile.write(told)
+        self.wfile.write(content)
 
     do_GET = do_POST = _hand_on
 

@@ -53,9 +53,9 @@ def test_parse_prints_a_table_without_json(offline: Program) -> None:
 
 
 def test_parse_reads_standard_input_as_a_dash(offline: Program) -> None:
-    (found,) = offline.json("parse", "-", stdin=(SAMPLES / "explain-15-plain.txt").read_text())
+    (parsed,) = offline.json("parse", "-", stdin=(SAMPLES / "explain-15-plain.txt").read_text())
 
-    assert found["result"]["shape"] == "Seq Scan on pgbench_accounts"
+    assert parsed["result"]["shape"] == "Seq Scan on pgbench_accounts"
 
 
 def test_parse_names_a_file_that_cannot_be_read_and_prints_the_others(offline: Program) -> None:
@@ -78,9 +78,9 @@ def test_parse_takes_the_kind_that_is_given(offline: Program) -> None:
 
 
 def test_stat_exits_3_where_a_figure_is_worse_by_more_than_delta(offline: Program, tmp_path: Path) -> None:
-    found = offline.json("stat", *runs(tmp_path, "old", 1.0), "vs", *runs(tmp_path, "new", 0.9), code=3)
+    comparison = offline.json("stat", *runs(tmp_path, "old", 1.0), "vs", *runs(tmp_path, "new", 0.9), code=3)
 
-    rows = {row["figure"]: row for row in found["figures"]}
+    rows = {row["figure"]: row for row in comparison["figures"]}
     assert {name: row["verdict"] for name, row in rows.items()} == {"tps": "worse", "latency_avg": "worse"}
     assert rows["tps"]["relative_percent"] == pytest.approx(-10)
     assert rows["tps"]["relative_low"] < -10 < rows["tps"]["relative_high"]
@@ -100,9 +100,9 @@ def test_stat_prints_centres_intervals_change_and_verdict(offline: Program, tmp_
 def test_stat_finds_the_same_runs_equivalent(offline: Program, tmp_path: Path) -> None:
     names = runs(tmp_path, "old", 1.0)
 
-    found = offline.json("stat", *names, "vs", *names, "--figure", "tps", "--strict")
+    comparison = offline.json("stat", *names, "vs", *names, "--figure", "tps", "--strict")
 
-    assert [row["verdict"] for row in found["figures"]] == ["equivalent"]
+    assert [row["verdict"] for row in comparison["figures"]] == ["equivalent"]
 
 
 def test_stat_exits_5_with_strict_where_runs_are_too_few(offline: Program) -> None:
@@ -122,9 +122,9 @@ def test_stat_does_not_compare_rates_of_different_definitions(offline: Program) 
     "name", ["fio-3.33-document_job.json", "document002-fio-essd.out", "sysbench-oltp_read_only.out"]
 )
 def test_stat_reads_outputs_of_other_tools(offline: Program, name: str) -> None:
-    found = offline.json("stat", sample(name), "vs", sample(name))
+    comparison = offline.json("stat", sample(name), "vs", sample(name))
 
-    assert {row["relative_percent"] for row in found["figures"]} == {0.0}
+    assert {row["relative_percent"] for row in comparison["figures"]} == {0.0}
 
 
 def test_stat_reads_csv_with_a_run_per_row_and_takes_directions_from_units(offline: Program, tmp_path: Path) -> None:
@@ -132,9 +132,9 @@ def test_stat_reads_csv_with_a_run_per_row_and_takes_directions_from_units(offli
         rows = "".join(f"{1000 * run * factor},{run / factor},{run}\n" for run in RUNS)
         (tmp_path / f"{name}.csv").write_text("tps,wait (ms),score\n" + rows)
 
-    found = offline.json("stat", "old.csv", "vs", "new.csv", "--all", "--higher", "score", code=3)
+    comparison = offline.json("stat", "old.csv", "vs", "new.csv", "--all", "--higher", "score", code=3)
 
-    assert {row["figure"]: row["better"] for row in found["figures"]} == {
+    assert {row["figure"]: row["better"] for row in comparison["figures"]} == {
         "tps": "higher",
         "wait": "lower",
         "score": "higher",
@@ -142,10 +142,10 @@ def test_stat_reads_csv_with_a_run_per_row_and_takes_directions_from_units(offli
 
 
 @pytest.mark.parametrize(
-    "words", [["a.out"], ["vs", "a.out"], ["a.out", "vs"], ["a.out", "vs", "b.out", "vs", "c.out"]]
+    "arguments", [["a.out"], ["vs", "a.out"], ["a.out", "vs"], ["a.out", "vs", "b.out", "vs", "c.out"]]
 )
-def test_stat_needs_files_on_both_sides_of_vs(offline: Program, words: list[str]) -> None:
-    done = offline.run("stat", *words)
+def test_stat_needs_files_on_both_sides_of_vs(offline: Program, arguments: list[str]) -> None:
+    done = offline.run("stat", *arguments)
 
     assert done.returncode == 2
     assert "proving stat old*.out vs new*.out" in done.stderr

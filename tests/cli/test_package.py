@@ -22,12 +22,12 @@ DECLARED = tomllib.loads((CLI / "pyproject.toml").read_text())["project"]
 
 def imported(module: Path) -> set[str]:
     """The first words of what a module imports."""
-    found: set[str] = set()
+    modules: set[str] = set()
     for node in ast.walk(ast.parse(module.read_text())):
         names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        found |= {name.partition(".")[0] for name in names}
-    return found
+        modules |= {name.partition(".")[0] for name in names}
+    return modules
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda each: each.name)
@@ -40,9 +40,9 @@ def test_it_imports_the_standard_library_and_what_it_declares(module: Path) -> N
 def test_readers_import_the_standard_library_only() -> None:
     modules = [*(CLI.parent / "readers").glob("**/*.py"), CLI.parent / "agents" / "wire" / "histogram.py"]
 
-    found = set().union(*map(imported, modules))
+    imports = set().union(*map(imported, modules))
 
-    assert found - sys.stdlib_module_names == {"readers", "common", "agents"}
+    assert imports - sys.stdlib_module_names == {"readers", "common", "agents"}
 
 
 def test_the_wheel_parses_and_compares_without_the_checkout(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_the_wheel_parses_and_compares_without_the_checkout(tmp_path: Path) -> N
         "stat": ["stat", output, output, output, "vs", output, output, output, "--json"],
     }
 
-    run = {name: proving(there, *words) for name, words in argv.items()}
+    run = {name: proving(there, *arguments) for name, arguments in argv.items()}
     where = subprocess.run(
         [
             sys.executable,
@@ -95,17 +95,17 @@ def shell(there: Path) -> dict[str, Any]:
     return {"check": True, "capture_output": True, "text": True, "env": env, "cwd": there.parent, "timeout": 120}
 
 
-def proving(there: Path, *words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([there / "bin" / "proving", *map(str, words)], **shell(there))
+def proving(there: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([there / "bin" / "proving", *map(str, arguments)], **shell(there))
 
 
 def test_it_is_built_and_installed_by_itself(tmp_path: Path) -> None:
     there = installed(tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
 
-    said = proving(there, "--help").stdout
+    help_text = proving(there, "--help").stdout
 
-    assert "fail a pipeline on a regression" in " ".join(said.replace("│", " ").split())
+    assert "fail a pipeline on a regression" in " ".join(help_text.replace("│", " ").split())
     assert (
         "proving/py.typed"
         in subprocess.run(

@@ -19,8 +19,8 @@ HARMLESS = ["settings.postgresql.vacuum_cost_page_hit=1,2"]
 @pytest.fixture
 def shell(ground: Ground, tmp_path: Path) -> Program:
     """One that has a token, as a pipeline gets it from its secrets."""
-    said = {"HOST": ground.host["name"], "REPETITIONS": "3", "REPORT": str(tmp_path / "report.html")}
-    return Program(tmp_path, ground.stack.base_url, ground.client.token, said)
+    variables = {"HOST": ground.host["name"], "REPETITIONS": "3", "REPORT": str(tmp_path / "report.html")}
+    return Program(tmp_path, ground.stack.base_url, ground.client.token, variables)
 
 
 def pipeline(shell: Program, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -29,10 +29,10 @@ def pipeline(shell: Program, *arguments: str) -> subprocess.CompletedProcess[str
 
 
 def test_the_session_of_the_documents_ends_with_the_pipeline_that_fails_with_3(ground: Ground, tmp_path: Path) -> None:
-    said = session.record(ground, tmp_path)
+    transcript = session.record(ground, tmp_path)
 
-    assert [code for _, code, _ in said] == [code for _, code in session.SESSION], session.written(said)
-    command, code, output = said[-1]
+    assert [code for _, code, _ in transcript] == [code for _, code in session.SESSION], session.written(transcript)
+    command, code, output = transcript[-1]
     assert ("docs/pipeline.sh" in command, code) == (True, 3)
     assert "20000 is worse than 0: tps" in " ".join(output.split())
     assert "running: 0/6 runs" in output
@@ -48,7 +48,7 @@ def test_a_change_that_costs_nothing_passes(shell: Program) -> None:
     assert "6/6 runs" in done.stdout
 
 
-def test_a_change_that_cannot_be_made_is_told_before_anything_runs(shell: Program) -> None:
+def test_an_impossible_change_is_refused_before_anything_runs(shell: Program) -> None:
     done = pipeline(shell, "settings.postgresql.shared_buffer=1GB,2GB")
 
     assert done.returncode == 2

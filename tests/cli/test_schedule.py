@@ -48,11 +48,11 @@ def test_a_schedule_is_shown_with_its_next_times_and_what_became_of_the_last(
     reason = "db1 is quarantined"
     Slot.objects.create(schedule=nightly, at=at, outcome=Slot.Outcome.SKIPPED, reason=reason, decided_at=at)
 
-    found = proving.json("schedule", "show", "nightly")
+    shown = proving.json("schedule", "show", "nightly")
     text = proving.run("schedule", "show", str(nightly.pk)[:8]).stdout
 
-    assert (found["id"], found["state"], len(found["next"])) == (str(nightly.pk), "active", 3)
-    assert [(slot["outcome"], slot["reason"]) for slot in found["slots"]] == [("skipped", reason)]
+    assert (shown["id"], shown["state"], len(shown["next"])) == (str(nightly.pk), "active", 3)
+    assert [(slot["outcome"], slot["reason"]) for slot in shown["slots"]] == [("skipped", reason)]
     assert "nightly: active, daily 02:30 Europe/Berlin" in text
     assert "2026-07-01 02:30 CEST" in text
 

@@ -25,25 +25,25 @@ LEVEL: dict[str, Any] = {
 
 
 def answer(**proof: Any) -> dict[str, Any]:
-    told = {"metric": "tps", "unit": "1/s", "baseline": "as it is", "sentence": "No comparison can be made."}
-    return {**told, "levels": [LEVEL | proof]}
+    table = {"metric": "tps", "unit": "1/s", "baseline": "as it is", "sentence": "No comparison can be made."}
+    return {**table, "levels": [LEVEL | proof]}
 
 
-def printed(found: dict[str, Any]) -> list[str]:
+def printed(table: dict[str, Any]) -> list[str]:
     console = Console(width=120)
     with console.capture() as text:
-        console.print(tables.results(found))
-    return [text.get(), campaign.report(found)]
+        console.print(tables.results(table))
+    return [text.get(), campaign.report(table)]
 
 
-def test_runs_in_which_nothing_was_set_are_not_told_as_unproven() -> None:
+def test_runs_without_settings_are_not_called_unproven() -> None:
     for text in printed(answer(proven=0, proof_lines=[])):
         assert "no settings" in text
         assert "0 of 3" not in text
         assert "found on the host" not in text
 
 
-def test_of_runs_with_settings_it_is_told_how_many_were_proven() -> None:
+def test_the_number_of_proven_runs_is_shown() -> None:
     for text in printed(answer(proven=2, proof_lines=["postgresql autovacuum: off"])):
         assert "2 of 3" in text
 

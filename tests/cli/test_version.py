@@ -19,7 +19,7 @@ def test_a_server_of_another_series_is_refused_in_one_sentence(proving: Program,
 
     done = proving.run("hosts")
 
-    words = f"error: proving {VERSION} is not compatible with this server, version 9.4.1"
+    message = f"error: proving {VERSION} is not compatible with this server, version 9.4.1"
     assert done.returncode == 2
-    assert done.stderr.splitlines()[0] == words
+    assert done.stderr.splitlines()[0] == message
     assert "install proving 9, the version of the server" in done.stderr

@@ -53,14 +53,14 @@ def read(kind: str, raw: bytes) -> Any:
         return None
 
 
-def wrong_figures(kind: str, whole: bytes, at: int, told: dict[str, float]) -> Iterator[str]:
+def wrong_figures(kind: str, whole: bytes, at: int, expected: dict[str, float]) -> Iterator[str]:
     """The figures of the first `at` bytes that are others than those of the whole, where nothing is admitted."""
-    found = read(kind, whole[:at])
-    if found is None or admits(found):
+    parsed = read(kind, whole[:at])
+    if parsed is None or admits(parsed):
         return
     if kind in LOGS:
         rows = read(kind, finished(whole[:at]))
-        told = figures(rows) if rows is not None else {}
-    for place, value in figures(found).items():
-        if told.get(place) != value:
-            yield f"{place} is {value} and not {told.get(place)}"
+        expected = figures(rows) if rows is not None else {}
+    for place, value in figures(parsed).items():
+        if expected.get(place) != value:
+            yield f"{place} is {value} and not {expected.get(place)}"

@@ -27,11 +27,11 @@ def outputs() -> dict[str, tuple[str, bytes]]:
     for path in SEEDS.iterdir():
         kind = path.name.partition(".")[0]
         by_kind.setdefault(kind, {})[path.name] = path.read_bytes()
-    found = {}
+    chosen = {}
     for kind, named in by_kind.items():
         ordered = sorted(named, key=lambda name: len(named[name]))
-        found |= {name: (kind, named[name]) for name in {*ordered[:1], *ordered[-2:]}}
-    return found
+        chosen |= {name: (kind, named[name]) for name in {*ordered[:1], *ordered[-2:]}}
+    return chosen
 
 
 OUTPUTS = outputs()
@@ -39,8 +39,8 @@ OUTPUTS = outputs()
 
 def wrong_at(name: str, cuts: list[int]) -> list[str]:
     kind, whole = OUTPUTS[name]
-    told = figures(read(kind, whole))
-    return [f"byte {at}: {wrong}" for at in cuts for wrong in wrong_figures(kind, whole, at, told)]
+    expected = figures(read(kind, whole))
+    return [f"byte {at}: {wrong}" for at in cuts for wrong in wrong_figures(kind, whole, at, expected)]
 
 
 def test_forty_outputs_are_cut() -> None:
@@ -103,7 +103,7 @@ def test_retries_that_were_cut_are_not_believed() -> None:
     raw = (SAMPLES / "pgbench-15-failures.out").read_bytes()
     scripts = b"SQL script 1: a.sql\n - weight: 1 (targets 100.0% of total)\n - total number of retries: 16"
 
-    found = parse_summary(raw + scripts)
+    parsed = parse_summary(raw + scripts)
 
-    assert found.scripts[-1].retries is None
-    assert "the rest of the last line" in found.missing
+    assert parsed.scripts[-1].retries is None
+    assert "the rest of the last line" in parsed.missing

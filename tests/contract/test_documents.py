@@ -34,7 +34,7 @@ def test_brackets_without_end_are_refused_at_once(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ENDLESS_JSON.values(), ids=ENDLESS_JSON)
-def test_so_is_json(text: str) -> None:
+def test_json_without_an_end_is_refused_at_once(text: str) -> None:
     began = time.process_time()
 
     with pytest.raises(ValueError):

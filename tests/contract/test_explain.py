@@ -58,10 +58,10 @@ def tables(db: None) -> None:
     "options", ["costs off", "analyze, buffers, verbose, settings", "analyze, timing off, costs off"]
 )
 def test_a_plan_has_one_shape_whatever_the_format(tables: None, query: str, options: str) -> None:
-    found = {each: parse_explain(explained(query, f"{options}, format {each}")) for each in FORMATS}
+    plans = {each: parse_explain(explained(query, f"{options}, format {each}")) for each in FORMATS}
 
-    assert {each: one.format for each, one in found.items()} == {each: each for each in FORMATS}
-    assert len({one.shape for one in found.values()}) == 1, {each: one.shape for each, one in found.items()}
+    assert {each: one.format for each, one in plans.items()} == {each: each for each in FORMATS}
+    assert len({one.shape for one in plans.values()}) == 1, {each: one.shape for each, one in plans.items()}
 
 
 def test_the_same_query_keeps_its_shape_while_its_figures_change(tables: None) -> None:
@@ -88,21 +88,21 @@ def test_another_plan_of_the_same_query_has_another_shape(tables: None) -> None:
 
 
 def test_figures_are_the_same_in_every_format() -> None:
-    found = [parse_explain((SAMPLES / f"explain-15-update.{each}").read_bytes()).plans[0] for each in ("yaml", "xml")]
+    plans = [parse_explain((SAMPLES / f"explain-15-update.{each}").read_bytes()).plans[0] for each in ("yaml", "xml")]
 
-    assert [plan.root.buffers.shared_read for plan in found if plan.root.buffers] == [46, 46]
-    assert [plan.planning_buffers.shared_hit for plan in found if plan.planning_buffers] == [70, 70]
-    assert [plan.root.io_read_ms for plan in found] == [45.591, 25.607]
-    assert [plan.root.children[0].actual_rows for plan in found] == [49, 49]
+    assert [plan.root.buffers.shared_read for plan in plans if plan.root.buffers] == [46, 46]
+    assert [plan.planning_buffers.shared_hit for plan in plans if plan.planning_buffers] == [70, 70]
+    assert [plan.root.io_read_ms for plan in plans] == [45.591, 25.607]
+    assert [plan.root.children[0].actual_rows for plan in plans] == [49, 49]
 
 
-def test_settings_are_told_in_every_format(tables: None) -> None:
+def test_settings_are_read_in_every_format(tables: None) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL work_mem = '77MB'")
 
-    found = [parse_explain(explained("select 1", f"settings, format {each}")).plans[0].settings for each in FORMATS]
+    by_format = [parse_explain(explained("select 1", f"settings, format {each}")).plans[0].settings for each in FORMATS]
 
-    assert all(("work_mem", "77MB") in settings for settings in found)
+    assert all(("work_mem", "77MB") in settings for settings in by_format)
 
 
 def test_executions_that_follow_one_another_are_so_many_plans() -> None:
@@ -152,7 +152,7 @@ def test_an_executed_plan_without_its_end_says_what_is_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoilt", "said"),
+    ("spoilt", "message"),
     [
         (b"hello, world", "is not a plan node"),
         (b"Seq Scan on t  (cost=0,00..1,00 rows=1 width=4)", "cannot read the node"),
@@ -173,8 +173,8 @@ def test_an_executed_plan_without_its_end_says_what_is_missing() -> None:
         (b'- Plan: \n    Node Type: "Result"\n      - 3', "does not belong"),
     ],
 )
-def test_what_is_not_a_whole_plan_is_refused(spoilt: bytes, said: str) -> None:
-    with pytest.raises(FormatError, match=said):
+def test_what_is_not_a_whole_plan_is_refused(spoilt: bytes, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
         parse_explain(spoilt + b"\n")
 
 

@@ -36,17 +36,17 @@ def test_a_wall_for_all_separates_every_job() -> None:
 
 
 def test_the_published_job_file_runs_its_four_jobs_one_after_the_other() -> None:
-    found = parse_fio_job((SAMPLES / "document002-fio_job.fio").read_bytes())
+    parsed = parse_fio_job((SAMPLES / "document002-fio_job.fio").read_bytes())
 
-    assert [job.group for job in found.jobs] == [0, 1, 2, 3]
-    assert found.jobs[0].options["numjobs"] == "64"
-    assert not found.risks
+    assert [job.group for job in parsed.jobs] == [0, 1, 2, 3]
+    assert parsed.jobs[0].options["numjobs"] == "64"
+    assert not parsed.risks
 
 
 def test_comments_are_cut_where_fio_cuts_them() -> None:
-    found = read("; first\n# second\n[a] # third\nbs=8k;4th\nfilename=one#two\n")
+    parsed = read("; first\n# second\n[a] # third\nbs=8k;4th\nfilename=one#two\n")
 
-    assert found.sections[0].options == (("bs", "8k"), ("filename", "one"))
+    assert parsed.sections[0].options == (("bs", "8k"), ("filename", "one"))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_comments_are_cut_where_fio_cuts_them() -> None:
         ("uid=0", "runs as another user"),
     ],
 )
-def test_what_does_more_than_io_on_files_is_told_with_the_reason(line: str, why: str) -> None:
+def test_options_that_do_more_than_file_io_are_reported_with_the_reason(line: str, why: str) -> None:
     (risk,) = read(f"[a]\nrw=read\n{line}\n").risks
 
     assert (risk.section, risk.why) == ("a", why)

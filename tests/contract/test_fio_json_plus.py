@@ -32,30 +32,30 @@ def a_report(*jobs: dict[str, Any]) -> Report:
 
 
 def with_bins(bins: dict[str, int], key: str = "clat_ns") -> Histogram | None:
-    found = a_report({"read": a_direction(**{key: {**LATENCY, "bins": bins}})}).jobs[0].directions["read"]
-    assert found.clat
-    return found.clat.histogram
+    direction = a_report({"read": a_direction(**{key: {**LATENCY, "bins": bins}})}).jobs[0].directions["read"]
+    assert direction.clat
+    return direction.clat.histogram
 
 
 def test_bins_become_a_histogram_in_order_of_latency() -> None:
     assert with_bins({"1000": 3, "94": 1, "380": 2}) == Histogram(((94, 1), (380, 2), (1000, 3)))
 
 
-def test_bins_of_the_microseconds_of_2x_are_told_in_nanoseconds() -> None:
+def test_bins_in_microseconds_of_2x_become_nanoseconds() -> None:
     older = a_direction(clat={**LATENCY, "bins": {"16": 5}})
     del older["clat_ns"]
 
-    found = a_report({"read": older}).jobs[0].directions["read"]
+    direction = a_report({"read": older}).jobs[0].directions["read"]
 
-    assert found.clat and found.clat.histogram == Histogram(((16000, 5),), unit_ns=1000)
+    assert direction.clat and direction.clat.histogram == Histogram(((16000, 5),), unit_ns=1000)
 
 
-def test_bins_told_by_number_are_placed_by_the_constants_beside_them() -> None:
+def test_bins_given_by_number_are_placed_by_the_constants_beside_them() -> None:
     constants = {"FIO_IO_U_PLAT_BITS": 6, "FIO_IO_U_PLAT_VAL": 64, "FIO_IO_U_PLAT_NR": 1216}
 
-    found = with_bins({"0": 0, "100": 1, "128": 2, "192": 3, **constants})
+    histogram = with_bins({"0": 0, "100": 1, "128": 2, "192": 3, **constants})
 
-    assert found == Histogram(((100, 1), (129, 2), (258, 3)))
+    assert histogram == Histogram(((100, 1), (129, 2), (258, 3)))
 
 
 def test_a_percentile_is_the_first_bin_that_reaches_the_share() -> None:
@@ -78,7 +78,7 @@ def test_histograms_of_several_jobs_are_counted_together() -> None:
     assert merged.percentile(50) == 40
 
 
-def test_a_report_tells_which_jobs_ran_at_the_same_time() -> None:
+def test_a_report_shows_which_jobs_ran_at_the_same_time() -> None:
     report = a_report({"groupid": 0}, {"groupid": 1}, {"groupid": 1})
 
     assert {group: [job.name for job in jobs] for group, jobs in report.groups.items()} == {
@@ -94,18 +94,18 @@ def test_mixed_reporting_is_a_direction_of_its_own() -> None:
 def test_percentiles_are_those_of_lat_where_lat_percentiles_was_set() -> None:
     lat = {**LATENCY, "N": 1000, "percentile": {"99.000000": 3000}}
 
-    found = a_report({"read": a_direction(lat_ns=lat)}).jobs[0].directions["read"]
+    direction = a_report({"read": a_direction(lat_ns=lat)}).jobs[0].directions["read"]
 
-    assert found.main_latency == found.lat
+    assert direction.main_latency == direction.lat
 
 
 def test_the_rates_sampled_during_a_run_are_kept_unless_it_was_too_short() -> None:
     sampled = {"iops_min": 5, "iops_max": 9, "iops_mean": 7.5, "iops_stddev": 1.5, "iops_samples": 4}
-    found = a_report({"read": a_direction(**sampled)}).jobs[0].directions["read"]
+    direction = a_report({"read": a_direction(**sampled)}).jobs[0].directions["read"]
     short = a_report({"read": a_direction(**dict.fromkeys(sampled, 0))}).jobs[0].directions["read"]
 
-    assert found.iops_spread and (found.iops_spread.min, found.iops_spread.samples) == (5, 4)
-    assert found.bw_kib_s_spread is None and short.iops_spread is None
+    assert direction.iops_spread and (direction.iops_spread.min, direction.iops_spread.samples) == (5, 4)
+    assert direction.bw_kib_s_spread is None and short.iops_spread is None
 
 
 @pytest.mark.parametrize("bins", [{"x": 1}, {"10": -1}, {"FIO_IO_U_PLAT_BITS": 6, "99999": 1}, {"10": 1.5}])
@@ -157,7 +157,7 @@ def test_what_is_not_such_a_log_is_refused(raw: bytes, why: str) -> None:
         parse_fio_log(raw)
 
 
-def test_the_name_of_a_log_tells_what_it_holds() -> None:
+def test_the_name_of_a_log_says_what_it_holds() -> None:
     names = ["out_bw.1.log", "out_iops.log", "a_clat.12.log", "out_clat_hist.1.log", "server.log"]
 
     assert [log_unit(name) for name in names] == [("bw", "KiB/s"), ("iops", "IOPS"), ("clat", "ns"), None, None]

@@ -104,7 +104,7 @@ def test_a_mixed_line_of_nothing_beside_the_others_is_no_direction() -> None:
     assert list(job.directions) == ["read"]
 
 
-def test_bandwidth_in_bits_is_told_in_bytes() -> None:
+def test_bandwidth_in_bits_is_converted_to_bytes() -> None:
     report = read(NEWER_LINES.replace("BW=11.4GiB/s (12.3GB/s)", "BW=182Mibit/s (191Mbit/s)"))
 
     assert report.jobs[0].directions["mixed"].bw_kib_s == 182 * 128
@@ -117,16 +117,20 @@ def test_text_and_json_of_the_same_run_agree_within_the_text_s_rounding() -> Non
         assert (ours.name, ours.groupid, ours.error) == (exact.name, exact.groupid, exact.error)
         assert list(ours.directions) == list(exact.directions) == ["read", "write"]
         for name, rounded in ours.directions.items():
-            told = exact.directions[name]
-            assert rounded.total_ios == told.total_ios and rounded.runtime_ms == told.runtime_ms
-            assert rounded.iops == pytest.approx(told.iops, rel=0.005)
-            assert rounded.io_bytes == pytest.approx(told.io_bytes, rel=0.005)
-            assert rounded.clat and told.clat and rounded.clat.mean_ns == pytest.approx(told.clat.mean_ns, rel=0.001)
-            assert dict(rounded.clat.percentiles_ns) == pytest.approx(dict(told.clat.percentiles_ns), rel=0.01)
-            assert asdict(rounded)["iops_spread"] == pytest.approx(asdict(told)["iops_spread"], abs=0.005)
+            unrounded = exact.directions[name]
+            assert rounded.total_ios == unrounded.total_ios and rounded.runtime_ms == unrounded.runtime_ms
+            assert rounded.iops == pytest.approx(unrounded.iops, rel=0.005)
+            assert rounded.io_bytes == pytest.approx(unrounded.io_bytes, rel=0.005)
+            assert (
+                rounded.clat
+                and unrounded.clat
+                and rounded.clat.mean_ns == pytest.approx(unrounded.clat.mean_ns, rel=0.001)
+            )
+            assert dict(rounded.clat.percentiles_ns) == pytest.approx(dict(unrounded.clat.percentiles_ns), rel=0.01)
+            assert asdict(rounded)["iops_spread"] == pytest.approx(asdict(unrounded)["iops_spread"], abs=0.005)
 
 
-def test_a_job_that_failed_tells_its_error_and_has_no_figures() -> None:
+def test_a_failed_job_has_its_error_and_no_figures() -> None:
     report = parse_fio_text((SAMPLES / "fio-3.33-err_enospc.txt").read_bytes())
 
     assert (report.jobs[0].error, report.jobs[0].directions) == (28, {})

@@ -47,16 +47,16 @@ def expected_values(name: str) -> dict[str, Any]:
     return values
 
 
-def assert_holds(found: dict[str, Any], expected: dict[str, Any]) -> None:
+def assert_holds(actual: dict[str, Any], expected: dict[str, Any]) -> None:
     """Every expected name is there with its value; a name expected as null may be absent."""
     for name, value in expected.items():
-        got = found.get(name)
+        got = actual.get(name)
         if isinstance(value, dict) and isinstance(got, dict):
             assert_holds(got, value)
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             assert got is not None and len(got) == len(value), name
-            for one, wanted in zip(got, value, strict=True):
-                assert_holds(one, wanted)
+            for one, expected_one in zip(got, value, strict=True):
+                assert_holds(one, expected_one)
         else:
             assert got == (pytest.approx(value) if isinstance(value, float) else value), name
 
@@ -78,11 +78,11 @@ def test_a_whole_output_gives_the_values_it_prints(name: str) -> None:
 @pytest.mark.parametrize("name", names_with("same_values_or_error"))
 def test_an_edited_output_gives_the_true_values_or_an_error(name: str) -> None:
     try:
-        found = read(name)
+        actual = read(name)
     except FormatError as error:
         assert error.subject and error.message
     else:
-        assert_holds(found, expected_values(name) | {"text_before": found.get("text_before")})
+        assert_holds(actual, expected_values(name) | {"text_before": actual.get("text_before")})
 
 
 @pytest.mark.parametrize("name", names_with("error"))
@@ -96,21 +96,21 @@ def test_a_damaged_output_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", names_with(*ADMISSIONS))
 def test_a_doubtful_output_is_refused_or_says_what_is_wrong_with_it(name: str) -> None:
     try:
-        found = read(name)
+        actual = read(name)
     except FormatError as error:
         assert error.subject and error.message
     else:
-        assert found[ADMISSIONS[EXPECTED[name]["outcome"]]]
+        assert actual[ADMISSIONS[EXPECTED[name]["outcome"]]]
 
 
 @pytest.mark.parametrize("name", names_with("error_described"))
 def test_what_a_failed_program_printed_gives_its_reasons(name: str) -> None:
     try:
-        found = read(name)
+        actual = read(name)
     except FormatError as error:
         assert error.subject and error.message
     else:
-        assert_holds(found, EXPECTED[name]["expect"])
+        assert_holds(actual, EXPECTED[name]["expect"])
 
 
 @pytest.mark.parametrize(

@@ -84,9 +84,9 @@ def seeds(kind: str) -> tuple[bytes, ...]:
     """Samples of a kind of FORMATS, the smaller ones: damage is the same in long outputs and takes longer. Kinds that
     the corpus does not have are in tests/contract/seeds."""
     names = [name for name, entry in EXPECTED.items() if KINDS.get(entry["kind"]) == kind]
-    found = sorted({(SAMPLES / name).read_bytes() for name in names}, key=len)
-    found += [path.read_bytes() for path in SEEDS.glob(f"{kind}.*")]
-    return tuple(one for one in found if one.strip())[:SEEDS_A_KIND]
+    samples = sorted({(SAMPLES / name).read_bytes() for name in names}, key=len)
+    samples += [path.read_bytes() for path in SEEDS.glob(f"{kind}.*")]
+    return tuple(one for one in samples if one.strip())[:SEEDS_A_KIND]
 
 
 def damaged(kind: str, chance: Random) -> bytes:
@@ -115,7 +115,7 @@ def with_other_line_ends(raw: bytes, at: int, chance: Random) -> bytes:
 
 
 def with_decimal_commas(raw: bytes, at: int, chance: Random) -> bytes:
-    return NUMERAL.sub(lambda found: found[0].replace(b".", b","), raw)
+    return NUMERAL.sub(lambda match: match[0].replace(b".", b","), raw)
 
 
 def with_a_piece(raw: bytes, at: int, chance: Random) -> bytes:
@@ -123,8 +123,8 @@ def with_a_piece(raw: bytes, at: int, chance: Random) -> bytes:
 
 
 def with_another_figure(raw: bytes, at: int, chance: Random) -> bytes:
-    found = NUMERAL.search(raw, at)
-    return raw[: found.start()] + piece(chance) + raw[found.end() :] if found else raw
+    match = NUMERAL.search(raw, at)
+    return raw[: match.start()] + piece(chance) + raw[match.end() :] if match else raw
 
 
 def with_bytes_swapped(raw: bytes, at: int, chance: Random) -> bytes:
@@ -158,11 +158,11 @@ WAYS: tuple[Callable[[bytes, int, Random], bytes], ...] = (
 
 def gives_a_value_or_a_format_error(kind: str, raw: bytes) -> None:
     try:
-        found = FORMATS[kind].parse(raw)
+        parsed = FORMATS[kind].parse(raw)
     except FormatError as error:
         assert error.subject and error.message
     else:
-        assert json.dumps(as_json(found), allow_nan=False)
+        assert json.dumps(as_json(parsed), allow_nan=False)
     try:
         assert guess(raw) in FORMATS
     except FormatError as error:

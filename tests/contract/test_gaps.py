@@ -63,26 +63,26 @@ def test_a_size_that_is_not_available_in_pg_test_fsync_has_no_rate() -> None:
         for line in raw.splitlines()
     ]
 
-    found = parse_pg_test_fsync(("\n".join(lines) + "\n").encode())
+    parsed = parse_pg_test_fsync(("\n".join(lines) + "\n").encode())
 
-    assert {rate.ops_per_s for rate in found.table("open_sync_sizes").values()} == {None}
-    assert len(found.table("open_sync_sizes")) == 5
-    assert found.footnote and not found.missing
-
-
-def test_sysbench_cpu_tells_its_rate_and_latencies() -> None:
-    found = parse_sysbench_system((SEEDS / "sysbench-system.out").read_bytes())
-
-    assert (found.test, found.events_per_s, found.events, found.threads) == ("cpu", 620.29, 626, 1)
-    assert (found.latency_avg_ms, found.percentiles_ms) == (1.6, ((95.0, 12.3),))
+    assert {rate.ops_per_s for rate in parsed.table("open_sync_sizes").values()} == {None}
+    assert len(parsed.table("open_sync_sizes")) == 5
+    assert parsed.footnote and not parsed.missing
 
 
-def test_sysbench_memory_tells_its_throughput() -> None:
+def test_sysbench_cpu_has_rate_and_latencies() -> None:
+    parsed = parse_sysbench_system((SEEDS / "sysbench-system.out").read_bytes())
+
+    assert (parsed.test, parsed.events_per_s, parsed.events, parsed.threads) == ("cpu", 620.29, 626, 1)
+    assert (parsed.latency_avg_ms, parsed.percentiles_ms) == (1.6, ((95.0, 12.3),))
+
+
+def test_sysbench_memory_has_throughput() -> None:
     raw = (SEEDS / "sysbench-system.2.out").read_bytes()
 
-    found, figures = parse_sysbench_system(raw), {one.name: one.value for one in measure("sysbench", {"stdout": raw})}
+    parsed, figures = parse_sysbench_system(raw), {one.name: one.value for one in measure("sysbench", {"stdout": raw})}
 
-    assert (found.test, found.events_per_s, found.mib_per_s) == ("memory", 1117312.95, 1091.13)
+    assert (parsed.test, parsed.events_per_s, parsed.mib_per_s) == ("memory", 1117312.95, 1091.13)
     assert (figures["throughput"], figures["events_per_s"]) == (1091.13, 1117312.95)
 
 
@@ -94,14 +94,14 @@ def test_fio_terse_has_the_figures_of_the_json_of_the_same_run(version: int, tmp
 
     (terse,), (exact,) = parse_fio_terse(done.stdout).jobs, parse_fio(done.stdout).jobs
 
-    for found, expected in ((terse.read, exact.read), (terse.write, exact.write)):
-        assert found and expected and found.clat and expected.clat
-        assert (found.io_bytes, found.runtime_ms) == (expected.io_bytes, expected.runtime_ms)
-        assert found.iops == pytest.approx(expected.iops, abs=1)
-        assert found.bw_kib_s == pytest.approx(expected.bw_kib_s, abs=1)
-        assert found.clat.mean_ns == pytest.approx(expected.clat.mean_ns, abs=1)
+    for actual, expected in ((terse.read, exact.read), (terse.write, exact.write)):
+        assert actual and expected and actual.clat and expected.clat
+        assert (actual.io_bytes, actual.runtime_ms) == (expected.io_bytes, expected.runtime_ms)
+        assert actual.iops == pytest.approx(expected.iops, abs=1)
+        assert actual.bw_kib_s == pytest.approx(expected.bw_kib_s, abs=1)
+        assert actual.clat.mean_ns == pytest.approx(expected.clat.mean_ns, abs=1)
         whole_us = [(at, ns // 1000 * 1000) for at, ns in expected.clat.percentiles_ns]
-        assert list(found.clat.percentiles_ns) == whole_us
+        assert list(actual.clat.percentiles_ns) == whole_us
 
 
 def test_a_terse_line_with_too_few_fields_is_refused() -> None:
@@ -112,10 +112,10 @@ def test_a_terse_line_with_too_few_fields_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["lscpu-table.txt", "lscpu-table.2.txt"])
-def test_both_tables_of_lscpu_tell_core_socket_and_node(name: str) -> None:
-    found = parse_lscpu_table((SEEDS / name).read_bytes())
+def test_both_tables_of_lscpu_have_core_socket_and_node(name: str) -> None:
+    parsed = parse_lscpu_table((SEEDS / name).read_bytes())
 
-    assert [(cpu.number, cpu.core, cpu.socket, cpu.node) for cpu in found.cpus] == [(0, 0, 0, 0), (1, 1, 0, 0)]
+    assert [(cpu.number, cpu.core, cpu.socket, cpu.node) for cpu in parsed.cpus] == [(0, 0, 0, 0), (1, 1, 0, 0)]
 
 
 def test_lscpu_writes_what_it_does_not_know_as_a_dash() -> None:
@@ -128,7 +128,7 @@ def test_lscpu_writes_what_it_does_not_know_as_a_dash() -> None:
     assert (two.node, two.socket, two.core, two.online) == (None, None, None, False)
 
 
-def test_numastat_m_tells_memory_by_node_also_in_several_blocks() -> None:
+def test_numastat_m_has_memory_by_node_also_in_several_blocks() -> None:
     raw = b"""
 Per-node system memory usage (in MBs):
 Token Unaccepted not in hash table.
@@ -142,11 +142,11 @@ MemFree                371649.29       376963.43
 MemTotal               772279.99
 MemFree                748612.72
 """
-    found = parse_numastat_memory(raw)
+    parsed = parse_numastat_memory(raw)
 
-    assert found.nodes == (0, 1)
-    assert found.mb["MemFree"] == (371649.29, 376963.43)
-    assert found.total_mb["MemTotal"] == 772279.99
+    assert parsed.nodes == (0, 1)
+    assert parsed.mb["MemFree"] == (371649.29, 376963.43)
+    assert parsed.total_mb["MemTotal"] == 772279.99
 
 
 @pytest.mark.parametrize("comment", ["  <-- slow", " -- before the index", "   # 12 rows", " // ?"])
@@ -173,9 +173,9 @@ def test_a_no_break_space_between_thousands_is_part_of_the_number(space: str) ->
     rows += (f" 99.00    0.000300           7      1{space}234           read",)
     rows += (f"100.00    0.000300                    1{space}234           total", "")
 
-    (found,) = parse_strace("\n".join(rows).encode())
+    (traced,) = parse_strace("\n".join(rows).encode())
 
-    assert found.events == 1234
+    assert traced.events == 1234
 
 
 def test_the_last_bucket_of_fio_has_no_end_in_json() -> None:

@@ -61,11 +61,11 @@ def test_a_kind_that_does_not_exist_is_refused() -> None:
         read(b"x", "tea leaves")
 
 
-def test_json_leaves_out_what_the_output_does_not_tell() -> None:
-    _, found = read((SAMPLES / "pgbench-9.5-select.out").read_bytes())
+def test_json_omits_values_that_the_output_lacks() -> None:
+    _, parsed = read((SAMPLES / "pgbench-9.5-select.out").read_bytes())
 
-    said = as_json(found)
+    output = as_json(parsed)
 
-    assert said["tps_definition"] == "excluding connections establishing"
-    assert "initial_connection_ms" not in said
-    assert said["short_by"] == 0
+    assert output["tps_definition"] == "excluding connections establishing"
+    assert "initial_connection_ms" not in output
+    assert output["short_by"] == 0

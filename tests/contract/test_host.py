@@ -113,12 +113,12 @@ def test_what_is_not_numastat_s_table_is_refused(raw: bytes) -> None:
         parse_numastat(raw)
 
 
-def test_numactl_hardware_tells_nodes_without_cpus_from_releases_without_them() -> None:
-    told = parse_numactl_hardware(HARDWARE.encode())
+def test_numactl_hardware_distinguishes_nodes_without_cpus_from_old_releases() -> None:
+    newer = parse_numactl_hardware(HARDWARE.encode())
     older = parse_numactl_hardware((SAMPLES / "document000-numactl_hardware.txt").read_bytes())
 
-    assert told.nodes == (Node(0, (0, 2), 4040, 2978), Node(1, (), 0, 0))
-    assert told.distances == ((10, 20), (20, 10)) and told.missing == ()
+    assert newer.nodes == (Node(0, (0, 2), 4040, 2978), Node(1, (), 0, 0))
+    assert newer.distances == ((10, 20), (20, 10)) and newer.missing == ()
     assert older.nodes[0].cpus is None
 
 
@@ -135,7 +135,7 @@ def test_numactl_hardware_with_other_lines_is_refused(extra: str) -> None:
         parse_numactl_hardware((HARDWARE + extra).encode())
 
 
-def test_numactl_show_tells_what_a_process_would_get() -> None:
+def test_numactl_show_has_the_policy_of_a_new_process() -> None:
     policy = parse_numactl_show(
         b"policy: interleave\npreferred node: 0 (interleave next)\ninterleavemask: 0 1\nmembind: 0 1\n"
     )
@@ -161,9 +161,9 @@ def test_lscpu_json_may_nest_its_entries() -> None:
         {"field": "NUMA:", "data": None, "children": [{"field": "NUMA node1 CPU(s):", "data": "1,3-5"}]},
     ]
 
-    found = parse_lscpu(json.dumps({"lscpu": entries}).encode())
+    parsed = parse_lscpu(json.dumps({"lscpu": entries}).encode())
 
-    assert (found.cpus, found.nodes_cpus, found.sockets) == (8, ((1, (1, 3, 4, 5)),), None)
+    assert (parsed.cpus, parsed.nodes_cpus, parsed.sockets) == (8, ((1, (1, 3, 4, 5)),), None)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_lists_of_cpus_are_the_kernel_s() -> None:
             cpu_list(wrong)
 
 
-def test_cpuinfo_tells_sockets_only_when_every_cpu_does() -> None:
+def test_cpuinfo_has_sockets_only_if_every_cpu_has() -> None:
     both = b"processor : 0\nphysical id : 1\n\nprocessor : 1\nphysical id : 0\n"
 
     assert parse_cpuinfo(both).sockets == {0: (1,), 1: (0,)}
@@ -201,13 +201,13 @@ def test_cpuinfo_tells_sockets_only_when_every_cpu_does() -> None:
         parse_cpuinfo(b"CPU implementer : 0x41\n")
 
 
-def test_meminfo_s_huge_pages_are_told_together_or_not_at_all() -> None:
+def test_huge_pages_of_meminfo_are_complete_or_absent() -> None:
     raw = (SAMPLES / "meminfo_hugepages-real.txt").read_bytes()
 
-    found = parse_meminfo(raw)
+    parsed = parse_meminfo(raw)
 
-    assert found.huge_pages == HugePages(total=71, free=40, reserved=40, surplus=0, page_kb=2048)
-    assert found.huge_pages.in_use == 31 and not found.cut
+    assert parsed.huge_pages == HugePages(total=71, free=40, reserved=40, surplus=0, page_kb=2048)
+    assert parsed.huge_pages.in_use == 31 and not parsed.cut
     assert parse_meminfo(b"MemTotal:  16 kB\nHugePages_Total:  7\n").huge_pages is None
     assert parse_meminfo(raw[:-3]).cut
 
@@ -219,19 +219,19 @@ def test_what_is_not_meminfo_is_refused(raw: bytes) -> None:
 
 
 @pytest.mark.needs("numactl")
-def test_what_this_machine_says_of_itself_is_read() -> None:
-    def told(*argv: str) -> bytes:
+def test_outputs_of_this_machine_are_read() -> None:
+    def output_of(*argv: str) -> bytes:
         environment = {**os.environ, "LC_ALL": "C"}
         return subprocess.run(argv, check=True, capture_output=True, timeout=60, env=environment).stdout
 
     cpus = parse_cpuinfo(Path("/proc/cpuinfo").read_bytes()).cpus
 
-    assert parse_lscpu(told("lscpu")).cpus == parse_lscpu(told("lscpu", "-J")).cpus == len(cpus)
+    assert parse_lscpu(output_of("lscpu")).cpus == parse_lscpu(output_of("lscpu", "-J")).cpus == len(cpus)
     assert parse_meminfo(Path("/proc/meminfo").read_bytes()).kb["MemTotal"] > 0
     assert parse_numa_maps(Path("/proc/self/numa_maps").read_bytes()).process_policy
-    assert parse_numactl_hardware(told("numactl", "--hardware")).missing == ()
-    assert parse_numactl_show(told("numactl", "--show")).policy == "default"
-    assert parse_numastat(told("numastat")).missing == ()
+    assert parse_numactl_hardware(output_of("numactl", "--hardware")).missing == ()
+    assert parse_numactl_show(output_of("numactl", "--show")).policy == "default"
+    assert parse_numastat(output_of("numastat")).missing == ()
 
 
 START, DONE = "query__start select 1;pid:7\n", "query__done select 1;pid:7\n"

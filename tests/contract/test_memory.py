@@ -53,10 +53,10 @@ def output(kind: str, lines: int) -> bytes:
 def peak(kind: str, raw: bytes) -> int:
     """Bytes that reading takes at most, without those of the output itself."""
     tracemalloc.start()
-    found = FORMATS[kind].parse(raw)
+    parsed = FORMATS[kind].parse(raw)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert found is not None
+    assert parsed is not None
     return most
 
 
@@ -69,8 +69,8 @@ def test_memory_does_not_grow_with_the_lines(kind: str) -> None:
 
 
 def test_rows_of_progress_are_read_again_whenever_they_are_asked_for() -> None:
-    found = FORMATS["pgbench-stderr"].parse(output("pgbench-stderr", 3))
+    parsed = FORMATS["pgbench-stderr"].parse(output("pgbench-stderr", 3))
 
-    assert len(found.progress) == 3  # type: ignore[attr-defined]
-    assert [one.t_s for one in found.progress] == [1, 2, 3]  # type: ignore[attr-defined]
-    assert [one.t_s for one in found.progress] == [1, 2, 3]  # type: ignore[attr-defined]
+    assert len(parsed.progress) == 3  # type: ignore[attr-defined]
+    assert [one.t_s for one in parsed.progress] == [1, 2, 3]  # type: ignore[attr-defined]
+    assert [one.t_s for one in parsed.progress] == [1, 2, 3]  # type: ignore[attr-defined]

@@ -28,7 +28,7 @@ def test_an_expression_that_finds_no_end_is_ended() -> None:
     assert time.monotonic() - began < 30
 
 
-@pytest.mark.parametrize(("printed", "said"), [(b"y 1", "x is not in the output"), (b"x nan", "is not a number")])
-def test_a_figure_that_is_not_there_is_no_measurement(printed: bytes, said: str) -> None:
-    with pytest.raises(FormatError, match=said):
+@pytest.mark.parametrize(("printed", "message"), [(b"y 1", "x is not in the output"), (b"x nan", "is not a number")])
+def test_a_figure_that_is_not_there_is_no_measurement(printed: bytes, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
         measure("command", {"stdout": printed}, {"program": "p", "patterns": r"x (?P<x>\S+)", "figures": FIGURE})

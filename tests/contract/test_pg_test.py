@@ -60,17 +60,17 @@ TSC clock source will be used by default, unless timing_clock_source is set to '
 """
 
 
-@pytest.mark.parametrize("words", [RUSSIAN, SWEDISH, PORTUGUESE], ids=["ru", "sv", "pt_BR"])
-def test_fsync_is_read_in_any_language(words: dict[str, str]) -> None:
+@pytest.mark.parametrize("translations", [RUSSIAN, SWEDISH, PORTUGUESE], ids=["ru", "sv", "pt_BR"])
+def test_fsync_is_read_in_any_language(translations: dict[str, str]) -> None:
     translated = FSYNC
-    for english, word in words.items():
+    for english, word in translations.items():
         assert english in translated
         translated = translated.replace(english, word)
 
     assert parse_pg_test_fsync(translated.encode()) == parse_pg_test_fsync(FSYNC.encode())
 
 
-def test_methods_repeat_and_are_told_by_their_table() -> None:
+def test_repeated_methods_are_distinguished_by_their_table() -> None:
     report = parse_pg_test_fsync(FSYNC.encode())
 
     assert report.table("one_write")["fsync"] == Rate("one_write", "fsync", 9375.894, 107)
@@ -131,7 +131,7 @@ def test_two_fsync_outputs_in_one_file_are_refused() -> None:
         parse_pg_test_fsync((FSYNC + FSYNC).encode())
 
 
-def test_19_tells_nanoseconds_of_each_clock_source() -> None:
+def test_release_19_has_nanoseconds_of_each_clock_source() -> None:
     report = parse_pg_test_timing(NINETEEN.encode())
 
     system, fast = report.clocks
@@ -159,7 +159,7 @@ def test_a_histogram_whose_shares_are_not_its_counts_is_not_whole(old: str, new:
     assert parse_pg_test_timing(TIMING.replace(old, new).encode()).missing == ("histogram of the clock",)
 
 
-def test_a_last_row_that_is_cut_is_left_out_and_told() -> None:
+def test_a_truncated_last_row_is_left_out_and_reported() -> None:
     cut = TIMING[: TIMING.index("   512  ")] + "   512        0,00"
 
     assert parse_pg_test_timing(cut.encode()).missing == ("the last line",)

@@ -14,13 +14,13 @@ from readers.pgbench.summary import parse_summary
 from tests.contract.test_formats import SAMPLES
 
 
-def test_an_unfinished_progress_line_is_told_and_left_out() -> None:
+def test_an_unfinished_progress_line_is_reported_and_left_out() -> None:
     whole = b"progress: 1.0 s, 700.0 tps, lat 1.400 ms stddev 0.200\n"
 
-    found = parse_stderr(whole + b"progress: 2.0 s, 71")
+    parsed = parse_stderr(whole + b"progress: 2.0 s, 71")
 
-    assert [one.tps for one in found.progress] == [700.0]
-    assert found.cut
+    assert [one.tps for one in parsed.progress] == [700.0]
+    assert parsed.cut
 
 
 def test_a_report_whose_last_script_is_missing_is_refused() -> None:
@@ -38,10 +38,10 @@ def test_percentiles_of_a_log_are_within_one_percent() -> None:
     generator = random.Random(7)
     latencies = sorted(int(generator.lognormvariate(7, 2)) for _ in range(20_000))
 
-    found = parse_log(log_of(latencies)).percentiles_us
+    percentiles = parse_log(log_of(latencies)).percentiles_us
 
-    assert list(found) == ["p50", "p90", "p95", "p99", "p99.9"]
-    for name, us in found.items():
+    assert list(percentiles) == ["p50", "p90", "p95", "p99", "p99.9"]
+    for name, us in percentiles.items():
         exact = latencies[round(float(name[1:]) / 100 * len(latencies)) - 1]
         assert us == pytest.approx(exact, rel=0.01, abs=0.5)
 
@@ -54,17 +54,17 @@ def test_the_seventh_column_is_a_lag_only_where_the_log_shows_it() -> None:
     assert parse_log(b"0 1 500 0 1795221691 7 3 2\n").extra_names == (LAG, RETRIES)
 
 
-def test_an_unfinished_last_transaction_is_told_and_left_out() -> None:
+def test_an_unfinished_last_transaction_is_reported_and_left_out() -> None:
     whole = log_of([10, 20])
 
-    found = parse_log(whole + b"0 3 30 0 1795221")
+    parsed = parse_log(whole + b"0 3 30 0 1795221")
 
-    assert (found.transactions, found.latency_us.high, found.cut) == (2, 20, True)
+    assert (parsed.transactions, parsed.latency_us.high, parsed.cut) == (2, 20, True)
     assert not parse_log(whole).cut
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (b"0 2 -5 0 1795221691 7", "line 2: cannot read"),
         (b"0 2 5,5 0 1795221691 7", "line 2: cannot read"),
@@ -72,8 +72,8 @@ def test_an_unfinished_last_transaction_is_told_and_left_out() -> None:
         (b"0 2 5 0 1795221691 7 1", "7 columns after 6"),
     ],
 )
-def test_a_line_that_pgbench_does_not_write_is_refused_with_its_number(line: bytes, said: str) -> None:
-    with pytest.raises(FormatError, match=said):
+def test_a_line_that_pgbench_does_not_write_is_refused_with_its_number(line: bytes, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
         parse_log(log_of([1]) + line + b"\n")
 
 
@@ -119,7 +119,7 @@ def test_logs_that_were_put_into_one_file_are_refused() -> None:
         aggregate("1795221741 2 30 500 10 20", "1795221741 2 30 500 10 20")
 
 
-def test_an_unfinished_last_interval_is_told_and_left_out() -> None:
-    found = parse_aggregate(b"1795221741 2 30 500 10 20\n1795221742 2 30 5")
+def test_an_unfinished_last_interval_is_reported_and_left_out() -> None:
+    parsed = parse_aggregate(b"1795221741 2 30 500 10 20\n1795221742 2 30 5")
 
-    assert (found.transactions, found.cut, found.interval_s) == (2, True, None)
+    assert (parsed.transactions, parsed.cut, parsed.interval_s) == (2, True, None)

@@ -53,7 +53,7 @@ def test_18_counts_slru_buffers_apart() -> None:
         (b"1795273200.250 LOG:  00000: ", 1795273200.25),
     ],
 )
-def test_prefixes_that_tell_the_time_are_read(prefix: bytes, seconds: float) -> None:
+def test_prefixes_with_a_time_are_read(prefix: bytes, seconds: float) -> None:
     (only,) = parse_checkpoints(prefix + b"restartpoint starting: time\r\n")
 
     assert (only.kind, only.began, only.ended, only.reason) == ("restartpoint", seconds, None, "time")
@@ -73,7 +73,7 @@ def test_lines_without_a_time_or_cut_ones_are_passed_over(line: bytes) -> None:
     assert parse_checkpoints(line) == ()
 
 
-def test_halves_are_told_as_such() -> None:
+def test_a_checkpoint_without_its_other_half_is_marked() -> None:
     starting, complete, _ = V18.split(b"\n")
 
     begun_before, unfinished, last = parse_checkpoints(b"\n".join([complete, starting, starting, b""]))
@@ -84,9 +84,9 @@ def test_halves_are_told_as_such() -> None:
 
 @given(some.lists(some.sampled_from([*V15.split(b"\n"), *V18.split(b"\n"), b"\x00\xff"])))
 def test_lines_in_any_order_yield_checkpoints_or_nothing(lines: list[bytes]) -> None:
-    found = parse_checkpoints(b"\n".join(lines))
+    checkpoints = parse_checkpoints(b"\n".join(lines))
 
-    assert len(found) <= len(lines)
+    assert len(checkpoints) <= len(lines)
 
 
 @given(some.binary(max_size=2000))

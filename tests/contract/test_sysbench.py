@@ -25,7 +25,7 @@ def as_1_1(raw: bytes) -> bytes:
     return raw[:start] + OF_1_1 + b"\n" + raw[end:]
 
 
-def test_the_report_of_1_1_tells_the_same_and_the_events_per_second() -> None:
+def test_the_report_of_1_1_has_the_same_figures_and_events_per_second() -> None:
     older, newer = parse_sysbench(report()), parse_sysbench(as_1_1(report()))
 
     assert (newer.total_time_s, newer.events, newer.tps) == (older.total_time_s, older.events, older.tps)
@@ -33,26 +33,26 @@ def test_the_report_of_1_1_tells_the_same_and_the_events_per_second() -> None:
 
 
 def test_a_disabled_percentile_is_none() -> None:
-    found = parse_sysbench(
+    parsed = parse_sysbench(
         report().replace(b"95th percentile:                        2.57", b"percentile stats: disabled")
     )
 
-    assert found.percentiles_ms == ()
+    assert parsed.percentiles_ms == ()
 
 
 def test_builds_with_several_percentiles_are_read() -> None:
     more = b"95th percentile: 2.57\n 99th percentile: 5.00\n 999th percentile: 9.00"
 
-    found = parse_sysbench(report().replace(b"95th percentile:                        2.57", more))
+    parsed = parse_sysbench(report().replace(b"95th percentile:                        2.57", more))
 
-    assert found.percentiles_ms == ((95.0, 2.57), (99.0, 5.0), (99.9, 9.0))
+    assert parsed.percentiles_ms == ((95.0, 2.57), (99.0, 5.0), (99.9, 9.0))
 
 
 def test_the_histogram_counts_every_event() -> None:
-    found = parse_sysbench((SAMPLES / "sysbench-oltp_histogram.out").read_bytes())
+    parsed = parse_sysbench((SAMPLES / "sysbench-oltp_histogram.out").read_bytes())
 
-    assert sum(count for _, count in found.histogram) == found.events
-    assert found.histogram[0] == (0.015, 2)
+    assert sum(count for _, count in parsed.histogram) == parsed.events
+    assert parsed.histogram[0] == (0.015, 2)
 
 
 def test_a_report_without_its_end_says_what_is_missing() -> None:
@@ -82,7 +82,7 @@ def test_a_failed_run_is_refused_with_its_reason() -> None:
         parse_sysbench((SAMPLES / "sysbench-err_no_tables.out").read_bytes())
 
 
-def test_prepare_tells_rows_and_indexes_of_each_table() -> None:
+def test_prepare_has_rows_and_indexes_of_each_table() -> None:
     whole = (SAMPLES / "sysbench-oltp_prepare.out").read_bytes()
 
     first, second = parse_sysbench_prepare(whole[: whole.index(b"Creating a secondary index on 'sbtest2'")]).tables
@@ -91,7 +91,7 @@ def test_prepare_tells_rows_and_indexes_of_each_table() -> None:
     assert (second.rows, second.secondary_index) == (20000, False)
 
 
-def test_prepare_of_tpc_c_tells_its_warehouses() -> None:
+def test_prepare_of_tpc_c_has_its_warehouses() -> None:
     loading = b"loading tables: 1 for warehouse: %d\n"
     raw = b"Creating tables: 1\n\nAdding indexes 1 ... \n\n" + loading % 2 + loading % 1
 

@@ -14,17 +14,17 @@ def table(*rows: str) -> bytes:
     return "".join(f"{row}\n" for row in (",".join(COLUMNS), *rows)).encode()
 
 
-def test_a_cell_and_a_cell_without_huge_pages() -> None:
-    found = parse_huge_page_csv(table(ROW, "hugepage_error,2026-11-21T00:57:37+00:00"))
+def test_cells_with_and_without_huge_pages_are_read() -> None:
+    parsed = parse_huge_page_csv(table(ROW, "hugepage_error,2026-11-21T00:57:37+00:00"))
 
-    (cell,), (refused,) = found.cells, found.not_measured
+    (cell,), (refused,) = parsed.cells, parsed.not_measured
     assert (cell.line, cell.huge_pages, cell.shared_buffers_kib, cell.idx2_ms) == (2, 71, 131072, 0.103)
     assert (refused.line, refused.why) == (3, "hugepage_error")
-    assert found.missing == ()
+    assert parsed.missing == ()
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("128MB", "128GB", r"line 2, pg_cache: the value is '128GB' \(expected the size of 131072 KiB"),
         ("36.389", "36,389", "line 2: 12 columns"),
@@ -36,8 +36,10 @@ def test_a_cell_and_a_cell_without_huge_pages() -> None:
         ("71,", '"71,', "unexpected end of data"),
     ],
 )
-def test_a_value_that_the_script_does_not_write_is_refused_with_line_and_column(old: str, new: str, said: str) -> None:
-    with pytest.raises(FormatError, match=said):
+def test_a_value_that_the_script_does_not_write_is_refused_with_line_and_column(
+    old: str, new: str, message: str
+) -> None:
+    with pytest.raises(FormatError, match=message):
         parse_huge_page_csv(table(ROW.replace(old, new, 1)))
 
 

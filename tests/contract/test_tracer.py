@@ -62,14 +62,14 @@ def test_strace_counts_calls_and_their_time() -> None:
     assert parse_strace(b"") == ()
 
 
-def test_records_that_perf_trace_lost_are_told_beside_what_it_counted() -> None:
+def test_lost_records_of_perf_trace_are_reported_beside_its_counts() -> None:
     options = {"tracer": {"tool": "perf"}}
     raw = b"LOST 1639 events!\nLOST 2353 events!\n" + PERF_TRACE
 
-    found = {one.name: one for one in measure_tracer({"tracer.txt": raw}, options)}
+    measured = {one.name: one for one in measure_tracer({"tracer.txt": raw}, options)}
 
-    assert found["tracer lost records"].value == 1639 + 2353
-    assert found["tracer events"].definition.endswith("records were lost")
+    assert measured["tracer lost records"].value == 1639 + 2353
+    assert measured["tracer events"].definition.endswith("records were lost")
     assert "tracer lost records" not in {one.name for one in measure_tracer({"tracer.txt": PERF_TRACE}, options)}
 
 
@@ -92,7 +92,7 @@ def test_the_maps_of_bpftrace_are_read_with_keys_and_without() -> None:
 
 
 @pytest.mark.parametrize("parse", SAMPLES)
-def test_what_is_no_output_of_the_tool_is_told(parse: Callable[[bytes], tuple[Traced, ...]]) -> None:
+def test_an_output_of_another_tool_is_refused(parse: Callable[[bytes], tuple[Traced, ...]]) -> None:
     with pytest.raises(FormatError):
         parse(b"Operation not permitted\n")
 
@@ -101,10 +101,10 @@ def test_a_step_s_own_figures_stand_beside_those_of_its_tracer() -> None:
     options = {"tracer": {"tool": "stap", "script": "..."}, "query": "select 1", "times": 1, "explain": False}
     stap = b"query__start q;pid:7\n7**94297**3194\nquery__done q;pid:7\n"
 
-    found = measure("sql", {"stdout": b"Time: 3.5 ms\nat 1795283844.43\n", "tracer.txt": stap}, options)
+    measured = measure("sql", {"stdout": b"Time: 3.5 ms\nat 1795283844.43\n", "tracer.txt": stap}, options)
 
-    assert found[-2] == Measurement("tracer events", 94297, "events", "", "stap: read 94297")
-    assert (found[-1].name, found[-1].value, found[-1].unit) == ("tracer ns per event", 3194, "ns")
+    assert measured[-2] == Measurement("tracer events", 94297, "events", "", "stap: read 94297")
+    assert (measured[-1].name, measured[-1].value, measured[-1].unit) == ("tracer ns per event", 3194, "ns")
     assert not measure_tracer({}, {"tracer": {"tool": "none"}})
 
 
@@ -119,7 +119,7 @@ def test_damaged_outputs_raise_nothing_but_our_error(
     end = data.draw(st.integers(begin, len(sample)))
     damaged = sample[:begin] + data.draw(st.binary(max_size=40)) + sample[end:]
     try:
-        found = parse(damaged)
+        traced = parse(damaged)
     except FormatError:
         return
-    assert all(each.events >= 0 for each in found)
+    assert all(each.events >= 0 for each in traced)

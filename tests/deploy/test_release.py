@@ -16,9 +16,9 @@ TODAY = date(2026, 11, 23)
 PROJECT = '[project]\nname = "{name}"\nversion = "{version}"\n'
 
 
-def run(root: Path, *words: str) -> None:
+def run(root: Path, *arguments: str) -> None:
     who = ["-c", "user.name=ada", "-c", "user.email=ada@example.org"]
-    subprocess.run(["git", *who, "-C", str(root), *words], check=True, capture_output=True, timeout=60)
+    subprocess.run(["git", *who, "-C", str(root), *arguments], check=True, capture_output=True, timeout=60)
 
 
 def write(root: Path, name: str, text: str) -> None:
@@ -54,7 +54,7 @@ def test_a_clean_tag_whose_documents_agree_may_be_released(checkout: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("file", "was", "now", "words"),
+    ("file", "was", "now", "message"),
     [
         ("cli/pyproject.toml", 'version = "1.2.3"', 'version = "1.2.2"', "cli/pyproject.toml is version 1.2.2, and"),
         ("CHANGELOG.md", "1.2.3 - 2026-11-23", "Unreleased", "begins with 'Unreleased': its first section must be"),
@@ -65,12 +65,12 @@ def test_a_clean_tag_whose_documents_agree_may_be_released(checkout: Path) -> No
         ("deploy/kubernetes/web.yaml", "ground:1.2.3", "ground:1.2.2", "kubernetes/web.yaml names version 1.2.2, and"),
     ],
 )
-def test_what_disagrees_is_named(checkout: Path, file: str, was: str, now: str, words: str) -> None:
+def test_a_file_with_another_version_is_named(checkout: Path, file: str, was: str, now: str, message: str) -> None:
     write(checkout, file, (checkout / file).read_text().replace(was, now))
     commit(checkout)
 
-    (found,) = release.problems(checkout, TODAY)
-    assert words in found
+    (problem,) = release.problems(checkout, TODAY)
+    assert message in problem
 
 
 def test_a_checkout_that_is_not_clean_is_refused(checkout: Path) -> None:
@@ -82,8 +82,8 @@ def test_a_checkout_that_is_not_clean_is_refused(checkout: Path) -> None:
 def test_a_commit_without_the_tag_is_refused(checkout: Path) -> None:
     run(checkout, "commit", "--quiet", "--message", "Later", "--allow-empty")
 
-    (found,) = release.problems(checkout, TODAY)
-    assert "no tag v1.2.3" in found
+    (problem,) = release.problems(checkout, TODAY)
+    assert "no tag v1.2.3" in problem
 
 
 @pytest.fixture
@@ -112,12 +112,12 @@ def test_the_wheel_is_the_tagged_commits_and_the_same_each_time(
     subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=tmp_path / "a", check=True, capture_output=True, timeout=60)
 
 
-def test_without_an_engine_the_missing_image_is_told(checkout: Path, tmp_path: Path, without_engine: None) -> None:
+def test_without_an_engine_the_missing_image_is_reported(checkout: Path, tmp_path: Path, without_engine: None) -> None:
     assert release.build(checkout, tmp_path / "a", []) == "No container engine answers, so no image was built."
 
 
 def test_this_checkout_disagrees_in_nothing_that_its_release_will_not_change() -> None:
-    found = release.problems(release.ROOT, date(9999, 1, 1))
+    problems = release.problems(release.ROOT, date(9999, 1, 1))
 
     before_a_release = ("not clean", "no tag", "CHANGELOG.md begins with 'Unreleased'")
-    assert [each for each in found if not any(words in each for words in before_a_release)] == []
+    assert [each for each in problems if not any(phrase in each for phrase in before_a_release)] == []

@@ -14,5 +14,7 @@ def violations(page: Page, *tags: str) -> list[str]:
     """One line for each rule that the page breaks, of the rules with `tags`, or of axe's defaults."""
     # Without resultTypes, axe also describes each element that is right, which takes longer than the check.
     options: dict[str, Any] = {"resultTypes": ["violations"], **({"runOnly": list(tags)} if tags else {})}
-    found = Axe().run(page, options=options).response["violations"]
-    return [f"{each['id']}: {each['help']}: {[node['html'][:160] for node in each['nodes'][:3]]}" for each in found]
+    broken_rules = Axe().run(page, options=options).response["violations"]
+    return [
+        f"{each['id']}: {each['help']}: {[node['html'][:160] for node in each['nodes'][:3]]}" for each in broken_rules
+    ]

@@ -50,7 +50,7 @@ def team(transactional_db: None) -> dict[str, Any]:
 @pytest.fixture
 def open_as(browser: Browser, live_server: Any) -> Iterator[Callable[..., Page]]:
     """open_as(user, width=..., theme=...) -> an empty page of a browser where `user` is logged in. It keeps what its
-    console said in `page.said`."""
+    console said in `page.messages`."""
     contexts: list[BrowserContext] = []
 
     def opened(user: User, *, width: int = 1280, theme: str = "light", height: int = 900) -> Page:
@@ -63,7 +63,7 @@ def open_as(browser: Browser, live_server: Any) -> Iterator[Callable[..., Page]]
         contexts.append(context)
         log_in(context, live_server.url, user)
         page = context.new_page()
-        page.said = []  # type: ignore[attr-defined]
+        page.messages = []  # type: ignore[attr-defined]
         page.on("console", lambda message: _keep(page, message.type, message.text))
         page.on("pageerror", lambda error: _keep(page, "error", str(error)))
         return page
@@ -75,7 +75,7 @@ def open_as(browser: Browser, live_server: Any) -> Iterator[Callable[..., Page]]
 
 def _keep(page: Any, kind: str, text: str) -> None:
     if kind in ("error", "warning"):
-        page.said.append(text)
+        page.messages.append(text)
 
 
 def log_in(context: BrowserContext, url: str, user: User) -> None:

@@ -25,15 +25,15 @@ def test_pages_without_a_login_fit_are_silent_and_clean(
     settings.EMAIL_HOST, settings.BASE_URL = "mail.example.org", live_server.url
     link = people.link(populate.user(Role.VIEWER, "grace"))
     context = browser.new_context(viewport={"width": 390, "height": 800}, color_scheme=theme)
-    page, said = context.new_page(), []
-    page.on("console", lambda message: said.append(message.text))
+    page, messages = context.new_page(), []
+    page.on("console", lambda message: messages.append(message.text))
 
     for name, url in (("forgot", live_server.url + reverse("password_forgot")), ("password-set", link)):
         page.goto(url)
         shot(page, f"{name}-390-{theme}")
         assert page.evaluate(OVERFLOW) == 0
         assert violations(page) == []
-    assert said == []
+    assert messages == []
     context.close()
 
 
@@ -66,4 +66,4 @@ def test_what_the_policy_refuses_is_heard(open_as: Callable[..., Page], team: di
     page.evaluate("document.body.append(Object.assign(document.createElement('script'), {text: 'window.bad = 1'}))")
 
     assert page.evaluate("window.bad") is None
-    assert any("Content Security Policy" in words for words in page.said)  # type: ignore[attr-defined]
+    assert any("Content Security Policy" in message for message in page.messages)  # type: ignore[attr-defined]

@@ -38,11 +38,11 @@ def written(team: dict[str, Any]) -> str:
 def colours(page: Page, place: str) -> dict[str, list[str]]:
     """What is shown in each colour below the first element that fits."""
     spans = page.locator(place).first.locator("[class^=code-]").all()
-    found: dict[str, list[str]] = {}
+    by_colour: dict[str, list[str]] = {}
     for span in spans:
         kind = str(span.get_attribute("class")).removeprefix("code-")
-        found.setdefault(kind, []).append(str(span.text_content()))
-    return found
+        by_colour.setdefault(kind, []).append(str(span.text_content()))
+    return by_colour
 
 
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")])
@@ -66,7 +66,7 @@ def test_a_script_is_edited_in_colours(
     assert abs(back - front) <= 2  # wrapped at the same letters, or the caret would stand elsewhere
     assert page.evaluate("document.scrollingElement.scrollWidth - innerWidth") <= 0
     shot(page, f"editor-{width}-{theme}")
-    assert page.said == []  # type: ignore[attr-defined]
+    assert page.messages == []  # type: ignore[attr-defined]
 
 
 def test_tab_indents_and_escape_lets_it_leave(open_as: Callable[..., Page], team: dict[str, Any]) -> None:

@@ -50,7 +50,7 @@ def test_from_a_campaign_to_a_decision_with_the_keyboard_alone(
     _to(page, "Write a decision")
     page.keyboard.press("Enter")
     page.wait_for_url("**/decisions/new/**")
-    assert page.said == []  # type: ignore[attr-defined]
+    assert page.messages == []  # type: ignore[attr-defined]
 
 
 def test_a_point_of_a_chart_opens_its_run_or_becomes_a_side(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
@@ -80,7 +80,7 @@ def test_a_report_opens_without_a_network(
     file = tmp_path / "report.html"
     file.write_text("".join(report.report_html(campaign)))
     page = open_as(team["viewer"], width=width)
-    page.said.clear()  # type: ignore[attr-defined]
+    page.messages.clear()  # type: ignore[attr-defined]
     page.context.set_offline(True)
 
     page.goto(file.as_uri())
@@ -89,4 +89,4 @@ def test_a_report_opens_without_a_network(
     assert page.locator("[data-plot]").count() == page.locator(".plot .plot-container").count() == 3
     assert page.evaluate("document.scrollingElement.scrollWidth - innerWidth") <= 0
     shot(page, f"report-{width}")
-    assert page.said == []  # type: ignore[attr-defined]
+    assert page.messages == []  # type: ignore[attr-defined]

@@ -39,7 +39,7 @@ def test_each_tab_has_an_address(open_as: Callable[..., Page], team: dict[str, A
         shot(page, f"host-{name}-{width}")
     page.go_back()
     expect(page.locator("#access")).to_be_visible()
-    assert page.said == []  # type: ignore[attr-defined]
+    assert page.messages == []  # type: ignore[attr-defined]
 
 
 def _remote_server(team: dict[str, Any]) -> None:
@@ -68,7 +68,7 @@ def test_an_admin_adds_a_remote_server(open_as: Callable[..., Page], team: dict[
 
     expect(page.get_by_text("The remote server is saved.")).to_be_visible()
     expect(page.get_by_role("region", name="Remote servers")).to_contain_text("db.example.com:5432")
-    assert page.said == []  # type: ignore[attr-defined]
+    assert page.messages == []  # type: ignore[attr-defined]
 
 
 def test_a_form_leads_back_to_its_tab(open_as: Callable[..., Page], team: dict[str, Any]) -> None:

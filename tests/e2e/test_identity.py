@@ -40,8 +40,8 @@ def test_somebody_signs_in_sees_the_page_that_was_asked_and_signs_out_at_the_pro
 ) -> None:
     provider.user("grace", "dba")
     context = browser.new_context(base_url=live_server.url)
-    page, said = context.new_page(), []
-    page.on("console", lambda message: said.append(message.text))
+    page, messages = context.new_page(), []
+    page.on("console", lambda message: messages.append(message.text))
 
     page.goto("/hosts/")
     page.get_by_role("link", name="Sign in with Example Corp").click()
@@ -55,7 +55,7 @@ def test_somebody_signs_in_sees_the_page_that_was_asked_and_signs_out_at_the_pro
     page.wait_for_url(f"{live_server.url}/login/**")
     page.goto("/hosts/")
     expect(page).to_have_url(f"{live_server.url}/login/?next=/hosts/")
-    assert [words for words in said if "Content Security Policy" in words] == []
+    assert [message for message in messages if "Content Security Policy" in message] == []
     context.close()
 
 

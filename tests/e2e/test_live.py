@@ -85,9 +85,9 @@ def follow(page: Page, path: str) -> list[str]:
     page.goto(path)
     page.wait_for_selector("[data-figure][data-drawn]")
     expect(page.locator("[data-live-clock]")).to_contain_text("last point")
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    return asked
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    return requests
 
 
 def test_points_come_without_a_request_and_a_lost_server_is_told_until_it_is_back(
@@ -95,11 +95,11 @@ def test_points_come_without_a_request_and_a_lost_server_is_told_until_it_is_bac
 ) -> None:
     run = team["live_run"]
     web.start()
-    asked = follow(page, reverse("run_detail", args=[run.pk]))
+    requests = follow(page, reverse("run_detail", args=[run.pk]))
 
     _tell(run, 4.0, 12345.0)
     expect(page.locator("[data-live-figure]")).to_have_text("12345 TPS", timeout=2000)
-    assert asked == []
+    assert requests == []
 
     web.stop()
     clock = page.locator("[data-live-clock]")
@@ -119,13 +119,13 @@ def test_points_come_without_a_request_and_a_lost_server_is_told_until_it_is_bac
 def test_a_page_that_gets_no_stream_polls(page: Page, web: Web, team: dict[str, Any]) -> None:
     run = team["live_run"]
     web.start(PROVING_LIVE_STREAMS="0")
-    asked = follow(page, reverse("run_detail", args=[run.pk]))
+    requests = follow(page, reverse("run_detail", args=[run.pk]))
 
     _tell(run, 4.0, 12345.0)
 
     expect(page.locator("[data-live-figure]")).to_have_text("12345 TPS", timeout=3000)
     expect(page.locator("[data-live-clock]")).not_to_contain_text("lost")
-    assert any("live.json" in url for url in asked)
+    assert any("live.json" in url for url in requests)
 
 
 def test_a_campaign_that_changes_while_its_page_is_brought_up_to_date_is_shown_as_it_is(

@@ -53,9 +53,9 @@ def rich(run: Run) -> None:
 
 @pytest.fixture
 def run(team: dict[str, Any]) -> Run:
-    found: Run = team["ok_run"]
-    rich(found)
-    return found
+    ended_run: Run = team["ok_run"]
+    rich(ended_run)
+    return ended_run
 
 
 def opened(page: Page, run: Run, query: str = "") -> Page:
@@ -73,7 +73,7 @@ def test_the_page_of_a_run_fits_and_axe_finds_nothing(
 
     shot(page, f"panels-{width}-{theme}")
 
-    assert _overflow(page) + violations(page, *WCAG) + page.said == []  # type: ignore[attr-defined]
+    assert _overflow(page) + violations(page, *WCAG) + page.messages == []  # type: ignore[attr-defined]
 
 
 def test_each_panel_has_its_time_axis_and_waits_are_areas(
@@ -177,4 +177,4 @@ def test_two_runs_are_compared_over_time(
     states = "document.getElementById('compare-time').data.filter(t => t.name === 'running').map(t => t.visible)"
     assert page.evaluate(states) == ["legendonly", "legendonly"]
     assert [area.get_attribute("aria-pressed") for area in areas.all()] == ["false", "false"]
-    assert _overflow(page) + violations(page, *WCAG) + page.said == []  # type: ignore[attr-defined]
+    assert _overflow(page) + violations(page, *WCAG) + page.messages == []  # type: ignore[attr-defined]

@@ -35,7 +35,7 @@ def test_a_setting_becomes_a_factor_with_the_keyboard_alone(open_as: Callable[..
     expect(page.locator("[role=option]")).to_have_count(1)
     page.keyboard.press("Enter")
     expect(page.locator("#rows tr").nth(1).locator("[name='value']")).to_have_value("60")  # as the host has it
-    assert page.said == []  # type: ignore[attr-defined]
+    assert page.messages == []  # type: ignore[attr-defined]
 
 
 def test_the_button_and_enter_add_a_match_of_the_text_that_is_there(
@@ -96,7 +96,7 @@ def test_a_setting_becomes_a_line_or_a_field_of_a_profile(open_as: Callable[...,
 
     expect(page.locator("[name='settings.postgresql']")).to_have_value("max_wal_size = 1GB")
     expect(page.locator("[name='settings.transparent_huge_pages.enabled']")).to_be_focused()
-    assert page.said == []  # type: ignore[attr-defined]
+    assert page.messages == []  # type: ignore[attr-defined]
 
 
 def test_the_palette_leads_anywhere_without_a_mouse(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
@@ -121,7 +121,7 @@ def test_the_palette_leads_anywhere_without_a_mouse(open_as: Callable[..., Page]
     expect(page.locator("#palette [aria-selected='true']")).to_contain_text("Data sets")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**{reverse('dataset_list')}")
-    assert page.said == []  # type: ignore[attr-defined]
+    assert page.messages == []  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -22,8 +22,8 @@ def test_a_chart_is_pinned_seen_and_followed_back_with_the_keyboard_alone(
     open_as: Callable[..., Page], team: dict[str, Any], width: int, theme: str
 ) -> None:
     page = open_as(team["operator"], width=width, theme=theme)
-    asked = {"x": "huge pages", "colour": "shared_buffers", "shape": "lines"}
-    page.goto(explored(team, **asked))
+    query = {"x": "huge pages", "colour": "shared_buffers", "shape": "lines"}
+    page.goto(explored(team, **query))
     expect(page.locator("#explorer-chart[data-drawn]")).to_be_visible()
 
     page.keyboard.press("p")
@@ -44,25 +44,25 @@ def test_a_chart_is_pinned_seen_and_followed_back_with_the_keyboard_alone(
     page.wait_for_url("**/explore/**")
     for label, value in (("Across", "huge pages"), ("Colour", "shared_buffers"), ("Chart type", "lines")):
         expect(page.get_by_label(label, exact=True)).to_have_value(value)
-    assert page.said == []  # type: ignore[attr-defined]
+    assert page.messages == []  # type: ignore[attr-defined]
 
 
 def test_a_chart_out_of_sight_is_not_asked_for_before_it_is_seen(
     open_as: Callable[..., Page], team: dict[str, Any]
 ) -> None:
     page = open_as(team["viewer"], width=390, height=700)
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if ".json" in request.url else None)
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url) if ".json" in request.url else None)
     last = Pin.objects.exclude(position=None).exclude(pk=team["pins"][4].pk).latest("position")
 
     page.goto(reverse("dashboard"))
     page.wait_for_selector("[data-drawn]")
-    before = len(asked)
+    before = len(requests)
     page.locator(f"#plot-{last.pk}").scroll_into_view_if_needed()
     page.wait_for_selector(f"#plot-{last.pk}[data-drawn]")
 
-    assert before < len(asked)
-    assert not any("from=1" in url for url in asked[:before])
+    assert before < len(requests)
+    assert not any("from=1" in url for url in requests[:before])
 
 
 def test_a_chart_moves_up_and_keeps_the_focus(open_as: Callable[..., Page], team: dict[str, Any]) -> None:

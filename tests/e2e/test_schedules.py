@@ -73,4 +73,4 @@ def test_the_pages_of_a_schedule_fit_and_are_accessible(
         shot(page, f"{name}-history-{width}-{theme}")
         assert (name, violations(page, *WCAG)) == (name, [])
         assert page.evaluate(OVERFLOW) <= 0, name
-    assert page.said == []  # type: ignore[attr-defined]
+    assert page.messages == []  # type: ignore[attr-defined]

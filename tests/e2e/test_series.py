@@ -76,7 +76,7 @@ def test_a_closer_look_is_finer_and_has_an_address_and_a_way_back(
     page.get_by_text("Show the whole time").click()
     settled(page)
     assert (points(page), "from" in query(page)) == (whole, False)
-    assert page.said == []  # type: ignore[attr-defined]
+    assert page.messages == []  # type: ignore[attr-defined]
 
 
 def test_a_step_is_chosen_and_its_address_kept(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
@@ -120,4 +120,4 @@ def test_all_charts_of_a_run_look_closer_together(open_as: Callable[..., Page], 
     assert points(page) == pytest.approx(end - begin, abs=4) and points(page) < whole
     page.get_by_text("Show the whole time").click()
     settled(page)
-    assert points(page) == whole and page.said == []  # type: ignore[attr-defined]
+    assert points(page) == whole and page.messages == []  # type: ignore[attr-defined]

@@ -47,10 +47,10 @@ def test_every_page_fits_and_is_silent(
         problems = [*_overflow(page), *violations(page, *WCAG)]
         if width == 390:
             problems += _reflow(page, 320)
-        problems += page.said  # type: ignore[attr-defined]
+        problems += page.messages  # type: ignore[attr-defined]
         if problems:
             wrong[name] = problems
-            page.said.clear()  # type: ignore[attr-defined]
+            page.messages.clear()  # type: ignore[attr-defined]
 
     assert wrong == {}
 

@@ -72,7 +72,7 @@ def test_a_campaign_is_planned_counted_and_started(open_as: Callable[..., Page],
 
     expect(page.locator("#status")).to_contain_text("0 of 16 runs ended")
     assert Campaign.objects.latest("created_at").runs.count() == 16
-    assert [text for text in page.said if "422" not in text] == []  # type: ignore[attr-defined]
+    assert [text for text in page.messages if "422" not in text] == []  # type: ignore[attr-defined]
 
 
 def test_a_run_is_followed_while_it_goes_on(open_as: Callable[..., Page], live_team: dict[str, Any]) -> None:
@@ -90,7 +90,7 @@ def test_a_run_is_followed_while_it_goes_on(open_as: Callable[..., Page], live_t
     expect(page.locator("[data-live-clock]")).not_to_have_class("clock stale")
     expect(page.locator("[data-live-clock]")).to_have_class("clock stale", timeout=8000)
     expect(page.locator("[data-live-clock]")).to_contain_text("s ago: the host's agent is silent")
-    assert page.said == []  # type: ignore[attr-defined]
+    assert page.messages == []  # type: ignore[attr-defined]
 
 
 def test_a_panel_appears_with_the_first_sample_of_its_source(
@@ -115,8 +115,8 @@ def test_the_time_left_of_a_step_counts_down_between_progress_events(
 ) -> None:
     run = live_team["live_run"]
     seq = run.events.order_by("-seq")[0].seq + 1
-    told = {"step": "measure", "done": 0.5, "eta_s": 90.0, "note": ""}
-    RunEvent.objects.create(run=run, seq=seq, at=timezone.now(), kind="progress", data=told)
+    progress = {"step": "measure", "done": 0.5, "eta_s": 90.0, "note": ""}
+    RunEvent.objects.create(run=run, seq=seq, at=timezone.now(), kind="progress", data=progress)
     Run.objects.filter(pk=run.pk).update(last_seq=seq)
     page = open_as(live_team["operator"])
 
@@ -204,7 +204,7 @@ def test_the_page_of_a_campaign_follows_its_runs(open_as: Callable[..., Page], l
     page.wait_for_timeout(500)
     points = page.evaluate("document.getElementById('campaign-chart').data[0].y.length")
     assert points == 5
-    assert page.said == []  # type: ignore[attr-defined]
+    assert page.messages == []  # type: ignore[attr-defined]
 
 
 def test_keys_walk_rows_search_help_and_can_be_switched_off(open_as: Callable[..., Page], team: dict[str, Any]) -> None:

@@ -85,14 +85,14 @@ def test_what_failed_is_tried_again_at_the_next_start(venv: Path, monkeypatch: p
     assert bootstrap.installed() == {}
 
 
-def test_an_old_python_is_told_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_python_is_refused_with_the_needed_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.version_info", (3, 9, 2))
     assert bootstrap.make_venv() == (
         f"Python 3.11 or later is needed, {sys.executable} is 3.9; try make PYTHON=python3.12"
     )
 
 
-def test_a_python_without_venv_is_told_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_python_without_venv_is_refused_with_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     calls(monkeypatch, 1)
     assert "apt-get install python3." in bootstrap.make_venv()
 

@@ -51,43 +51,43 @@ def test_the_supervisor_runs_these_commands(state: Path) -> None:
 
 
 def test_the_server_is_given_every_variable_that_it_reads() -> None:
-    given = {name for service in SERVER for name in SERVICES[service]["environment"]}
+    passed = {name for service in SERVER for name in SERVICES[service]["environment"]}
     in_image = set(re.findall(r"\b(PROVING_[A-Z_]+)=", IMAGE.rpartition("FROM ")[2]))
 
-    assert {variable.name for variable in variables.read(variables.SETTINGS)} <= given | in_image
+    assert {variable.name for variable in variables.read(variables.SETTINGS)} <= passed | in_image
 
 
 @pytest.mark.parametrize("variable", variables.read(variables.SETTINGS), ids=lambda variable: variable.name)
 def test_a_default_of_compose_is_that_of_the_settings(variable: variables.Variable) -> None:
-    found = set(re.findall(rf"\$\{{{variable.name}:-([^}}]*)\}}", TEXT))
+    defaults = set(re.findall(rf"\$\{{{variable.name}:-([^}}]*)\}}", TEXT))
     if variable.default is None or variable.name == "PROVING_DATABASE_POOL":
         return
-    default = ast.literal_eval(variable.default) if found else ""
+    default = ast.literal_eval(variable.default) if defaults else ""
 
-    assert found <= {variables.spelled(default)}
+    assert defaults <= {variables.spelled(default)}
 
 
 def test_dispatcher_and_web_lend_as_many_connections_as_without_compose() -> None:
-    found = {name: SERVICES[name]["environment"]["PROVING_DATABASE_POOL"] for name in ("web", "dispatcher")}
+    pools = {name: SERVICES[name]["environment"]["PROVING_DATABASE_POOL"] for name in ("web", "dispatcher")}
     pool = commands.DISPATCHER_ENVIRONMENT["PROVING_DATABASE_POOL"]
 
-    assert found == {"web": "${PROVING_DATABASE_POOL:-10}", "dispatcher": f"${{PROVING_DATABASE_POOL:-{pool}}}"}
+    assert pools == {"web": "${PROVING_DATABASE_POOL:-10}", "dispatcher": f"${{PROVING_DATABASE_POOL:-{pool}}}"}
     assert '"PROVING_DATABASE_POOL", "10"' in (paths.CHECKOUT / "apps" / "wsgi.py").read_text()
 
 
 @pytest.mark.parametrize("secret", ["POSTGRES_PASSWORD", "REDIS_PASSWORD"])
 def test_a_password_of_a_store_is_required(secret: str) -> None:
-    given = " ".join(SERVICES["web"]["environment"].values())
-    assert re.search(rf"\$\{{{secret}:\?[^}}]+\}}", given)
+    environment = " ".join(SERVICES["web"]["environment"].values())
+    assert re.search(rf"\$\{{{secret}:\?[^}}]+\}}", environment)
 
 
 @pytest.mark.parametrize(
     "secret", ["PROVING_SECRET_KEY", "PROVING_SSH_KEYS", "PROVING_METRICS_TOKEN", "PROVING_OIDC_CLIENT_SECRET"]
 )
 def test_a_secret_may_come_from_a_file(secret: str) -> None:
-    given = SERVICES["web"]["environment"]
+    environment = SERVICES["web"]["environment"]
 
-    assert (given[secret], given[f"{secret}_FILE"]) == (f"${{{secret}:-}}", f"${{{secret}_FILE:-}}")
+    assert (environment[secret], environment[f"{secret}_FILE"]) == (f"${{{secret}:-}}", f"${{{secret}_FILE:-}}")
 
 
 def test_the_example_of_env_has_no_comment_behind_a_value_and_no_secret() -> None:
@@ -122,18 +122,18 @@ def test_every_package_of_the_image_is_compiled_while_its_files_can_be_written()
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_every_service_is_confined_limited_and_its_log_rotated(service: str) -> None:
-    told = SERVICES[service]
+    definition = SERVICES[service]
 
-    assert told["cap_drop"] == ["ALL"] and told["security_opt"] == ["no-new-privileges:true"]
-    assert told["mem_limit"] and told["pids_limit"]
-    assert told["logging"]["options"].keys() == {"max-size", "max-file"}
-    assert told.get("read_only") is (None if service in STORES else True)
-    assert all("size=" in each for each in told.get("tmpfs", []))
-    assert bool(told.get("tmpfs")) is bool(told.get("read_only"))
+    assert definition["cap_drop"] == ["ALL"] and definition["security_opt"] == ["no-new-privileges:true"]
+    assert definition["mem_limit"] and definition["pids_limit"]
+    assert definition["logging"]["options"].keys() == {"max-size", "max-file"}
+    assert definition.get("read_only") is (None if service in STORES else True)
+    assert all("size=" in each for each in definition.get("tmpfs", []))
+    assert bool(definition.get("tmpfs")) is bool(definition.get("read_only"))
 
 
 @pytest.mark.parametrize("service", sorted(SERVICES.keys() - {"migrate"}))
-def test_every_lasting_service_tells_its_health_and_is_restarted(service: str) -> None:
+def test_every_lasting_service_has_a_health_check_and_is_restarted(service: str) -> None:
     assert SERVICES[service]["healthcheck"]["test"]
     assert SERVICES[service]["restart"] == "unless-stopped"
 
@@ -146,7 +146,7 @@ def test_postgresql_is_healthy_by_tcp_only_and_has_room_for_four_dispatchers() -
     assert int(room) > 4 * int(dispatcher) + 20
 
 
-def test_the_image_tells_its_version_its_commit_and_its_health() -> None:
+def test_the_image_has_version_commit_and_health_check() -> None:
     labels = re.findall(r"org\.opencontainers\.image\.(\w+)=", IMAGE)
 
     assert {"title", "version", "revision"} <= set(labels)
@@ -166,13 +166,13 @@ def test_the_proxy_takes_what_an_import_may_send(file: str) -> None:
     [".env", "proving-2026-11-22.tar", "before.tar", "secrets/ssh_keys", "tls/key.pem", "docker-compose.override.yml"],
 )
 def test_git_ignores_what_an_installation_puts_into_the_checkout(file: str) -> None:
-    asked = ["git", "check-ignore", "--no-index", "--quiet", file]
-    assert subprocess.run(asked, cwd=paths.CHECKOUT, timeout=30, check=False).returncode == 0
+    argv = ["git", "check-ignore", "--no-index", "--quiet", file]
+    assert subprocess.run(argv, cwd=paths.CHECKOUT, timeout=30, check=False).returncode == 0
 
 
 def test_named_volumes_are_declared_and_used() -> None:
-    given = re.sub(r"\$\{[A-Z_]+:-([^}]*)\}", r"\1", TEXT)
-    services = yaml.safe_load(given)["services"].values()
+    text = re.sub(r"\$\{[A-Z_]+:-([^}]*)\}", r"\1", TEXT)
+    services = yaml.safe_load(text)["services"].values()
     used = {volume.split(":")[0] for service in services for volume in service["volumes"] if volume[0] != "."}
     assert used == COMPOSE["volumes"].keys()
 

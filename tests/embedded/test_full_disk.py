@@ -19,8 +19,8 @@ def test_a_disk_without_room_is_named_without_a_traceback(
     monkeypatch.setattr(program, "up", full)
 
     assert program.main(["up"]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("error: cannot write /srv/var/secrets.json: No space left on device; free some space there")
+    error = capsys.readouterr().err
+    assert error.startswith("error: cannot write /srv/var/secrets.json: No space left on device; free some space there")
 
 
 def test_another_error_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,9 +53,9 @@ def test_every_line_is_an_object(kind: str, ready: str, tmp_path: Path) -> None:
         assert not [line for line in lines if "ontrol" in line["message"]]
 
 
-def _wait(log: Path, words: str) -> None:
+def _wait(log: Path, message: str) -> None:
     until = time.monotonic() + 120
-    while words not in log.read_text():
+    while message not in log.read_text():
         assert time.monotonic() < until, log.read_text()
         time.sleep(0.2)
 

@@ -35,8 +35,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
 def over_ssh(host: Loopback, what: Callable[[asyncssh.SSHClientConnection], Awaitable[Answer]], **options) -> Answer:
     async def session() -> Answer:
         pinned = ([asyncssh.import_public_key(host.host_key)], [], [])
-        wanted = {"username": host.user, "client_keys": [KEY], "known_hosts": pinned, "config": None, **options}
-        async with asyncssh.connect(ADDRESS, host.port, agent_path=None, **wanted) as connection:
+        settings = {"username": host.user, "client_keys": [KEY], "known_hosts": pinned, "config": None, **options}
+        async with asyncssh.connect(ADDRESS, host.port, agent_path=None, **settings) as connection:
             return await what(connection)
 
     return asyncio.run(asyncio.wait_for(session(), 20))
@@ -60,7 +60,7 @@ def test_the_exit_status_is_the_commands_own(host: Loopback, command: str, statu
     assert run(host, command).exit_status == status
 
 
-def test_death_by_signal_is_told_as_such(host: Loopback) -> None:
+def test_death_by_signal_is_reported_as_such(host: Loopback) -> None:
     assert run(host, "kill -9 $$").exit_signal[0] == "KILL"
 
 
@@ -141,7 +141,7 @@ POLITE_JOB = 'trap "echo restored >> note; exit" TERM; echo $$ > pid; while :; d
 
 
 def test_key_and_port_stay_and_detached_jobs_end_with_the_server(tmp_path: Path) -> None:
-    seen = []
+    identities = []
     for _ in range(2):
         with Supervisor(tmp_path) as supervisor:
             host = Loopback(supervisor.state)
@@ -151,9 +151,9 @@ def test_key_and_port_stay_and_detached_jobs_end_with_the_server(tmp_path: Path)
             run(host, f"setsid sh -c '{POLITE_JOB}' >/dev/null 2>&1 </dev/null & sleep 0.3")
             pid = int((host.home / "pid").read_text())
             assert processes.read(pid) is not None
-            seen.append((host.port, host.host_key, host.authorized_keys.read_text()))
+            identities.append((host.port, host.host_key, host.authorized_keys.read_text()))
         assert processes.read(pid) is None
-    assert seen[0] == seen[1]
+    assert identities[0] == identities[1]
     assert (host.home / "note").read_text().split() == ["restored"] * 2, "each was asked before it was killed"
 
 

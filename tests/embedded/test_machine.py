@@ -32,9 +32,9 @@ def fake_system(bin_dir: Path, monkeypatch: pytest.MonkeyPatch, *, terminal: boo
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, word: str) -> list[str]:
-    asked: list[str] = []
-    monkeypatch.setattr("builtins.input", lambda prompt: asked.append(prompt) or word)
-    return asked
+    prompts: list[str] = []
+    monkeypatch.setattr("builtins.input", lambda prompt: prompts.append(prompt) or word)
+    return prompts
 
 
 def test_without_a_terminal_the_command_is_printed_and_nothing_installed(
@@ -47,10 +47,10 @@ def test_without_a_terminal_the_command_is_printed_and_nothing_installed(
 
 
 def test_no_is_taken_for_an_answer_and_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    noted, asked = fake_system(tmp_path / "bin", monkeypatch, terminal=True), answer(monkeypatch, "")
+    noted, prompts = fake_system(tmp_path / "bin", monkeypatch, terminal=True), answer(monkeypatch, "")
     machine.offer_tools(tmp_path)
     machine.offer_tools(tmp_path)
-    assert len(asked) == 1
+    assert len(prompts) == 1
     assert not noted.exists()
 
 

@@ -23,9 +23,9 @@ TELL = "import json, os; print(json.dumps(dict(os.environ)), flush=True); "
 
 
 def connect(url: str) -> psycopg.Connection:
-    found = environ.Env.db_url_config(url)
-    where = {"host": found["HOST"], "port": found["PORT"], "dbname": found["NAME"]}
-    return psycopg.connect(user=found["USER"], password=found["PASSWORD"], autocommit=True, **where)
+    config = environ.Env.db_url_config(url)
+    where = {"host": config["HOST"], "port": config["PORT"], "dbname": config["NAME"]}
+    return psycopg.connect(user=config["USER"], password=config["PASSWORD"], autocommit=True, **where)
 
 
 def test_the_commands_own_status_is_returned_and_nothing_is_left() -> None:

@@ -20,8 +20,8 @@ from tests.embedded.test_run import connect
 def roles(stack: Stack) -> set[str]:
     """Which roles of PostgreSQL web, worker, dispatcher and beat work as."""
     with connect(stack.postgres.url) as connection:
-        asked = "SELECT usename FROM pg_stat_activity WHERE application_name ~ '^proving-(web|worker|dispatcher|beat)'"
-        return {row[0] for row in connection.execute(asked).fetchall()}
+        query = "SELECT usename FROM pg_stat_activity WHERE application_name ~ '^proving-(web|worker|dispatcher|beat)'"
+        return {row[0] for row in connection.execute(query).fetchall()}
 
 
 def test_the_stack_serves_survives_kills_and_leaves_nothing(state: Path) -> None:

@@ -109,7 +109,7 @@ def test_sigterm_stops_the_stack(state: Path) -> None:
     assert gone(pid, within_s=0)
 
 
-def test_a_second_supervisor_is_told_who_has_the_directory(state: Path) -> None:
+def test_a_second_supervisor_is_refused_with_the_owner_of_the_directory(state: Path) -> None:
     with Supervisor(state), pytest.raises(StackError, match=rf"in use by process {os.getpid()}"), Supervisor(state):
         pass
 
@@ -173,6 +173,6 @@ def test_orphans_go_where_they_went_before_once_the_supervisor_is_gone(state: Pa
     orphan = int(
         subprocess.run(["sh", "-c", "sleep 2 >/dev/null 2>&1 & echo $!"], capture_output=True, text=True).stdout
     )
-    found = processes.read(orphan)
-    assert found is not None and found.ppid != os.getpid()
+    process = processes.read(orphan)
+    assert process is not None and process.ppid != os.getpid()
     assert gone(orphan)

@@ -25,8 +25,8 @@ ATTEMPTS = 3
 SAMPLE = 20
 
 
-def looks(here: Ground) -> Iterator[Callable[[], Row]]:
-    """One for each row; each derives its wish anew."""
+def boundary_checks(here: Ground) -> Iterator[Callable[[], Row]]:
+    """One check for each row of the document; each derives its settings anew."""
     for name in CASES:
         yield lambda name=name: every_boundary(here, f"`{name}`", here.wishes(name))  # type: ignore[misc]
     names = all_sysctls()
@@ -38,10 +38,10 @@ def looks(here: Ground) -> Iterator[Callable[[], Row]]:
     )
 
 
-def take(look: Callable[[], Row]) -> tuple[Row, int]:
-    """(what was seen at last, how often it was looked at)."""
+def take(check: Callable[[], Row]) -> tuple[Row, int]:
+    """(the row of the last attempt, the number of attempts)."""
     for attempt in range(1, ATTEMPTS + 1):
-        row = look()
+        row = check()
         sys.stdout.write(f"{row}\n")
         sys.stdout.flush()
         if not row.differences or attempt == ATTEMPTS:
@@ -52,30 +52,30 @@ def take(look: Callable[[], Row]) -> tuple[Row, int]:
 def boundaries() -> bool:
     """Whether nothing was left changed; only then the figures are kept."""
     with ground() as here:
-        taken = [take(look) for look in looks(here)]
+        taken = [take(check) for check in boundary_checks(here)]
     for row, _ in taken:
         for where, what in row.differences.items():
             sys.stdout.write(f"{row.name}: {where}: {what}\n")
     if any(row.differences for row, _ in taken):
         sys.stdout.write(f"{SEEN} is left as it was\n")
         return False
-    found = {
+    counts = {
         "day": date.today().isoformat(),
         "release": platform.release().split("-")[0],
         "again": [row.name for row, attempts in taken if attempts > 1],
         "rows": [[row.name, row.boundaries, row.kills, len(row.differences)] for row, _ in taken],
     }
-    save({**load(), "boundaries": found})
+    save({**load(), "boundaries": counts})
     return True
 
 
 def matrix() -> bool:
     """Every test that counts, with its many times, anew; the lab's are run by `make test-lab`."""
-    seen = load()
-    for by_test in seen.get("faults", {}).values():
+    counts = load()
+    for by_test in counts.get("faults", {}).values():
         for test in [test for test in by_test if test.startswith("tests/faults/test_")]:
             del by_test[test]
-    save(seen)
+    save(counts)
     argv = [sys.executable, "-m", "embedded", "run", "--", sys.executable, "-m", "pytest", "-q", "tests/faults"]
     environment = {**os.environ, KEEP_IN: str(SEEN)}
     return subprocess.run([*argv, "-m", "not lab and not e2e"], env=environment, check=False).returncode == 0
@@ -87,10 +87,10 @@ PARTS = {"boundaries": boundaries, "matrix": matrix, "document": lambda: True}
 def main(*argv: str) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Counts faults for docs/faults.md.")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; without any: all of them")
-    asked = parser.parse_args(argv).parts
-    if unknown := [part for part in asked if part not in PARTS]:
+    chosen = parser.parse_args(argv).parts
+    if unknown := [part for part in chosen if part not in PARTS]:
         parser.error(f"there is no part {unknown[0]}: choose from {', '.join(PARTS)}")
-    parts = asked or list(PARTS)
+    parts = chosen or list(PARTS)
     if parts != ["document"]:
         needs.demand_root(parser)
     done = [PARTS[part]() for part in parts]

@@ -34,15 +34,15 @@ def of_campaign(*campaigns: Campaign) -> Found:
 def of_runs(runs: Iterable[Run]) -> Found:
     """What the server has of runs that ended, against what their agents sealed."""
     every = [(run, lines_of(run)) for run in runs]
-    found = sum((_stored(run, lines) for run, lines in every), Found())
-    return found + Found(overlapping=overlapping([lines for _, lines in every]))
+    total = sum((_stored(run, lines) for run, lines in every), Found())
+    return total + Found(overlapping=overlapping([lines for _, lines in every]))
 
 
 def of_jobs(jobs: Iterable[Job]) -> Found:
     """What the spool of a host has of runs that are sealed: their numbers without gap, up to the manifest's last."""
     every = [(job, read_log(job.path / EVENTS)[0]) for job in jobs]
-    found = sum((_numbered(lines, int((job.manifest or {})["last_seq"])) for job, lines in every), Found())
-    return found + Found(overlapping=overlapping([lines for _, lines in every]))
+    total = sum((_numbered(lines, int((job.manifest or {})["last_seq"])) for job, lines in every), Found())
+    return total + Found(overlapping=overlapping([lines for _, lines in every]))
 
 
 def lines_of(run: Run) -> list[Line]:
@@ -61,7 +61,7 @@ def _numbered(lines: list[Line], last_seq: int) -> Found:
 def _stored(run: Run, lines: list[Line]) -> Found:
     """Samples are columns by now, counted by step and source; everything else is there by its number, word for word."""
     sealed = _numbered(lines, run.manifest["last_seq"]) if run.manifest else Found(runs=1)
-    told = Counter({line["seq"]: 1 for line in lines if line["kind"] != "sample"})
+    expected = Counter({line["seq"]: 1 for line in lines if line["kind"] != "sample"})
     same = {line["seq"] for line in lines}
     rows = list(run.events.exclude(kind="sample").values_list("seq", "kind", "data"))
     ours = Counter(seq for seq, _, _ in rows)
@@ -71,7 +71,7 @@ def _stored(run: Run, lines: list[Line]) -> Found:
     folded = Counter({(one.step, one.source): one.samples for one in run.series.all()})
     for data in run.events.filter(kind="sample").values_list("data", flat=True):
         folded[data["step"], data["source"]] += 1
-    missing, surplus = (told - ours) + (samples - folded), (ours - told) + (folded - samples)
+    missing, surplus = (expected - ours) + (samples - folded), (ours - expected) + (folded - samples)
     return sealed + Found(lost=missing.total() + altered, duplicated=surplus.total())
 
 
@@ -107,5 +107,5 @@ def main(*campaigns: str) -> None:
     """Print {"found": Found, "outcomes": {outcome: runs}, "cells": measured once} of these campaigns as JSON."""
     runs = Run.objects.filter(campaign__in=campaigns).order_by("started_at")
     outcomes = Counter(runs.values_list("outcome", flat=True))
-    told = {"found": asdict(of_runs(runs)), "outcomes": outcomes, "cells": measured_once(runs)}
-    sys.stdout.write(json.dumps(told) + "\n")
+    report = {"found": asdict(of_runs(runs)), "outcomes": outcomes, "cells": measured_once(runs)}
+    sys.stdout.write(json.dumps(report) + "\n")

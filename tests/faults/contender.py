@@ -17,14 +17,14 @@ from typing import Any
 import django
 
 
-def main(told: dict[str, Any]) -> None:
-    os.environ["PROVING_DATABASE_URL"] = told["database"]
+def main(config: dict[str, Any]) -> None:
+    os.environ["PROVING_DATABASE_URL"] = config["database"]
     django.setup()
     from django.core.management import call_command
 
     call_command("migrate", verbosity=0)
-    server = Contender(told)
-    _say({"ready": told["name"]})
+    server = Contender(config)
+    _say({"ready": config["name"]})
     for line in sys.stdin:
         _say(server.draft() if line.strip() == "draft" else server.start(float(line)))
 
@@ -37,13 +37,13 @@ def _say(answer: dict[str, Any]) -> None:
 class Contender:
     """A server that asks again at once where others wait for seconds, and keeps what the host recorded of each run."""
 
-    def __init__(self, told: dict[str, Any]) -> None:
+    def __init__(self, config: dict[str, Any]) -> None:
         from apps.accounts.models import Role, User
         from apps.campaigns.design.steps import single
         from apps.campaigns.execution import claims, dispatch, fetching
         from apps.campaigns.library import workloads
 
-        self._told, self._dispatch, self._forget = told, dispatch, fetching.forget
+        self._config, self._dispatch, self._forget = config, dispatch, fetching.forget
         claims.BUSY_RETRY_S = 0.02
         fetching.forget = self._keep_and_forget
         self.ada = User.objects.create_user(
@@ -56,9 +56,9 @@ class Contender:
         from apps.hosts import contact, services
 
         identity = services.create_identity("key", by=self.ada)
-        with open(self._told["authorized_keys"], "a") as keys:
+        with open(self._config["authorized_keys"], "a") as keys:
             keys.write(identity.public_key.strip() + "\n")
-        host = services.add_host(by=self.ada, name="contended", identity=identity, **self._told["host"])
+        host = services.add_host(by=self.ada, name="contended", identity=identity, **self._config["host"])
         offered = services.fetch_host_key(host, by=self.ada)
         services.approve_host_key(host, offered.fingerprint, by=self.ada)
         contact.check_host(host)
@@ -66,9 +66,9 @@ class Contender:
 
     def _options(self) -> dict[str, Any]:
         """A load that fails when another one of its kind is at work: the kernel says so, not we."""
-        words = ["--nonblock", "--conflict-exit-code", "3", self._told["mark"], "sleep", "0.05"]
+        arguments = ["--nonblock", "--conflict-exit-code", "3", self._config["mark"], "sleep", "0.05"]
         figures = {"patterns": "(?P<naps>[0-9]+)", "figures": {"naps": {"unit": "naps", "better": "higher"}}}
-        return {"program": "flock", "arguments": "\n".join(words), "limit_s": 60, **figures}
+        return {"program": "flock", "arguments": "\n".join(arguments), "limit_s": 60, **figures}
 
     def draft(self) -> dict[str, Any]:
         from apps.campaigns import services
@@ -101,12 +101,12 @@ class Contender:
             run.refresh_from_db()
             refused |= {run.error["message"]} if run.error and run.state != Run.State.ENDED else set()
         ends = run.events.filter(kind="outcome").count()
-        told = {"run": str(run.pk), "outcome": run.outcome, "error": run.error, "epoch": run.epoch}
-        return {**told, "ends": ends, "refused": sorted(refused)}
+        ended = {"run": str(run.pk), "outcome": run.outcome, "error": run.error, "epoch": run.epoch}
+        return {**ended, "ends": ends, "refused": sorted(refused)}
 
     def _keep_and_forget(self, link: Any, run_id: str, sealed: bytes) -> None:
-        record = Path(self._told["host"]["spool_dir"]) / "jobs" / run_id / "state.jsonl"
-        shutil.copy(record, Path(self._told["records"]) / f"{run_id}.jsonl")
+        record = Path(self._config["host"]["spool_dir"]) / "jobs" / run_id / "state.jsonl"
+        shutil.copy(record, Path(self._config["records"]) / f"{run_id}.jsonl")
         self._forget(link, run_id, sealed)
 
 

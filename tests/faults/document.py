@@ -54,18 +54,18 @@ again with another value: {again}. For power failures, see [the lab](../CONTRIBU
 """
 
 
-def text(seen: dict[str, Any]) -> str:
-    return HEAD + "".join(_faults(seen)) + _long_runs(seen) + _boundaries(seen["boundaries"])
+def text(counts: dict[str, Any]) -> str:
+    return HEAD + "".join(_faults(counts)) + _long_runs(counts) + _boundaries(counts["boundaries"])
 
 
 def write() -> None:
     DOCUMENT.write_text(text(load()))
 
 
-def _faults(seen: dict[str, Any]) -> Iterator[str]:
+def _faults(counts: dict[str, Any]) -> Iterator[str]:
     """A line for each fault that was injected: the sum over who injected it."""
     for number, name in FAULTS.items():
-        by_test = {test: Row(**row) for test, row in seen.get("faults", {}).get(str(number), {}).items()}
+        by_test = {test: Row(**row) for test, row in counts.get("faults", {}).get(str(number), {}).items()}
         if by_test:
             yield _line(number, name, by_test)
 
@@ -85,12 +85,12 @@ def _short(test: str) -> str:
     return where + (name.removeprefix("test_").replace("_", " ") or Path(file).stem)
 
 
-def _long_runs(seen: dict[str, Any]) -> str:
-    told = [seen[name]["told"] for name in ("soak", "fire") if name in seen]
-    return "\n## The long runs\n\n" + "\n".join(f"- {one}" for one in told) + "\n" if told else ""
+def _long_runs(counts: dict[str, Any]) -> str:
+    sentences = [counts[name]["told"] for name in ("soak", "fire") if name in counts]
+    return "\n## The long runs\n\n" + "\n".join(f"- {one}" for one in sentences) + "\n" if sentences else ""
 
 
-def _boundaries(found: dict[str, Any]) -> str:
-    rows = "".join(f"| {name} | {places} | {kills} | {wrong} |\n" for name, places, kills, wrong in found["rows"])
-    head = BOUNDARIES.format(day=found["day"], release=found["release"])
-    return head + rows + FOOT.format(again=", ".join(found["again"]) or "none this time")
+def _boundaries(boundaries: dict[str, Any]) -> str:
+    rows = "".join(f"| {name} | {places} | {kills} | {wrong} |\n" for name, places, kills, wrong in boundaries["rows"])
+    head = BOUNDARIES.format(day=boundaries["day"], release=boundaries["release"])
+    return head + rows + FOOT.format(again=", ".join(boundaries["again"]) or "none this time")

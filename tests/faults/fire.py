@@ -66,10 +66,10 @@ def burn(besieged: Siege, campaign: str, every_s: float) -> Counter[int]:
     """Kill in turn until the campaign is over; how often each. Without `every_s`, only wait."""
     killed: Counter[int] = Counter()
     turns, due = cycle(victims(besieged).items()), time.monotonic() + every_s
-    look, deadline = 0.0, time.monotonic() + PATIENCE_S
-    while time.monotonic() < look or not over(besieged, campaign):
+    next_check, deadline = 0.0, time.monotonic() + PATIENCE_S
+    while time.monotonic() < next_check or not over(besieged, campaign):
         assert time.monotonic() < deadline, besieged.runs(campaign)[-3:]
-        look = look if time.monotonic() < look else time.monotonic() + LOOK_S
+        next_check = next_check if time.monotonic() < next_check else time.monotonic() + LOOK_S
         besieged.ground.supervisor.check()
         if every_s and time.monotonic() >= due:
             fault, kill = next(turns)
@@ -115,25 +115,25 @@ def keep(
     besieged: Siege, campaign: str, killed: Counter[int], options: argparse.Namespace, alone_s: float, each_s: float
 ) -> int:
     """Count, keep what was counted, and say it."""
-    found, outcomes, cells = besieged.audit(campaign)
+    audited, outcomes, cells = besieged.audit(campaign)
     left = besieged.left()
-    say(f"{found} {outcomes} measured once: {cells} left changed: {left}")
+    say(f"{audited} {outcomes} measured once: {cells} left changed: {left}")
     ledger = Ledger(test=TEST)
     for number, fault in enumerate(sorted(killed)):
-        ledger.count(fault, killed[fault], found if number == 0 else Found(), left if number == 0 else ())
+        ledger.count(fault, killed[fault], audited if number == 0 else Found(), left if number == 0 else ())
     assert (cells, outcomes) == (options.runs, {"ok": options.runs})
     ledger.keep()
-    told = (
+    sentence = (
         f"Campaign under fire on {date.today().isoformat()}, seed {options.seed}: {options.runs} runs, worker, Redis, "
         f"PostgreSQL and SSH killed in turn every {options.every:g} s, {sum(killed.values())} kills in all. It ended "
-        f"complete, each of {cells} cells measured exactly once; events lost {found.lost}, duplicated "
-        f"{found.duplicated}, overlapping runs {found.overlapping}, settings left changed {len(left)}. It took "
+        f"complete, each of {cells} cells measured exactly once; events lost {audited.lost}, duplicated "
+        f"{audited.duplicated}, overlapping runs {audited.overlapping}, settings left changed {len(left)}. It took "
         f"{each_s:.2f} s a run; the same undisturbed ({options.quiet} runs just before) {alone_s:.2f} s: "
         f"{each_s / alone_s:.2f} times as long.{siege.caveat(options)}"
     )
-    save({**load(), "fire": {"told": told, "killed": {str(k): v for k, v in sorted(killed.items())}}})
+    save({**load(), "fire": {"told": sentence, "killed": {str(k): v for k, v in sorted(killed.items())}}})
     document.write()
-    say(told)
+    say(sentence)
     return 0
 
 

@@ -81,10 +81,10 @@ class Row:
     changed: int = 0
     day: str = ""
 
-    def add(self, times: int, found: Found, changed: int) -> None:
+    def add(self, times: int, audited: Found, changed: int) -> None:
         self.times += times
         self.changed += changed
-        for name, value in asdict(found).items():
+        for name, value in asdict(audited).items():
             setattr(self, name, getattr(self, name) + value)
         self.day = date.today().isoformat()
 
@@ -100,21 +100,21 @@ class Ledger:
     rows: dict[int, dict[str, Row]] = field(default_factory=dict)
     test: str = ""
 
-    def count(self, fault: int, times: int, found: Found, left: Collection[str] = ()) -> None:
+    def count(self, fault: int, times: int, audited: Found, left: Collection[str] = ()) -> None:
         """`left`: names of what reads otherwise than before. AssertionError when anything is not 0."""
         assert fault in FAULTS, f"{fault} is none of {min(FAULTS)} to {max(FAULTS)}"
         row = Row()
-        row.add(times, found, len(left))
-        self.rows.setdefault(fault, {}).setdefault(self.test, Row()).add(times, found, len(left))
+        row.add(times, audited, len(left))
+        self.rows.setdefault(fault, {}).setdefault(self.test, Row()).add(times, audited, len(left))
         assert row.harmless, (FAULTS[fault], row, sorted(left))
 
     def keep(self, file: Path = SEEN) -> None:
         """Put our rows into the file; those of other tests stay."""
-        seen = load(file)
+        counts = load(file)
         for fault, by_test in self.rows.items():
-            kept = seen.setdefault("faults", {}).setdefault(str(fault), {})
-            kept.update({test: asdict(row) for test, row in by_test.items()})
-        save(seen, file)
+            of_fault = counts.setdefault("faults", {}).setdefault(str(fault), {})
+            of_fault.update({test: asdict(row) for test, row in by_test.items()})
+        save(counts, file)
 
 
 def load(file: Path = SEEN) -> dict[str, Any]:
@@ -122,8 +122,8 @@ def load(file: Path = SEEN) -> dict[str, Any]:
     return dict(json.loads(file.read_text())) if file.exists() else {}
 
 
-def save(seen: dict[str, Any], file: Path = SEEN) -> None:
-    file.write_text(json.dumps(seen, indent=1, sort_keys=True) + "\n")
+def save(counts: dict[str, Any], file: Path = SEEN) -> None:
+    file.write_text(json.dumps(counts, indent=1, sort_keys=True) + "\n")
 
 
 def wanted() -> Path | None:

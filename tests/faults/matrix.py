@@ -113,12 +113,12 @@ class Ground:
             "collect": {"interval_s": 0.2, "sources": []},
         }
 
-    def look(self) -> snapshot.Snapshot:
+    def take_snapshot(self) -> snapshot.Snapshot:
         """Everything but the runs of somebody else on this machine."""
         clusters = [str(path) for path in self.data_dir.iterdir()]
-        found, ours = snapshot.take([str(self.root), str(self.data_dir), *clusters]), os.listdir(self.spool.jobs_dir)
+        state, ours = snapshot.take([str(self.root), str(self.data_dir), *clusters]), os.listdir(self.spool.jobs_dir)
         mark = snapshot.MARK.decode()
-        return {k: v for k, v in found.items() if not v.startswith(mark) or v[len(mark) :].split(" ")[0] in ours}
+        return {k: v for k, v in state.items() if not v.startswith(mark) or v[len(mark) :].split(" ")[0] in ours}
 
     def submit(self, spec: dict[str, Any]) -> str:
         name = str(uuid.uuid4())
@@ -158,7 +158,7 @@ class Victims:
         self.trail: list[str] = []
         if self.spec["target"]:
             ground.live(self.spec)  # makes the cluster, which stays
-        self._before = ground.look()
+        self._before = ground.take_snapshot()
 
     def count(self) -> None:
         """A whole run that nobody kills: how many boundaries it has, and that it leaves nothing."""
@@ -191,13 +191,13 @@ class Victims:
 
     def _compare(self, where: str, run: str, outcome: str) -> None:
         hello = self.ground.contact()
-        after = self.ground.look()
-        found: dict[str, Any] = dict(snapshot.differences(self._before, after))
+        after = self.ground.take_snapshot()
+        differences: dict[str, Any] = dict(snapshot.differences(self._before, after))
         manifest = self.ground.outcome(run)
         if run in hello["dirty"] or manifest["conflicts"] or manifest["outcome"] != outcome:
-            found["manifest"] = manifest
-        if found:
-            self.row.differences[where] = found
+            differences["manifest"] = manifest
+        if differences:
+            self.row.differences[where] = differences
             self._before = after
 
 

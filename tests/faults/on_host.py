@@ -54,35 +54,35 @@ class Victim:
 
     def kill(self, *names: str) -> int:
         """SIGKILL, as by the kernel's OOM killer; how many there were."""
-        found = self.find(*names)
-        processes.send(found, signal.SIGKILL)
-        return len(found)
+        pids = self.find(*names)
+        processes.send(pids, signal.SIGKILL)
+        return len(pids)
 
     def log_out(self) -> int:
         """What systemd-logind does to a session that ends, with KillUserProcesses: SIGTERM to all of it."""
-        found = [*self.find(SESSION, "pgbench", "postgres"), *self.connections()]
-        processes.send(found, signal.SIGTERM)
-        return len(found)
+        pids = [*self.find(SESSION, "pgbench", "postgres"), *self.connections()]
+        processes.send(pids, signal.SIGTERM)
+        return len(pids)
 
     def _ours(self, pid: int) -> bool:
         return any(str(self.home) in word for word in _about(pid))
 
     def _serves(self, pid: int) -> bool:
-        words = list(_words(f"/proc/{pid}/cmdline"))
-        return RPC in words and any(word.startswith(str(self.home)) for word in words) and _comm(pid) != SESSION
+        argv = list(_read_nul_separated(f"/proc/{pid}/cmdline"))
+        return RPC in argv and any(word.startswith(str(self.home)) for word in argv) and _comm(pid) != SESSION
 
 
 def _about(pid: int) -> Iterator[str]:
     """Arguments, directory and environment: an agent names its spool, PostgreSQL its data, pgbench its sockets."""
-    yield from _words(f"/proc/{pid}/cmdline")
-    yield from _words(f"/proc/{pid}/environ")
+    yield from _read_nul_separated(f"/proc/{pid}/cmdline")
+    yield from _read_nul_separated(f"/proc/{pid}/environ")
     try:
         yield os.readlink(f"/proc/{pid}/cwd")
     except OSError:
         return  # it ended meanwhile
 
 
-def _words(file: str) -> Iterable[str]:
+def _read_nul_separated(file: str) -> Iterable[str]:
     try:
         return Path(file).read_bytes().decode(errors="replace").split("\0")
     except OSError:
@@ -90,4 +90,4 @@ def _words(file: str) -> Iterable[str]:
 
 
 def _comm(pid: int) -> str:
-    return next(iter(_words(f"/proc/{pid}/comm")), "").strip()
+    return next(iter(_read_nul_separated(f"/proc/{pid}/comm")), "").strip()

@@ -13,7 +13,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 _time = time.time
 
 
-def told(name):
+def read_file(name):
     try:
         with open(os.path.join(HERE, name), "rb") as file:
             return file.read()
@@ -22,11 +22,11 @@ def told(name):
 
 
 def offset():
-    return float(told("clock") or 0)
+    return float(read_file("clock") or 0)
 
 
 time.time = lambda: _time() + offset()
-sys.stdout.buffer.write(told("greeting"))
+sys.stdout.buffer.write(read_file("greeting"))
 sys.stdout.flush()
 _, dash_i, program, *arguments = sys.argv
 if program == "-c":

@@ -220,20 +220,20 @@ class Siege:
     def audit(self, *campaigns: str) -> tuple[Found, dict[str, int], int]:
         """(what was counted, outcome -> runs, cells that were measured once), by a process of the server's own."""
         command = f"from tests.faults import audit; audit.main({', '.join(map(repr, campaigns))})"
-        told = json.loads(self.ground.stack.manage("shell", "--no-imports", "-c", command).splitlines()[-1])
-        return Found(**told["found"]), told["outcomes"], told["cells"]
+        report = json.loads(self.ground.stack.manage("shell", "--no-imports", "-c", command).splitlines()[-1])
+        return Found(**report["found"]), report["outcomes"], report["cells"]
 
-    def look(self) -> snapshot.Snapshot:
+    def take_snapshot(self) -> snapshot.Snapshot:
         """What a run could leave changed on this machine; of processes and mounts only ours, others come and go."""
         ours = str(self.clusters)
         with alone():  # nobody else has changed the machine for a moment
-            found = snapshot.take([ours])
-        found["mounts"] = "".join(line for line in found["mounts"].splitlines(keepends=True) if str(self.state) in line)
-        own = {name: text for name, text in found.items() if not name.startswith("process ") or ours in text}
+            state = snapshot.take([ours])
+        state["mounts"] = "".join(line for line in state["mounts"].splitlines(keepends=True) if str(self.state) in line)
+        own = {name: text for name, text in state.items() if not name.startswith("process ") or ours in text}
         return {name: text for name, text in own.items() if self._could_be_ours(name)} if self.shared else own
 
     def left(self) -> list[str]:
-        return snapshot.left(self.before, self.look)
+        return snapshot.left(self.before, self.take_snapshot)
 
     def _could_be_ours(self, name: str) -> bool:
         return name in (self.knob.file, "mounts") or name.startswith(("process ", str(self.clusters)))
@@ -264,7 +264,7 @@ def prepare(seed: int, knob: Knob, short: bool = True, shared: bool = False) -> 
         ready.host = campaign.register(ready.client, Behind(ready.stack.state, proxy.port))
         ready.client.patch(f"hosts/{ready.host['id']}/", python=siege.host.prepare())
         siege.finish(siege.start())
-        siege.before = siege.look()
+        siege.before = siege.take_snapshot()
         yield siege
 
 

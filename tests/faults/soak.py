@@ -29,7 +29,7 @@ SECOND = "second"
 PGBENCH = {**siege.PGBENCH, "time_s": 2}
 REPETITIONS = 5
 SLEEP_S = 125.0  # longer than the visibility timeout of the server's settings
-PATIENCE_S, LOOK_S = 600.0, 2.0
+PATIENCE_S, CHECK_S = 600.0, 2.0
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Soak:
     campaigns: list[str] = field(default_factory=list)
     injected: Counter[int] = field(default_factory=Counter)
     healing: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
-    look: float = 0.0  # when the campaign is next asked after
+    next_check: float = 0.0  # when the state of the campaign is read again
 
     def kinds(self) -> dict[int, Callable[[], object]]:
         """number -> what injects it; False when there was nothing to hit at this moment."""
@@ -130,8 +130,8 @@ class Soak:
             assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {self.siege.runs()[:3]}"
             self.heal(time.monotonic())
             self.siege.ground.supervisor.check()
-            if time.monotonic() >= self.look:
-                self.look = time.monotonic() + LOOK_S
+            if time.monotonic() >= self.next_check:
+                self.next_check = time.monotonic() + CHECK_S
                 self.keep_busy()
             time.sleep(0.2)
 
@@ -166,8 +166,8 @@ class Soak:
             self.siege.finish(campaign, PATIENCE_S)
 
 
-def say(words: str) -> None:
-    sys.stdout.write(f"{time.strftime('%H:%M:%S')} {words}\n")
+def say(message: str) -> None:
+    sys.stdout.write(f"{time.strftime('%H:%M:%S')} {message}\n")
     sys.stdout.flush()
 
 
@@ -191,23 +191,23 @@ def run(soak: Soak, faults: int, seconds: float) -> float:
 
 def keep(soak: Soak, seconds: float, options: argparse.Namespace) -> None:
     """Count, keep what was counted, and say it."""
-    found, outcomes, _ = soak.siege.audit(*soak.campaigns)
+    audited, outcomes, _ = soak.siege.audit(*soak.campaigns)
     left = soak.siege.left()
-    say(f"{found} {outcomes} left changed: {left}")
+    say(f"{audited} {outcomes} left changed: {left}")
     ledger, total = Ledger(test=TEST), sum(soak.injected.values())
     for number, fault in enumerate(sorted(soak.injected)):
-        ledger.count(fault, soak.injected[fault], found if number == 0 else Found(), left if number == 0 else ())
+        ledger.count(fault, soak.injected[fault], audited if number == 0 else Found(), left if number == 0 else ())
     ledger.keep()
     ended = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
-    told = (
+    sentence = (
         f"Soak of {seconds / 60:.0f} minutes on {date.today().isoformat()}, seed {options.seed}: {total} faults of "
         f"{len(soak.injected)} kinds at random moments, {len(soak.campaigns)} campaigns one after the other, "
-        f"{found.runs} runs ({ended}); events lost {found.lost}, duplicated {found.duplicated}, overlapping runs "
-        f"{found.overlapping}, settings left changed {len(left)}.{siege.caveat(options)}"
+        f"{audited.runs} runs ({ended}); events lost {audited.lost}, duplicated {audited.duplicated}, overlapping runs "
+        f"{audited.overlapping}, settings left changed {len(left)}.{siege.caveat(options)}"
     )
-    save({**load(), "soak": {"told": told, "injected": {str(k): v for k, v in sorted(soak.injected.items())}}})
+    save({**load(), "soak": {"told": sentence, "injected": {str(k): v for k, v in sorted(soak.injected.items())}}})
     document.write()
-    say(told)
+    say(sentence)
 
 
 def main(argv: list[str]) -> int:

@@ -91,33 +91,33 @@ class Field:
 
     def child(self, run: str, purpose: str) -> int:
         """Pid of the newest process that it started for this purpose, once there is one."""
-        found: list[int] = []
+        pids: list[int] = []
 
         def there() -> bool:
             records = read_log(self.job(run).path / "journal.jsonl")[0]
-            found[:] = [r["pid"] for r in records if r["entry"] == "process" and r["purpose"] == purpose]
-            return bool(found)
+            pids[:] = [r["pid"] for r in records if r["entry"] == "process" and r["purpose"] == purpose]
+            return bool(pids)
 
         wait(there)
-        return found[-1]
+        return pids[-1]
 
     def at_work(self, pid: int) -> list[Process]:
         """Children of a process that live."""
-        found = (self.system.process(child) for child in self.system.children(pid))
-        return [process for process in found if process and process.alive]
+        children = (self.system.process(child) for child in self.system.children(pid))
+        return [process for process in children if process and process.alive]
 
     def knob(self) -> str:
         return self.system.text(KNOB_FILE)
 
     # What it cost
 
-    def look(self) -> snapshot.Snapshot:
-        found = snapshot.take([str(self.data_dir)])
+    def take_snapshot(self) -> snapshot.Snapshot:
+        state = snapshot.take([str(self.data_dir)])
         ours = [str(self.root), *(f"{snapshot.MARK.decode()}{job.run}" for job in self.spool.jobs())]
         others = {f"process {connection.process.pid}" for connection in self._open}
         return {
             name: value
-            for name, value in found.items()
+            for name, value in state.items()
             if name not in others and (not name.startswith("process ") or any(word in value for word in ours))
         }
 
@@ -125,7 +125,7 @@ class Field:
         """Count what a fault did to these runs, which are sealed: once to each."""
         jobs = [self.job(run) for run in runs]
         unclean = [job.run for job in jobs if not (job.manifest or {})["clean"]]
-        left = snapshot.left(before, self.look, PATIENCE_S)
+        left = snapshot.left(before, self.take_snapshot, PATIENCE_S)
         ledger.count(fault, len(jobs), audit.of_jobs(jobs), [*left, *unclean])
 
 

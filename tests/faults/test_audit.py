@@ -80,10 +80,10 @@ def test_runs_overlap_when_one_begins_before_the_other_ended() -> None:
 
 
 def test_a_value_that_somebody_changes_for_a_moment_is_not_left_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = iter([{"a": "2", "b": "9"}, {"a": "1", "b": "9"}])
-    monkeypatch.setattr(snapshot, "LOOK_S", 0.0)
+    snapshots = iter([{"a": "2", "b": "9"}, {"a": "1", "b": "9"}])
+    monkeypatch.setattr(snapshot, "PAUSE_S", 0.0)
 
-    assert snapshot.left({"a": "1", "b": "1"}, lambda: next(looks, {"a": "2", "b": "9"}), patience_s=0.01) == ["b"]
+    assert snapshot.left({"a": "1", "b": "1"}, lambda: next(snapshots, {"a": "2", "b": "9"}), patience_s=0.01) == ["b"]
 
 
 def test_a_count_that_is_not_0_fails_and_is_kept(tmp_path: Path) -> None:
@@ -94,5 +94,5 @@ def test_a_count_that_is_not_0_fails_and_is_kept(tmp_path: Path) -> None:
         ledger.count(7, 1, Found(runs=1, lost=4), ["vm.swappiness"])
     ledger.keep(tmp_path / "seen.json")
 
-    kept = Row(**load(tmp_path / "seen.json")["faults"]["7"]["tests/x.py::test_y"])
-    assert (kept.times, kept.runs, kept.lost, kept.changed) == (4, 3, 4, 1)
+    row = Row(**load(tmp_path / "seen.json")["faults"]["7"]["tests/x.py::test_y"])
+    assert (row.times, row.runs, row.lost, row.changed) == (4, 3, 4, 1)

@@ -56,7 +56,7 @@ def test_every_setting_has_a_case_here_or_a_reason_why_not() -> None:
     assert [name for name, why in IMPOSSIBLE.items() if not why.holds()] == []
 
 
-def test_the_document_tells_every_setting() -> None:
+def test_the_document_lists_every_setting() -> None:
     rows = re.findall(r"^\| `(\w+)` \|", document.DOCUMENT.read_text(), re.MULTILINE)
 
     assert rows == list(CASES)

@@ -43,8 +43,8 @@ def database(name: str) -> Iterator[str]:
 class Server:
     """One contender: a process, spoken to in lines."""
 
-    def __init__(self, told: dict[str, Any]) -> None:
-        argv = [sys.executable, "-m", "tests.faults.contender", json.dumps(told)]
+    def __init__(self, config: dict[str, Any]) -> None:
+        argv = [sys.executable, "-m", "tests.faults.contender", json.dumps(config)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         self._process = subprocess.Popen(argv, cwd=CHECKOUT, text=True, bufsize=1, **pipes)  # type: ignore[call-overload]
 
@@ -65,20 +65,20 @@ def two_servers(server: remote.Server, root: Path) -> Iterator[list[Server]]:
     """Both registered the same host, each with keys and a database of its own."""
     place = {"spool_dir": str(server.home / "contended"), "data_dir": str(server.home / "clusters")}
     reached = {"address": "127.0.0.1", "port": server.port, "user": server.user, "python": sys.executable}
-    told = {"host": {**place, **reached, "pg_bin_dirs": [str(bin_dir())]}, "mark": str(root / "mark")}
-    told |= {"records": str(root), "authorized_keys": str(server.authorized_keys)}
+    config = {"host": {**place, **reached, "pg_bin_dirs": [str(bin_dir())]}, "mark": str(root / "mark")}
+    config |= {"records": str(root), "authorized_keys": str(server.authorized_keys)}
     with ExitStack() as stack:
         servers = []
         for name in ("contended_a", "contended_b"):
-            servers.append(Server({**told, "name": name, "database": stack.enter_context(database(name))}))
+            servers.append(Server({**config, "name": name, "database": stack.enter_context(database(name))}))
             stack.callback(servers[-1].end)
         assert {each.hear()["ready"] for each in servers} == {"contended_a", "contended_b"}
         yield servers
 
 
 def contend(servers: list[Server], rounds: int) -> list[list[dict[str, Any]]]:
-    """What each of the two told of each round."""
-    told = []
+    """The answers of both servers to each round."""
+    outcomes = []
     for _ in range(rounds):
         for server in servers:
             server.say("draft")
@@ -86,8 +86,8 @@ def contend(servers: list[Server], rounds: int) -> list[list[dict[str, Any]]]:
         moment = time.time() + 0.1
         for server in servers:
             server.say(str(moment))
-        told.append([server.hear() for server in servers])
-    return told
+        outcomes.append([server.hear() for server in servers])
+    return outcomes
 
 
 def intervals(records: Path) -> list[tuple[float, float]]:
@@ -102,14 +102,17 @@ def test_runs_of_two_servers_never_overlap_on_one_host(
     server: remote.Server, tmp_path: Path, ledger: Ledger, times: int
 ) -> None:
     with two_servers(server, tmp_path) as servers:
-        told = contend(servers, times)
+        outcomes = contend(servers, times)
 
-    runs, refused = [run for both in told for run in both], [any(run["refused"] for run in both) for both in told]
+    runs, refused = (
+        [run for both in outcomes for run in both],
+        [any(run["refused"] for run in both) for both in outcomes],
+    )
     taken = intervals(tmp_path)
     sys.stdout.write(f"{times} contended starts, in {sum(refused)} one was refused; the host had {len(taken)} runs\n")
     assert [run for run in runs if (run["outcome"], run["ends"]) != ("ok", 1)] == []
     assert len(taken) == len({run["run"] for run in runs}) == 2 * times
     overlapping = sum(later < ended for (_, ended), (later, _) in pairwise(taken))
     ledger.count(29, times, Found(runs=len(runs), overlapping=overlapping))
-    assert all(any(words in why for words in CLEAR) for run in runs for why in run["refused"]), runs
+    assert all(any(reason in why for reason in CLEAR) for run in runs for why in run["refused"]), runs
     assert sum(refused) > times / 5, "they did not meet"

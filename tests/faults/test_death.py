@@ -80,7 +80,7 @@ VICTIMS: dict[str, Callable[[Field, str], int]] = {
 def test_the_oom_killer_takes_a_part_of_a_run(here: Field, ledger: Ledger, times: int) -> None:
     agent, chance = here.connect(), Random(SEED)
     agent.events(agent.submit(here.pgbench(1)))
-    before, runs = here.look(), []
+    before, runs = here.take_snapshot(), []
     for victim in [*VICTIMS] * times:
         runs.append(agent.submit(here.pgbench(60)))
         agent.events(runs[-1], until="measuring")
@@ -98,7 +98,7 @@ def test_the_oom_killer_takes_a_part_of_a_run(here: Field, ledger: Ledger, times
 def test_a_postmaster_is_killed_while_its_backends_are_busy(here: Field, ledger: Ledger, times: int) -> None:
     agent, chance = here.connect(), Random(SEED)
     agent.events(agent.submit(here.pgbench(1)))
-    before, runs = here.look(), []
+    before, runs = here.take_snapshot(), []
     for _ in range(times):
         busy = here.pgbench(60, script="select count(*) from generate_series(1, 3000000);", clients=4)
         runs.append(agent.submit(busy))
@@ -110,8 +110,8 @@ def test_a_postmaster_is_killed_while_its_backends_are_busy(here: Field, ledger:
         os.kill(postmaster, signal.SIGKILL)
 
         (outcome,) = of(agent.events(runs[-1]), "outcome")
-        said = outcome["error"]["stderr"]
-        assert outcome["outcome"] == "failed" and any(words in said for words in CONNECTION_LOST), outcome
+        stderr = outcome["error"]["stderr"]
+        assert outcome["outcome"] == "failed" and any(message in stderr for message in CONNECTION_LOST), outcome
     here.reckon(ledger, 23, before, *runs)
     assert of(agent.events(agent.submit(here.pgbench(1))), "outcome") == [OK]
 
@@ -120,7 +120,7 @@ def test_a_postmaster_is_killed_while_its_backends_are_busy(here: Field, ledger:
 def test_a_pid_that_somebody_else_was_given_is_left_alone(here: Field, ledger: Ledger, times: int) -> None:
     agent = here.connect()
     agent.events(agent.submit(here.pgbench(1)))
-    before, runs = here.look(), []
+    before, runs = here.take_snapshot(), []
     for _ in range(times):
         runs.append(agent.submit(here.pgbench(60)))
         agent.events(runs[-1], until="measuring")
@@ -176,7 +176,7 @@ ESCAPES = {
 def test_a_child_that_forked_twice_ends_with_the_run_that_is_cancelled(here: Field, ledger: Ledger, times: int) -> None:
     agent, chance = here.connect(), Random(SEED)
     agent.events(agent.submit(here.pgbench(1)))
-    before, runs = here.look(), []
+    before, runs = here.take_snapshot(), []
     for escape in [*ESCAPES.values()] * times:
         runs.append(agent.submit(here.command("sh", "-c", f"{escape} sleep 60")))
         agent.events(runs[-1], until="measuring")
@@ -193,11 +193,11 @@ def test_a_child_that_forked_twice_ends_with_the_run_that_is_cancelled(here: Fie
 
 def escaped() -> list[int]:
     """Pids of what the scripts above have started."""
-    found = []
+    pids = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             argv = Path(f"/proc/{name}/cmdline").read_bytes()
         except OSError:
             continue
-        found += [int(name)] if argv in (b"sleep\x00300\x00", b"sleep\x00301\x00") else []
-    return found
+        pids += [int(name)] if argv in (b"sleep\x00300\x00", b"sleep\x00301\x00") else []
+    return pids

@@ -43,7 +43,7 @@ class ClockSet(System):
 @pytest.mark.parametrize("by_s", [DAY_S, -DAY_S], ids=["forth", "back"])
 def test_a_clock_that_is_set_by_a_day_changes_no_figure(here: Field, ledger: Ledger, by_s: int, times: int) -> None:
     """In the lab it is the real clock."""
-    chance, before, runs = Random(SEED), here.look(), []
+    chance, before, runs = Random(SEED), here.take_snapshot(), []
     for _ in range(times):
         runs.append(str(uuid.uuid4()))
         spec = here.idle()
@@ -76,7 +76,7 @@ def test_huge_pages_that_memory_cannot_give_are_not_in_effect_with_numbers(here:
     """In the lab the kernel is asked, and its memory is in pieces."""
     agent = here.connect()
     agent.events(agent.submit(here.pgbench(1)))
-    before = here.look()
+    before = here.take_snapshot()
     spec = {**here.pgbench(1), "settings": {"huge_pages": {"use": "on", "pool": 10_000_000}}}
 
     run = agent.submit(spec)
@@ -90,7 +90,7 @@ def test_huge_pages_that_memory_cannot_give_are_not_in_effect_with_numbers(here:
 @often(10)
 def test_what_an_admin_sets_during_the_run_is_left_to_him_and_told(here: Field, ledger: Ledger, times: int) -> None:
     agent, chance, runs, original = here.connect(), Random(SEED), list[str](), here.knob()
-    before = here.look()
+    before = here.take_snapshot()
     try:
         for _ in range(times):
             runs.append(agent.submit(here.idle(seconds=3)))
@@ -102,8 +102,8 @@ def test_what_an_admin_sets_during_the_run_is_left_to_him_and_told(here: Field, 
 
             (outcome,) = of(agent.events(runs[-1]), "outcome")
             assert here.knob() == "35" and outcome["outcome"] == "not_in_effect"
-            told = [{"key": KNOB_FILE, "original": original, "ours": ours, "found": "35"}]
-            assert agent.manifest(runs[-1])[0]["conflicts"] == told
+            conflict = [{"key": KNOB_FILE, "original": original, "ours": ours, "found": "35"}]
+            assert agent.manifest(runs[-1])[0]["conflicts"] == conflict
             here.system.write(KNOB_FILE, original)
         here.reckon(ledger, 27, before, *runs)
     finally:

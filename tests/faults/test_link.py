@@ -82,17 +82,17 @@ def at(seconds: float, act: Callable[[], object]) -> Iterator[None]:
         timer.join()
 
 
-def look() -> snapshot.Snapshot:
+def take_snapshot() -> snapshot.Snapshot:
     """While no other test changes settings. These campaigns mount nothing and use no loop device; other tests do."""
     with alone():
-        found = snapshot.take()
+        state = snapshot.take()
     neighbours = ("mounts", "loop devices", "/sys/block/loop", "/sys/class/bdi/7:")
-    return {name: text for name, text in found.items() if not name.startswith(neighbours)}
+    return {name: text for name, text in state.items() if not name.startswith(neighbours)}
 
 
 def count(ledger: Ledger, fault: int, struck: list[Campaign], before: snapshot.Snapshot) -> None:
     """Every run ok, and nothing lost, twice, or left."""
-    ledger.count(fault, len(struck), audit.of_campaign(*struck), snapshot.left(before, look))
+    ledger.count(fault, len(struck), audit.of_campaign(*struck), snapshot.left(before, take_snapshot))
     runs = Run.objects.filter(campaign__in=struck)
     assert [run.outcome for run in runs] == [Run.Outcome.OK] * len(struck), [run.error for run in runs]
 
@@ -101,7 +101,7 @@ def count(ledger: Ledger, fault: int, struck: list[Campaign], before: snapshot.S
 def test_ssh_is_reset_in_mid_frame(
     host: Host, admin: User, proxy: Proxy, ledger: Ledger, chance: Random, times: int
 ) -> None:
-    struck, before = [], look()
+    struck, before = [], take_snapshot()
     for _ in range(times):
         struck.append(start(host, admin))
         proxy.reset_after(chance.randrange(2_000, 40_000))
@@ -115,7 +115,7 @@ def test_ssh_is_reset_in_mid_frame(
 def test_ssh_is_swallowed_for_longer_than_the_run(
     host: Host, admin: User, proxy: Proxy, ledger: Ledger, chance: Random, times: int
 ) -> None:
-    struck, before = [], look()
+    struck, before = [], take_snapshot()
     for _ in range(times):
         struck.append(start(host, admin))
         moment = chance.uniform(0.5, 2.5)
@@ -129,7 +129,7 @@ def test_ssh_is_swallowed_for_longer_than_the_run(
 def test_another_host_key_is_refused_and_the_run_goes_on_with_the_right_one(
     host: Host, admin: User, proxy: Proxy, server: remote.Server, ledger: Ledger, chance: Random, times: int
 ) -> None:
-    struck, before = [], look()
+    struck, before = [], take_snapshot()
     with remote.short_dir() as state, remote.serve("loopback", state) as stranger:
         stranger.authorized_keys.write_text(server.authorized_keys.read_text())  # it would let us in
         for _ in range(times):
@@ -159,7 +159,7 @@ def reason(host: Host) -> str:
 def test_a_login_that_greets_does_not_disturb(
     register: Callable[[remote.Server], Host], admin: User, ledger: Ledger, chance: Random, kind: str, times: int
 ) -> None:
-    struck, before = [], look()
+    struck, before = [], take_snapshot()
     with remote.short_dir() as state, remote.serve(kind, state) as server:
         host, victim = register(server), Victim(server.home)
         Host.objects.filter(pk=host.pk).update(python=victim.prepare())
@@ -178,7 +178,7 @@ def test_the_clock_of_the_host_is_set_by_a_day(
     register: Callable[[remote.Server], Host], admin: User, ledger: Ledger, chance: Random, times: int
 ) -> None:
     """Forth in one run, back in the next, while it is measured; what took how long is told by another clock."""
-    struck, before = [], look()
+    struck, before = [], take_snapshot()
     with remote.short_dir() as state, remote.serve("loopback", state) as server:
         host, victim = register(server), Victim(server.home)
         Host.objects.filter(pk=host.pk).update(python=victim.prepare())
@@ -210,7 +210,7 @@ def test_the_server_is_upgraded_during_a_run(
     host: Host, admin: User, proxy: Proxy, ledger: Ledger, chance: Random, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     """The next connection brings another agent, which follows the run that the old one started."""
-    (old, data), struck, before = ssh.agent_zipapp(), [], look()
+    (old, data), struck, before = ssh.agent_zipapp(), [], take_snapshot()
     monkeypatch.setattr(claims, "FOLLOW_S", 0.5)  # so that there is a next tick
     for number in range(times):
         new = trap.salted(data, f"{chance.random()} {number}")

@@ -49,7 +49,7 @@ TEARS: list[Callable[[Path, Random], None]] = [half_a_line, zeros]
 @often(10)
 @pytest.mark.parametrize("name", ["journal.jsonl", "events.ndjson"])
 def test_a_torn_tail_is_cut_off_and_the_host_is_restored(here: Field, ledger: Ledger, name: str, times: int) -> None:
-    chance, before, runs = Random(SEED), here.look(), []
+    chance, before, runs = Random(SEED), here.take_snapshot(), []
     for tear in TEARS * times:
         runs.append(dead(here, chance))
         tear(here.job(runs[-1]).path / name, chance)
@@ -73,7 +73,7 @@ def dead(here: Field, chance: Random) -> str:
 
 def test_a_rotten_last_record_of_the_journal_quarantines_the_host_until_somebody_looked(here: Field) -> None:
     """Nobody can tell what it was about: the host may well be as before, but that is not proven."""
-    before, run = here.look(), dead(here, Random(SEED))
+    before, run = here.take_snapshot(), dead(here, Random(SEED))
     rot(here.job(run).path / "journal.jsonl")
 
     agent = here.connect()

@@ -28,8 +28,8 @@ def strike(stack: Siege, ledger: Ledger, fault: int, times: int, act: Callable[[
         struck.append(stack.start(options={**siege.PGBENCH, "time_s": seconds}))
         act(struck[-1])
         stack.finish(struck[-1])
-    found, outcomes, cells = stack.audit(*struck)
-    ledger.count(fault, times, found, stack.left())
+    audited, outcomes, cells = stack.audit(*struck)
+    ledger.count(fault, times, audited, stack.left())
     assert (outcomes, cells) == ({"ok": 2 * times}, 2 * times)
 
 
@@ -116,15 +116,15 @@ def test_a_paused_campaign_stays_paused_over_a_restart_of_the_server_and_is_resu
     stack.wait(lambda: "ended" in [run["state"] for run in stack.runs(campaign)])
     time.sleep(BUSY_S)
     states = sorted(run["state"] for run in stack.runs(campaign))
-    seen = client.get(f"campaigns/{campaign}/")
+    after_restart = client.get(f"campaigns/{campaign}/")
     client.post(f"campaigns/{campaign}/resume/")
     stack.finish(campaign)
 
-    assert paused["state"] == seen["state"] == "paused" and seen["state_reason"] == "the server moves"
+    assert paused["state"] == after_restart["state"] == "paused" and after_restart["state_reason"] == "the server moves"
     assert states == ["ended", "queued"]
-    found, outcomes, cells = stack.audit(campaign)
+    audited, outcomes, cells = stack.audit(campaign)
     assert (outcomes, cells) == ({"ok": 2}, 2)
-    assert (found.lost, found.duplicated, found.overlapping, stack.left()) == (0, 0, 0, [])
+    assert (audited.lost, audited.duplicated, audited.overlapping, stack.left()) == (0, 0, 0, [])
 
 
 @often(5)

@@ -50,7 +50,7 @@ def hog(ballast: Path) -> Iterator[None]:
 def test_a_full_spool_ends_the_run_and_its_reserve_takes_the_records(here: Field, ledger: Ledger, times: int) -> None:
     chance = Random(SEED)
     with small(here.spool.root, SPOOL_SIZE) as ballast:
-        agent, before, runs = here.connect(), here.look(), []
+        agent, before, runs = here.connect(), here.take_snapshot(), []
         for _ in range(times + 1):  # the reserve comes back
             runs.append(agent.submit(here.idle(seconds=20)))
             agent.events(runs[-1], until="APPLYING")
@@ -67,7 +67,7 @@ def test_a_full_spool_ends_the_run_and_its_reserve_takes_the_records(here: Field
 
 def test_the_host_is_restored_even_without_the_reserve(here: Field, ledger: Ledger) -> None:
     with small(here.spool.root, SPOOL_SIZE) as ballast:
-        agent, before = here.connect(), here.look()
+        agent, before = here.connect(), here.take_snapshot()
         run = agent.submit(here.idle(seconds=20))
         agent.events(run, until="measuring")
 
@@ -81,7 +81,7 @@ def test_the_host_is_restored_even_without_the_reserve(here: Field, ledger: Ledg
 
 def test_a_host_is_restored_after_the_agent_died_on_its_full_disk(here: Field, ledger: Ledger) -> None:
     with small(here.spool.root, SPOOL_SIZE) as ballast:
-        agent, before = here.connect(), here.look()
+        agent, before = here.connect(), here.take_snapshot()
         run = agent.submit(here.idle(seconds=20))
         agent.events(run, until="measuring")
         os.kill(here.supervisor(run), signal.SIGKILL)
@@ -109,7 +109,7 @@ def test_a_full_data_directory_fails_the_run_and_the_next_one_has_its_data(
     with small(here.data_dir, "400m") as ballast:
         agent, runs = here.connect(), []
         assert of(agent.events(agent.submit(here.pgbench(1))), "outcome") == [OK]
-        before = here.look()
+        before = here.take_snapshot()
         for _ in range(times):
             runs.append(agent.submit(here.pgbench(30, builtin="simple-update")))
             agent.events(runs[-1], until="measuring")

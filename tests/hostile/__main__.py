@@ -108,10 +108,10 @@ def _draft(host: Host, by: User, seconds: int, repetitions: int) -> Campaign:
     figures = {"patterns": "(?P<naps>[0-9]+)", "figures": {"naps": {"unit": "naps", "better": "higher"}}}
     options = {"program": "sh", "arguments": f"-c\nsleep {seconds}; echo 1", "limit_s": 7200, **figures}
     workload = workloads.save_workload("sleeps", single("command", options), by=by)
-    given: dict[str, Any] = {"factors": [fleet.FACTOR], "sources": fleet.SOURCES, "metric": "naps"}
+    fields: dict[str, Any] = {"factors": [fleet.FACTOR], "sources": fleet.SOURCES, "metric": "naps"}
     question = "is it disturbed?"
     campaign = services.create_campaign(
-        by=by, host=host, name=f"on {host}", question=question, workload=workload, repetitions=repetitions, **given
+        by=by, host=host, name=f"on {host}", question=question, workload=workload, repetitions=repetitions, **fields
     )
     services.start_campaign(campaign, by=by)
     return campaign
@@ -161,8 +161,8 @@ def _give_up(hosts: list[Host], by: User, after_s: float) -> None:
 
 
 @contextmanager
-def _seen(stack: Stack, phase: Phase, paths: dict[str, str], seconds: float) -> Iterator[None]:
-    """Visitors and the look at memory, while the caller waits."""
+def _measured(stack: Stack, phase: Phase, paths: dict[str, str], seconds: float) -> Iterator[None]:
+    """Count visitors and memory while the caller waits."""
     from tests.benchmarks.pages import session
 
     fleet._sql("truncate bench_tick, bench_event")
@@ -223,13 +223,13 @@ def _measure(stack: Stack, minutes: float, quiet_s: float) -> list[Phase]:
             "campaign": reverse("campaign_detail", args=[campaigns[0].pk]),
             "run": reverse("run_detail", args=[run.pk]),
         }
-        with _seen(stack, phases[0], paths, quiet_s):
+        with _measured(stack, phases[0], paths, quiet_s):
             time.sleep(quiet_s)
         print(phases[0], flush=True)
         for number, host in enumerate(hostile):
             _make_hostile(host, first=2 * number)
             _draft(host, ada, 15, 500)
-        with _seen(stack, phases[1], paths, 60 * minutes):
+        with _measured(stack, phases[1], paths, 60 * minutes):
             ends = time.monotonic() + 60 * minutes
             while time.monotonic() < ends:
                 time.sleep(1)

@@ -47,18 +47,18 @@ class Agent:
 
     @property
     def plan(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._path.read_text())
-        return found
+        content: dict[str, Any] = json.loads(self._path.read_text())
+        return content
 
     def lie(self, where: str) -> lies.Lie | None:
-        told = self.plan.get("lie") or {}
-        found = lies.RUNS[told["number"]] if told.get("table") == "runs" else None
-        return found if found and found.where.split()[0] == where else None
+        planned_lie = self.plan.get("lie") or {}
+        lie = lies.RUNS[planned_lie["number"]] if planned_lie.get("table") == "runs" else None
+        return lie if lie and lie.where.split()[0] == where else None
 
     def answer(self, verb: str, args: dict[str, Any]) -> Any:
-        told = self.plan.get("lie") or {}
-        if told.get("table") == "answers" and told["verb"] == verb:
-            return lies.ANSWERS[verb][told["number"]]
+        planned_lie = self.plan.get("lie") or {}
+        if planned_lie.get("table") == "answers" and planned_lie["verb"] == verb:
+            return lies.ANSWERS[verb][planned_lie["number"]]
         honest = self._honest(verb, args)
         lie = self.lie(verb)
         return lie.tell(honest) if lie else honest
@@ -103,9 +103,9 @@ class Agent:
         if lie := self.lie("bytes"):
             events = lie.tell(events)
         self._files = {"events.ndjson": events, "out/measure/stdout": OUTPUT, **self.more_files()}
-        told = self.plan.get("lie") or {}
-        if told.get("table") == "files":
-            path, data = lies.FILES[told["name"]]
+        planned_lie = self.plan.get("lie") or {}
+        if planned_lie.get("table") == "files":
+            path, data = lies.FILES[planned_lie["name"]]
             self._files[path] = data
         named = [_described(path, data) for path, data in self._files.items() if path != "events.ndjson"]
         manifest: dict[str, Any] = {
@@ -135,5 +135,5 @@ def _described(path: str, data: bytes) -> dict[str, Any]:
 if __name__ == "__main__":
     agent = Agent(Path(sys.argv[1]))
     while True:
-        request = greetings.asked()
+        request = greetings.next_request()
         greetings.say(greetings.answer(agent.answer(request["verb"], request["args"]), request["id"]))

@@ -81,5 +81,5 @@ class Flooder(Agent):
 if __name__ == "__main__":
     agent = Flooder(Path(sys.argv[1]))
     while True:
-        request = greetings.asked()
+        request = greetings.next_request()
         greetings.say(greetings.answer(agent.answer(request["verb"], request["args"]), request["id"]))

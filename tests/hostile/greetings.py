@@ -54,7 +54,7 @@ def for_ever(data: bytes, to: int = 1) -> None:
         say(data, to)
 
 
-def asked() -> dict[str, Any]:
+def next_request() -> dict[str, Any]:
     """The next request; SystemExit when the server has hung up."""
     head = os.read(0, len(MAGIC) + 8)
     if len(head) < len(MAGIC) + 8:
@@ -68,7 +68,7 @@ def asked() -> dict[str, Any]:
 def serve(results: dict[str, Any]) -> None:
     """Answer each verb with its result, and those that are not named with an empty object."""
     while True:
-        request = asked()
+        request = next_request()
         say(answer(results.get(request["verb"], {}), request["id"]))
 
 

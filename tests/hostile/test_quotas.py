@@ -47,11 +47,11 @@ def test_a_host_that_invents_conflicts_is_quarantined(host: Host) -> None:
     assert "5,000 runs; at most 100 are kept open" in host.state_reason
 
 
-def test_the_same_conflicts_are_told_once(host: Host) -> None:
-    told = hello(host, conflicts=invented(3))
+def test_the_same_conflicts_are_reported_once(host: Host) -> None:
+    answer = hello(host, conflicts=invented(3))
 
-    contact.record_contact(host, told)
-    contact.record_contact(host, told)
+    contact.record_contact(host, answer)
+    contact.record_contact(host, answer)
 
     assert host.troubles.count() == 3
     assert Host.objects.get(pk=host.pk).state == Host.State.READY

@@ -42,17 +42,17 @@ def test_each_verb_and_each_kind_of_event_has_its_lies() -> None:
 
 
 def test_each_lie_in_an_answer_is_refused_by_the_name_of_its_verb(liar: Liar) -> None:
-    told = Counter[str]()
+    refusals = Counter[str]()
     with ssh.Link(liar.host) as link:
-        for verb, said in lies.ANSWERS.items():
-            for number in range(len(said)):
+        for verb, answers in lies.ANSWERS.items():
+            for number in range(len(answers)):
                 liar.tell(table="answers", verb=verb, number=number)
                 with pytest.raises(HostError, match=f"invalid answer: {verb}: ") as refused:
                     link.call(verb)
                 assert len(str(refused.value)) < 1000
-                told[verb] += 1
+                refusals[verb] += 1
 
-    assert told.keys() == set(VERBS)
+    assert refusals.keys() == set(VERBS)
 
 
 def _ends(run: Run) -> tuple[str, str]:
@@ -98,19 +98,19 @@ def test_a_run_of_a_host_that_lies_ends_with_its_cause_and_pages_show_it(
     liar: Liar, runs: list[Run], admin: User, client: Client
 ) -> None:
     client.force_login(admin)
-    before, found, wrong = peak_mib(), [], []
+    before, endings, wrong = peak_mib(), [], []
     for number, (lie, run) in enumerate(zip(lies.RUNS, runs, strict=False)):
         liar.tell(table="runs", number=number)
         _carry_out(liar, run)
         ends, says = _ends(run)
-        found.append((lie.where, lie.name, ends))
+        endings.append((lie.where, lie.name, ends))
         if ends != lie.ends or lie.says not in says:
             wrong.append((lie.where, lie.name, lie.ends, lie.says, ends, says[:200]))
         wrong += _pages(client, run) if number % 16 == 0 else []
         _forget(liar, run)
 
     assert not wrong, "\n".join(map(str, wrong))
-    assert len(found) == len(lies.RUNS)
+    assert len(endings) == len(lies.RUNS)
     assert peak_mib() - before < MAX_MIB
     most = {"events": 5 * len(lies.RUNS), "artefacts": len(lies.RUNS), "troubles": 0, "facts": 1, "audit": 300}
     assert all(count <= most[name] for name, count in _rows().items()), _rows()

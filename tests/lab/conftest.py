@@ -148,10 +148,10 @@ def supervised(host: Host, admin: User) -> Host:
     return host
 
 
-def look(vm: Machine) -> dict[str, Any]:
+def read_settings(vm: Machine) -> dict[str, Any]:
     """Every setting of the guest, once its boot has ended."""
     vm.shell("systemctl is-system-running --wait", check=False)
-    return dict(json.loads(vm.shell("sudo python3 -I -", stdin=(HERE / "look.py").read_bytes())))
+    return dict(json.loads(vm.shell("sudo python3 -I -", stdin=(HERE / "read_settings.py").read_bytes())))
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:

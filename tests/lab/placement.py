@@ -33,17 +33,17 @@ def measured(host: Host, admin: User, levels: dict[str, dict[str, Any]], **optio
 
 def proofs(run: Run, subject: str, setting: str = "numa") -> list[dict[str, Any]]:
     """Proofs of one subject in the order of the run."""
-    wanted = run.events.filter(kind="proof", data__subject=subject, data__setting=setting)
-    return [event.data for event in wanted.order_by("seq")]
+    events = run.events.filter(kind="proof", data__subject=subject, data__setting=setting)
+    return [event.data for event in events.order_by("seq")]
 
 
 def share(run: Run, node: int) -> float:
-    """Of the shared memory that any look saw, at most this share was on the node."""
-    looks = proofs(run, "shared memory by node (kB)")
-    return float(max(look["evidence"]["share_per_node"].get(str(node), 0.0) for look in looks))
+    """Of the shared memory at most this share was on the node in any sample."""
+    samples = proofs(run, "shared memory by node (kB)")
+    return float(max(proof["evidence"]["share_per_node"].get(str(node), 0.0) for proof in samples))
 
 
 def allocated(run: Run) -> dict[str, dict[str, int]]:
     """What the load added to numastat, by node."""
-    (after,) = [look for look in proofs(run, "shared memory by node (kB)") if look["phase"] == "after"]
+    (after,) = [proof for proof in proofs(run, "shared memory by node (kB)") if proof["phase"] == "after"]
     return dict(after["evidence"]["numastat_difference"])

@@ -13,7 +13,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
 from apps.results import queries
 from tests import campaigns
-from tests.lab.conftest import differences, look
+from tests.lab.conftest import differences, read_settings
 from tests.lab.machines.machine import Machine
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
@@ -38,7 +38,7 @@ def finish(campaign: Campaign, by: User) -> list[Run]:
     return runs
 
 
-def found(run: Run, name: str) -> float:
+def measurement(run: Run, name: str) -> float:
     return float(run.measurements.get(step="scan", name=name).value)
 
 
@@ -48,7 +48,7 @@ def proven(run: Run, subject: str) -> set[Any]:
 
 @pytest.mark.proves("cpu_affinity", where="lab")
 def test_the_recipe_says_what_a_traced_read_costs_on_either_socket(host: Host, admin: User, vm: Machine) -> None:
-    before = look(vm)
+    before = read_settings(vm)
     steps = recipes.steps(recipes.get("cpu-placement"), host.facts)
     # Emulated cpus take long to wake one another: a tenth of the rows.
     steps[0]["options"]["statements"] = steps[0]["options"]["statements"].replace("200000", "20000")
@@ -70,17 +70,17 @@ def test_the_recipe_says_what_a_traced_read_costs_on_either_socket(host: Host, a
             assert cpu == server.removeprefix("cpu ")
         if place == "tracer on another socket":
             assert sockets[cpu] != sockets[server.removeprefix("cpu ")]
-        assert found(run, "tracer events") > READS
-        assert found(run, "execution_mean") > found(runs[server, "no tracer"], "execution_mean")
+        assert measurement(run, "tracer events") > READS
+        assert measurement(run, "execution_mean") > measurement(runs[server, "no tracer"], "execution_mean")
     assert {place for _, place in traced} >= {"tracer on the same cpu", "tracer on another socket"}
     sentences = queries.campaign_table(campaign).overheads
     assert set(sentences) == {run.label for run in traced.values()}
-    assert differences(before, look(vm)) == {}
+    assert differences(before, read_settings(vm)) == {}
 
 
 def test_every_tracer_sees_the_same_reads(host: Host, admin: User, vm: Machine) -> None:
     """A query of known reads, each asked of the kernel; strace, perf and bpftrace count them alike."""
-    before = look(vm)
+    before = read_settings(vm)
     query = {"query": "select count(*) from traced", "times": 2, "before": "set max_parallel_workers_per_gather = 0"}
     steps = [
         {"name": "table", "role": "prepare", "kind": "sql", "options": {"statements": TABLE}},
@@ -97,10 +97,10 @@ def test_every_tracer_sees_the_same_reads(host: Host, admin: User, vm: Machine) 
 
     runs = {run.cell["tool"]: run for run in finish(campaign, admin)}
 
-    read = {label: 2 * found(run, "shared_read_mean") for label, run in runs.items()}
+    read = {label: 2 * measurement(run, "shared_read_mean") for label, run in runs.items()}
     for label, run in runs.items():
         lost = run.measurements.filter(name="tracer lost records").exists()  # perf's, where cpus are emulated
-        assert (lost or 0.9 * read[label] <= found(run, "tracer events")) and (label == "perf" or not lost), label
-        assert found(run, "tracer events") <= 1.2 * read[label], label
-        assert found(run, "tracer ns per event") > 100
-    assert differences(before, look(vm)) == {}
+        assert (lost or 0.9 * read[label] <= measurement(run, "tracer events")) and (label == "perf" or not lost), label
+        assert measurement(run, "tracer events") <= 1.2 * read[label], label
+        assert measurement(run, "tracer ns per event") > 100
+    assert differences(before, read_settings(vm)) == {}

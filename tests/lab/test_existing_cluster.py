@@ -15,7 +15,7 @@ from apps.hosts.usage import cluster_consents
 from common.errors import PlanError
 from tests import campaigns
 from tests.lab import guest_cluster
-from tests.lab.conftest import differences, look, wait
+from tests.lab.conftest import differences, read_settings, wait
 from tests.lab.machines.machine import Machine
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
@@ -36,8 +36,8 @@ def theirs(host: Host, vm: Machine, admin: User) -> Iterator[Host]:
     vm.shell(f"sudo systemctl stop {UNIT}", limit_s=300)
 
 
-def given(vm: Machine) -> dict[str, Any]:
-    """What the postmaster was given, its parameters, and what systemd knows of it."""
+def postmaster_state(vm: Machine) -> dict[str, Any]:
+    """CPUs, memory policy and parameters of the postmaster, and its unit in systemd."""
     pid = vm.shell(f"sudo head -n 1 {DATA}/postmaster.pid").strip()
     return {
         "cpus": vm.shell(f"grep Cpus_allowed_list /proc/{pid}/status"),
@@ -60,24 +60,24 @@ def run_on(host: Host, by: User, **settings: Any) -> Run:
 @pytest.mark.proves("cpu_affinity", where="lab")
 @pytest.mark.proves("numa", where="lab")
 @pytest.mark.proves("postgresql", where="lab")
-def test_it_is_restarted_where_and_as_asked_and_comes_back_as_it_was(theirs: Host, admin: User, vm: Machine) -> None:
+def test_a_cluster_is_restarted_as_requested_and_restored(theirs: Host, admin: User, vm: Machine) -> None:
     cluster_consents.allow(theirs, DATA, "restart", by=admin)
-    before, settings = given(vm), look(vm)
+    before, settings = postmaster_state(vm), read_settings(vm)
 
-    asked = {"cpu_affinity.server": "node:1", "numa.policy": "interleave", "postgresql.shared_buffers": "64MB"}
-    run = run_on(theirs, admin, **asked)
+    requested = {"cpu_affinity.server": "node:1", "numa.policy": "interleave", "postgresql.shared_buffers": "64MB"}
+    run = run_on(theirs, admin, **requested)
 
     assert run.outcome == "ok", run.error
     proofs = [event.data for event in run.events.filter(kind="proof")]
     assert all(proof["ok"] for proof in proofs)
-    found = {(proof["setting"], proof["phase"], proof["subject"]): proof["found"] for proof in proofs}
-    assert found["cpu_affinity", "before", "server: postmaster"] == "2-3"
-    assert any("interleave:0-1" in str(value) for (name, *_), value in found.items() if name == "numa")
-    assert found["postgresql", "after", "shared_buffers"] == "64MB"
-    assert given(vm) == before and differences(settings, look(vm)) == {}
+    proven = {(proof["setting"], proof["phase"], proof["subject"]): proof["found"] for proof in proofs}
+    assert proven["cpu_affinity", "before", "server: postmaster"] == "2-3"
+    assert any("interleave:0-1" in str(value) for (name, *_), value in proven.items() if name == "numa")
+    assert proven["postgresql", "after", "shared_buffers"] == "64MB"
+    assert postmaster_state(vm) == before and differences(settings, read_settings(vm)) == {}
 
 
-def test_it_is_not_restarted_without_consent_nor_under_clients(theirs: Host, admin: User, vm: Machine) -> None:
+def test_a_cluster_is_not_restarted_without_consent_or_under_clients(theirs: Host, admin: User, vm: Machine) -> None:
     with pytest.raises(PlanError, match="but no admin has allowed it"):
         run_on(theirs, admin, **{"postgresql.shared_buffers": "64MB"})
     cluster_consents.allow(theirs, DATA, "restart", by=admin)

@@ -15,7 +15,7 @@ from apps.hosts.models import Host
 from tests import campaigns
 from tests.faults import audit
 from tests.faults.ledger import Ledger
-from tests.lab.conftest import differences, look, wait
+from tests.lab.conftest import differences, read_settings, wait
 from tests.lab.machines.machine import Machine
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
@@ -41,7 +41,7 @@ time.sleep(600)
 def test_the_clock_is_set_by_a_day_while_a_run_measures(
     supervised: Host, admin: User, vm: Machine, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, there: str, back: str
 ) -> None:
-    before = look(vm)
+    before = read_settings(vm)
     monkeypatch.setattr(claims, "FOLLOW_S", 1.0)
     run = campaigns.start(supervised, admin, time_s=15).runs.get()
     campaigns.drive(lambda: Run.objects.get(pk=run.pk).agent_state == "RUNNING", timeout_s=300)
@@ -56,7 +56,7 @@ def test_the_clock_is_set_by_a_day_while_a_run_measures(
     assert run.outcome == "ok", run.error
     assert 14 < measured["ended"] - measured["began"] < 120
     assert all(0 <= seconds < 600 for seconds in run.manifest["timings"].values())
-    ledger.count(25, 1, audit.of_runs([run]), differences(before, look(vm)))
+    ledger.count(25, 1, audit.of_runs([run]), differences(before, read_settings(vm)))
 
 
 @pytest.fixture
@@ -75,16 +75,16 @@ def in_pieces(vm: Machine) -> Iterator[None]:
 def test_a_kernel_whose_memory_is_in_pieces_gives_fewer_huge_pages(
     supervised: Host, admin: User, vm: Machine, ledger: Ledger, in_pieces: None
 ) -> None:
-    before = look(vm)
+    before = read_settings(vm)
     pages = int(vm.shell("awk '/MemAvailable/ {print int($2 / 2048 * 0.7)}' /proc/meminfo"))
     level = {"label": "many", "set": {"settings.huge_pages.use": "on", "settings.huge_pages.pool": pages}}
 
     run = campaigns.finish(campaigns.start(supervised, admin, {"name": "pages", "levels": [level]})).runs.get()
 
     assert run.outcome == "not_in_effect", run.error
-    found = int(run.events.get(kind="write", data__setting="huge_pages").data["found"])
-    assert 0 <= found < pages and str(pages) in str(run.error)
-    ledger.count(26, 1, audit.of_runs([run]), differences(before, look(vm)))
+    granted = int(run.events.get(kind="write", data__setting="huge_pages").data["found"])
+    assert 0 <= granted < pages and str(pages) in str(run.error)
+    ledger.count(26, 1, audit.of_runs([run]), differences(before, read_settings(vm)))
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_a_run_that_ends_with_the_login_is_restored_and_reported(
     ordinary: Host, admin: User, vm: Machine, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ordinary.level == "user", ordinary.state_reason
-    before = look(vm)
+    before = read_settings(vm)
     monkeypatch.setattr(claims, "FOLLOW_S", 1.0)
     run = campaigns.start(ordinary, admin, time_s=300).runs.get()
     campaigns.drive(lambda: Run.objects.get(pk=run.pk).agent_state == "RUNNING", timeout_s=300)
@@ -124,4 +124,4 @@ def test_a_run_that_ends_with_the_login_is_restored_and_reported(
     run.refresh_from_db()
     assert run.outcome == "interrupted" and run.manifest["clean"]
     wait(lambda: vm.shell("pgrep -u $USER -c 'postgres|pgbench'", check=False).strip() == "0")
-    ledger.count(31, 1, audit.of_runs([run]), differences(before, look(vm)))
+    ledger.count(31, 1, audit.of_runs([run]), differences(before, read_settings(vm)))

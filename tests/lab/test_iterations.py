@@ -21,7 +21,7 @@ from apps.hosts.models import Host
 from tests import campaigns
 from tests.faults import audit
 from tests.faults.ledger import Ledger
-from tests.lab.conftest import differences, look, starts
+from tests.lab.conftest import differences, read_settings, starts
 from tests.lab.machines.machine import Machine
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
@@ -88,7 +88,7 @@ def tell(capsys: pytest.CaptureFixture[str], line: str) -> None:
 def test_three_iterations_of_four_cells_go_through_three_restarts(
     supervised: Host, admin: User, vm: Machine, ledger: Ledger, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before, starts_before, began = look(vm), starts(vm), time.monotonic()
+    before, starts_before, began = read_settings(vm), starts(vm), time.monotonic()
 
     runs = finish(start(supervised, admin))
 
@@ -98,7 +98,7 @@ def test_three_iterations_of_four_cells_go_through_three_restarts(
     assert len(counted(runs)) == ITERATIONS * CELLS and set(counted(runs).values()) == {1}
     assert ["REBOOTING" in run.manifest["timings"] for run in runs] == ([True] + [False] * 3) * ITERATIONS
     assert restarts == ITERATIONS
-    ledger.count(17, restarts, audit.of_runs(runs), differences(before, look(vm)))
+    ledger.count(17, restarts, audit.of_runs(runs), differences(before, read_settings(vm)))
 
 
 class PowerCuts:
@@ -109,7 +109,7 @@ class PowerCuts:
         self._vm, self._delays, self._boot = vm, dict(delays), Thread()
         self.done = 0
 
-    def look(self, campaign: Campaign) -> None:
+    def cut_when_due(self, campaign: Campaign) -> None:
         under_way = campaign.runs.filter(state=Run.State.RUNNING, agent_state__in=["APPLYING", "VERIFIED", "RUNNING"])
         for run in under_way.filter(position__in=self._delays):
             time.sleep(self._delays.pop(run.position))
@@ -133,11 +133,11 @@ def test_a_campaign_goes_on_after_the_power_fails_twice(
 ) -> None:
     """Whoever owns the host switches it on again, and does nothing else."""
     monkeypatch.setattr(claims, "FOLLOW_S", 1.0)
-    before, chance, began = look(vm), random.Random(SEED), time.monotonic()
+    before, chance, began = read_settings(vm), random.Random(SEED), time.monotonic()
     campaign = start(supervised, admin)
     cuts = PowerCuts(vm, {at: chance.uniform(0, 4) for at in (2, 7)})
 
-    runs = finish(campaign, cuts.look)
+    runs = finish(campaign, cuts.cut_when_due)
 
     cuts.join()
     outcomes = Counter(run.outcome for run in runs)
@@ -146,4 +146,4 @@ def test_a_campaign_goes_on_after_the_power_fails_twice(
     assert set(outcomes) <= {"ok", "interrupted"}
     assert len(counted(runs)) == ITERATIONS * CELLS and set(counted(runs).values()) == {1}
     assert all(run.manifest["clean"] and not run.manifest["conflicts"] for run in runs)
-    ledger.count(16, cuts.done, audit.of_runs(runs), differences(before, look(vm)))
+    ledger.count(16, cuts.done, audit.of_runs(runs), differences(before, read_settings(vm)))

@@ -16,7 +16,7 @@ from apps.hosts.models import Host
 from common.errors import HostError, PlanError
 from tests import campaigns
 from tests.lab import launched_host
-from tests.lab.conftest import BASE, differences, look
+from tests.lab.conftest import BASE, differences, read_settings
 from tests.lab.launched_host import ACCOUNT
 from tests.lab.machines.machine import Machine
 
@@ -39,14 +39,14 @@ def refusal(vm: Machine, command: str, stdin: bytes = b"") -> str:
 
 
 def test_a_run_with_settings_of_root_goes_through_the_launcher(launched: Host, admin: User, vm: Machine) -> None:
-    before = look(vm)
+    before = read_settings(vm)
 
     run = campaigns.finish(campaigns.start(launched, admin, {"name": "pages", "levels": [HUGE]}, time_s=3)).runs.get()
 
     assert (run.outcome, run.manifest["agent"]) == (Run.Outcome.OK, ssh.agent_zipapp()[0]), run.error
     assert vm.shell(f"sudo find {BASE}/spool -name '*.pyz'") == "", "nothing in the spool is executed"
     assert "a password is required" in refusal(vm, f"{AS_ACCOUNT} /usr/bin/id")
-    assert differences(before, look(vm)) == {}
+    assert differences(before, read_settings(vm)) == {}
 
 
 def test_an_upgrade_is_automatic_and_the_older_agent_is_refused_afterwards(

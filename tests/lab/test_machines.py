@@ -83,8 +83,8 @@ def test_a_disk_holds_the_system_the_data_of_the_recipe_active_set_their_copy_an
 
 def test_arguments_of_nodes_without_cpus_and_without_memory(tmp_path: Path) -> None:
     def nodes(name: str) -> list[str]:
-        words = emulator.arguments(TOPOLOGIES[name], tmp_path, "tcg", 22000)
-        return [word for word in words if word.startswith("node,")]
+        arguments = emulator.arguments(TOPOLOGIES[name], tmp_path, "tcg", 22000)
+        return [word for word in arguments if word.startswith("node,")]
 
     assert nodes("memory-only") == [
         "node,nodeid=0,memdev=mem0,cpus=0-1",
@@ -97,11 +97,11 @@ def test_arguments_of_nodes_without_cpus_and_without_memory(tmp_path: Path) -> N
 @pytest.mark.needs("x86-64")
 def test_an_emulated_machine_is_given_the_frequency_of_its_time_stamp_counter(tmp_path: Path) -> None:
     """Otherwise Linux measures it at boot, and on a busy host the guest's clock ran six times too fast."""
-    words = " ".join(emulator.arguments(DEFAULT, tmp_path, "tcg", 22000))
+    arguments = " ".join(emulator.arguments(DEFAULT, tmp_path, "tcg", 22000))
 
-    (given,) = re.findall(r"tsc_early_khz=(\d+)", words)
+    (khz,) = re.findall(r"tsc_early_khz=(\d+)", arguments)
 
-    assert int(given) == pytest.approx(emulator.measure_tsc_khz(), rel=0.001)
+    assert int(khz) == pytest.approx(emulator.measure_tsc_khz(), rel=0.001)
     assert "tsc_early_khz" not in " ".join(emulator.arguments(DEFAULT, tmp_path, "kvm", 22000))
 
 

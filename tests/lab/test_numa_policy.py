@@ -9,7 +9,7 @@ from apps.campaigns import services
 from apps.campaigns.models import Run
 from apps.hosts.models import Host
 from tests import campaigns
-from tests.lab.conftest import differences, look
+from tests.lab.conftest import differences, read_settings
 from tests.lab.machines.machine import Machine
 from tests.lab.placement import TIMEOUT_S, allocated, finish, measured, proofs, share
 
@@ -20,14 +20,14 @@ NODE_KB = 2_000_000
 
 @pytest.mark.proves("numa", where="lab")
 def test_the_recipe_proves_each_policy_where_its_pages_lie(host: Host, admin: User, vm: Machine) -> None:
-    before = look(vm)
+    before = read_settings(vm)
     campaign = services.create_from_recipe(by=admin, host=host, recipe="numa-policy", repetitions=1, seed=1)
     services.start_campaign(campaign, by=admin)
 
     runs = finish(campaign)
 
-    words = {label: {look["found"] for look in proofs(run, "memory policy")} for label, run in runs.items()}
-    assert words == {
+    policies = {label: {proof["found"] for proof in proofs(run, "memory policy")} for label, run in runs.items()}
+    assert policies == {
         "default": {"default"},
         "interleave": {"interleave:0-1"},
         "localalloc": {"local"},
@@ -46,14 +46,14 @@ def test_the_recipe_proves_each_policy_where_its_pages_lie(host: Host, admin: Us
         allocated(runs["membind 1"])["node1"]["other_node"] > 10 * allocated(runs["membind 0"])["node1"]["other_node"]
     )
     assert all("node1.numa_hit" in run.series.get(source="numa").columns for run in runs.values())
-    assert differences(before, look(vm)) == {}
+    assert differences(before, read_settings(vm)) == {}
 
 
 @pytest.mark.proves("numa", where="lab")
-def test_memory_of_one_node_and_cpus_of_the_other(host: Host, admin: User) -> None:
-    wanted = {"settings.numa.policy": "membind", "settings.numa.nodes": "0", "settings.numa.cpunodebind": "1"}
+def test_memory_and_cpus_may_be_of_different_nodes(host: Host, admin: User) -> None:
+    settings = {"settings.numa.policy": "membind", "settings.numa.nodes": "0", "settings.numa.cpunodebind": "1"}
 
-    run = measured(host, admin, {"apart": wanted})["apart"]
+    run = measured(host, admin, {"apart": settings})["apart"]
 
     assert {proof["found"] for proof in proofs(run, "cpus of node 1")} == {"2-3"}
     assert share(run, 0) == 1.0
@@ -61,7 +61,7 @@ def test_memory_of_one_node_and_cpus_of_the_other(host: Host, admin: User) -> No
 
 
 @pytest.mark.proves("cpu_affinity", where="lab")
-def test_one_cpu_against_two(host: Host, admin: User) -> None:
+def test_one_cpu_is_compared_with_two(host: Host, admin: User) -> None:
     runs = measured(
         host,
         admin,
@@ -74,8 +74,8 @@ def test_one_cpu_against_two(host: Host, admin: User) -> None:
 
 
 @pytest.mark.proves("huge_pages", where="lab")
-def test_pools_of_both_nodes_are_filled_used_and_put_back(host: Host, admin: User, vm: Machine) -> None:
-    before = look(vm)
+def test_pools_of_both_nodes_are_filled_used_and_restored(host: Host, admin: User, vm: Machine) -> None:
+    before = read_settings(vm)
     on = {"settings.huge_pages.use": "on"}
 
     runs = measured(
@@ -96,11 +96,11 @@ def test_pools_of_both_nodes_are_filled_used_and_put_back(host: Host, admin: Use
     for run in runs.values():
         backends = proofs(run, "page size of the shared memory of a backend (kB)", "huge_pages")
         assert {proof["found"] for proof in backends} == {2048}
-    assert differences(before, look(vm)) == {}
+    assert differences(before, read_settings(vm)) == {}
 
 
 def test_pages_that_a_node_does_not_have_end_as_not_in_effect(host: Host, admin: User, vm: Machine) -> None:
-    before = look(vm)
+    before = read_settings(vm)
     level = {"settings.huge_pages.use": "on", "settings.huge_pages.per_node": {"1": 1 + NODE_KB // 2048}}
     campaign = campaigns.start(host, admin, {"name": "pool", "levels": [{"label": "too many", "set": level}]})
 
@@ -109,4 +109,4 @@ def test_pages_that_a_node_does_not_have_end_as_not_in_effect(host: Host, admin:
     run = campaign.runs.get()
     assert run.outcome == Run.Outcome.NOT_IN_EFFECT
     assert "on node 1" in run.error["wanted"] and "which allow" in run.error["found"]
-    assert differences(before, look(vm)) == {}
+    assert differences(before, read_settings(vm)) == {}

@@ -31,7 +31,7 @@ from tests import campaigns
 from tests.faults.findings import Found
 from tests.faults.ledger import Ledger
 from tests.lab import guest_cluster
-from tests.lab.conftest import BASE, differences, look, wait
+from tests.lab.conftest import BASE, differences, read_settings, wait
 from tests.lab.machines.machine import Machine
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
@@ -69,7 +69,7 @@ class Cut:
     sealed_s: float
     outcome: str
     differences: dict[str, Any]
-    found: Found
+    audited: Found
 
 
 def existing(host: Host, admin: User, vm: Machine) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def test_the_power_is_cut_at_any_boundary(
     specs = [spec(target(supervised, supervised.facts, {})), spec(existing(supervised, admin, vm))]
     # The first run makes the private cluster; how many records the later ones have, only a later one tells.
     records = [[undisturbed(supervised, vm, each) for _ in range(2)][-1] for each in specs]
-    before = look(vm)
+    before = read_settings(vm)
     tell(capsys, f"{records} records in the journals of whole runs; {len(before)} values are compared")
 
     cuts = []
@@ -139,8 +139,8 @@ def test_the_power_is_cut_at_any_boundary(
         cuts.append(cut(supervised, vm, specs[seed % 2], seed, records[seed % 2], before))
         tell(capsys, row(cuts[-1]))
 
-    found = sum((cut.found for cut in cuts), Found())
-    ledger.count(16, len(cuts), found, [name for cut in cuts for name in cut.differences])
+    total = sum((cut.audited for cut in cuts), Found())
+    ledger.count(16, len(cuts), total, [name for cut in cuts for name in cut.differences])
 
 
 def undisturbed(host: Host, vm: Machine, spec: dict[str, Any]) -> int:
@@ -164,11 +164,11 @@ def cut(host: Host, vm: Machine, spec: dict[str, Any], seed: int, records: int, 
     on_disk = survived(vm, run)
     began = time.monotonic()
     wait(lambda: bool(sealed(vm, run)), limit_s=600)
-    manifest, after = sealed(vm, run), look(vm)
-    found = check_whole(vm, run, manifest)
+    manifest, after = sealed(vm, run), read_settings(vm)
+    audited = check_whole(vm, run, manifest)
     forget(vm, run)
     sealed_s = time.monotonic() - began
-    return Cut(seed, boundary, on_disk, boot_s, sealed_s, manifest["outcome"], differences(before, after), found)
+    return Cut(seed, boundary, on_disk, boot_s, sealed_s, manifest["outcome"], differences(before, after), audited)
 
 
 def survived(vm: Machine, run: str) -> int:

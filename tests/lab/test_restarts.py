@@ -19,7 +19,7 @@ from apps.hosts.services import install_units, uninstall_units
 from tests import campaigns
 from tests.faults import audit
 from tests.faults.ledger import Ledger
-from tests.lab.conftest import differences, look, starts
+from tests.lab.conftest import differences, read_settings, starts
 from tests.lab.machines.machine import Machine
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
@@ -58,8 +58,8 @@ def measure(name: str, seconds: int = 3) -> dict[str, Any]:
 
 def went_down(run: Run) -> None:
     """Drive until the run has told that it restarts its host; by then it may be up again."""
-    told = run.events.filter(kind="state", data__state="REBOOTING")
-    campaigns.drive(lambda: told.exists(), timeout_s=RESTART_S)
+    events = run.events.filter(kind="state", data__state="REBOOTING")
+    campaigns.drive(lambda: events.exists(), timeout_s=RESTART_S)
 
 
 def boots(run: Run, kind: str) -> list[str]:
@@ -72,7 +72,7 @@ def boots(run: Run, kind: str) -> list[str]:
 @pytest.mark.parametrize("units", [True, False], ids=["units", "next contact"])
 def test_a_run_measures_in_two_boots(host: Host, admin: User, vm: Machine, ledger: Ledger, units: bool) -> None:
     (install_units if units else uninstall_units)(host, by=admin)
-    before, boot = look(vm), vm.boot_id()
+    before, boot = read_settings(vm), vm.boot_id()
 
     run = planned(host, admin, [measure("first"), restart(), measure("second")])
     finish(run.campaign)
@@ -84,7 +84,7 @@ def test_a_run_measures_in_two_boots(host: Host, admin: User, vm: Machine, ledge
     assert vm.boot_id() != boot
     assert {row.step for row in run.measurements.all()} == {"first", "second"}
     assert set(boots(run, "write")) == {"before", "after"}
-    ledger.count(17, 1, audit.of_runs([run]), differences(before, look(vm)))
+    ledger.count(17, 1, audit.of_runs([run]), differences(before, read_settings(vm)))
 
 
 def test_a_campaign_restarts_its_host_before_each_repetition(supervised: Host, admin: User, vm: Machine) -> None:
@@ -116,7 +116,7 @@ def test_a_run_cancelled_during_the_restart_does_not_go_on(
     supervised: Host, admin: User, vm: Machine, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the host is up before it hears of that, its guard has the run go on; the next contact ends it."""
-    before = look(vm)
+    before = read_settings(vm)
     monkeypatch.setattr(claims, "FOLLOW_S", 1.0)
     run = planned(supervised, admin, [restart(), measure("second", seconds=300)])
     went_down(run)
@@ -127,13 +127,13 @@ def test_a_run_cancelled_during_the_restart_does_not_go_on(
     run.refresh_from_db()
     assert run.outcome == "cancelled" and run.manifest["clean"]
     assert not run.measurements.exists()
-    ledger.count(19, 1, audit.of_runs([run]), differences(before, look(vm)))
+    ledger.count(19, 1, audit.of_runs([run]), differences(before, read_settings(vm)))
 
 
 def test_a_host_that_goes_down_again_while_its_run_resumes_is_not_restarted_once_more(
     supervised: Host, admin: User, vm: Machine, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, starts_before = look(vm), starts(vm)
+    before, starts_before = read_settings(vm), starts(vm)
     monkeypatch.setattr(claims, "FOLLOW_S", 1.0)
     run = planned(supervised, admin, [restart(), measure("second", seconds=300)])
     went_down(run)
@@ -147,12 +147,12 @@ def test_a_host_that_goes_down_again_while_its_run_resumes_is_not_restarted_once
     assert run.outcome == "interrupted" and run.manifest["clean"]
     assert run.events.filter(kind="state", data__state="REBOOTING").count() == 1
     assert starts(vm) == starts_before + 2
-    ledger.count(18, 1, audit.of_runs([run]), differences(before, look(vm)))
+    ledger.count(18, 1, audit.of_runs([run]), differences(before, read_settings(vm)))
 
 
-def test_a_restart_that_takes_too_long_is_put_back(supervised: Host, admin: User, vm: Machine) -> None:
+def test_a_host_whose_restart_takes_too_long_is_restored(supervised: Host, admin: User, vm: Machine) -> None:
     """The shutdown is held up for longer than the run allows."""
-    before = look(vm)
+    before = read_settings(vm)
     slow = (
         b"[Unit]\nDescription=slow\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=true\nExecStop=sleep 45\n"
     )
@@ -164,4 +164,4 @@ def test_a_restart_that_takes_too_long_is_put_back(supervised: Host, admin: User
 
     run.refresh_from_db()
     assert run.outcome == "interrupted" and "30 s were allowed" in run.error["message"], run.error
-    assert differences(before, look(vm)) == {}
+    assert differences(before, read_settings(vm)) == {}

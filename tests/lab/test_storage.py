@@ -17,7 +17,7 @@ from apps.hosts.models import Host
 from apps.hosts.usage import allowed_paths
 from apps.results.answers.summary import summary_table
 from tests import campaigns
-from tests.lab.conftest import differences, look
+from tests.lab.conftest import differences, read_settings
 from tests.lab.machines.machine import Machine
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
@@ -43,7 +43,7 @@ def end(campaign: Campaign) -> list[Run]:
 def test_two_file_systems_are_compared(host: Host, admin: User, vm: Machine, device: str) -> None:
     vm.shell(f"sudo mkfs.ext4 -q {device} && sudo mkdir -p {MOUNT} && sudo mount -o noatime {device} {MOUNT}")
     contact.check_host(host)
-    before = look(vm)
+    before = read_settings(vm)
     allowed_paths.allow(host, MOUNT, "directory", by=admin)
     workload = workloads.save_workload("storage-small", campaigns.small_storage(host, 6), by=admin)
     campaign = services.create_from_recipe(
@@ -63,7 +63,7 @@ def test_two_file_systems_are_compared(host: Host, admin: User, vm: Machine, dev
         *("rand-libaio", "seq-libaio", "rand-sync", "seq-sync")
     ]
     assert vm.shell(f"ls {MOUNT}").split() == ["lost+found"]
-    assert differences(before, look(vm)) == {}
+    assert differences(before, read_settings(vm)) == {}
 
 
 def write_raw(host: Host, admin: User, device: str) -> Run:

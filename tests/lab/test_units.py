@@ -16,7 +16,7 @@ from apps.hosts.access import ssh
 from apps.hosts.models import Host
 from common.errors import PlanError
 from tests import campaigns
-from tests.lab.conftest import BASE, differences, look, wait
+from tests.lab.conftest import BASE, differences, read_settings, wait
 from tests.lab.machines.machine import Machine
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
@@ -39,16 +39,16 @@ def measuring(host: Host, admin: User, vm: Machine, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_run_goes_through_its_unit_and_ends_well(supervised: Host, admin: User, vm: Machine) -> None:
-    before = look(vm)
+    before = read_settings(vm)
 
     run = campaigns.finish(campaigns.start(supervised, admin, time_s=3)).runs.get()
 
     assert run.outcome == "ok", run.error
     wait(lambda: "Deactivated successfully" in vm.shell(f"sudo journalctl -u proving-ground-run@{run.pk}.service"))
-    assert differences(before, look(vm)) == {}
+    assert differences(before, read_settings(vm)) == {}
 
 
-def test_a_killed_agent_is_put_back_at_once_without_a_contact(
+def test_a_killed_agent_is_restored_at_once_without_a_contact(
     supervised: Host, admin: User, vm: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = measuring(supervised, admin, vm, monkeypatch)
@@ -110,7 +110,7 @@ def test_a_newer_agent_takes_over_the_units(supervised: Host, vm: Machine) -> No
     assert (units, sha256) == ("current", ssh.agent_zipapp()[0])
 
 
-def test_the_host_s_own_shell_does_the_same(host: Host, vm: Machine) -> None:
+def test_units_are_managed_from_the_host_s_own_shell(host: Host, vm: Machine) -> None:
     agent = f"sudo python3 -I {BASE}/spool/agent/{host.agent_digest}.pyz"
 
     assert "written /etc/systemd/system/proving-ground-run@.service" in vm.shell(

@@ -20,7 +20,7 @@ def main() -> int:
         sources.write(SOURCE / f"{name}.md", text)
     sources.write(SOURCE / "index.md", index((sources.ROOT / "docs" / "index.md").read_text()))
     built = build(SOURCE, SITE)
-    sys.stderr.write(built.said)
+    sys.stderr.write(built.errors)
     if not built.sound:
         sys.stderr.write("the site is not built: fix the errors above, in the file of the same name outside var/\n")
         return 1

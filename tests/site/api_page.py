@@ -25,18 +25,18 @@ Every operation of the OpenAPI schema. The server has the schema at `/api/schema
 
 
 def page() -> str:
-    found = sorted(operations(), key=lambda each: each[0])
-    parts = [f"## {tag}\n\n{_table(list(rows))}" for tag, rows in groupby(found, key=lambda each: each[0])]
+    listed = sorted(operations(), key=lambda each: each[0])
+    parts = [f"## {tag}\n\n{_table(list(rows))}" for tag, rows in groupby(listed, key=lambda each: each[0])]
     return HEAD + "\n".join(parts)
 
 
 def _table(rows: list[tuple[str, str, str, str, str]]) -> str:
-    said = [summary for *_, summary, _ in rows]
-    told = [
-        (method, f"`{path}`", summary if said.count(summary) == 1 else f"{_act(method, path)}: {summary}", role)
+    summaries = [summary for *_, summary, _ in rows]
+    cells = [
+        (method, f"`{path}`", summary if summaries.count(summary) == 1 else f"{_act(method, path)}: {summary}", role)
         for _, method, path, summary, role in rows
     ]
-    return markdown.table(("method", "address", "what", "from"), told)
+    return markdown.table(("method", "address", "what", "from"), cells)
 
 
 def _act(method: str, path: str) -> str:

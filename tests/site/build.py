@@ -19,7 +19,7 @@ class Built:
     """Whether nothing was wrong, and what was said, a line for each complaint with its page."""
 
     sound: bool
-    said: str
+    errors: str
 
 
 def build(source: Path, site: Path) -> Built:

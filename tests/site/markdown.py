@@ -28,8 +28,8 @@ def fenced(text: str, language: str = "text") -> str:
 
 def rows(text: str) -> list[list[str]]:
     """The cells of every row of every table of a page."""
-    found = [line for line in text.splitlines() if line.startswith("|")]
-    return [[each.strip().replace("\\|", "|") for each in CELLS.split(line)[1:-1]] for line in found]
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[each.strip().replace("\\|", "|") for each in CELLS.split(line)[1:-1]] for line in lines]
 
 
 def moved(text: str, page: str, up: str) -> str:

@@ -115,8 +115,8 @@ it.
 
 def index(wishes: str) -> str:
     """The first page. `wishes` is docs/index.md, whose table says what each page of docs/ is for."""
-    told = _wishes(wishes) | MADE
-    return LEAD + "".join(_section(section, told) for section in SECTIONS)
+    purposes = _wishes(wishes) | MADE
+    return LEAD + "".join(_section(section, purposes) for section in SECTIONS)
 
 
 def _wishes(text: str) -> dict[str, str]:
@@ -126,8 +126,8 @@ def _wishes(text: str) -> dict[str, str]:
 
 
 def _section(section: Section, wishes: dict[str, str]) -> str:
-    told = {page: f": {wishes[page]}" if page in wishes else "" for page in section.pages}
-    lines = [f"- [{TITLES.get(page, '')}](/{page}.md){purpose}" for page, purpose in told.items()]
+    purposes = {page: f": {wishes[page]}" if page in wishes else "" for page in section.pages}
+    lines = [f"- [{TITLES.get(page, '')}](/{page}.md){purpose}" for page, purpose in purposes.items()]
     entries = [f"{TITLES[page]} <{page}>" if page in TITLES else page for page in section.pages]
     tree = ["```{toctree}", ":hidden:", f":caption: {section.title}", "", *entries, "```"]
     return "\n".join(["", f"## {section.title}", "", section.purpose, "", *lines, "", *tree, ""])

@@ -74,7 +74,7 @@ def _errors(module: object, base: type[Exception]) -> list[tuple[str, ...]]:
 
 
 def _failures() -> Iterator[tuple[str, ...]]:
-    told = dict(TOLD.findall(agent_errors.__doc__ or ""))
+    explanations = dict(TOLD.findall(agent_errors.__doc__ or ""))
     for name, above, blame, about in _errors(agent_errors, agent_errors.Failure):
         kind = getattr(agent_errors, name.strip("`"))
-        yield name, above, blame, f"`{kind.outcome}`", told.get(kind.__name__) or about
+        yield name, above, blame, f"`{kind.outcome}`", explanations.get(kind.__name__) or about

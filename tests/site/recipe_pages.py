@@ -52,15 +52,18 @@ REBOOTS = {
 
 def pages() -> dict[str, str]:
     """Path without .md -> text: one of each recipe, and one that leads to them."""
-    told = markdown.rows(DOCUMENT.read_text())
-    made = {f"{navigation.RECIPES}/{name}": page(name, recipe, told) for name, recipe in recipes.catalogue().items()}
+    document_rows = markdown.rows(DOCUMENT.read_text())
+    made = {
+        f"{navigation.RECIPES}/{name}": page(name, recipe, document_rows)
+        for name, recipe in recipes.catalogue().items()
+    }
     return {f"{navigation.RECIPES}/index": _overview(), **made}
 
 
 def _overview() -> str:
-    found = recipes.catalogue()
-    rows = [(f"[{each['title']}]({name}.md)", each["question"], _level(each)) for name, each in found.items()]
-    tree = ["```{toctree}", ":hidden:", "", *found, "```", ""]
+    catalogue = recipes.catalogue()
+    rows = [(f"[{each['title']}]({name}.md)", each["question"], _level(each)) for name, each in catalogue.items()]
+    tree = ["```{toctree}", ":hidden:", "", *catalogue, "```", ""]
     lead = (
         "Each page has the question of a recipe, its factors and how they follow the host, its restarts, its duration, "
         "and how to start it. The pages are generated from the recipes. "
@@ -69,18 +72,18 @@ def _overview() -> str:
     return "\n".join(["# Recipe catalogue\n", lead, markdown.table(("recipe", "question", "level"), rows), *tree])
 
 
-def page(name: str, recipe: Recipe, told: list[list[str]]) -> str:
-    """`told` are the rows of the tables of docs/recipes.md."""
+def page(name: str, recipe: Recipe, document_rows: list[list[str]]) -> str:
+    """`document_rows` are the rows of the tables of docs/recipes.md."""
     parts = (
         _head(recipe),
-        _needs(name, recipe, told),
+        _needs(name, recipe, document_rows),
         _varied(recipe),
         _steps(recipe),
         _restarts(recipe),
         _hours(recipe),
         _answer(recipe),
         _start(name, recipe),
-        _found(name, told),
+        _results(name, document_rows),
         "## The recipe\n\n" + markdown.fenced(recipes.texts()[name], "yaml"),
     )
     return "\n".join(parts)
@@ -98,14 +101,14 @@ def _level(recipe: Recipe) -> str:
     return recipe.get("needs", "user")
 
 
-def _needs(name: str, recipe: Recipe, told: list[list[str]]) -> str:
+def _needs(name: str, recipe: Recipe, document_rows: list[list[str]]) -> str:
     """Its level, the tools of its steps, and what docs/recipes.md says besides."""
-    said = next((row[2] for row in told if row[0] == f"`{name}.yaml`"), "")
+    stated = next((row[2] for row in document_rows if row[0] == f"`{name}.yaml`"), "")
     tools = dict.fromkeys(tool for step in recipe["steps"] for tool in WORKLOADS[step["kind"]].needs(step["options"]))
     lines = [f"- A host of level *{_level(recipe)}*, see [privileges]({UP}hosts.md#privileges)."]
     lines += [f"- On the host: {markdown.code(tools)}."] if tools else []
     known = {"level root", *(f"`{tool}`" for tool in tools)}
-    further = ", ".join(each for each in said.split(", ") if each and each not in known)
+    further = ", ".join(each for each in stated.split(", ") if each and each not in known)
     lines += [f"- Also: {markdown.moved(further, 'recipes.md', UP)}."] if further else []
     return "\n".join(["## What it needs\n", *lines, ""])
 
@@ -136,8 +139,8 @@ def _paths(factor: Mapping[str, Any]) -> str:
 def _levels(factor: Mapping[str, Any]) -> str:
     if "generate" not in factor:
         return ", ".join(level["label"] for level in factor["levels"])
-    told = " ".join((inspect.getdoc(GENERATORS[factor["generate"]]) or "").split("\n\n")[0].split())
-    return f"{told} (`{factor['generate']}`)"
+    rule = " ".join((inspect.getdoc(GENERATORS[factor["generate"]]) or "").split("\n\n")[0].split())
+    return f"{rule} (`{factor['generate']}`)"
 
 
 def _labels(factor: Mapping[str, Any]) -> str:
@@ -251,8 +254,8 @@ def _fewer(name: str, recipe: Recipe) -> Iterator[str]:
         yield f"proving run {name} --host db1 --set '{factor['name']}={labels[0]},{labels[1]}' --watch\n"
 
 
-def _found(name: str, told: list[list[str]]) -> str:
-    row = next((each for each in told if each[0] == f"`{name}`" and len(each) == 4), None)
+def _results(name: str, document_rows: list[list[str]]) -> str:
+    row = next((each for each in document_rows if each[0] == f"`{name}`" and len(each) == 4), None)
     if row is None:
         return "## Results of a trial run\n\nThere are no results yet.\n"
     _, small, runs, sentence = (markdown.moved(each, "recipes.md", UP) for each in row)

@@ -25,10 +25,10 @@ def lay(root: Path, source: Path) -> None:
     pages = sorted(page for pattern in PAGES for page in root.glob(pattern))
     for page in pages:
         linked = {path: _linked(root, page, path) for _, path, _ in LINK.findall(page.read_text())}
-        found = {path: file for path, file in linked.items() if file is not None}
-        for file in set(found.values()) - set(pages):
+        targets = {path: file for path, file in linked.items() if file is not None}
+        for file in set(targets.values()) - set(pages):
             _ship(root, source, file)
-        folders = {path for path, file in found.items() if file.is_dir()}
+        folders = {path for path, file in targets.items() if file.is_dir()}
         write(source / page.relative_to(root), _to_pages(page.read_text(), folders))
 
 

@@ -66,17 +66,19 @@ def test_what_leads_nowhere_fails_the_build_and_is_named_with_its_place(broken: 
     place = f"docs/hosts.md:{3 + 2 * [each for each, _ in DEAD].index(link)}: "
 
     assert not broken.sound
-    assert [line for line in broken.said.splitlines() if line.startswith(place) and named in line]
+    assert [line for line in broken.errors.splitlines() if line.startswith(place) and named in line]
 
 
 def test_a_page_in_no_navigation_fails_the_build(broken: Built) -> None:
     assert not broken.sound
-    assert [line for line in broken.said.splitlines() if "docs/lost.md" in line and "toctree" in line]
+    assert [line for line in broken.errors.splitlines() if "docs/lost.md" in line and "toctree" in line]
 
 
 def test_a_built_page_fetches_nothing_from_elsewhere() -> None:
     pages, sheets = sorted(SITE.rglob("*.html")), sorted(SITE.rglob("*.css"))
-    shown = {address for page in pages for found in SHOWN.findall(page.read_text()) for address in found if address}
+    shown = {
+        address for page in pages for addresses in SHOWN.findall(page.read_text()) for address in addresses if address
+    }
 
     assert pages and sheets
     assert [address for address in shown if re.match(r"(https?:)?//", address)] == []

@@ -73,21 +73,21 @@ def test_every_word_that_follows_the_host_is_explained() -> None:
 
 
 def test_every_operation_of_the_api_has_its_role() -> None:
-    found = {(method, path): role for _, method, path, _, role in api_page.operations()}
+    roles = {(method, path): role for _, method, path, _, role in api_page.operations()}
 
-    assert found["GET", "/api/v1/hosts/"] == "viewer"
-    assert found["POST", "/api/v1/hosts/"] == "admin"
-    assert found["POST", "/api/v1/campaigns/{id}/start/"] == "operator"
+    assert roles["GET", "/api/v1/hosts/"] == "viewer"
+    assert roles["POST", "/api/v1/hosts/"] == "admin"
+    assert roles["POST", "/api/v1/campaigns/{id}/start/"] == "operator"
 
 
-def test_every_command_of_the_server_is_told(made: dict[str, str]) -> None:
+def test_every_command_of_the_server_is_listed(made: dict[str, str]) -> None:
     files = {file.stem for file in ROOT.glob("apps/*/management/commands/[a-z]*.py")}
 
     assert {name for name, _ in commands.ours()} == files
     assert all(f"## {name}\n" in made["reference/management"] for name in files)
 
 
-def test_every_variable_that_is_read_is_told_and_no_other() -> None:
+def test_every_variable_that_is_read_is_listed_and_no_other() -> None:
     compose = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
     tests = {name for file in ROOT.glob("tests/**/*.py") for name in READ.findall(file.read_text())}
     cli = {name for file in ROOT.glob("cli/proving/**/*.py") for name in READ.findall(file.read_text())}
@@ -100,11 +100,11 @@ def test_every_variable_that_is_read_is_told_and_no_other() -> None:
     assert tests - server - cli == set(variables.TESTS)
 
 
-def test_every_gauge_is_told_with_its_label() -> None:
-    told = {name: label for name, _, label in variables.gauges()}
+def test_every_gauge_is_listed_with_its_label() -> None:
+    labels = {name: label for name, _, label in variables.gauges()}
 
-    assert told["proving_runs"] == "state" and told["proving_table_rows"] == "table"
-    assert told["proving_tick_lag_seconds"] == ""
+    assert labels["proving_runs"] == "state" and labels["proving_table_rows"] == "table"
+    assert labels["proving_tick_lag_seconds"] == ""
 
 
 def test_a_part_of_a_document_leads_to_the_same_places_from_elsewhere() -> None:

@@ -35,11 +35,11 @@ def _workload(kind: Workload) -> str:
 
 
 def _wants(kind: Workload) -> str:
-    told = [f"On the host: {markdown.code(kind.tools)}" if kind.tools else "On the host: no further tools"]
-    told += ["with PostgreSQL"] if kind.needs_postgres else []
-    told += ["in a directory that is allowed"] if kind.needs_directory else []
+    parts = [f"On the host: {markdown.code(kind.tools)}" if kind.tools else "On the host: no further tools"]
+    parts += ["with PostgreSQL"] if kind.needs_postgres else []
+    parts += ["in a directory that is allowed"] if kind.needs_directory else []
     since = [f"`{name}` from PostgreSQL {first} on" for name, first in kind.since.items()]
-    return ", ".join(told) + "." + (f" {', '.join(since)}." if since else "") + "\n"
+    return ", ".join(parts) + "." + (f" {', '.join(since)}." if since else "") + "\n"
 
 
 def _metrics(metrics: dict[str, Metric], main: tuple[str, ...]) -> str:

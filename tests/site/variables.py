@@ -101,7 +101,7 @@ class Variable:
 def page() -> str:
     meant = {row[0].strip("`"): row for row in markdown.rows(PRODUCTION.read_text()) if len(row) == 4}
     server = [
-        (f"`{each.name}`", each.kind, *_told(each, meant[each.name]))
+        (f"`{each.name}`", each.kind, *_described(each, meant[each.name]))
         for each in sorted(read(SETTINGS), key=lambda each: each.name)
     ]
     return PAGE.format(
@@ -112,12 +112,12 @@ def page() -> str:
     )
 
 
-def _plain(told: dict[str, str]) -> str:
-    return markdown.table(("variable", "means"), [(f"`{name}`", meaning) for name, meaning in told.items()])
+def _plain(meanings: dict[str, str]) -> str:
+    return markdown.table(("variable", "means"), [(f"`{name}`", meaning) for name, meaning in meanings.items()])
 
 
-def _told(variable: Variable, row: list[str]) -> tuple[str, str]:
-    """Its default and what it means; where the source computes the default, it is told as the document does."""
+def _described(variable: Variable, row: list[str]) -> tuple[str, str]:
+    """Its default and what it means; where the source computes the default, the default is that of the document."""
     _, meaning, default, _ = (markdown.moved(each, "production.md", "../docs/") for each in row)
     if variable.default is None:
         return "required", meaning
@@ -138,7 +138,7 @@ def read(file: Path) -> list[Variable]:
     """What a module reads by env.KIND("NAME", default=...)."""
     calls = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]
     return [
-        Variable(call.args[0].value, call.func.attr, _given(call))
+        Variable(call.args[0].value, call.func.attr, _default(call))
         for call in calls
         if isinstance(call.func, ast.Attribute)
         and isinstance(call.func.value, ast.Name)
@@ -149,9 +149,9 @@ def read(file: Path) -> list[Variable]:
     ]
 
 
-def _given(call: ast.Call) -> str | None:
-    given = next((keyword.value for keyword in call.keywords if keyword.arg == "default"), None)
-    return None if given is None else ast.unparse(given)
+def _default(call: ast.Call) -> str | None:
+    default = next((keyword.value for keyword in call.keywords if keyword.arg == "default"), None)
+    return None if default is None else ast.unparse(default)
 
 
 METRICS_PAGE = """\

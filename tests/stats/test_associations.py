@@ -26,8 +26,8 @@ def rows(**levels: Sequence[float]) -> list[Observation]:
 
 def alone(**levels: Sequence[float]) -> list[Observation]:
     """Runs that share no block."""
-    found = rows(**levels)
-    return [Observation(row.level, place, row.value, place) for place, row in enumerate(found)]
+    observations = rows(**levels)
+    return [Observation(row.level, place, row.value, place) for place, row in enumerate(observations)]
 
 
 def drawn(figures: int = 12, runs: int = 6) -> dict[str, tuple[Floats, Floats]]:
@@ -41,29 +41,29 @@ def drawn(figures: int = 12, runs: int = 6) -> dict[str, tuple[Floats, Floats]]:
 def test_ratios_are_those_of_scipy_s_paired_t_test_adjusted_by_statsmodels() -> None:
     data = drawn()
 
-    found = {one.figure: one for one in associations({k: rows(a=a, b=b) for k, (a, b) in data.items()}, "a", data)}
+    by_figure = {one.figure: one for one in associations({k: rows(a=a, b=b) for k, (a, b) in data.items()}, "a", data)}
 
     p = [scipy_stats.ttest_rel(np.log(b), np.log(a)).pvalue for a, b in data.values()]
     q = multipletests(p, method="fdr_bh")[1]
-    assert [found[name].p for name in data] == pytest.approx(p)
-    assert [found[name].q for name in data] == pytest.approx(q)
+    assert [by_figure[name].p for name in data] == pytest.approx(p)
+    assert [by_figure[name].q for name in data] == pytest.approx(q)
     many = int((q <= 0.05).sum())
     for name, (a, b) in data.items():
         ends = scipy_stats.ttest_rel(np.log(b), np.log(a)).confidence_interval(1 - many * 0.05 / len(data))
-        assert [found[name].low, found[name].high] == pytest.approx(
+        assert [by_figure[name].low, by_figure[name].high] == pytest.approx(
             [100 * np.expm1(ends.low), 100 * np.expm1(ends.high)]
         )
-        assert found[name].differs == (found[name].low * found[name].high > 0)
+        assert by_figure[name].differs == (by_figure[name].low * by_figure[name].high > 0)
 
 
 def test_without_blocks_differences_are_those_of_welch_s_t_test() -> None:
     data = drawn(figures=4)
 
-    found = {one.figure: one for one in associations({k: alone(a=a, b=b) for k, (a, b) in data.items()}, "a")}
+    by_figure = {one.figure: one for one in associations({k: alone(a=a, b=b) for k, (a, b) in data.items()}, "a")}
 
     tests = [scipy_stats.ttest_ind(b, a, equal_var=False) for a, b in data.values()]
-    assert [found[name].p for name in data] == pytest.approx([each.pvalue for each in tests])
-    assert [found[name].change for name in data] == pytest.approx([b.mean() - a.mean() for a, b in data.values()])
+    assert [by_figure[name].p for name in data] == pytest.approx([each.pvalue for each in tests])
+    assert [by_figure[name].change for name in data] == pytest.approx([b.mean() - a.mean() for a, b in data.values()])
 
 
 def test_the_largest_standardised_effect_comes_first() -> None:
@@ -95,10 +95,14 @@ def test_a_value_that_is_not_finite_counts_as_missing(missing: float) -> None:
     gaps = {"gap": rows(a=[1, missing, 1.05, 1.02, 0.99], b=[2, 2.1, 2.05, 2.02, missing])}
     rare = {"rare": rows(a=[missing, missing, 1, 2, 3], b=[2, 3, missing, 4, 5])}
 
-    found = {one.figure: one for one in associations(whole | gaps | rare, "a", {"sure", "gap"})}
+    by_figure = {one.figure: one for one in associations(whole | gaps | rare, "a", {"sure", "gap"})}
 
-    assert set(found) == {"sure", "gap"}
-    assert (found["gap"].n, found["gap"].is_ratio, found["gap"].before) == (3, True, pytest.approx(3.07 / 3))
+    assert set(by_figure) == {"sure", "gap"}
+    assert (by_figure["gap"].n, by_figure["gap"].is_ratio, by_figure["gap"].before) == (
+        3,
+        True,
+        pytest.approx(3.07 / 3),
+    )
 
 
 def test_a_level_alone_has_nothing_to_be_compared_with() -> None:
@@ -106,14 +110,14 @@ def test_a_level_alone_has_nothing_to_be_compared_with() -> None:
 
 
 def test_a_figure_that_is_0_somewhere_is_compared_by_its_difference() -> None:
-    (found,) = associations({"swapped": rows(a=[0, 0, 0, 0], b=[9, 10, 11, 10])}, "a", ["swapped"])
+    (association,) = associations({"swapped": rows(a=[0, 0, 0, 0], b=[9, 10, 11, 10])}, "a", ["swapped"])
 
-    assert (found.is_ratio, found.change, found.before, found.after) == (False, 10, 0, 10)
+    assert (association.is_ratio, association.change, association.before, association.after) == (False, 10, 0, 10)
 
 
 def test_only_blocks_that_both_levels_ran_in_count() -> None:
     figure = [row for row in rows(a=[1, 2, 3, 4, 5], b=[2, 3, 4, 5.5, 60]) if (row.level, row.block) != ("a", 4)]
 
-    (found,) = associations({"f": figure}, "a")
+    (association,) = associations({"f": figure}, "a")
 
-    assert (found.n, found.after) == (4, 3.625)
+    assert (association.n, association.after) == (4, 3.625)

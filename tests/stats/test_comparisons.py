@@ -103,7 +103,7 @@ def test_one_run_has_no_interval() -> None:
     assert table.p is None
 
 
-def test_dunnett_critical_value() -> None:
+def test_the_critical_value_of_dunnett_is_that_of_the_tables() -> None:
     assert critical((math.sqrt(0.5),) * 3, 12, 0.95) == pytest.approx(2.683, abs=0.0005)
 
 
@@ -112,12 +112,12 @@ def test_dunnett_critical_value() -> None:
     [("16GB", 2.94, 2.01, 3.87), ("32GB", 4.41, 3.47, 5.35), ("64GB", 3.86, 2.92, 4.80)],
 )
 def test_levels_against_a_baseline_in_blocks(level: str, ratio: float, low: float, high: float) -> None:
-    found = {one.b: one for one in against_baseline(rows_of(SHARED_BUFFERS), "8GB", TPS, DELTA)}
+    by_level = {one.b: one for one in against_baseline(rows_of(SHARED_BUFFERS), "8GB", TPS, DELTA)}
 
-    assert list(found) == ["16GB", "32GB", "64GB"]
-    assert found[level].ratio_percent == pytest.approx(ratio, abs=0.005)
-    assert found[level].interval == interval(low, high)
-    assert found[level].verdict == "better"
+    assert list(by_level) == ["16GB", "32GB", "64GB"]
+    assert by_level[level].ratio_percent == pytest.approx(ratio, abs=0.005)
+    assert by_level[level].interval == interval(low, high)
+    assert by_level[level].verdict == "better"
 
 
 def test_levels_against_a_baseline_out_of_blocks_agree_with_scipy_s_dunnett() -> None:
@@ -126,21 +126,21 @@ def test_levels_against_a_baseline_out_of_blocks_agree_with_scipy_s_dunnett() ->
     arms = [np.log(values) for values in SHARED_BUFFERS.values()]
     oracle = stats.dunnett(*arms[1:], control=arms[0], rng=np.random.default_rng(1)).confidence_interval()
 
-    found = against_baseline(rows_of(SHARED_BUFFERS, blocked=False), "8GB", TPS, DELTA)
+    comparisons = against_baseline(rows_of(SHARED_BUFFERS, blocked=False), "8GB", TPS, DELTA)
 
-    assert "Dunnett" in found[0].method
-    assert [one.interval for one in found] == [
+    assert "Dunnett" in comparisons[0].method
+    assert [one.interval for one in comparisons] == [
         interval(100 * math.expm1(low), 100 * math.expm1(high), 0.02)
         for low, high in zip(oracle.low, oracle.high, strict=True)
     ]
 
 
 def test_levels_against_a_baseline_with_a_missing_cell_use_contrasts() -> None:
-    found = against_baseline(rows_of(SHARED_BUFFERS)[:-1], "8GB", TPS, DELTA)
+    comparisons = against_baseline(rows_of(SHARED_BUFFERS)[:-1], "8GB", TPS, DELTA)
 
-    assert {one.method for one in found} == {"max-t of contrasts on logs, incomplete blocks"}
-    assert [one.n_b for one in found] == [5, 5, 4]
-    assert found[0].ratio_percent == pytest.approx(2.94, abs=0.05)
+    assert {one.method for one in comparisons} == {"max-t of contrasts on logs, incomplete blocks"}
+    assert [one.n_b for one in comparisons] == [5, 5, 4]
+    assert comparisons[0].ratio_percent == pytest.approx(2.94, abs=0.05)
 
 
 def test_a_level_of_one_run_gives_points_beside_levels_that_have_enough() -> None:
@@ -159,58 +159,58 @@ def test_an_unknown_baseline_is_refused_with_the_levels_there_are() -> None:
 def test_all_pairs_by_tukey() -> None:
     pairs = {(one.a, one.b): one for one in all_pairs(rows_of(SHARED_BUFFERS)[::-1], TPS, DELTA)}
 
-    found = pairs["64GB", "32GB"]
-    assert found.ratio_percent == pytest.approx(0.53, abs=0.005)
-    assert found.interval == interval(-0.47, 1.54)
-    assert found.p == pytest.approx(0.429, abs=0.0005)
+    comparison = pairs["64GB", "32GB"]
+    assert comparison.ratio_percent == pytest.approx(0.53, abs=0.005)
+    assert comparison.interval == interval(-0.47, 1.54)
+    assert comparison.p == pytest.approx(0.429, abs=0.0005)
 
 
 # --- A against B
 
 
-def test_welch_on_logs() -> None:
-    found = compare(A, B, metric=TPS, delta=DELTA, blocked=False)
+def test_unblocked_levels_are_compared_by_welch_on_logs() -> None:
+    comparison = compare(A, B, metric=TPS, delta=DELTA, blocked=False)
 
-    assert found.ratio_percent == pytest.approx(2.690, abs=0.0005)
-    assert found.p == pytest.approx(0.00119, abs=5e-6)
-    assert found.interval == interval(1.507, 3.887, 0.0005)
-    assert found.mann_whitney_p == pytest.approx(0.00794, abs=5e-6)
-    assert found.hodges_lehmann_percent == pytest.approx(2.668, abs=0.0005)
-    assert found.verdict == "direction_better"
+    assert comparison.ratio_percent == pytest.approx(2.690, abs=0.0005)
+    assert comparison.p == pytest.approx(0.00119, abs=5e-6)
+    assert comparison.interval == interval(1.507, 3.887, 0.0005)
+    assert comparison.mann_whitney_p == pytest.approx(0.00794, abs=5e-6)
+    assert comparison.hodges_lehmann_percent == pytest.approx(2.668, abs=0.0005)
+    assert comparison.verdict == "direction_better"
 
 
 def test_welch_statistic_and_degrees_of_freedom() -> None:
     from stats.comparison.pairs import welch
 
-    found = welch(np.log(A), np.log(B))
+    effect = welch(np.log(A), np.log(B))
 
-    assert found.difference / (found.se or 1) == pytest.approx(5.516, abs=0.0005)
-    assert found.df == pytest.approx(6.428, abs=0.0005)
+    assert effect.difference / (effect.se or 1) == pytest.approx(5.516, abs=0.0005)
+    assert effect.df == pytest.approx(6.428, abs=0.0005)
 
 
 def test_paired_within_blocks() -> None:
-    found = compare(A, B, metric=TPS, delta=DELTA, blocked=True)
+    comparison = compare(A, B, metric=TPS, delta=DELTA, blocked=True)
 
-    assert found.interval == interval(1.967, 3.418, 0.0005)
-    assert found.verdict == "direction_better"
+    assert comparison.interval == interval(1.967, 3.418, 0.0005)
+    assert comparison.verdict == "direction_better"
 
 
 def test_equivalence_within_the_margin() -> None:
-    found = compare(A, C, metric=TPS, delta=0.02, blocked=False)
+    comparison = compare(A, C, metric=TPS, delta=0.02, blocked=False)
 
-    assert found.ratio_percent == pytest.approx(0.195, abs=0.0005)
-    assert found.interval == interval(-1.367, 1.783, 0.0005)
-    assert found.s == pytest.approx(0.010671, abs=5e-7)
-    assert found.mde_percent == pytest.approx(2.184, abs=0.0005)
-    assert found.equivalence_p == pytest.approx(0.0155, abs=0.00005)
-    assert found.verdict == "equivalent"
+    assert comparison.ratio_percent == pytest.approx(0.195, abs=0.0005)
+    assert comparison.interval == interval(-1.367, 1.783, 0.0005)
+    assert comparison.s == pytest.approx(0.010671, abs=5e-7)
+    assert comparison.mde_percent == pytest.approx(2.184, abs=0.0005)
+    assert comparison.equivalence_p == pytest.approx(0.0155, abs=0.00005)
+    assert comparison.verdict == "equivalent"
 
 
 def test_a_tighter_margin_leaves_the_same_runs_undecided() -> None:
-    found = compare(A, C, metric=TPS, delta=0.01, blocked=False)
+    comparison = compare(A, C, metric=TPS, delta=0.01, blocked=False)
 
-    assert found.equivalence_p == pytest.approx(0.136, abs=0.0005)
-    assert found.verdict == "undetectable"
+    assert comparison.equivalence_p == pytest.approx(0.136, abs=0.0005)
+    assert comparison.verdict == "undetectable"
 
 
 def test_noise_floor_of_the_same_thing_twice() -> None:
@@ -225,18 +225,18 @@ def test_adjusted_p_values() -> None:
 def test_levels_are_paired_by_block_whatever_the_order_of_their_rows() -> None:
     rows = rows_of({"A": A, "B": B})
 
-    found = compare_levels(rows[::-1], "A", "B", TPS, DELTA)
+    comparison = compare_levels(rows[::-1], "A", "B", TPS, DELTA)
 
-    assert found.interval == interval(1.967, 3.418, 0.0005)
+    assert comparison.interval == interval(1.967, 3.418, 0.0005)
 
 
 def test_levels_with_a_missing_run_are_compared_in_the_blocks_that_both_ran_in() -> None:
-    found = compare_levels(rows_of({"A": A, "B": B})[:-1], "A", "B", TPS, DELTA)
+    comparison = compare_levels(rows_of({"A": A, "B": B})[:-1], "A", "B", TPS, DELTA)
     whole = compare(A[:4], B[:4], metric=TPS, delta=DELTA, blocked=True, names=("A", "B"))
 
-    assert found.method == "paired t on logs, within blocks"
-    assert found.interval == whole.interval
-    assert found.preliminary
+    assert comparison.method == "paired t on logs, within blocks"
+    assert comparison.interval == whole.interval
+    assert comparison.preliminary
 
 
 def test_one_failed_run_of_many_blocks_leaves_the_interval_as_it_was() -> None:
@@ -257,10 +257,12 @@ def test_a_level_whose_runs_were_all_retried_later_is_not_compared() -> None:
     rows = [Observation("a", block, 1000 + block, block) for block in range(5)]
     rows += [Observation("b", 5 + block, 1100 + block, 10 + block, retried=True) for block in range(5)]
 
-    found = against_baseline(rows, "a", TPS, DELTA)[0]
+    comparison = against_baseline(rows, "a", TPS, DELTA)[0]
 
-    assert (found.verdict, found.interval) == ("points_only", None)
-    assert found.sentence() == ("b and a cannot be compared: they share no block, because runs were retried later.")
+    assert (comparison.verdict, comparison.interval) == ("points_only", None)
+    assert comparison.sentence() == (
+        "b and a cannot be compared: they share no block, because runs were retried later."
+    )
 
 
 def test_of_several_levels_only_the_one_that_shares_no_block_is_not_compared() -> None:
@@ -268,11 +270,11 @@ def test_of_several_levels_only_the_one_that_shares_no_block_is_not_compared() -
     rows = [Observation(name, n, 1000 + rng.normal(), n) for name in "abc" for n in range(5)]
     rows += [Observation("d", 5 + n, 1100 + rng.normal(), 20 + n, retried=True) for n in range(5)]
 
-    found = {one.b: one for one in against_baseline(rows, "a", TPS, DELTA)}
+    by_level = {one.b: one for one in against_baseline(rows, "a", TPS, DELTA)}
 
-    assert found["b"].verdict == found["c"].verdict == "equivalent"
-    assert found["d"].interval is None
-    assert "cannot be compared" in found["d"].sentence()
+    assert by_level["b"].verdict == by_level["c"].verdict == "equivalent"
+    assert by_level["d"].interval is None
+    assert "cannot be compared" in by_level["d"].sentence()
 
 
 def test_hosts_are_compared_by_their_means_and_two_are_too_few() -> None:
@@ -321,9 +323,9 @@ def test_the_sentence_of_a_better_level() -> None:
 
 
 def test_the_sentence_of_a_worse_level() -> None:
-    said = verdict_of(A, scaled(A, 1.10), LATENCY).sentence("off", "on")
+    sentence = verdict_of(A, scaled(A, 1.10), LATENCY).sentence("off", "on")
 
-    assert said.startswith("on is worse than off: latency avg +10.0 %")
+    assert sentence.startswith("on is worse than off: latency avg +10.0 %")
 
 
 def test_the_sentence_of_equivalent_levels() -> None:
@@ -340,17 +342,22 @@ def test_the_sentence_of_a_direction() -> None:
 
 
 def test_the_sentence_of_an_inconclusive_comparison() -> None:
-    found = verdict_of(A, C, delta=0.01)
+    comparison = verdict_of(A, C, delta=0.01)
 
-    assert found.sentence("8GB", "16GB").startswith("Inconclusive, 16GB against 8GB: tps +0.20 % (95 % CI ")
-    assert (round(found.mde_percent or 0, 2), found.runs_needed) == (2.18, 20)
+    assert comparison.sentence("8GB", "16GB").startswith("Inconclusive, 16GB against 8GB: tps +0.20 % (95 % CI ")
+    assert (round(comparison.mde_percent or 0, 2), comparison.runs_needed) == (2.18, 20)
 
 
 def test_one_run_of_each_ranks_nothing() -> None:
-    found = verdict_of((75870.0,), (76312.0,))
+    comparison = verdict_of((75870.0,), (76312.0,))
 
-    assert (found.verdict, found.interval, found.p, found.runs_needed) == ("points_only", None, None, None)
-    assert found.sentence("default", "localalloc") == (
+    assert (comparison.verdict, comparison.interval, comparison.p, comparison.runs_needed) == (
+        "points_only",
+        None,
+        None,
+        None,
+    )
+    assert comparison.sentence("default", "localalloc") == (
         "Too few runs to compare localalloc with default: tps +0.58 % from 1 run of each; a comparison needs 3 of each."
     )
 
@@ -360,23 +367,28 @@ def test_two_runs_of_each_rank_nothing() -> None:
 
 
 def test_three_runs_of_each_are_preliminary() -> None:
-    found = verdict_of(A[:3], scaled(A[:3], 2.0))
+    comparison = verdict_of(A[:3], scaled(A[:3], 2.0))
 
-    assert found.preliminary
-    assert found.sentence("8GB", "16GB").startswith("Preliminary: 16GB is better")
+    assert comparison.preliminary
+    assert comparison.sentence("8GB", "16GB").startswith("Preliminary: 16GB is better")
 
 
 def test_runs_without_any_spread_have_a_ratio_but_no_p() -> None:
-    found = compare((0.048,) * 3, (0.048,) * 3, metric=LATENCY, delta=0.05, blocked=False)
+    comparison = compare((0.048,) * 3, (0.048,) * 3, metric=LATENCY, delta=0.05, blocked=False)
 
-    assert (found.interval, found.p, found.mde_percent, found.verdict) == ((0.0, 0.0), None, 0.0, "equivalent")
-    assert "equivalent" in found.sentence("A", "B")
+    assert (comparison.interval, comparison.p, comparison.mde_percent, comparison.verdict) == (
+        (0.0, 0.0),
+        None,
+        0.0,
+        "equivalent",
+    )
+    assert "equivalent" in comparison.sentence("A", "B")
 
 
 def test_one_arm_without_spread_leaves_the_other_s(recwarn: pytest.WarningsRecorder) -> None:
-    found = verdict_of((990.0,) * 3, (990.0, 990.0, 990.0, 1000.0))
+    comparison = verdict_of((990.0,) * 3, (990.0, 990.0, 990.0, 1000.0))
 
-    assert (found.verdict, found.p) == ("equivalent", pytest.approx(0.391, abs=0.0005))
+    assert (comparison.verdict, comparison.p) == ("equivalent", pytest.approx(0.391, abs=0.0005))
     assert not recwarn.list
 
 
@@ -411,8 +423,8 @@ def campaigns(draw: st.DrawFn) -> list[Observation]:
     values = st.sampled_from([990.0, 1000.0, 1010.0, 1500.0])
     cells = [(level, block) for level in "abcd"[: draw(st.integers(1, 4))] for block in range(draw(st.integers(1, 5)))]
     missing = draw(st.sets(st.sampled_from(cells), max_size=min(4, len(cells) - 1)))
-    kept = [cell for cell in draw(st.permutations(cells)) if cell not in missing]
-    return [Observation(level, block, draw(values), order) for order, (level, block) in enumerate(kept)]
+    present = [cell for cell in draw(st.permutations(cells)) if cell not in missing]
+    return [Observation(level, block, draw(values), order) for order, (level, block) in enumerate(present)]
 
 
 @settings(max_examples=60, deadline=None)
@@ -421,12 +433,12 @@ def test_any_campaign_however_incomplete_gets_its_table_and_sentences(rows: list
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         table = level_table(rows)
-        found = against_baseline(rows, rows[0].level, TPS, DELTA)
-        said = [one.sentence() for one in found] + [drift(rows, DELTA).sentence()]
+        comparisons = against_baseline(rows, rows[0].level, TPS, DELTA)
+        sentences = [one.sentence() for one in comparisons] + [drift(rows, DELTA).sentence()]
 
     assert sum(level.n for level in table.levels) == len(rows)
-    assert not any("nan" in sentence or "inf " in sentence for sentence in said)
-    for one in found:
+    assert not any("nan" in sentence or "inf " in sentence for sentence in sentences)
+    for one in comparisons:
         assert (one.verdict == "points_only") == (one.n < 3 or bool(one.note))
 
 
@@ -445,10 +457,10 @@ def test_warm_up_ends_where_the_rule_says() -> None:
 def test_warm_up_is_cut_in_samples() -> None:
     samples = np.repeat(WARMING + STEADY, 5)
 
-    found = warm_up(samples)
+    steadiness = warm_up(samples)
 
-    assert (found.cut, found.detected, found.steady) == (20, 20, True)
-    assert found.mean == pytest.approx(10000)
+    assert (steadiness.cut, steadiness.detected, steadiness.steady) == (20, 20, True)
+    assert steadiness.mean == pytest.approx(10000)
 
 
 def test_the_configured_warm_up_is_a_minimum() -> None:
@@ -479,20 +491,20 @@ def test_a_trend_of_the_margin_is_flagged_and_a_smaller_one_is_not() -> None:
     assert trend([1.0, 2.0], DELTA) is None
 
 
-def test_dips_and_stalls() -> None:
+def test_dips_and_stalls_are_counted() -> None:
     samples = [100] * 10 + [60] * 4 + [100] * 5 + [0] + [100] * 10
 
-    found = dips(samples)
+    losses = dips(samples)
 
-    assert found.lost_fraction == pytest.approx(0.0867, abs=5e-5)
-    assert found.stalled == 1
+    assert losses.lost_fraction == pytest.approx(0.0867, abs=5e-5)
+    assert losses.stalled == 1
     assert dip_depth(samples, [value == 60 for value in samples]) == pytest.approx(0.40)
 
 
 def test_stalls_have_places_and_missing_samples_are_none() -> None:
-    found = dips([100.0] * 10 + [0.0] * 2 + [100.0] * 5 + [math.nan] + [5.0] + [100.0] * 10)
+    losses = dips([100.0] * 10 + [0.0] * 2 + [100.0] * 5 + [math.nan] + [5.0] + [100.0] * 10)
 
-    assert (found.stalled, found.stalls) == (3, ((10, 12), (18, 19)))
+    assert (losses.stalled, losses.stalls) == (3, ((10, 12), (18, 19)))
 
 
 def test_the_cut_is_that_of_the_rule_as_it_is_written() -> None:
@@ -508,10 +520,10 @@ def test_the_cut_is_that_of_the_rule_as_it_is_written() -> None:
 def test_the_trend_of_a_long_run_is_that_of_means() -> None:
     rate = np.linspace(1000, 1100, 86_400) + np.random.default_rng(1).normal(0, 30, 86_400)
 
-    found = trend(rate, DELTA)
+    estimate = trend(rate, DELTA)
 
-    assert found is not None and found.flagged
-    assert found.total_percent == pytest.approx(100 * 100 / 1050, abs=0.2)
+    assert estimate is not None and estimate.flagged
+    assert estimate.total_percent == pytest.approx(100 * 100 / 1050, abs=0.2)
 
 
 # --- drift
@@ -526,46 +538,46 @@ def drifting_rows() -> list[Observation]:
     ]
 
 
-def test_drift_beside_the_levels() -> None:
-    found = drift(drifting_rows(), DELTA)
+def test_drift_is_estimated_beside_the_levels() -> None:
+    estimate = drift(drifting_rows(), DELTA)
 
-    assert found.per_run_percent == pytest.approx(-0.1325, abs=5e-5)
-    assert found.interval == interval(-0.232, -0.033, 0.0005)
-    assert found.p == pytest.approx(0.0165, abs=5e-5)
-    assert found.total_percent == pytest.approx(-1.19, abs=0.005)
-    assert found.banner
-    assert "-1.19 % over 10 runs" in found.sentence()
+    assert estimate.per_run_percent == pytest.approx(-0.1325, abs=5e-5)
+    assert estimate.interval == interval(-0.232, -0.033, 0.0005)
+    assert estimate.p == pytest.approx(0.0165, abs=5e-5)
+    assert estimate.total_percent == pytest.approx(-1.19, abs=0.005)
+    assert estimate.banner
+    assert "-1.19 % over 10 runs" in estimate.sentence()
 
 
 def test_a_drift_below_half_of_the_margin_raises_no_banner() -> None:
-    found = drift(drifting_rows(), 0.05)
+    estimate = drift(drifting_rows(), 0.05)
 
-    assert not found.banner
-    assert found.sentence().startswith("No relevant drift: -0.13 % per run")
+    assert not estimate.banner
+    assert estimate.sentence().startswith("No relevant drift: -0.13 % per run")
 
 
 def test_a_drift_that_the_runs_are_too_noisy_to_rule_out_is_not_denied() -> None:
     rows = [Observation("A", 1, value, order) for order, value in enumerate((100.0, 140.0, 95.0, 150.0, 120.0, 155.0))]
 
-    found = drift(rows, DELTA)
+    estimate = drift(rows, DELTA)
 
-    assert (found.banner, found.negligible) == (False, False)
-    assert found.sentence().startswith("Drift is inconclusive: ")
+    assert (estimate.banner, estimate.negligible) == (False, False)
+    assert estimate.sentence().startswith("Drift is inconclusive: ")
 
 
 def test_levels_run_one_after_the_other_hide_a_drift() -> None:
     rows = [Observation("A", 1, 100.0, 0), Observation("B", 1, 101.0, 1), Observation("C", 1, 102.0, 2)]
 
-    found = drift(rows, DELTA)
+    estimate = drift(rows, DELTA)
 
-    assert (found.per_run_percent, found.banner) == (None, False)
-    assert found.sentence() == "Not enough runs to test for drift."
+    assert (estimate.per_run_percent, estimate.banner) == (None, False)
+    assert estimate.sentence() == "Not enough runs to test for drift."
 
 
 # --- how many more
 
 
-def test_runs_needed() -> None:
+def test_runs_needed_grow_with_the_spread_and_fall_with_the_effect() -> None:
     assert runs_needed(0.02, 0.02) == 18
     assert runs_needed(0.02, 0.02, paired=True) == 11
 
@@ -593,6 +605,6 @@ def test_one_of_several_comparisons_finds_less_than_one_alone() -> None:
     family = against_baseline(rows_of(SHARED_BUFFERS), "8GB", TPS, DELTA)
     alone = against_baseline(rows_of({name: SHARED_BUFFERS[name] for name in ("8GB", "16GB")}), "8GB", TPS, DELTA)
 
-    found = math.log1p((family[0].mde_percent or 0) / 100) / ((family[0].s or 1) * math.sqrt(2 / 5))
-    assert stats.nct.sf(2.683, 12, found) == pytest.approx(0.8, abs=0.001)  # d 2.683 of 12 degrees of freedom
+    effect = math.log1p((family[0].mde_percent or 0) / 100) / ((family[0].s or 1) * math.sqrt(2 / 5))
+    assert stats.nct.sf(2.683, 12, effect) == pytest.approx(0.8, abs=0.001)  # d 2.683 of 12 degrees of freedom
     assert (family[0].runs_needed, alone[0].runs_needed) == (3, 3)

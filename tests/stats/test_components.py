@@ -28,43 +28,43 @@ def history(*groups: str) -> list[Cell]:
 
 
 def test_components_are_those_of_the_analysis_of_variance() -> None:
-    found = between_campaigns(history("one"))
+    components = between_campaigns(history("one"))
 
-    assert found is not None
-    assert math.sqrt(found.variance) == pytest.approx(0.045185, abs=1e-5)
-    assert found.within == pytest.approx(0.00025, rel=1e-3)
-    assert found.df == 3
+    assert components is not None
+    assert math.sqrt(components.variance) == pytest.approx(0.045185, abs=1e-5)
+    assert components.within == pytest.approx(0.00025, rel=1e-3)
+    assert components.df == 3
 
 
 def test_two_of_such_campaigns_differ_by_chance_within_twenty_percent() -> None:
-    found = compare_campaigns(
+    comparison = compare_campaigns(
         values(CAMPAIGNS[0]), values(CAMPAIGNS[1]), between_campaigns(history("one")), metric=TPS, delta=0.02
     )
 
-    low, high = (math.log1p(end / 100) for end in found.interval or (0.0, 0.0))
+    low, high = (math.log1p(end / 100) for end in comparison.interval or (0.0, 0.0))
     assert (high - low) / 2 == pytest.approx(0.20584, abs=2e-4)
-    assert found.verdict == "undetectable"
-    assert "variation between campaigns (REML, 3 df)" in found.method
+    assert comparison.verdict == "undetectable"
+    assert "variation between campaigns (REML, 3 df)" in comparison.method
 
 
 def test_without_a_history_no_difference_and_no_equivalence_is_claimed() -> None:
     cells = [*history("one")[:1], Cell("other", "c1", values(CAMPAIGNS[1]))]
 
     between = between_campaigns(cells)
-    found = compare_campaigns(values(CAMPAIGNS[0]), values(CAMPAIGNS[1]), between, metric=TPS, delta=0.02)
+    comparison = compare_campaigns(values(CAMPAIGNS[0]), values(CAMPAIGNS[1]), between, metric=TPS, delta=0.02)
 
     assert between is None
-    assert (found.verdict, found.p, found.runs_needed) == ("undetectable", None, None)
-    assert "Variation between campaigns is not included" in found.sentence()
+    assert (comparison.verdict, comparison.p, comparison.runs_needed) == ("undetectable", None, None)
+    assert "Variation between campaigns is not included" in comparison.sentence()
 
 
 def test_a_campaign_of_several_groups_is_one_day() -> None:
     """Its groups move together, so that two of them tell no more of the days than one."""
-    found = between_campaigns(history("one", "other"))
+    components = between_campaigns(history("one", "other"))
 
-    assert found is not None
-    assert found.df == 3
-    assert found.variance == pytest.approx(0.0020414, rel=0.05)
+    assert components is not None
+    assert components.df == 3
+    assert components.variance == pytest.approx(0.0020414, rel=0.05)
 
 
 def test_days_that_do_not_differ_add_nothing() -> None:
@@ -76,6 +76,6 @@ def test_days_that_do_not_differ_add_nothing() -> None:
 def test_history_without_any_noise_does_not_break() -> None:
     cells = [Cell("one", f"c{n}", [100.0, 100.0, 100.0]) for n in range(4)]
 
-    found = compare_campaigns([100.0] * 3, [103.0] * 3, between_campaigns(cells), metric=TPS, delta=0.02)
+    comparison = compare_campaigns([100.0] * 3, [103.0] * 3, between_campaigns(cells), metric=TPS, delta=0.02)
 
-    assert found.ratio_percent == pytest.approx(3.0)
+    assert comparison.ratio_percent == pytest.approx(3.0)

@@ -12,23 +12,23 @@ DELTA = 0.02
 
 
 def test_a_wide_interval_denies_no_trend() -> None:
-    found = Trend(4.66, -0.40, 9.40, flagged=False, negligible=False)
+    estimate = Trend(4.66, -0.40, 9.40, flagged=False, negligible=False)
 
-    assert found.sentence() == "Trend is inconclusive: +4.66 % (95 % CI -0.40 to +9.40 %) after the warm-up."
+    assert estimate.sentence() == "Trend is inconclusive: +4.66 % (95 % CI -0.40 to +9.40 %) after the warm-up."
 
 
 def test_an_interval_within_the_margin_denies_a_trend() -> None:
-    found = trend(1000 + np.random.default_rng(2).normal(0, 5, 300), DELTA)
+    estimate = trend(1000 + np.random.default_rng(2).normal(0, 5, 300), DELTA)
 
-    assert found is not None and found.negligible
-    assert found.sentence().startswith("No relevant trend: ")
+    assert estimate is not None and estimate.negligible
+    assert estimate.sentence().startswith("No relevant trend: ")
 
 
 def test_a_line_without_noise_has_no_width() -> None:
-    found = trend(np.linspace(990, 1010, 100), 0.01)
+    estimate = trend(np.linspace(990, 1010, 100), 0.01)
 
-    assert found is not None and found.flagged
-    assert (found.low_percent, found.high_percent) == (found.total_percent, found.total_percent)
+    assert estimate is not None and estimate.flagged
+    assert (estimate.low_percent, estimate.high_percent) == (estimate.total_percent, estimate.total_percent)
 
 
 def test_three_hundred_autocorrelated_values_are_worth_fewer() -> None:
@@ -42,12 +42,12 @@ def test_independent_values_have_the_interval_of_least_squares() -> None:
 
     y, x = np.random.default_rng(3).normal(0, 1, 2000), np.arange(2000.0)
 
-    found = autocorrelated_effect(y, x)
+    effect = autocorrelated_effect(y, x)
 
     plain = stats.linregress(x, y)
-    assert found is not None
-    low, high = found.interval()
-    assert found.estimate == pytest.approx(plain.slope, rel=0.1)
+    assert effect is not None
+    low, high = effect.interval()
+    assert effect.estimate == pytest.approx(plain.slope, rel=0.1)
     assert (high - low) / 2 == pytest.approx(1.96 * plain.stderr, rel=0.1)
 
 

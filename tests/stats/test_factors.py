@@ -49,18 +49,18 @@ def labelled(levels: dict[str, list[str]]) -> dict[str, tuple[str, ...]]:
 
 
 def test_interaction_of_two_factors() -> None:
-    (found,) = interactions(two_by_two(), DELTA)
+    (interaction,) = interactions(two_by_two(), DELTA)
 
-    assert found.effects_percent == pytest.approx((0.94, 3.39), abs=0.005)
-    assert found.ratio_percent == pytest.approx(2.43, abs=0.005)
-    assert found.interval == pytest.approx((1.60, 3.27), abs=0.005)
-    assert found.p == pytest.approx(9.4e-5, abs=5e-7)
+    assert interaction.effects_percent == pytest.approx((0.94, 3.39), abs=0.005)
+    assert interaction.ratio_percent == pytest.approx(2.43, abs=0.005)
+    assert interaction.interval == pytest.approx((1.60, 3.27), abs=0.005)
+    assert interaction.p == pytest.approx(9.4e-5, abs=5e-7)
 
 
 def test_the_sentence_of_factors_that_do_not_act_alone() -> None:
-    (found,) = interactions(two_by_two(), DELTA)
+    (interaction,) = interactions(two_by_two(), DELTA)
 
-    assert found.sentence() == (
+    assert interaction.sentence() == (
         "Preliminary: size and huge pages interact: huge pages=on against huge pages=off is +0.94 % at size=8 "
         "and +3.39 % at size=64 (ratio +2.43 %, 95 % CI +1.60 to +3.27 %, p < 0.001)."
     )
@@ -70,23 +70,23 @@ def test_what_cannot_be_detected_is_not_called_absent() -> None:
     noisy = {cell: tuple(value * (1 + 0.03 * (-1) ** (n + place)) for n, value in enumerate(values))
              for place, (cell, values) in enumerate(RUNS.items())}  # fmt: skip
 
-    (found,) = interactions(crossed(LEVELS, labelled(LEVELS), rows_of(noisy)), DELTA)
+    (interaction,) = interactions(crossed(LEVELS, labelled(LEVELS), rows_of(noisy)), DELTA)
 
-    assert found.p is not None and found.p > 0.05
-    assert found.sentence().startswith("Preliminary: Interaction of size and huge pages is inconclusive: ")
+    assert interaction.p is not None and interaction.p > 0.05
+    assert interaction.sentence().startswith("Preliminary: Interaction of size and huge pages is inconclusive: ")
 
 
-def test_factors_that_act_alone_are_said_to_within_the_margin() -> None:
+def test_factors_that_act_independently_are_named_with_the_margin() -> None:
     alone = {cell: tuple(1000 * (1 + 0.1 * place) * (1 + 0.0001 * (n * place % 3)) for n in range(5))
              for place, cell in enumerate(product(["8", "64"], ["off", "on"]))}  # fmt: skip
     alone["64", "on"] = tuple(1000 * 1.1 * 1.2 * (1 + 0.0001 * (n % 3)) for n in range(5))
 
-    (found,) = interactions(crossed(LEVELS, labelled(LEVELS), rows_of(alone)), DELTA)
+    (interaction,) = interactions(crossed(LEVELS, labelled(LEVELS), rows_of(alone)), DELTA)
 
-    assert found.sentence().startswith("size and huge pages act independently within 2 %: ")
+    assert interaction.sentence().startswith("size and huge pages act independently within 2 %: ")
 
 
-def test_more_levels_are_asked_by_one_f_test_and_told_by_the_largest_ratio() -> None:
+def test_more_levels_have_one_f_test_and_show_the_largest_ratio() -> None:
     import pandas
     from scipy import stats
     from statsmodels.formula.api import ols
@@ -100,15 +100,15 @@ def test_more_levels_are_asked_by_one_f_test_and_told_by_the_largest_ratio() -> 
             table[name].append(value)
     oracle = anova_lm(ols("y ~ C(a) * C(b) + C(block)", pandas.DataFrame(table)).fit())
 
-    (found,) = interactions(crossed(levels, labelled(levels), rows), DELTA)
+    (interaction,) = interactions(crossed(levels, labelled(levels), rows), DELTA)
 
-    assert found.p == pytest.approx(oracle.loc["C(a):C(b)", "PR(>F)"], rel=1e-6)
-    assert found.s**2 == pytest.approx(oracle.loc["Residual", "mean_sq"])
-    assert found.contrasts == 6 and (found.a_levels, found.b_levels) == (("a0", "a2"), ("b0", "b3"))
-    assert 100 * np.expm1(0.03 * 2 * 3) == pytest.approx(found.ratio_percent, abs=5)
-    assert "largest of 6 contrasts" in found.sentence()
-    half = stats.t.isf(0.05 / 2 / 6, found.df) * 2 * found.s / np.sqrt(4)  # Bonferroni's, of six
-    low, high = (np.log1p(end / 100) for end in found.interval)
+    assert interaction.p == pytest.approx(oracle.loc["C(a):C(b)", "PR(>F)"], rel=1e-6)
+    assert interaction.s**2 == pytest.approx(oracle.loc["Residual", "mean_sq"])
+    assert interaction.contrasts == 6 and (interaction.a_levels, interaction.b_levels) == (("a0", "a2"), ("b0", "b3"))
+    assert 100 * np.expm1(0.03 * 2 * 3) == pytest.approx(interaction.ratio_percent, abs=5)
+    assert "largest of 6 contrasts" in interaction.sentence()
+    half = stats.t.isf(0.05 / 2 / 6, interaction.df) * 2 * interaction.s / np.sqrt(4)  # Bonferroni's, of six
+    low, high = (np.log1p(end / 100) for end in interaction.interval)
     assert (high - low) / 2 == pytest.approx(half)
 
 
@@ -135,9 +135,9 @@ def test_main_effects_are_averages_over_the_other_factors() -> None:
 
 
 def test_runs_of_incomplete_blocks_are_left_out_and_counted() -> None:
-    found = crossed(LEVELS, labelled(LEVELS), rows_of(RUNS)[1:])
+    analysis = crossed(LEVELS, labelled(LEVELS), rows_of(RUNS)[1:])
 
-    assert (found.blocks, found.left_out) == (3, 3)
+    assert (analysis.blocks, analysis.left_out) == (3, 3)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,9 @@ def test_runs_of_incomplete_blocks_are_left_out_and_counted() -> None:
     ],
     ids=["blocks", "cells"],
 )
-def test_too_little_says_why(cells: dict[str, tuple[str, ...]], rows: list[Observation], why: str) -> None:
+def test_too_little_data_for_an_interaction_says_why(
+    cells: dict[str, tuple[str, ...]], rows: list[Observation], why: str
+) -> None:
     with pytest.raises(PlanError, match=why):
         crossed(LEVELS, cells, rows)
 
@@ -156,10 +158,10 @@ def test_too_little_says_why(cells: dict[str, tuple[str, ...]], rows: list[Obser
 def test_runs_without_any_spread_have_effects_and_no_p() -> None:
     exact = {cell: (1000.0 * (place + 1),) * 3 for place, cell in enumerate(RUNS)}
 
-    (found,) = interactions(crossed(LEVELS, labelled(LEVELS), rows_of(exact)), DELTA)
+    (interaction,) = interactions(crossed(LEVELS, labelled(LEVELS), rows_of(exact)), DELTA)
 
-    assert (found.p, found.ratio_percent) == (None, pytest.approx(100 * (4 / 3 / 2 - 1)))
-    assert "nan" not in found.sentence()
+    assert (interaction.p, interaction.ratio_percent) == (None, pytest.approx(100 * (4 / 3 / 2 - 1)))
+    assert "nan" not in interaction.sentence()
 
 
 # Logs of 4 blocks: two starts of the server (A), two runs after each (B).
@@ -182,12 +184,12 @@ def test_an_effect_of_starts_has_the_error_between_starts() -> None:
         for j, y in enumerate(runs)
     ]
 
-    found = crossed(levels, cells, rows, frozenset({"a"}))
-    effects = dict(main_effects(found, TPS, DELTA))
+    analysis = crossed(levels, cells, rows, frozenset({"a"}))
+    effects = dict(main_effects(analysis, TPS, DELTA))
 
     assert effects["a"].p == pytest.approx(0.01075, abs=2e-5)
     assert effects["b"].p == pytest.approx(0.000257, abs=2e-6)
     assert effects["a"].method.endswith("error between starts")
-    assert found.error_of("a").df == 3
-    assert found.error_of("a", "b").df == 6
+    assert analysis.error_of("a").df == 3
+    assert analysis.error_of("a", "b").df == 6
     assert dict(main_effects(crossed(levels, cells, rows), TPS, DELTA))["a"].p == pytest.approx(9e-6, abs=1e-6)

@@ -55,21 +55,23 @@ def test_two_hundred_levels_hold_together_at_once() -> None:
 
 
 def test_a_level_that_spreads_more_does_not_hide_a_sure_difference_of_another() -> None:
-    found = {one.b: one for one in against_baseline(rows_of({"a": A, "b": B, "c": C}, blocked=False), "a", TPS, 0.02)}
+    by_level = {
+        one.b: one for one in against_baseline(rows_of({"a": A, "b": B, "c": C}, blocked=False), "a", TPS, 0.02)
+    }
 
-    low, high = found["c"].interval or (0.0, 0.0)
+    low, high = by_level["c"].interval or (0.0, 0.0)
     # Games and Howell's interval of all pairs is [0.71, 1.79] %; a pooled spread gives [-1.56, 4.14] %.
     assert 0.7 < low < 1.24 < high < 1.8
-    assert "own variance of b" in found["c"].method
-    assert found["b"].verdict == "undetectable"
+    assert "own variance of b" in by_level["c"].method
+    assert by_level["b"].verdict == "undetectable"
 
 
 def test_spreads_that_are_alike_are_pooled() -> None:
     arms = {"a": A, "c": C, "d": tuple(y + 0.01 for y in A)}
 
-    found = against_baseline(rows_of(arms, blocked=False), "a", TPS, 0.02)
+    comparisons = against_baseline(rows_of(arms, blocked=False), "a", TPS, 0.02)
 
-    assert {one.method for one in found} == {"Dunnett on logs"}
+    assert {one.method for one in comparisons} == {"Dunnett on logs"}
 
 
 def test_within_blocks_the_noise_of_a_level_is_that_beside_the_others() -> None:

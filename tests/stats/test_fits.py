@@ -49,21 +49,21 @@ def solved(rows: list[Observation], *, blocked: bool) -> tuple[OLS, list[str]]:
 def test_it_gives_what_the_whole_model_gives(rows: list[Observation], blocked: bool) -> None:
     whole, levels = solved(rows, blocked=blocked)
 
-    found = fit(rows, blocked=blocked)
+    fitted = fit(rows, blocked=blocked)
 
-    assert found.levels == levels and not found.rank_lost
-    assert found.df == whole.df_resid
-    assert found.s == pytest.approx(np.sqrt(whole.mse_resid), rel=1e-9)
+    assert fitted.levels == levels and not fitted.rank_lost
+    assert fitted.df == whole.df_resid
+    assert fitted.s == pytest.approx(np.sqrt(whole.mse_resid), rel=1e-9)
     for level in levels[1:]:
         weights = np.zeros(len(whole.params))
         weights[levels.index(level)], weights[0] = 1.0, -1.0
-        told = whole.t_test(weights)
-        expected = (float(np.squeeze(told.effect)), float(np.squeeze(told.sd)))
-        assert found.contrast(levels[0], level) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+        contrast = whole.t_test(weights)
+        expected = (float(np.squeeze(contrast.effect)), float(np.squeeze(contrast.sd)))
+        assert fitted.contrast(levels[0], level) == pytest.approx(expected, rel=1e-9, abs=1e-12)
     restriction = np.zeros((len(levels) - 1, len(whole.params)))
     restriction[:, 0] = -1.0
     restriction[np.arange(len(levels) - 1), np.arange(1, len(levels))] = 1.0
-    assert found.levels_p == pytest.approx(float(whole.f_test(restriction).pvalue), rel=1e-6, abs=1e-12)
+    assert fitted.levels_p == pytest.approx(float(whole.f_test(restriction).pvalue), rel=1e-6, abs=1e-12)
 
 
 def test_levels_that_never_meet_in_a_block_cannot_be_told_from_it() -> None:
@@ -77,10 +77,10 @@ def test_levels_that_never_meet_in_a_block_cannot_be_told_from_it() -> None:
 def test_figures_without_any_spread_have_no_p() -> None:
     rows = [Observation(level, block, 10.0, block) for block in range(3) for level in "ab"]
 
-    found = fit(rows, blocked=True)
+    fitted = fit(rows, blocked=True)
 
-    assert (found.s, found.levels_p) == (pytest.approx(0.0, abs=1e-12), None)
-    assert found.contrast("a", "b") == pytest.approx((0.0, 0.0), abs=1e-12)
+    assert (fitted.s, fitted.levels_p) == (pytest.approx(0.0, abs=1e-12), None)
+    assert fitted.contrast("a", "b") == pytest.approx((0.0, 0.0), abs=1e-12)
 
 
 def slopes_by_block_variance(rows: list[Observation], ratios: list[float]) -> list[tuple[float, float, float]]:
@@ -108,14 +108,14 @@ def test_drift_of_few_runs_averages_the_slopes_of_the_whole_model_over_the_varia
     weights /= weights.sum()
     df = len(rows) - 3
 
-    found = stats.drift(rows, 0.02)
+    estimate = stats.drift(rows, 0.02)
 
-    assert found.per_run_percent == pytest.approx(100 * np.expm1(weights @ slopes), rel=1e-9)
-    ends = np.log1p(np.array(found.interval) / 100)
+    assert estimate.per_run_percent == pytest.approx(100 * np.expm1(weights @ slopes), rel=1e-9)
+    ends = np.log1p(np.array(estimate.interval) / 100)
     for end, share in zip(ends, (0.025, 0.975), strict=True):
         assert weights @ t.cdf((end - slopes) / errors, df) == pytest.approx(share, abs=1e-9)
     below = float(weights @ t.cdf(-slopes / errors, df))
-    assert found.p == pytest.approx(2 * min(below, 1 - below), rel=1e-6)
+    assert estimate.p == pytest.approx(2 * min(below, 1 - below), rel=1e-6)
 
 
 def test_levels_that_ran_one_after_the_other_have_no_drift_of_their_own() -> None:
@@ -129,7 +129,7 @@ def test_a_campaign_of_13_554_runs_is_solved_while_a_page_waits() -> None:
     rows = design(54, 251, lost=0.004)
     begun = time.process_time()
 
-    found = fit(rows, blocked=True)
+    fitted = fit(rows, blocked=True)
 
     assert time.process_time() - begun < 1.0
-    assert not found.rank_lost
+    assert not fitted.rank_lost

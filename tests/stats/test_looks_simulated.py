@@ -24,8 +24,8 @@ def simulate(kind: str, least: int, most: int, true: float, seed: int) -> dict[s
     false, equivalent, covers = (np.zeros(CAMPAIGNS, dtype=bool) for _ in range(3))
     going_on: NDArray[np.bool_] = np.ones(CAMPAIGNS, dtype=bool)
     for place, n in enumerate(blocks):
-        seen = differences[:, :n]
-        mean, se = seen.mean(axis=1), seen.std(axis=1, ddof=1) / np.sqrt(n)
+        observed = differences[:, :n]
+        mean, se = observed.mean(axis=1), observed.std(axis=1, ddof=1) / np.sqrt(n)
         p, p_90 = (sequential.nominal(blocks[: place + 1], share[alpha][: place + 1]) for alpha in (0.05, 0.10))
         half, half_90 = (stats.t.isf(each / 2, n - 1) * se for each in (p, p_90))
         false |= np.abs(mean - true) > half
@@ -52,8 +52,8 @@ def test_looks_at_two_of_the_same_stop_falsely_in_five_of_a_hundred_at_most(kind
 
 def test_the_same_looks_at_five_percent_each_stop_falsely_in_one_of_six() -> None:
     differences = np.random.default_rng(3).normal(0, 1, (CAMPAIGNS, 10))
-    found = np.zeros(CAMPAIGNS, dtype=bool)
+    stopped = np.zeros(CAMPAIGNS, dtype=bool)
     for n in range(3, 11):
-        found |= stats.ttest_1samp(differences[:, :n], 0, axis=1).pvalue < 0.05
+        stopped |= stats.ttest_1samp(differences[:, :n], 0, axis=1).pvalue < 0.05
 
-    assert 0.16 < found.mean() < 0.17
+    assert 0.16 < stopped.mean() < 0.17

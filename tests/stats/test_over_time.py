@@ -12,22 +12,22 @@ DELTA = 0.02
 
 
 def test_a_run_far_from_those_before_it_is_out_of_line() -> None:
-    found = score(9850, BEFORE, DELTA)
+    deviation = score(9850, BEFORE, DELTA)
 
-    assert found is not None
-    assert (found.z, found.change_percent, found.alert) == (
+    assert deviation is not None
+    assert (deviation.z, deviation.change_percent, deviation.alert) == (
         pytest.approx(-8.39, abs=0.005),
         pytest.approx(-2.55, abs=0.005),
         True,
     )
-    assert found.sentence("Run 11") == "Run 11 is out of line with the 10 runs before it: -2.55 % (z -8.39)."
+    assert deviation.sentence("Run 11") == "Run 11 is out of line with the 10 runs before it: -2.55 % (z -8.39)."
 
 
 def test_a_run_within_the_spread_is_quiet() -> None:
-    found = score(10020, BEFORE, DELTA)
+    deviation = score(10020, BEFORE, DELTA)
 
-    assert found is not None
-    assert (found.z, found.alert) == (pytest.approx(-2.83, abs=0.005), False)
+    assert deviation is not None
+    assert (deviation.z, deviation.alert) == (pytest.approx(-2.83, abs=0.005), False)
 
 
 def test_what_is_far_off_but_less_than_matters_is_quiet() -> None:
@@ -44,19 +44,19 @@ def test_runs_without_any_spread_alert_by_the_margin_alone() -> None:
 
 
 def test_an_outlier_is_not_what_later_runs_are_judged_by() -> None:
-    found = scores([*BEFORE, 9850, 9850, 10100], DELTA)
+    deviations = scores([*BEFORE, 9850, 9850, 10100], DELTA)
 
-    assert [one.alert for one in found[10:] if one] == [True, True, False]
-    assert [one.of for one in found[10:] if one] == [10, 10, 10]
+    assert [one.alert for one in deviations[10:] if one] == [True, True, False]
+    assert [one.of for one in deviations[10:] if one] == [10, 10, 10]
 
 
 def test_ten_in_a_row_are_a_new_level() -> None:
     lower = [value * 0.95 for value in BEFORE]
 
-    found = scores([*BEFORE, *lower, *lower], DELTA)
+    deviations = scores([*BEFORE, *lower, *lower], DELTA)
 
-    assert [one.alert for one in found[10:20] if one] == [True] * 10
-    assert not any(one.alert for one in found[20:] if one)
+    assert [one.alert for one in deviations[10:20] if one] == [True] * 10
+    assert not any(one.alert for one in deviations[20:] if one)
 
 
 def levels(*means: float, each: int = 20, seed: int = 3) -> list[float]:
@@ -65,33 +65,33 @@ def levels(*means: float, each: int = 20, seed: int = 3) -> list[float]:
 
 
 def test_a_change_is_found_where_it_was_and_how_large() -> None:
-    (found,) = change_points(levels(10000, 9500), ["6.1"] * 40, DELTA)
+    (change,) = change_points(levels(10000, 9500), ["6.1"] * 40, DELTA)
 
-    assert abs(found.at - 20) <= 1
-    assert found.change_percent == pytest.approx(-5, abs=0.5)
-    assert found.p is not None and found.p < 0.001
-    assert "without a known reason" in found.sentence("tps")
+    assert abs(change.at - 20) <= 1
+    assert change.change_percent == pytest.approx(-5, abs=0.5)
+    assert change.p is not None and change.p < 0.001
+    assert "without a known reason" in change.sentence("tps")
 
 
 def test_up_and_down_again_are_two_changes() -> None:
-    found = change_points(levels(10000, 10500, 10000), ["6.1"] * 60, DELTA)
+    changes = change_points(levels(10000, 10500, 10000), ["6.1"] * 60, DELTA)
 
-    assert [round(one.at / 20) for one in found] == [1, 2]
+    assert [round(one.at / 20) for one in changes] == [1, 2]
 
 
 def test_noise_has_no_change_point() -> None:
     assert not any(change_points(levels(10000, 10000, seed=seed), ["6.1"] * 40, DELTA) for seed in range(20))
 
 
-def test_a_change_smaller_than_the_margin_is_not_told() -> None:
+def test_a_change_smaller_than_the_margin_is_not_reported() -> None:
     assert change_points(levels(10000, 9850), ["6.1"] * 40, DELTA) == []
 
 
 def test_a_new_kernel_splits_the_series_whatever_it_did() -> None:
-    (found,) = change_points(levels(10000, 9950), ["6.1"] * 20 + ["6.12"] * 20, DELTA)
+    (change,) = change_points(levels(10000, 9950), ["6.1"] * 20 + ["6.12"] * 20, DELTA)
 
-    assert (found.at, found.p, found.why) == (20, None, "6.12 instead of 6.1")
-    assert found.sentence("tps") == "It changed from 9,990 to 9,952 tps (-0.37 %) with 6.12 instead of 6.1."
+    assert (change.at, change.p, change.why) == (20, None, "6.12 instead of 6.1")
+    assert change.sentence("tps") == "It changed from 9,990 to 9,952 tps (-0.37 %) with 6.12 instead of 6.1."
 
 
 def test_few_runs_have_no_change_points() -> None:

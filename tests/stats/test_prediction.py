@@ -19,20 +19,20 @@ def test_the_interval_is_students_prediction_interval() -> None:
     means = [np.log(values).mean() for values in RUNS]
     half = 2.7764451 * np.std(means, ddof=1) * np.sqrt(1 + 1 / 5)  # t of 4 degrees of freedom
 
-    found = against_history(RUNS, [100.0], better="higher", delta=0.02)
+    comparison = against_history(RUNS, [100.0], better="higher", delta=0.02)
 
-    assert found is not None
+    assert comparison is not None
     difference = np.log(100) - np.mean(means)
-    assert found.interval == pytest.approx((100 * np.expm1(difference - half), 100 * np.expm1(difference + half)))
+    assert comparison.interval == pytest.approx((100 * np.expm1(difference - half), 100 * np.expm1(difference + half)))
 
 
 @pytest.mark.parametrize(("better", "verdict"), [("higher", "worse"), ("lower", "better")])
 def test_a_step_beyond_the_margin_has_a_direction(better: str, verdict: str) -> None:
-    found = against_history(RUNS, [80.0, 81.0], better=better, delta=0.02)  # type: ignore[arg-type]
+    comparison = against_history(RUNS, [80.0, 81.0], better=better, delta=0.02)  # type: ignore[arg-type]
 
-    assert found is not None
-    assert found.verdict == verdict
-    assert found.is_worse == (verdict == "worse")
+    assert comparison is not None
+    assert comparison.verdict == verdict
+    assert comparison.is_worse == (verdict == "worse")
 
 
 def test_more_levels_asked_at_once_widen_the_interval() -> None:

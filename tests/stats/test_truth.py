@@ -13,9 +13,9 @@ CLOSED = [each for each in SCENARIOS.values() if not each.open]
 
 @pytest.mark.parametrize("scenario", CLOSED, ids=lambda each: each.name)
 def test_a_scenario_keeps_its_limits(scenario: Scenario) -> None:
-    found = simulate(scenario, scenario.quick)
+    measured = simulate(scenario, scenario.quick)
 
-    assert not broken(scenario, found)
+    assert not broken(scenario, measured)
 
 
 @pytest.mark.parametrize("scenario", CLOSED, ids=lambda each: each.name)
@@ -33,11 +33,11 @@ def test_the_document_has_what_was_measured() -> None:
 
 
 def test_shares_count_only_campaigns_that_were_asked() -> None:
-    found = shares([Trial(false=True), Trial(false=False), Trial(covers=True)])
+    measured = shares([Trial(false=True), Trial(false=False), Trial(covers=True)])
 
-    assert found.false and (found.false.share, found.false.of) == (0.5, 2)
-    assert found.covers and found.covers.of == 1
-    assert found.finds is None
+    assert measured.false and (measured.false.share, measured.false.of) == (0.5, 2)
+    assert measured.covers and measured.covers.of == 1
+    assert measured.finds is None
 
 
 def test_a_share_beyond_its_limit_by_more_than_its_errors_is_broken() -> None:

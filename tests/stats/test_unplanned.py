@@ -59,26 +59,28 @@ def arms(n: int, effect: float = 0.05, sd: float = 0.01) -> tuple[list[float], l
     return list(1000 * np.exp(rng.normal(0, sd, n))), list(1000 * np.exp(effect + rng.normal(0, sd, n)))
 
 
-def test_intervals_mde_and_runs_needed_pay_for_the_look() -> None:
+def test_intervals_mde_and_runs_needed_are_adjusted_for_an_unplanned_analysis() -> None:
     planned = compare(*arms(10, effect=0.005, sd=0.02), metric=TPS, delta=0.02, blocked=True)
 
-    found = at_unplanned_analysis(planned)
+    adjusted = at_unplanned_analysis(planned)
 
-    assert found.interval and planned.interval
-    assert found.interval[0] < planned.interval[0] and found.interval[1] > planned.interval[1]
-    assert (found.mde_percent or 0) > (planned.mde_percent or 0)
-    assert (found.runs_needed or 0) > (planned.runs_needed or 0)
-    assert (found.p, found.method) == (None, "paired t on logs, within blocks, adjusted for unplanned analyses")
-
-
-def test_a_large_difference_is_sure_at_any_look() -> None:
-    found = at_unplanned_analysis(compare(*arms(8), metric=TPS, delta=0.02, blocked=True))
-
-    assert found.verdict == "better"
+    assert adjusted.interval and planned.interval
+    assert adjusted.interval[0] < planned.interval[0] and adjusted.interval[1] > planned.interval[1]
+    assert (adjusted.mde_percent or 0) > (planned.mde_percent or 0)
+    assert (adjusted.runs_needed or 0) > (planned.runs_needed or 0)
+    assert (adjusted.p, adjusted.method) == (None, "paired t on logs, within blocks, adjusted for unplanned analyses")
 
 
-def test_three_runs_allow_no_verdict_after_a_look() -> None:
-    found = at_unplanned_analysis(compare(*arms(3), metric=TPS, delta=0.02, blocked=True))
+def test_a_large_difference_is_significant_at_any_analysis() -> None:
+    adjusted = at_unplanned_analysis(compare(*arms(8), metric=TPS, delta=0.02, blocked=True))
 
-    assert (found.verdict, found.interval) == ("points_only", None)
-    assert found.sentence() == "B and A cannot be compared: too few runs for a verdict after an unplanned analysis (3)."
+    assert adjusted.verdict == "better"
+
+
+def test_three_runs_allow_no_verdict_after_an_unplanned_analysis() -> None:
+    adjusted = at_unplanned_analysis(compare(*arms(3), metric=TPS, delta=0.02, blocked=True))
+
+    assert (adjusted.verdict, adjusted.interval) == ("points_only", None)
+    assert (
+        adjusted.sentence() == "B and A cannot be compared: too few runs for a verdict after an unplanned analysis (3)."
+    )

@@ -34,8 +34,8 @@ def judged(levels: int, effect: float, blocked: bool, many: int, seed: int, runs
     return [against_baseline(each, "l0", TPS, DELTA) for each in rows]
 
 
-def share(found: list[bool]) -> float:
-    return sum(found) / len(found)
+def share(flags: list[bool]) -> float:
+    return sum(flags) / len(flags)
 
 
 DESIGNS = [(2, True), (2, False), (4, True)]
@@ -46,10 +46,10 @@ DESIGNS = [(2, True), (2, False), (4, True)]
 def test_of_the_same_thing_five_of_a_hundred_campaigns_at_most_tell_a_difference(levels: int, blocked: bool) -> None:
     many = 10_000 if levels == 2 else 4_000
 
-    told = judged(levels, 0.0, blocked, many, seed=levels)
+    comparisons = judged(levels, 0.0, blocked, many, seed=levels)
 
-    false = share([any(one.verdict in FOUND for one in each) for each in told])
-    beyond = share([any(one.verdict in ("better", "worse") for one in each) for each in told])
+    false = share([any(one.verdict in FOUND for one in each) for each in comparisons])
+    beyond = share([any(one.verdict in ("better", "worse") for one in each) for each in comparisons])
     print("A/A", levels, blocked, many, f"{false:.4f} beyond {beyond:.4f}")  # noqa: T201 - for docs/statistics.md
     assert false <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / many)
 
@@ -71,9 +71,9 @@ def test_power_is_as_predicted(levels: int, blocked: bool) -> None:
     many = 4_000
     effect = predicted_effect(levels, blocked)
 
-    told = judged(levels, effect, blocked, many, seed=10 + levels)
+    comparisons = judged(levels, effect, blocked, many, seed=10 + levels)
 
-    power = share([(each[-1].interval or (0.0,))[0] > 0 for each in told])
+    power = share([(each[-1].interval or (0.0,))[0] > 0 for each in comparisons])
     print("power", levels, blocked, many, f"effect {100 * math.expm1(effect):.2f} % found {power:.4f}")  # noqa: T201
     assert power == pytest.approx(0.8, abs=0.05)
 
@@ -82,14 +82,14 @@ def test_power_is_as_predicted(levels: int, blocked: bool) -> None:
 def test_as_many_runs_as_are_needed_find_the_margin(blocked: bool) -> None:
     s = 0.02
     need = runs_needed(s * math.sqrt(2) if blocked else s, DELTA, paired=blocked)
-    rng, found = np.random.default_rng(5), []
+    rng, detected = np.random.default_rng(5), []
     for _ in range(4_000):
         rows = campaign(rng, 2, need, 0.0, blocked)
         noisy = [
             Observation(r.level, r.block, r.value * math.exp(rng.normal(0, math.sqrt(s**2 - S**2))), 0) for r in rows
         ]
         moved = [Observation(r.level, r.block, r.value * (1.02 if r.level == "l1" else 1.0), 0) for r in noisy]
-        found.append((against_baseline(moved, "l0", TPS, DELTA)[0].interval or (0.0,))[0] > 0)
+        detected.append((against_baseline(moved, "l0", TPS, DELTA)[0].interval or (0.0,))[0] > 0)
 
-    print("needed", blocked, need, f"{share(found):.4f}")  # noqa: T201
-    assert share(found) == pytest.approx(0.8, abs=0.05)
+    print("needed", blocked, need, f"{share(detected):.4f}")  # noqa: T201
+    assert share(detected) == pytest.approx(0.8, abs=0.05)

@@ -15,22 +15,24 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.truth", description=sys.modules["tests.truth"].__doc__)
     parser.add_argument("names", nargs="*", help="how names of scenarios begin, or all")
     parser.add_argument("--campaigns", type=int, help="as many of each")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     chosen = [
-        each for each in SCENARIOS.values() if "all" in asked.names or each.name.startswith(tuple(asked.names) or "\0")
+        each
+        for each in SCENARIOS.values()
+        if "all" in options.names or each.name.startswith(tuple(options.names) or "\0")
     ]
     if not chosen:
         print("\n".join(SCENARIOS))
         return 0
-    found, wrong = report.read(), False
+    measured, wrong = report.read(), False
     for scenario in chosen:
         begun = time.monotonic()
-        found[scenario.name] = simulate(scenario, asked.campaigns or scenario.campaigns)
-        breaks = broken(scenario, found[scenario.name])
+        measured[scenario.name] = simulate(scenario, options.campaigns or scenario.campaigns)
+        breaks = broken(scenario, measured[scenario.name])
         wrong |= bool(breaks) and not scenario.open
-        line = report.row(scenario, found[scenario.name]).strip()
+        line = report.row(scenario, measured[scenario.name]).strip()
         print(line, f"{time.monotonic() - begun:.0f} s", *breaks, flush=True)
-        report.write(found)
+        report.write(measured)
     return int(wrong)
 
 

@@ -29,12 +29,12 @@ def _drift(
             Observation(f"l{level}", place // levels, 1000 * math.exp(value), place)
             for place, (level, value) in enumerate(zip(order, y, strict=True))
         ]
-        found = drift(rows, DELTA)
-        low, high = found.interval or (-math.inf, math.inf)
+        estimate = drift(rows, DELTA)
+        low, high = estimate.interval or (-math.inf, math.inf)
         return Trial(
-            false=found.negligible if total else found.banner,
+            false=estimate.negligible if total else estimate.banner,
             covers=low <= 100 * math.expm1(total / (n - 1)) <= high,
-            finds=found.banner if total else None,
+            finds=estimate.banner if total else None,
         )
 
     return trial
@@ -45,10 +45,10 @@ def _changes(n: int, phi: float, change: float = 0.0) -> Callable[[np.random.Gen
 
     def trial(rng: np.random.Generator) -> Trial:
         y = 0.02 * autocorrelated(rng, n, phi) + np.where(np.arange(n) >= n // 2, change, 0.0)
-        found = change_points(list(1000 * np.exp(y)), ["same"] * n, DELTA)
+        points = change_points(list(1000 * np.exp(y)), ["same"] * n, DELTA)
         if change:
-            return Trial(finds=any(abs(one.at - n // 2) <= 5 for one in found))
-        return Trial(false=bool(found))
+            return Trial(finds=any(abs(one.at - n // 2) <= 5 for one in points))
+        return Trial(false=bool(points))
 
     return trial
 

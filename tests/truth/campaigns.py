@@ -34,12 +34,14 @@ def observations(
     return rows
 
 
-def judged(found: Sequence[Comparison], truth: Mapping[str, float]) -> Trial:
+def judged(comparisons: Sequence[Comparison], truth: Mapping[str, float]) -> Trial:
     """`truth`: level -> its true difference from the baseline, in logs. `finds` asks of the last level that differs."""
-    different = [one for one in found if truth[one.b]]
+    different = [one for one in comparisons if truth[one.b]]
     return Trial(
-        false=any(one.verdict in CLAIMS for one in found if not truth[one.b]) if len(different) < len(found) else None,
-        covers=all(_covers(one, truth[one.b]) for one in found),
+        false=any(one.verdict in CLAIMS for one in comparisons if not truth[one.b])
+        if len(different) < len(comparisons)
+        else None,
+        covers=all(_covers(one, truth[one.b]) for one in comparisons),
         finds=_finds(different[-1], truth[different[-1].b]) if different else None,
     )
 

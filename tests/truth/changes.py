@@ -26,11 +26,11 @@ def _trial(levels: int, runs: int, *, shifted: int = 0, tails: bool = False) -> 
         noise = np.sqrt(0.5) * (draw(runs, levels, FACTORS) @ loads + draw(runs, levels, FIGURES))
         noise += 3 * rng.standard_normal((runs, 1, FIGURES))  # of the block
         noise[:, levels - 1, :shifted] += SHIFT
-        told = [one for one in associations(_rows(noise), "l0") if one.differs]
-        real = [_is_shifted(one.figure, one.level, levels, shifted) for one in told]
+        claimed = [one for one in associations(_rows(noise), "l0") if one.differs]
+        real = [_is_shifted(one.figure, one.level, levels, shifted) for one in claimed]
         false_share = real.count(False) / max(1, len(real))
         if not shifted:
-            return Trial(false=bool(told))
+            return Trial(false=bool(claimed))
         return Trial(false=bool(rng.random() < false_share), finds=bool(rng.random() < real.count(True) / shifted))
 
     return trial

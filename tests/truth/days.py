@@ -19,8 +19,8 @@ def _days(day_sd: float, runs: int, history: int, true: float = 0.0, finds: floa
     def trial(rng: np.random.Generator) -> Trial:
         cells = [Cell("spec", str(n), _runs(rng, day_sd, runs)) for n in range(history)]
         a, b = _runs(rng, day_sd, runs), _runs(rng, day_sd, runs, true)
-        found = compare_campaigns(a, b, between_campaigns(cells), metric=TPS, delta=DELTA, names=("l0", "l1"))
-        trial = judged([found], {"l1": true})
+        comparison = compare_campaigns(a, b, between_campaigns(cells), metric=TPS, delta=DELTA, names=("l0", "l1"))
+        trial = judged([comparison], {"l1": true})
         # Without a history the interval is said to leave the days out: nothing is claimed.
         return trial if history else Trial(false=trial.false)
 

@@ -39,8 +39,8 @@ def _advice(runs: int, blocked: bool) -> Callable[[np.random.Generator], Trial]:
         pilot = observations(rng, [0, true], [sd, sd], runs, blocked=blocked)
         advised = against_baseline(pilot, "l0", TPS, DELTA)[0].runs_needed or runs
         again = observations(rng, [0, true], [sd, sd], min(advised, 300), blocked=blocked)
-        found = judged(against_baseline(again, "l0", TPS, DELTA), {"l1": true})
-        return Trial(advice=found.finds)
+        outcome = judged(against_baseline(again, "l0", TPS, DELTA), {"l1": true})
+        return Trial(advice=outcome.finds)
 
     return trial
 

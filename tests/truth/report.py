@@ -19,36 +19,36 @@ HEAD = "| scenario | campaigns | false alarms | covers | found | found as advise
 def read() -> dict[str, Measured]:
     """Scenario -> what was measured of it last."""
     data = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
-    return {name: read_measured(found) for name, found in data.items()}
+    return {name: read_measured(fields) for name, fields in data.items()}
 
 
-def write(found: Mapping[str, Measured]) -> None:
+def write(measured: Mapping[str, Measured]) -> None:
     """Keep the figures, one scenario a line, and make the table of the document anew."""
     known = [scenario.name for group in GROUPS.values() for scenario in group]
-    lines = [f"  {json.dumps(name)}: {json.dumps(found[name].as_dict())}" for name in known if name in found]
+    lines = [f"  {json.dumps(name)}: {json.dumps(measured[name].as_dict())}" for name in known if name in measured]
     MEASURED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    DOCUMENT.write_text(document(DOCUMENT.read_text(), found))
+    DOCUMENT.write_text(document(DOCUMENT.read_text(), measured))
 
 
-def document(text: str, found: Mapping[str, Measured]) -> str:
+def document(text: str, measured: Mapping[str, Measured]) -> str:
     """The text with its table between the two marks replaced."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{table(found)}\n{END}{after}"
+    return f"{before}{BEGIN}\n{table(measured)}\n{END}{after}"
 
 
-def table(found: Mapping[str, Measured]) -> str:
+def table(measured: Mapping[str, Measured]) -> str:
     """Every group with a row for each scenario that was measured; shares in percent with one standard error."""
     rows = []
     for title, scenarios in GROUPS.items():
         rows.append(f"| **{title}** | | | | | |\n")
-        rows += [row(scenario, found[scenario.name]) for scenario in scenarios if scenario.name in found]
+        rows += [row(scenario, measured[scenario.name]) for scenario in scenarios if scenario.name in measured]
     return HEAD + "".join(rows)
 
 
-def row(scenario: Scenario, found: Measured) -> str:
-    cells = [_cell(share) for share in (found.false, found.covers, found.finds, found.advice)]
-    return f"| {scenario.name} | {found.campaigns} | " + " | ".join(cells) + " |\n"
+def row(scenario: Scenario, measured: Measured) -> str:
+    cells = [_cell(share) for share in (measured.false, measured.covers, measured.finds, measured.advice)]
+    return f"| {scenario.name} | {measured.campaigns} | " + " | ".join(cells) + " |\n"
 
 
 def _cell(share: Share | None) -> str:

@@ -24,8 +24,8 @@ def _starts(blocks: int) -> Scenario:
             for block in range(blocks)
             for level, (a, _) in cells.items()
         ]
-        found = main_effects(crossed(LEVELS, cells, rows, frozenset({"restart"})), TPS, DELTA)
-        return judged([one for name, one in found if name == "restart"], {"restart r1": 0.0})
+        effects = main_effects(crossed(LEVELS, cells, rows, frozenset({"restart"})), TPS, DELTA)
+        return judged([one for name, one in effects if name == "restart"], {"restart r1": 0.0})
 
     return Scenario(f"fewest restarts, start sd 2 %, {blocks} blocks, main effect", trial, campaigns=2000)
 

@@ -99,16 +99,16 @@ def shares(trials: Iterable[Trial]) -> Measured:
 
 
 def _share(answers: list[bool | None]) -> Share | None:
-    asked = [bool(answer) for answer in answers if answer is not None]
-    return Share(round(sum(asked) / len(asked), 5), len(asked)) if asked else None
+    answered = [bool(answer) for answer in answers if answer is not None]
+    return Share(round(sum(answered) / len(answered), 5), len(answered)) if answered else None
 
 
-def broken(scenario: Scenario, found: Measured, errors: float = 3.0) -> list[str]:
+def broken(scenario: Scenario, measured: Measured, errors: float = 3.0) -> list[str]:
     """Which limits the shares break by more than so many of their standard errors."""
     limits = scenario.limits
     least = {"covers": limits.covers[0], "finds": limits.finds, "advice": limits.advice}
     most = {"false": limits.false, "covers": limits.covers[1]}
-    shares_ = {name: value for name, value in vars(found).items() if value}
+    shares_ = {name: value for name, value in vars(measured).items() if value}
     low = [
         f"{name} {share.share:.3f} < {least[name]}"
         for name, share in shares_.items()

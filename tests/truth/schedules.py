@@ -20,15 +20,15 @@ def _schedule(day_sd: float, earlier: int, levels: int = 1, true: float = 0.0, f
     def trial(rng: np.random.Generator) -> Trial:
         past = [_campaign(rng, day_sd, 5, levels) for _ in range(earlier)]
         newest = _campaign(rng, day_sd, 5, levels, true)
-        found = [
+        comparisons = [
             against_history([one[level] for one in past], newest[level], better="higher", delta=DELTA, of=levels)
             for level in range(levels)
         ]
-        told = [each for each in found if each]
-        claimed = any(each.interval[0] > 0 or each.interval[1] < 0 for each in told)
+        defined = [each for each in comparisons if each]
+        claimed = any(each.interval[0] > 0 or each.interval[1] < 0 for each in defined)
         truth = 100 * np.expm1(true)
-        covers = all(each.interval[0] <= truth <= each.interval[1] for each in told)
-        return Trial(None if true else claimed, covers, all(each.is_worse for each in told) if true else None)
+        covers = all(each.interval[0] <= truth <= each.interval[1] for each in defined)
+        return Trial(None if true else claimed, covers, all(each.is_worse for each in defined) if true else None)
 
     name = f"schedule, day sd {100 * day_sd:g} %, {earlier} earlier campaigns, {levels} level{'s' * (levels > 1)}"
     return Scenario(f"{name}, a step of {100 * true:g} %" if true else name, trial, 4000, 60, Limits(finds=finds))

@@ -32,13 +32,13 @@ def _trend(n: int, phi: float, change: float = 0.0) -> Callable[[np.random.Gener
 
     def trial(rng: np.random.Generator) -> Trial:
         rate = RATE * (1 + SD * autocorrelated(rng, n, phi) + change * np.linspace(-0.5, 0.5, n))
-        found = trend(rate, DELTA)
-        if found is None:
+        estimate = trend(rate, DELTA)
+        if estimate is None:
             return Trial(false=False, covers=False)
         return Trial(
-            false=found.negligible if change else found.flagged,
-            covers=found.low_percent <= 100 * change <= found.high_percent,
-            finds=found.flagged if change else None,
+            false=estimate.negligible if change else estimate.flagged,
+            covers=estimate.low_percent <= 100 * change <= estimate.high_percent,
+            finds=estimate.flagged if change else None,
         )
 
     return trial
@@ -49,8 +49,8 @@ def _warm_up(n: int, phi: float, depth: float = 0.0) -> Callable[[np.random.Gene
 
     def trial(rng: np.random.Generator) -> Trial:
         rate = RATE * (1 + SD * autocorrelated(rng, n, phi) - depth * np.exp(-np.arange(n) / 10))
-        found = warm_up(rate)
-        claims = found.detected > 0 or not found.steady
+        steadiness = warm_up(rate)
+        claims = steadiness.detected > 0 or not steadiness.steady
         return Trial(finds=claims) if depth else Trial(false=claims)
 
     return trial

@@ -70,7 +70,9 @@ def test_nobody_s_hand_puts_back_what_a_live_run_has_put(tmp_path: Path) -> None
     assert lock is not None and cut.file.exists()
 
 
-def test_a_file_that_somebody_else_changed_is_told_and_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_somebody_else_changed_is_reported_and_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     cut = Cut(tmp_path, "RUNNING")
     cut.file.write_text("theirs")
 
@@ -80,7 +82,7 @@ def test_a_file_that_somebody_else_changed_is_told_and_left(tmp_path: Path, caps
     assert cut.file.read_text() == "theirs"
 
 
-def test_what_cannot_be_put_back_is_said_and_ends_with_status_1(
+def test_a_value_that_cannot_be_restored_is_reported_with_exit_status_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut = Cut(tmp_path, "RUNNING")
@@ -92,9 +94,9 @@ def test_what_cannot_be_put_back_is_said_and_ends_with_status_1(
         console.guard(cut.spool.root, "test")
     console.status(cut.spool.root, "test")
 
-    said = capsys.readouterr().out
-    assert ended.value.code == 1 and "the host is NOT restored" in said
-    assert f"run {RUN} SEALED restart interrupted, the host is NOT restored" in said
+    output = capsys.readouterr().out
+    assert ended.value.code == 1 and "the host is NOT restored" in output
+    assert f"run {RUN} SEALED restart interrupted, the host is NOT restored" in output
 
 
 def test_units_are_refused_in_words_where_there_is_no_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

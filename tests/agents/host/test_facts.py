@@ -19,51 +19,51 @@ from tests.agents.driver import MOST_BYTES
 from tests.agents.fakes import FakeSystem
 
 
-def differences(expected: Any, found: Any, path: str = "") -> list[str]:
-    """Where `found` is not as expected. Of a dict only the expected keys count, and null means that it is not told."""
-    if isinstance(expected, dict) and isinstance(found, dict):
-        return [each for key in expected for each in differences(expected[key], found.get(key), f"{path}.{key}")]
-    if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
-        return [each for n in range(len(found)) for each in differences(expected[n], found[n], f"{path}[{n}]")]
-    return [] if expected == found else [f"{path}: expected {expected!r}, found {found!r}"]
+def differences(expected: Any, actual: Any, path: str = "") -> list[str]:
+    """Where `actual` is not as expected. Only the expected keys of a dict count; null means that one is absent."""
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        return [each for key in expected for each in differences(expected[key], actual.get(key), f"{path}.{key}")]
+    if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        return [each for n in range(len(actual)) for each in differences(expected[n], actual[n], f"{path}[{n}]")]
+    return [] if expected == actual else [f"{path}: expected {expected!r}, found {actual!r}"]
 
 
 @pytest.mark.parametrize("name", recorded.names())
-def test_a_host_is_told_as_its_files_show_it(name: str) -> None:
+def test_facts_match_the_files_of_a_host(name: str) -> None:
     case = recorded.load(name)
 
-    found = facts.full(recorded.RecordedHost(case), pg_data_dirs=case.get("pg_data_dirs", ()))
+    host_facts = facts.full(recorded.RecordedHost(case), pg_data_dirs=case.get("pg_data_dirs", ()))
 
-    assert differences(case["expected"], found) == [], case["what"]
+    assert differences(case["expected"], host_facts) == [], case["what"]
 
 
-def test_what_only_counts_acts_or_is_secret_is_no_setting() -> None:
-    found = facts.full(recorded.RecordedHost(recorded.load("smt_two_nodes")))["sysctls"]
+def test_counters_actions_and_secrets_are_no_sysctls() -> None:
+    sysctls = facts.full(recorded.RecordedHost(recorded.load("smt_two_nodes")))["sysctls"]
 
     assert not {"vm.drop_caches", "vm.stat_refresh", "kernel.printk", "net.ipv4.tcp_fastopen_key", "fs.aio-nr"} & set(
-        found
+        sysctls
     )
 
 
-def test_this_machine_is_told_completely_as_json() -> None:
-    found = facts.full(System())
+def test_facts_of_this_machine_are_complete_and_json() -> None:
+    host_facts = facts.full(System())
 
-    assert json.loads(json.dumps(found)) == found
-    assert found["cpus"]["threads"] == len(found["cpus"]["topology"]) == os.cpu_count()
-    assert {each["level"] for each in found["cpus"]["caches"]} >= {1, 2}
-    assert any(each["mounted_on"] == "/" for each in found["file_systems"])
-    assert found["sysctls"]["vm.swappiness"].isdigit() and found["kernel"]["release"] == os.uname().release
-    assert all(each["scheduler"] in each["schedulers"] for each in found["block_devices"] if each["schedulers"])
+    assert json.loads(json.dumps(host_facts)) == host_facts
+    assert host_facts["cpus"]["threads"] == len(host_facts["cpus"]["topology"]) == os.cpu_count()
+    assert {each["level"] for each in host_facts["cpus"]["caches"]} >= {1, 2}
+    assert any(each["mounted_on"] == "/" for each in host_facts["file_systems"])
+    assert host_facts["sysctls"]["vm.swappiness"].isdigit() and host_facts["kernel"]["release"] == os.uname().release
+    assert all(each["scheduler"] in each["schedulers"] for each in host_facts["block_devices"] if each["schedulers"])
 
 
-def test_what_cannot_be_made_sense_of_does_not_hide_the_rest() -> None:
+def test_an_unreadable_fact_does_not_hide_the_others() -> None:
     host = recorded.RecordedHost(recorded.load("slices_v2"))
     host.files["/proc/self/cgroup"] = "garbage\n"
 
-    found = facts.full(host)
+    host_facts = facts.full(host)
 
-    assert "limits" not in found and found["cpus"]["threads"] == 8
-    assert found["unread"]["limits"].startswith("ValueError")
+    assert "limits" not in host_facts and host_facts["cpus"]["threads"] == 8
+    assert host_facts["unread"]["limits"].startswith("ValueError")
 
 
 def test_the_agent_stays_small() -> None:
@@ -78,22 +78,22 @@ class Programs(FakeSystem):
 
     def __init__(self) -> None:
         super().__init__({"/proc/sys/kernel/osrelease": "6.1.0-9", "/usr/bin/fio": ""})
-        self.marks, self.asked, self.says = {"/usr/bin/fio": 1}, 0, "fio-3.33"
+        self.marks, self.queries, self.says = {"/usr/bin/fio": 1}, 0, "fio-3.33"
 
     def stat(self, path: str) -> Stat | None:
         return Stat(0, 100, self.marks[path], 7) if path in self.marks else None
 
     def run(self, argv: Any, **_: Any) -> Any:
-        self.asked += 1
+        self.queries += 1
         return Finished(list(argv), 0, self.says, "")
 
 
 def asked_again(system: Programs, cache: Path) -> bool:
-    before = system.asked
+    before = system.queries
     versions = Versions(system, cache)
     assert versions.of("/usr/bin/fio") == "3.33"
     versions.keep()
-    return system.asked > before
+    return system.queries > before
 
 
 def test_a_program_is_asked_once_until_its_file_changes(tmp_path: Path) -> None:
@@ -185,9 +185,9 @@ def test_the_last_line_of_a_configuration_counts_wherever_it_stands() -> None:
         }
     )
 
-    found = read_config(system, "/c/postgresql.conf")
+    parameters = read_config(system, "/c/postgresql.conf")
 
-    assert found == {"port": "3", "listen_addresses": "it's", "include_dir": "/d"}
+    assert parameters == {"port": "3", "listen_addresses": "it's", "include_dir": "/d"}
 
 
 def test_a_configuration_that_includes_itself_ends() -> None:

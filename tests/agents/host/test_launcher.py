@@ -39,9 +39,9 @@ def installed(root: Path, signer: Signer) -> Installed:
     return there
 
 
-def agent(root: Path, words: str = "first") -> bytes:
-    """A program that leaves its words behind when somebody runs it."""
-    return f"import pathlib\npathlib.Path('{root}/ran').write_text('{words}')\n".encode()
+def agent(root: Path, mark: str = "first") -> bytes:
+    """A program that writes `mark` into a file when it runs."""
+    return f"import pathlib\npathlib.Path('{root}/ran').write_text('{mark}')\n".encode()
 
 
 def sha256(data: bytes) -> str:
@@ -52,13 +52,15 @@ def ran(root: Path) -> str:
     return (root / "ran").read_text() if (root / "ran").exists() else ""
 
 
-def test_a_signed_agent_is_kept_and_started(root: Path, installed: Installed, signer: Signer) -> None:
+def test_a_signed_agent_is_installed_and_started(root: Path, installed: Installed, signer: Signer) -> None:
     program = agent(root)
 
-    kept = installed.run("install", stdin=signer.parcel(program, 5))
+    installation = installed.run("install", stdin=signer.parcel(program, 5))
     started = installed.run("run", sha256(program), "version")
 
-    assert (kept.returncode, started.returncode, ran(root)) == (0, 0, "first"), kept.stderr + started.stderr
+    assert (installation.returncode, started.returncode, ran(root)) == (0, 0, "first"), (
+        installation.stderr + started.stderr
+    )
 
 
 def test_what_was_never_sent_is_asked_for(installed: Installed) -> None:
@@ -69,9 +71,9 @@ def test_an_upgrade_replaces_what_was_there(root: Path, installed: Installed, si
     installed.run("install", stdin=signer.parcel(agent(root), 5))
     newer = agent(root, "second")
 
-    kept = installed.run("install", stdin=signer.parcel(newer, 6))
+    installation = installed.run("install", stdin=signer.parcel(newer, 6))
 
-    assert kept.returncode == 0, kept.stderr
+    assert installation.returncode == 0, installation.stderr
     assert installed.run("run", sha256(newer), "version").returncode == 0
     assert ran(root) == "second"
 

@@ -242,10 +242,10 @@ def test_the_same_race_is_won_against_a_plain_write(place: Path, swapped: Path) 
 
 
 def test_a_link_in_place_of_pgdata_gets_no_file_of_roots(agent: Connection, spec: Any, place: Path) -> None:
-    wanted = {**spec(time_s=1), "dataset": None}
-    wanted["target"] = {**wanted["target"], "data_dir": str(place / "clusters")}
-    wanted["steps"] = [{"name": "q", "kind": "sql", "options": {"statements": "select 1"}}]
-    first = agent.events(agent.submit(wanted), limit_s=120)
+    run_spec = {**spec(time_s=1), "dataset": None}
+    run_spec["target"] = {**run_spec["target"], "data_dir": str(place / "clusters")}
+    run_spec["steps"] = [{"name": "q", "kind": "sql", "options": {"statements": "select 1"}}]
+    first = agent.events(agent.submit(run_spec), limit_s=120)
     assert of(first, "outcome") == [OK]
     pgdata = next((place / "clusters").glob("*/pgdata"))
     account = pgdata.stat().st_uid
@@ -255,7 +255,7 @@ def test_a_link_in_place_of_pgdata_gets_no_file_of_roots(agent: Connection, spec
     pgdata.symlink_to(place / "precious/pgdata")
     os.lchown(pgdata, account, account)
 
-    second = agent.events(agent.submit(wanted), limit_s=120)
+    second = agent.events(agent.submit(run_spec), limit_s=120)
 
     # Below a directory that only root may enter, the cluster has no account of its own: then the link is root's.
     ending = of(second, "outcome")[0]
@@ -266,11 +266,11 @@ def test_a_link_in_place_of_pgdata_gets_no_file_of_roots(agent: Connection, spec
 
 def test_a_data_directory_below_a_planted_link_is_not_created(agent: Connection, spec: Any, place: Path) -> None:
     plant(place / "theirs/fast", place / "precious")
-    wanted = {**spec(time_s=1), "dataset": None}
-    wanted["target"] = {**wanted["target"], "data_dir": str(place / "theirs/fast/clusters")}
-    wanted["steps"] = [{"name": "q", "kind": "sql", "options": {"statements": "select 1"}}]
+    run_spec = {**spec(time_s=1), "dataset": None}
+    run_spec["target"] = {**run_spec["target"], "data_dir": str(place / "theirs/fast/clusters")}
+    run_spec["steps"] = [{"name": "q", "kind": "sql", "options": {"statements": "select 1"}}]
 
-    (outcome,) = of(agent.events(agent.submit(wanted), limit_s=120), "outcome")
+    (outcome,) = of(agent.events(agent.submit(run_spec), limit_s=120), "outcome")
 
     assert "another account can change a link" in outcome["error"]["message"]
     assert contents(place / "precious") == {"shadow": ("secret", 0)}
@@ -320,10 +320,10 @@ def writes(call: ast.Call) -> bool:
 
 
 def test_no_other_module_writes_by_a_path() -> None:
-    found = Counter[str]()
+    counts = Counter[str]()
     for path in sorted(AGENTS.rglob("*.py")):
         calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
-        found[str(path.relative_to(AGENTS))] += sum(map(writes, calls))
+        counts[str(path.relative_to(AGENTS))] += sum(map(writes, calls))
 
-    del found["host/owned.py"]
-    assert {name: count for name, count in found.items() if count} == ALLOWED
+    del counts["host/owned.py"]
+    assert {name: count for name, count in counts.items() if count} == ALLOWED

@@ -99,9 +99,9 @@ def postmaster(planted: Path) -> Iterator[Path]:
 def test_a_fifo_as_lock_file_does_not_stop_the_agent(postmaster: Path) -> None:
     os.mkfifo(postmaster)
 
-    found = [cluster["data_dir"] for cluster in clusters(System(), [])]
+    data_dirs = [cluster["data_dir"] for cluster in clusters(System(), [])]
 
-    assert str(postmaster.parent) not in found
+    assert str(postmaster.parent) not in data_dirs
 
 
 def test_a_file_without_end_is_refused(tmp_path: Path) -> None:

@@ -55,16 +55,16 @@ class Narrowed(System):
     ],
 )
 def test_a_forbidden_word_refuses_every_spec_that_needs_it(spec: Spec, word: str, change: dict[str, Any]) -> None:
-    wanted = {**spec(), **change}
+    run_spec = {**spec(), **change}
     facts = machine.facts(policy={"forbid": [word]})
 
     with pytest.raises(Unplannable, match="nothing; this host forbids"):
-        policy.check(facts["policy"], wanted)
+        policy.check(facts["policy"], run_spec)
     with pytest.raises(Unplannable, match="nothing; this host forbids"):
-        check_spec(facts, wanted)
+        check_spec(facts, run_spec)
 
 
-def test_what_is_not_forbidden_goes_on(spec: Spec) -> None:
+def test_what_is_not_forbidden_is_allowed(spec: Spec) -> None:
     check_spec(machine.facts(policy={"forbid": ["reboot", "device", "command"]}), spec())
 
 
@@ -80,11 +80,11 @@ def test_what_is_not_forbidden_goes_on(spec: Spec) -> None:
 def test_accounts_and_directories_are_those_of_the_list(
     spec: Spec, narrowed: dict[str, Any], field: str, change: dict[str, str]
 ) -> None:
-    wanted = spec()
-    wanted["target"] |= change
+    run_spec = spec()
+    run_spec["target"] |= change
 
     with pytest.raises(Unplannable, match=field):
-        policy.check(narrowed, wanted)
+        policy.check(narrowed, run_spec)
 
 
 @pytest.mark.parametrize("text", ["[", "[]", '{"forbid": ["rebooot"]}', '{"forbid": "reboot"}', '{"allow": []}'])
@@ -96,11 +96,11 @@ def test_what_cannot_be_understood_allows_nothing(text: str) -> None:
 def test_the_agent_itself_refuses_what_a_hostile_server_submits(spec: Spec, tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool", Narrowed(json.dumps({"forbid": ["pgbench", "units"]})))
     spool.prepare()
-    agent, wanted = Agent(spool, "test", launch), spec()
+    agent, run_spec = Agent(spool, "test", launch), spec()
     from agents.wire.protocol import digest
 
     run = "11111111-2222-3333-4444-555555555555"
-    order = {"run": run, "epoch": 1, "digest": digest(wanted), "spec": wanted}
+    order = {"run": run, "epoch": 1, "digest": digest(run_spec), "spec": run_spec}
 
     submitted = agent.answer({"id": 1, "verb": "submit", "args": order})
     installed = agent.answer({"id": 2, "verb": "install", "args": {}})

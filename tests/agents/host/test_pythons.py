@@ -45,8 +45,8 @@ def interpreter(version: str) -> str:
 
 def _answers(path: str, version: str) -> bool:
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
-    told = subprocess.run([path, "-I", "-c", code], capture_output=True, text=True, timeout=30)
-    return told.stdout.strip() == version
+    completed = subprocess.run([path, "-I", "-c", code], capture_output=True, text=True, timeout=30)
+    return completed.stdout.strip() == version
 
 
 PYTHONS = {version: interpreter(version) for version in VERSIONS}
@@ -62,7 +62,7 @@ def ask(python: str, *argv: str) -> str:
     return done.stdout
 
 
-def test_pythons_that_this_machine_lacks_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_python_versions_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     missing = [version for version, path in PYTHONS.items() if not path]
 
     with capsys.disabled():
@@ -88,14 +88,14 @@ def test_every_import_in_the_sources_is_of_the_standard_library_or_its_own() -> 
 
 
 @on_each
-def test_it_compiles_without_a_warning(python: str, tmp_path: Path) -> None:
+def test_the_agent_compiles_without_a_warning(python: str, tmp_path: Path) -> None:
     sources = shutil.copytree(SOURCES, tmp_path / "agents", ignore=shutil.ignore_patterns("__pycache__"))
 
     ask(python, "-I", "-m", "compileall", "-q", "-f", str(sources))
 
 
 @on_each
-def test_it_plans_and_frames_as_it_does_here(python: str, program: Path) -> None:
+def test_the_agent_plans_and_frames_alike_on_every_python(python: str, program: Path) -> None:
     script = [str(HERE / "on_python.py"), str(program), str(HERE / "cases")]
 
     answer = json.loads(ask(python, "-I", *script))
@@ -111,9 +111,9 @@ def open_on(program: Path, tmp_path: Path) -> Iterator[Callable[[str], Connectio
     opened: list[Connection] = []
 
     def open_on(python: str) -> Connection:
-        with (tmp_path / "imported").open("ab") as told:
+        with (tmp_path / "imported").open("ab") as log:
             argv = [python, "-S", "-X", "importtime", "-W", "error"]
-            opened.append(Connection(program, tmp_path / "spool", python=argv, stderr=told))
+            opened.append(Connection(program, tmp_path / "spool", python=argv, stderr=log))
         return opened[-1]
 
     yield open_on
@@ -125,9 +125,9 @@ def open_on(program: Path, tmp_path: Path) -> Iterator[Callable[[str], Connectio
 def test_a_whole_run_imports_nothing_else(
     open_on: Callable[[str], Connection], python: str, spec: Spec, tmp_path: Path, data_dir: Path
 ) -> None:
-    wanted = {"cpu_affinity": {"server": "0", "client": "0"}, "postgresql": {"work_mem": "5MB"}}
+    settings = {"cpu_affinity": {"server": "0", "client": "0"}, "postgresql": {"work_mem": "5MB"}}
     first = open_on(python)
-    run = first.submit(spec(wanted, time_s=1))
+    run = first.submit(spec(settings, time_s=1))
     first.process.kill()
 
     # Another connection takes the run over, as a server's next worker does.
@@ -154,7 +154,7 @@ def standard_library(python: str) -> set[str]:
 
 
 @on_each
-def test_a_killed_run_is_put_back(
+def test_a_killed_run_is_restored(
     open_on: Callable[[str], Connection], python: str, spec: Spec, tmp_path: Path, data_dir: Path
 ) -> None:
     agent = open_on(python)

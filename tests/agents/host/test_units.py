@@ -39,8 +39,8 @@ class Manager(System):
 
     def run(self, argv: Sequence[str], **options: Any) -> Finished:
         self.commands.append(" ".join(argv))
-        told = {"show": self.shown, "journalctl": "Started.\nexec format error"}
-        out = next((text for word, text in told.items() if word in argv), "")
+        outputs = {"show": self.shown, "journalctl": "Started.\nexec format error"}
+        out = next((text for word, text in outputs.items() if word in argv), "")
         return Finished(list(argv), 0, out, "")
 
 
@@ -119,7 +119,7 @@ def test_uninstalling_removes_all_of_it_but_not_beneath_a_run(spool: Spool, tmp_
     assert list((tmp_path / "etc").iterdir()) == [] and units.state(spool, "abc") == "absent"
 
 
-def test_a_unit_that_does_not_come_up_is_told_and_the_run_may_be_submitted_again(spool: Spool) -> None:
+def test_a_unit_that_does_not_start_is_reported_and_the_run_may_be_submitted_again(spool: Spool) -> None:
     units.install(spool, "abc")
 
     with pytest.raises(HostFailure, match="did not start the run: exec format error"):

@@ -67,25 +67,25 @@ def recorded(kernel: str) -> Recorded:
     return Recorded(case, FakeSystem({**joined(case["before"]), **disks}))
 
 
-def wanted(kind: str) -> list[tuple[str, str]]:
+def cases_with(kind: str) -> list[tuple[str, str]]:
     """(kernel, collector) of all cases, of those that have values or of those that are unavailable."""
     cases = {path.stem: json.loads(path.read_text())[kind] for path in sorted(CASES.glob("*.json"))}
     return [(kernel, name) for kernel, names in cases.items() for name in names]
 
 
-@pytest.mark.parametrize(("kernel", "name"), wanted("values"))
-def test_numbers_of_a_kernel(kernel: str, name: str) -> None:
+@pytest.mark.parametrize(("kernel", "name"), cases_with("values"))
+def test_each_kernel_gives_the_recorded_values(kernel: str, name: str) -> None:
     machine = recorded(kernel)
 
-    found = machine.sample(name)
+    sample = machine.sample(name)
 
     expected = machine.case["values"][name]
-    assert {column: found.get(column) for column in expected} == pytest.approx(expected, rel=5e-5)  # five digits
-    assert [column for column in found if COLLECTORS[name].column(column) is None] == []
+    assert {column: sample.get(column) for column in expected} == pytest.approx(expected, rel=5e-5)  # five digits
+    assert [column for column in sample if COLLECTORS[name].column(column) is None] == []
 
 
-@pytest.mark.parametrize(("kernel", "name"), [each for each in wanted("unavailable") if each[1] != "processes"])
-def test_what_a_machine_does_not_tell_is_not_available(kernel: str, name: str) -> None:
+@pytest.mark.parametrize(("kernel", "name"), [each for each in cases_with("unavailable") if each[1] != "processes"])
+def test_a_collector_without_its_files_is_not_available(kernel: str, name: str) -> None:
     with pytest.raises(NotAvailable):
         recorded(kernel).sample(name)
 
@@ -96,7 +96,7 @@ def test_without_postgresql_its_processes_are_not_available() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, each in COLLECTORS.items() if not each.needs_postgres])
-def test_every_collector_declares_what_it_tells_here_and_begins_with_gauges(name: str, tmp_path: Path) -> None:
+def test_every_collector_declares_its_columns_and_begins_with_gauges(name: str, tmp_path: Path) -> None:
     collector = COLLECTORS[name](System(), Subject(tmp_path))
     try:
         collector.start()
@@ -131,11 +131,15 @@ def test_processes_are_summed_by_kind_and_those_born_meanwhile_count_whole() -> 
     system.files["/proc/80/stat"] = stat_line(80, "postgres", parent=77, ticks=10, start=900)
     system.now = 2.0
 
-    found = collector.sample()
+    sample = collector.sample()
 
-    assert (found["checkpointer.wchar_mb_s"], found["client backends.wchar_mb_s"], found["wchar_mb_s"]) == (1.5, 3, 4.5)
-    assert (found["client backends.cpu"], found["others.cpu"], found["cpu"]) == (25.0, 5.0, 30.0)
-    assert (found["count"], found["rss"], found["unshared"]) == (4, 2000 * PAGE_KB, 200 * PAGE_KB)
+    assert (sample["checkpointer.wchar_mb_s"], sample["client backends.wchar_mb_s"], sample["wchar_mb_s"]) == (
+        1.5,
+        3,
+        4.5,
+    )
+    assert (sample["client backends.cpu"], sample["others.cpu"], sample["cpu"]) == (25.0, 5.0, 30.0)
+    assert (sample["count"], sample["rss"], sample["unshared"]) == (4, 2000 * PAGE_KB, 200 * PAGE_KB)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +154,7 @@ def test_processes_are_summed_by_kind_and_those_born_meanwhile_count_whole() -> 
         ("postgres: checkpoint_user db 10.0.0.1(5000) idle", "client backends"),
     ],
 )
-def test_a_process_is_told_by_its_title(title: str, kind: str) -> None:
+def test_a_process_is_classified_by_its_title(title: str, kind: str) -> None:
     assert kind_of(title) == kind
 
 
@@ -197,7 +201,7 @@ def test_the_zipapp_is_the_same_bytes_wherever_it_is_built(tmp_path: Path, monke
     assert (tmp_path / "a.pyz").read_bytes() == (tmp_path / "b.pyz").read_bytes()
 
 
-def test_the_zipapp_tells_its_own_hash(tmp_path: Path) -> None:
+def test_the_zipapp_reports_its_own_hash(tmp_path: Path) -> None:
     sha = build.build_zipapp(tmp_path / "agent.pyz")
 
     argv = [sys.executable, "-I", str(tmp_path / "agent.pyz"), "version"]

@@ -33,7 +33,7 @@ def observed(agent: Connection, spec: Spec) -> tuple[Connection, str, list[dict[
     return agent, run, agent.events(run)
 
 
-def test_samples_begin_before_the_load_end_after_it_and_each_collector_tells_its_cost(
+def test_samples_surround_the_load_and_each_collector_reports_its_cost(
     observed: tuple[Connection, str, list[dict[str, Any]]], data_dir: Path
 ) -> None:
     agent, run, events = observed
@@ -46,7 +46,7 @@ def test_samples_begin_before_the_load_end_after_it_and_each_collector_tells_its
 
     (measured,) = of(events, "measured")
     assert measured["ended"] - measured["began"] == pytest.approx(times[-1], abs=0.5)
-    silent = {told["message"].split()[1] for told in of(events, "log") if "is not available" in told["message"]}
+    silent = {entry["message"].split()[1] for entry in of(events, "log") if "is not available" in entry["message"]}
     assert set(measured["costs"]) == set(COLLECTORS) - silent | {"proofs"}
     assert all(cost["samples"] >= 3 and cost["cpu_s"] > 0 for cost in measured["costs"].values())
     assert measured["costs"]["postgresql"]["apart_s"] > 0
@@ -83,7 +83,7 @@ def test_postgresql_counts_what_pgbench_did(observed: tuple[Connection, str, lis
     assert agent.file(run, "out/measure/statistics.stderr") == b""
 
 
-def test_the_server_s_log_tells_checkpoints_with_the_time_of_each_line(
+def test_checkpoints_are_read_from_the_server_log_with_the_time_of_each_line(
     observed: tuple[Connection, str, list[dict[str, Any]]],
 ) -> None:
     agent, run, events = observed
@@ -119,7 +119,7 @@ def test_an_answer_may_come_in_pieces_and_late() -> None:
     psql.close()
 
 
-def test_psql_that_ended_is_told_and_not_waited_for() -> None:
+def test_a_psql_that_ended_is_reported_and_not_waited_for() -> None:
     psql = Psql(System(), silent_child("true"))
 
     with pytest.raises(NotAvailable, match="psql has ended"):
@@ -162,8 +162,8 @@ def test_a_version_is_asked_for_the_views_that_it_has(major: int, views: set[str
     assert set(re.findall(r"'(pg_stat_\w+)'", pg_stat.statement(major))) == views
 
 
-def test_numbers_of_views_are_flattened_with_their_names_and_all_else_is_left() -> None:
-    found = {
+def test_numbers_of_views_are_flattened_and_other_values_are_dropped() -> None:
+    views = {
         "at": 1.0,
         "wait": {"IO:WALSync": 2},
         "pg_stat_wal": {"wal_bytes": 10, "stats_reset": "2026-11-21", "on": True},
@@ -171,4 +171,4 @@ def test_numbers_of_views_are_flattened_with_their_names_and_all_else_is_left() 
         "pg_stat_checkpointer": None,
     }
 
-    assert flatten(found) == {"pg_stat_wal.wal_bytes": 10.0, "pg_stat_io.client backend.reads": 3.0}
+    assert flatten(views) == {"pg_stat_wal.wal_bytes": 10.0, "pg_stat_io.client backend.reads": 3.0}

@@ -115,11 +115,11 @@ def test_backends_that_connect_later_are_counted_and_missing_counters_named_once
     events = agent.events(run)
 
     assert of(events, "outcome") == [OK]
-    seen = [sample["values"] for sample in of(events, "sample", source="perf")]
-    assert max(values["context-switches"] for values in seen) > 100  # the load's, not those of an idle postmaster
-    assert all(name in seen[-1] for name in KERNEL)
+    samples = [sample["values"] for sample in of(events, "sample", source="perf")]
+    assert max(values["context-switches"] for values in samples) > 100  # the load's, not those of an idle postmaster
+    assert all(name in samples[-1] for name in KERNEL)
     named = [log["message"] for log in of(events, "log") if log["message"].startswith("collector perf: ")]
-    assert len(named) == (0 if all(name in seen[-1] for name in HARDWARE) else 1)
+    assert len(named) == (0 if all(name in samples[-1] for name in HARDWARE) else 1)
     (measured,) = of(events, "measured")
     assert measured["costs"]["perf"]["apart_s"] > 0
     assert not perf_of(run)
@@ -141,12 +141,12 @@ def test_a_cancelled_run_ends_perf(agent: Connection, spec: Spec) -> None:
 
 def perf_of(run: str) -> list[str]:
     """Living processes of perf that carry the mark of the run."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
             marked = f"PROVING_GROUND_RUN={run}".encode() in (path / "environ").read_bytes().split(b"\0")
             if marked and (path / "comm").read_text().strip() == "perf":
-                found.append(path.name)
+                pids.append(path.name)
         except OSError:
             continue  # it has just ended
-    return found
+    return pids

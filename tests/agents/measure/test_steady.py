@@ -80,17 +80,17 @@ def test_the_rule_is_that_of_the_published_example() -> None:
     assert abs(steady.drift(means[4:])) < 0.002
 
 
-def test_the_log_tells_the_numbers_of_both_ends() -> None:
+def test_the_log_has_the_figures_of_both_outcomes() -> None:
     looking = steady.Steadiness(5, 0.02)
     for second in range(1, 31):
         looking.add(float(second), 1000.0)
 
-    level, words = steady.sentence(looking.as_json(30.2), "tps")
+    level, message = steady.sentence(looking.as_json(30.2), "tps")
     late, complaint = steady.sentence(looking.as_json(30.2) | {"reached": False}, "tps")
 
     assert (level, late) == ("info", "warning")
-    assert words.startswith("steady after 30.2 s: 6 windows of 5 s, the first 0 left out")
-    assert "the other 6: 1000 tps" in words and "+0.0%" in words
+    assert message.startswith("steady after 30.2 s: 6 windows of 5 s, the first 0 left out")
+    assert "the other 6: 1000 tps" in message and "+0.0%" in message
     assert complaint.startswith("not steady after 30.2 s")
 
 

@@ -38,15 +38,15 @@ class Cluster:
 
     def run(self, dataset: dict[str, Any], *steps: dict[str, Any], outcome: str = "ok") -> list[dict[str, Any]]:
         events = self.agent.events(self.agent.submit(self.spec(dataset, *steps)))
-        (told,) = of(events, "outcome")
-        assert told["outcome"] == outcome, told
+        (ended,) = of(events, "outcome")
+        assert ended["outcome"] == outcome, ended
         return events
 
     @property
     def shelf(self) -> dict[str, Any]:
         (path,) = self.data_dir.glob("*/datasets.json")
-        found: dict[str, Any] = json.loads(path.read_text())["datasets"]
-        return found
+        datasets: dict[str, Any] = json.loads(path.read_text())["datasets"]
+        return datasets
 
     @property
     def states(self) -> list[str]:
@@ -75,18 +75,18 @@ def last(events: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.fast
-def test_data_are_made_once_step_by_step_and_read_by_every_run_that_only_reads(cluster: Cluster) -> None:
+def test_data_are_created_once_step_by_step_and_shared_by_runs_that_only_read(cluster: Cluster) -> None:
     first = cluster.run(pgbench(scale=2), READS)
     again = cluster.run(pgbench(scale=2, fillfactor=100), READS)
 
     assert made(first) == ["d", "t", "g", "v", "p"] and made(again) == []
-    told = last(again)
-    assert (told["state"], told["used"]["means"], told["used"]["wrote"]) == ("pristine", "pristine", False)
-    assert [name for name, _ in told["seconds"]] == ["d", "t", "g", "v", "p"] and told["size"] > 20_000_000
-    assert told["relations"]["pgbench_accounts"]["rows"] == 200_000
+    data_set = last(again)
+    assert (data_set["state"], data_set["used"]["means"], data_set["used"]["wrote"]) == ("pristine", "pristine", False)
+    assert [name for name, _ in data_set["seconds"]] == ["d", "t", "g", "v", "p"] and data_set["size"] > 20_000_000
+    assert data_set["relations"]["pgbench_accounts"]["rows"] == 200_000
 
 
-def test_a_run_without_steps_makes_the_data_and_tells_how_far_it_is(cluster: Cluster) -> None:
+def test_a_run_without_steps_creates_the_data_and_reports_progress(cluster: Cluster) -> None:
     events = cluster.run(pgbench(scale=2))
 
     progress = [data["done"] for data in of(events, "progress", step="dataset")]
@@ -123,7 +123,7 @@ def test_data_that_are_kept_stay_as_runs_leave_them(cluster: Cluster) -> None:
     assert made(cluster.run(pgbench(scale=1), READS)) != [] and cluster.states == ["pristine"]
 
 
-def test_a_script_that_was_not_known_to_write_and_did_is_found_out(cluster: Cluster) -> None:
+def test_a_script_that_writes_unexpectedly_is_detected(cluster: Cluster) -> None:
     """The function is called by an operator: nothing in the script's text tells."""
     create = (
         "create table t (i int); insert into t values (1);"
@@ -162,7 +162,7 @@ def test_sql_makes_data_in_transactions_and_outside_of_them(cluster: Cluster) ->
     assert last(events)["relations"]["t"]["rows"] == 1000 and last(events)["used"]["means"] == "pristine"
 
 
-def test_partitions_unlogged_tables_and_keys_are_as_asked(cluster: Cluster) -> None:
+def test_partitions_unlogged_tables_and_keys_are_as_requested(cluster: Cluster) -> None:
     options = {"scale": 1, "partitions": 3, "partition_method": "hash", "fillfactor": 90, "foreign_keys": True}
 
     events = cluster.run(pgbench(**options, init_steps="tGp", unlogged=True, no_vacuum=True), READS)
@@ -173,14 +173,14 @@ def test_partitions_unlogged_tables_and_keys_are_as_asked(cluster: Cluster) -> N
     assert {"pgbench_accounts_1", "pgbench_accounts_3"} <= last(events)["relations"].keys()
 
 
-def test_a_tablespace_that_is_not_there_is_named_with_those_that_are(cluster: Cluster) -> None:
+def test_a_missing_tablespace_is_reported_with_the_existing_ones(cluster: Cluster) -> None:
     events = cluster.run(pgbench(tablespace="fast"), outcome="failed")
 
     error = of(events, "outcome")[0]["error"]
     assert error["field"] == "dataset.tablespace" and "pg_default, pg_global" in error["message"]
 
 
-def test_data_for_which_there_is_no_room_name_what_they_need_and_what_is_free(cluster: Cluster) -> None:
+def test_data_that_do_not_fit_are_refused_with_needed_and_free_space(cluster: Cluster) -> None:
     events = cluster.run(pgbench(scale=1_000_000), outcome="failed")
 
     error = of(events, "outcome")[0]["error"]
@@ -192,7 +192,7 @@ def test_data_for_which_there_is_no_room_name_what_they_need_and_what_is_free(cl
     ("options", "same"),
     [({"scale": 1}, True), ({"fillfactor": 100, "init_steps": "dtgvp"}, True), ({"scale": 2}, False)],
 )
-def test_a_fingerprint_tells_what_makes_other_data(options: dict[str, Any], same: bool) -> None:
+def test_a_fingerprint_covers_every_option_that_changes_the_data(options: dict[str, Any], same: bool) -> None:
     data = DATASETS["pgbench"]
 
     assert (data.fingerprint(options, 18) == data.fingerprint({}, 18)) is same

@@ -22,26 +22,26 @@ def snapshot() -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("host_wide")
-def test_a_host_tells_present_values_and_nothing_is_changed(agent: Connection) -> None:
+def test_discover_returns_current_values_and_changes_nothing(agent: Connection) -> None:
     before = snapshot()
-    wanted: dict[str, Any] = {"cpu_affinity": None, "huge_pages": {"use": "on", "pool": 4}}
+    settings: dict[str, Any] = {"cpu_affinity": None, "huge_pages": {"use": "on", "pool": 4}}
 
-    found = agent.call("discover", settings=wanted)
+    discovered = agent.call("discover", settings=settings)
 
-    assert found["cpu_affinity"]["value"]["server"]
-    assert (found["cpu_affinity"]["keys"], found["cpu_affinity"]["refused"]) == ({}, None)
+    assert discovered["cpu_affinity"]["value"]["server"]
+    assert (discovered["cpu_affinity"]["keys"], discovered["cpu_affinity"]["refused"]) == ({}, None)
     if os.geteuid() == 0:
-        assert found["huge_pages"]["keys"] == {POOL: current(System(), POOL)}
+        assert discovered["huge_pages"]["keys"] == {POOL: current(System(), POOL)}
     else:
-        assert "requires level root" in found["huge_pages"]["refused"]["message"]
+        assert "requires level root" in discovered["huge_pages"]["refused"]["message"]
     assert snapshot() == before
 
 
-def test_what_the_host_cannot_have_is_told_beside_what_it_can(agent: Connection) -> None:
-    found = agent.call("discover", settings={"cpu_affinity": {"server": "4000"}, "numa": {"policy": "default"}})
+def test_discover_reports_unsupported_settings_beside_supported_ones(agent: Connection) -> None:
+    discovered = agent.call("discover", settings={"cpu_affinity": {"server": "4000"}, "numa": {"policy": "default"}})
 
-    assert found["cpu_affinity"]["refused"]["field"] == "cpu_affinity.server"
-    assert found["numa"]["refused"] is None
+    assert discovered["cpu_affinity"]["refused"]["field"] == "cpu_affinity.server"
+    assert discovered["numa"]["refused"] is None
 
 
 def test_only_settings_can_be_asked_for(agent: Connection) -> None:

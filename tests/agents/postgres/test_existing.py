@@ -63,8 +63,8 @@ def run(agent: Connection, spec: Spec) -> Callable[..., list[dict[str, Any]]]:
 
 
 def outcome(events: list[dict[str, Any]]) -> str:
-    found = of(events, "outcome")[0]
-    return found["outcome"] if found["error"] is None else f"{found['outcome']}: {found['error']['message']}"
+    ended = of(events, "outcome")[0]
+    return ended["outcome"] if ended["error"] is None else f"{ended['outcome']}: {ended['error']['message']}"
 
 
 @pytest.mark.fast
@@ -255,7 +255,7 @@ def test_clients_of_theirs_are_listed_in_the_refusal_and_disturbed_only_when_all
         assert "their shop (nobody) from this host: 1" in outcome(refused)
         assert outcome(allowed) == "ok" and shop.poll() is None
         warnings = [log["message"] for log in of(allowed, "log", level="warning")]
-        assert [words.partition(":")[0] for words in warnings[:2]] == [
+        assert [warning.partition(":")[0] for warning in warnings[:2]] == [
             "other clients are disturbed, as allowed",
             "other clients disturbed step measure",
         ]
@@ -277,18 +277,18 @@ def test_without_parameters_neither_an_include_nor_a_reload_is_needed(theirs: Th
     assert theirs.sql("select pg_conf_load_time()") == loaded
 
 
-def test_without_an_include_the_line_to_add_is_said(theirs: Theirs, run: Any) -> None:
+def test_without_an_include_the_hint_has_the_line_to_add(theirs: Theirs, run: Any) -> None:
     conf = theirs.data / "postgresql.conf"
     conf.write_text(conf.read_text().replace("include_dir 'conf.d'", "#include_dir 'conf.d'"))
 
-    said = run(theirs.target(restart=True))
+    events = run(theirs.target(restart=True))
 
-    assert "target.include" in outcome(said)
-    assert "include_if_exists 'proving_ground.conf'" in of(said, "outcome")[0]["error"]["hint"]
+    assert "target.include" in outcome(events)
+    assert "include_if_exists 'proving_ground.conf'" in of(events, "outcome")[0]["error"]["hint"]
 
 
 @pytest.mark.parametrize(
-    ("spoil", "words"),
+    ("spoil", "message"),
     [
         (lambda t: t.include.write_text("work_mem = 1MB\n"), "did not create"),
         (lambda t: t.include.symlink_to("/etc/hostname"), "did not create"),
@@ -302,7 +302,7 @@ def test_without_an_include_the_line_to_add_is_said(theirs: Theirs, run: Any) ->
     ],
     ids=["another file", "a link", "a database", "a role", "an edit without reload", "a pending restart"],
 )
-def test_what_is_theirs_is_not_touched(theirs: Theirs, run: Any, spoil: Any, words: str) -> None:
+def test_objects_of_the_owner_are_not_touched(theirs: Theirs, run: Any, spoil: Any, message: str) -> None:
     theirs.start()
     spoil(theirs)
     time.sleep(0.1)
@@ -310,13 +310,13 @@ def test_what_is_theirs_is_not_touched(theirs: Theirs, run: Any, spoil: Any, wor
 
     events = run(theirs.target(restart=True), {"postgresql": {"shared_buffers": "32MB"}})
 
-    assert words in outcome(events)
+    assert message in outcome(events)
     assert of(events, "state")[-1]["state"] == "CLEAN"
     assert theirs.postmaster() == pid and theirs.snapshot() == before
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         ({"port": 5498}, "5499, its current port"),
         ({"os_user": "daemon"}, "the owner of"),
@@ -324,15 +324,15 @@ def test_what_is_theirs_is_not_touched(theirs: Theirs, run: Any, spoil: Any, wor
         ({"unit": "postgresql@15-main.service"}, "target.unit"),
     ],
 )
-def test_a_target_that_is_not_what_the_host_says_is_refused(
-    theirs: Theirs, run: Any, bin_dir: str, change: dict[str, Any], words: str
+def test_a_target_that_contradicts_the_host_is_refused(
+    theirs: Theirs, run: Any, bin_dir: str, change: dict[str, Any], message: str
 ) -> None:
     before = theirs.start().snapshot()
     change = {"bin_dir": bin_dir} if "bin_dir" in change else change
 
-    said = outcome(run({**theirs.target(restart=True), **change}))
+    ending = outcome(run({**theirs.target(restart=True), **change}))
 
-    assert words in said and said.startswith("failed")
+    assert message in ending and ending.startswith("failed")
     assert theirs.snapshot() == before
 
 
@@ -340,16 +340,16 @@ def test_a_line_that_overrides_ours_is_named(theirs: Theirs, run: Any) -> None:
     theirs.configure("work_mem = 6MB")
     theirs.start()
 
-    said = outcome(run(theirs.target(), {"postgresql": {"work_mem": "8MB"}}))
+    ending = outcome(run(theirs.target(), {"postgresql": {"work_mem": "8MB"}}))
 
     line = len((theirs.data / "postgresql.conf").read_text().splitlines())
-    assert said.startswith("not_in_effect") and f"6MB of {theirs.data}/postgresql.conf line {line}" in said
+    assert ending.startswith("not_in_effect") and f"6MB of {theirs.data}/postgresql.conf line {line}" in ending
 
 
 def test_a_parameter_that_drifts_voids_the_run_and_stays_theirs(theirs: Theirs, agent: Connection, spec: Spec) -> None:
     theirs.start()
-    wanted = {**spec({"postgresql": {"work_mem": "8MB"}}, time_s=3), "target": theirs.target()}
-    run = agent.submit(wanted)
+    run_spec = {**spec({"postgresql": {"work_mem": "8MB"}}, time_s=3), "target": theirs.target()}
+    run = agent.submit(run_spec)
     agent.events(run, until="RUNNING")
     theirs.sql("alter system set work_mem = '9MB'")
     theirs.sql("select pg_reload_conf()")
@@ -362,7 +362,7 @@ def test_a_parameter_that_drifts_voids_the_run_and_stays_theirs(theirs: Theirs, 
 
 
 @pytest.mark.parametrize("settings", [{"work_mem": "8MB"}, {"shared_buffers": "32MB"}], ids=["reload", "restart"])
-def test_a_killed_supervisor_gives_the_cluster_back_on_the_next_contact(
+def test_the_next_contact_after_a_killed_supervisor_restores_the_cluster(
     theirs: Theirs, connect: Connect, spec: Spec, tmp_path: Path, settings: Any
 ) -> None:
     from tests.agents.run.test_run import supervisor
@@ -380,7 +380,7 @@ def test_a_killed_supervisor_gives_the_cluster_back_on_the_next_contact(
 
 
 @pytest.mark.parametrize("settings", [{"work_mem": "8MB"}, {"shared_buffers": "32MB"}], ids=["reload", "restart"])
-def test_a_supervisor_killed_at_a_boundary_gives_the_cluster_back(theirs: Theirs, settings: Any) -> None:
+def test_the_cluster_is_restored_after_a_supervisor_is_killed_at_a_boundary(theirs: Theirs, settings: Any) -> None:
     before, at, died, outcomes = theirs.start().snapshot(), 1, True, []
     while died:
         borrowed = Borrowed(theirs.root.parent / str(at), theirs.target(restart=True), settings)
@@ -410,7 +410,7 @@ def test_a_recovery_killed_at_a_boundary_is_taken_up_again(theirs: Theirs, was: 
 
 @pytest.mark.parametrize("up", [True, False], ids=["started by the boot", "not started"])
 @pytest.mark.parametrize("early", [True, False], ids=["files went back early", "they did not"])
-def test_after_a_power_cut_the_cluster_is_given_back_in_the_next_boot(theirs: Theirs, early: bool, up: bool) -> None:
+def test_after_a_power_cut_the_cluster_is_restored_in_the_next_boot(theirs: Theirs, early: bool, up: bool) -> None:
     before = theirs.start().snapshot()
     borrowed = Borrowed(theirs.root.parent / "spool", theirs.target(restart=True), {"shared_buffers": "32MB"})
     assert borrowed.die("verified", 0)
@@ -456,7 +456,7 @@ class Borrowed:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "path"),
     [
         ("include_dir = 'conf.d'", "/etc/pg/conf.d/zz_proving_ground.conf"),
         ("  INCLUDE_DIR '/etc/more'  # of ours", "/etc/more/zz_proving_ground.conf"),
@@ -467,8 +467,8 @@ class Borrowed:
         ("include 'proving_ground.conf'", ""),
     ],
 )
-def test_the_file_that_we_may_write_is_one_that_is_included(text: str, found: str) -> None:
-    assert include_path("/etc/pg/postgresql.conf", f"port = 5432\n{text}\n") == found
+def test_the_file_that_we_may_write_is_one_that_is_included(text: str, path: str) -> None:
+    assert include_path("/etc/pg/postgresql.conf", f"port = 5432\n{text}\n") == path
 
 
 def test_a_short_command_of_the_owner_has_the_groups_of_the_owner() -> None:

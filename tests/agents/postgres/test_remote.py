@@ -70,17 +70,17 @@ def test_a_role_without_superuser_sets_the_parameters_of_its_sessions(served: Se
 
 
 def test_an_error_names_the_missing_grants_and_the_run_works_after_them(served: Served, run: Run) -> None:
-    wanted = {"postgresql": {"max_wal_size": "2GB", "wal_compression": "on"}}
+    settings = {"postgresql": {"max_wal_size": "2GB", "wal_compression": "on"}}
 
-    refused = run(PLAIN, wanted)
+    refused = run(PLAIN, settings)
     served.sql(
         f"grant set on parameter wal_compression to {PLAIN}; grant alter system on parameter max_wal_size to {PLAIN}"
     )
-    half = run(PLAIN, wanted)
+    half = run(PLAIN, settings)
     served.sql(f"grant execute on function pg_reload_conf(), pg_show_all_file_settings() to {PLAIN}")
     served.sql(f"grant select on pg_file_settings to {PLAIN}")
     before = served.snapshot()
-    allowed = run(PLAIN, wanted)
+    allowed = run(PLAIN, settings)
 
     hint = of(refused, "outcome")[0]["error"]["hint"]
     assert f'GRANT ALTER SYSTEM ON PARAMETER max_wal_size TO "{PLAIN}"' in hint

@@ -28,15 +28,15 @@ class Machine:
     def start(self, spec: dict[str, Any], **access: str) -> str:
         run = protocol.digest([spec, str(self.data_dir), time.time()])
         run = f"{run[:8]}-{run[8:12]}-{run[12:16]}-{run[16:20]}-{run[20:32]}"
-        given = {**ACCESS, **access}
-        self.agent.call("submit", run=run, epoch=1, digest=protocol.digest(spec), spec=spec, access=given)
+        credentials = {**ACCESS, **access}
+        self.agent.call("submit", run=run, epoch=1, digest=protocol.digest(spec), spec=spec, access=credentials)
         return run
 
-    def told(self, run: str, kind: str) -> dict[str, Any]:
+    def wait_for_event(self, run: str, kind: str) -> dict[str, Any]:
         events = self.agent.events(run, until=kind)
-        found = of(events, kind)
-        assert found, of(events, "outcome")
-        return found[0]
+        matching = of(events, kind)
+        assert matching, of(events, "outcome")
+        return matching[0]
 
     def outcome(self, run: str) -> dict[str, Any]:
         (ended,) = of(self.agent.events(run), "outcome")
@@ -81,18 +81,24 @@ def client_spec(spec: dict[str, Any], machine: Machine, port: int) -> dict[str, 
 def standby_spec(spec: dict[str, Any], machine: Machine, port: int, name: str) -> dict[str, Any]:
     where = {"kind": "standby", "data_dir": str(machine.data_dir), "address": ADDRESS, "port": port, "name": name}
     collect = {"interval_s": 1, "sources": ["cpu"]}
-    told = {"target": {**spec["target"], **where}, "settings": {}, "dataset": None, "steps": [], "collect": collect}
-    return {**spec, **told, "serve": {"limit_s": 60}}
+    role_spec = {
+        "target": {**spec["target"], **where},
+        "settings": {},
+        "dataset": None,
+        "steps": [],
+        "collect": collect,
+    }
+    return {**spec, **role_spec, "serve": {"limit_s": 60}}
 
 
 @pytest.mark.fast
 def test_a_client_loads_the_server_of_another_machine(machines: Any, spec: Spec, port: int) -> None:
     server, client = machines("server"), machines("client")
-    wanted = spec({"postgresql": {"work_mem": "7MB"}}, time_s=2)
+    run_spec = spec({"postgresql": {"work_mem": "7MB"}}, time_s=2)
 
-    serving = server.start(server_spec(wanted, server, port))
-    where = server.told(serving, "serving")
-    running = client.start(client_spec(wanted, client, port), database=where["database"])
+    serving = server.start(server_spec(run_spec, server, port))
+    where = server.wait_for_event(serving, "serving")
+    running = client.start(client_spec(run_spec, client, port), database=where["database"])
     ended = client.outcome(running)
     server.agent.call("finish", run=serving)
 
@@ -106,24 +112,24 @@ def test_a_client_loads_the_server_of_another_machine(machines: Any, spec: Spec,
 
 def test_the_password_is_in_nothing_that_a_run_keeps(machines: Any, spec: Spec, port: int) -> None:
     server, client = machines("server"), machines("client")
-    wanted = spec({"postgresql": {"log_statement": "all"}}, time_s=1)
-    serving = server.start(server_spec(wanted, server, port))
-    database = server.told(serving, "serving")["database"]
-    running = client.start(client_spec(wanted, client, port), database=database)
+    run_spec = spec({"postgresql": {"log_statement": "all"}}, time_s=1)
+    serving = server.start(server_spec(run_spec, server, port))
+    database = server.wait_for_event(serving, "serving")["database"]
+    running = client.start(client_spec(run_spec, client, port), database=database)
     client.outcome(running)
     server.agent.call("finish", run=serving)
     server.outcome(serving)
 
     for machine, run in ((server, serving), (client, running)):
         files = [file["path"] for file in machine.agent.manifest(run)[0]["files"]]
-        kept = [machine.agent.file(run, path) for path in files]
-        assert not [path for path, text in zip(files, kept, strict=True) if ACCESS["password"].encode() in text]
+        contents = [machine.agent.file(run, path) for path in files]
+        assert not [path for path, text in zip(files, contents, strict=True) if ACCESS["password"].encode() in text]
 
 
-def test_only_who_takes_part_is_let_in(machines: Any, spec: Spec, port: int) -> None:
+def test_only_participants_can_connect(machines: Any, spec: Spec, port: int) -> None:
     server, client = machines("server"), machines("client")
     serving = server.start(server_spec(spec(), server, port, clients=["192.0.2.7"]))
-    server.told(serving, "serving")
+    server.wait_for_event(serving, "serving")
 
     running = client.start(client_spec(spec(), client, port))
     ended = client.outcome(running)
@@ -134,7 +140,7 @@ def test_only_who_takes_part_is_let_in(machines: Any, spec: Spec, port: int) -> 
     assert server.outcome(serving)["outcome"] == "cancelled"
 
 
-def test_a_server_that_nobody_comes_to_ends_by_itself(machines: Any, spec: Spec, port: int) -> None:
+def test_a_server_without_clients_ends_by_itself(machines: Any, spec: Spec, port: int) -> None:
     server = machines("server")
 
     serving = server.start(server_spec(spec(), server, port, limit_s=1))
@@ -148,20 +154,20 @@ def test_commits_wait_for_standbys_that_stream(machines: Any, spec: Spec, port: 
     primary, standbys = machines("server"), [machines("one"), machines("two")]
     names = ["standby1", "standby2"]
     synchronous = {"synchronous_standby_names": "ANY 1 (*)", "synchronous_commit": "remote_apply"}
-    wanted = spec({"postgresql": synchronous}, builtin="simple-update", time_s=2)
+    run_spec = spec({"postgresql": synchronous}, builtin="simple-update", time_s=2)
     serve = {"standbys": [{"name": name, "address": ADDRESS} for name in names], "writes": True}
-    asked = server_spec(wanted, primary, port, **serve)
+    primary_spec = server_spec(run_spec, primary, port, **serve)
 
-    serving = primary.start({**asked, "steps": wanted["steps"]} if local else asked)
-    primary.told(serving, "listening")
-    following = [m.start(standby_spec(wanted, m, port, n)) for m, n in zip(standbys, names, strict=True)]
-    where = primary.told(serving, "serving")
+    serving = primary.start({**primary_spec, "steps": run_spec["steps"]} if local else primary_spec)
+    primary.wait_for_event(serving, "listening")
+    following = [m.start(standby_spec(run_spec, m, port, n)) for m, n in zip(standbys, names, strict=True)]
+    where = primary.wait_for_event(serving, "serving")
     if not local:
         client = machines("client")
-        running = client.start(client_spec(wanted, client, port), database=where["database"])
+        running = client.start(client_spec(run_spec, client, port), database=where["database"])
         assert client.outcome(running) == OK
         primary.agent.call("finish", run=serving)
-    primary.told(serving, "released")
+    primary.wait_for_event(serving, "released")
     for machine, run in zip(standbys, following, strict=True):
         machine.agent.call("finish", run=run)
 
@@ -178,12 +184,12 @@ def test_commits_wait_for_standbys_that_stream(machines: Any, spec: Spec, port: 
 
 def test_a_standby_that_dies_makes_the_run_not_in_effect(machines: Any, spec: Spec, port: int) -> None:
     primary, standby = machines("server"), machines("one")
-    wanted = spec({"postgresql": {"synchronous_standby_names": "*"}}, builtin="select-only", time_s=30)
+    run_spec = spec({"postgresql": {"synchronous_standby_names": "*"}}, builtin="select-only", time_s=30)
     serve = {"standbys": [{"name": "standby1", "address": ADDRESS}]}
-    serving = primary.start({**server_spec(wanted, primary, port, **serve), "steps": wanted["steps"]})
-    primary.told(serving, "listening")
-    following = standby.start(standby_spec(wanted, standby, port, "standby1"))
-    primary.told(serving, "serving")
+    serving = primary.start({**server_spec(run_spec, primary, port, **serve), "steps": run_spec["steps"]})
+    primary.wait_for_event(serving, "listening")
+    following = standby.start(standby_spec(run_spec, standby, port, "standby1"))
+    primary.wait_for_event(serving, "serving")
 
     standby.agent.call("cancel", run=following)
 

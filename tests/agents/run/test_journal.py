@@ -30,20 +30,20 @@ def reopen(tmp_path: Path, system: FakeSystem) -> Callable[[], Journal]:
 
 def test_the_original_is_on_disk_before_the_value_changes(reopen: Callable[[], Journal], system: FakeSystem) -> None:
     journal = reopen()
-    seen = []
-    system.kernel = lambda path, text: seen.append(read_log(journal._path)[0][-1]["original"]) or text
+    originals = []
+    system.kernel = lambda path, text: originals.append(read_log(journal._path)[0][-1]["original"]) or text
 
     journal.apply("huge_pages", Write(POOL, "100"))
 
-    assert seen == ["5"] and system.files[POOL] == "100"
+    assert originals == ["5"] and system.files[POOL] == "100"
 
 
 def test_all_originals_are_on_disk_before_the_first_value_changes_with_one_wait_for_it(
     reopen: Callable[[], Journal], system: FakeSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal, writes = reopen(), [("huge_pages", Write(POOL, "100")), ("transparent_huge_pages", Write(THP, "never"))]
-    seen, waits = [], []
-    system.kernel = lambda path, text: seen.append([r["original"] for r in read_log(journal._path)[0][:2]]) or text
+    originals, waits = [], []
+    system.kernel = lambda path, text: originals.append([r["original"] for r in read_log(journal._path)[0][:2]]) or text
     monkeypatch.setattr("os.fsync", waits.append)
     monkeypatch.setattr("os.fdatasync", waits.append)
 
@@ -51,7 +51,7 @@ def test_all_originals_are_on_disk_before_the_first_value_changes_with_one_wait_
     for setting, write in writes:
         journal.apply(setting, write)
 
-    assert seen == [["5", "madvise"]] * 2 and len(waits) == 1
+    assert originals == [["5", "madvise"]] * 2 and len(waits) == 1
 
 
 def test_what_was_only_intended_and_changed_by_somebody_else_is_left_to_him(
@@ -253,13 +253,13 @@ def test_a_value_that_does_not_go_back_is_unproven(reopen: Callable[[], Journal]
     assert len(reopen().open_writes()) == 1  # still on the list for the next try
 
 
-@pytest.mark.parametrize(("found", "back"), [("40", "5"), ("3", "3"), ("101", "101")])
+@pytest.mark.parametrize(("current", "back"), [("40", "5"), ("3", "3"), ("101", "101")])
 def test_died_between_write_and_mark_a_value_on_the_way_is_ours(
-    reopen: Callable[[], Journal], system: FakeSystem, found: str, back: str
+    reopen: Callable[[], Journal], system: FakeSystem, current: str, back: str
 ) -> None:
     journal = reopen()
     journal._append(entry="write", setting="huge_pages", key=POOL, original="5", wanted="100", persistence="runtime")
-    system.files[POOL] = found
+    system.files[POOL] = current
 
     reopen().restore()
 
@@ -269,26 +269,26 @@ def test_died_between_write_and_mark_a_value_on_the_way_is_ours(
 RATIO, BYTES = "/proc/sys/vm/dirty_ratio", "/proc/sys/vm/dirty_bytes"
 
 
-@pytest.mark.parametrize(("wanted", "cleared"), [(BYTES, RATIO), (RATIO, BYTES)])
+@pytest.mark.parametrize(("written", "cleared"), [(BYTES, RATIO), (RATIO, BYTES)])
 def test_what_the_kernel_clears_along_with_a_value_comes_back_with_it(
-    tmp_path: Path, wanted: str, cleared: str
+    tmp_path: Path, written: str, cleared: str
 ) -> None:
-    system = FakeSystem({wanted: "0", cleared: "20"})
+    system = FakeSystem({written: "0", cleared: "20"})
 
     def either_or(path: str, text: str) -> str:
         if text == "0":
             raise OSError(22, "Invalid argument", path)
-        system.files[cleared if path == wanted else wanted] = "0"
+        system.files[cleared if path == written else written] = "0"
         return text
 
     system.kernel = either_or
     journal = Journal(Job(tmp_path, system, lambda: None), system)
 
-    journal.apply("sysctl", Write(wanted, "4096", also={cleared: "0"}))
-    assert system.files == {wanted: "4096", cleared: "0"}
+    journal.apply("sysctl", Write(written, "4096", also={cleared: "0"}))
+    assert system.files == {written: "4096", cleared: "0"}
 
     assert Journal(Job(tmp_path, system, lambda: None), system).restore() == ([], [])
-    assert system.files == {wanted: "0", cleared: "20"}
+    assert system.files == {written: "0", cleared: "20"}
 
 
 @pytest.fixture

@@ -116,7 +116,7 @@ def test_while_the_host_goes_down_a_contact_waits(host: Host) -> None:
     assert "is restarting this host or starting" in refusal["error"]["message"]
 
 
-def test_a_host_that_does_not_go_down_is_put_back(host: Host) -> None:
+def test_a_host_that_does_not_go_down_is_restored(host: Host) -> None:
     host.machine.late_s = 101
 
     host.agent.hello()
@@ -189,5 +189,5 @@ def test_options_of_a_restart_are_checked(options: dict[str, Any]) -> None:
         plan_steps({"target": None, "steps": [{**RESTART, "options": options}]})
 
 
-def test_a_restart_has_half_an_hour_unless_told() -> None:
+def test_a_restart_may_take_half_an_hour_by_default() -> None:
     assert reboot.limit_of({"options": {}}) == 1800

@@ -60,7 +60,7 @@ class Lab:
         return outcomes[0]
 
 
-def test_a_run_killed_at_any_boundary_is_put_back(tmp_path: Path) -> None:
+def test_a_run_killed_at_any_boundary_is_restored(tmp_path: Path) -> None:
     outcomes, at = [], 1
     while True:
         root = tmp_path / str(at)

@@ -32,9 +32,9 @@ as_root = os.geteuid() == 0
 @pytest.mark.proves("cpu_affinity", where="here")
 @pytest.mark.proves("postgresql", where="here")
 def test_a_pinned_run_is_proven_kept_acknowledged_and_purged(agent: Connection, spec: Spec, data_dir: Path) -> None:
-    wanted = {"cpu_affinity": {"server": "0"}, "postgresql": {"shared_buffers": "64MB"}}
+    settings = {"cpu_affinity": {"server": "0"}, "postgresql": {"shared_buffers": "64MB"}}
 
-    run = agent.submit(spec(wanted, report_per_command=True, mode="prepared"))
+    run = agent.submit(spec(settings, report_per_command=True, mode="prepared"))
     events = agent.events(run)
 
     assert of(events, "outcome") == [OK]
@@ -152,7 +152,7 @@ def test_guard_restores_without_any_server(connect: Connect, spec: Spec, program
     assert agent.call("status", run=run)["outcome"] == "interrupted"
 
 
-def test_sigterm_puts_the_host_back(agent: Connection, spec: Spec, tmp_path: Path, data_dir: Path) -> None:
+def test_sigterm_restores_the_host(agent: Connection, spec: Spec, tmp_path: Path, data_dir: Path) -> None:
     run = agent.submit(spec(time_s=60))
     agent.events(run, until="RUNNING")
 
@@ -170,7 +170,7 @@ def supervisor(tmp_path: Path, run: str) -> int:
     return int(newest["pid"])
 
 
-def test_a_failing_tool_is_told_in_its_own_words(agent: Connection, spec: Spec) -> None:
+def test_a_failing_tool_is_reported_with_its_output(agent: Connection, spec: Spec) -> None:
     run = agent.submit(spec(builtin="select-only", define={"a": 1}) | {"steps": [broken()]})
 
     (outcome,) = of(agent.events(run), "outcome")
@@ -203,7 +203,7 @@ def test_a_parameter_that_a_client_overrides_is_not_in_effect(agent: Connection,
 
 
 @pytest.mark.fast
-def test_what_the_host_cannot_is_refused_before_anything_is_stored(agent: Connection, spec: Spec) -> None:
+def test_unsupported_settings_are_refused_before_anything_is_stored(agent: Connection, spec: Spec) -> None:
     with pytest.raises(Refused, match="are online") as refused:
         agent.submit(spec({"cpu_affinity": {"server": "4000"}}))
 
@@ -213,14 +213,14 @@ def test_what_the_host_cannot_is_refused_before_anything_is_stored(agent: Connec
 
 @pytest.mark.usefixtures("host_wide")
 def test_huge_pages_beyond_memory_are_not_in_effect_and_the_pool_is_as_before(agent: Connection, spec: Spec) -> None:
-    wanted = spec({"huge_pages": {"use": "on", "pool": 10_000_000}}, time_s=1)
+    run_spec = spec({"huge_pages": {"use": "on", "pool": 10_000_000}}, time_s=1)
     before = POOL.read_text()
     if not as_root:
         with pytest.raises(Refused, match="requires level root"):
-            agent.submit(wanted)
+            agent.submit(run_spec)
         return
 
-    run = agent.submit(wanted)
+    run = agent.submit(run_spec)
 
     (outcome,) = of(agent.events(run), "outcome")
     assert outcome["outcome"] == "not_in_effect"
@@ -231,15 +231,15 @@ def test_huge_pages_beyond_memory_are_not_in_effect_and_the_pool_is_as_before(ag
 @pytest.mark.fast
 @pytest.mark.proves("huge_pages", where="here")
 @pytest.mark.usefixtures("host_wide")
-def test_huge_pages_on_are_used_and_given_back(agent: Connection, spec: Spec) -> None:
-    wanted = spec({"huge_pages": {"use": "on"}, "postgresql": {"shared_buffers": "32MB"}}, time_s=1)
+def test_huge_pages_on_are_used_and_restored(agent: Connection, spec: Spec) -> None:
+    run_spec = spec({"huge_pages": {"use": "on"}, "postgresql": {"shared_buffers": "32MB"}}, time_s=1)
     before = POOL.read_text()
     if not as_root:
         with pytest.raises(Refused, match="requires level root"):
-            agent.submit(wanted)
+            agent.submit(run_spec)
         return
 
-    run = agent.submit(wanted)
+    run = agent.submit(run_spec)
     events = agent.events(run)
 
     assert of(events, "outcome") == [OK]
@@ -252,15 +252,15 @@ def test_huge_pages_on_are_used_and_given_back(agent: Connection, spec: Spec) ->
 @pytest.mark.fast
 @pytest.mark.proves("transparent_huge_pages", where="here")
 @pytest.mark.usefixtures("host_wide")
-def test_transparent_huge_pages_are_proven_before_and_after_and_put_back(agent: Connection, spec: Spec) -> None:
+def test_transparent_huge_pages_are_proven_before_and_after_and_restored(agent: Connection, spec: Spec) -> None:
     other = {"madvise": "never"}.get(bracketed(THP.read_text()), "madvise")
-    wanted, before = spec({"transparent_huge_pages": {"enabled": other}}, time_s=1), THP.read_text()
+    run_spec, before = spec({"transparent_huge_pages": {"enabled": other}}, time_s=1), THP.read_text()
     if not as_root:
         with pytest.raises(Refused, match="requires level root"):
-            agent.submit(wanted)
+            agent.submit(run_spec)
         return
 
-    events = agent.events(agent.submit(wanted))
+    events = agent.events(agent.submit(run_spec))
 
     assert of(events, "outcome") == [OK]
     proofs = of(events, "proof", setting="transparent_huge_pages")
@@ -316,8 +316,8 @@ def test_facts_come_over_the_wire_and_versions_are_kept_in_the_spool(
 
     assert facts["numa"]["nodes"][0]["cpus"] and facts["numa"]["distances"][0][0] == 10
     assert facts["level"] == ("root" if as_root else "user")
-    found = {installation["bin_dir"]: installation for installation in facts["postgresql"]}
-    assert found[os.path.realpath(bin_dir)]["major"] == 18
+    installations = {installation["bin_dir"]: installation for installation in facts["postgresql"]}
+    assert installations[os.path.realpath(bin_dir)]["major"] == 18
     assert f"{os.path.realpath(bin_dir)}/postgres" in (tmp_path / "spool/versions.json").read_text()
 
 

@@ -58,7 +58,7 @@ def test_a_line_longer_than_the_window_is_still_found(tmp_path: Path) -> None:
     assert log(path).append({"kind": "next"})["seq"] == 2
 
 
-def test_damage_before_the_last_line_is_told(tmp_path: Path) -> None:
+def test_damage_before_the_last_line_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     for _ in range(3):
         log(path).append({"entry": "write"})

@@ -19,10 +19,10 @@ def postgres(request: pytest.FixtureRequest, bin_dir: str) -> str:
     return DEBIANS if request.param == 15 else bin_dir
 
 
-def test_what_the_server_takes_passes(postgres: str) -> None:
-    wanted = {"shared_buffers": "1GB", "work_mem": "64", "wal_level": "minimal", "random_page_cost": "1.1"}
+def test_parameters_that_the_server_accepts_pass(postgres: str) -> None:
+    parameters = {"shared_buffers": "1GB", "work_mem": "64", "wal_level": "minimal", "random_page_cost": "1.1"}
 
-    gucs.check(SYSTEM, postgres, {**wanted, "debug_discard_caches": "0", "pg_stat_statements.max": "as it likes"})
+    gucs.check(SYSTEM, postgres, {**parameters, "debug_discard_caches": "0", "pg_stat_statements.max": "as it likes"})
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_what_the_server_takes_passes(postgres: str) -> None:
         ("zzzzzzzz", "1", "parameters of the PostgreSQL", "see pg_settings"),
     ],
 )
-def test_what_it_does_not_is_refused_in_its_own_words(
+def test_parameters_that_the_server_rejects_are_refused_with_its_message(
     postgres: str, name: str, value: str, accepted: str, hint: str
 ) -> None:
     with pytest.raises(Unplannable) as refused:
@@ -57,14 +57,18 @@ def test_versions_differ(bin_dir: str) -> None:
 
 
 def test_contexts_are_the_servers_own(postgres: str) -> None:
-    found = gucs.contexts(SYSTEM, postgres)
+    contexts = gucs.contexts(SYSTEM, postgres)
 
-    assert (found["shared_buffers"], found["work_mem"], found["max_wal_size"]) == ("postmaster", "user", "sighup")
-    assert len(found) > 300
+    assert (contexts["shared_buffers"], contexts["work_mem"], contexts["max_wal_size"]) == (
+        "postmaster",
+        "user",
+        "sighup",
+    )
+    assert len(contexts) > 300
 
 
 @pytest.mark.parametrize(
-    ("major", "wanted", "last"),
+    ("major", "options", "last"),
     [
         (15, {}, ["--locale=C.UTF-8", "--data-checksums"]),
         (15, {"--no-data-checksums": ""}, ["--locale=C.UTF-8"]),
@@ -72,8 +76,8 @@ def test_contexts_are_the_servers_own(postgres: str) -> None:
         (18, {"--locale": "C", "--wal-segsize": "1"}, ["--locale=C", "--data-checksums", "--wal-segsize=1"]),
     ],
 )
-def test_options_of_initdb_follow_its_version(major: int, wanted: dict[str, str], last: list[str]) -> None:
-    assert initdb_options(major, wanted)[3:] == last
+def test_options_of_initdb_follow_its_version(major: int, options: dict[str, str], last: list[str]) -> None:
+    assert initdb_options(major, options)[3:] == last
 
 
 def test_an_option_that_this_initdb_lacks_is_refused() -> None:

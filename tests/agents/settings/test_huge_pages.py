@@ -56,10 +56,10 @@ def host(
     return FakeSystem(files)
 
 
-def resolved(system: FakeSystem, wanted: dict[str, Any], needed: int, major: int = 18) -> list[Write]:
+def resolved(system: FakeSystem, requested: dict[str, Any], needed: int, major: int = 18) -> list[Write]:
     setting = SETTINGS["huge_pages"]
     at = Scene(system=system, facts=FACTS, major=major, huge_pages_needed=lambda kb: needed)
-    return setting.resolve(at, setting.plan(FACTS, wanted), wanted).writes
+    return setting.resolve(at, setting.plan(FACTS, requested), requested).writes
 
 
 def values(writes: list[Write]) -> list[int]:
@@ -81,17 +81,17 @@ def test_a_number_is_exact_and_may_shrink_the_pool() -> None:
 
 
 def test_auto_on_nodes_spreads_what_is_missing_there() -> None:
-    wanted = {"use": "on", "nodes": "all"}
+    requested = {"use": "on", "nodes": "all"}
 
-    assert values(resolved(host([(0, 0), (0, 0)]), wanted, needed=101)) == [51, 50]
-    assert values(resolved(host([(10, 10), (30, 20)]), wanted, needed=100)) == [45, 65]
+    assert values(resolved(host([(0, 0), (0, 0)]), requested, needed=101)) == [51, 50]
+    assert values(resolved(host([(10, 10), (30, 20)]), requested, needed=100)) == [45, 65]
 
 
 def test_free_pages_of_other_nodes_do_not_count_for_auto_on_one_node() -> None:
     assert values(resolved(host([(500, 500), (0, 0)]), {"use": "on", "nodes": "1"}, needed=100)) == [100]
 
 
-def test_per_node_is_exactly_what_was_asked() -> None:
+def test_per_node_is_exactly_what_was_requested() -> None:
     assert values(resolved(host([(9, 9), (9, 9)]), {"use": "on", "per_node": {"0": 70, "1": 40}}, needed=100)) == [
         70,
         40,
@@ -108,7 +108,7 @@ def test_a_total_records_the_nodes_because_the_kernel_spreads_it() -> None:
     assert shrunk.also == {NODE.format(n) + "/nr_hugepages": "0" for n in (0, 1)}
 
 
-def test_more_than_the_memory_is_not_even_asked_of_the_kernel() -> None:
+def test_a_pool_larger_than_memory_is_refused_before_the_write() -> None:
     with pytest.raises(NotApplied) as failure:
         resolved(host([(0, 0)], available=1_000_000), {"use": "on", "pool": 5000}, needed=100)
 
@@ -116,28 +116,28 @@ def test_more_than_the_memory_is_not_even_asked_of_the_kernel() -> None:
     assert "which allow 439 pages" in failure.value.details["found"]
 
 
-def test_nor_more_than_the_memory_of_a_node() -> None:
-    wanted = {"use": "on", "per_node": {"1": 500}}
+def test_a_pool_larger_than_the_memory_of_its_node_is_refused() -> None:
+    requested = {"use": "on", "per_node": {"1": 500}}
 
     with pytest.raises(NotApplied, match="500 pages of 2048 kB on node 1") as failure:
-        resolved(host([(0, 0), (0, 0)], on_node=1_000_000), wanted, needed=100)
+        resolved(host([(0, 0), (0, 0)], on_node=1_000_000), requested, needed=100)
 
     assert "976 MB available, which allow 439 pages" in failure.value.details["found"]
 
 
 def test_nodes_that_have_enough_each_may_be_too_much_together() -> None:
-    wanted = {"use": "on", "per_node": {"0": 400, "1": 400}}
+    requested = {"use": "on", "per_node": {"0": 400, "1": 400}}
 
     with pytest.raises(NotApplied, match="it should be 800 pages of 2048 kB"):
-        resolved(host([(0, 0), (0, 0)], available=1_000_000, on_node=1_000_000), wanted, needed=100)
+        resolved(host([(0, 0), (0, 0)], available=1_000_000, on_node=1_000_000), requested, needed=100)
 
 
-@pytest.mark.parametrize("wanted", [{"pool": 50}, {"per_node": {"0": 20, "1": 30}}])
-def test_a_pool_too_small_for_the_server_is_told_before_it_starts(wanted: dict[str, Any]) -> None:
+@pytest.mark.parametrize("requested", [{"pool": 50}, {"per_node": {"0": 20, "1": 30}}])
+def test_a_pool_too_small_for_the_server_is_refused_before_it_starts(requested: dict[str, Any]) -> None:
     with pytest.raises(
         NotApplied, match="it should be 100 free pages for this shared_buffers, but is a pool of 50 pages"
     ):
-        resolved(host([(0, 0), (0, 0)]), {"use": "on", **wanted}, needed=100)
+        resolved(host([(0, 0), (0, 0)]), {"use": "on", **requested}, needed=100)
 
 
 def test_a_page_size_needs_postgresql_14() -> None:
@@ -150,11 +150,11 @@ class Fragmented(FakeSystem):
 
     def __init__(self, first: int, then: int) -> None:
         super().__init__({POOL: "0", "/proc/sys/vm/compact_memory": ""})
-        self.most, self.then, self.asked = first, then, 0
+        self.most, self.then, self.attempts = first, then, 0
 
     def write(self, path: str, text: str) -> None:
         if path == POOL:
-            self.asked += 1
+            self.attempts += 1
             self.files[path] = str(min(int(text), self.most))
         else:
             self.most = self.then
@@ -164,8 +164,8 @@ class Fragmented(FakeSystem):
 def test_memory_is_compacted_once_before_the_kernel_is_asked_again(tmp_path: Path, then: int, granted: bool) -> None:
     system = Fragmented(first=60, then=then)
     journal = Journal(Job(tmp_path, system, lambda: None), system)
-    (wanted,) = resolved(host([(0, 0)]), {"use": "on", "pool": 100}, needed=10)
-    write = replace(wanted, also={})
+    (planned,) = resolved(host([(0, 0)]), {"use": "on", "pool": 100}, needed=10)
+    write = replace(planned, also={})
 
     if granted:
         journal.apply("huge_pages", write)
@@ -173,7 +173,7 @@ def test_memory_is_compacted_once_before_the_kernel_is_asked_again(tmp_path: Pat
         with pytest.raises(NotApplied) as failure:
             journal.apply("huge_pages", write)
         assert (failure.value.details["wanted"], failure.value.details["found"]) == (f"{POOL} = 100", "70")
-    assert system.asked == 2
+    assert system.attempts == 2
     assert journal.restore() == ([], []) and system.files[POOL] == "0"
 
 

@@ -17,15 +17,15 @@ PLAIN = {"data_checksums": False, "wal_segment_size": 1, "encoding": "SQL_ASCII"
 
 @pytest.mark.proves("initdb", where="here")
 @pytest.mark.parametrize("major", [pytest.param(15, marks=pytest.mark.needs("postgresql-15")), 18])
-def test_a_cluster_is_made_as_asked_and_stands_beside_the_usual_one(
+def test_a_cluster_is_created_as_requested_beside_the_default_one(
     agent: Connection, spec: Spec, data_dir: Path, major: int
 ) -> None:
-    asked = spec({"initdb": PLAIN}, time_s=1)
-    asked["target"]["bin_dir"] = DEBIANS if major == 15 else asked["target"]["bin_dir"]
+    run_spec = spec({"initdb": PLAIN}, time_s=1)
+    run_spec["target"]["bin_dir"] = DEBIANS if major == 15 else run_spec["target"]["bin_dir"]
     before = {path.name for path in data_dir.iterdir()}
 
     for _ in range(2):
-        events = agent.events(agent.submit(asked))
+        events = agent.events(agent.submit(run_spec))
         assert of(events, "outcome") == [OK]
 
     proofs = {proof["subject"]: proof["found"] for proof in of(events, "proof", setting="initdb", phase="before")}
@@ -36,21 +36,21 @@ def test_a_cluster_is_made_as_asked_and_stands_beside_the_usual_one(
 
 @pytest.mark.fast
 def test_a_locale_provider_is_proven(agent: Connection, spec: Spec) -> None:
-    wanted = {"locale_provider": "builtin", "locale": "C.UTF-8"}
+    options = {"locale_provider": "builtin", "locale": "C.UTF-8"}
 
-    events = agent.events(agent.submit(spec({"initdb": wanted}, time_s=1)))
+    events = agent.events(agent.submit(spec({"initdb": options}, time_s=1)))
 
     assert of(events, "outcome") == [OK]
-    assert {p["subject"]: p["found"] for p in of(events, "proof", setting="initdb")} == wanted
+    assert {p["subject"]: p["found"] for p in of(events, "proof", setting="initdb")} == options
 
 
 @pytest.mark.needs("postgresql-15")
 def test_what_a_version_lacks_is_refused_before_anything_is_made(agent: Connection, spec: Spec, data_dir: Path) -> None:
-    asked = spec({"initdb": {"locale_provider": "builtin"}})
-    asked["target"]["bin_dir"] = DEBIANS
+    run_spec = spec({"initdb": {"locale_provider": "builtin"}})
+    run_spec["target"]["bin_dir"] = DEBIANS
     before = set(data_dir.iterdir())
 
-    (outcome,) = of(agent.events(agent.submit(asked)), "outcome")
+    (outcome,) = of(agent.events(agent.submit(run_spec)), "outcome")
 
     assert (outcome["outcome"], outcome["error"]["field"]) == ("failed", "initdb.locale_provider")
     assert set(data_dir.iterdir()) == before

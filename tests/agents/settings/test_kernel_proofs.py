@@ -55,7 +55,7 @@ OVERCOMMIT = {"vm.overcommit_memory": "0", "vm.overcommit_ratio": "50", "vm.over
 
 
 @pytest.mark.parametrize(
-    ("wanted", "promised_kb", "refused"),
+    ("vm", "promised_kb", "refused"),
     [
         ({"overcommit_memory": 2}, 400_000, False),
         ({"overcommit_memory": 2}, 500_000, True),
@@ -65,8 +65,8 @@ OVERCOMMIT = {"vm.overcommit_memory": "0", "vm.overcommit_ratio": "50", "vm.over
         ({"overcommit_ratio": 10}, 500_000, False),
     ],
 )
-def test_what_is_promised_already_must_stay_well_below_the_limit(
-    wanted: dict[str, int], promised_kb: int, refused: bool
+def test_committed_memory_must_stay_well_below_the_overcommit_limit(
+    vm: dict[str, int], promised_kb: int, refused: bool
 ) -> None:
     # Huge pages are not to be promised again: (1200000 - 100 * 2000) / 2 + 100000 kB of swap.
     info = "MemTotal: 1200000\nHugePages_Total: 100\nHugepagesize: 2000\nSwapTotal: 100000\n"
@@ -74,7 +74,7 @@ def test_what_is_promised_already_must_stay_well_below_the_limit(
     scene, setting = Scene(system=system, facts={"sysctls": OVERCOMMIT}), SETTINGS["sysctl"]
 
     try:
-        setting.resolve(scene, Plan(), {"vm": wanted})
+        setting.resolve(scene, Plan(), {"vm": vm})
     except NotApplied as failure:
         assert refused and "no process could start" in failure.hint
     else:
@@ -89,11 +89,11 @@ class Device(FakeSystem):
         return struct.pack("=i", 2)
 
 
-@pytest.mark.parametrize(("asked", "ok"), [(2, True), (50, False)])
-def test_a_stricter_wish_of_somebody_else_is_not_ours(asked: int, ok: bool) -> None:
-    (proof,) = SETTINGS["cpu_power"].verify(Scene(system=Device(), facts={}), {"latency_us": asked}, "before")
+@pytest.mark.parametrize(("latency_us", "ok"), [(2, True), (50, False)])
+def test_a_stricter_wish_of_somebody_else_is_not_ours(latency_us: int, ok: bool) -> None:
+    (proof,) = SETTINGS["cpu_power"].verify(Scene(system=Device(), facts={}), {"latency_us": latency_us}, "before")
 
-    assert (proof.wanted, proof.found, proof.ok) == (asked, 2, ok)
+    assert (proof.wanted, proof.found, proof.ok) == (latency_us, 2, ok)
 
 
 class Memory(FakeSystem):
@@ -103,17 +103,17 @@ class Memory(FakeSystem):
         meminfo = "Cached: 900000 kB\nShmem: 100000 kB\n"
         super().__init__({"/proc/meminfo": meminfo, "/proc/vmstat": "drop_pagecache 4", "/proc/sys/vm/drop_caches": ""})
         self.kernel = lambda path, text: self.files.update({"/proc/vmstat": f"drop_pagecache {4 + drops}"}) or ""
-        self.kept: dict[str, tuple[int, int]] = {}
+        self.cached: dict[str, tuple[int, int]] = {}
 
     def sync(self) -> None:
         self.files["synced"] = ""
 
     def in_page_cache(self, path: str) -> tuple[int, int]:
-        return self.kept.get(os.path.basename(path), (0, 0))
+        return self.cached.get(os.path.basename(path), (0, 0))
 
 
 @pytest.mark.parametrize("drops", [True, False])
-def test_a_kernel_that_takes_the_order_and_ignores_it_is_found_out(drops: bool) -> None:
+def test_a_kernel_that_accepts_and_ignores_an_order_is_detected(drops: bool) -> None:
     system = Memory(drops)
 
     (proof,) = drop(Scene(system=system, facts={}))
@@ -121,18 +121,18 @@ def test_a_kernel_that_takes_the_order_and_ignores_it_is_found_out(drops: bool) 
     assert proof.ok is drops and "synced" in system.files
 
 
-@pytest.mark.parametrize(("kept", "ok"), [(0, True), (9, True), (10, False)])
-def test_a_hundredth_of_the_data_may_be_left(tmp_path: Path, kept: int, ok: bool) -> None:
+@pytest.mark.parametrize(("cached_bytes", "ok"), [(0, True), (9, True), (10, False)])
+def test_a_hundredth_of_the_data_may_be_left(tmp_path: Path, cached_bytes: int, ok: bool) -> None:
     (tmp_path / "base/5").mkdir(parents=True)
     (tmp_path / "base/5/16384").touch()
     (tmp_path / "pg_wal").mkdir()
     (tmp_path / "pg_wal/0001").touch()
     system = Memory()
-    system.kept = {"16384": (1000, kept), "0001": (1000, 1000)}
+    system.cached = {"16384": (1000, cached_bytes), "0001": (1000, 1000)}
 
     proof = left(system, str(tmp_path))
 
-    assert (proof.found, proof.ok) == (kept / 1000, ok)
+    assert (proof.found, proof.ok) == (cached_bytes / 1000, ok)
 
 
 def loaded(in_page_cache: int, in_buffers: int) -> tuple[float, bool]:
@@ -143,7 +143,7 @@ def loaded(in_page_cache: int, in_buffers: int) -> tuple[float, bool]:
         {"blocks": in_buffers},
     ]
     system = Memory()
-    system.kept = {"16384": (819200, in_page_cache * 8192)}
+    system.cached = {"16384": (819200, in_page_cache * 8192)}
     (proof,) = prewarm(Scene(system=system, facts={}, sql=lambda query: answers.pop(0)), ["t"])
     return proof.found, proof.ok
 
@@ -162,7 +162,7 @@ def test_a_server_without_pg_prewarm_is_not_in_effect() -> None:
 def test_a_relation_is_all_of_its_segments() -> None:
     system = Memory()
     system.files.update({"/d/16384": "", "/d/16384.1": "", "/d/16384.2": ""})
-    system.kept = {"16384": (8, 8), "16384.1": (8, 4), "16384.2": (8, 1), "163840": (8, 8)}
+    system.cached = {"16384": (8, 8), "16384.1": (8, 4), "16384.2": (8, 1), "163840": (8, 8)}
 
     assert in_memory(system, "/d/16384") == 13
 

@@ -64,7 +64,7 @@ def spec_in(settings: dict[str, Any], directory: Path) -> dict[str, Any]:
     return {**spec_of(settings), "steps": steps, "allowed_paths": [{"kind": "directory", "path": str(directory)}]}
 
 
-def seen(agent: Connection, spec: dict[str, Any]) -> list[dict[str, Any]]:
+def successful_events(agent: Connection, spec: dict[str, Any]) -> list[dict[str, Any]]:
     """Events of a run that ended well; none below root, where it is refused as it must be."""
     if not as_root:
         with pytest.raises(Refused, match="level root"):
@@ -76,7 +76,7 @@ def seen(agent: Connection, spec: dict[str, Any]) -> list[dict[str, Any]]:
     return events
 
 
-def found(events: list[dict[str, Any]], setting: str, phase: str) -> dict[str, Any]:
+def proven_values(events: list[dict[str, Any]], setting: str, phase: str) -> dict[str, Any]:
     return {proof["subject"]: proof["found"] for proof in of(events, "proof", setting=setting, phase=phase)}
 
 
@@ -91,9 +91,9 @@ def other(name: str, *choices: int) -> int:
 
 @pytest.mark.fast
 @pytest.mark.proves("sysctl", where="here")
-def test_sysctls_are_in_effect_before_and_after_the_load_and_put_back(agent: Connection) -> None:
+def test_sysctls_are_in_effect_before_and_after_the_load_and_restored(agent: Connection) -> None:
     rmem = ("4096 131072 16777216", "4096 131072 8388608")
-    wanted = {
+    sysctls = {
         "vm.dirty_background_bytes": other("vm.dirty_background_bytes", 64 << 20, 65 << 20),
         "vm.dirty_bytes": other("vm.dirty_bytes", 250 << 20, 251 << 20),
         "vm.dirty_expire_centisecs": other("vm.dirty_expire_centisecs", 2900, 2800),
@@ -107,16 +107,16 @@ def test_sysctls_are_in_effect_before_and_after_the_load_and_put_back(agent: Con
         "net.ipv4.tcp_rmem": next(three for three in rmem if three != current(SYSTEM, file("net.ipv4.tcp_rmem"))),
     }
     before = {path: SYSTEM.read(path) for path in FILES}
-    rivals = {BY_NAME[name].rival for name in wanted} - {""}
+    rivals = {BY_NAME[name].rival for name in sysctls} - {""}
     cleared = {file(name) for name in rivals if current(SYSTEM, file(name)) != "0"}
 
-    events = seen(agent, spec_of({"sysctl": nested(wanted)}))
+    events = successful_events(agent, spec_of({"sysctl": nested(sysctls)}))
 
     if not events:
         return
-    shown = {file(name): str(value) for name, value in wanted.items()}
-    assert found(events, "sysctl", "before") == found(events, "sysctl", "after") == shown
-    assert set(found(events, "sysctl", "restored")) == {*shown, *cleared}
+    shown = {file(name): str(value) for name, value in sysctls.items()}
+    assert proven_values(events, "sysctl", "before") == proven_values(events, "sysctl", "after") == shown
+    assert set(proven_values(events, "sysctl", "restored")) == {*shown, *cleared}
     assert {path: SYSTEM.read(path) for path in FILES} == before
 
 
@@ -126,10 +126,10 @@ def test_every_sysctl_of_the_list_that_this_kernel_has_can_be_planned(agent: Con
     assert [knob.name for knob in KNOBS if SYSTEM.exists(knob.path) and knob.name not in known] == []
 
 
-def test_what_is_discovered_could_be_asked_for() -> None:
+def test_discovered_values_fit_the_schema() -> None:
     for name in ("sysctl", "transparent_huge_pages", "cpu_power", "block_device"):
-        found = SETTINGS[name].discover(SYSTEM)
-        assert Draft202012Validator(types_of(SETTINGS[name].schema)).is_valid(found), (name, found)
+        discovered = SETTINGS[name].discover(SYSTEM)
+        assert Draft202012Validator(types_of(SETTINGS[name].schema)).is_valid(discovered), (name, discovered)
 
 
 def types_of(schema: Any) -> Any:
@@ -182,24 +182,28 @@ def test_a_scheduler_goes_and_comes_back_with_the_queue_that_an_admin_made(agent
     SYSTEM.write(f"/sys/block/{loop}/queue/nr_requests", "64")
     SYSTEM.write(f"/sys/block/{loop}/queue/iosched/read_expire", "200")
     before = queue(loop)
-    wanted = {"scheduler": "bfq", "nr_requests": 32, "read_ahead_kb": 512, "rq_affinity": 2, "nomerges": 2}
+    options = {"scheduler": "bfq", "nr_requests": 32, "read_ahead_kb": 512, "rq_affinity": 2, "nomerges": 2}
 
-    events = seen(agent, spec_of({"block_device": {loop: wanted}}))
+    events = successful_events(agent, spec_of({"block_device": {loop: options}}))
 
     root = f"/sys/block/{loop}/queue"
     for phase in ("before", "after"):
-        assert found(events, "block_device", phase) == {f"{root}/{file}": str(value) for file, value in wanted.items()}
+        assert proven_values(events, "block_device", phase) == {
+            f"{root}/{file}": str(value) for file, value in options.items()
+        }
     assert queue(loop) == before
-    assert {f"{root}/iosched/read_expire", f"{root}/nr_requests"} <= set(found(events, "block_device", "restored"))
+    assert {f"{root}/iosched/read_expire", f"{root}/nr_requests"} <= set(
+        proven_values(events, "block_device", "restored")
+    )
 
 
 @pytest.mark.needs("fio")
 def test_data_means_the_device_below_the_directory(agent: Connection, loop: str, mounted: Path) -> None:
     before = queue(loop)
 
-    events = seen(agent, spec_in({"block_device": {"data": {"scheduler": "mq-deadline"}}}, mounted))
+    events = successful_events(agent, spec_in({"block_device": {"data": {"scheduler": "mq-deadline"}}}, mounted))
 
-    assert found(events, "block_device", "before") == {f"/sys/block/{loop}/queue/scheduler": "mq-deadline"}
+    assert proven_values(events, "block_device", "before") == {f"/sys/block/{loop}/queue/scheduler": "mq-deadline"}
     assert queue(loop) == before
 
 
@@ -208,19 +212,19 @@ def test_a_directory_that_is_not_there_yet_is_on_the_device_of_its_parent(loop: 
 
 
 @pytest.mark.needs("fio")
-def test_the_same_device_by_two_names_must_be_told_the_same(agent: Connection, loop: str, mounted: Path) -> None:
-    wanted = {"data": {"scheduler": "bfq"}, loop: {"scheduler": "mq-deadline"}}
+def test_the_same_device_by_two_names_needs_the_same_values(agent: Connection, loop: str, mounted: Path) -> None:
+    devices = {"data": {"scheduler": "bfq"}, loop: {"scheduler": "mq-deadline"}}
 
-    (outcome,) = of(agent.events(agent.submit(spec_in({"block_device": wanted}, mounted))), "outcome")
+    (outcome,) = of(agent.events(agent.submit(spec_in({"block_device": devices}, mounted))), "outcome")
 
     assert outcome["outcome"] == "not_in_effect" and "keep one of them" in outcome["error"]["hint"]
 
 
 @pytest.mark.needs("fio")
-def test_a_directory_on_no_device_is_told(agent: Connection) -> None:
-    wanted = {"block_device": {"data": {"scheduler": "none"}}}
+def test_a_directory_without_a_device_is_reported(agent: Connection) -> None:
+    settings = {"block_device": {"data": {"scheduler": "none"}}}
 
-    (outcome,) = of(agent.events(agent.submit(spec_in(wanted, Path("/dev/shm")))), "outcome")
+    (outcome,) = of(agent.events(agent.submit(spec_in(settings, Path("/dev/shm")))), "outcome")
 
     assert (
         outcome["outcome"] == "not_in_effect"
@@ -234,24 +238,24 @@ def test_a_directory_on_no_device_is_told(agent: Connection) -> None:
 def test_a_latency_holds_while_the_run_lasts_and_no_longer(agent: Connection) -> None:
     before = latency(SYSTEM)
 
-    events = seen(agent, spec_of({"cpu_power": {"latency_us": 37}}))
+    events = successful_events(agent, spec_of({"cpu_power": {"latency_us": 37}}))
 
     subject = "longest wake-up latency (us)"
-    assert [found(events, "cpu_power", phase)[subject] for phase in ("before", "after")] == [37, 37]
+    assert [proven_values(events, "cpu_power", phase)[subject] for phase in ("before", "after")] == [37, 37]
     assert latency(SYSTEM) == before != 37
 
 
 @pytest.mark.needs("root")
 @pytest.mark.proves("transparent_huge_pages", where="here")
-def test_khugepaged_and_shared_memory_are_set_and_put_back(agent: Connection) -> None:
+def test_khugepaged_and_shared_memory_are_set_and_restored(agent: Connection) -> None:
     before = {path: SYSTEM.read(path) for path in FILES}
     shmem = {"never": "advise"}.get(current(SYSTEM, f"{THP}/shmem_enabled"), "never")
     scan = 1001 if current(SYSTEM, f"{THP}/khugepaged/pages_to_scan") == "1000" else 1000
-    wanted = {"shmem_enabled": shmem, "khugepaged": {"pages_to_scan": scan}}
+    options = {"shmem_enabled": shmem, "khugepaged": {"pages_to_scan": scan}}
 
-    events = seen(agent, spec_of({"transparent_huge_pages": wanted}))
+    events = successful_events(agent, spec_of({"transparent_huge_pages": options}))
 
-    proofs = found(events, "transparent_huge_pages", "after")
+    proofs = proven_values(events, "transparent_huge_pages", "after")
     assert proofs[f"{THP}/shmem_enabled"] == shmem and proofs[f"{THP}/khugepaged/pages_to_scan"] == str(scan)
     assert {path: SYSTEM.read(path) for path in FILES} == before
 
@@ -259,12 +263,12 @@ def test_khugepaged_and_shared_memory_are_set_and_put_back(agent: Connection) ->
 @pytest.mark.proves("cpu_affinity", where="here")
 def test_cores_are_chosen_by_their_number(agent: Connection, spec: Spec) -> None:
     cores = len({row["siblings"] for row in agent.call("facts")["cpus"]["topology"]})
-    wanted = {"server": "cores:0", "client": f"node:0 cores:{cores - 1}"}
+    affinity = {"server": "cores:0", "client": f"node:0 cores:{cores - 1}"}
 
-    events = agent.events(agent.submit(spec({"cpu_affinity": wanted}, time_s=1)))
+    events = agent.events(agent.submit(spec({"cpu_affinity": affinity}, time_s=1)))
 
     assert of(events, "outcome") == [OK]
-    assert found(events, "cpu_affinity", "before") == {"server: postmaster": "0"}
+    assert proven_values(events, "cpu_affinity", "before") == {"server: postmaster": "0"}
 
 
 SHARE = "share of the data in the page cache"
@@ -273,9 +277,9 @@ SHARE = "share of the data in the page cache"
 @pytest.mark.needs("root")
 @pytest.mark.proves("cache", where="here")
 def test_a_cold_server_has_nothing_of_its_data_in_memory(agent: Connection, spec: Spec) -> None:
-    seen(agent, spec(time_s=1, scale=5))
+    successful_events(agent, spec(time_s=1, scale=5))
 
-    events = seen(agent, spec({"cache": {"state": "cold"}}, time_s=1, scale=5))
+    events = successful_events(agent, spec({"cache": {"state": "cold"}}, time_s=1, scale=5))
 
     proof = of(events, "proof", subject=SHARE)[0]
     assert proof["found"] < 0.01 and proof["evidence"]["bytes"] > 50 << 20
@@ -285,26 +289,26 @@ def test_a_cold_server_has_nothing_of_its_data_in_memory(agent: Connection, spec
 @pytest.mark.needs("root")
 @pytest.mark.proves("cache", where="here")
 def test_a_warm_server_has_what_was_named_in_memory(agent: Connection, spec: Spec) -> None:
-    wanted = {"state": "warm", "relations": "pgbench_accounts, pgbench_accounts_pkey"}
+    cache = {"state": "warm", "relations": "pgbench_accounts, pgbench_accounts_pkey"}
 
-    events = seen(agent, spec({"cache": wanted}, time_s=1, scale=5))
+    events = successful_events(agent, spec({"cache": cache}, time_s=1, scale=5))
 
-    proofs = found(events, "cache", "before")
+    proofs = proven_values(events, "cache", "before")
     assert set(proofs) == {f"share of {name} in memory" for name in ("pgbench_accounts", "pgbench_accounts_pkey")}
     assert all(share >= 0.99 for share in proofs.values())
 
 
 @pytest.mark.needs("root")
 def test_without_names_all_that_is_the_users_is_loaded(agent: Connection, spec: Spec) -> None:
-    events = seen(agent, spec({"cache": {"state": "warm"}}, time_s=1, scale=5))
+    events = successful_events(agent, spec({"cache": {"state": "warm"}}, time_s=1, scale=5))
 
     tables = ("accounts", "branches", "tellers", "history", "accounts_pkey", "branches_pkey", "tellers_pkey")
-    assert set(found(events, "cache", "before")) == {f"share of pgbench_{name} in memory" for name in tables}
+    assert set(proven_values(events, "cache", "before")) == {f"share of pgbench_{name} in memory" for name in tables}
 
 
 def test_a_relation_that_is_not_there_fails_with_the_servers_words(agent: Connection, spec: Spec) -> None:
-    wanted = {"state": "warm", "relations": "nowhere"}
+    cache = {"state": "warm", "relations": "nowhere"}
 
-    (outcome,) = of(agent.events(agent.submit(spec({"cache": wanted}, time_s=1))), "outcome")
+    (outcome,) = of(agent.events(agent.submit(spec({"cache": cache}, time_s=1))), "outcome")
 
     assert outcome["outcome"] == "failed" and 'relation "public.nowhere" does not exist' in outcome["error"]["message"]

@@ -47,10 +47,10 @@ def unchanged(host_wide: None) -> Iterator[None]:
 @pytest.mark.proves("numa", where="here")
 @pytest.mark.needs("numactl")
 def test_memory_and_cpus_of_a_node_are_proven_of_every_process(agent: Connection, spec: Spec) -> None:
-    wanted = spec({"numa": {"policy": "membind", "nodes": "0", "cpunodebind": "0"}, "postgresql": SMALL})
-    wanted["collect"]["sources"] = ["numa"]
+    run_spec = spec({"numa": {"policy": "membind", "nodes": "0", "cpunodebind": "0"}, "postgresql": SMALL})
+    run_spec["collect"]["sources"] = ["numa"]
 
-    events = agent.events(agent.submit(wanted))
+    events = agent.events(agent.submit(run_spec))
 
     assert of(events, "outcome") == [OK]
     for phase in ("before", "during", "after"):
@@ -67,24 +67,24 @@ def test_memory_and_cpus_of_a_node_are_proven_of_every_process(agent: Connection
 
 
 @pytest.mark.needs("numactl")
-def test_postgresql_18_is_asked_where_its_memory_lies_or_why_it_cannot_tell(agent: Connection, spec: Spec) -> None:
+def test_postgresql_18_reports_memory_by_node_or_why_it_cannot(agent: Connection, spec: Spec) -> None:
     events = agent.events(agent.submit(spec({"numa": {"policy": "interleave"}}, time_s=1)))
 
-    told = of(events, "proof", phase="after", subject="shared memory by node (kB)")[0]["evidence"]
-    assert told["pg_shmem_allocations_numa"] == "this PostgreSQL was built without libnuma"
+    evidence = of(events, "proof", phase="after", subject="shared memory by node (kB)")[0]["evidence"]
+    assert evidence["pg_shmem_allocations_numa"] == "this PostgreSQL was built without libnuma"
 
 
 @pytest.mark.needs("root", "numactl")
 @pytest.mark.proves("cache", where="here")
 def test_numastat_counts_what_loading_the_dropped_data_took(agent: Connection, spec: Spec) -> None:
-    wanted = {"cache": {"state": "reloaded"}, "numa": {"policy": "membind", "nodes": "0"}}
+    settings = {"cache": {"state": "reloaded"}, "numa": {"policy": "membind", "nodes": "0"}}
 
-    events = agent.events(agent.submit(spec(wanted, time_s=1, scale=5)))
+    events = agent.events(agent.submit(spec(settings, time_s=1, scale=5)))
 
     assert of(events, "outcome") == [OK]
-    found = {proof["subject"]: proof["found"] for proof in of(events, "proof", setting="cache")}
-    assert found["share of the data in the page cache"] < 0.01
-    assert found["share of pgbench_accounts in memory"] > 0.99
+    proven = {proof["subject"]: proof["found"] for proof in of(events, "proof", setting="cache")}
+    assert proven["share of the data in the page cache"] < 0.01
+    assert proven["share of pgbench_accounts in memory"] > 0.99
     counted = of(events, "proof", phase="after", subject="shared memory by node (kB)")[0]["evidence"]
     assert counted["numastat_difference"]["node0"]["numa_hit"] * 4096 > 60_000_000, (
         "5 times 100 000 rows of about 130 bytes"
@@ -109,7 +109,7 @@ def test_a_pool_on_a_node_is_filled_used_and_emptied(agent: Connection, spec: Sp
 @pytest.mark.needs("root")
 @pytest.mark.proves("huge_pages", where="here")
 @pytest.mark.usefixtures("unchanged")
-def test_one_page_of_1_gb(agent: Connection, spec: Spec) -> None:
+def test_a_pool_of_one_1_gb_page_is_granted_and_restored(agent: Connection, spec: Spec) -> None:
     """A kernel whose memory is too scattered says so; either way the host is as before."""
     settings = {"huge_pages": {**HUGE_ON, "size": "1GB"}, "postgresql": {"shared_buffers": "512MB"}}
 
@@ -147,10 +147,10 @@ def test_a_killed_agent_leaves_a_pool_in_use_that_comes_back_when_its_user_is_go
 def test_before_15_the_server_is_started_once_to_see_what_it_needs(
     agent: Connection, spec: Spec, tmp_path: Path
 ) -> None:
-    wanted = spec({"huge_pages": HUGE_ON, "postgresql": SMALL}, time_s=1)
-    wanted["target"]["bin_dir"] = str(older(tmp_path))
+    run_spec = spec({"huge_pages": HUGE_ON, "postgresql": SMALL}, time_s=1)
+    run_spec["target"]["bin_dir"] = str(older(tmp_path))
 
-    events = agent.events(agent.submit(wanted))
+    events = agent.events(agent.submit(run_spec))
 
     assert of(events, "outcome") == [OK]
     measured = next(data["message"] for data in of(events, "log") if "VmPeak" in data["message"])
@@ -166,17 +166,17 @@ def test_before_15_the_server_is_started_once_to_see_what_it_needs(
 def test_a_weight_is_written_and_put_back_unless_the_kernel_could_not_choose_again(tmp_path: Path) -> None:
     """Debian's numactl knows no weighted interleave, so the weights are tried without a server."""
     system, setting = System(), SETTINGS["numa"]
-    wanted = {"policy": "weighted-interleave", "weights": {"0": 7}}
+    options = {"policy": "weighted-interleave", "weights": {"0": 7}}
     facts = {"numa": numa(system), "tools": {"numactl": {"options": ["--weighted-interleave"]}}}
     mode = facts["numa"].get("weights_auto", "")
     before = (facts["numa"].get("weights"), system.text(mode))
     at = Scene(system=system, facts=facts)
     if not before[0]:
         with pytest.raises(Unplannable, match=r"weights need Linux 6\.9"):
-            setting.plan(facts, wanted)
+            setting.plan(facts, options)
         return
     try:
-        plan = setting.resolve(at, setting.plan(facts, wanted), wanted)
+        plan = setting.resolve(at, setting.plan(facts, options), options)
     except Unplannable as refused:
         assert "it has no table of bandwidths" in refused.accepted
     else:
@@ -196,18 +196,18 @@ def test_a_total_and_its_nodes_come_back_together(tmp_path: Path) -> None:
     total = str(int(current(system, NODE0)) + 30)
 
     journal.apply("huge_pages", Write("/proc/sys/vm/nr_hugepages", total, settle_s=5.0, also={NODE0: total}))
-    found = current(system, NODE0)
+    of_node = current(system, NODE0)
 
     assert journal.restore() == ([], [])
-    assert found == total
+    assert of_node == total
 
 
 def older(directory: Path) -> Path:
     """Debian's PostgreSQL 15, which says of itself that it is 14."""
     for name in ("initdb", "psql", "pgbench"):
         (directory / name).symlink_to(POSTGRESQL_15 / name)
-    told = '[ "$1" = --version ] && exec echo "postgres (PostgreSQL) 14.9"'
-    (directory / "postgres").write_text(f'#!/bin/sh\n{told}\nexec {POSTGRESQL_15}/postgres "$@"\n')
+    version_line = '[ "$1" = --version ] && exec echo "postgres (PostgreSQL) 14.9"'
+    (directory / "postgres").write_text(f'#!/bin/sh\n{version_line}\nexec {POSTGRESQL_15}/postgres "$@"\n')
     (directory / "postgres").chmod(0o755)
     subprocess.run([directory / "postgres", "--version"], check=True, timeout=60)
     return directory

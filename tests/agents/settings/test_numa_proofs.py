@@ -42,12 +42,12 @@ def server(postmaster: str, backend: str, *, cpus: str = "0-7", **more: Any) -> 
     return Scene(system=FakeSystem(files), facts=FACTS, postmaster=10, **more)
 
 
-def prove(at: Scene, wanted: dict[str, Any], phase: str = "during") -> dict[str, Proof]:
-    return {proof.subject: proof for proof in SETTINGS["numa"].verify(at, wanted, phase)}
+def prove(at: Scene, requested: dict[str, Any], phase: str = "during") -> dict[str, Proof]:
+    return {proof.subject: proof for proof in SETTINGS["numa"].verify(at, requested, phase)}
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted"),
+    ("name", "requested"),
     [
         ("default", {"policy": "default"}),
         ("interleave", {"policy": "interleave", "nodes": "all"}),
@@ -58,10 +58,10 @@ def prove(at: Scene, wanted: dict[str, Any], phase: str = "during") -> dict[str,
         ("hugeinter", {"policy": "interleave", "nodes": "0-1"}),
     ],
 )
-def test_what_two_nodes_showed_proves_the_policy_that_was_asked(name: str, wanted: dict[str, Any]) -> None:
+def test_recorded_maps_of_two_nodes_prove_the_requested_policy(name: str, requested: dict[str, Any]) -> None:
     maps = recorded(f"{name}.backend")
 
-    proofs = prove(server(maps, maps), wanted)
+    proofs = prove(server(maps, maps), requested)
 
     assert all(proof.ok for proof in proofs.values()), proofs
     assert [row["pid"] for row in proofs["memory policy"].evidence["processes"]] == [10, 11]
@@ -94,12 +94,12 @@ def test_older_kernels_write_an_equals_sign_and_prefer_for_local() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "refused"), [({"policy": "default"}, False), (MEMBIND, True), ({"cpunodebind": "0"}, True)]
+    ("requested", "refused"), [({"policy": "default"}, False), (MEMBIND, True), ({"cpunodebind": "0"}, True)]
 )
-def test_what_cannot_be_read_is_not_taken_for_granted(wanted: dict[str, Any], refused: bool) -> None:
-    found = [proof.ok for proof in prove(server("", ""), wanted).values()]
+def test_what_cannot_be_read_is_not_taken_for_granted(requested: dict[str, Any], refused: bool) -> None:
+    verdicts = [proof.ok for proof in prove(server("", ""), requested).values()]
 
-    assert found == ([False] if refused else [])
+    assert verdicts == ([False] if refused else [])
 
 
 def test_weighted_interleave_has_a_blank_in_its_name() -> None:
@@ -119,7 +119,7 @@ def test_kilobytes_are_summed_by_node_kind_and_policy() -> None:
     assert policies == {"interleave:0-1": {n: kinds["shared"][n] + kinds["private"][n] for n in "01"}}
 
 
-def test_the_spread_of_interleave_is_told() -> None:
+def test_the_spread_of_interleave_is_reported() -> None:
     maps = recorded("interleave.backend")
 
     proof = prove(server(maps, maps), {"policy": "interleave"})["shared memory by node (kB)"]
@@ -205,7 +205,7 @@ def test_numastat_tells_what_the_load_did_on_each_node() -> None:
 
 
 @pytest.mark.parametrize(
-    ("major", "last", "answer", "told"),
+    ("major", "last", "answer", "evidence"),
     [
         (18, True, {"0": 4096, "1": 8192}, {"0": 4096, "1": 8192}),
         (18, True, None, "this PostgreSQL was built without libnuma"),
@@ -214,7 +214,7 @@ def test_numastat_tells_what_the_load_did_on_each_node() -> None:
         (17, True, {"0": 4096}, None),
     ],
 )
-def test_postgresql_18_is_asked_after_the_last_step(major: int, last: bool, answer: Any, told: Any) -> None:
+def test_postgresql_18_is_queried_after_the_last_step(major: int, last: bool, answer: Any, evidence: Any) -> None:
     def sql(query: str) -> Any:
         if isinstance(answer, Exception):
             raise answer
@@ -225,7 +225,7 @@ def test_postgresql_18_is_asked_after_the_last_step(major: int, last: bool, answ
 
     proof = prove(at, {}, "after")["shared memory by node (kB)"]
 
-    assert proof.ok and proof.evidence.get("pg_shmem_allocations_numa") == told
+    assert proof.ok and proof.evidence.get("pg_shmem_allocations_numa") == evidence
 
 
 def test_the_collector_gives_pages_per_second_of_each_node_and_what_memory_it_has() -> None:
@@ -257,12 +257,12 @@ class WithoutBandwidths(FakeSystem):
     ("true", WithoutBandwidths, True), ("false", WithoutBandwidths, False), ("true", FakeSystem, False),
 ])  # fmt: skip
 def test_weights_are_refused_where_the_kernel_could_not_choose_again(mode: str, kernel: Any, refused: bool) -> None:
-    wanted = {"policy": "weighted-interleave", "weights": {"0": 3}}
+    requested = {"policy": "weighted-interleave", "weights": {"0": 3}}
     at, setting = Scene(system=kernel({AUTO: mode}), facts=FACTS), SETTINGS["numa"]
-    plan = setting.plan(FACTS, wanted)
+    plan = setting.plan(FACTS, requested)
 
     if refused:
         with pytest.raises(Unplannable, match="no weights: this kernel chooses them, and cannot return to"):
-            setting.resolve(at, plan, wanted)
+            setting.resolve(at, plan, requested)
     else:
-        assert setting.resolve(at, plan, wanted) == plan
+        assert setting.resolve(at, plan, requested) == plan

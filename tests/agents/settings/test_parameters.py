@@ -57,48 +57,50 @@ def cluster(theirs: Theirs, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.fast
-def test_a_running_server_tells_what_is_in_effect_and_where_that_comes_from(agent: Connection, theirs: Theirs) -> None:
+def test_a_running_server_reports_each_parameter_with_its_source(agent: Connection, theirs: Theirs) -> None:
     theirs.sql("alter system set max_connections = 30")
     theirs.sql("select pg_reload_conf()")
     while theirs.sql("select pending_restart from pg_settings where name = 'max_connections'") != "t":
         pass
     before = theirs.snapshot()
 
-    (told,) = agent.call("parameters", clusters=[cluster(theirs)], names=["shared_buffers", "max_connections", "io_x"])
+    (answer,) = agent.call(
+        "parameters", clusters=[cluster(theirs)], names=["shared_buffers", "max_connections", "io_x"]
+    )
 
-    assert (told["name"], told["data_dir"], told["refused"]) == ("theirs", str(theirs.data), None)
-    shown = told["settings"]["shared_buffers"]
+    assert (answer["name"], answer["data_dir"], answer["refused"]) == ("theirs", str(theirs.data), None)
+    shown = answer["settings"]["shared_buffers"]
     assert (shown["setting"], shown["unit"], shown["show"]) == ("2048", "8kB", "16MB")
     assert shown["sourcefile"] == str(theirs.data / "postgresql.conf")
-    assert told["settings"]["max_connections"]["pending_restart"]
-    assert told["settings"]["io_x"] is None
+    assert answer["settings"]["max_connections"]["pending_restart"]
+    assert answer["settings"]["io_x"] is None
     assert theirs.snapshot() == before
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [
         ({"running": False}, "is not running"),
         ({"bin_dir": ""}, "no installed PostgreSQL 10 or later matches"),
         ({"owner": "daemon"}, "the owner of"),
     ],
 )
-def test_why_one_cannot_be_asked_is_told_and_the_others_are_asked(
-    agent: Connection, theirs: Theirs, changes: dict[str, Any], words: str
+def test_an_unreachable_cluster_is_reported_and_the_others_are_read(
+    agent: Connection, theirs: Theirs, changes: dict[str, Any], message: str
 ) -> None:
     clusters = [cluster(theirs, **changes), cluster(theirs)]
 
-    refused, told = agent.call("parameters", clusters=clusters, names=["work_mem"])
+    refused, answer = agent.call("parameters", clusters=clusters, names=["work_mem"])
 
-    assert words in refused["refused"]["message"] and refused["settings"] == {}
-    assert told["settings"]["work_mem"]["show"] == "4MB"
+    assert message in refused["refused"]["message"] and refused["settings"] == {}
+    assert answer["settings"]["work_mem"]["show"] == "4MB"
 
 
-def test_another_account_is_told_what_its_role_may_see(guest: Connection, theirs: Theirs) -> None:
+def test_another_account_reads_only_what_its_role_may_see(guest: Connection, theirs: Theirs) -> None:
     names = ["work_mem", "shared_preload_libraries"]
     if os.geteuid() != 0:
-        (told,) = guest.call("parameters", clusters=[cluster(theirs)], names=names)
-        assert set(told["settings"]) == set(names)
+        (answer,) = guest.call("parameters", clusters=[cluster(theirs)], names=names)
+        assert set(answer["settings"]) == set(names)
         return
 
     (refused,) = guest.call("parameters", clusters=[cluster(theirs)], names=names)

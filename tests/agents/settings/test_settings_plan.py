@@ -24,14 +24,14 @@ def cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("name", "case"), list(cases()))
-def test_plan(name: str, case: dict[str, Any]) -> None:
+def test_every_case_gives_its_plan_or_refusal(name: str, case: dict[str, Any]) -> None:
     facts = {**FACTS, **case.get("facts", {})}
 
     if "error" in case:
         with pytest.raises(Unplannable) as refused:
             plan_settings(facts, {name: case["wanted"]})
-        found = {"field": refused.value.field, "accepted": refused.value.accepted, "hint": refused.value.hint}
-        assert found == {**found, **case["error"]}
+        refusal = {"field": refused.value.field, "accepted": refused.value.accepted, "hint": refused.value.hint}
+        assert refusal == {**refusal, **case["error"]}
         return
 
     plan = plan_settings(facts, {name: case["wanted"]})[name]
@@ -57,7 +57,7 @@ def test_two_settings_cannot_set_one_parameter() -> None:
     from agents.settings.base import Plan
 
     class Second(type(SETTINGS["huge_pages"])):  # type: ignore[misc]
-        def plan(self, facts: Any, wanted: Any) -> Plan:
+        def plan(self, facts: Any, requested: Any) -> Plan:
             return Plan(conf={"work_mem": "1MB"})
 
     original = SETTINGS["huge_pages"]
@@ -86,13 +86,13 @@ def run(settings: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def test_a_tracer_is_pinned_only_where_a_step_starts_one() -> None:
-    wanted = run({"cpu_affinity": {"tracer": "3"}})
+    run_spec = run({"cpu_affinity": {"tracer": "3"}})
     with pytest.raises(Unplannable, match="no step of this run starts a tracer"):
-        check_spec(FACTS, wanted)
+        check_spec(FACTS, run_spec)
 
     query = {"query": "select 1", "tracer": {"tool": "strace"}}
     target = {"kind": "private", "bin_dir": "/pg/bin", "data_dir": "/srv", "os_user": ""}
-    check_spec(FACTS, {**wanted, "target": target, "steps": [{"name": "q", "kind": "sql", "options": query}]})
+    check_spec(FACTS, {**run_spec, "target": target, "steps": [{"name": "q", "kind": "sql", "options": query}]})
 
 
 def test_a_tracer_may_be_where_postgresql_is() -> None:

@@ -50,16 +50,16 @@ def test_affinity_fails_when_one_backend_escaped() -> None:
 
 @pytest.mark.parametrize(("cpu", "share"), [(1, 0.0), (3, 1.0)])
 def test_cpu_time_outside_the_wanted_cpus_is_counted(cpu: int, share: float) -> None:
-    at, affinity, wanted = (
+    at, affinity, requested = (
         scene(server(postmaster="1", backend="1"), postmaster=10),
         SETTINGS["cpu_affinity"],
         {"server": "1"},
     )
-    affinity.watch(at, wanted)
+    affinity.watch(at, requested)
     at.system.files["/proc/11/stat"] = stat_line(11, "postgres", parent=10, ticks=50, cpu=cpu)  # type: ignore[attr-defined]
-    affinity.watch(at, wanted)
+    affinity.watch(at, requested)
 
-    (proof,) = affinity.verify(at, wanted, "after")
+    (proof,) = affinity.verify(at, requested, "after")
 
     assert (proof.found, proof.ok) == (share, share == 0)
 
@@ -69,7 +69,7 @@ def row(setting: str, unit: str | None, vartype: str, **more: Any) -> dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("wanted", "shown"),
+    ("requested", "shown"),
     [
         ("1GB", row("131072", "8kB", "integer")),
         ("64MB", row("65536", "kB", "integer")),
@@ -83,12 +83,12 @@ def row(setting: str, unit: str | None, vartype: str, **more: Any) -> dict[str, 
         ("o'neil", row("o'neil", None, "string")),
     ],
 )
-def test_a_value_equals_what_the_server_made_of_it(wanted: str, shown: dict[str, Any]) -> None:
-    assert same("name", wanted, shown)
+def test_a_value_equals_what_the_server_made_of_it(requested: str, shown: dict[str, Any]) -> None:
+    assert same("name", requested, shown)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "shown"),
+    ("requested", "shown"),
     [
         ("1GB", row("16384", "8kB", "integer")),
         ("100", row("101", None, "integer")),
@@ -96,16 +96,16 @@ def test_a_value_equals_what_the_server_made_of_it(wanted: str, shown: dict[str,
         ("many", row("1", "kB", "integer")),
     ],
 )
-def test_another_value_does_not(wanted: str, shown: dict[str, Any]) -> None:
-    assert not same("name", wanted, shown)
+def test_another_value_differs_from_what_the_server_shows(requested: str, shown: dict[str, Any]) -> None:
+    assert not same("name", requested, shown)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "alike"), [("on", True), ("ON", True), ("pglz", True), ("lz4", False), ("off", False)]
+    ("requested", "alike"), [("on", True), ("ON", True), ("pglz", True), ("lz4", False), ("off", False)]
 )
-def test_a_value_that_is_shown_by_another_name_is_that_value(wanted: str, alike: bool) -> None:
-    assert same("wal_compression", wanted, row("pglz", None, "enum")) == alike
-    assert same("wal_compression", wanted, row("on", None, "bool")) == (wanted.lower() == "on")
+def test_a_value_that_is_shown_by_another_name_is_that_value(requested: str, alike: bool) -> None:
+    assert same("wal_compression", requested, row("pglz", None, "enum")) == alike
+    assert same("wal_compression", requested, row("on", None, "bool")) == (requested.lower() == "on")
 
 
 def test_units_are_normalised() -> None:

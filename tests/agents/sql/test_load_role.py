@@ -38,10 +38,12 @@ def refused(attack: str) -> str:
 @pytest.mark.fast
 def test_sql_of_the_load_reaches_no_file_and_no_program_of_the_host(agent: Connection, spec: Spec) -> None:
     steps = [{"name": name, "sql": refused(attack)} for name, attack in ATTACKS.items()]
-    wanted = {**spec(), "dataset": {"kind": "sql", "options": {"steps": steps}}}
-    wanted["steps"] = [{"name": "q", "kind": "sql", "options": {"query": "select count(*) from pg_class", "times": 1}}]
+    run_spec = {**spec(), "dataset": {"kind": "sql", "options": {"steps": steps}}}
+    run_spec["steps"] = [
+        {"name": "q", "kind": "sql", "options": {"query": "select count(*) from pg_class", "times": 1}}
+    ]
 
-    events = agent.events(agent.submit(wanted), limit_s=120)
+    events = agent.events(agent.submit(run_spec), limit_s=120)
 
     assert of(events, "outcome") == [OK], of(events, "outcome")
     assert not Path(FILE).exists()

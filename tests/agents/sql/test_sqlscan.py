@@ -35,10 +35,10 @@ WRITES = [
 
 
 @pytest.mark.parametrize("text", READS)
-def test_what_only_reads(text: str) -> None:
+def test_statements_that_only_read_are_recognised(text: str) -> None:
     assert not may_write(text)
 
 
 @pytest.mark.parametrize("text", WRITES)
-def test_what_writes_or_may(text: str) -> None:
+def test_statements_that_may_write_are_recognised(text: str) -> None:
     assert may_write(text)

@@ -8,7 +8,7 @@ from agents.sql.text import quoted, statements
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("", []),
         (" ; -- nothing\n /* at /* all */ */ ; ", []),
@@ -27,8 +27,8 @@ from agents.sql.text import quoted, statements
         ("select $a$ open; x", ["select $a$ open; x"]),
     ],
 )
-def test_semicolons_end_statements_only_outside_of_what_is_quoted(text: str, found: list[str]) -> None:
-    assert statements(text) == found
+def test_semicolons_end_statements_only_outside_of_what_is_quoted(text: str, expected: list[str]) -> None:
+    assert statements(text) == expected
 
 
 @pytest.mark.parametrize("text", ["select 1", "$q0$", "a$q0", "$q0$ $q1$", "x$q1 $q0$"])

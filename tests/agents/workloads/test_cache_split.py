@@ -47,13 +47,13 @@ def blocks(agent: Connection, run: str, step: str) -> dict[str, float]:
     return next((row for row in totals["tables"] if row["table"].endswith("split")), {})
 
 
-def test_look_ups_a_scan_and_look_ups_again_are_told_apart(
+def test_index_lookups_before_and_after_a_scan_are_measured_separately(
     agent: Connection, spec: Callable[..., dict[str, Any]]
 ) -> None:
-    wanted = spec({"postgresql": {"shared_buffers": "32MB", "autovacuum": "off"}})
-    wanted |= {"steps": STEPS, "collect": {"interval_s": 1, "sources": ["cpu", "postgresql"]}}
+    run_spec = spec({"postgresql": {"shared_buffers": "32MB", "autovacuum": "off"}})
+    run_spec |= {"steps": STEPS, "collect": {"interval_s": 1, "sources": ["cpu", "postgresql"]}}
 
-    run = agent.submit(wanted)
+    run = agent.submit(run_spec)
     events = agent.events(run)
 
     assert of(events, "outcome") == [OK]

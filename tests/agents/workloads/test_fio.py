@@ -114,10 +114,10 @@ def test_a_new_file_is_made_where_it_is_allowed_and_removed_again(agent: Connect
 def test_what_an_interrupted_fio_made_is_removed_and_what_was_given_stays(
     connect: Connect, storage: Path, tmp_path: Path, order: Any, how: str
 ) -> None:
-    given, agent = storage / "given", connect()
-    given.write_text("to be lost")
-    job_file = f"[a]\nrw=write\nsize=1m\nruntime=60\ntime_based\nfilename={storage}/new:{given}\n"
-    run = agent.submit(order(("file", given), job_file=job_file))
+    allowed_file, agent = storage / "given", connect()
+    allowed_file.write_text("to be lost")
+    job_file = f"[a]\nrw=write\nsize=1m\nruntime=60\ntime_based\nfilename={storage}/new:{allowed_file}\n"
+    run = agent.submit(order(("file", allowed_file), job_file=job_file))
     agent.events(run, until="sample")
     assert len(os.listdir(storage)) == 3, "the two files, and the step's own directory"
 
@@ -145,12 +145,12 @@ def test_a_file_that_is_there_is_kept_and_not_written(agent: Connection, storage
 @pytest.mark.fast
 @pytest.mark.needs("fio")
 def test_a_file_that_was_allowed_itself_is_written_and_stays(agent: Connection, storage: Path, order: Any) -> None:
-    given = storage / "given"
-    given.write_text("to be lost")
+    allowed_file = storage / "given"
+    allowed_file.write_text("to be lost")
 
-    ended, _, _ = outcome(agent, order(("file", given), **small(f"filename={given}\nunlink=1")))
+    ended, _, _ = outcome(agent, order(("file", allowed_file), **small(f"filename={allowed_file}\nunlink=1")))
 
-    assert ended == "ok" and given.stat().st_size == 64 * 1024
+    assert ended == "ok" and allowed_file.stat().st_size == 64 * 1024
 
 
 @pytest.mark.needs("fio")
@@ -184,8 +184,10 @@ def test_the_agent_itself_refuses_what_the_spec_does_not_allow(
 # Devices
 
 
-def losetup(*words: str | Path) -> str:
-    return subprocess.run(["losetup", *words], check=True, capture_output=True, text=True, timeout=30).stdout.strip()
+def losetup(*arguments: str | Path) -> str:
+    return subprocess.run(
+        ["losetup", *arguments], check=True, capture_output=True, text=True, timeout=30
+    ).stdout.strip()
 
 
 @pytest.fixture

@@ -25,10 +25,10 @@ def test_rates_of_jobs_are_added_and_latencies_averaged(tmp_path: Path) -> None:
     (tmp_path / "0_bw.log").write_text(lines(0, [100, 200]) + lines(0, [10, 20]))
     (tmp_path / "0_lat.log").write_text(lines(0, [1e6, 2e6]) + lines(0, [3e6, 4e6]))
 
-    found = columns(tmp_path, "a")
+    by_column = columns(tmp_path, "a")
 
-    assert found["read_bw"] == [110, 220] and found["read_lat"] == [2, 3]
-    assert found["t"] == [BEGAN + 1, BEGAN + 2]
+    assert by_column["read_bw"] == [110, 220] and by_column["read_lat"] == [2, 3]
+    assert by_column["t"] == [BEGAN + 1, BEGAN + 2]
 
 
 def test_jobs_that_do_not_tick_together_make_no_dips(tmp_path: Path) -> None:
@@ -41,11 +41,11 @@ def test_directions_are_told_apart_and_sections_follow_each_other(tmp_path: Path
     (tmp_path / "0_bw.log").write_text(lines(0, [5, 5]) + lines(0, [7, 7], direction=1))
     (tmp_path / "1_bw.log").write_text(lines(3, [9], direction=2))
 
-    told = fold(tmp_path, ["first", "second"])
+    folded = fold(tmp_path, ["first", "second"])
 
-    assert told["columns"]["read_bw"] == [5, 5, None]
-    assert told["columns"]["write_bw"] == [7, 7, None] and told["columns"]["trim_bw"] == [None, None, 9]
-    assert told["spans"] == [
+    assert folded["columns"]["read_bw"] == [5, 5, None]
+    assert folded["columns"]["write_bw"] == [7, 7, None] and folded["columns"]["trim_bw"] == [None, None, 9]
+    assert folded["spans"] == [
         {"name": "first", "began": BEGAN, "ended": BEGAN + 2},
         {"name": "second", "began": BEGAN + 3, "ended": BEGAN + 4},
     ]
@@ -56,9 +56,9 @@ def test_sections_at_the_same_time_share_their_seconds(tmp_path: Path) -> None:
         (tmp_path / f"{number}_bw.log").write_text(lines(0, [value]))
         (tmp_path / f"{number}_lat.log").write_text(lines(0, [value * 1e6]))
 
-    found = columns(tmp_path, "a", "b")
+    by_column = columns(tmp_path, "a", "b")
 
-    assert (found["read_bw"], found["read_lat"]) == ([80], [40])
+    assert (by_column["read_bw"], by_column["read_lat"]) == ([80], [40])
 
 
 def test_before_3_0_latencies_were_microseconds(tmp_path: Path) -> None:

@@ -56,34 +56,34 @@ def report(agent: Connection, run: str, step: str = "measure") -> str:
 
 
 def latency(agent: Connection, run: str, step: str = "measure") -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(agent.file(run, f"out/{step}/latency.json"))
-    return told
+    summary: dict[str, Any] = json.loads(agent.file(run, f"out/{step}/latency.json"))
+    return summary
 
 
 def count(pattern: str, text: str) -> int:
-    found = re.search(pattern, text)
-    assert found, text
-    return int(found.group(1))
+    match = re.search(pattern, text)
+    assert match, text
+    return int(match.group(1))
 
 
 @pytest.mark.fast
 def test_builtins_and_scripts_run_by_their_weights(agent: Connection, of_version: Spec) -> None:
     scripts = [{"name": "look-up", "text": LOOK_UP, "weight": 2}, {"name": "one", "text": "select 1;"}]
-    wanted = of_version(builtins={"select-only": 3, "simple-update": 1}, scripts=scripts, log="reduced", time_s=1)
-    del wanted["steps"][0]["options"]["builtin"]
+    run_spec = of_version(builtins={"select-only": 3, "simple-update": 1}, scripts=scripts, log="reduced", time_s=1)
+    del run_spec["steps"][0]["options"]["builtin"]
 
-    run, events = ended_well(agent, wanted)
+    run, events = ended_well(agent, run_spec)
 
     assert "-b select-only@3 -b simple-update" in command(events)
     assert [count(rf"SQL script {number}: .*\n - weight: (\d+)", report(agent, run)) for number in range(1, 5)] == [
         *(3, 1, 2, 1)
     ]
-    told = latency(agent, run)
-    assert [each["name"] for each in told["scripts"]] == ["select-only", "simple-update", "look-up", "one"]
-    assert told["all"]["count"] == count(r"transactions actually processed: (\d+)", report(agent, run))
+    summary = latency(agent, run)
+    assert [each["name"] for each in summary["scripts"]] == ["select-only", "simple-update", "look-up", "one"]
+    assert summary["all"]["count"] == count(r"transactions actually processed: (\d+)", report(agent, run))
 
 
-def test_a_seed_is_drawn_told_and_repeats_a_run(agent: Connection, of_version: Spec) -> None:
+def test_a_drawn_seed_is_reported_and_repeats_a_run(agent: Connection, of_version: Spec) -> None:
     _, events = ended_well(agent, of_version(time_s=1))
     _, others = ended_well(agent, of_version(time_s=1))
 
@@ -95,23 +95,23 @@ def test_a_seed_is_drawn_told_and_repeats_a_run(agent: Connection, of_version: S
 
 
 def test_failures_and_retries_of_the_log_are_those_of_the_report(agent: Connection, of_version: Spec) -> None:
-    wanted = of_version(script=CLASH, clients=8, max_tries=2, failures_detailed=True, log="reduced", time_s=2)
-    del wanted["steps"][0]["options"]["builtin"]
+    run_spec = of_version(script=CLASH, clients=8, max_tries=2, failures_detailed=True, log="reduced", time_s=2)
+    del run_spec["steps"][0]["options"]["builtin"]
 
-    run, _ = ended_well(agent, wanted)
+    run, _ = ended_well(agent, run_spec)
 
-    text, told = report(agent, run), latency(agent, run)
-    assert told["all"]["words"].get("serialization", 0) == count(r"serialization failures: (\d+)", text) > 0
-    assert told["retried"] == count(r"transactions retried: (\d+)", text) > 0
-    assert told["retries"] == count(r"number of retries: (\d+)", text)
-    assert told["all"]["count"] == count(r"transactions actually processed: (\d+)", text)
+    text, summary = report(agent, run), latency(agent, run)
+    assert summary["all"]["words"].get("serialization", 0) == count(r"serialization failures: (\d+)", text) > 0
+    assert summary["retried"] == count(r"transactions retried: (\d+)", text) > 0
+    assert summary["retries"] == count(r"number of retries: (\d+)", text)
+    assert summary["all"]["count"] == count(r"transactions actually processed: (\d+)", text)
 
 
 def test_a_share_of_what_an_earlier_step_reached_is_run(agent: Connection, of_version: Spec, data_dir: Path) -> None:
     share = {"rate_share": 0.1, "rate_of": "max", "latency_limit_ms": 50, "log": "reduced"}
-    wanted = several(of_version(time_s=2), max={}, share=share)
+    run_spec = several(of_version(time_s=2), max={}, share=share)
 
-    run, events = ended_well(agent, wanted)
+    run, events = ended_well(agent, run_spec)
 
     reached = float(re.findall(r"tps = ([\d.]+)", report(agent, run, "max"))[0])
     load = json.loads(agent.file(run, "out/share/load.json"))
@@ -119,18 +119,18 @@ def test_a_share_of_what_an_earlier_step_reached_is_run(agent: Connection, of_ve
     assert any("0.1 of the" in each["message"] for each in of(events, "log"))
     ran = float(re.findall(r"tps = ([\d.]+)", report(agent, run, "share"))[0])
     assert ran == pytest.approx(reached / 10, rel=0.2)
-    told = latency(agent, run, "share")
-    assert told["lag"]["count"] == told["all"]["count"] > 0 and told["unread"] == 0
+    summary = latency(agent, run, "share")
+    assert summary["lag"]["count"] == summary["all"]["count"] > 0 and summary["unread"] == 0
     assert not list(data_dir.glob("scratch-*"))
 
 
 def test_a_sample_of_the_log_says_so(agent: Connection, of_version: Spec) -> None:
     run, events = ended_well(agent, of_version(log="reduced", sampling_rate=0.1, time_s=2))
 
-    told = latency(agent, run)
-    assert told["sampling_rate"] == 0.1
-    assert told["lines"] == pytest.approx(count(r"actually processed: (\d+)", report(agent, run)) / 10, rel=0.2)
-    assert any(f"reduced: {told['lines']} lines, " in each["message"] for each in of(events, "log"))
+    summary = latency(agent, run)
+    assert summary["sampling_rate"] == 0.1
+    assert summary["lines"] == pytest.approx(count(r"actually processed: (\d+)", report(agent, run)) / 10, rel=0.2)
+    assert any(f"reduced: {summary['lines']} lines, " in each["message"] for each in of(events, "log"))
     samples = of(events, "sample", source="latency")
     assert 2 <= len(samples) <= 4 and all(0 < each["t"] < 5 for each in samples)
     assert all(0 < each["values"]["p50_ms"] <= each["values"]["p99_ms"] for each in samples)
@@ -150,6 +150,6 @@ def test_sums_of_intervals_are_kept_as_pgbench_writes_them(agent: Connection, of
     run, _ = ended_well(agent, of_version(aggregate_interval_s=1, jobs=2, time_s=3, connect=True, clients=2))
 
     manifest, _ = agent.manifest(run)
-    kept = [file["path"] for file in manifest["files"] if "transactions" in file["path"]]
-    assert len(kept) == 2
-    assert all(len(line.split()) >= 15 for line in agent.file(run, kept[0]).splitlines())
+    logs = [file["path"] for file in manifest["files"] if "transactions" in file["path"]]
+    assert len(logs) == 2
+    assert all(len(line.split()) >= 15 for line in agent.file(run, logs[0]).splitlines())

@@ -26,8 +26,10 @@ Steps = Callable[..., dict[str, Any]]
 def steps(spec: Spec) -> Steps:
     """A spec of steps given as (name, kind, options)."""
 
-    def steps(*given: tuple[str, str, dict[str, Any]], settings: dict[str, Any] | None = None) -> dict[str, Any]:
-        made = [{"name": name, "role": "measure", "kind": kind, "options": options} for name, kind, options in given]
+    def steps(*definitions: tuple[str, str, dict[str, Any]], settings: dict[str, Any] | None = None) -> dict[str, Any]:
+        made = [
+            {"name": name, "role": "measure", "kind": kind, "options": options} for name, kind, options in definitions
+        ]
         return {**spec(settings), "steps": made}
 
     return steps
@@ -54,12 +56,12 @@ def test_a_query_is_explained_as_often_as_asked_in_one_session(agent: Connection
     events = agent.events(run)
 
     assert of(events, "outcome") == [OK]
-    found = figures(agent, run, "sql", query)
-    assert found["executions"].value == 4
-    assert 0 < found["execution_min"].value <= found["execution_mean"].value <= found["execution_max"].value
-    assert found["execution_total"].value == pytest.approx(4 * found["execution_mean"].value)
-    assert found["shared_hit_mean"].value + found["shared_read_mean"].value >= 2000 * 500 / 8192
-    assert (found["plan_shapes"].value, found["plan_shapes"].definition) == (1, "the plan never changed")
+    measured = figures(agent, run, "sql", query)
+    assert measured["executions"].value == 4
+    assert 0 < measured["execution_min"].value <= measured["execution_mean"].value <= measured["execution_max"].value
+    assert measured["execution_total"].value == pytest.approx(4 * measured["execution_mean"].value)
+    assert measured["shared_hit_mean"].value + measured["shared_read_mean"].value >= 2000 * 500 / 8192
+    assert (measured["plan_shapes"].value, measured["plan_shapes"].definition) == (1, "the plan never changed")
     assert b'"work_mem": "64kB"' in agent.file(run, "out/measure/stdout")
     samples = of(events, "sample", source="sql", step="measure")
     assert len(samples) == 4 and samples == sorted(samples, key=lambda each: each["t"])
@@ -72,13 +74,13 @@ def test_a_query_that_is_not_explained_is_timed_with_its_rows_thrown_away(agent:
     run = agent.submit(steps(("measure", "sql", query)))
     events = agent.events(run)
 
-    found = figures(agent, run, "sql", query)
-    assert 100 < found["elapsed_min"].value <= found["elapsed_mean"].value < 5000
+    measured = figures(agent, run, "sql", query)
+    assert 100 < measured["elapsed_min"].value <= measured["elapsed_mean"].value < 5000
     assert b"|" not in agent.file(run, "out/measure/stdout")
     assert len(of(events, "sample", source="sql")) == 3
 
 
-def test_a_change_of_the_plan_is_told_with_the_execution_at_which_it_came(agent: Connection, steps: Steps) -> None:
+def test_a_plan_change_is_reported_with_its_execution(agent: Connection, steps: Steps) -> None:
     """A prepared statement is planned for its parameter five times; then one plan for all of them seems cheaper."""
     table = f"{TABLE}; create index on t (id); vacuum analyze t"
     prepared = "prepare q(int) as select count(pad) from t where id < $1"
@@ -140,7 +142,7 @@ def test_cancel_does_not_wait_for_the_query(agent: Connection, steps: Steps, dat
 
 
 @pytest.mark.fast
-def test_a_step_waits_and_the_collectors_look_on(agent: Connection, steps: Steps) -> None:
+def test_collectors_sample_while_a_step_waits(agent: Connection, steps: Steps) -> None:
     run = agent.submit(steps(("settle", "wait", {"seconds": 1.5})))
 
     events = agent.events(run)
@@ -157,14 +159,14 @@ SCAN = {"query": "select count(*) from big", "times": 2, "before": "set max_para
 CALLS = ["pread64", "preadv"]
 
 
-def traced(timed: bool, **asked: Any) -> Any:
-    """A parameter: what is asked of a tracer, and whether it tells times."""
-    return pytest.param(asked, timed, marks=pytest.mark.needs(asked["tool"]))
+def traced(timed: bool, **options: Any) -> Any:
+    """A parameter: the options of a tracer, and whether it measures times."""
+    return pytest.param(options, timed, marks=pytest.mark.needs(options["tool"]))
 
 
 @pytest.mark.fast
 @pytest.mark.parametrize(
-    ("asked", "timed"),
+    ("tracer", "timed"),
     [
         traced(True, tool="strace", syscalls=CALLS),
         traced(True, tool="strace", syscalls=CALLS, backends="server"),
@@ -175,21 +177,21 @@ def traced(timed: bool, **asked: Any) -> Any:
     ids=["strace", "strace-server", "perf-trace", "perf-stat", "bpftrace"],
 )
 def test_a_tracer_counts_the_reads_of_the_queries_and_nothing_else(
-    agent: Connection, steps: Steps, asked: dict[str, Any], timed: bool
+    agent: Connection, steps: Steps, tracer: dict[str, Any], timed: bool
 ) -> None:
-    query = {**SCAN, "tracer": asked}
+    query = {**SCAN, "tracer": tracer}
 
     run = agent.submit(steps(("make", "sql", {"statements": READS}), ("measure", "sql", query), settings=SMALL))
 
     (outcome,) = of(agent.events(run), "outcome")
     assert outcome == OK
-    found = figures(agent, run, "sql", query, files=("stdout", "stderr", "tracer.txt"))
-    read = 2 * found["shared_read_mean"].value
+    measured = figures(agent, run, "sql", query, files=("stdout", "stderr", "tracer.txt"))
+    read = 2 * measured["shared_read_mean"].value
     # 18 reads up to 16 blocks by one call.
-    assert read / 16 <= found["tracer events"].value <= 1.2 * read
-    assert ("tracer ns per event" in found) == timed
+    assert read / 16 <= measured["tracer events"].value <= 1.2 * read
+    assert ("tracer ns per event" in measured) == timed
     if timed:
-        assert 100 < found["tracer ns per event"].value < 10_000_000
+        assert 100 < measured["tracer ns per event"].value < 10_000_000
 
 
 OLTP = {"tables": 2, "table_size": 500}
@@ -199,23 +201,23 @@ OLTP = {"tables": 2, "table_size": 500}
 @pytest.mark.needs("sysbench")
 def test_sysbench_makes_its_tables_anew_and_runs_its_test(agent: Connection, steps: Steps) -> None:
     run_options = {**OLTP, "test": "oltp_read_write", "threads": 2, "time_s": 3, "histogram": True, "percentile": 99}
-    given = steps(
+    run_spec = steps(
         ("make", "sysbench", {**OLTP, "action": "prepare"}),
         ("again", "sysbench", {**OLTP, "action": "prepare", "threads": 2}),
         ("measure", "sysbench", run_options),
     )
 
-    run = agent.submit(given)
+    run = agent.submit(run_spec)
     events = agent.events(run)
 
     assert of(events, "outcome") == [OK]
-    found = figures(agent, run, "sysbench", run_options)
-    assert found["tps"].value > 10 and found["qps"].value == pytest.approx(20 * found["tps"].value, rel=0.05)
+    measured = figures(agent, run, "sysbench", run_options)
+    assert measured["tps"].value > 10 and measured["qps"].value == pytest.approx(20 * measured["tps"].value, rel=0.05)
     # One stall lifts the mean over the 99th percentile, so each is held to the maximum alone.
-    assert 0 < found["latency_avg"].value <= found["latency_max"].value
-    assert 0 < found["latency_p99"].value <= found["latency_max"].value
-    assert found.keys() - {"transactions"} <= WORKLOADS["sysbench"].figures(run_options).keys()
-    assert found["tps"].definition.endswith("closed loop") and "tpmC" not in found
+    assert 0 < measured["latency_avg"].value <= measured["latency_max"].value
+    assert 0 < measured["latency_p99"].value <= measured["latency_max"].value
+    assert measured.keys() - {"transactions"} <= WORKLOADS["sysbench"].figures(run_options).keys()
+    assert measured["tps"].definition.endswith("closed loop") and "tpmC" not in measured
     samples = of(events, "sample", source="sysbench", step="measure")
     assert [round(each["t"]) for each in samples][:2] == [1, 2]
     assert samples[0]["values"].keys() == WORKLOADS["sysbench"].samples["sysbench"].keys()
@@ -235,7 +237,7 @@ end
 
 
 @pytest.mark.needs("sysbench")
-def test_a_script_of_an_allowed_directory_is_started_there_and_tpmc_is_said(
+def test_a_script_of_an_allowed_directory_runs_there_and_reports_tpmc(
     agent: Connection, steps: Steps, data_dir: Path
 ) -> None:
     own = data_dir / "lua"
@@ -248,24 +250,24 @@ def test_a_script_of_an_allowed_directory_is_started_there_and_tpmc_is_said(
     run = agent.submit(spec)
 
     assert of(agent.events(run), "outcome") == [OK]
-    found = figures(agent, run, "sysbench", options)
-    assert found["tpmC"].value == pytest.approx(27 * found["tps"].value)
-    assert found["tpmC"].definition.startswith("60 x tps x 45 %, what the script counts as new orders")
+    measured = figures(agent, run, "sysbench", options)
+    assert measured["tpmC"].value == pytest.approx(27 * measured["tps"].value)
+    assert measured["tpmC"].definition.startswith("60 x tps x 45 %, what the script counts as new orders")
 
 
 @pytest.mark.needs("strace", "sysbench")
 def test_a_tracer_finds_the_backends_of_pgbench_and_of_sysbench(agent: Connection, steps: Steps) -> None:
-    asked = {"tool": "strace", "syscalls": ["recvfrom", "sendto"]}
-    load = {"builtin": "select-only", "clients": 2, "time_s": 3, "tracer": asked}
-    oltp = {**OLTP, "test": "oltp_point_select", "threads": 2, "time_s": 3, "tracer": asked}
+    tracer = {"tool": "strace", "syscalls": ["recvfrom", "sendto"]}
+    load = {"builtin": "select-only", "clients": 2, "time_s": 3, "tracer": tracer}
+    oltp = {**OLTP, "test": "oltp_point_select", "threads": 2, "time_s": 3, "tracer": tracer}
     make = {**OLTP, "action": "prepare"}
 
     run = agent.submit(steps(("pgbench", "pgbench", load), ("make", "sysbench", make), ("oltp", "sysbench", oltp)))
     events = agent.events(run)
 
     assert of(events, "outcome") == [OK]
-    told = [log["message"] for log in of(events, "log") if "attached" in log["message"]]
-    assert told == ["strace is attached to 2 processes"] * 2
+    messages = [log["message"] for log in of(events, "log") if "attached" in log["message"]]
+    assert messages == ["strace is attached to 2 processes"] * 2
     for step in ("pgbench", "oltp"):
         assert b"recvfrom" in agent.file(run, f"out/{step}/tracer.txt")
 

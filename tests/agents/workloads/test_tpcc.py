@@ -93,10 +93,10 @@ where c_balance <> coalesce(due, 0) - coalesce(paid, 0)
 
 @pytest.mark.parametrize("calls", ["sql", "functions"])
 def test_deliveries_and_payments_change_the_balances_of_customers(agent: Connection, tpcc: Make, calls: str) -> None:
-    wanted = tpcc(calls=calls, weights={"delivery": 1, "payment": 1})
+    run_spec = tpcc(calls=calls, weights={"delivery": 1, "payment": 1})
     query = {"query": BALANCES, "figures": {"violations": {"unit": "customers", "better": "lower"}}}
-    wanted["steps"].append({"name": "balances", "kind": "sql", "options": query})
-    run = agent.submit(wanted)
+    run_spec["steps"].append({"name": "balances", "kind": "sql", "options": query})
+    run = agent.submit(run_spec)
 
     events = agent.events(run, limit_s=180)
 
@@ -114,10 +114,10 @@ def test_transactions_run_in_every_query_mode(agent: Connection, tpcc: Make, cal
 @pytest.mark.needs("postgresql-15")
 @pytest.mark.parametrize("calls", ["sql", "functions"])
 def test_transactions_run_on_an_older_server(agent: Connection, tpcc: Make, calls: str) -> None:
-    wanted = tpcc(calls=calls)
-    wanted["target"]["bin_dir"] = DEBIANS
+    run_spec = tpcc(calls=calls)
+    run_spec["target"]["bin_dir"] = DEBIANS
 
-    figures, events = ended_well(agent, wanted)
+    figures, events = ended_well(agent, run_spec)
 
     assert figures["transactions"] == 400 and conditions(events) == [True] * 4
 
@@ -137,13 +137,13 @@ def test_warehouses_are_made_several_at_a_time_in_partitions_and_reach_each_othe
 
 
 def test_rolled_back_new_orders_leave_nothing(agent: Connection, tpcc: Make) -> None:
-    wanted = tpcc(weights={"new_order": 1}, rollback=100, home="client")
+    run_spec = tpcc(weights={"new_order": 1}, rollback=100, home="client")
     last = {
         "query": "select max(o_id) as o_id from orders",
         "figures": {"o_id": {"unit": "orders", "better": "higher"}},
     }
-    wanted["steps"].append({"name": "left", "kind": "sql", "options": last})
-    run = agent.submit(wanted)
+    run_spec["steps"].append({"name": "left", "kind": "sql", "options": last})
+    run = agent.submit(run_spec)
 
     events = agent.events(run, limit_s=180)
 
@@ -153,19 +153,19 @@ def test_rolled_back_new_orders_leave_nothing(agent: Connection, tpcc: Make) -> 
 
 
 def test_latencies_exclude_the_waits_of_terminals(agent: Connection, tpcc: Make) -> None:
-    wanted = tpcc(terminals=True, weights={"stock_level": 1, "order_status": 1}, clients=3, jobs=1, transactions=1)
+    run_spec = tpcc(terminals=True, weights={"stock_level": 1, "order_status": 1}, clients=3, jobs=1, transactions=1)
 
-    figures, _ = ended_well(agent, wanted)
+    figures, _ = ended_well(agent, run_spec)
 
     assert figures["tps"] < 1 and figures["latency_avg"] < 1000
 
 
 @pytest.mark.fast
 def test_a_run_that_breaks_the_conditions_yields_no_result(agent: Connection, tpcc: Make) -> None:
-    wanted = tpcc()
-    wanted["steps"].append({"name": "break", "kind": "sql", "options": {"statements": BREAKS}})
+    run_spec = tpcc()
+    run_spec["steps"].append({"name": "break", "kind": "sql", "options": {"statements": BREAKS}})
 
-    events = agent.events(agent.submit(wanted), limit_s=180)
+    events = agent.events(agent.submit(run_spec), limit_s=180)
 
     (outcome,) = of(events, "outcome")
     assert outcome["outcome"] == "failed" and outcome["error"]["blame"] == "workload"
@@ -174,10 +174,10 @@ def test_a_run_that_breaks_the_conditions_yields_no_result(agent: Connection, tp
 
 
 def test_the_conditions_are_checked_without_rights_of_a_superuser(agent: Connection, tpcc: Make) -> None:
-    wanted = tpcc()
-    wanted["steps"].append({"name": "plant", "kind": "sql", "options": {"statements": PLANTED}})
+    run_spec = tpcc()
+    run_spec["steps"].append({"name": "plant", "kind": "sql", "options": {"statements": PLANTED}})
 
-    events = agent.events(agent.submit(wanted), limit_s=180)
+    events = agent.events(agent.submit(run_spec), limit_s=180)
 
     assert of(events, "outcome") == [OK]
     assert conditions(events) == [True] * 4

@@ -58,13 +58,13 @@ def test_histograms_add_up_and_come_back_from_json() -> None:
 def test_each_script_has_its_own_latencies() -> None:
     log = b"0 1 100 0 1700000000 1\n1 1 900 1 1700000000 2\n0 2 200 0 1700000001 3\n"
 
-    told = reduced(log)
+    summary = reduced(log)
 
-    assert [(each["name"], each["count"], each["max"]) for each in told["scripts"]] == [
+    assert [(each["name"], each["count"], each["max"]) for each in summary["scripts"]] == [
         *[("first", 2, 200), ("second", 1, 900)]
     ]
-    assert (told["all"]["count"], told["all"]["sum"], told["lines"], told["unread"]) == (3, 1200, 3, 0)
-    assert [second for second, _ in told["slots"]["rows"]] == [1700000000, 1700000001]
+    assert (summary["all"]["count"], summary["all"]["sum"], summary["lines"], summary["unread"]) == (3, 1200, 3, 0)
+    assert [second for second, _ in summary["slots"]["rows"]] == [1700000000, 1700000001]
 
 
 def test_words_are_counted_and_have_no_latency() -> None:
@@ -75,12 +75,12 @@ def test_words_are_counted_and_have_no_latency() -> None:
         )
     )
 
-    told = reduced(log, rate=True, tries=True)
+    summary = reduced(log, rate=True, tries=True)
 
-    assert told["all"]["words"] == {"skipped": 1, "failed": 1, "serialization": 1, "deadlock": 1}
-    assert (told["all"]["count"], told["all"]["max"]) == (1, 50)
-    assert (told["lag"]["count"], told["lag"]["max"]) == (4, 9)  # what was skipped lagged behind nothing
-    assert (told["retried"], told["retries"]) == (5, 10)
+    assert summary["all"]["words"] == {"skipped": 1, "failed": 1, "serialization": 1, "deadlock": 1}
+    assert (summary["all"]["count"], summary["all"]["max"]) == (1, 50)
+    assert (summary["lag"]["count"], summary["lag"]["max"]) == (4, 9)  # what was skipped lagged behind nothing
+    assert (summary["retried"], summary["retries"]) == (5, 10)
 
 
 @pytest.mark.parametrize(
@@ -93,10 +93,10 @@ def test_words_are_counted_and_have_no_latency() -> None:
     ],
 )
 def test_damaged_lines_are_counted_apart(line: bytes, what: str) -> None:
-    told = reduced(b"0 1 100 0 1700000000 1\n" + line + b"0 3 300 0 1700000000 9\n")
+    summary = reduced(b"0 1 100 0 1700000000 1\n" + line + b"0 3 300 0 1700000000 9\n")
 
-    assert told["all"]["count"] == 2
-    assert told["unread"] == line.count(b"\n")
+    assert summary["all"]["count"] == 2
+    assert summary["unread"] == line.count(b"\n")
 
 
 def test_a_clock_that_was_set_back_makes_no_negative_latency() -> None:
@@ -140,7 +140,7 @@ def test_what_was_read_is_given_back_while_the_log_grows(tmp_path: Path, small_c
     assert not log.exists()
 
 
-def test_looking_takes_no_more_than_its_share_of_time(tmp_path: Path, small_chunks: None) -> None:
+def test_reading_the_log_takes_no_more_than_its_share_of_time(tmp_path: Path, small_chunks: None) -> None:
     reduction = Reduction(**PLAIN)
     files = LogFiles(tmp_path / "transactions", reduction, pytest.fail)
     (tmp_path / "transactions.7").write_bytes(lines(5000))
@@ -160,36 +160,36 @@ def test_threads_have_files_of_their_own_and_a_cut_end_is_counted(tmp_path: Path
     assert (reduction.lines, reduction.unread) == (50, 1)
 
 
-def test_a_file_system_that_cannot_punch_is_told_once(
+def test_a_file_system_without_hole_punching_is_reported_once(
     tmp_path: Path, small_chunks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(fd: int, length: int) -> None:
         raise OSError(95, "Operation not supported")
 
     monkeypatch.setattr(transaction_log, "punch", refuse)
-    told: list[str] = []
+    warnings: list[str] = []
     reduction = Reduction(**PLAIN)
     (tmp_path / "transactions.7").write_bytes(lines(5000))
 
-    files = LogFiles(tmp_path / "transactions", reduction, told.append)
+    files = LogFiles(tmp_path / "transactions", reduction, warnings.append)
     files.poll(elapsed_s=60)
     files.finish(lambda done: None)
 
-    assert len(told) == 1 and "Operation not supported" in told[0]
+    assert len(warnings) == 1 and "Operation not supported" in warnings[0]
     assert reduction.lines == 5000
 
 
-def test_reducing_can_be_stopped_and_tells_how_far_it_is(tmp_path: Path, small_chunks: None) -> None:
+def test_reducing_can_be_stopped_and_reports_progress(tmp_path: Path, small_chunks: None) -> None:
     (tmp_path / "transactions.7").write_bytes(lines(5000))
     shares: list[float] = []
 
-    def told(done: float) -> None:
+    def report_progress(done: float) -> None:
         shares.append(done)
         if done > 0.5:
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        LogFiles(tmp_path / "transactions", Reduction(**PLAIN), pytest.fail).finish(told)
+        LogFiles(tmp_path / "transactions", Reduction(**PLAIN), pytest.fail).finish(report_progress)
 
     assert shares == sorted(shares) and 0.5 < shares[-1] < 0.7
 

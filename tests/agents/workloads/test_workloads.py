@@ -176,7 +176,7 @@ def test_fio_phases_follow_each_other_and_take_as_long_as_their_longest_section(
     assert fio_jobs.read("[a]\nrw=read\n").seconds() is None
 
 
-def test_fio_sees_a_global_section_for_the_sections_after_it_only() -> None:
+def test_a_global_section_of_fio_applies_to_later_sections_only() -> None:
     job = fio_jobs.read("[global]\nbs=8k\n[a]\nrw=read\n[global]\nbs=4k\n[b]\nrw=read ; but why\n")
 
     assert [(section.name, section.resolved) for section in job.jobs] == [
@@ -218,7 +218,7 @@ def test_fio_refuses_programs_other_files_and_what_it_would_expand(line: str) ->
     assert refuse("fio", {"job_file": f"[a]\nrw=read\n{line}\n"}).value == line
 
 
-def test_fio_tells_why_it_refuses_what_people_have_in_their_files() -> None:
+def test_fio_gives_the_reason_for_each_refused_option() -> None:
     assert (
         "per-second logs are always written: remove it" in refuse("fio", {"job_file": "[a]\nwrite_bw_log=x\n"}).accepted
     )
@@ -254,7 +254,7 @@ def test_fio_names_the_paths_that_must_be_allowed() -> None:
         ("fio: pid=0, err=2", {}),
     ],
 )
-def test_fio_tells_its_rates_while_it_runs(line: str, values: dict[str, float]) -> None:
+def test_fio_reports_rates_while_it_runs(line: str, values: dict[str, float]) -> None:
     assert rates(line) == pytest.approx(values)
 
 
@@ -263,7 +263,7 @@ def test_fio_refuses_fields_beside_a_job_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "arguments"),
+    ("options", "arguments"),
     [
         ({"tool": "strace"}, "-c -w -o /out -p 7,8"),
         (
@@ -277,14 +277,14 @@ def test_fio_refuses_fields_beside_a_job_file() -> None:
         ({"tool": "stap", "script": "probe ..."}, "-v -x 7 -o /out /script 7 8"),
     ],
 )  # fmt: skip
-def test_tracer_arguments(asked: dict[str, Any], arguments: str) -> None:
-    tracer.check("sql", {"tracer": asked})
+def test_tracer_arguments(options: dict[str, Any], arguments: str) -> None:
+    tracer.check("sql", {"tracer": options})
 
-    assert tracer.argv(asked, "/bin/tool", [7, 8], "/out", "/script") == ["/bin/tool", *arguments.split()]
+    assert tracer.argv(options, "/bin/tool", [7, 8], "/out", "/script") == ["/bin/tool", *arguments.split()]
 
 
 @pytest.mark.parametrize(
-    ("asked", "field"),
+    ("options", "field"),
     [
         ({"tool": "strace", "script": "x"}, "sql.tracer.script"),
         ({"tool": "strace", "events": ["cycles"]}, "sql.tracer.events"),
@@ -296,8 +296,8 @@ def test_tracer_arguments(asked: dict[str, Any], arguments: str) -> None:
         ({"tool": "gdb"}, "sql.tracer.tool"),
     ],
 )
-def test_tracer_refuses(asked: dict[str, Any], field: str) -> None:
-    assert refuse("sql", {"query": "select 1", "tracer": asked}).field == field
+def test_tracer_refuses(options: dict[str, Any], field: str) -> None:
+    assert refuse("sql", {"query": "select 1", "tracer": options}).field == field
 
 
 def test_a_tracer_that_is_switched_off_may_keep_its_options() -> None:
@@ -423,10 +423,10 @@ def test_a_sweep_runs_after_the_step_whose_rate_it_takes() -> None:
 
 def test_a_known_version_of_the_target_is_planned_with() -> None:
     installed = [{"bin_dir": "/pg/bin", "major": 14}, {"bin_dir": "/other", "major": 18}]
-    wanted = {**SPEC, "target": TARGET, "steps": [step(kind="pgbench", options={"max_tries": 5})]}
+    run_spec = {**SPEC, "target": TARGET, "steps": [step(kind="pgbench", options={"max_tries": 5})]}
 
     with pytest.raises(Unplannable, match="pgbench of 14 lacks it"):
-        check_spec({"level": "user", "tools": {}, "postgresql": installed}, wanted)
+        check_spec({"level": "user", "tools": {}, "postgresql": installed}, run_spec)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=list(WORKLOADS))

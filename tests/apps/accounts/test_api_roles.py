@@ -240,9 +240,9 @@ def test_only_who_has_the_role_gets_through(endpoint: Endpoint, rows: dict[str, 
     file = FILES.get(endpoint.room)
     url = reverse(endpoint.url_name, kwargs=keys | ({"file": file} if file else {}))
     until = 2 if endpoint.room == "Series" else 1  # seconds there, revisions elsewhere
-    asked = {"from": 1, "to": until, "host": rows["Host"], "file": "shell", "path": "out/measure/stdout", "q": "t"}
-    asked |= {"of": rows["Compare"]}
-    query = asked if endpoint.method == "get" else {}
+    parameters = {"from": 1, "to": until, "host": rows["Host"], "file": "shell", "path": "out/measure/stdout", "q": "t"}
+    parameters |= {"of": rows["Compare"]}
+    query = parameters if endpoint.method == "get" else {}
 
     answers = {role: getattr(browser(make_user(role)), endpoint.method)(url, query) for role in Role}
 

@@ -19,10 +19,10 @@ def facts_that_changed(now: Conditions, *, kernel: Range = ANY, postgresql: Rang
 
 
 def test_conditions_are_read_from_facts() -> None:
-    found = conditions(FACTS, "18.6")
+    current = conditions(FACTS, "18.6")
 
-    assert found == Conditions("6.1.0", "18.6", "a processor", 4, 1, 8_000_000)
-    assert read(found.as_dict()) == found
+    assert current == Conditions("6.1.0", "18.6", "a processor", 4, 1, 8_000_000)
+    assert read(current.as_dict()) == current
 
 
 @pytest.mark.parametrize(
@@ -35,12 +35,12 @@ def test_conditions_are_read_from_facts() -> None:
     ],
     ids=str,
 )
-def test_what_only_mends_changes_nothing(same: dict[str, Any]) -> None:
+def test_a_minor_release_changes_no_condition(same: dict[str, Any]) -> None:
     assert facts_that_changed(replace(STOOD, **same)) == []
 
 
 @pytest.mark.parametrize(
-    ("fact", "now", "words"),
+    ("fact", "now", "reason_text"),
     [
         ("postgresql", "18.6", "PostgreSQL changed from 15.14 to 18.6."),
         ("postgresql", "", "PostgreSQL 15.14 is no longer present."),
@@ -51,13 +51,13 @@ def test_what_only_mends_changes_nothing(same: dict[str, Any]) -> None:
         ("memory_kb", 128 * 1024 * 1024, "Memory changed from 64.0 GiB to 128.0 GiB."),
     ],
 )
-def test_what_changed_is_told_in_words(fact: str, now: Any, words: str) -> None:
+def test_a_changed_condition_is_a_sentence(fact: str, now: Any, reason_text: str) -> None:
     (reason,) = stale(STOOD, replace(STOOD, **{fact: now}), ANY, ANY)
 
-    assert (reason.fact, reason.words) == (fact, words)
+    assert (reason.fact, reason.words) == (fact, reason_text)
 
 
-def test_inside_the_range_an_upgrade_needs_no_new_look() -> None:
+def test_an_upgrade_inside_the_range_needs_no_review() -> None:
     upgraded = replace(STOOD, postgresql="17.2", kernel="6.6.70")
 
     assert facts_that_changed(upgraded, kernel=Range("6.1", "6.6"), postgresql=Range("15", "17")) == []
@@ -67,16 +67,16 @@ def test_inside_the_range_an_upgrade_needs_no_new_look() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "words"),
+    ("low", "high", "text"),
     [("16", "17", "16 to 17"), ("16", "16", "16"), ("16", "", "16 on"), ("", "6.6", "up to 6.6")],
 )
-def test_a_range_is_told_in_words(low: str, high: str, words: str) -> None:
-    assert str(Range(low, high)) == words
+def test_a_range_reads_as_words(low: str, high: str, text: str) -> None:
+    assert str(Range(low, high)) == text
 
 
 @pytest.mark.parametrize(
     ("low", "high", "wrong"),
     [("six", "", "'six' is not a version"), ("17", "16", "17 is after 16"), ("6.1", "6", ""), ("6", "6.6", "")],
 )
-def test_what_is_no_range_is_told(low: str, high: str, wrong: str) -> None:
+def test_an_invalid_range_is_refused(low: str, high: str, wrong: str) -> None:
     assert Range(low, high).wrong == wrong

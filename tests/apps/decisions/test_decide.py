@@ -28,8 +28,8 @@ def campaign(db: None) -> Campaign:
 
 
 def write(by: User, campaign: Campaign, **fields: Any) -> Decision:
-    given: dict[str, Any] = {"title": "Two cpus", "decision": "Give PostgreSQL two cpus"} | fields
-    return services.write_decision(by=by, campaign=campaign, **given)
+    all_fields: dict[str, Any] = {"title": "Two cpus", "decision": "Give PostgreSQL two cpus"} | fields
+    return services.write_decision(by=by, campaign=campaign, **all_fields)
 
 
 def test_a_decision_takes_question_and_host_from_its_campaign(tuner: User, campaign: Campaign) -> None:
@@ -112,9 +112,9 @@ def test_both_doors_withdraw_and_the_page_asks_first(client: Client, tuner: User
     ],
 )
 def test_a_decision_on_a_weak_result_is_cautioned(compared: list[tuple[str, bool]], caution: str) -> None:
-    said = newer_results.caution(compared)
+    message = newer_results.caution(compared)
 
-    assert caution in said and bool(said) == bool(caution)
+    assert caution in message and bool(message) == bool(caution)
 
 
 def test_the_form_warns_about_a_preliminary_result(client: Client, tuner: User, campaign: Campaign) -> None:
@@ -125,7 +125,7 @@ def test_the_form_warns_about_a_preliminary_result(client: Client, tuner: User, 
     assert "The result is preliminary" in page
 
 
-def test_of_two_who_act_on_an_old_page_one_is_told(tuner: User, campaign: Campaign) -> None:
+def test_of_two_who_act_on_an_old_page_one_is_refused(tuner: User, campaign: Campaign) -> None:
     written = write(tuner, campaign)
     stale = Decision.objects.get(pk=written.pk)
     services.reject_decision(written, by=tuner)
@@ -203,9 +203,9 @@ def test_a_decision_through_the_api(tuner: User, campaign: Campaign) -> None:
     assert client.post(f"{path}comments/", {"text": "agreed"}).json()["author"] == tuner.username
     assert client.get(f"{path}comments/").json()["results"][0]["text"] == "agreed"
 
-    found = client.get(path).json()
-    assert (found["hosts"], found["question"]) == ([other.pk], campaign.question)
-    assert found["evidence"]["campaign"]["id"] == str(campaign.pk)
+    shown = client.get(path).json()
+    assert (shown["hosts"], shown["question"]) == ([other.pk], campaign.question)
+    assert shown["evidence"]["campaign"]["id"] == str(campaign.pk)
     assert client.post(f"{path}reject/").json()["field"] == "status"
 
 

@@ -31,15 +31,15 @@ def decide(by: User, host: Host, settings: dict[str, Any] = WANTED) -> Decision:
     """Accepted, on a campaign whose profile says so on all levels."""
     profile = make_profile(settings=settings, by=by)
     campaign = make_campaign(Campaign.State.FINISHED, by=by, host=host, profile=profile)
-    given = {"title": "Swap late", "decision": "Swap late", "level": "1 cpu"}
-    return services.accept_decision(services.write_decision(by=by, campaign=campaign, **given), by=by)
+    fields = {"title": "Swap late", "decision": "Swap late", "level": "1 cpu"}
+    return services.accept_decision(services.write_decision(by=by, campaign=campaign, **fields), by=by)
 
 
 def states(rows: list[comparison.Row]) -> dict[str, str]:
     return {row.key: row.state for row in rows}
 
 
-def test_a_value_of_the_kernel_is_the_same_or_differs_and_others_cannot_be_told() -> None:
+def test_kernel_values_are_the_same_or_differ_and_others_are_not_comparable() -> None:
     changed = ROOT | {"sysctls": {"vm.swappiness": "60"}}
 
     assert states(comparison.rows(ROOT, WANTED)) == {"/proc/sys/vm/swappiness": "same", "work_mem": "not comparable"}
@@ -74,8 +74,8 @@ def test_the_report_follows_the_facts_host_by_host(admin: User, client: Client) 
     client.force_login(admin)
     page = client.get(reverse("drift"), {"host": "b"}).content.decode()
     assert "b: 1 of 3 values" in page and "never checked" not in page
-    told = browser(admin).get(f"/api/v1/decisions/{decision.pk}/drift/").json()
-    assert (told[0]["host"], told[0]["rows"][1]["found"]) == ("b", "60")
+    drift = browser(admin).get(f"/api/v1/decisions/{decision.pk}/drift/").json()
+    assert (drift[0]["host"], drift[0]["rows"][1]["found"]) == ("b", "60")
 
 
 def test_only_a_host_of_the_scope_is_asked(admin: User) -> None:
@@ -99,15 +99,15 @@ def test_a_setting_that_was_changed_by_hand_is_found_on_a_real_host(swappiness: 
     assert report.report(decision)[0].differing == []
 
     SWAPPINESS.write_text(f"{swappiness + 7}\n")
-    asked = report.ask(decision, host, by=admin)
+    fresh = report.ask(decision, host, by=admin)
 
-    (row,) = asked.differing
+    (row,) = fresh.differing
     assert (row.key, row.decided, row.found) == (str(SWAPPINESS), str(swappiness), str(swappiness + 7))
     assert report.report(decision)[0].asked
     SWAPPINESS.write_text(f"{swappiness + 9}\n")
     contact.check_host(host)
-    (told,) = report.report(decision)
-    assert (told.asked, [row.found for row in told.differing]) == (False, [str(swappiness + 9)])
+    (stored,) = report.report(decision)
+    assert (stored.asked, [row.found for row in stored.differing]) == (False, [str(swappiness + 9)])
 
 
 def test_why_names_the_decisions_behind_a_setting_those_that_count_first(admin: User, client: Client) -> None:
@@ -117,9 +117,9 @@ def test_why_names_the_decisions_behind_a_setting_those_that_count_first(admin: 
         by=admin, campaign=agreed.campaign, title="Another", decision="d", level="2 cpus", hosts=[make_host("b")]
     )
 
-    found = decided_settings.behind("sysctl.vm.swappiness")
+    decided = decided_settings.behind("sysctl.vm.swappiness")
 
-    assert [(each.decision, each.decided) for each in found] == [(agreed, 10), (proposed, 10)]
+    assert [(each.decision, each.decided) for each in decided] == [(agreed, 10), (proposed, 10)]
     assert [each.decision for each in decided_settings.behind("sysctl", host)] == [agreed]
     assert decided_settings.behind("sysctl.vm.swap") == []
     client.force_login(admin)
@@ -127,28 +127,30 @@ def test_why_names_the_decisions_behind_a_setting_those_that_count_first(admin: 
     assert "Swap late" in page and "Another" not in page
 
 
-def test_why_a_profile_says_so_tells_where_it_does_not_agree(admin: User) -> None:
+def test_why_of_a_profile_shows_where_it_disagrees_with_decisions(admin: User) -> None:
     agreed = decide(admin, make_host("a", facts=ROOT))
     profile = make_profile("late", {"sysctl": {"vm": {"swappiness": 1}}, "postgresql": {"work_mem": "64MB"}}).profile
 
-    found = browser(admin).get(f"/api/v1/why/?profile={profile.pk}").json()
+    rows = browser(admin).get(f"/api/v1/why/?profile={profile.pk}").json()
 
-    assert [(each["path"], each["agrees"]) for each in found] == [
+    assert [(each["path"], each["agrees"]) for each in rows] == [
         *(("postgresql.work_mem", True), ("sysctl.vm.swappiness", False)),
     ]
-    assert {each["decision"] for each in found} == {agreed.pk}
+    assert {each["decision"] for each in rows} == {agreed.pk}
 
 
-def test_what_was_decided_leaves_as_files(admin: User, client: Client) -> None:
+def test_decided_settings_are_exported_as_files(admin: User, client: Client) -> None:
     decision = decide(admin, make_host("a", facts=ROOT))
     client.force_login(admin)
 
     page = client.get(reverse("decision_export", args=[decision.pk, "ansible"]), {"host": "a"})
-    told = browser(admin).get(f"/api/v1/decisions/{decision.pk}/export/?host={decision.campaign.host_id}&file=sysctl")
+    exported = browser(admin).get(
+        f"/api/v1/decisions/{decision.pk}/export/?host={decision.campaign.host_id}&file=sysctl"
+    )
 
     assert f"decision-{decision.pk}-a-tasks.yml" in page.headers["Content-Disposition"]
     assert b'value: !unsafe "10"' in page.content
-    assert b"vm.swappiness = 10" in told.content and b"evidence sha256" in told.content
+    assert b"vm.swappiness = 10" in exported.content and b"evidence sha256" in exported.content
 
 
 def test_a_decision_that_sets_nothing_is_no_file(admin: User) -> None:

@@ -61,23 +61,25 @@ def about(decision: Decision, cluster: Theirs) -> Decision:
     return decision
 
 
-def parameters(told: report.HostDrift) -> list[comparison.Row]:
+def parameters(drift: report.HostDrift) -> list[comparison.Row]:
     """Of its rows those of clusters: the levels of its campaign pin cpus as well."""
-    return [row for row in told.rows if row.cluster]
+    return [row for row in drift.rows if row.cluster]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_parameter_that_was_altered_by_hand_is_found(theirs: Make, host: Host, admin: User, client: Client) -> None:
     cluster = theirs("work_mem = 8192")
-    wanted = {"postgresql": {"work_mem": "8MB", "shared_buffers": "16384kB", "fsync": False, "max_connections": 20}}
-    decision = about(decide(admin, host, wanted), cluster)
+    settings = {"postgresql": {"work_mem": "8MB", "shared_buffers": "16384kB", "fsync": False, "max_connections": 20}}
+    decision = about(decide(admin, host, settings), cluster)
 
     as_decided = report.ask(decision, host, by=admin)
     by_hand(cluster, "work_mem", "9MB")
     by_hand(cluster, "max_connections", "30")
     drifted = report.ask(decision, host, by=admin)
 
-    assert {(row.key, row.state) for row in parameters(as_decided)} == {(name, "same") for name in wanted["postgresql"]}
+    assert {(row.key, row.state) for row in parameters(as_decided)} == {
+        (name, "same") for name in settings["postgresql"]
+    }
     assert {row.cluster for row in parameters(as_decided)} == {str(cluster.data)}
     assert {row.key: row.found for row in drifted.differing} == {
         "work_mem": f"9MB of {cluster.data}/postgresql.auto.conf line 3",
@@ -86,46 +88,46 @@ def test_a_parameter_that_was_altered_by_hand_is_found(theirs: Make, host: Host,
     client.force_login(admin)
     page = client.get(reverse("drift")).content.decode()
     assert f"here: 2 of {len(drifted.rows)} values" in page and f"of {cluster.data}" in page
-    told = browser(admin).get(f"/api/v1/decisions/{decision.pk}/drift/").json()[0]["rows"]
-    assert {row["cluster"] for row in told} == {str(cluster.data), ""}
+    rows = browser(admin).get(f"/api/v1/decisions/{decision.pk}/drift/").json()[0]["rows"]
+    assert {row["cluster"] for row in rows} == {str(cluster.data), ""}
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_postgresql_said_outlives_newer_facts_with_its_date(theirs: Make, host: Host, admin: User) -> None:
+def test_reported_parameters_outlive_newer_facts_with_their_date(theirs: Make, host: Host, admin: User) -> None:
     cluster = theirs("work_mem = 4MB")
     decision = about(decide(admin, host, WORK_MEM), cluster)
-    asked = report.ask(decision, host, by=admin)
+    fresh = report.ask(decision, host, by=admin)
 
     contact.check_host(host)
 
-    (told,) = report.report(decision)
-    assert (told.asked, told.state) == (False, "differs")
-    (row,) = parameters(told)
-    assert asked.at and row.why == f"reported by PostgreSQL on {asked.at:%Y-%m-%d %H:%M}"
+    (stored,) = report.report(decision)
+    assert (stored.asked, stored.state) == (False, "differs")
+    (row,) = parameters(stored)
+    assert fresh.at and row.why == f"reported by PostgreSQL on {fresh.at:%Y-%m-%d %H:%M}"
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_several_clusters_each_is_told_by_its_name(theirs: Make, host: Host, admin: User) -> None:
+def test_values_of_several_clusters_name_their_cluster(theirs: Make, host: Host, admin: User) -> None:
     first, second = theirs("work_mem = 8MB"), theirs("work_mem = 1MB", port=5498)
 
-    asked = report.ask(decide(admin, host, WORK_MEM), host, by=admin)
+    fresh = report.ask(decide(admin, host, WORK_MEM), host, by=admin)
 
-    states = {row.cluster: row.state for row in parameters(asked)}
+    states = {row.cluster: row.state for row in parameters(fresh)}
     assert (states[str(first.data)], states[str(second.data)]) == ("same", "differs")
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_a_cluster_that_is_stopped_nothing_is_told(theirs: Make, host: Host, admin: User) -> None:
+def test_values_of_a_stopped_cluster_are_not_comparable(theirs: Make, host: Host, admin: User) -> None:
     cluster = theirs()
     host.pg_data_dirs = [str(cluster.data)]
     host.save()
     cluster.stop()
 
-    asked = report.ask(about(decide(admin, host, WORK_MEM), cluster), host, by=admin)
+    fresh = report.ask(about(decide(admin, host, WORK_MEM), cluster), host, by=admin)
 
-    (told,) = parameters(asked)
-    assert (told.state, told.found) == ("not comparable", None)
-    assert "is not running" in told.why
+    (parameter,) = parameters(fresh)
+    assert (parameter.state, parameter.found) == ("not comparable", None)
+    assert "is not running" in parameter.why
 
 
 def row(show: str, **changes: Any) -> dict[str, Any]:
@@ -134,19 +136,19 @@ def row(show: str, **changes: Any) -> dict[str, Any]:
     return {**known, "sourceline": 1, "pending_restart": False, "show": show, **changes}
 
 
-def told(**shown: Any) -> list[dict[str, Any]]:
+def reported(**shown: Any) -> list[dict[str, Any]]:
     return [{"name": "15/main", "data_dir": "/d", "settings": shown, "refused": None}]
 
 
-def test_what_only_one_role_has_tells_nothing_of_the_others() -> None:
-    (found,) = comparison.rows(FACTS, WORK_MEM, {}, told(work_mem=row("8MB", source="user")))
+def test_a_value_of_one_role_is_not_comparable_with_other_sessions() -> None:
+    (compared,) = comparison.rows(FACTS, WORK_MEM, {}, reported(work_mem=row("8MB", source="user")))
 
-    assert (found.state, found.why) == ("not comparable", "8MB from user; values of other sessions are unknown")
+    assert (compared.state, compared.why) == ("not comparable", "8MB from user; values of other sessions are unknown")
 
 
-def test_a_parameter_that_is_hidden_cannot_be_told_and_one_that_is_not_there_differs() -> None:
-    (hidden,) = comparison.rows(FACTS, WORK_MEM, {}, told())
-    (missing,) = comparison.rows(FACTS, WORK_MEM, {}, told(work_mem=None))
+def test_a_hidden_parameter_is_not_comparable_and_a_missing_one_differs() -> None:
+    (hidden,) = comparison.rows(FACTS, WORK_MEM, {}, reported())
+    (missing,) = comparison.rows(FACTS, WORK_MEM, {}, reported(work_mem=None))
 
     assert (hidden.state, "grant pg_read_all_settings" in hidden.why) == ("not comparable", True)
     assert (missing.state, missing.found) == ("differs", "unknown parameter")
@@ -157,7 +159,7 @@ def cluster(data_dir: str, major: int, running: bool = True) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("data_dir", "versions", "asked"),
+    ("data_dir", "versions", "expected"),
     [
         ("", Range(), ["/15", "/16"]),
         ("/15", Range(), ["/15"]),
@@ -168,11 +170,11 @@ def cluster(data_dir: str, major: int, running: bool = True) -> dict[str, Any]:
     ],
 )
 def test_the_cluster_that_was_measured_is_asked_else_those_of_the_versions_that_were_decided_for(
-    data_dir: str, versions: Range, asked: list[str]
+    data_dir: str, versions: Range, expected: list[str]
 ) -> None:
     facts = FACTS | {"clusters": [cluster("/14", 14, running=False), cluster("/15", 15), cluster("/16", 16)]}
 
-    wanted = comparison.parameters_to_query(facts, WORK_MEM, data_dir, versions)
+    request = comparison.parameters_to_query(facts, WORK_MEM, data_dir, versions)
 
-    assert [each["data_dir"] for each in wanted["clusters"]] == asked
-    assert wanted["names"] == ["work_mem"]
+    assert [each["data_dir"] for each in request["clusters"]] == expected
+    assert request["names"] == ["work_mem"]

@@ -32,8 +32,8 @@ Status = Decision.Status
 def decision(admin: User) -> Decision:
     """Accepted: two cpus are better than one, measured with PostgreSQL 18.6 on Linux 6.1."""
     campaign = make_campaign(Campaign.State.FINISHED, by=admin, host=make_host("bench"), repetitions=5)
-    given = {"title": "Two cpus", "decision": "Give PostgreSQL two cpus", "level": "2 cpus"}
-    return decisions.accept_decision(decisions.write_decision(by=admin, campaign=campaign, **given), by=admin)
+    fields = {"title": "Two cpus", "decision": "Give PostgreSQL two cpus", "level": "2 cpus"}
+    return decisions.accept_decision(decisions.write_decision(by=admin, campaign=campaign, **fields), by=admin)
 
 
 def upgrade(host: Host, version: str = "19.0", **facts: Any) -> None:
@@ -57,7 +57,7 @@ def kinds(decision: Decision) -> list[str]:
     return [event.kind for event in decision.events.all()]
 
 
-def test_an_upgrade_makes_it_stale_once_and_tells_who_wants_to_know(decision: Decision, admin: User) -> None:
+def test_an_upgrade_makes_a_decision_stale_once_and_notifies_subscribers(decision: Decision, admin: User) -> None:
     channel = Channel.objects.create(
         owner=admin, name="chat", kind=Channel.Kind.WEBHOOK, address="http://h/", events=["decision.stale"]
     )
@@ -75,7 +75,7 @@ def test_an_upgrade_makes_it_stale_once_and_tells_who_wants_to_know(decision: De
 
 
 @pytest.mark.parametrize("harmless", ["18.7", "18.6"])
-def test_a_minor_release_or_another_disk_does_not(decision: Decision, harmless: str) -> None:
+def test_a_minor_release_or_another_disk_does_not_make_a_decision_stale(decision: Decision, harmless: str) -> None:
     upgrade(decision.campaign.host, harmless, block_devices=[{"name": "vdb", "kb": 1}])
 
     assert confirmation.stale(decision) == []
@@ -110,7 +110,7 @@ def test_a_host_that_comes_in_by_a_label_is_held_against_what_was_measured(decis
     ]
 
 
-def test_looking_again_at_nothing_new_takes_four_queries(decision: Decision, django_assert_num_queries: Any) -> None:
+def test_a_check_without_news_takes_four_queries(decision: Decision, django_assert_num_queries: Any) -> None:
     from apps.decisions.validity import staleness
 
     staleness.update_due_standings()
@@ -150,10 +150,10 @@ def test_one_click_plans_the_same_comparison_where_it_went_stale(
 
     planned = Campaign.objects.get(name="Confirm: Two cpus")
     assert answer.headers["Location"] == reverse("campaign_detail", args=[planned.pk])
-    asked = decision.campaign
-    assert (planned.state, planned.host, planned.cloned_from) == ("draft", asked.host, asked)
-    assert (planned.factors, planned.workload, planned.repetitions) == (asked.factors, asked.workload, 5)
-    assert planned.seed != asked.seed
+    original = decision.campaign
+    assert (planned.state, planned.host, planned.cloned_from) == ("draft", original.host, original)
+    assert (planned.factors, planned.workload, planned.repetitions) == (original.factors, original.workload, 5)
+    assert planned.seed != original.seed
     with pytest.raises(PlanError, match="cannot be confirmed"):
         confirmation.confirm_decision(decision, by=admin)
 
@@ -244,7 +244,7 @@ def test_the_number_of_runs_is_that_which_the_effect_needs(admin: User) -> None:
     assert repetitions_needed.repetitions(quiet) < repetitions_needed.repetitions(noisy) < 50
 
 
-def test_the_api_tells_why_and_starts_the_campaign(decision: Decision, admin: User) -> None:
+def test_the_api_says_why_a_decision_is_stale_and_starts_the_campaign(decision: Decision, admin: User) -> None:
     upgrade(decision.campaign.host)
     client, path = browser(admin), f"/api/v1/decisions/{decision.pk}/"
 

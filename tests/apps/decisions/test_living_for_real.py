@@ -89,8 +89,8 @@ def carried_out(campaign: Campaign) -> Campaign:
 
 def test_an_upgrade_makes_a_decision_stale_and_the_offered_campaign_confirms_it(bench: Host, admin: User) -> None:
     assert newest(bench) == 15
-    given = {"title": "No commit_delay", "decision": "Commits wait for nobody.", "level": "none"}
-    written = decisions.write_decision(by=admin, campaign=compared(bench, admin), **given)
+    fields = {"title": "No commit_delay", "decision": "Commits wait for nobody.", "level": "none"}
+    written = decisions.write_decision(by=admin, campaign=compared(bench, admin), **fields)
     decision = decisions.accept_decision(written, by=admin)
     assert decision.evidence["table"]["levels"][1]["verdict"] == "worse"
 
@@ -108,8 +108,8 @@ def test_an_upgrade_makes_a_decision_stale_and_the_offered_campaign_confirms_it(
     assert decision.status == Decision.Status.ACCEPTED
     assert confirmation.stale(decision) == []
     assert decision.standings.get().conditions["postgresql"].startswith("18.")
-    told = [(event.kind, event.by, event.campaign) for event in decision.events.all()]
-    assert told == [
+    events = [(event.kind, event.by, event.campaign) for event in decision.events.all()]
+    assert events == [
         ("accepted", admin, None),
         ("stale", None, None),
         ("confirming", admin, confirming),

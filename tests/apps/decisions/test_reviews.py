@@ -21,8 +21,8 @@ ONE_CPU, OTHER_CPUS = 1000.0, 1900.0
 def decision(admin: User) -> Decision:
     """Accepted: two cpus are better than one."""
     campaign = make_campaign(Campaign.State.FINISHED, by=admin, repetitions=5)
-    given = {"title": "Two cpus", "decision": "Give PostgreSQL two cpus"}
-    return services.accept_decision(services.write_decision(by=admin, campaign=campaign, **given), by=admin)
+    fields = {"title": "Two cpus", "decision": "Give PostgreSQL two cpus"}
+    return services.accept_decision(services.write_decision(by=admin, campaign=campaign, **fields), by=admin)
 
 
 def again(decision: Decision, by: User, *, other: float = OTHER_CPUS, repetitions: int = 5) -> Campaign:
@@ -36,7 +36,7 @@ def again(decision: Decision, by: User, *, other: float = OTHER_CPUS, repetition
     return newer
 
 
-def said(decision: Decision) -> list[str]:
+def verdicts_of(decision: Decision) -> list[str]:
     return [each.verdict for each in decision.reviews.all()]
 
 
@@ -45,11 +45,11 @@ def test_the_same_result_confirms(decision: Decision, admin: User) -> None:
 
     reviews.review_due()
 
-    assert said(decision) == ["confirms"]
+    assert verdicts_of(decision) == ["confirms"]
     assert not reviews.contradicted().exists()
 
 
-def test_a_contrary_result_is_told_once_and_wanted_of_somebody(
+def test_a_contrary_result_is_reported_once_and_becomes_a_task(
     decision: Decision, admin: User, channel: Channel, client: Client
 ) -> None:
     newer = again(decision, admin, other=500.0)
@@ -75,7 +75,7 @@ def test_a_still_newer_result_that_confirms_takes_the_banner_down(
 
     client.force_login(admin)
 
-    assert said(decision) == ["contradicts", "confirms"]
+    assert verdicts_of(decision) == ["contradicts", "confirms"]
     assert "Newer results contradict" not in page(client, decision)
 
 
@@ -84,7 +84,7 @@ def test_what_is_equal_within_the_margin_now_contradicts_what_was_better(decisio
 
     reviews.review_due()
 
-    assert said(decision) == ["contradicts"]
+    assert verdicts_of(decision) == ["contradicts"]
 
 
 def test_what_is_preliminary_alarms_nobody(decision: Decision, admin: User) -> None:
@@ -92,7 +92,7 @@ def test_what_is_preliminary_alarms_nobody(decision: Decision, admin: User) -> N
 
     reviews.review_due()
 
-    assert said(decision) == ["open"]
+    assert verdicts_of(decision) == ["open"]
 
 
 def test_other_settings_under_the_same_names_say_nothing(decision: Decision, admin: User) -> None:
@@ -102,7 +102,7 @@ def test_other_settings_under_the_same_names_say_nothing(decision: Decision, adm
 
     reviews.review_due()
 
-    assert said(decision) == ["open"]
+    assert verdicts_of(decision) == ["open"]
 
 
 @pytest.mark.parametrize("change", ["host", "workload", "proposed", "older", "unread"])
@@ -121,7 +121,7 @@ def test_what_does_not_ask_the_same_later_is_not_held_against_it(decision: Decis
 
     reviews.review_due()
 
-    assert said(decision) == []
+    assert verdicts_of(decision) == []
 
 
 def test_a_campaign_that_was_extended_is_asked_again(decision: Decision, admin: User) -> None:
@@ -134,7 +134,7 @@ def test_a_campaign_that_was_extended_is_asked_again(decision: Decision, admin: 
     Campaign.objects.filter(pk=newer.pk).update(ended_at=decision.reviews.get().reviewed_at)
     reviews.review_due()
 
-    assert said(decision) == ["confirms"]
+    assert verdicts_of(decision) == ["confirms"]
 
 
 def page(client: Client, decision: Decision) -> str:

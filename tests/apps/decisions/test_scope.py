@@ -28,8 +28,8 @@ def campaign(db: None) -> Campaign:
 
 
 def write(by: User, campaign: Campaign, **fields: Any) -> Decision:
-    given: dict[str, Any] = {"title": "Two cpus", "decision": "Give PostgreSQL two cpus"} | fields
-    return services.write_decision(by=by, campaign=campaign, **given)
+    all_fields: dict[str, Any] = {"title": "Two cpus", "decision": "Give PostgreSQL two cpus"} | fields
+    return services.write_decision(by=by, campaign=campaign, **all_fields)
 
 
 def test_a_label_brings_in_every_host_that_carries_it(tuner: User, admin: User, campaign: Campaign) -> None:
@@ -67,7 +67,7 @@ def test_a_decision_about_no_host_is_refused(tuner: User, campaign: Campaign) ->
 
 
 @pytest.mark.parametrize(
-    ("scope", "field", "words"),
+    ("scope", "field", "message"),
     [
         (
             {"postgresql_from": 14, "postgresql_to": 17},
@@ -79,9 +79,9 @@ def test_a_decision_about_no_host_is_refused(tuner: User, campaign: Campaign) ->
     ],
 )
 def test_nothing_is_decided_for_what_was_not_measured(
-    tuner: User, campaign: Campaign, scope: dict[str, Any], field: str, words: str
+    tuner: User, campaign: Campaign, scope: dict[str, Any], field: str, message: str
 ) -> None:
-    with pytest.raises(PlanError, match=words) as refused:
+    with pytest.raises(PlanError, match=message) as refused:
         write(tuner, campaign, **scope)
 
     assert refused.value.subject == field
@@ -140,7 +140,7 @@ def test_only_what_stands_or_stood_is_renewed(tuner: User, campaign: Campaign) -
         services.renew_decision(write(tuner, campaign), None, by=tuner)
 
 
-def test_dissent_is_told_apart_from_other_comments(tuner: User, campaign: Campaign, client: Client) -> None:
+def test_dissent_is_distinguished_from_other_comments(tuner: User, campaign: Campaign, client: Client) -> None:
     written = write(tuner, campaign)
     client.force_login(tuner)
     url = reverse("decision_action", args=[written.pk, "comment"])
@@ -175,7 +175,7 @@ def test_both_doors_write_a_scope(tuner: User, campaign: Campaign, client: Clien
     scope = {"labels": ["ssd", "oltp"], "postgresql_from": 17, "kernel_to": "6.6", "level": "2 cpus"}
     body = {"campaign": str(campaign.pk), "title": "T", "decision": "D", "options": "One cpu", **scope}
 
-    told = browser(tuner).post("/api/v1/decisions/", body).json()
+    created = browser(tuner).post("/api/v1/decisions/", body).json()
     client.force_login(tuner)
     typed = {"title": "T", "decision": "D", "options": "One cpu", **scope, "labels": "ssd, oltp"}
     client.post(f"{reverse('decision_new')}?campaign={campaign.pk}", typed)
@@ -183,10 +183,10 @@ def test_both_doors_write_a_scope(tuner: User, campaign: Campaign, client: Clien
     by_api, by_page = Decision.objects.order_by("pk")
     names = ("labels", "postgresql_from", "kernel_to", "level", "settings", "options")
     assert {name: getattr(by_api, name) for name in names} == {name: getattr(by_page, name) for name in names}
-    assert told["labels"] == ["oltp", "ssd"]
+    assert created["labels"] == ["oltp", "ssd"]
 
 
-def test_the_api_replays_renews_and_tells_the_history(tuner: User, campaign: Campaign) -> None:
+def test_the_api_replays_renews_and_lists_the_history(tuner: User, campaign: Campaign) -> None:
     written, client = write(tuner, campaign), browser(tuner)
     path = f"/api/v1/decisions/{written.pk}/"
     client.post(f"{path}accept/")

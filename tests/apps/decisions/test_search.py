@@ -26,19 +26,19 @@ def decision(tuner: User) -> Decision:
     """About shared_buffers, with a comment."""
     profile = make_profile("big-memory", {"postgresql": {"shared_buffers": "2GB"}}, by=tuner)
     campaign = make_campaign(Campaign.State.FINISHED, by=tuner, host=make_host("bench"), profile=profile)
-    given = {"title": "A quarter of memory", "decision": "The kernel keeps the rest.", "level": "1 cpu"}
-    written = services.write_decision(by=tuner, campaign=campaign, **given)
+    fields = {"title": "A quarter of memory", "decision": "The kernel keeps the rest.", "level": "1 cpu"}
+    written = services.write_decision(by=tuner, campaign=campaign, **fields)
     services.comment(written, "The vacuum cleaners disagree.", by=tuner)
     return written
 
 
-def found(text: str, kind: str = "") -> set[tuple[str, str]]:
+def hits(text: str, kind: str = "") -> set[tuple[str, str]]:
     return {(hit.kind, hit.title) for hit in full_text.search(text, kind)}
 
 
 def test_a_setting_is_found_wherever_it_is_set(decision: Decision) -> None:
-    assert {("decision", "A quarter of memory"), ("profile", "big-memory r1")} <= found("shared_buffers")
-    assert found("shared_buffers", "profile") == {("profile", "big-memory r1")}
+    assert {("decision", "A quarter of memory"), ("profile", "big-memory r1")} <= hits("shared_buffers")
+    assert hits("shared_buffers", "profile") == {("profile", "big-memory r1")}
 
 
 @pytest.mark.parametrize(
@@ -62,21 +62,21 @@ def test_each_kind_is_found_by_its_words(decision: Decision, tuner: User, text: 
 
 
 def test_words_are_asked_for_as_people_type_them(decision: Decision) -> None:
-    assert ("decision", "A quarter of memory") in found("kernels")  # stems
-    assert ("decision", "A quarter of memory") in found("nothing or quarter")
-    assert ("decision", "A quarter of memory") in found('"keeps the rest"')
-    assert ("decision", "A quarter of memory") not in found("quarter -kernel")
-    assert found("") == found("the") == found("\x00%s'\"-(") == set()
+    assert ("decision", "A quarter of memory") in hits("kernels")  # stems
+    assert ("decision", "A quarter of memory") in hits("nothing or quarter")
+    assert ("decision", "A quarter of memory") in hits('"keeps the rest"')
+    assert ("decision", "A quarter of memory") not in hits("quarter -kernel")
+    assert hits("") == hits("the") == hits("\x00%s'\"-(") == set()
 
 
 @pytest.mark.parametrize("text", ["shared_buf", "shar buff", "shared_buf -zebra", "memory or shared_buf"])
 def test_the_beginning_of_a_word_is_enough(decision: Decision, text: str) -> None:
-    assert ("profile", "big-memory r1") in found(text)
+    assert ("profile", "big-memory r1") in hits(text)
 
 
 def test_quoted_and_excluded_words_are_whole_words(decision: Decision) -> None:
-    assert found('"shared buf"') == set()
-    assert ("decision", "A quarter of memory") in found("quarter -kern")
+    assert hits('"shared buf"') == set()
+    assert ("decision", "A quarter of memory") in hits("quarter -kern")
 
 
 def test_the_exact_title_comes_first_and_titles_that_begin_with_it_next(tuner: User) -> None:
@@ -123,13 +123,20 @@ def test_it_takes_one_query_and_one_for_the_recipes(decision: Decision, django_a
 
 @pytest.mark.parametrize("kind", ["decision", "comment", "campaign", "profile"])
 def test_what_grows_is_found_by_an_index(db: None, kind: str) -> None:
-    asked = {"asked": "memory", "most": 50, "ranked": 500, "headline": full_text.HEADLINE, "names": [], "words": []}
-    asked |= {"typed": "memory"}
+    parameters = {
+        "asked": "memory",
+        "most": 50,
+        "ranked": 500,
+        "headline": full_text.HEADLINE,
+        "names": [],
+        "words": [],
+    }
+    parameters |= {"typed": "memory"}
 
     with connection.cursor() as cursor:
         # Of a few rows nothing is dear: only a bitmap, which a GIN index gives, is left.
         cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_indexscan = off")
-        cursor.execute(f"EXPLAIN {full_text.statement(kind)}", asked)
+        cursor.execute(f"EXPLAIN {full_text.statement(kind)}", parameters)
         plan = "\n".join(line for (line,) in cursor)
 
     assert "_words" in plan
@@ -147,7 +154,7 @@ def test_a_profile_is_found_by_its_description_as_well(tuner: User) -> None:
     make_profile("late", {"sysctl": {"vm": {"swappiness": 1}}}, by=tuner)
     Profile.objects.update(description="for the archive of zebras")
 
-    assert found("zebras", "profile") == {("profile", "late")}
+    assert hits("zebras", "profile") == {("profile", "late")}
 
 
 def test_the_page_refuses_a_kind_without_the_name_of_its_field(tuner: User, client: Client) -> None:
@@ -168,8 +175,8 @@ def test_both_doors_show_what_was_found_and_escape_it(decision: Decision, tuner:
     client.force_login(tuner)
 
     page = client.get(reverse("search"), {"q": "zebras"}).content.decode()
-    told = browser(tuner).get("/api/v1/search/?q=zebras").json()
+    rows = browser(tuner).get("/api/v1/search/?q=zebras").json()
 
     assert "Cats &amp; <mark>zebras</mark>" in page
-    assert [(each["kind"], each["path"]) for each in told] == [("comment", f"/decisions/{decision.pk}/")]
+    assert [(each["kind"], each["path"]) for each in rows] == [("comment", f"/decisions/{decision.pk}/")]
     assert browser(tuner).get("/api/v1/search/").json()["field"] == "q"

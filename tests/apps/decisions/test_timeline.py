@@ -31,15 +31,15 @@ def decision(tuner: User, admin: User) -> Decision:
     return services.accept_decision(written, by=admin)
 
 
-def told(**asked: Any) -> list[tuple[str, str]]:
-    return [(entry.kind, entry.title) for entry in entries.timeline(Criteria(**asked)).entries]
+def listed(**filters: Any) -> list[tuple[str, str]]:
+    return [(entry.kind, entry.title) for entry in entries.timeline(Criteria(**filters)).entries]
 
 
 ALL = [("accepted", "T was accepted"), ("decision", "T"), ("campaign", "measured")]
 
 
-def test_it_tells_campaigns_decisions_and_what_became_of_them(decision: Decision) -> None:
-    assert told() == ALL
+def test_the_timeline_has_campaigns_decisions_and_their_events(decision: Decision) -> None:
+    assert listed() == ALL
 
 
 def test_the_page_says_once_that_a_decision_was_accepted(decision: Decision, tuner: User, client: Client) -> None:
@@ -53,15 +53,15 @@ def test_the_page_says_once_that_a_decision_was_accepted(decision: Decision, tun
 def test_each_filter_leaves_what_is_about_it(decision: Decision, tuner: User, admin: User) -> None:
     tomorrow = timezone.localdate() + timedelta(days=1)
 
-    assert told(host=decision.campaign.host) == ALL
-    assert told(host=make_host("other")) == []
-    assert told(setting="cpu_affinity") == told(setting="cpu_affinity.server") == ALL
-    assert told(setting="sysctl") == []
-    assert told(person=tuner.username) == ALL[1:]
-    assert told(person=admin.username) == ALL[:1]
-    assert told(text="two cpus") == [("decision", "T")]
-    assert told(since=tomorrow) == told(until=tomorrow - timedelta(days=2)) == []
-    assert told(since=tomorrow - timedelta(days=2), until=tomorrow) == ALL
+    assert listed(host=decision.campaign.host) == ALL
+    assert listed(host=make_host("other")) == []
+    assert listed(setting="cpu_affinity") == listed(setting="cpu_affinity.server") == ALL
+    assert listed(setting="sysctl") == []
+    assert listed(person=tuner.username) == ALL[1:]
+    assert listed(person=admin.username) == ALL[:1]
+    assert listed(text="two cpus") == [("decision", "T")]
+    assert listed(since=tomorrow) == listed(until=tomorrow - timedelta(days=2)) == []
+    assert listed(since=tomorrow - timedelta(days=2), until=tomorrow) == ALL
 
 
 def test_pages_are_neither_torn_nor_repeated_where_all_happened_at_once(decision: Decision) -> None:
@@ -72,16 +72,16 @@ def test_pages_are_neither_torn_nor_repeated_where_all_happened_at_once(decision
     Decision.objects.update(created_at=now)
     Campaign.objects.update(ended_at=now)
 
-    seen, cursor = [], ""
+    places, cursor = [], ""
     while True:
-        found = entries.timeline(Criteria(), cursor, size=3)
-        seen += [entry.place for entry in found.entries]
-        cursor = found.older
+        page = entries.timeline(Criteria(), cursor, size=3)
+        places += [entry.place for entry in page.entries]
+        cursor = page.older
         if not cursor:
             break
 
-    assert len(seen) == len(set(seen)) == 8
-    assert seen == sorted(seen, reverse=True)
+    assert len(places) == len(set(places)) == 8
+    assert places == sorted(places, reverse=True)
 
 
 @pytest.mark.parametrize("cursor", ["x", "2026-01-01~1~2", "2026-01-01T00:00:00+00:00~7~1"])
@@ -90,13 +90,13 @@ def test_a_cursor_that_is_none_is_refused(db: None, cursor: str) -> None:
         entries.timeline(Criteria(), cursor)
 
 
-def test_the_api_tells_the_same_and_names_a_field_that_is_wrong(decision: Decision, tuner: User) -> None:
+def test_the_api_has_the_same_entries_and_names_a_wrong_field(decision: Decision, tuner: User) -> None:
     client = browser(tuner)
 
-    found = client.get("/api/v1/timeline/?setting=cpu_affinity").json()
+    answer = client.get("/api/v1/timeline/?setting=cpu_affinity").json()
 
-    assert [(each["kind"], each["title"]) for each in found["entries"]] == ALL
-    assert found["entries"][0]["path"] == f"/decisions/{decision.pk}/"
+    assert [(each["kind"], each["title"]) for each in answer["entries"]] == ALL
+    assert answer["entries"][0]["path"] == f"/decisions/{decision.pk}/"
     assert client.get("/api/v1/timeline/?since=soon").json()["field"] == "since"
     assert client.get("/api/v1/timeline/?cursor=x").json()["field"] == "cursor"
 

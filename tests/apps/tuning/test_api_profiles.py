@@ -44,12 +44,12 @@ def test_a_change_is_the_next_revision_and_no_change_is_none(tuner: User) -> Non
 def test_the_difference_of_two_revisions_is_by_path(tuner: User) -> None:
     profile = make_profile(settings=PINNED).profile
     client = browser(tuner)
-    wanted = {"cpu_affinity": {"server": "0-1"}, "postgresql": {"shared_buffers": "1GB"}}
-    client.post(f"{PROFILES}{profile.pk}/revisions/", {"settings": wanted})
+    settings = {"cpu_affinity": {"server": "0-1"}, "postgresql": {"shared_buffers": "1GB"}}
+    client.post(f"{PROFILES}{profile.pk}/revisions/", {"settings": settings})
 
-    found = client.get(f"{PROFILES}{profile.pk}/diff/?from=1&to=2").json()
+    diff = client.get(f"{PROFILES}{profile.pk}/diff/?from=1&to=2").json()
 
-    assert found == [
+    assert diff == [
         {"path": "cpu_affinity.server", "before": "0", "after": "0-1"},
         {"path": "postgresql.shared_buffers", "before": None, "after": "1GB"},
     ]
@@ -66,25 +66,25 @@ def test_a_difference_needs_both_ends(viewer: User) -> None:
 def test_a_dry_run_says_what_a_dba_would_type_and_what_is_there_now(viewer: User) -> None:
     profile, host = make_profile(settings=PINNED | {"numa": {"policy": "default"}}).profile, make_host()
 
-    found = browser(viewer).get(f"{PROFILES}{profile.pk}/dry-run/?host={host.pk}").json()
+    dry_run = browser(viewer).get(f"{PROFILES}{profile.pk}/dry-run/?host={host.pk}").json()
 
-    assert found["lines"] == ["taskset -c 0 postgres -D $PGDATA"]
-    assert [effect["setting"] for effect in found["effects"]] == ["cpu_affinity", "numa"]
-    assert found["effects"][0]["items"][0]["present"] == "none"
-    assert (found["refusals"], found["needs_start"]) == ([], ["taskset of PostgreSQL"])
-    assert found["taken_at"]
+    assert dry_run["lines"] == ["taskset -c 0 postgres -D $PGDATA"]
+    assert [effect["setting"] for effect in dry_run["effects"]] == ["cpu_affinity", "numa"]
+    assert dry_run["effects"][0]["items"][0]["present"] == "none"
+    assert (dry_run["refusals"], dry_run["needs_start"]) == ([], ["taskset of PostgreSQL"])
+    assert dry_run["taken_at"]
 
 
 def test_a_dry_run_names_everything_that_the_host_cannot_have_at_once(viewer: User) -> None:
-    wanted = {"cpu_affinity": {"server": "64", "client": "65"}, "transparent_huge_pages": {"enabled": "never"}}
-    profile, host = make_profile(settings=wanted).profile, make_host()
+    settings = {"cpu_affinity": {"server": "64", "client": "65"}, "transparent_huge_pages": {"enabled": "never"}}
+    profile, host = make_profile(settings=settings).profile, make_host()
 
-    found = browser(viewer).get(f"{PROFILES}{profile.pk}/dry-run/?host={host.pk}").json()
+    dry_run = browser(viewer).get(f"{PROFILES}{profile.pk}/dry-run/?host={host.pk}").json()
 
-    refused = {refusal["field"]: refusal["accepted"] for refusal in found["refusals"]}
+    refused = {refusal["field"]: refusal["accepted"] for refusal in dry_run["refusals"]}
     assert set(refused) == {"cpu_affinity.server", "cpu_affinity.client", "transparent_huge_pages.enabled"}
     assert "0-3" in refused["cpu_affinity.client"]
-    assert found["lines"] == []
+    assert dry_run["lines"] == []
 
 
 def test_a_host_is_asked_by_an_operator_only(viewer: User, operator: User) -> None:
@@ -121,7 +121,7 @@ def test_a_dry_run_needs_a_host_that_exists(viewer: User) -> None:
     assert browser(viewer).get(f"{PROFILES}{profile.pk}/dry-run/?host=9999").json()["field"] == "host"
 
 
-def test_the_catalogue_tells_schema_level_and_risk(viewer: User) -> None:
+def test_the_catalogue_has_schema_level_and_risk(viewer: User) -> None:
     client = browser(viewer)
 
     rows = client.get("/api/v1/settings/").json()

@@ -18,7 +18,7 @@ THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 WANTED = {"transparent_huge_pages": {"enabled": "never"}, "cpu_affinity": {"server": "0"}}
 
 
-def test_the_host_itself_tells_what_is_there_now(host: Host, admin: User) -> None:
+def test_a_dry_run_may_read_current_values_from_the_host(host: Host, admin: User) -> None:
     before = Path(THP).read_text()
 
     preview = services.ask(WANTED, host, by=admin)
@@ -35,8 +35,8 @@ def test_the_button_swaps_in_what_the_host_answered(host: Host, admin: User, cli
     profile = make_profile(settings=WANTED, by=admin).profile
     client.force_login(admin)
 
-    asked = {"profile": profile.name, "host": host.pk}
-    answer = client.post(reverse("dry_run"), asked, headers={"HX-Request": "true"})
+    body = {"profile": profile.name, "host": host.pk}
+    answer = client.post(reverse("dry_run"), body, headers={"HX-Request": "true"})
 
     page = answer.content.decode()
     assert "read from the host now" in page and "<html" not in page

@@ -19,13 +19,13 @@ def run(settings: dict[str, Any], live: dict[str, Any] | None = None, **facts: A
 
 
 def test_present_values_come_from_the_facts_and_from_the_host_where_it_was_asked() -> None:
-    wanted = {"huge_pages": {"use": "on", "pool": 700}}
+    settings = {"huge_pages": {"use": "on", "pool": 700}}
     known = {"sysctls": {"vm.nr_hugepages": "12"}}
 
-    by_facts = {item.key: item.present for item in run(wanted, **known).items}
-    asked = {item.key: item.present for item in run(wanted, {"huge_pages": {"keys": {POOL: "13"}}}, **known).items}
+    by_facts = {item.key: item.present for item in run(settings, **known).items}
+    by_host = {item.key: item.present for item in run(settings, {"huge_pages": {"keys": {POOL: "13"}}}, **known).items}
 
-    assert (by_facts[POOL], asked[POOL]) == ("12", "13")
+    assert (by_facts[POOL], by_host[POOL]) == ("12", "13")
 
 
 @pytest.mark.parametrize(
@@ -51,22 +51,26 @@ def test_what_the_facts_do_not_know_is_none_and_not_a_guess(key: str, known: str
 
 
 def test_every_refused_field_is_named_not_the_first_only() -> None:
-    wanted = {"cpu_affinity": {"server": "99", "client": "77"}, "numa": {"policy": "membind", "nodes": "9"}}
+    settings = {"cpu_affinity": {"server": "99", "client": "77"}, "numa": {"policy": "membind", "nodes": "9"}}
 
-    assert [each.field for each in run(wanted).refusals] == ["cpu_affinity.server", "cpu_affinity.client", "numa.nodes"]
+    assert [each.field for each in run(settings).refusals] == [
+        "cpu_affinity.server",
+        "cpu_affinity.client",
+        "numa.nodes",
+    ]
 
 
 def test_a_level_that_is_missing_still_shows_what_would_be_done() -> None:
-    found = run({"transparent_huge_pages": {"enabled": "never", "defrag": "bogus"}}, level="user")
+    planned = run({"transparent_huge_pages": {"enabled": "never", "defrag": "bogus"}}, level="user")
 
-    assert [each.field for each in found.refusals] == ["transparent_huge_pages.defrag", "transparent_huge_pages"]
-    assert [item.wanted for item in found.items] == ["never"]
-    assert found.lines == []
+    assert [each.field for each in planned.refusals] == ["transparent_huge_pages.defrag", "transparent_huge_pages"]
+    assert [item.wanted for item in planned.items] == ["never"]
+    assert planned.lines == []
 
 
 def test_two_settings_that_want_one_parameter_are_refused_together() -> None:
-    found = effects._together(FACTS, [])
-    assert found == []
+    refusals = effects._together(FACTS, [])
+    assert refusals == []
 
     clash = run({"postgresql": {"huge_pages": "on"}, "huge_pages": {"use": "off"}})
     assert clash.refusals and "huge_pages" in clash.refusals[0].field
@@ -89,9 +93,9 @@ def test_an_unknown_setting_is_refused_with_the_known_ones() -> None:
 
 
 def test_risks_are_those_of_settings_that_have_one() -> None:
-    wanted = {"transparent_huge_pages": {"enabled": "never"}, "cpu_affinity": {"server": "0"}}
+    settings = {"transparent_huge_pages": {"enabled": "never"}, "cpu_affinity": {"server": "0"}}
 
-    assert [name for name, _ in run(wanted).risks] == ["Transparent huge pages"]
+    assert [name for name, _ in run(settings).risks] == ["Transparent huge pages"]
 
 
 def test_facts_that_are_older_than_a_setting_are_a_reason_to_check_the_host() -> None:

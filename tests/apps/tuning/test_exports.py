@@ -29,14 +29,14 @@ def render(kind: str, settings: dict[str, Any], **facts: Any) -> list[str]:
     return exports.FORMATS[kind].render("oltp r2 on bench-01", run).splitlines()
 
 
-def said(lines: list[str]) -> list[str]:
+def commands(lines: list[str]) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def test_sysctl_d_has_the_keys_of_proc_sys_and_the_rest_as_comments() -> None:
     lines = render("sysctl", WANTED)
 
-    assert said(lines) == ["vm.nr_hugepages = 700"]
+    assert commands(lines) == ["vm.nr_hugepages = 700"]
     assert "# transparent_huge_pages: echo never > /sys/kernel/mm/transparent_hugepage/enabled" in lines
     assert "# numa: numactl --interleave=0-1 postgres -D $PGDATA" in lines
     assert "# postgresql: shared_buffers = '1GB'" in lines
@@ -45,7 +45,7 @@ def test_sysctl_d_has_the_keys_of_proc_sys_and_the_rest_as_comments() -> None:
 def test_postgresql_conf_has_parameters_quoted_as_its_grammar_wants() -> None:
     lines = render("postgresql", WANTED)
 
-    assert said(lines) == ["huge_pages = 'on'", "shared_buffers = '1GB'", "log_line_prefix = 'it''s %m'"]
+    assert commands(lines) == ["huge_pages = 'on'", "shared_buffers = '1GB'", "log_line_prefix = 'it''s %m'"]
     assert "# huge_pages: sysctl -w vm.nr_hugepages=700" in lines
 
 
@@ -66,14 +66,14 @@ def test_ansible_has_tasks_whose_values_are_no_templates() -> None:
     assert tasks[thp] == {"ansible.builtin.shell": f"echo never > {thp}"}
     assert "log_line_prefix = 'it''s %m'\n" in tasks["PostgreSQL parameters"]["ansible.builtin.copy"]["content"]
     assert "# numa: numactl --interleave=0-1 postgres -D $PGDATA" in text
-    given = (each for each in ("    name: ", "value: ", "shell: ", "content: "))
-    assert text.count("!unsafe") == sum(map(text.count, given))
+    prefixes = (each for each in ("    name: ", "value: ", "shell: ", "content: "))
+    assert text.count("!unsafe") == sum(map(text.count, prefixes))
 
 
 def test_tuned_has_its_own_words_for_what_its_plugins_can() -> None:
     lines = render("tuned", WANTED)
 
-    assert said(lines) == [
+    assert commands(lines) == [
         "[main]",
         "summary=oltp r2 on bench-01",
         "[vm]",
@@ -85,7 +85,7 @@ def test_tuned_has_its_own_words_for_what_its_plugins_can() -> None:
     assert "# cpu_affinity: taskset -c 0-1 postgres -D $PGDATA" in lines
 
 
-def test_a_script_writes_before_it_tells_how_to_start() -> None:
+def test_a_script_writes_settings_before_the_start_command() -> None:
     lines = render("shell", WANTED)
 
     body = lines[lines.index("set -eu") :]
@@ -98,7 +98,7 @@ def test_a_script_writes_before_it_tells_how_to_start() -> None:
 
 
 @pytest.mark.parametrize("kind", exports.FORMATS)
-def test_what_the_host_refuses_is_said_and_not_written(kind: str) -> None:
+def test_a_refused_setting_is_a_comment_and_not_written(kind: str) -> None:
     lines = render(kind, {"cpu_affinity": {"server": "99"}, "postgresql": {"work_mem": "4MB"}})
 
     assert "# refused: cpu_affinity.server = '99'; accepted: CPUs that are online: 0-7" in lines
@@ -115,7 +115,7 @@ class Anything(effects.Setting):
 
     name, title, help, schema = "any", "Any", "for a test", {"type": "object"}
 
-    def plan(self, facts: Any, wanted: Any) -> Plan:
+    def plan(self, facts: Any, requested: Any) -> Plan:
         return Plan()
 
 
@@ -146,17 +146,17 @@ def test_a_write_goes_to_the_plugin_of_tuned_that_knows_it(plan: Plan, section: 
     assert section != "[disk_vda]" or body[1:3] == ["type=disk", "devices=vda"]
 
 
-def test_one_governor_of_many_cpus_is_said_once() -> None:
+def test_one_governor_of_many_cpus_is_written_once() -> None:
     writes = [Write(GOVERNOR.format(cpu), "performance") for cpu in range(64)]
 
     assert exports.tuned("x", planned(Plan(writes=writes))).count("governor=performance") == 1
 
 
-def test_a_value_that_only_the_server_can_tell_is_a_comment_where_no_shell_reads_it() -> None:
+def test_a_value_known_only_to_the_server_is_a_comment_where_no_shell_reads_it() -> None:
     auto = {"huge_pages": {"use": "on"}}
 
     for kind in ("sysctl", "tuned"):
-        assert not any("nr_hugepages" in line for line in said(render(kind, auto)))
+        assert not any("nr_hugepages" in line for line in commands(render(kind, auto)))
         assert any("$(postgres" in line for line in render(kind, auto))
 
 
@@ -177,10 +177,10 @@ def test_no_value_breaks_out_of_its_line(kind: str) -> None:
     assert "rm -rf /" not in lines
 
 
-def test_the_device_below_the_data_is_asked_of_whoever_runs_the_script() -> None:
-    wanted = {"block_device": {"data": {"scheduler": "none"}}}
+def test_a_script_takes_the_device_below_the_data_from_its_environment() -> None:
+    settings = {"block_device": {"data": {"scheduler": "none"}}}
 
-    script, tuned = render("shell", wanted), render("tuned", wanted)
+    script, tuned = render("shell", settings), render("tuned", settings)
 
     assert ': "${DATA:?the device below it, as in /sys/block}"' in script
     assert 'echo none > "/sys/block/$DATA/queue/scheduler"' in script
@@ -188,7 +188,7 @@ def test_the_device_below_the_data_is_asked_of_whoever_runs_the_script() -> None
 
 
 def test_a_latency_is_held_by_tuned_and_by_a_shell() -> None:
-    wanted = {"cpu_power": {"latency_us": 50}}
+    settings = {"cpu_power": {"latency_us": 50}}
 
-    assert "force_latency=50" in render("tuned", wanted)
-    assert any("printf '\\062\\000\\000\\000' >&3" in line for line in render("shell", wanted))
+    assert "force_latency=50" in render("tuned", settings)
+    assert any("printf '\\062\\000\\000\\000' >&3" in line for line in render("shell", settings))

@@ -61,7 +61,7 @@ def test_empty_fields_say_nothing() -> None:
     assert fields.read("s", SHAPES, dict.fromkeys(fields.shown("s", VALUE, SHAPES), "")) == {}
 
 
-def test_a_field_tells_its_unit_and_its_bounds() -> None:
+def test_a_field_shows_its_unit_and_its_bounds() -> None:
     field = dict(fields.build("s", SHAPES))["s.ratio"]
 
     assert (field.label, field.help_text) == ("Ratio (%)", "0 to 100")
@@ -73,7 +73,7 @@ def test_a_choice_of_types_takes_the_one_that_fits(typed: str, value: Any) -> No
 
 
 @pytest.mark.parametrize(
-    ("typed", "field", "words"),
+    ("typed", "field", "message"),
     [
         ({"s.tree": "{vda: 1}"}, "s.tree", "not valid JSON"),
         ({"s.tree": "[]"}, "s.tree", "not a valid object"),
@@ -85,8 +85,8 @@ def test_a_choice_of_types_takes_the_one_that_fits(typed: str, value: Any) -> No
         ({"s.scripts": "select 1;"}, "s.scripts", "the first line does not start a script"),
     ],
 )
-def test_what_cannot_be_read_is_refused_by_its_field(typed: dict[str, str], field: str, words: str) -> None:
-    with pytest.raises(PlanError, match=words) as refused:
+def test_what_cannot_be_read_is_refused_by_its_field(typed: dict[str, str], field: str, message: str) -> None:
+    with pytest.raises(PlanError, match=message) as refused:
         fields.read("s", SHAPES, typed)
 
     assert refused.value.subject == field

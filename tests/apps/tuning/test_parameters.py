@@ -36,9 +36,9 @@ PATH = "/api/v1/settings/parameters/"
     ],
 )
 def test_a_setting_says_its_range_its_present_value_and_what_it_restarts(name: str, hint: str) -> None:
-    found = parameters.find(parameters.every(facts()), name)
+    parameter = parameters.find(parameters.every(facts()), name)
 
-    assert found is not None and found.hint == hint
+    assert parameter is not None and parameter.hint == hint
 
 
 def test_each_value_that_is_proposed_is_accepted() -> None:
@@ -54,8 +54,8 @@ def test_nothing_is_offered_that_a_profile_must_not_set() -> None:
 
 
 def test_a_profile_counts_before_the_host() -> None:
-    wanted = {"postgresql": {"work_mem": "64MB"}, "sysctl": {"vm": {"swappiness": 1}}}
-    every = parameters.every(facts(), wanted)
+    settings = {"postgresql": {"work_mem": "64MB"}, "sysctl": {"vm": {"swappiness": 1}}}
+    every = parameters.every(facts(), settings)
 
     shown = {name: parameters.find(every, name) for name in ("work_mem", "vm.swappiness")}
 
@@ -81,17 +81,17 @@ def test_the_name_that_was_meant_comes_first(typed: str, first: str) -> None:
 
 
 def test_a_description_finds_a_setting(viewer: User) -> None:
-    found = browser(viewer).get(f"{PATH}?q=WAL size that triggers").json()
+    rows = browser(viewer).get(f"{PATH}?q=WAL size that triggers").json()
 
-    assert [each["name"] for each in found] == ["max_wal_size"]
+    assert [each["name"] for each in rows] == ["max_wal_size"]
 
 
 def test_the_api_shows_present_values_of_a_host_and_a_profile(viewer: User) -> None:
     revision = make_profile(settings={"postgresql": {"work_mem": "1GB"}})
-    asked: dict[str, Any] = {"host": populate.host().pk, "revision": revision.pk, "limit": 1}
+    query: dict[str, Any] = {"host": populate.host().pk, "revision": revision.pk, "limit": 1}
 
-    knob = browser(viewer).get(PATH, asked | {"q": "swappiness"}).json()
-    own = browser(viewer).get(PATH, asked | {"q": "work_mem"}).json()
+    knob = browser(viewer).get(PATH, query | {"q": "swappiness"}).json()
+    own = browser(viewer).get(PATH, query | {"q": "work_mem"}).json()
 
     assert [(each["path"], each["present"], each["origin"]) for each in (*knob, *own)] == [
         ("settings.sysctl.vm.swappiness", "60", "now"),

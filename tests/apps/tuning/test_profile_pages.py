@@ -33,7 +33,7 @@ def test_fields_of_the_catalogue_become_settings(client: Client, tuner: User) ->
 
     client.post(reverse("profile_add"), typed)
 
-    wanted = {
+    expected = {
         "cpu_affinity": {"server": "0-3"},
         "transparent_huge_pages": {"khugepaged": {"defrag": False}},
         "sysctl": {"vm": {"swappiness": 10}, "net": {"ipv4": {"tcp_rmem": "4096 131072 6291456"}}},
@@ -44,11 +44,11 @@ def test_fields_of_the_catalogue_become_settings(client: Client, tuner: User) ->
         },
         "postgresql": {"shared_buffers": "8GB", "work_mem": "64MB"},
     }
-    assert Profile.objects.get().latest.settings == wanted
+    assert Profile.objects.get().latest.settings == expected
 
 
 @pytest.mark.parametrize(
-    ("field", "typed", "words"),
+    ("field", "typed", "message"),
     [
         ("settings.postgresql", "shared_bufers = 1GB", "shared_bufers: is not a PostgreSQL parameter. Did you mean"),
         ("settings.postgresql", "shared_buffers 1GB", "has no value"),
@@ -60,12 +60,12 @@ def test_fields_of_the_catalogue_become_settings(client: Client, tuner: User) ->
     ],
 )
 def test_what_the_catalogue_refuses_stands_beside_its_field(
-    client: Client, tuner: User, field: str, typed: str, words: str
+    client: Client, tuner: User, field: str, typed: str, message: str
 ) -> None:
     answer = client.post(reverse("profile_add"), {"name": "oltp", "note": "kept", field: typed})
 
     assert answer.status_code == 422
-    assert words in answer.context["form"].errors[field][0]
+    assert message in answer.context["form"].errors[field][0]
     assert b'value="kept"' in answer.content
     assert not Profile.objects.exists()
 
@@ -116,7 +116,7 @@ def test_a_dry_run_shows_the_commands_or_why_there_are_none(client: Client, tune
     assert "CPUs that are online: 0-1" in refused
 
 
-def test_a_host_that_does_not_answer_is_said_and_its_facts_stand_in(client: Client, tuner: User) -> None:
+def test_an_unreachable_host_is_named_and_its_facts_are_used(client: Client, tuner: User) -> None:
     profile, host = populate.profile(tuner), populate.host()
     Host.objects.filter(pk=host.pk).update(address="127.0.0.1", port=1)
 

@@ -41,7 +41,7 @@ def test_what_the_catalogue_knows_is_accepted(settings: dict[str, Any]) -> None:
         ({"postgresql": {"server_version": "17"}}, "settings.postgresql.server_version", ""),
     ],
 )
-def test_what_it_does_not_know_is_refused_by_name(settings: dict[str, Any], field: str, accepted: str) -> None:
+def test_an_unknown_parameter_is_refused_by_name(settings: dict[str, Any], field: str, accepted: str) -> None:
     with pytest.raises(PlanError) as refused:
         rules.validate(settings)
 
@@ -58,7 +58,7 @@ def test_what_it_does_not_know_is_refused_by_name(settings: dict[str, Any], fiel
         ("auto_explain.log_nested_statements", False),
     ],
 )
-def test_the_catalogue_tells_what_needs_a_restart(name: str, restart: bool) -> None:
+def test_the_catalogue_says_what_needs_a_restart(name: str, restart: bool) -> None:
     assert gucs.needs_restart(name) is restart
 
 
@@ -79,6 +79,6 @@ def test_a_diff_lists_each_path_that_differs() -> None:
     before = {"postgresql": {"jit": "on", "work_mem": "4MB"}}
     after = {"postgresql": {"jit": "off", "work_mem": "4MB"}, "cpu_affinity": {"server": "0"}}
 
-    found = [(row.path, row.before, row.after) for row in rules.diff(before, after)]
+    diff = [(row.path, row.before, row.after) for row in rules.diff(before, after)]
 
-    assert found == [("cpu_affinity.server", None, "0"), ("postgresql.jit", "on", "off")]
+    assert diff == [("cpu_affinity.server", None, "0"), ("postgresql.jit", "on", "off")]

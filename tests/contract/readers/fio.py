@@ -10,17 +10,22 @@ from typing import Any
 from readers.fio.job import parse_fio_job
 from readers.fio.report import Direction, Latency, Spread, parse_fio, parse_fio_stderr
 from readers.fio.text import Disk, GroupRate, TextJob, parse_fio_text
-from tests.contract.readers.values import told
+from tests.contract.readers.values import without_absent
 
 
 def fio_values(raw: bytes) -> dict[str, Any]:
-    found = parse_fio(raw)
+    parsed = parse_fio(raw)
     jobs = [
         {"err": job.error, "groupid": job.groupid, "name": job.name}
         | {name: direction_values(one) for name, one in job.directions.items()}
-        for job in found.jobs
+        for job in parsed.jobs
     ]
-    return {"version": found.version, "disks": list(found.disks), "jobs": jobs, "text_before": bool(found.other_lines)}
+    return {
+        "version": parsed.version,
+        "disks": list(parsed.disks),
+        "jobs": jobs,
+        "text_before": bool(parsed.other_lines),
+    }
 
 
 def direction_values(one: Direction) -> dict[str, Any]:
@@ -51,18 +56,18 @@ class Printed:
 
 
 def text_values(raw: bytes) -> dict[str, Any]:
-    found = parse_fio_text(raw)
+    parsed = parse_fio_text(raw)
     # The corpus keeps the unit of each line; ours are all the same. The lines follow one another as the values do.
     units = (one.decode() for one in re.findall(rb"^ +(?:[sc]?lat|sync|bw) \( *(\w+)[^)]*\): min=", raw, re.MULTILINE))
     return {
-        "version": found.version,
-        "jobs": [job_values(job, units) for job in found.jobs],
+        "version": parsed.version,
+        "jobs": [job_values(job, units) for job in parsed.jobs],
         "groups": [
             {"group": group.number} | {name: group_values(rate) for name, rate in group.rates.items()}
-            for group in found.groups
+            for group in parsed.groups
         ],
-        "disks": [disk_values(disk) for disk in found.disks],
-        "incomplete": found.missing,
+        "disks": [disk_values(disk) for disk in parsed.disks],
+        "incomplete": parsed.missing,
     }
 
 
@@ -79,7 +84,7 @@ def job_values(job: TextJob, units: Iterator[str]) -> dict[str, Any]:
 
 def text_direction_values(one: Direction, units: Iterator[str]) -> dict[str, Any]:
     latencies = {f"{name}_ns": text_latency_values(getattr(one, name), units) for name in ("slat", "clat", "lat")}
-    return told(latencies) | {
+    return without_absent(latencies) | {
         "bw": Printed(one.bw_kib_s * 1024),
         "bw_si": Printed(one.bw_kib_s * 1024),
         "io": Printed(one.io_bytes),
@@ -126,17 +131,17 @@ def disk_values(disk: Disk) -> dict[str, Any]:
 
 
 def failure_values(raw: bytes) -> dict[str, Any]:
-    found = parse_fio(raw)
-    jobs = [{"err": job.error, "has_figures": bool(job.directions), "name": job.name} for job in found.jobs]
+    parsed = parse_fio(raw)
+    jobs = [{"err": job.error, "has_figures": bool(job.directions), "name": job.name} for job in parsed.jobs]
     return {"jobs": jobs, "json": True, "errors": [], "empty": False}
 
 
 def job_file_values(raw: bytes) -> dict[str, Any]:
-    found = parse_fio_job(raw)
+    parsed = parse_fio_job(raw)
     return {
-        "sections": [section.name for section in found.sections],
-        "options": {section.name: dict(section.options) for section in found.sections},
-        "runs": [risk.option for risk in found.risks],
+        "sections": [section.name for section in parsed.sections],
+        "options": {section.name: dict(section.options) for section in parsed.sections},
+        "runs": [risk.option for risk in parsed.risks],
     }
 
 

@@ -15,59 +15,60 @@ from readers.host.numastat import parse_numastat
 
 
 def cpuinfo_values(raw: bytes) -> dict[str, Any]:
-    found = parse_cpuinfo(raw)
-    first, sockets = found.cpus[0], found.sockets
+    parsed = parse_cpuinfo(raw)
+    first, sockets = parsed.cpus[0], parsed.sockets
     return {
-        "cpus": len(found.cpus),
-        "apicid": [cpu.apicid for cpu in found.cpus],
+        "cpus": len(parsed.cpus),
+        "apicid": [cpu.apicid for cpu in parsed.cpus],
         "cache_kb": first.cache_kb,
         "mhz": first.mhz,
         "model": first.model,
         "cores_per_socket": first.cores_of_socket,
-        "threads_per_core": found.threads_per_core,
+        "threads_per_core": parsed.threads_per_core,
         "sockets": len(sockets) if sockets else None,
         "socket_cpus": {str(number): list(cpus) for number, cpus in sockets.items()} if sockets else None,
-        "cpu_socket_core": {str(cpu.number): [cpu.socket, cpu.core] for cpu in found.cpus},
+        "cpu_socket_core": {str(cpu.number): [cpu.socket, cpu.core] for cpu in parsed.cpus},
     }
 
 
 def lscpu_values(raw: bytes) -> dict[str, Any]:
-    found = parse_lscpu(raw)
-    nodes = {f"node{node}_cpus": ",".join(map(str, cpus)) for node, cpus in found.nodes_cpus}
-    return asdict(found) | {"arch": found.architecture, **nodes}
+    parsed = parse_lscpu(raw)
+    nodes = {f"node{node}_cpus": ",".join(map(str, cpus)) for node, cpus in parsed.nodes_cpus}
+    return asdict(parsed) | {"arch": parsed.architecture, **nodes}
 
 
 def meminfo_values(raw: bytes) -> dict[str, Any]:
-    found = parse_meminfo(raw)
-    return {**found.kb, **found.counts}
+    parsed = parse_meminfo(raw)
+    return {**parsed.kb, **parsed.counts}
 
 
 def numa_maps_values(raw: bytes) -> dict[str, Any]:
-    found = parse_numa_maps(raw)
-    shared = found.shared_segment
+    parsed = parse_numa_maps(raw)
+    shared = parsed.shared_segment
     return {
-        "lines": len(found.mappings),
-        "policies": found.policies,
-        "process_policy": found.process_policy,
-        "anon_pages": sum(mapping.anon_pages for mapping in found.mappings),
-        "dirty_pages": sum(mapping.dirty_pages for mapping in found.mappings),
-        "total_kb_per_node": {f"N{node}": kb for node, kb in found.kb_per_node.items()},
+        "lines": len(parsed.mappings),
+        "policies": parsed.policies,
+        "process_policy": parsed.process_policy,
+        "anon_pages": sum(mapping.anon_pages for mapping in parsed.mappings),
+        "dirty_pages": sum(mapping.dirty_pages for mapping in parsed.mappings),
+        "total_kb_per_node": {f"N{node}": kb for node, kb in parsed.kb_per_node.items()},
         "shm": segment_values(shared) if shared else None,
     }
 
 
 def segment_values(segment: Mapping) -> dict[str, Any]:
     pages = {f"N{node}": count for node, count in segment.pages}
-    told = {"file": segment.file, "page_kb": segment.page_kb, "policy": segment.policy}
-    return {**told, "pages": pages, "total_pages": segment.total_pages}
+    identity = {"file": segment.file, "page_kb": segment.page_kb, "policy": segment.policy}
+    return {**identity, "pages": pages, "total_pages": segment.total_pages}
 
 
 def hardware_values(raw: bytes) -> dict[str, Any]:
-    found = parse_numactl_hardware(raw)
+    parsed = parse_numactl_hardware(raw)
     nodes = [
-        {"id": node.number, "cpus": node.cpus, "size_mb": node.size_mb, "free_mb": node.free_mb} for node in found.nodes
+        {"id": node.number, "cpus": node.cpus, "size_mb": node.size_mb, "free_mb": node.free_mb}
+        for node in parsed.nodes
     ]
-    return {"nodes": nodes, "node_count": len(nodes), "distances": [list(row) for row in found.distances]}
+    return {"nodes": nodes, "node_count": len(nodes), "distances": [list(row) for row in parsed.distances]}
 
 
 def policy_values(raw: bytes) -> dict[str, Any]:
@@ -78,8 +79,8 @@ def policy_values(raw: bytes) -> dict[str, Any]:
 
 
 def numastat_values(raw: bytes) -> dict[str, Any]:
-    found = parse_numastat(raw)
-    return {"nodes": list(found.nodes), "counters": {name: list(counts) for name, counts in found.pages.items()}}
+    parsed = parse_numastat(raw)
+    return {"nodes": list(parsed.nodes), "counters": {name: list(counts) for name, counts in parsed.pages.items()}}
 
 
 READERS: dict[str, Callable[[bytes], dict[str, Any]]] = {

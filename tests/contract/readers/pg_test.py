@@ -11,18 +11,18 @@ from readers.postgres.pg_test_timing import parse_pg_test_timing
 
 
 def fsync_values(raw: bytes) -> dict[str, Any]:
-    found = parse_pg_test_fsync(raw)
+    parsed = parse_pg_test_fsync(raw)
     tables = {"one_8kb": "one_write", "two_8kb": "two_writes", "non_write_fd": "non_write_fd"}
-    sizes = found.table("open_sync_sizes")
+    sizes = parsed.table("open_sync_sizes")
     return {
-        "seconds_per_test": found.seconds_per_test,
-        "o_direct": found.o_direct,
-        "footnote": found.footnote,
-        "incomplete": found.missing,
+        "seconds_per_test": parsed.seconds_per_test,
+        "o_direct": parsed.o_direct,
+        "footnote": parsed.footnote,
+        "incomplete": parsed.missing,
         "open_sync_sizes": {method.replace(" * ", "x"): rate_values(rate) for method, rate in sizes.items()},
-        "non_synced_write": next(map(rate_values, found.table("non_synced_write").values()), None),
+        "non_synced_write": next(map(rate_values, parsed.table("non_synced_write").values()), None),
     } | {
-        name: {method: rate_values(rate) for method, rate in found.table(table).items()}
+        name: {method: rate_values(rate) for method, rate in parsed.table(table).items()}
         for name, table in tables.items()
     }
 
@@ -32,9 +32,9 @@ def rate_values(rate: Rate) -> dict[str, Any] | None:
 
 
 def timing_values(raw: bytes) -> dict[str, Any]:
-    found = parse_pg_test_timing(raw)
-    histogram = [{"count": one.count, "lt_us": one.below_ns / 1000, "pct": one.percent} for one in found.histogram]
-    return asdict(found) | {"per_loop_ns": found.per_loop_ns, "histogram": histogram, "incomplete": found.missing}
+    parsed = parse_pg_test_timing(raw)
+    histogram = [{"count": one.count, "lt_us": one.below_ns / 1000, "pct": one.percent} for one in parsed.histogram]
+    return asdict(parsed) | {"per_loop_ns": parsed.per_loop_ns, "histogram": histogram, "incomplete": parsed.missing}
 
 
 READERS: dict[str, Callable[[bytes], dict[str, Any]]] = {

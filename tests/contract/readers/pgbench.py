@@ -10,73 +10,76 @@ from readers.pgbench.aggregate import parse_aggregate
 from readers.pgbench.log import Transaction, parse_log
 from readers.pgbench.stderr import parse_init, parse_stderr
 from readers.pgbench.summary import EXCLUDING, RECONNECTING, WITHOUT_INITIAL, Script, parse_summary
-from tests.contract.readers.values import told
+from tests.contract.readers.values import without_absent
 
 KINDS_OF_DEFINITION = {WITHOUT_INITIAL: "without_initial_connection", RECONNECTING: "including_reconnections"}
 
 
 def summary_values(raw: bytes) -> dict[str, Any]:
-    found = parse_summary(raw)
-    values = {name: value for name, value in asdict(found).items() if name not in ("tps", "tps_definition", "scripts")}
-    if found.tps_definition == EXCLUDING:
-        values["tps_excluding"] = found.tps
+    parsed = parse_summary(raw)
+    values = {name: value for name, value in asdict(parsed).items() if name not in ("tps", "tps_definition", "scripts")}
+    if parsed.tps_definition == EXCLUDING:
+        values["tps_excluding"] = parsed.tps
     else:
-        values |= {"tps": found.tps, "tps_kind": KINDS_OF_DEFINITION[found.tps_definition]}
-    named = [script_values(one) for one in found.scripts if one.name]
-    lone = script_values(found.scripts[0]) if found.scripts and not named else {}
+        values |= {"tps": parsed.tps, "tps_kind": KINDS_OF_DEFINITION[parsed.tps_definition]}
+    named = [script_values(one) for one in parsed.scripts if one.name]
+    lone = script_values(parsed.scripts[0]) if parsed.scripts and not named else {}
     return values | {
         "complete": True,
         "scripts": named,
         "statements": lone.pop("statements", []),
         "script_block": lone,
-        "script_statistics": bool(found.scripts) and not named,
+        "script_statistics": bool(parsed.scripts) and not named,
     }
 
 
 def script_values(script: Script) -> dict[str, Any]:
-    values = told(asdict(script))
+    values = without_absent(asdict(script))
     if "statements" in values:
-        values["statements"] = [told(statement) for statement in values["statements"]]
+        values["statements"] = [without_absent(statement) for statement in values["statements"]]
     return values
 
 
 def progress_values(raw: bytes) -> dict[str, Any]:
-    found = parse_stderr(raw)
-    return {"progress": [told(asdict(one)) for one in found.progress], "other_lines": list(found.other_lines)}
+    parsed = parse_stderr(raw)
+    return {
+        "progress": [without_absent(asdict(one)) for one in parsed.progress],
+        "other_lines": list(parsed.other_lines),
+    }
 
 
 def error_values(raw: bytes) -> dict[str, Any]:
-    found = parse_stderr(raw)
+    parsed = parse_stderr(raw)
     return {
-        "aborted_clients": list(found.aborted_clients),
-        "lines": list(found.other_lines),
-        "run_aborted": found.run_aborted,
-        "sql_errors": list(found.sql_errors),
+        "aborted_clients": list(parsed.aborted_clients),
+        "lines": list(parsed.other_lines),
+        "run_aborted": parsed.run_aborted,
+        "sql_errors": list(parsed.sql_errors),
     }
 
 
 def init_values(raw: bytes) -> dict[str, Any]:
-    found = asdict(parse_init(raw))
-    steps = dict(found.pop("steps_s"))
-    return found | {"steps": steps or None}
+    parsed = asdict(parse_init(raw))
+    steps = dict(parsed.pop("steps_s"))
+    return parsed | {"steps": steps or None}
 
 
 def log_values(raw: bytes) -> dict[str, Any]:
-    found = parse_log(raw)
+    parsed = parse_log(raw)
     return {
-        "clients": list(found.clients),
-        "columns": [found.columns],
-        "first": words_of(found.first),
-        "last": words_of(found.last),
-        "first_transaction_no": found.first.number,
-        "rows": found.transactions,
-        "script_nos": list(found.scripts),
-        "sum_latency_us": found.latency_us.sum,
-        "sum_sixth": found.extra_sums[0] if found.extra_sums else None,
-        "min_latency_us": found.latency_us.low,
-        "max_latency_us": found.latency_us.high,
-        "timed": found.timed,
-        "words": dict(found.words),
+        "clients": list(parsed.clients),
+        "columns": [parsed.columns],
+        "first": words_of(parsed.first),
+        "last": words_of(parsed.last),
+        "first_transaction_no": parsed.first.number,
+        "rows": parsed.transactions,
+        "script_nos": list(parsed.scripts),
+        "sum_latency_us": parsed.latency_us.sum,
+        "sum_sixth": parsed.extra_sums[0] if parsed.extra_sums else None,
+        "min_latency_us": parsed.latency_us.low,
+        "max_latency_us": parsed.latency_us.high,
+        "timed": parsed.timed,
+        "words": dict(parsed.words),
     }
 
 
@@ -99,9 +102,9 @@ AGGREGATE_NAMES = {
 
 
 def aggregate_values(raw: bytes) -> dict[str, Any]:
-    found = parse_aggregate(raw)
-    rows = [{AGGREGATE_NAMES.get(name, name): value for name, value in asdict(one).items()} for one in found.intervals]
-    return {"columns": [found.columns], "rows": rows, "transactions": found.transactions}
+    parsed = parse_aggregate(raw)
+    rows = [{AGGREGATE_NAMES.get(name, name): value for name, value in asdict(one).items()} for one in parsed.intervals]
+    return {"columns": [parsed.columns], "rows": rows, "transactions": parsed.transactions}
 
 
 READERS: dict[str, Callable[[bytes], dict[str, Any]]] = {

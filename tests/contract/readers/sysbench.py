@@ -12,20 +12,20 @@ INTERVAL_NAMES = {"read_per_s": "read", "write_per_s": "write", "other_per_s": "
 
 
 def run_values(raw: bytes) -> dict[str, Any]:
-    found = parse_sysbench(raw)
+    parsed = parse_sysbench(raw)
     kinds = ("read", "write", "other", "total")
-    latency = {name: getattr(found, f"latency_{name}_ms") for name in ("min", "avg", "max", "sum")}
-    return asdict(found) | {
-        "queries": {kind: getattr(found, f"queries_{kind}") for kind in kinds},
-        "latency_ms": latency | {f"p{percentage:g}": ms for percentage, ms in found.percentiles_ms},
+    latency = {name: getattr(parsed, f"latency_{name}_ms") for name in ("min", "avg", "max", "sum")}
+    return asdict(parsed) | {
+        "queries": {kind: getattr(parsed, f"queries_{kind}") for kind in kinds},
+        "latency_ms": latency | {f"p{percentage:g}": ms for percentage, ms in parsed.percentiles_ms},
         "fairness": {
-            "events_avg": found.events_avg,
-            "events_stddev": found.events_stddev,
-            "time_avg": found.time_avg_s,
-            "time_stddev": found.time_stddev_s,
+            "events_avg": parsed.events_avg,
+            "events_stddev": parsed.events_stddev,
+            "time_avg": parsed.time_avg_s,
+            "time_stddev": parsed.time_stddev_s,
         },
         "intervals": [
-            {INTERVAL_NAMES.get(name, name): value for name, value in asdict(one).items()} for one in found.intervals
+            {INTERVAL_NAMES.get(name, name): value for name, value in asdict(one).items()} for one in parsed.intervals
         ],
     }
 

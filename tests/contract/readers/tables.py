@@ -10,7 +10,7 @@ from readers.others.huge_page_csv import parse_huge_page_csv
 
 
 def huge_page_values(raw: bytes) -> dict[str, Any]:
-    found = parse_huge_page_csv(raw)
+    parsed = parse_huge_page_csv(raw)
     rows = [
         asdict(one)
         | {
@@ -18,10 +18,12 @@ def huge_page_values(raw: bytes) -> dict[str, Any]:
             "pg_cache_kib": one.shared_buffers_kib,
             "finish": one.finished_at.isoformat(),
         }
-        for one in found.cells
+        for one in parsed.cells
     ]
-    not_rows = [{"line": one.line, "why": one.why, "finish": one.finished_at.isoformat()} for one in found.not_measured]
-    return {"header_ok": True, "rows": rows, "not_rows": not_rows, "incomplete": found.missing}
+    not_rows = [
+        {"line": one.line, "why": one.why, "finish": one.finished_at.isoformat()} for one in parsed.not_measured
+    ]
+    return {"header_ok": True, "rows": rows, "not_rows": not_rows, "incomplete": parsed.missing}
 
 
 READERS: dict[str, Callable[[bytes], dict[str, Any]]] = {"csv_document001": huge_page_values}

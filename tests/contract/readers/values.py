@@ -5,6 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 
-def told(values: dict[str, Any]) -> dict[str, Any]:
+def without_absent(values: dict[str, Any]) -> dict[str, Any]:
     """Without what the output does not say."""
     return {name: value for name, value in values.items() if value is not None and value != ()}

@@ -32,16 +32,16 @@ KILL_S = 60.0
 
 def accelerator() -> str:
     """kvm where a probe guest runs, else tcg, which is ten times slower; PROVING_LAB_ACCEL decides otherwise."""
-    wanted = os.environ.get("PROVING_LAB_ACCEL", "auto")
-    if wanted not in ACCELERATORS:
-        raise LabError(f"PROVING_LAB_ACCEL is {wanted!r}; accepted: {', '.join(ACCELERATORS)}")
-    if wanted != "auto":
-        return wanted
-    boot, kept = Path("/proc/sys/kernel/random/boot_id").read_text().strip(), LAB / "accelerator"
+    requested = os.environ.get("PROVING_LAB_ACCEL", "auto")
+    if requested not in ACCELERATORS:
+        raise LabError(f"PROVING_LAB_ACCEL is {requested!r}; accepted: {', '.join(ACCELERATORS)}")
+    if requested != "auto":
+        return requested
+    boot, record = Path("/proc/sys/kernel/random/boot_id").read_text().strip(), LAB / "accelerator"
     with locked("accelerator"):
-        if not kept.exists() or kept.read_text().split()[0] != boot:
-            kept.write_text(f"{boot} {'kvm' if _kvm_works() else 'tcg'}\n")
-        return kept.read_text().split()[1]
+        if not record.exists() or record.read_text().split()[0] != boot:
+            record.write_text(f"{boot} {'kvm' if _kvm_works() else 'tcg'}\n")
+        return record.read_text().split()[1]
 
 
 def _kvm_works() -> bool:
@@ -118,14 +118,14 @@ def _numa(topology: Topology) -> Iterator[str]:
     yield from ("-m", f"{topology.memory_mb}M")
     yield from ("-smp", f"{topology.cpus},sockets={sockets},cores={topology.cpus // sockets},threads=1")
     for number, node in enumerate(topology.nodes):
-        words = [f"node,nodeid={number}"]
+        options = [f"node,nodeid={number}"]
         if node.memory_mb:
             yield from ("-object", f"memory-backend-ram,id=mem{number},size={node.memory_mb}M")
-            words.append(f"memdev=mem{number}")
+            options.append(f"memdev=mem{number}")
         if node.cpus:
             cpus = topology.cpus_of(number)
-            words.append(f"cpus={cpus[0]}-{cpus[-1]}")
-        yield from ("-numa", ",".join(words))
+            options.append(f"cpus={cpus[0]}-{cpus[-1]}")
+        yield from ("-numa", ",".join(options))
     for source, row in enumerate(topology.distances):
         for target in range(source + 1, len(row)):
             yield from ("-numa", f"dist,src={source},dst={target},val={row[target]}")

@@ -107,9 +107,9 @@ def mirrors() -> tuple[str, str | None]:
         return own, None
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found = [line.split() for line in shown.splitlines()]
-    main = [uri for uri, release, component in found if component == "main" and re.search(r"/debian/?$", uri)]
-    security = [uri for uri, release, component in found if component == "main" and release.endswith("-security")]
+    sources = [line.split() for line in shown.splitlines()]
+    main = [uri for uri, release, component in sources if component == "main" and re.search(r"/debian/?$", uri)]
+    security = [uri for uri, release, component in sources if component == "main" and release.endswith("-security")]
     if not main:
         raise LabError("apt has no Debian mirror here: set PROVING_LAB_MIRROR to the URL of one")
     return main[0], security[0] if security else None

@@ -41,10 +41,10 @@ def emulator_pid(state: Path) -> int | None:
     """The process that runs the machine of this state directory; a pid that another process got does not count."""
     try:
         pid = int((state / "pid").read_text())
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except (OSError, ValueError):
         return None
-    return pid if os.fsencode(state / "pid") in words else None
+    return pid if os.fsencode(state / "pid") in arguments else None
 
 
 def public_key() -> str:

@@ -30,14 +30,14 @@ def people(client: Client, db: None) -> tuple[User, User]:
 TODAY, TOMORROW = "TODAY", "TOMORROW"  # days of the moment of the test: it may have been collected before midnight
 
 
-def of_now(asked: dict[str, str]) -> dict[str, str]:
+def of_now(filters: dict[str, str]) -> dict[str, str]:
     now = timezone.now()
     days = {TODAY: f"{now:%Y-%m-%d}", TOMORROW: f"{now + timedelta(days=1):%Y-%m-%d}"}
-    return {name: days.get(value, value) for name, value in asked.items()}
+    return {name: days.get(value, value) for name, value in filters.items()}
 
 
 @pytest.mark.parametrize(
-    ("asked", "actions"),
+    ("filters", "actions"),
     [
         ({}, ["host.unfit", "campaign.start", "host.add"]),
         ({"person": "olga"}, ["campaign.start"]),
@@ -50,12 +50,12 @@ def of_now(asked: dict[str, str]) -> dict[str, str]:
     ],
 )
 def test_each_filter_narrows_it_on_the_page_in_the_api_and_in_the_file(
-    client: Client, people: Any, asked: dict[str, str], actions: list[str]
+    client: Client, people: Any, filters: dict[str, str], actions: list[str]
 ) -> None:
-    asked = of_now(asked)
-    page = client.get(reverse("audit_log"), asked)
-    api = client.get("/api/v1/audit/", asked).json()
-    file = b"".join(client.get(reverse("audit_csv"), asked).streaming_content).decode()  # type: ignore[attr-defined]
+    filters = of_now(filters)
+    page = client.get(reverse("audit_log"), filters)
+    api = client.get("/api/v1/audit/", filters).json()
+    file = b"".join(client.get(reverse("audit_csv"), filters).streaming_content).decode()  # type: ignore[attr-defined]
 
     assert [entry.action for entry in page.context["entries"]] == actions
     assert [entry["action"] for entry in api["results"]] == actions
@@ -84,7 +84,7 @@ def test_a_formula_in_the_file_is_disarmed(client: Client, people: Any) -> None:
     assert answer.headers["Content-Disposition"].startswith("attachment")
 
 
-def test_a_day_that_is_none_is_told(client: Client, people: Any) -> None:
+def test_an_invalid_day_is_reported(client: Client, people: Any) -> None:
     assert client.get(reverse("audit_log"), {"since": "yesterday"}).status_code == 404
     refused = client.get("/api/v1/audit/", {"since": "yesterday"})
     assert (refused.status_code, refused.json()["field"]) == (400, "since")

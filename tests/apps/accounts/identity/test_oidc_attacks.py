@@ -203,7 +203,7 @@ def test_what_the_database_holds_lets_nobody_in_at_the_provider(provider: Provid
     provider.sign_in(client, "grace")
 
     session = Session.objects.select_related("provider").get(user__isnull=False)
-    kept = f"{session.get_decoded()} {session.provider.refresh_encrypted} {session.provider.id_token_encrypted}"
+    stored = f"{session.get_decoded()} {session.provider.refresh_encrypted} {session.provider.id_token_encrypted}"
 
     assert session.provider.refresh_encrypted.startswith("gAAAA")
-    assert "eyJ" not in kept and "nonce" not in kept and "code_verifier" not in kept
+    assert "eyJ" not in stored and "nonce" not in stored and "code_verifier" not in stored

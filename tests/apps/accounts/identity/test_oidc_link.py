@@ -38,8 +38,8 @@ def log_in(name: str = "olga") -> tuple[Client, int]:
 def start_link(client: Client, password: str = populate.PASSWORD) -> str:
     """The provider's address on the page that leads there; "" if the password was refused."""
     page = client.post(reverse("oidc_link"), {"password": password}).content.decode()
-    found = re.search(r'content="0; url=([^"]+)"', page)
-    return found[1].replace("&amp;", "&") if found else ""
+    match = re.search(r'content="0; url=([^"]+)"', page)
+    return match[1].replace("&amp;", "&") if match else ""
 
 
 def test_a_user_who_is_logged_in_links_with_the_password_and_signs_in_with_the_provider_from_then_on(
@@ -113,7 +113,7 @@ def test_a_verified_address_does_not_link_by_itself(provider: Provider, olga: Us
 
 
 @pytest.mark.parametrize("who", ["an instance admin", "a team's admin", "the break-glass admin", "two users"])
-def test_an_address_is_never_enough_for(provider: Provider, olga: User, settings: Any, who: str) -> None:
+def test_an_address_alone_links_no_privileged_account(provider: Provider, olga: User, settings: Any, who: str) -> None:
     settings.OIDC_LINK_BY_EMAIL = True
     if who == "an instance admin":
         User.objects.update(role=Role.ADMIN)
@@ -164,9 +164,9 @@ def test_a_refused_password_looks_like_a_wrong_one(provider: Provider, olga: Use
     right = Client().post(reverse("login"), {"username": "olga", "password": populate.PASSWORD}).content.decode()
     wrong = Client().post(reverse("login"), {"username": "olga", "password": "wrong horse battery"}).content.decode()
 
-    said = [re.search(r'<p class="message error"[^>]*>(.*?)</p>', page) for page in (right, wrong)]
+    messages = [re.search(r'<p class="message error"[^>]*>(.*?)</p>', page) for page in (right, wrong)]
 
-    assert said[0] and said[1] and said[0][1] == said[1][1]
+    assert messages[0] and messages[1] and messages[0][1] == messages[1][1]
 
 
 def test_the_account_page_shows_how_one_signs_in(provider: Provider, olga: User, settings: Any) -> None:

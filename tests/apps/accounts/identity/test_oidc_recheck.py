@@ -169,9 +169,9 @@ def test_a_page_costs_no_query_more_with_a_provider_than_without(
     provider: Provider, grace: Client, settings: Any
 ) -> None:
     def queries() -> int:
-        with CaptureQueriesContext(connections["default"]) as found:
+        with CaptureQueriesContext(connections["default"]) as captured:
             assert grace.get(reverse("host_list")).status_code == 200
-        return len(found)
+        return len(captured)
 
     queries()
     with_provider = queries()

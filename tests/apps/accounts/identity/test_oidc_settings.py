@@ -38,7 +38,7 @@ def test_an_entry_that_gives_no_role_in_a_team_is_named(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("issuer", "client", "scopes", "break_glass", "words"),
+    ("issuer", "client", "scopes", "break_glass", "message"),
     [
         ("http://id.example.org", "c", "openid", "", "use an https:// URL"),
         ("id.example.org", "c", "openid", "", "use an https:// URL"),
@@ -49,9 +49,9 @@ def test_an_entry_that_gives_no_role_in_a_team_is_named(text: str) -> None:
     ],
 )
 def test_a_provider_that_is_half_configured_stops_the_start(
-    issuer: str, client: str, scopes: str, break_glass: str, words: str
+    issuer: str, client: str, scopes: str, break_glass: str, message: str
 ) -> None:
-    with pytest.raises(ImproperlyConfigured, match=words):
+    with pytest.raises(ImproperlyConfigured, match=message):
         mapping.check_provider(issuer, client, scopes, break_glass, LIMITS)
 
 

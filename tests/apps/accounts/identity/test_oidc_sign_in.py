@@ -18,10 +18,10 @@ ROLES = mapping.instance_roles("ROLES", "staff=viewer; dba=tuner; cn=admins,ou=p
 TEAMS = mapping.team_roles("TEAMS", "storage=Storage:operator; storage-leads=Storage:admin")
 
 
-def actions(*wanted: str) -> list[str]:
+def actions(*names: str) -> list[str]:
     """Actions of the audit log, oldest first."""
-    found = AuditEntry.objects.filter(action__in=wanted) if wanted else AuditEntry.objects.all()
-    return list(found.order_by("id").values_list("action", flat=True))
+    entries = AuditEntry.objects.filter(action__in=names) if names else AuditEntry.objects.all()
+    return list(entries.order_by("id").values_list("action", flat=True))
 
 
 def test_without_a_provider_there_is_no_address_and_no_button(client: Client) -> None:

@@ -35,20 +35,20 @@ class Hook:
 
 @contextmanager
 def hook(*answers: Any, tls: ssl.SSLContext | None = None) -> Iterator[Hook]:
-    told = Hook(list(answers))
+    receiver = Hook(list(answers))
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            told.got.append(Got(self.path, dict(self.headers), body))
-            time.sleep(told.pause_s)
-            answer = told.answers.pop(0) if told.answers else 204
+            receiver.got.append(Got(self.path, dict(self.headers), body))
+            time.sleep(receiver.pause_s)
+            answer = receiver.answers.pop(0) if receiver.answers else 204
             if answer == "drip":
                 self._drip()
                 return
             self.send_response(answer)
             if 300 <= answer < 400:
-                self.send_header("Location", f"http://127.0.0.1:{told.port}/elsewhere")
+                self.send_header("Location", f"http://127.0.0.1:{receiver.port}/elsewhere")
             self.send_header("Content-Length", "0")
             self.end_headers()
 
@@ -74,11 +74,11 @@ def hook(*answers: Any, tls: ssl.SSLContext | None = None) -> Iterator[Hook]:
     server = Quiet(("127.0.0.1", 0), Handler)
     if tls:
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    told.port = server.server_address[1]
+    receiver.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
-        yield told
+        yield receiver
     finally:
         server.shutdown()
         server.server_close()

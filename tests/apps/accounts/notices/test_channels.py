@@ -23,8 +23,8 @@ def mail_server(settings: Any) -> None:
 
 
 def mine(by: User, **fields: Any) -> Channel:
-    given = {"name": f"mail of {by}", "kind": "mail", "address": "v@example.org", "events": ["host.unfit"]}
-    return channels.create(by=by, **given | fields)[0]
+    defaults = {"name": f"mail of {by}", "kind": "mail", "address": "v@example.org", "events": ["host.unfit"]}
+    return channels.create(by=by, **defaults | fields)[0]
 
 
 def hooked(by: User, name: str = "chat") -> tuple[Channel, str]:
@@ -39,8 +39,8 @@ def test_a_webhook_is_an_admin_s_and_its_secret_is_kept_encrypted(admin: User, t
 
     assert secret.startswith("whs_") and secret not in channel.secret_encrypted
     assert decrypt(channel.secret_encrypted) == secret
-    said = AuditEntry.objects.get(action="channel.create")
-    assert said.after["address"] == "http://127.0.0.1:9/…"
+    entry = AuditEntry.objects.get(action="channel.create")
+    assert entry.after["address"] == "http://127.0.0.1:9/…"
 
 
 def test_a_new_secret_takes_the_old_one_s_place(admin: User, viewer: User) -> None:
@@ -62,16 +62,16 @@ def test_mail_is_its_owner_s_and_an_admin_s_to_change(viewer: User, tuner: User,
     channels.change(channel, by=viewer, events=["host.unreachable"])
     channels.change(channel, by=admin, address="w@example.org")
 
-    said = AuditEntry.objects.filter(action="channel.change").order_by("id")
-    assert (said[0].before["events"], said[0].after["events"]) == (["host.unfit"], ["host.unreachable"])
-    assert (said[1].actor, said[1].after["address"]) == (admin, "w@example.org")
+    entries = AuditEntry.objects.filter(action="channel.change").order_by("id")
+    assert (entries[0].before["events"], entries[0].after["events"]) == (["host.unfit"], ["host.unreachable"])
+    assert (entries[1].actor, entries[1].after["address"]) == (admin, "w@example.org")
 
 
 @pytest.mark.parametrize(
     ("fields", "field"),
     [({"address": "nobody"}, "address"), ({"events": ["host.exploded"]}, "events"), ({"name": ""}, "name")],
 )
-def test_what_is_wrong_is_told_by_its_field(viewer: User, fields: dict[str, Any], field: str) -> None:
+def test_an_invalid_value_names_its_field(viewer: User, fields: dict[str, Any], field: str) -> None:
     with pytest.raises(PlanError) as refused:
         mine(viewer, **fields)
 
@@ -91,7 +91,7 @@ def test_what_waits_for_a_channel_is_given_up_when_it_is_switched_off(viewer: Us
             act()
 
 
-def test_a_former_colleague_is_told_nothing(viewer: User) -> None:
+def test_a_deactivated_user_gets_no_notification(viewer: User) -> None:
     mine(viewer)
     User.objects.filter(pk=viewer.pk).update(is_active=False)
 
@@ -139,10 +139,10 @@ def test_the_path_of_a_webhook_is_shown_to_admins_only(admin: User, viewer: User
     page.force_login(viewer)
 
     listed = page.get(reverse("channel_list")).content.decode()
-    told = browser(viewer).get(f"/api/v1/channels/{channel.pk}/").json()
+    shown = browser(viewer).get(f"/api/v1/channels/{channel.pk}/").json()
 
     assert "secret-part" not in listed and "http://127.0.0.1:9/…" in listed
-    assert told["address"] == "http://127.0.0.1:9/…" and "secret_encrypted" not in told
+    assert shown["address"] == "http://127.0.0.1:9/…" and "secret_encrypted" not in shown
     assert browser(admin).get(f"/api/v1/channels/{channel.pk}/").json()["address"] == URL
 
 

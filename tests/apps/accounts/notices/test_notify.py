@@ -43,7 +43,7 @@ def make_webhook(admin: User) -> Make:
     return make
 
 
-def told(channel: Channel) -> Delivery:
+def delivery_of(channel: Channel) -> Delivery:
     return channel.deliveries.get()
 
 
@@ -52,7 +52,7 @@ def overdue() -> None:
     Delivery.objects.filter(state="pending").update(next_try_at=timezone.now())
 
 
-def test_an_event_reaches_the_channels_that_want_it_and_no_others(
+def test_an_event_reaches_the_channels_that_subscribe_to_it_and_no_others(
     make_webhook: Make, admin: User, settings: Any
 ) -> None:
     with hook() as wants, hook() as does_not, hook() as is_off:
@@ -67,19 +67,19 @@ def test_an_event_reaches_the_channels_that_want_it_and_no_others(
         call_command("tick")
 
     assert json.loads(wants.got[0].body) == {
-        "id": str(told(channel).pk),
+        "id": str(delivery_of(channel).pk),
         "event": "host.unfit",
-        "at": told(channel).created_at.isoformat(),
+        "at": delivery_of(channel).created_at.isoformat(),
         "subject": "bench-04 is unfit",
         "text": "no space",
         "url": f"{settings.BASE_URL}/hosts/bench-04/",
         "data": {"host": "bench-04"},
     }
-    assert (told(channel).state, told(channel).status, told(channel).attempts) == ("sent", 204, 1)
+    assert (delivery_of(channel).state, delivery_of(channel).status, delivery_of(channel).attempts) == ("sent", 204, 1)
     assert does_not.got == is_off.got == []
 
 
-def test_what_is_rolled_back_is_told_to_nobody(make_webhook: Make) -> None:
+def test_a_rolled_back_event_is_sent_to_nobody(make_webhook: Make) -> None:
     make_webhook(1, "host.unfit")
 
     with pytest.raises(ZeroDivisionError), transaction.atomic():
@@ -96,10 +96,10 @@ def test_a_kind_that_nobody_knows_is_refused(db: None) -> None:
 
 def test_the_documented_check_accepts_what_is_sent_and_nothing_else(make_webhook: Make) -> None:
     text = Path("docs/notifications.md").read_text()
-    found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
-    assert found
+    match = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert match
     room: dict[str, Any] = {}
-    exec(found[1], room)
+    exec(match[1], room)
     verify = room["verify"]
     with hook() as receiver:
         channel, secret = make_webhook(receiver.port)
@@ -111,7 +111,7 @@ def test_the_documented_check_accepts_what_is_sent_and_nothing_else(make_webhook
     assert not verify(secret, got.headers, got.body + b" ")
     assert not verify(secret + "x", got.headers, got.body)
     assert not verify(secret, got.headers | {"X-Proving-Timestamp": str(int(time.time()) - 400)}, got.body)
-    assert got.headers["X-Proving-Delivery"] == str(told(channel).pk)
+    assert got.headers["X-Proving-Delivery"] == str(delivery_of(channel).pk)
 
 
 def test_a_receiver_that_fails_is_asked_again_later_with_the_same_id(make_webhook: Make) -> None:
@@ -120,19 +120,19 @@ def test_a_receiver_that_fails_is_asked_again_later_with_the_same_id(make_webhoo
         notify.write(channel, "test", "s", {})
 
         notify.deliver(channel.pk)
-        first = told(channel)
+        first = delivery_of(channel)
         notify.deliver(channel.pk)
         assert len(receiver.got) == 1
         overdue()
         notify.deliver(channel.pk)
-        second = told(channel)
+        second = delivery_of(channel)
         overdue()
         notify.deliver(channel.pk)
 
     assert (first.state, first.status, first.error, first.attempts) == ("pending", 500, "answered 500", 1)
     waits = [(row.next_try_at - timezone.now()).total_seconds() for row in (first, second) if row.next_try_at]
     assert 25 < waits[0] < 34 and 52 < waits[1] < 67
-    assert (told(channel).state, told(channel).attempts, told(channel).error) == ("sent", 3, "")
+    assert (delivery_of(channel).state, delivery_of(channel).attempts, delivery_of(channel).error) == ("sent", 3, "")
     assert len({got.headers["X-Proving-Delivery"] for got in receiver.got}) == 1
 
 
@@ -143,11 +143,11 @@ def test_a_delivery_is_given_up_after_its_last_try_and_a_person_may_begin_anew(m
     Delivery.objects.update(attempts=notify.TRIES - 1)
 
     notify.deliver(channel.pk)
-    failed = told(channel)
+    failed = delivery_of(channel)
     channels.retry(failed, by=admin)
 
     assert (failed.state, failed.next_try_at) == ("failed", None) and "no answer" in failed.error
-    assert (told(channel).state, told(channel).attempts) == ("pending", 0)
+    assert (delivery_of(channel).state, delivery_of(channel).attempts) == ("pending", 0)
     assert sum(notify.FIRST_RETRY_S * 2**n for n in range(notify.TRIES - 1)) < 86400
 
 
@@ -179,7 +179,7 @@ def test_a_chat_gets_one_text_that_calls_nobody_and_links_only_to_the_page(admin
     lines = ["&lt;!channel&gt; @\u200bhere: &lt;https://evil.example|a &amp; b&gt; failed", "3 of 3 runs failed"]
     assert json.loads(chat.got[0].body) == {"text": "\n".join([*lines, f"{settings.BASE_URL}/campaigns/1/"])}
     assert "X-Proving-Signature" not in chat.got[0].headers and secret == ""
-    assert told(channel).state == "sent"
+    assert delivery_of(channel).state == "sent"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -214,7 +214,7 @@ def test_what_a_dead_worker_was_sending_is_sent_by_the_next_after_a_while(make_w
         overdue()
         notify.deliver(channel.pk)
 
-    assert (told(channel).state, told(channel).attempts) == ("sent", 2)
+    assert (delivery_of(channel).state, delivery_of(channel).attempts) == ("sent", 2)
 
 
 def test_redirects_are_not_followed(make_webhook: Make) -> None:
@@ -224,7 +224,7 @@ def test_redirects_are_not_followed(make_webhook: Make) -> None:
         notify.deliver(channel.pk)
 
     assert [got.path for got in receiver.got] == ["/hooks/one"]
-    assert told(channel).error == "answered 302, and redirects are not followed"
+    assert delivery_of(channel).error == "answered 302, and redirects are not followed"
 
 
 def test_an_answer_that_comes_byte_by_byte_is_cut_off(make_webhook: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,11 +236,11 @@ def test_an_answer_that_comes_byte_by_byte_is_cut_off(make_webhook: Make, monkey
         notify.deliver(channel.pk)
 
     assert time.monotonic() - begun < 3
-    assert "no answer within 0.4 s" in told(channel).error
+    assert "no answer within 0.4 s" in delivery_of(channel).error
 
 
 @pytest.mark.parametrize(
-    ("url", "words"),
+    ("url", "message"),
     [
         ("ftp://127.0.0.1/", "is not an http or https URL"),
         ("http://", "is not an http or https URL"),
@@ -254,11 +254,11 @@ def test_an_answer_that_comes_byte_by_byte_is_cut_off(make_webhook: Make, monkey
     ],
 )
 def test_what_may_not_be_posted_to_is_refused_when_it_is_set_up(
-    admin: User, settings: Any, url: str, words: str
+    admin: User, settings: Any, url: str, message: str
 ) -> None:
     settings.ADDRESS_ALLOW = ["127.0.0.0/8", "fd00::/8", "169.254.0.0/16"]
 
-    with pytest.raises(PlanError, match=words) as refused:
+    with pytest.raises(PlanError, match=message) as refused:
         channels.create(by=admin, name="x", kind="webhook", address=url, events=[])
 
     assert refused.value.subject == "address"
@@ -269,13 +269,13 @@ def test_a_name_that_leads_elsewhere_at_the_time_of_sending_is_refused(
     make_webhook: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The address is resolved once, checked, and that one is connected to."""
-    asked: list[str] = []
+    lookups: list[str] = []
 
     def resolve(name: str, *args: Any, **kwargs: Any) -> Any:
-        asked.append(name)
+        lookups.append(name)
         if name != "rebinding.example":
             return known(name, *args, **kwargs)
-        address = "169.254.169.254" if asked.count(name) > 1 else "127.0.0.1"
+        address = "169.254.169.254" if lookups.count(name) > 1 else "127.0.0.1"
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0))]
 
     with hook() as receiver:
@@ -289,7 +289,7 @@ def test_a_name_that_leads_elsewhere_at_the_time_of_sending_is_refused(
         notify.deliver(channel.pk)
 
     assert [got.headers["Host"] for got in receiver.got] == [f"rebinding.example:{receiver.port}"]
-    assert asked == ["rebinding.example", "127.0.0.1", "rebinding.example"]
+    assert lookups == ["rebinding.example", "127.0.0.1", "rebinding.example"]
     assert "169.254.169.254" in channel.deliveries.get(state="pending").error
 
 
@@ -337,16 +337,16 @@ def test_mail_is_plain_text_with_a_link_and_is_tried_again(admin: User, settings
         )
         notify.notify("campaign.finished", "Scaling\nhas finished", {"text": "15 ok.", "path": "/campaigns/1/"})
         notify.deliver(channel.pk)
-        refused = told(channel)
+        refused = delivery_of(channel)
         overdue()
         notify.deliver(channel.pk)
 
     assert secret == "" and "450" in refused.error and refused.state == "pending"
     to, text = office.mails[0]
-    assert to == "ada@example.org" and told(channel).state == "sent"
+    assert to == "ada@example.org" and delivery_of(channel).state == "sent"
     assert "Subject: [Proving Ground] Scaling has finished" in text
     assert f"15 ok.\r\n\r\n{settings.BASE_URL}/campaigns/1/" in text
-    assert f"<{told(channel).pk}@" in text and 'text/plain; charset="utf-8"' in text
+    assert f"<{delivery_of(channel).pk}@" in text and 'text/plain; charset="utf-8"' in text
 
 
 def test_without_a_mail_server_no_mail_can_be_set_up(admin: User, settings: Any) -> None:
@@ -360,7 +360,7 @@ def test_without_a_mail_server_no_mail_can_be_set_up(admin: User, settings: Any)
         mail.send("ada@example.org", "s", "t", "k")
 
 
-def test_hosts_tell_when_they_need_somebody_and_only_once(make_webhook: Make) -> None:
+def test_a_host_that_needs_attention_notifies_once(make_webhook: Make) -> None:
     host = make_host()
     channel, _ = make_webhook(1, "host.quarantined", "host.unreachable", "host.unfit")
 
@@ -369,12 +369,12 @@ def test_hosts_tell_when_they_need_somebody_and_only_once(make_webhook: Make) ->
         contact.mark_unfit(host, "no space left")
         contact.quarantine(host, "vm.swappiness was not put back")
 
-    said = list(channel.deliveries.order_by("created_at").values_list("kind", "payload__reason"))
-    assert [kind for kind, _ in said] == ["host.unreachable", "host.unfit", "host.quarantined"]
-    assert "no route" in said[0][1] and said[2][1] == "vm.swappiness was not put back"
+    deliveries = list(channel.deliveries.order_by("created_at").values_list("kind", "payload__reason"))
+    assert [kind for kind, _ in deliveries] == ["host.unreachable", "host.unfit", "host.quarantined"]
+    assert "no route" in deliveries[0][1] and deliveries[2][1] == "vm.swappiness was not put back"
 
 
-def test_a_campaign_tells_that_it_paused_by_itself(make_webhook: Make, admin: User) -> None:
+def test_an_automatic_pause_of_a_campaign_notifies(make_webhook: Make, admin: User) -> None:
     channel, _ = make_webhook(1, "campaign.failed")
     campaign = make_campaign("running", by=admin, max_failures=1)
     run = campaign.runs.order_by("position")[0]
@@ -382,11 +382,11 @@ def test_a_campaign_tells_that_it_paused_by_itself(make_webhook: Make, admin: Us
 
     halts.after(Run.objects.get(pk=run.pk))
 
-    assert told(channel).payload["reason"] == "1 run failed; the limit is 1"
-    assert "has paused" in str(told(channel)) and told(channel).payload["runs"] == {"failed": 1}
+    assert delivery_of(channel).payload["reason"] == "1 run failed; the limit is 1"
+    assert "has paused" in str(delivery_of(channel)) and delivery_of(channel).payload["runs"] == {"failed": 1}
 
 
-def test_a_campaign_that_its_rule_stops_tells_why_it_finished(make_webhook: Make, admin: User) -> None:
+def test_a_campaign_stopped_by_its_rule_notifies_with_the_reason(make_webhook: Make, admin: User) -> None:
     channel, _ = make_webhook(1, "campaign.finished")
     campaign = make_campaign("running", by=admin)
     first, *_ = runs = list(campaign.runs.order_by("position"))
@@ -395,11 +395,11 @@ def test_a_campaign_that_its_rule_stops_tells_why_it_finished(make_webhook: Make
     halts.stop_campaign(campaign, "the interval is narrow enough")
 
     rest = len(runs) - 1
-    assert told(channel).payload["reason"] == f"the interval is narrow enough; {rest} planned runs did not start"
+    assert delivery_of(channel).payload["reason"] == f"the interval is narrow enough; {rest} planned runs did not start"
 
 
 @pytest.mark.parametrize(("ok", "kind"), [(True, "campaign.finished"), (False, "campaign.failed")])
-def test_a_campaign_tells_how_it_ended(make_webhook: Make, admin: User, ok: bool, kind: str) -> None:
+def test_the_end_of_a_campaign_notifies_with_its_outcome(make_webhook: Make, admin: User, ok: bool, kind: str) -> None:
     channel, _ = make_webhook(1, "campaign.finished", "campaign.failed")
     campaign = make_campaign("running", by=admin)
     outcome = Run.Outcome.OK if ok else Run.Outcome.FAILED
@@ -408,5 +408,5 @@ def test_a_campaign_tells_how_it_ended(make_webhook: Make, admin: User, ok: bool
     queue.close_campaign(campaign.pk)
     queue.close_campaign(campaign.pk)
 
-    assert told(channel).kind == kind
-    assert told(channel).payload["runs"] == {outcome: campaign.runs.count()}
+    assert delivery_of(channel).kind == kind
+    assert delivery_of(channel).payload["runs"] == {outcome: campaign.runs.count()}

@@ -43,7 +43,7 @@ def exported(pk: Any) -> dict[str, bytes]:
     made = {
         name: downloads.CAMPAIGN[name].make(campaign) for name in FILES if downloads.CAMPAIGN[name].offered(campaign)
     }
-    return {name: _bytes(told) for name, told in made.items()}
+    return {name: _bytes(body) for name, body in made.items()}
 
 
 def _bytes(made: Any) -> bytes:
@@ -74,19 +74,19 @@ def test_a_backup_through_a_pipe_is_restored_through_a_pipe(finished: Campaign, 
     wipe()
 
     with subprocess.Popen(["cat", tmp_path / "all.tar"], stdout=subprocess.PIPE) as cat:
-        said = manage("restore", "-", stdin=cat.stdout)
+        restored = manage("restore", "-", stdin=cat.stdout)
 
     assert exported(finished.pk) == before
-    assert re.search(rb"restored [0-9]+ rows of .*, and migrated", said.stdout)
+    assert re.search(rb"restored [0-9]+ rows of .*, and migrated", restored.stdout)
 
 
-def manage(*words: str, code: int = 0, **streams: Any) -> subprocess.CompletedProcess[bytes]:
+def manage(*arguments: str, code: int = 0, **streams: Any) -> subprocess.CompletedProcess[bytes]:
     """manage.py in a process of its own, on the database of this test."""
-    told = connection.get_connection_params()
-    place = quote(str(told["host"]), safe="") + (f":{told['port']}" if told.get("port") else "")
-    url = f"postgres://{quote(told['user'])}:{quote(told.get('password', ''))}@{place}/{told['dbname']}"
+    database = connection.get_connection_params()
+    place = quote(str(database["host"]), safe="") + (f":{database['port']}" if database.get("port") else "")
+    url = f"postgres://{quote(database['user'])}:{quote(database.get('password', ''))}@{place}/{database['dbname']}"
     connection.close()
-    argv = [sys.executable, "manage.py", *words]
+    argv = [sys.executable, "manage.py", *arguments]
     env = {**os.environ, "PROVING_DATABASE_URL": url}
     options: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": ROOT, "timeout": 120, **streams}
     done = subprocess.run(argv, env=env, check=False, **options)
@@ -95,7 +95,7 @@ def manage(*words: str, code: int = 0, **streams: Any) -> subprocess.CompletedPr
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "error"),
     [
         (("restore", "/nowhere/all.tar"), b"CommandError: file: /nowhere/all.tar: No such file or directory"),
         (("restore", "/"), b"CommandError: file: /: Is a directory"),
@@ -104,11 +104,11 @@ def manage(*words: str, code: int = 0, **streams: Any) -> subprocess.CompletedPr
     ],
 )
 def test_a_file_that_cannot_be_used_is_named_without_a_traceback(
-    transactional_db: None, words: tuple[str, ...], said: bytes
+    transactional_db: None, arguments: tuple[str, ...], error: bytes
 ) -> None:
-    done = manage(*words, code=1, stdin=subprocess.DEVNULL)
+    done = manage(*arguments, code=1, stdin=subprocess.DEVNULL)
 
-    assert done.stderr.startswith(said)
+    assert done.stderr.startswith(error)
     assert b"Traceback" not in done.stderr
 
 
@@ -136,11 +136,11 @@ def test_a_backup_names_its_rows_its_hashes_and_the_keys_that_it_does_not_hold(
     Identity.objects.update(private_key_encrypted=vault.encrypt("private"))
     backup.backup(tmp_path / "all.tar")
 
-    told = backup.read_manifest(tmp_path / "all.tar")
+    manifest = backup.read_manifest(tmp_path / "all.tar")
 
-    assert told["keys"] == [fingerprint(settings.SSH_KEYS[0])]
-    assert told["rows"]["campaigns_run"] == finished.runs.count()
-    assert set(told["not_in_it"]) == {"PROVING_SSH_KEYS", "PROVING_SECRET_KEY"}
+    assert manifest["keys"] == [fingerprint(settings.SSH_KEYS[0])]
+    assert manifest["rows"]["campaigns_run"] == finished.runs.count()
+    assert set(manifest["not_in_it"]) == {"PROVING_SSH_KEYS", "PROVING_SECRET_KEY"}
     assert settings.SSH_KEYS[0].encode() not in (tmp_path / "all.tar").read_bytes()
     assert (tmp_path / "all.tar").stat().st_mode & 0o777 == 0o600
 
@@ -190,16 +190,16 @@ def test_a_damaged_backup_is_refused(finished: Campaign, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [("", "not a backup of Proving Ground"), (json.dumps({"format": 9}), "format 9; this server reads 1")],
 )
-def test_what_is_no_backup_is_refused(db: None, tmp_path: Path, text: str, words: str) -> None:
+def test_what_is_no_backup_is_refused(db: None, tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "all.tar"
     (tmp_path / backup.MANIFEST).write_text(text)
     with tarfile.open(file, "w") as archive:
         archive.add(tmp_path / backup.MANIFEST, backup.MANIFEST)
 
-    with pytest.raises(PlanError, match=words):
+    with pytest.raises(PlanError, match=message):
         backup.restore(file)
 
 

@@ -53,13 +53,13 @@ def refused(statement: str) -> str:
         "SET session_replication_role = replica",
     ],
 )
-def test_it_cannot(runtime: None, statement: str) -> None:
-    said = refused(statement)
+def test_the_runtime_role_cannot_change_the_schema_or_the_audit_log(runtime: None, statement: str) -> None:
+    error = refused(statement)
 
-    assert "must be" in said or "permission denied" in said
+    assert "must be" in error or "permission denied" in error
 
 
-def test_it_can_do_what_the_server_does(runtime: None, admin: User) -> None:
+def test_the_runtime_role_can_do_what_the_server_does(runtime: None, admin: User) -> None:
     make_host()
     make_user(Role.VIEWER).delete()
     audit(admin, "host.add", "db2")

@@ -58,5 +58,5 @@ def test_failed_logins_are_forgotten_when_they_lock_nobody_out_any_more(user: Us
     assert not AccessAttempt.objects.exists()
 
 
-def test_beat_calls_it(user: User) -> None:
+def test_the_beat_calls_the_upkeep(user: User) -> None:
     assert tasks.forget.name in {each["task"] for each in app.conf.beat_schedule.values()}

@@ -153,6 +153,6 @@ def test_a_role_is_changed_and_written_down(client: Client, ada: User) -> None:
     client.patch(f"/api/v1/users/{olga.pk}/", {"role": "viewer"}, content_type="application/json")
 
     olga.refresh_from_db()
-    told = AuditEntry.objects.filter(action="user.change").order_by("id").values_list("before", "after")
+    changes = AuditEntry.objects.filter(action="user.change").order_by("id").values_list("before", "after")
     assert olga.role == "viewer"
-    assert list(told) == [({"role": "operator"}, {"role": "tuner"}), ({"role": "tuner"}, {"role": "viewer"})]
+    assert list(changes) == [({"role": "operator"}, {"role": "tuner"}), ({"role": "tuner"}, {"role": "viewer"})]

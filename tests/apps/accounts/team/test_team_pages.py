@@ -39,10 +39,10 @@ def test_lists_are_filtered_by_team(host: Host, storage: Team, viewer: User) -> 
     client = Client()
     client.force_login(viewer)
 
-    told = browser(viewer).get(f"/api/v1/hosts/?team={storage.pk}").json()["results"]
+    rows = browser(viewer).get(f"/api/v1/hosts/?team={storage.pk}").json()["results"]
     page = client.get(reverse("host_list") + f"?team={storage.pk}").content.decode()
 
-    assert [(row["name"], row["team"]) for row in told] == [("raid-01", storage.pk)]
+    assert [(row["name"], row["team"]) for row in rows] == [("raid-01", storage.pk)]
     assert ("raid-01" in page, "other" in page) == (True, False)
 
 
@@ -63,10 +63,10 @@ def test_campaigns_are_of_the_team_of_one_of_their_hosts(host: Host, storage: Te
     client = Client()
     client.force_login(viewer)
 
-    told = browser(viewer).get(f"/api/v1/campaigns/?team={storage.pk}").json()["results"]
+    rows = browser(viewer).get(f"/api/v1/campaigns/?team={storage.pk}").json()["results"]
     page = client.get(reverse("campaign_list") + f"?team={storage.pk}").content.decode()
 
-    assert {row["id"] for row in told} == {str(own.pk), str(partly.pk)}
+    assert {row["id"] for row in rows} == {str(own.pk), str(partly.pk)}
     assert [str(each.pk) in page for each in (own, partly, other)] == [True, True, False]
     assert "Only campaigns on hosts of the team storage" in page
 
@@ -117,7 +117,7 @@ def test_there_is_nothing_to_choose_without_teams(client: Client, tuner: User) -
     assert "team" not in client.get(reverse("profile_add")).context["form"].fields
 
 
-def test_the_account_tells_ones_teams(client: Client, storage: Team) -> None:
+def test_the_account_page_lists_the_user_s_teams(client: Client, storage: Team) -> None:
     client.force_login(member(storage, OPERATOR))
 
     assert f'operator of <a href="/teams/{storage.pk}/">storage</a>' in client.get(reverse("account")).content.decode()

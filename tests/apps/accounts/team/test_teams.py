@@ -99,20 +99,20 @@ def test_a_campaign_needs_the_role_on_each_of_its_hosts(storage: Team, network: 
 
 def test_a_campaign_is_not_planned_on_a_further_host_or_a_role_of_another_team(storage: Team, network: Team) -> None:
     here, there, by = make_host(team=storage), make_host(team=network), member(storage, OPERATOR)
-    asked: dict[str, Any] = {"by": by, "host": here, "name": "c", "question": "q", "factors": FACTORS}
-    asked |= {"workload": make_workload()}
+    fields: dict[str, Any] = {"by": by, "host": here, "name": "c", "question": "q", "factors": FACTORS}
+    fields |= {"workload": make_workload()}
 
     for way in ({"placement": "each", "further_hosts": [there]}, {"roles": {"client": there.pk}}):
         with pytest.raises(RoleError, match="viewer in the team network"):
-            campaigns.create_campaign(**asked, **way)
+            campaigns.create_campaign(**fields, **way)
 
 
 def test_roles_that_name_no_host_are_for_the_planner_to_refuse(storage: Team) -> None:
-    asked: dict[str, Any] = {"host": make_host(team=storage), "name": "c", "question": "q", "factors": FACTORS}
+    fields: dict[str, Any] = {"host": make_host(team=storage), "name": "c", "question": "q", "factors": FACTORS}
 
     for junk in ({"client": "x"}, {"standbys": 7}, {"standbys": [None, True, {}]}):
         with pytest.raises(PlanError, match="roles"):
-            campaigns.create_campaign(**asked, by=member(storage, OPERATOR), workload=make_workload(), roles=junk)
+            campaigns.create_campaign(**fields, by=member(storage, OPERATOR), workload=make_workload(), roles=junk)
 
 
 def test_a_profile_and_a_workload_of_another_team_are_used_by_reading_them(
@@ -210,20 +210,20 @@ def test_results_are_not_imported_to_a_host_of_another_team(host: Host, operator
 # Members
 
 
-def test_an_admin_of_the_team_sees_to_its_members(storage: Team) -> None:
+def test_an_admin_of_a_team_manages_its_members(storage: Team) -> None:
     lead, new = member(storage, ADMIN), make_user(VIEWER, "nora")
 
     teams.set_member(storage, new, OPERATOR, by=lead)
     teams.set_member(storage, new, TUNER, by=lead)
 
     assert storage.memberships.get(user=new).role == TUNER
-    kept = AuditEntry.objects.filter(action="team.member").first()
-    assert kept is not None
-    assert (kept.actor, kept.before) == (lead, {"role": "operator"})
-    assert kept.after == {"team": storage.pk, "user": "nora", "role": "tuner"}
+    entry = AuditEntry.objects.filter(action="team.member").first()
+    assert entry is not None
+    assert (entry.actor, entry.before) == (lead, {"role": "operator"})
+    assert entry.after == {"team": storage.pk, "user": "nora", "role": "tuner"}
 
 
-def test_a_tuner_of_the_team_does_not(storage: Team, viewer: User) -> None:
+def test_a_tuner_of_a_team_does_not_manage_its_members(storage: Team, viewer: User) -> None:
     with pytest.raises(RoleError, match="is tuner in the team storage; this needs admin there"):
         teams.set_member(storage, viewer, OPERATOR, by=member(storage, TUNER))
 
@@ -293,9 +293,9 @@ def test_a_host_changes_teams_by_an_admin_of_both(host: Host, storage: Team, net
 
     host.refresh_from_db()
     assert host.team == network
-    kept = AuditEntry.objects.filter(action="host.change").first()
-    assert kept is not None
-    assert (kept.before["team"], kept.after["team"]) == ("storage", "network")
+    entry = AuditEntry.objects.filter(action="host.change").first()
+    assert entry is not None
+    assert (entry.before["team"], entry.after["team"]) == ("storage", "network")
 
 
 def test_every_revision_of_a_name_is_handed_over(storage: Team, admin: User) -> None:
@@ -308,9 +308,9 @@ def test_every_revision_of_a_name_is_handed_over(storage: Team, admin: User) -> 
         (1, storage.pk),
         (2, storage.pk),
     }
-    kept = AuditEntry.objects.filter(action="workload.hand_over").first()
-    assert kept is not None
-    assert (kept.before, kept.after) == ({"team": ""}, {"id": newest.pk, "team": "storage"})
+    entry = AuditEntry.objects.filter(action="workload.hand_over").first()
+    assert entry is not None
+    assert (entry.before, entry.after) == ({"team": ""}, {"id": newest.pk, "team": "storage"})
 
 
 def test_a_further_revision_stays_the_teams(storage: Team, admin: User) -> None:

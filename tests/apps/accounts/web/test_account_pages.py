@@ -70,11 +70,11 @@ def test_a_short_password_is_refused_beside_its_field(client: Client, operator: 
 
 def test_logging_in_leads_back_to_the_page_that_was_wanted(client: Client, db: None) -> None:
     populate.user(Role.VIEWER, "vera")
-    wanted = reverse("host_list")
+    target = reverse("host_list")
 
-    answer = client.post(f"{reverse('login')}?next={wanted}", {"username": "vera", "password": populate.PASSWORD})
+    answer = client.post(f"{reverse('login')}?next={target}", {"username": "vera", "password": populate.PASSWORD})
 
-    assert (answer.status_code, answer.headers["Location"]) == (302, wanted)
+    assert (answer.status_code, answer.headers["Location"]) == (302, target)
 
 
 def test_a_wrong_password_says_so_and_keeps_the_name(client: Client, db: None) -> None:

@@ -71,7 +71,7 @@ def test_links_for_forgotten_passwords_are_few(db: None, address: str, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("line", "kept"),
+    ("line", "logged"),
     [
         ('"GET /password/MQ/c1x2-abc/ HTTP/1.1" 302', '"GET /password/MQ/[secret]/ HTTP/1.1" 302'),
         ('"GET /feed/s3cr3t/timeline.atom?team=1 HTTP/1.1"', '"GET /feed/[secret]/timeline.atom?team=1 HTTP/1.1"'),
@@ -79,8 +79,8 @@ def test_links_for_forgotten_passwords_are_few(db: None, address: str, monkeypat
         ('"GET /hosts/db1/ HTTP/1.1" 200', '"GET /hosts/db1/ HTTP/1.1" 200'),
     ],
 )
-def test_a_log_keeps_no_link_that_lets_in(line: str, kept: str) -> None:
+def test_a_log_keeps_no_link_that_lets_in(line: str, logged: str) -> None:
     record = logging.LogRecord("gunicorn.access", logging.INFO, "", 0, "%s", (line,), None)
 
     assert WithoutSecrets().filter(record)
-    assert record.getMessage() == kept
+    assert record.getMessage() == logged

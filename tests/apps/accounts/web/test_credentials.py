@@ -85,7 +85,7 @@ def test_another_password_ends_everything_but_this_session(ada: User) -> None:
     assert AuditEntry.objects.get(action="password.change").after == {"ended": 4}
 
 
-def test_so_does_one_that_is_chosen_by_a_link(ada: User) -> None:
+def test_a_password_chosen_by_a_link_ends_every_session(ada: User) -> None:
     with_everything(ada)
     User.objects.filter(pk=ada.pk).update(last_login=ada.last_login)
     client, link = Client(), people.link(User.objects.get(pk=ada.pk)).removeprefix(settings.BASE_URL)
@@ -96,7 +96,7 @@ def test_so_does_one_that_is_chosen_by_a_link(ada: User) -> None:
     assert everything_of(ada) == {"ApiToken": 0, "Session": 0, "FeedToken": 0}
 
 
-def test_so_do_one_from_the_shell_and_switching_somebody_off(ada: User) -> None:
+def test_a_password_from_the_shell_and_deactivation_end_every_session(ada: User) -> None:
     olga = make_user(Role.OPERATOR)
     with_everything(ada)
     issue_token(olga, "nightly CI", Role.OPERATOR)
@@ -133,7 +133,7 @@ def test_a_token_ends_no_session_that_may_do_more(ada: User) -> None:
     assert (refused.status_code, still, allowed.status_code) == (403, 200, 204)
 
 
-def test_the_answer_to_an_admin_is_not_told_again_to_a_lesser_token(ada: User) -> None:
+def test_the_answer_to_an_admin_is_not_repeated_to_a_lesser_token(ada: User) -> None:
     body, headers = {"name": "storage", "about": "arrays, nobody else is to know"}, {"Idempotency-Key": "one"}
     url = reverse("api:team-list")
 

@@ -67,5 +67,5 @@ def test_a_row_that_is_gone_is_404_and_a_role_is_asked_first(admin: User, viewer
     assert browser(admin).patch(url(host), {"port": 1}, HTTP_IF_MATCH="*").status_code == 200
 
 
-def test_pages_have_no_tag_of_it(viewer: User) -> None:
+def test_pages_have_no_etag(viewer: User) -> None:
     assert not browser(viewer).get("/hosts/").has_header("ETag")

@@ -53,7 +53,7 @@ def test_a_token_and_the_browser_of_a_user_are_the_same_user(tuner: User, url: s
     assert script(tuner).post(url, BODY, HTTP_IDEMPOTENCY_KEY="k-1")["Idempotent-Replayed"] == "true"
 
 
-def test_a_refusal_is_told_again_as_well(tuner: User, url: str) -> None:
+def test_a_refusal_is_repeated_as_well(tuner: User, url: str) -> None:
     first, second = (post(tuner, url, {"repetitions": 0}) for _ in range(2))
 
     assert (second.status_code, second["Content-Type"]) == (400, "application/problem+json")
@@ -102,14 +102,14 @@ def test_a_secret_is_shown_once_and_not_kept(tuner: User) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "field"),
+    ("request_data", "field"),
     [
         (("/api/v1/users/", {"username": "vera", "email": "vera@example.org", "role": "viewer"}), "link"),
         (("/api/v1/feed/", {}), "address"),
     ],
 )
-def test_a_link_that_opens_something_is_shown_once_and_not_kept(admin: User, asked: Any, field: str) -> None:
-    first, second = (post(admin, *asked).json() for _ in range(2))
+def test_a_link_that_opens_something_is_shown_once_and_not_kept(admin: User, request_data: Any, field: str) -> None:
+    first, second = (post(admin, *request_data).json() for _ in range(2))
 
     assert first[field].startswith("http")
     assert second == first | {field: ""}

@@ -27,7 +27,7 @@ def minute(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
 
 
 @override_settings(API_PER_TOKEN_MIN=2, API_PER_USER_MIN=100)
-def test_a_token_that_asks_too_often_is_told_when_to_come_back(viewer: User, minute: list[float]) -> None:
+def test_a_token_over_its_limit_gets_the_time_to_retry(viewer: User, minute: list[float]) -> None:
     client = script(viewer)
 
     answers = [client.get(URL) for _ in range(3)]
@@ -50,7 +50,7 @@ def test_all_tokens_and_the_browser_of_a_user_count_together(viewer: User, admin
 
 
 @override_settings(API_PER_TOKEN_MIN=10, API_PER_USER_MIN=20)
-def test_each_answer_tells_what_is_left(viewer: User) -> None:
+def test_each_answer_has_the_remaining_requests(viewer: User) -> None:
     answer = script(viewer).get(URL)
 
     assert answer["RateLimit-Policy"] == '"token";q=10;w=60, "user";q=20;w=60'

@@ -83,9 +83,9 @@ def test_when_it_was_used_last_is_kept_to_five_minutes(user: User) -> None:
 
     here.get(reverse("account"))
 
-    kept = Session.objects.get()
-    assert timezone.now() - kept.seen_at < timedelta(minutes=1)
-    assert timezone.now() - kept.created_at > timedelta(hours=23)
+    session = Session.objects.get()
+    assert timezone.now() - session.seen_at < timedelta(minutes=1)
+    assert timezone.now() - session.created_at > timedelta(hours=23)
 
 
 def test_a_session_that_is_saved_again_stays_the_same_one(user: User) -> None:

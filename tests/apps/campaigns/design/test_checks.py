@@ -23,7 +23,7 @@ from tests import machine
 from tests.factories import FACTS, browser, make_campaign, make_host, make_profile, make_workload
 
 
-def found(campaign: Campaign) -> dict[str, Check]:
+def checks_of(campaign: Campaign) -> dict[str, Check]:
     return {each.check: each for each in validity.checks(campaign)}
 
 
@@ -32,7 +32,7 @@ def on(facts: dict[str, Any], admin: User, **fields: Any) -> Campaign:
 
 
 def test_a_host_that_has_it_all_passes(admin: User) -> None:
-    rows = found(on(machine.facts(), admin))
+    rows = checks_of(on(machine.facts(), admin))
 
     assert {name: row.status for name, row in rows.items()} == dict.fromkeys(
         ("host", "facts", "space for data", "memory", "connections", "tools", "PostgreSQL and ports", "privileges"),
@@ -43,21 +43,21 @@ def test_a_host_that_has_it_all_passes(admin: User) -> None:
 
 
 @pytest.mark.parametrize(("free_kb", "status"), [(1_000, "failed"), (20_000, "doubtful"), (2_000_000, "ok")])
-def test_room_for_the_data_is_looked_for_on_their_own_file_system(free_kb: int, status: str, admin: User) -> None:
+def test_space_for_the_data_is_checked_on_their_own_file_system(free_kb: int, status: str, admin: User) -> None:
     facts = machine.facts(
         file_systems=[{"mounted_on": "/", "free_kb": 10**9}, {"mounted_on": "/srv/pg", "free_kb": free_kb}]
     )
 
-    assert found(on(facts, admin))["space for data"].status == status
+    assert checks_of(on(facts, admin))["space for data"].status == status
 
 
 def test_data_that_are_there_already_need_no_room_of_their_own(admin: User) -> None:
     campaign = on(machine.facts(), admin, workload=make_workload(by=admin, scale=100))
-    before = found(campaign)["space for data"].wanted
+    before = checks_of(campaign)["space for data"].wanted
     spec = previews.preview(campaign).runs[0].spec
     _pristine(campaign.host, spec["dataset"])
 
-    assert (before, found(campaign)["space for data"].wanted) == ("about 3.7 GiB", "about 2.2 GiB")
+    assert (before, checks_of(campaign)["space for data"].wanted) == ("about 3.7 GiB", "about 2.2 GiB")
 
 
 def _pristine(host: Host, dataset: dict[str, Any]) -> None:
@@ -73,14 +73,14 @@ def _pristine(host: Host, dataset: dict[str, Any]) -> None:
 def test_the_largest_cell_has_to_fit_into_memory(buffers: str, status: str, admin: User) -> None:
     profile = make_profile(settings={"postgresql": {"shared_buffers": buffers}})
 
-    assert found(on(machine.facts(), admin, profile=profile))["memory"].status == status
+    assert checks_of(on(machine.facts(), admin, profile=profile))["memory"].status == status
 
 
 def test_memory_is_that_of_the_control_group_where_it_is_limited(admin: User) -> None:
     facts = machine.facts() | {"limits": {"memory_max_kb": 8 * 1024**2}}
     settings = {"postgresql": {"shared_buffers": "8GB", "work_mem": "64MB"}}
 
-    rows = found(sized(admin, settings, facts))
+    rows = checks_of(sized(admin, settings, facts))
 
     assert (rows["memory"].status, rows["memory"].found) == ("failed", "8.0 GiB of memory")
     assert (rows["memory of queries"].status, rows["memory of queries"].found) == ("doubtful", "8.0 GiB of memory")
@@ -97,7 +97,7 @@ PER_NODE = "settings.huge_pages.per_node"
 
 
 @pytest.mark.parametrize(
-    ("wanted", "status", "field", "value"),
+    ("options", "status", "field", "value"),
     [
         ({"pool": 10_000_000}, "failed", HUGE, "10000000"),
         ({"pool": "10000000"}, "failed", HUGE, "10000000"),
@@ -111,15 +111,15 @@ PER_NODE = "settings.huge_pages.per_node"
     ],
 )
 def test_a_pool_of_huge_pages_has_to_fit_into_memory(
-    wanted: dict[str, Any], status: str, field: str, value: str, admin: User
+    options: dict[str, Any], status: str, field: str, value: str, admin: User
 ) -> None:
-    row = found(sized(admin, {"huge_pages": {"use": "on", **wanted}}))["huge pages"]
+    row = checks_of(sized(admin, {"huge_pages": {"use": "on", **options}}))["huge pages"]
 
     assert (row.status, row.field, row.value) == (status, field, value)
 
 
 def test_a_pool_that_fits_nowhere_says_what_the_host_has_and_what_would_fit(admin: User) -> None:
-    row = found(sized(admin, {"huge_pages": {"use": "on", "pool": 10_000_000}}))["huge pages"]
+    row = checks_of(sized(admin, {"huge_pages": {"use": "on", "pool": 10_000_000}}))["huge pages"]
 
     assert (row.found, row.hint) == ("62.8 GiB of memory", "at most 28,916 pages of 2MB fit")
     assert row.wanted == "10,000,000 pages of 2MB, 19,531.2 GiB"
@@ -129,12 +129,14 @@ def test_pages_that_the_pool_has_already_fit(admin: User) -> None:
     facts = machine.facts()
     facts["huge_pages"]["sizes"][0]["total"] = 30_000
 
-    assert found(sized(admin, {"huge_pages": {"use": "on", "pool": 30_000}}, facts))["huge pages"].status == "ok"
-    assert found(sized(admin, {"huge_pages": {"use": "on", "pool": 32_000}}, facts))["huge pages"].status == "failed"
+    assert checks_of(sized(admin, {"huge_pages": {"use": "on", "pool": 30_000}}, facts))["huge pages"].status == "ok"
+    assert (
+        checks_of(sized(admin, {"huge_pages": {"use": "on", "pool": 32_000}}, facts))["huge pages"].status == "failed"
+    )
 
 
 def test_pages_that_postgresql_counts_itself_are_not_judged(admin: User) -> None:
-    assert "huge pages" not in found(sized(admin, {"huge_pages": {"use": "on"}}))
+    assert "huge pages" not in checks_of(sized(admin, {"huge_pages": {"use": "on"}}))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +150,7 @@ def test_pages_that_postgresql_counts_itself_are_not_judged(admin: User) -> None
     ],
 )
 def test_clients_have_to_fit_into_max_connections(conf: dict[str, Any], clients: int, status: str, admin: User) -> None:
-    row = found(sized(admin, {"postgresql": conf}, clients=clients))["connections"]
+    row = checks_of(sized(admin, {"postgresql": conf}, clients=clients))["connections"]
 
     assert (row.status, row.field, row.value) == (status, "workload.clients", str(clients))
 
@@ -165,14 +167,14 @@ def test_the_clients_of_a_level_count(admin: User) -> None:
 
 @pytest.mark.parametrize(("work_mem", "status"), [("64MB", "ok"), ("4GB", "doubtful")])
 def test_work_mem_of_all_clients_may_exceed_memory(work_mem: str, status: str, admin: User) -> None:
-    row = found(sized(admin, {"postgresql": {"work_mem": work_mem}}, clients=20))["memory of queries"]
+    row = checks_of(sized(admin, {"postgresql": {"work_mem": work_mem}}, clients=20))["memory of queries"]
 
     assert (row.status, row.field, row.value) == (status, "settings.postgresql.work_mem", work_mem)
 
 
 @pytest.mark.parametrize(("most", "status"), [("1GB", "ok"), ("4TB", "doubtful")])
 def test_wal_may_exceed_the_free_space(most: str, status: str, admin: User) -> None:
-    assert found(sized(admin, {"postgresql": {"max_wal_size": most}}))["space for WAL"].status == status
+    assert checks_of(sized(admin, {"postgresql": {"max_wal_size": most}}))["space for WAL"].status == status
 
 
 def test_the_draft_says_beside_start_how_long_it_takes_and_what_does_not_fit(admin: User, client: Client) -> None:
@@ -206,7 +208,7 @@ def test_what_is_doubtful_only_warns(admin: User) -> None:
     campaign = on(FACTS, admin)
     campaign.host.facts_history.update(seen_at=timezone.now() - timedelta(days=8))
 
-    rows = found(campaign)
+    rows = checks_of(campaign)
     assert {name for name, row in rows.items() if row.status == "doubtful"} == {"facts", "space for data"}
 
     services.start_campaign(campaign, by=admin)
@@ -218,10 +220,10 @@ def test_a_host_in_quarantine_fails(admin: User) -> None:
     Host.objects.update(state=Host.State.QUARANTINED, state_reason="vm.nr_hugepages")
     campaign.refresh_from_db()
 
-    assert found(campaign)["host"].status == "failed"
+    assert checks_of(campaign)["host"].status == "failed"
 
 
-def test_what_cannot_be_planned_is_told_under_the_name_of_its_check(admin: User) -> None:
+def test_a_planning_error_is_listed_under_the_name_of_its_check(admin: User) -> None:
     campaign = on(machine.facts(), admin)
     facts = campaign.host.facts_history.get()
     facts.data["tools"], facts.data["postgresql"][0]["tools"] = {}, ["initdb", "postgres"]
@@ -237,13 +239,13 @@ def test_page_and_api_show_them_before_the_start(admin: User, client: Client) ->
     client.force_login(admin)
 
     page = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
-    told = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/checks/").json()
+    rows = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/checks/").json()
 
     assert "Checks before the start" in page and "space for data" in page
-    assert {(each["check"], each["ok"], each["status"]) for each in told} >= {("memory", True, "ok")}
+    assert {(each["check"], each["ok"], each["status"]) for each in rows} >= {("memory", True, "ok")}
 
 
-def test_hosts_are_asked_at_that_moment(host: Host, admin: User) -> None:
+def test_checks_read_the_current_state_of_hosts(host: Host, admin: User) -> None:
     campaign = make_campaign(
         by=admin,
         host=host,

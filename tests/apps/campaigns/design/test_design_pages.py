@@ -99,7 +99,7 @@ def test_what_was_typed_beside_the_rows_can_be_typed_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "field", "words"),
+    ("changes", "field", "message"),
     [
         ({"conditions": "size when on"}, "conditions", "is not a condition"),
         ({"conditions": "sise = 2MB only with huge pages = on"}, "conditions", "is not a factor"),
@@ -113,14 +113,14 @@ def test_what_was_typed_beside_the_rows_can_be_typed_again() -> None:
         ({"cool_down_s": "-1"}, "cool_down_s", "greater than or equal"),
     ],
 )
-def test_what_means_nothing_is_told_beside_its_field(
-    client: Client, typed: dict[str, Any], changes: dict[str, str], field: str | None, words: str
+def test_an_invalid_value_is_marked_beside_its_field(
+    client: Client, typed: dict[str, Any], changes: dict[str, str], field: str | None, message: str
 ) -> None:
     answer = client.post(reverse("campaign_new"), typed | changes)
 
-    said = answer.context["form"].errors if field else {None: answer.context["form"].non_field_errors()}
+    errors = answer.context["form"].errors if field else {None: answer.context["form"].non_field_errors()}
     assert answer.status_code == 422
-    assert words in " ".join(said[field])
+    assert message in " ".join(errors[field])
     assert not Campaign.objects.exists()
 
 
@@ -163,7 +163,7 @@ def test_a_part_of_the_form_is_open_where_it_says_something_and_closed_otherwise
     assert (wrong.context["arranged"], wrong.context["alike"]) == (True, True)
 
 
-def test_the_preview_tells_the_design_its_threats_and_the_steps(client: Client, typed: dict[str, Any]) -> None:
+def test_the_preview_shows_the_design_its_threats_and_the_steps(client: Client, typed: dict[str, Any]) -> None:
     clients = {"factor": ["n", "n"], "level": ["", ""], "path": ["workload.clients"] * 2, "value": ["1", "2"]}
     rows = {name: typed[name] + more for name, more in clients.items()}
     shown = client.post(reverse("campaign_preview"), typed | rows | {"order": "fewest_restarts"}).content.decode()
@@ -173,13 +173,13 @@ def test_the_preview_tells_the_design_its_threats_and_the_steps(client: Client, 
     assert shown.index("cool-down") < shown.index("warm-up <") < shown.index("checkpoint <")
 
 
-def test_a_seed_that_is_not_drawn_yet_is_not_told(client: Client, typed: dict[str, Any]) -> None:
+def test_a_seed_that_is_not_drawn_yet_is_not_shown(client: Client, typed: dict[str, Any]) -> None:
     shown = client.post(reverse("campaign_preview"), typed | {"seed": ""}).content.decode()
 
     assert "its seed is drawn when the draft is saved" in shown and "Order:" not in shown
 
 
-def test_the_api_takes_a_design_and_tells_it_back(operator: User) -> None:
+def test_the_api_accepts_and_returns_a_design(operator: User) -> None:
     body = {
         "recipe": "cpu-scaling",
         "host": make_host().pk,
@@ -251,10 +251,10 @@ def test_recipes_may_name_design_order_nuisance_and_conditions(operator: User, m
         ({"nuisance": {"checkpoint": True}}, "Before each measured step a CHECKPOINT runs."),
     ],
 )
-def test_a_design_is_told_in_words(db: None, fields: dict[str, Any], sentence: str) -> None:
+def test_a_design_is_described_in_sentences(db: None, fields: dict[str, Any], sentence: str) -> None:
     campaign = Campaign(factors=[{"name": "pool", "levels": LEVELS}], repetitions=2, seed=1, **fields)
 
-    assert any(sentence in told for told in descriptions.told(campaign))
+    assert any(sentence in line for line in descriptions.told(campaign))
 
 
 def test_hours_come_from_earlier_runs_of_the_same_shape_on_that_host(db: None) -> None:

@@ -65,7 +65,7 @@ def test_a_list_runs_as_it_is_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("listed", "words"),
+    ("listed", "message"),
     [
         ([], "this design needs a list of combinations"),
         ([{"pool": "8GB"}], "there is no level of huge"),
@@ -74,8 +74,8 @@ def test_a_list_runs_as_it_is_listed() -> None:
         ([{"pool": "8GB", "huge": "on"}] * 2, "appears twice"),
     ],
 )
-def test_a_list_of_what_is_no_combination_is_refused(listed: list[dict[str, str]], words: str) -> None:
-    with pytest.raises(PlanError, match=words) as refused:
+def test_a_list_of_what_is_no_combination_is_refused(listed: list[dict[str, str]], message: str) -> None:
+    with pytest.raises(PlanError, match=message) as refused:
         design(POOL, HUGE, design="list", listed=listed)
 
     assert refused.value.subject.startswith("cells")
@@ -84,11 +84,11 @@ def test_a_list_of_what_is_no_combination_is_refused(listed: list[dict[str, str]
 def test_a_latin_square_has_each_level_once_in_each_row_and_column() -> None:
     three = [factor(name, "1", "2", "3", "4") for name in ("disk", "cpu", "policy")]
 
-    found = [cell.split(", ") for cell in design(*three, design="latin_square", seed=5)]
+    combinations = [cell.split(", ") for cell in design(*three, design="latin_square", seed=5)]
 
-    assert len(found) == 16
+    assert len(combinations) == 16
     for one, other in ((0, 1), (0, 2), (1, 2)):
-        assert len({(cell[one], cell[other]) for cell in found}) == 16
+        assert len({(cell[one], cell[other]) for cell in combinations}) == 16
 
 
 def test_the_seed_of_a_latin_square_permutes_it() -> None:
@@ -127,11 +127,11 @@ def test_what_is_no_latin_square_is_refused(raw: list[Raw], options: dict[str, A
 def test_a_sample_of_a_space_that_could_never_be_made_is_drawn_at_once() -> None:
     space = [factor(f"f{number}", *map(str, range(10))) for number in range(40)]
 
-    found = design(*space, design="random_sample", sample=50, seed=3)
+    combinations = design(*space, design="random_sample", sample=50, seed=3)
 
-    assert len(set(found)) == 50
-    assert found == design(*space, design="random_sample", sample=50, seed=3)
-    assert found != design(*space, design="random_sample", sample=50, seed=4)
+    assert len(set(combinations)) == 50
+    assert combinations == design(*space, design="random_sample", sample=50, seed=3)
+    assert combinations != design(*space, design="random_sample", sample=50, seed=4)
 
 
 @pytest.mark.parametrize("sample", [None, 0, 7, 20_001])
@@ -180,7 +180,7 @@ def test_a_cell_without_a_factor_has_none_of_its_paths() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "field", "words"),
+    ("raw", "field", "message"),
     [
         ([HUGE, factor("size", "2MB", hugh=["on"])], "factors.1.levels.0.when", "is not another factor"),
         ([HUGE, factor("size", "2MB", size=["2MB"])], "factors.1.levels.0.when", "is not another factor"),
@@ -190,8 +190,8 @@ def test_a_cell_without_a_factor_has_none_of_its_paths() -> None:
         ([POOL | {"order": "upwards"}], "factors.0.order", "is not an order"),
     ],
 )
-def test_conditions_and_orders_that_mean_nothing_are_refused_by_field(raw: list[Raw], field: str, words: str) -> None:
-    with pytest.raises(PlanError, match=words) as refused:
+def test_conditions_and_orders_that_mean_nothing_are_refused_by_field(raw: list[Raw], field: str, message: str) -> None:
+    with pytest.raises(PlanError, match=message) as refused:
         plan.read_factors(raw)
 
     assert refused.value.subject == field
@@ -291,7 +291,7 @@ def test_a_cluster_that_is_made_anew_costs_more_than_a_start() -> None:
         ("workload.clients", ""),
     ],
 )
-def test_what_begins_anew_for_a_value_is_told_by_its_setting(path: str, what: str) -> None:
+def test_the_setting_says_what_restarts_for_a_value(path: str, what: str) -> None:
     assert orders.begins_anew(path) == what
 
 
@@ -302,18 +302,18 @@ def test_what_begins_anew_for_a_value_is_told_by_its_setting(path: str, what: st
 def any_factors(draw: st.DrawFn) -> list[Raw]:
     """One to four factors; levels may depend on a level of an earlier one."""
     sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
-    found: list[Raw] = []
+    drawn: list[Raw] = []
     for number, size in enumerate(sizes):
         levels: list[Raw] = []
         for place in range(size):
             level: Raw = {"label": f"{number}{'abcd'[place]}", "set": {}}
-            if found and draw(st.integers(0, 3)) == 0:
-                other = draw(st.sampled_from(found))
+            if drawn and draw(st.integers(0, 3)) == 0:
+                other = draw(st.sampled_from(drawn))
                 level["when"] = {other["name"]: [draw(st.sampled_from(other["levels"]))["label"]]}
             levels.append(level)
         order = draw(st.sampled_from(["", "", "ascending", "descending"]))
-        found.append({"name": f"f{number}", "levels": levels, "order": order})
-    return found
+        drawn.append({"name": f"f{number}", "levels": levels, "order": order})
+    return drawn
 
 
 @settings(max_examples=60, deadline=None)
@@ -345,9 +345,9 @@ def test_a_sample_is_distinct_and_of_the_space(raw: list[Raw], sample: int, seed
     space = design(*raw)
     sample = min(sample, len(space))
 
-    found = design(*raw, design="random_sample", sample=sample, seed=seed)
+    sampled = design(*raw, design="random_sample", sample=sample, seed=seed)
 
-    assert len(set(found)) == sample and set(found) <= set(space)
+    assert len(set(sampled)) == sample and set(sampled) <= set(space)
 
 
 def test_each_cell_of_a_large_space_has_one_number_and_what_conditions_forbid_has_none() -> None:
@@ -355,8 +355,8 @@ def test_each_cell_of_a_large_space_has_one_number_and_what_conditions_forbid_ha
     size = {"name": "size", "levels": [first, {"label": "any", "set": {}}]}
 
     def numbered(*raw: Raw) -> list[str | None]:
-        found = [cells._numbered(plan.read_factors(list(raw)), number) for number in range(4)]
-        return [factors.text_of(cell) if cell else None for cell in found]
+        picked = [cells._numbered(plan.read_factors(list(raw)), number) for number in range(4)]
+        return [factors.text_of(cell) if cell else None for cell in picked]
 
     assert numbered(HUGE, size) == [None, "off, any", "on, 2MB", "on, any"]
     assert numbered(HUGE, SIZE) == ["off", None, "on, 2MB", "on, 1GB"]
@@ -367,9 +367,9 @@ def test_each_cell_of_a_large_space_has_one_number_and_what_conditions_forbid_ha
 def test_a_large_space_is_drawn_from_by_the_same_rules(raw: list[Raw], seed: int) -> None:
     read, space = plan.read_factors(raw), set(design(*raw))
 
-    found = cells._drawn(read, len(space), cells.drawing(seed)) if len(space) <= 8 else []
+    drawn = cells._drawn(read, len(space), cells.drawing(seed)) if len(space) <= 8 else []
 
-    assert not found or {factors.text_of(cell) for cell in found} == space
+    assert not drawn or {factors.text_of(cell) for cell in drawn} == space
 
 
 @settings(max_examples=30, deadline=None)

@@ -27,11 +27,11 @@ SENTENCE = (
 )
 
 
-def ran(*looks: dict[str, Any]) -> Campaign:
+def ran(*facts: dict[str, Any]) -> Campaign:
     """A campaign whose runs, in their order, found these facts; those without any still wait."""
     campaign = make_campaign(Campaign.State.RUNNING, host=make_host(facts=machine.facts()), repetitions=3)
-    for place, run in enumerate(campaign.runs.order_by("position")[: len(looks)]):
-        run.facts = contact.record_facts(campaign.host, looks[place])
+    for place, run in enumerate(campaign.runs.order_by("position")[: len(facts)]):
+        run.facts = contact.record_facts(campaign.host, facts[place])
         run.started_at = timezone.now() + timedelta(seconds=place)
         run.save()
     return campaign
@@ -43,13 +43,13 @@ def test_a_host_that_stays_as_it_is_is_not_mentioned(db: None) -> None:
     assert queries.breaks(campaign.pk) == []
 
 
-def test_another_kernel_is_said_between_the_runs_that_it_came_between(db: None) -> None:
+def test_a_kernel_change_is_shown_between_the_runs_around_it(db: None) -> None:
     campaign = ran(machine.facts(), machine.facts(), UPGRADED, UPGRADED)
     runs = list(campaign.runs.order_by("position"))
 
-    (found,) = queries.breaks(campaign.pk)
+    (change,) = queries.breaks(campaign.pk)
 
-    assert (found.before, found.after, found.sentence) == (runs[1].pk, runs[2].pk, SENTENCE)
+    assert (change.before, change.after, change.sentence) == (runs[1].pk, runs[2].pk, SENTENCE)
     assert [len(queries.breaks_at(run)) for run in runs] == [0, 1, 1, 0, 0, 0]
 
 
@@ -59,27 +59,31 @@ def test_a_change_that_is_taken_back_is_two(db: None) -> None:
     assert [each.before_position for each in queries.breaks(campaign.pk)] == [0, 1]
 
 
-def test_runs_that_wait_say_nothing_although_they_were_planned_on_older_facts(db: None) -> None:
+def test_waiting_runs_show_no_host_change(db: None) -> None:
     campaign = ran(UPGRADED)
 
     assert queries.breaks(campaign.pk) == []
 
 
-def test_the_pages_and_the_api_say_it(client: Client, viewer: User) -> None:
+def test_pages_and_api_show_a_host_change(client: Client, viewer: User) -> None:
     campaign = ran(machine.facts(), machine.facts(), UPGRADED)
     first, second, third = campaign.runs.order_by("position")[:3]
     client.force_login(viewer)
 
-    def said(name: str, pk: Any) -> bool:
+    def shows_change(name: str, pk: Any) -> bool:
         return "The host changed" in client.get(reverse(name, args=[pk])).content.decode()
 
-    assert said("campaign_detail", campaign.pk) and said("run_detail", second.pk) and said("run_detail", third.pk)
-    assert not said("run_detail", first.pk)
-    (told,) = browser(viewer).get(f"/api/v1/campaigns/{campaign.pk}/").json()["host_changes"]
-    assert (told["before"], told["after"], told["sentence"]) == (str(second.pk), str(third.pk), SENTENCE)
-    assert told["changes"] == [{"path": "kernel.release", "before": "6.12.48-amd64", "after": "6.12.57-amd64"}]
+    assert (
+        shows_change("campaign_detail", campaign.pk)
+        and shows_change("run_detail", second.pk)
+        and shows_change("run_detail", third.pk)
+    )
+    assert not shows_change("run_detail", first.pk)
+    (change,) = browser(viewer).get(f"/api/v1/campaigns/{campaign.pk}/").json()["host_changes"]
+    assert (change["before"], change["after"], change["sentence"]) == (str(second.pk), str(third.pk), SENTENCE)
+    assert change["changes"] == [{"path": "kernel.release", "before": "6.12.48-amd64", "after": "6.12.57-amd64"}]
     run = browser(viewer).get(f"/api/v1/runs/{third.pk}/").json()
-    assert (run["facts"], run["host_changes"]) == (3, [told])
+    assert (run["facts"], run["host_changes"]) == (3, [change])
 
 
 def test_several_changes_of_a_host_are_one_banner(client: Client, viewer: User) -> None:

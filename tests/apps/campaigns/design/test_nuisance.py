@@ -37,9 +37,9 @@ def test_nothing_is_done_unless_it_is_asked_for() -> None:
 
 
 def test_everything_at_once_comes_in_the_order_in_which_it_helps() -> None:
-    wanted = {"cool_down_s": 3, "checkpoint": True, "drop_caches": "run", "warm_up": {"time_s": 30}}
+    requested = {"cool_down_s": 3, "checkpoint": True, "drop_caches": "run", "warm_up": {"time_s": 30}}
 
-    spec = nuisance.applied(SPEC, wanted)
+    spec = nuisance.applied(SPEC, requested)
 
     assert names(spec) == ["cool-down", "warm-up", "checkpoint", "measure"]
     assert [step["role"] for step in spec["steps"]] == ["cool", "warm", "prepare", "measure"]
@@ -87,25 +87,25 @@ def test_names_that_a_workload_has_are_not_taken() -> None:
         ({"cache": {"state": "reloaded"}}, "step", {"state": "reloaded", "before": "step"}),
     ],
 )
-def test_dropping_caches_is_the_setting_cache_which_loads_again_what_it_was_told_to(
+def test_dropping_caches_is_the_setting_cache_which_reloads_the_chosen_relations(
     settings: dict[str, Any], when: str, cache: dict[str, str]
 ) -> None:
     assert nuisance.applied({**SPEC, "settings": settings}, {"drop_caches": when})["settings"]["cache"] == cache
 
 
 @pytest.mark.parametrize(
-    ("steps", "target", "wanted", "field"),
+    ("steps", "target", "requested", "field"),
     [
         (single("sql", {"query": "select 1"}), {}, {"warm_up": {"time_s": 5}}, "nuisance.warm_up"),
         (single("fio", {"rw": "read"}), {}, {"warm_up": {"until": "steady", "limit_s": 5}}, "nuisance.warm_up"),
         (single("fio", {"rw": "read"}), None, {"checkpoint": True}, "nuisance.checkpoint"),
     ],
 )
-def test_what_a_workload_cannot_be_asked_for_is_refused(
-    steps: list[Step], target: Any, wanted: dict[str, Any], field: str
+def test_a_control_that_a_workload_does_not_support_is_refused(
+    steps: list[Step], target: Any, requested: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(PlanError) as refused:
-        nuisance.applied({**SPEC, "steps": steps, "target": target}, wanted)
+        nuisance.applied({**SPEC, "steps": steps, "target": target}, requested)
 
     assert refused.value.subject == field
 
@@ -148,10 +148,10 @@ def test_a_checkpoint_is_made_by_the_server_right_before_the_measured_step(host:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_run_cools_down_and_warms_up_for_the_time_that_was_asked(host: Host, admin: User) -> None:
-    wanted = {"cool_down_s": 1.5, "warm_up": {"time_s": 2}}
+def test_a_run_cools_down_and_warms_up_for_the_requested_time(host: Host, admin: User) -> None:
+    requested = {"cool_down_s": 1.5, "warm_up": {"time_s": 2}}
 
-    campaign = campaigns.finish(campaigns.start(host, admin, time_s=1, nuisance=wanted))
+    campaign = campaigns.finish(campaigns.start(host, admin, time_s=1, nuisance=requested))
 
     run = campaign.runs.get()
     took = {each["step"]: each["ended"] - each["began"] for each in kinds_of(run, "measured")}
@@ -167,13 +167,13 @@ def test_a_warm_up_ends_by_itself_once_it_is_steady_and_says_why(host: Host, adm
     campaign = campaigns.finish(campaigns.start(host, admin, time_s=1, nuisance={"warm_up": until}))
 
     run = campaign.runs.get()
-    told = next(event for event in kinds_of(run, "log") if "steady" in event)
+    entry = next(event for event in kinds_of(run, "log") if "steady" in event)
     took = next(each for each in kinds_of(run, "measured") if each["step"] == "warm-up")
     assert run.outcome == Run.Outcome.OK, run.error
-    assert told["steady"]["reached"] and told["level"] == "info"
-    assert 6 <= told["steady"]["after_s"] < 60
-    assert took["ended"] - took["began"] == pytest.approx(told["steady"]["after_s"], abs=1)
-    assert "steady after" in told["message"] and "MSER" in told["message"]
+    assert entry["steady"]["reached"] and entry["level"] == "info"
+    assert 6 <= entry["steady"]["after_s"] < 60
+    assert took["ended"] - took["began"] == pytest.approx(entry["steady"]["after_s"], abs=1)
+    assert "steady after" in entry["message"] and "MSER" in entry["message"]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -183,9 +183,9 @@ def test_a_warm_up_that_does_not_get_steady_is_flagged_and_the_run_goes_on(host:
     campaign = campaigns.finish(campaigns.start(host, admin, time_s=1, nuisance={"warm_up": until}))
 
     run = campaign.runs.get()
-    told = next(event for event in kinds_of(run, "log") if "steady" in event)
+    entry = next(event for event in kinds_of(run, "log") if "steady" in event)
     page = browser(admin).get(reverse("run_detail", args=[run.pk])).content.decode()
-    assert (run.outcome, told["level"], told["steady"]["reached"]) == (Run.Outcome.OK, "warning", False)
+    assert (run.outcome, entry["level"], entry["steady"]["reached"]) == (Run.Outcome.OK, "warning", False)
     assert "not steady after 3" in page
 
 
@@ -193,9 +193,9 @@ def test_a_warm_up_that_does_not_get_steady_is_flagged_and_the_run_goes_on(host:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("host_wide")
 def test_the_page_cache_is_dropped_before_each_run_and_each_measured_step(host: Host, admin: User) -> None:
-    wanted = {"drop_caches": "step", "warm_up": {"time_s": 1}}
+    requested = {"drop_caches": "step", "warm_up": {"time_s": 1}}
 
-    campaign = campaigns.finish(campaigns.start(host, admin, time_s=1, nuisance=wanted))
+    campaign = campaigns.finish(campaigns.start(host, admin, time_s=1, nuisance=requested))
 
     run = campaign.runs.get()
     story = [

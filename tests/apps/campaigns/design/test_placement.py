@@ -82,11 +82,11 @@ class TestEach:
     def test_the_hours_are_those_of_the_longest_host(self, fleet: list[Host]) -> None:
         draft = placed(EACH, fleet, state=Campaign.State.DRAFT, repetitions=2)
 
-        told = previews.preview(draft)
+        preview = previews.preview(draft)
 
-        assert len(told.runs) == 12
-        assert [share.runs for share in told.shares] == [4, 4, 4]
-        assert told.seconds == max(share.seconds for share in told.shares)
+        assert len(preview.runs) == 12
+        assert [share.runs for share in preview.shares] == [4, 4, 4]
+        assert preview.seconds == max(share.seconds for share in preview.shares)
 
     def test_two_names_of_one_machine_are_refused(self, fleet: list[Host]) -> None:
         Host.objects.filter(pk=fleet[1].pk).update(machine_id=fleet[0].machine_id)
@@ -229,7 +229,7 @@ class TestAnswer:
         ]
         assert table.disagreement == ""
 
-    def test_two_hosts_have_verdicts_of_their_own_but_tell_too_little_of_others(self, fleet: list[Host]) -> None:
+    def test_two_hosts_have_own_verdicts_but_do_not_generalise(self, fleet: list[Host]) -> None:
         campaign = placed(EACH, fleet[:2], repetitions=5)
         self.measure(campaign)
 
@@ -243,10 +243,10 @@ class TestAnswer:
         campaign = placed(EACH, fleet, repetitions=5)
         self.measure(campaign, gain={"bench-1": 1.03, "bench-2": 1.05, "bench-3": 1.08})
 
-        told = campaign_table(campaign).disagreement
+        sentence = campaign_table(campaign).disagreement
 
-        assert told.startswith("The size differs between hosts: 2 cpus gives +")
-        assert told.endswith("It is better on all 3 hosts.")
+        assert sentence.startswith("The size differs between hosts: 2 cpus gives +")
+        assert sentence.endswith("It is better on all 3 hosts.")
 
     def test_a_run_that_failed_takes_its_block_out_of_the_answer_of_all(self, fleet: list[Host]) -> None:
         """Else the level that lacks a run on the fast host looked slower than it is."""
@@ -260,7 +260,7 @@ class TestAnswer:
         assert "; 1 left out because their block lacks a level on its host" in table.method
         assert summary_table(campaign).figures[0].cells[1].n == 2
 
-    def test_hosts_that_disagree_are_told(self, fleet: list[Host]) -> None:
+    def test_hosts_that_disagree_are_named(self, fleet: list[Host]) -> None:
         campaign = placed(EACH, fleet[:2], repetitions=5)
         self.measure(campaign, gain={"bench-1": 1.9, "bench-2": 0.9})
 
@@ -279,10 +279,10 @@ class TestAnswer:
         campaign = placed(EACH, fleet[:2], repetitions=1)
         self.measure(campaign)
 
-        kept = evidence(campaign)
+        frozen = evidence(campaign)
 
-        assert kept["campaign"]["further_hosts"] == ["bench-2"]
-        assert [run["host"] for run in kept["runs"]] == ["bench-1", "bench-2", "bench-1", "bench-2"]
+        assert frozen["campaign"]["further_hosts"] == ["bench-2"]
+        assert [run["host"] for run in frozen["runs"]] == ["bench-1", "bench-2", "bench-1", "bench-2"]
 
     def test_blocks_that_are_spread_are_compared_within_their_host(self, fleet: list[Host]) -> None:
         campaign = placed(SPREAD, fleet[:2], repetitions=4)
@@ -307,8 +307,8 @@ class TestShown:
             ("bench-1", 6),
             ("bench-2", 6),
         ]
-        told = client.get(f"{address}results/?host={fleet[1].pk}").json()
-        assert [level["planned"] for level in told["levels"]] == [3, 3]
+        results = client.get(f"{address}results/?host={fleet[1].pk}").json()
+        assert [level["planned"] for level in results["levels"]] == [3, 3]
 
     def test_the_page_shows_each_host_and_why_nothing_begins_there(self, fleet: list[Host], operator: User) -> None:
         ana = make_user(Role.OPERATOR, "ana")

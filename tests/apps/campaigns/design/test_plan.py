@@ -37,9 +37,9 @@ def expand(*factors: dict[str, Any], repetitions: int = 3, order: str = "randomi
 def test_every_combination_runs_once_in_each_block() -> None:
     runs = expand(CPUS, CLIENTS, repetitions=4)
 
-    seen = Counter((run.block, tuple(run.cell.items())) for run in runs)
+    counts = Counter((run.block, tuple(run.cell.items())) for run in runs)
     assert len(runs) == 2 * 3 * 4
-    assert set(seen.values()) == {1}
+    assert set(counts.values()) == {1}
     assert [run.position for run in runs] == list(range(24))
     assert [run.block for run in runs] == sorted(run.block for run in runs)
 
@@ -170,9 +170,9 @@ def test_steps_that_are_none_are_refused_by_field(raw: Any, field: str) -> None:
 def test_pgbench_steps_ask_for_data_of_their_scale_after_factors_have_set_it() -> None:
     scales = {"name": "scale", "levels": [{"label": str(n), "set": {"workload.scale": n}} for n in (1, 10)]}
 
-    found = {run.cell["scale"]: run.spec["dataset"]["options"] for run in expand(scales)}
+    options = {run.cell["scale"]: run.spec["dataset"]["options"] for run in expand(scales)}
 
-    assert found == {"1": {"scale": 1}, "10": {"scale": 10}}
+    assert options == {"1": {"scale": 1}, "10": {"scale": 10}}
 
 
 def test_factors_change_the_data_set_of_a_campaign_and_its_scripts_are_told_the_scale() -> None:
@@ -205,15 +205,15 @@ def test_another_kind_of_data_than_a_step_works_on_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "found", "field"),
+    ("changes", "values", "field"),
     [
         ({"steps": [*single("pgbench", {"scale": 1}), *single("pgbench", {"scale": 2})]}, {}, "steps"),
         ({"steps": single("fio", {"directory": "/x"})}, {"dataset.scale": 2}, "dataset.scale"),
         ({"dataset": {"kind": "pgbench", "options": {}}}, {"workload.scale": 2}, "workload.scale"),
     ],
 )
-def test_data_that_cannot_be_meant_are_refused(changes: dict[str, Any], found: dict[str, Any], field: str) -> None:
+def test_data_that_cannot_be_meant_are_refused(changes: dict[str, Any], values: dict[str, Any], field: str) -> None:
     with pytest.raises(PlanError) as refused:
-        plan.resolve({**BASE, **changes}, [plan.Level("x", found)])
+        plan.resolve({**BASE, **changes}, [plan.Level("x", values)])
 
     assert refused.value.subject == field

@@ -53,17 +53,17 @@ def draft(hosts: Hosts, by: User, roles: dict[str, Any], changes: dict[str, Any]
 def meant(hosts: Hosts, roles: dict[str, Any]) -> dict[str, Any]:
     """With ids in the place of names."""
     keys = {name: host.pk for name, host in hosts.items()}
-    told = dict(roles)
-    if "client" in told:
-        told["client"] = keys.get(told["client"], told["client"])
-    if "standbys" in told:
-        told["standbys"] = [keys[name] for name in told["standbys"]]
-    if "addresses" in told:
-        told["addresses"] = {str(keys[name]): address for name, address in told["addresses"].items()}
-    return told
+    resolved = dict(roles)
+    if "client" in resolved:
+        resolved["client"] = keys.get(resolved["client"], resolved["client"])
+    if "standbys" in resolved:
+        resolved["standbys"] = [keys[name] for name in resolved["standbys"]]
+    if "addresses" in resolved:
+        resolved["addresses"] = {str(keys[name]): address for name, address in resolved["addresses"].items()}
+    return resolved
 
 
-def test_each_host_is_asked_its_own_part(hosts: Hosts, operator: User) -> None:
+def test_each_host_gets_its_own_part(hosts: Hosts, operator: User) -> None:
     roles = {"client": "client", "standbys": ["one"], "port": 6000, "addresses": {"server": "127.0.0.2"}}
     changes = {
         "settings.postgresql": {"work_mem": "8MB", "synchronous_standby_names": "*"},
@@ -106,10 +106,10 @@ def test_a_campaign_leaves_with_what_each_host_did(hosts: Hosts, operator: User)
     (run,) = json.loads("".join(exports.document(server.run.campaign)))["runs"]
 
     assert [(part["name"], part["host"]) for part in run["parts"]] == [("server", "server"), ("standby1", "one")]
-    told = run["parts"][0]
-    assert (told["id"], told["spec"], told["digest"]) == (str(server.pk), server.spec, server.digest)
-    assert told["proofs"] == [{**PROOF, "ok": True, "evidence": {}}] and told["writes"] == []
-    assert told["artefacts"] == [{"path": "out/postgresql.log", "size": 3, "sha256": "0" * 64}]
+    exported = run["parts"][0]
+    assert (exported["id"], exported["spec"], exported["digest"]) == (str(server.pk), server.spec, server.digest)
+    assert exported["proofs"] == [{**PROOF, "ok": True, "evidence": {}}] and exported["writes"] == []
+    assert exported["artefacts"] == [{"path": "out/postgresql.log", "size": 3, "sha256": "0" * 64}]
     assert (run["proofs"], run["artefacts"]) == ([], [])
 
 
@@ -124,12 +124,12 @@ def test_an_export_takes_as_many_queries_however_many_parts_there_are(
 
 def test_the_page_of_a_run_shows_what_each_host_did(hosts: Hosts, operator: User, client: Client) -> None:
     server = proven_part(hosts, operator)
-    run, kept, facts = server.run, server.artefacts.get(), server.facts
+    run, artefact, facts = server.run, server.artefacts.get(), server.facts
     client.force_login(operator)
 
     shown = client.get(f"/runs/{run.pk}/?tab=hosts").content.decode()
     proven = client.get(f"/runs/{server.pk}/?tab=settings").content.decode()
-    file = client.get(f"/runs/{run.pk}/parts/{kept.pk}/")
+    file = client.get(f"/runs/{run.pk}/parts/{artefact.pk}/")
 
     assert [name in shown for name in ("standby1", "out/postgresql.log", "postmaster")] == [True] * 3
     assert facts and f"{facts.number}, <code>{facts.digest[:16]}</code>" in shown
@@ -162,7 +162,7 @@ def test_without_a_client_the_load_runs_beside_the_primary(hosts: Hosts, operato
     assert [step["kind"] for step in run.spec["steps"]] == ["pgbench"]
 
 
-def test_a_tracer_cannot_look_at_a_server_on_another_host(hosts: Hosts, operator: User) -> None:
+def test_a_tracer_cannot_attach_to_a_server_on_another_host(hosts: Hosts, operator: User) -> None:
     traced = {**CAPABLE, "tools": {**CAPABLE["tools"], "strace": {"path": "/usr/bin/strace", "version": ""}}}
     hosts["client"].facts_history.update(data=traced)
 
@@ -183,7 +183,7 @@ def test_a_client_without_the_servers_version_is_refused(hosts: Hosts, operator:
 
 
 @pytest.mark.parametrize(
-    ("roles", "named", "words"),
+    ("roles", "named", "message"),
     [
         ({"clients": 1}, "roles.clients", "is not a role"),
         ({"port": 5433}, "roles", "the roles need a client or standbys"),
@@ -194,10 +194,10 @@ def test_a_client_without_the_servers_version_is_refused(hosts: Hosts, operator:
         ({"client": "client", "addresses": {"server": "169.254.169.254"}}, "address", "is not in an allowed network"),
     ],
 )
-def test_a_cast_that_cannot_be_is_refused(
-    hosts: Hosts, operator: User, roles: dict[str, Any], named: str, words: str
+def test_invalid_roles_are_refused(
+    hosts: Hosts, operator: User, roles: dict[str, Any], named: str, message: str
 ) -> None:
-    with pytest.raises(PlanError, match=words) as refusal:
+    with pytest.raises(PlanError, match=message) as refusal:
         draft(hosts, operator, roles, {})
 
     assert refusal.value.subject == named

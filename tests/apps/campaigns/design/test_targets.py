@@ -43,17 +43,17 @@ def planned(host: Host, **settings: Any) -> list[Any]:
     return previews.preview(make_campaign(host=host, factors=factors, repetitions=1, target=MAIN)).runs
 
 
-def test_without_a_word_it_is_a_private_cluster_of_the_newest(host: Host) -> None:
+def test_the_default_target_is_a_private_cluster_of_the_newest_version(host: Host) -> None:
     assert targets.target(host, host.facts, {})["bin_dir"] == "/usr/lib/postgresql/17/bin"
 
 
-def test_any_installed_version_makes_one(host: Host) -> None:
-    found = targets.target(host, host.facts, {"bin_dir": OLDER["bin_dir"]})
+def test_a_private_cluster_may_have_any_installed_version(host: Host) -> None:
+    planned = targets.target(host, host.facts, {"bin_dir": OLDER["bin_dir"]})
 
-    assert (found["kind"], found["bin_dir"], found["data_dir"]) == ("private", OLDER["bin_dir"], host.data_dir)
+    assert (planned["kind"], planned["bin_dir"], planned["data_dir"]) == ("private", OLDER["bin_dir"], host.data_dir)
 
 
-def test_an_existing_cluster_is_told_with_the_consent_of_now(host: Host, admin: User) -> None:
+def test_an_existing_cluster_is_planned_with_its_current_consents(host: Host, admin: User) -> None:
     cluster_consents.allow(host, CLUSTER["data_dir"], "restart", by=admin)
 
     assert targets.target(host, host.facts, MAIN) == {
@@ -70,7 +70,7 @@ def test_an_existing_cluster_is_told_with_the_consent_of_now(host: Host, admin: 
 
 
 @pytest.mark.parametrize(
-    ("changes", "wanted", "words"),
+    ("changes", "target", "message"),
     [
         ({}, {"bin_dir": "/opt/pg"}, "/opt/pg of"),
         ({}, {"data_dir": "/data"}, "no cluster in /data"),
@@ -79,9 +79,9 @@ def test_an_existing_cluster_is_told_with_the_consent_of_now(host: Host, admin: 
         ({"level": "user"}, MAIN, "belongs to postgres, and the agent runs as"),
     ],
 )
-def test_what_the_host_has_not_is_refused(host: Host, changes: Any, wanted: Any, words: str) -> None:
-    with pytest.raises(PlanError, match=words):
-        targets.target(host, host.facts | changes, wanted)
+def test_a_target_that_the_host_lacks_is_refused(host: Host, changes: Any, target: Any, message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        targets.target(host, host.facts | changes, target)
 
 
 def test_a_cluster_that_nobody_has_allowed_to_measure_is_refused(host: Host, admin: User) -> None:
@@ -121,7 +121,7 @@ def test_a_reload_needs_no_consent_to_restart(host: Host) -> None:
         ({"huge_pages.use": "off"}, "huge_pages is set"),
     ],
 )
-def test_a_restart_does(host: Host, admin: User, settings: Any, reason: str) -> None:
+def test_a_restart_needs_consent(host: Host, admin: User, settings: Any, reason: str) -> None:
     with pytest.raises(
         PlanError, match=f"a restart of {CLUSTER['data_dir']} is needed because {reason}, but no admin has allowed it"
     ):
@@ -168,14 +168,14 @@ def test_a_run_whose_consent_was_taken_back_fails_before_the_host_hears_of_it(ho
     assert "the permission to restart" in ended.error["message"]
 
 
-def test_the_api_takes_and_tells_the_target(host: Host, operator: User) -> None:
-    asked = {"recipe": "cpu-scaling", "host": host.pk, "target": {"bin_dir": OLDER["bin_dir"]}}
+def test_the_api_accepts_and_returns_the_target(host: Host, operator: User) -> None:
+    body = {"recipe": "cpu-scaling", "host": host.pk, "target": {"bin_dir": OLDER["bin_dir"]}}
 
-    made = browser(operator).post("/api/v1/campaigns/", asked)
+    made = browser(operator).post("/api/v1/campaigns/", body)
 
     assert made.status_code == 201, made.content
     assert made.json()["target"] == {"bin_dir": OLDER["bin_dir"]}
-    refused = browser(operator).post("/api/v1/campaigns/", asked | {"target": MAIN})
+    refused = browser(operator).post("/api/v1/campaigns/", body | {"target": MAIN})
     assert (refused.status_code, refused.json()["field"]) == (400, "target")
 
 

@@ -17,13 +17,13 @@ def test_the_usual_collectors_sample_each_second_unless_a_campaign_chooses_other
 
     plain = client.post("/api/v1/campaigns/", {"recipe": "cpu-scaling", "host": host.pk}).json()
     chosen = {"interval_s": 0.5, "sources": ["pressure", "cpu"]}
-    asked = client.post("/api/v1/campaigns/", {"recipe": "cpu-scaling", "host": host.pk, **chosen}).json()
+    configured = client.post("/api/v1/campaigns/", {"recipe": "cpu-scaling", "host": host.pk, **chosen}).json()
 
-    specs = [previews.preview(Campaign.objects.get(pk=each["id"])).runs[0].spec for each in (plain, asked)]
+    specs = [previews.preview(Campaign.objects.get(pk=each["id"])).runs[0].spec for each in (plain, configured)]
     assert specs[0]["collect"] == {"interval_s": 1.0, "sources": USUAL}
     assert "perf" not in USUAL  # each context switch costs more while it counts
     assert specs[1]["collect"] == {"interval_s": 0.5, "sources": ["cpu", "pressure"]}
-    assert asked["sources"] == ["pressure", "cpu"]
+    assert configured["sources"] == ["pressure", "cpu"]
 
 
 def test_an_unknown_collector_is_refused_by_name(operator: User) -> None:
@@ -46,7 +46,7 @@ def test_without_postgresql_its_collectors_stay_away(db: None) -> None:
     ]
 
 
-def test_the_form_offers_every_collector_with_what_it_tells(db: None) -> None:
+def test_the_form_offers_every_collector_with_its_description(db: None) -> None:
     form = CampaignForm()
 
     assert [value for value, _ in form.fields["sources"].choices] == list(COLLECTORS)  # type: ignore[attr-defined]

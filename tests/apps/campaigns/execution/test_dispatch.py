@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.mark.fast
-def test_a_campaign_runs_to_its_table(host: Host, admin: User) -> None:
+def test_a_campaign_runs_until_its_results_are_complete(host: Host, admin: User) -> None:
     cpus = {
         "name": "server cpus",
         "levels": [
@@ -161,13 +161,13 @@ def test_a_running_run_is_cancelled_on_the_host(host: Host, admin: User) -> None
         run.refresh_from_db()
         return run.agent_state == "RUNNING"
 
-    claims.FOLLOW_S, kept = 0.5, claims.FOLLOW_S
+    claims.FOLLOW_S, original = 0.5, claims.FOLLOW_S
     try:
         campaigns.drive(measuring)
         services.cancel_campaign(campaign, by=admin)
         campaigns.finish(campaign)
     finally:
-        claims.FOLLOW_S = kept
+        claims.FOLLOW_S = original
 
     run.refresh_from_db()
     assert (campaign.state, run.outcome) == (Campaign.State.CANCELLED, Run.Outcome.CANCELLED)
@@ -220,15 +220,15 @@ def test_a_started_campaign_does_not_start_twice(host: Host, admin: User) -> Non
 
 
 def _processes_below(directory: str) -> list[str]:
-    found = []
+    lines = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             line = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue  # it ended between the listing and the reading
         if directory in line:
-            found.append(line)
-    return found
+            lines.append(line)
+    return lines
 
 
 def test_a_run_that_was_committed_but_not_acknowledged_is_cleared_at_the_next_contact(

@@ -51,7 +51,7 @@ def test_a_new_level_comes_in_whole_blocks_beside_the_old_ones(finished: Campaig
     assert [level.planned for level in queries.campaign_table(finished).levels] == [6, 6, 3]
 
 
-def test_it_is_planned_from_the_facts_of_now(finished: Campaign, admin: User) -> None:
+def test_an_extension_is_planned_from_current_facts(finished: Campaign, admin: User) -> None:
     newest = finished.host.facts_history.create(number=2, digest="2", data=finished.host.facts)
 
     lifecycle.extend_campaign(finished, by=admin, repetitions=1)
@@ -71,7 +71,7 @@ def test_what_runs_or_is_paused_is_extended_and_stays_so(admin: User) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("extension", "message"),
     [
         ({}, "0 is not a number of repetitions"),
         ({"repetitions": 1, "levels": {"cpus": [ALL_CPUS]}}, "factor 'cpus' does not exist"),
@@ -80,12 +80,12 @@ def test_what_runs_or_is_paused_is_extended_and_stays_so(admin: User) -> None:
     ],
 )
 def test_what_cannot_be_added_is_refused_and_nothing_changes(
-    finished: Campaign, admin: User, asked: dict[str, Any], message: str
+    finished: Campaign, admin: User, extension: dict[str, Any], message: str
 ) -> None:
     before = order(finished)
 
     with pytest.raises(PlanError, match=message):
-        lifecycle.extend_campaign(finished, by=admin, **asked)
+        lifecycle.extend_campaign(finished, by=admin, **extension)
 
     finished.refresh_from_db()
     assert (finished.repetitions, finished.state, order(finished)) == (3, Campaign.State.FINISHED, before)
@@ -96,17 +96,17 @@ def test_page_api_and_evidence_say_that_results_could_be_seen(finished: Campaign
     client.force_login(admin)
 
     page = client.get(reverse("campaign_detail", args=[finished.pk])).content.decode()
-    told = browser(admin).get(f"/api/v1/campaigns/{finished.pk}/").json()["extensions"][0]
+    extension = browser(admin).get(f"/api/v1/campaigns/{finished.pk}/").json()["extensions"][0]
 
     assert "by ada after 6 runs had results" in page
     assert "was extended" in page and "by 2 repetitions, 4 runs" in page
-    assert {name: told[name] for name in ("by", "repetitions", "levels", "seen")} == {
+    assert {name: extension[name] for name in ("by", "repetitions", "levels", "seen")} == {
         "by": "ada",
         "repetitions": 2,
         "levels": {},
         "seen": 6,
     }
-    assert queries.evidence(finished)["campaign"]["extensions"] == [told]
+    assert queries.evidence(finished)["campaign"]["extensions"] == [extension]
 
 
 def test_the_page_types_new_levels_as_the_catalogue_wants(finished: Campaign, admin: User, client: Client) -> None:
@@ -154,7 +154,7 @@ def of_design(admin: User, design: str, **fields: Any) -> Campaign:
     return make_campaign(Campaign.State.FINISHED, by=admin, repetitions=2, design=design, **fields)
 
 
-def test_one_factor_at_a_time_goes_on_so(admin: User) -> None:
+def test_a_one_factor_at_a_time_design_is_extended_with_new_levels(admin: User) -> None:
     campaign = of_design(admin, "one_at_a_time")
 
     lifecycle.extend_campaign(campaign, by=admin, repetitions=1, levels={"buffers": [BUFFERS_TOO]})

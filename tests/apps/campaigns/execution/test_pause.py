@@ -110,14 +110,14 @@ def test_a_paused_campaign_can_be_cancelled(running: Campaign, admin: User) -> N
     assert running.state == Campaign.State.CANCELLED and running.ended_at is not None
 
 
-def test_the_history_tells_who_did_what_and_why(running: Campaign, admin: User) -> None:
+def test_the_history_says_who_did_what_and_why(running: Campaign, admin: User) -> None:
     lifecycle.pause_campaign(running, by=admin, reason="the rack is moved")
     lifecycle.resume_campaign(running, by=admin)
     services.cancel_run(running.runs.order_by("position")[3], by=admin)
 
-    told = [(each.who, each.what, each.detail) for each in history(running)]
+    entries = [(each.who, each.what, each.detail) for each in history(running)]
 
-    assert told == [
+    assert entries == [
         ("ada", "was created", "seed 1"),
         ("ada", "was started", "6 runs planned"),
         ("ada", "was paused", "the rack is moved"),
@@ -173,13 +173,13 @@ def test_buttons_pause_and_resume(client: Client, running: Campaign, admin: User
 def test_what_runs_at_a_pause_goes_on_to_its_end_and_the_rest_after_it(host: Host, admin: User) -> None:
     campaign = campaigns.start(host, admin, repetitions=2, time_s=1)
     first = campaign.runs.order_by("position")[0]
-    claims.FOLLOW_S, kept = 0.5, claims.FOLLOW_S
+    claims.FOLLOW_S, original = 0.5, claims.FOLLOW_S
     try:
         campaigns.drive(until(first, "RUNNING"))
         lifecycle.pause_campaign(campaign, by=admin)
         campaigns.drive(lambda: Run.objects.filter(pk=first.pk, ingested_at__isnull=False).exists())
     finally:
-        claims.FOLLOW_S = kept
+        claims.FOLLOW_S = original
     for _ in range(3):
         campaigns.step()
     assert list(campaign.runs.order_by("position").values_list("outcome", flat=True)) == ["ok", ""]
@@ -193,13 +193,13 @@ def test_what_runs_at_a_pause_goes_on_to_its_end_and_the_rest_after_it(host: Hos
 def test_what_is_stopped_at_a_pause_runs_anew_and_counts_once(host: Host, admin: User) -> None:
     campaign = campaigns.start(host, admin, time_s=30)
     first = campaign.runs.get()
-    claims.FOLLOW_S, kept = 0.5, claims.FOLLOW_S
+    claims.FOLLOW_S, original = 0.5, claims.FOLLOW_S
     try:
         campaigns.drive(until(first, "RUNNING"))
         lifecycle.pause_campaign(campaign, by=admin, stop=True)
         campaigns.drive(lambda: Run.objects.filter(pk=first.pk, ingested_at__isnull=False).exists())
     finally:
-        claims.FOLLOW_S = kept
+        claims.FOLLOW_S = original
     first.refresh_from_db()
     again = campaign.runs.get(retry_of=first)
 

@@ -23,19 +23,19 @@ def test_a_draft_has_no_runs_and_no_end(django_assert_num_queries: Any) -> None:
     campaign = make_campaign()
 
     with django_assert_num_queries(1):
-        found = progress(campaign)
+        current = progress(campaign)
 
-    assert found == Progress(done=0, total=0, running=0, failed=0, read=0, eta_s=None)
+    assert current == Progress(done=0, total=0, running=0, failed=0, read=0, eta_s=None)
 
 
-def test_before_the_first_end_the_plan_tells_the_time(django_assert_num_queries: Any) -> None:
+def test_before_the_first_run_ends_the_estimate_is_the_plan_s(django_assert_num_queries: Any) -> None:
     campaign = make_campaign(Campaign.State.RUNNING)
 
     with django_assert_num_queries(4):  # runs, their specs, and their host's restarts and overheads
-        found = progress(campaign)
+        current = progress(campaign)
 
     # Six runs of 2 s each, and 3 s around each.
-    assert found == Progress(done=0, total=6, running=0, failed=0, read=0, eta_s=6 * 5.0)
+    assert current == Progress(done=0, total=6, running=0, failed=0, read=0, eta_s=6 * 5.0)
 
 
 def test_starting_a_campaign_does_not_change_the_estimate(tuner: User) -> None:
@@ -51,7 +51,7 @@ def test_starting_a_campaign_does_not_change_the_estimate(tuner: User) -> None:
     assert queries.run_seconds(draft.runs.all()[0]) == pytest.approx(10.0)
 
 
-def test_then_the_median_wall_time_does(django_assert_num_queries: Any) -> None:
+def test_after_the_first_run_ends_the_estimate_is_the_median_wall_time(django_assert_num_queries: Any) -> None:
     campaign = make_campaign(Campaign.State.RUNNING)
     first, second, third, fourth, *_ = campaign.runs.order_by("position")
     for run, wall_s in ((first, 8.0), (second, 10.0), (third, 600.0)):
@@ -59,9 +59,9 @@ def test_then_the_median_wall_time_does(django_assert_num_queries: Any) -> None:
     Run.objects.filter(pk=fourth.pk).update(state=Run.State.RUNNING)
 
     with django_assert_num_queries(1):
-        found = progress(campaign)
+        current = progress(campaign)
 
-    assert found == Progress(done=3, total=6, running=1, failed=0, read=3, eta_s=pytest.approx(3 * 10.0))
+    assert current == Progress(done=3, total=6, running=1, failed=0, read=3, eta_s=pytest.approx(3 * 10.0))
 
 
 @pytest.mark.parametrize(("since_s", "left_s"), [(4.0, 26.0), (60.0, 20.0)], ids=["under way", "late"])
@@ -82,12 +82,12 @@ def test_failed_runs_are_counted_and_cancelled_ones_are_not_failed() -> None:
     for run, outcome in zip(campaign.runs.order_by("position"), outcomes, strict=False):
         end_run(run, outcome)
 
-    found = progress(campaign)
+    current = progress(campaign)
 
-    assert (found.done, found.failed) == (4, 3)
+    assert (current.done, current.failed) == (4, 3)
 
 
-def test_a_cancelled_run_that_never_began_tells_no_wall_time() -> None:
+def test_a_cancelled_run_that_never_began_has_no_wall_time() -> None:
     campaign = make_campaign(Campaign.State.RUNNING)
     run = end_run(campaign.runs.order_by("position")[0], Run.Outcome.CANCELLED)
     Run.objects.filter(pk=run.pk).update(started_at=None)

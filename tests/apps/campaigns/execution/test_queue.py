@@ -45,7 +45,7 @@ def disarm(host: Host) -> None:
     Run.objects.filter(host=host).update(next_tick_at=None)
 
 
-def test_who_came_first_goes_first(bench: Host) -> None:
+def test_the_first_campaign_in_the_queue_runs_first(bench: Host) -> None:
     first = started(bench, "first")
     started(bench, "second")
 
@@ -224,22 +224,22 @@ def test_the_windows_of_a_host_hold_for_its_queue(bench: Host, admin: User) -> N
     started(bench, "first")
 
     assert armed() is None
-    told = browser(admin).get(f"/api/v1/hosts/{bench.pk}/queue/").json()
-    assert told["why"].startswith("outside its maintenance windows: the next one begins")
-    assert told["waiting"][0]["begins"][11:16] == in_two_hours
+    queue = browser(admin).get(f"/api/v1/hosts/{bench.pk}/queue/").json()
+    assert queue["why"].startswith("outside its maintenance windows: the next one begins")
+    assert queue["waiting"][0]["begins"][11:16] == in_two_hours
 
 
-def test_the_queue_is_told_in_order_with_the_times_at_which_campaigns_begin(bench: Host) -> None:
+def test_the_queue_is_listed_in_order_with_expected_begins(bench: Host) -> None:
     now = timezone.now()
     first, urgent = started(bench, "first"), started(bench, "urgent", priority=1)
     for each in (first, urgent):
         end_run(each.runs.order_by("position")[0], wall_s=60)
 
-    told = schedule(bench, now)
+    queue = schedule(bench, now)
 
-    assert [(each.campaign, each.runs) for each in told.waiting] == [(urgent, 5), (first, 5)]
-    assert [round((each.begins - now).total_seconds()) for each in told.waiting if each.begins] == [0, 300]
-    assert round(((told.waiting[1].ends or now) - now).total_seconds()) == 600
+    assert [(each.campaign, each.runs) for each in queue.waiting] == [(urgent, 5), (first, 5)]
+    assert [round((each.begins - now).total_seconds()) for each in queue.waiting if each.begins] == [0, 300]
+    assert round(((queue.waiting[1].ends or now) - now).total_seconds()) == 600
 
 
 def test_the_expected_begin_waits_for_the_run_that_is_under_way(bench: Host) -> None:
@@ -249,13 +249,13 @@ def test_the_expected_begin_waits_for_the_run_that_is_under_way(bench: Host) -> 
     now = timezone.now()
     Run.objects.filter(pk=runs[1].pk).update(state=Run.State.RUNNING, started_at=now - timedelta(seconds=1))
 
-    told = schedule(bench, now)
+    queue = schedule(bench, now)
 
-    assert told.active == runs[1]
-    assert told.why == ""
-    begins = told.waiting[0].begins
+    assert queue.active == runs[1]
+    assert queue.why == ""
+    begins = queue.waiting[0].begins
     assert begins is not None
-    assert begins == told.active_ends
+    assert begins == queue.active_ends
     assert begins > now
 
 
@@ -264,10 +264,10 @@ def test_while_a_host_is_out_of_service_nobody_knows_when_a_run_begins(bench: Ho
     Host.objects.filter(pk=bench.pk).update(state=Host.State.UNFIT, state_reason="clock: 9 s")
     bench.refresh_from_db()
 
-    told = schedule(bench, timezone.now())
+    queue = schedule(bench, timezone.now())
 
-    assert told.waiting[0].begins is None
-    assert told.why == "bench is unfit: clock: 9 s"
+    assert queue.waiting[0].begins is None
+    assert queue.why == "bench is unfit: clock: 9 s"
 
 
 def test_a_run_that_nobody_takes_up_says_so(bench: Host) -> None:
@@ -277,10 +277,10 @@ def test_a_run_that_nobody_takes_up_says_so(bench: Host) -> None:
 
     campaign.runs.exclude(next_tick_at=None).update(claimed_until=now + timedelta(seconds=50))
 
-    told = [schedule(bench, now + timedelta(seconds=late)).why for late in (5, 45, 60, 90_000)]
+    reasons = [schedule(bench, now + timedelta(seconds=late)).why for late in (5, 45, 60, 90_000)]
 
-    words = "no dispatcher has claimed it for {} s; check that one is running"
-    assert told == ["", "", words.format(60), words.format(90_000)]
+    message = "no dispatcher has claimed it for {} s; check that one is running"
+    assert reasons == ["", "", message.format(60), message.format(90_000)]
     campaign.runs.update(error={"message": "no turn to connect within 60 s"})
     assert schedule(bench, now).why == "no turn to connect within 60 s"
 

@@ -174,9 +174,9 @@ def test_a_batch_beyond_a_quota_ends_the_run_and_names_it(sent: bytes, named: st
 def test_the_details_of_a_large_failure_are_left_out() -> None:
     error = {"blame": "workload", "message": "m" * 9000, "hint": "", "trace": ["t" * 60_000] * 9}
 
-    kept = received.manifest(sealed(error=error), "agent on db1")["error"]
+    stored = received.manifest(sealed(error=error), "agent on db1")["error"]
 
-    assert kept == {"blame": "workload", "message": "m" * received.MAX_WORDS, "hint": ""}
+    assert stored == {"blame": "workload", "message": "m" * received.MAX_WORDS, "hint": ""}
 
 
 # A value of each kind of event as the agent sends it, and values that it never sends.

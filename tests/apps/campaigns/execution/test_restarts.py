@@ -44,10 +44,10 @@ def test_the_host_is_restarted_in_front_of_the_runs_concerned(db: None, reboot: 
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("fields", "message"),
     [({"may_reboot": False}, "must not be restarted"), ({"facts": FACTS, "may_reboot": True}, "level user")],
 )
-def test_a_host_that_may_or_can_not_is_refused(operator: User, fields: dict[str, Any], words: str) -> None:
+def test_a_host_that_may_or_can_not_is_refused(operator: User, fields: dict[str, Any], message: str) -> None:
     host = make_host(**{"facts": FACTS | {"level": "root"}, **fields})
 
     answer = browser(operator).post(
@@ -55,10 +55,10 @@ def test_a_host_that_may_or_can_not_is_refused(operator: User, fields: dict[str,
     )
 
     assert (answer.status_code, answer.json()["field"]) == (400, "reboot")
-    assert words in answer.json()["title"]
+    assert message in answer.json()["title"]
 
 
-def test_a_word_that_is_none_is_refused() -> None:
+def test_an_unknown_restart_mode_is_refused() -> None:
     with pytest.raises(PlanError, match="'hourly' is not accepted"):
         plan.expand({}, (), 1, "as_given", 1, "hourly")
 

@@ -91,8 +91,8 @@ def test_a_cancelled_run_is_retried_only_when_it_is_named(finished: Campaign, ad
     answer = api.post(address, {"runs": [str(run.pk)]}, format="json")
 
     assert (answer.status_code, answer.json()["state"]) == (200, "running")
-    told = api.get(f"/api/v1/campaigns/{finished.pk}/history/").json()[-1]
-    assert (told["who"], told["what"], told["detail"]) == ("ada", "retries failed runs", "run 3 will run again")
+    entry = api.get(f"/api/v1/campaigns/{finished.pk}/history/").json()[-1]
+    assert (entry["who"], entry["what"], entry["detail"]) == ("ada", "retries failed runs", "run 3 will run again")
 
 
 def test_a_campaign_with_failed_runs_is_not_plainly_finished_until_they_are_retried(

@@ -83,10 +83,10 @@ def start(
     return campaign
 
 
-def of(job: Any, kind: str, **wanted: Any) -> list[dict[str, Any]]:
+def of(job: Any, kind: str, **values: Any) -> list[dict[str, Any]]:
     """The data of events of a kind whose data has these values."""
-    found = job.events.filter(kind=kind).order_by("seq").values_list("data", flat=True)
-    return [data for data in found if all(data.get(key) == value for key, value in wanted.items())]
+    rows = job.events.filter(kind=kind).order_by("seq").values_list("data", flat=True)
+    return [data for data in rows if all(data.get(key) == value for key, value in values.items())]
 
 
 def assert_free(hosts: Hosts) -> None:
@@ -110,9 +110,9 @@ def test_a_client_on_one_host_measures_the_server_on_another(hosts: Hosts, admin
     assert run.measurements.filter(name="tps").exists()
     assert 0 < run.measurements.get(name="cpu_per_transaction").value < 100  # seen by the server's collectors
     assert {proof["phase"] for proof in of(part, "proof", subject="work_mem", ok=True)} == {"before", "after"}
-    seen = sum(series.samples for series in run.series.filter(step="@server"))
-    assert seen > 0
-    assert part.events.count() + seen == part.last_seq == part.manifest["last_seq"]
+    samples = sum(series.samples for series in run.series.filter(step="@server"))
+    assert samples > 0
+    assert part.events.count() + samples == part.last_seq == part.manifest["last_seq"]
     assert run.data_use.copy.host == hosts["server"]
     assert_free(hosts)
 
@@ -192,10 +192,10 @@ def test_a_worker_may_die_between_any_two_acts(
     chance = random.Random(seed)
     spoken = ssh.Link.call
 
-    def call(link: ssh.Link, verb: str, *args: Any, **asked: Any) -> Any:
+    def call(link: ssh.Link, verb: str, *args: Any, **arguments: Any) -> Any:
         if chance.random() < 0.04:
             raise Death
-        answer = spoken(link, verb, *args, **asked)
+        answer = spoken(link, verb, *args, **arguments)
         if chance.random() < 0.04:
             raise Death
         return answer
@@ -271,10 +271,10 @@ def test_the_password_is_not_in_the_rows_of_a_run(hosts: Hosts, admin: User, por
     run = campaign.runs.get()
     secret = parts.password_of(run)
     for job in (run, run.parts.get()):
-        told = json.dumps([job.spec, job.manifest, *job.events.values_list("data", flat=True)])
-        kept = b"".join(bytes(content or b"") for content in job.artefacts.values_list("content", flat=True))
-        assert secret not in told
-        assert secret.encode() not in kept
+        records = json.dumps([job.spec, job.manifest, *job.events.values_list("data", flat=True)])
+        contents = b"".join(bytes(content or b"") for content in job.artefacts.values_list("content", flat=True))
+        assert secret not in records
+        assert secret.encode() not in contents
 
 
 def drive_until(run: Run, state: str) -> None:
@@ -284,11 +284,11 @@ def drive_until(run: Run, state: str) -> None:
         run.refresh_from_db()
         return run.agent_state == state and run.step == "measure"
 
-    kept, claims.FOLLOW_S = claims.FOLLOW_S, 0.5
+    original, claims.FOLLOW_S = claims.FOLLOW_S, 0.5
     try:
         campaigns.drive(there)
     finally:
-        claims.FOLLOW_S = kept
+        claims.FOLLOW_S = original
 
 
 def drive_dying(campaign: Campaign) -> int:

@@ -46,7 +46,7 @@ def test_a_campaign_with_a_broken_script_does_not_start(host: Host, admin: User)
     assert (campaign.state, campaign.runs.count()) == (Campaign.State.DRAFT, 0)
 
 
-def test_a_sound_script_starts_and_says_nothing(host: Host, admin: User) -> None:
+def test_a_sound_script_starts_without_complaints(host: Host, admin: User) -> None:
     assert services.start_campaign(draft(host, admin, workload(admin, script=GOOD)), by=admin) == ""
 
 
@@ -77,15 +77,15 @@ def test_the_agent_refuses_what_could_not_be_checked_before(host: Host, admin: U
     assert not run.events.filter(kind="write").exists()
 
 
-def test_the_api_tells_every_complaint(host: Host, admin: User) -> None:
+def test_the_api_has_every_complaint(host: Host, admin: User) -> None:
     client = browser(admin)
     scripts = [{"name": "a", "text": GOOD}, {"name": "b", "text": BROKEN}]
 
-    told = client.post(f"/api/v1/workloads/{workload(admin, scripts=scripts).pk}/check/", {"host": host.pk}).json()
+    checked = client.post(f"/api/v1/workloads/{workload(admin, scripts=scripts).pk}/check/", {"host": host.pk}).json()
 
-    (complaint,) = told["complaints"]
+    (complaint,) = checked["complaints"]
     assert (complaint["step"], complaint["script"], complaint["line"]) == ("measure", "b", 2)
-    assert "error found here" in complaint["said"] and told["host"] == host.name
+    assert "error found here" in complaint["said"] and checked["host"] == host.name
     sound = client.post(f"/api/v1/workloads/{workload(admin, script=GOOD).pk}/check/", {"host": host.pk}).json()
     assert sound["complaints"] == [] and sound["bin_dir"]
 

@@ -45,7 +45,7 @@ def test_a_recipe_scales_to_the_host(viewer: User) -> None:
     assert client.get("/api/v1/recipes/nonsense/").status_code == 404
 
 
-def test_a_recipe_tells_what_it_would_be_on_a_host(viewer: User) -> None:
+def test_a_recipe_is_previewed_on_a_host(viewer: User) -> None:
     client, host = browser(viewer), make_host()
 
     planned = client.get(f"/api/v1/recipes/cpu-scaling/preview/?host={host.pk}").json()
@@ -81,7 +81,7 @@ def test_a_campaign_from_a_recipe_is_planned_started_and_cancelled(operator: Use
     assert (cancelled["state"], cancelled["progress"]["done"]) == ("cancelled", 6)
 
 
-def test_a_campaign_from_scratch(operator: User) -> None:
+def test_a_campaign_is_created_from_scratch(operator: User) -> None:
     body = {
         "host": make_host().pk,
         "name": "mine",
@@ -96,9 +96,9 @@ def test_a_campaign_from_scratch(operator: User) -> None:
     answer = browser(operator).post(CAMPAIGNS, body)
 
     assert answer.status_code == 201, answer.content
-    found = answer.json()
-    assert (found["order"], found["delta"], found["factors"]) == ("as_given", 0.05, FACTORS)
-    assert found["profile"].endswith(" r1")
+    created = answer.json()
+    assert (created["order"], created["delta"], created["factors"]) == ("as_given", 0.05, FACTORS)
+    assert created["profile"].endswith(" r1")
 
 
 def test_from_scratch_everything_that_is_missing_is_named(operator: User) -> None:
@@ -124,12 +124,12 @@ def test_what_a_host_cannot_do_is_refused_when_it_is_planned(operator: User) -> 
     assert "install postgresql" in answer.json()["hint"]
 
 
-def test_a_finished_campaign_tells_that_its_results_are_ready(viewer: User) -> None:
+def test_a_finished_campaign_says_whether_its_results_are_ready(viewer: User) -> None:
     campaign = make_campaign(Campaign.State.FINISHED)
     path = f"{CAMPAIGNS}{campaign.pk}/"
 
-    found = browser(viewer).get(path).json()
-    assert (found["results_ready"], found["progress"]["eta_s"]) == (True, 0)
+    shown = browser(viewer).get(path).json()
+    assert (shown["results_ready"], shown["progress"]["eta_s"]) == (True, 0)
 
     campaign.runs.filter(position=0).update(ingested_at=None)
     assert browser(viewer).get(path).json()["results_ready"] is False
@@ -140,11 +140,11 @@ def test_campaigns_are_found_by_host_state_and_recipe(viewer: User) -> None:
     make_campaign(Campaign.State.RUNNING)
     client = browser(viewer)
 
-    def found(query: str) -> list[str]:
+    def ids(query: str) -> list[str]:
         return [row["id"] for row in client.get(f"{CAMPAIGNS}?{query}").json()["results"]]
 
-    assert found(f"host={here.host_id}") == found("state=draft") == [str(here.pk)]
-    assert found("recipe=storage") == []
+    assert ids(f"host={here.host_id}") == ids("state=draft") == [str(here.pk)]
+    assert ids("recipe=storage") == []
 
 
 def test_runs_are_found_by_what_they_are(viewer: User) -> None:
@@ -166,9 +166,9 @@ def test_a_run_shows_its_spec(viewer: User) -> None:
     run = make_campaign(Campaign.State.RUNNING).runs.first()
     assert run is not None
 
-    found = browser(viewer).get(f"{RUNS}{run.pk}/").json()
+    shown = browser(viewer).get(f"{RUNS}{run.pk}/").json()
 
-    assert (found["spec"], found["digest"]) == (run.spec, run.digest)
+    assert (shown["spec"], shown["digest"]) == (run.spec, run.digest)
 
 
 def test_one_run_is_cancelled_and_its_campaign_goes_on(operator: User) -> None:

@@ -25,7 +25,7 @@ def listed(user: User, **query: str) -> str:
     return browser(user).get(reverse("campaign_list"), query).content.decode()
 
 
-def test_a_name_and_a_question_change_and_the_history_tells(finished: Campaign, admin: User) -> None:
+def test_a_change_of_name_and_question_is_in_the_history(finished: Campaign, admin: User) -> None:
     before = finished.name
 
     archiving.rename_campaign(finished, by=admin, name=" Huge pages ", question="Do they help?")
@@ -35,11 +35,11 @@ def test_a_name_and_a_question_change_and_the_history_tells(finished: Campaign, 
     assert (last.what, last.detail.startswith(f"name: {before} → Huge pages; question:")) == ("was renamed", True)
 
 
-@pytest.mark.parametrize(("name", "told"), [("", "it is empty"), ("x" * 121, "it has 121 characters")])
-def test_a_name_that_cannot_be_leaves_the_old_one(finished: Campaign, admin: User, name: str, told: str) -> None:
+@pytest.mark.parametrize(("name", "message"), [("", "it is empty"), ("x" * 121, "it has 121 characters")])
+def test_a_name_that_cannot_be_leaves_the_old_one(finished: Campaign, admin: User, name: str, message: str) -> None:
     before = finished.name
 
-    with pytest.raises(PlanError, match=told) as refused:
+    with pytest.raises(PlanError, match=message) as refused:
         archiving.rename_campaign(finished, by=admin, name=name, question="another")
 
     finished.refresh_from_db()
@@ -112,16 +112,16 @@ def test_many_at_once_change_and_each_refusal_has_its_reason(finished: Campaign,
 
 
 @pytest.mark.parametrize(
-    ("ticked", "told"),
+    ("ticked", "message"),
     [
         ({"action": "archive"}, "No campaign is selected"),
         ({"action": "burn", "campaign": []}, "burn is not one of the available choices"),
         ({"action": "archive", "campaign": ["nonsense"]}, "nonsense"),
     ],
 )
-def test_a_bulk_action_that_means_nothing_says_why(admin: User, ticked: dict[str, object], told: str) -> None:
+def test_a_bulk_action_that_means_nothing_says_why(admin: User, ticked: dict[str, object], message: str) -> None:
     assert (
-        told
+        message
         in browser(admin).post(reverse("campaigns_change"), ticked, format="multipart", follow=True).content.decode()
     )
 

@@ -92,7 +92,7 @@ def test_the_preview_says_why_it_cannot_be_planned(client: Client, typed: dict[s
 
 
 @pytest.mark.parametrize(
-    ("changes", "row", "words"),
+    ("changes", "row", "message"),
     [
         ({"path": ["settings.cpu_affinity.server", "sysctl.vm", ""]}, 1, "is not a path that can be set"),
         ({"value": ["0", "99", ""]}, 1, "CPUs that are online"),
@@ -104,13 +104,13 @@ def test_the_preview_says_why_it_cannot_be_planned(client: Client, typed: dict[s
     ],
 )
 def test_what_is_wrong_with_a_level_stands_in_its_row(
-    client: Client, typed: dict[str, Any], changes: dict[str, Any], row: int, words: str
+    client: Client, typed: dict[str, Any], changes: dict[str, Any], row: int, message: str
 ) -> None:
     answer = client.post(reverse("campaign_new"), typed | changes)
 
     assert answer.status_code == 422
     errors = [each.error for each in answer.context["rows"]]
-    assert words in errors[row]
+    assert message in errors[row]
     assert b"one or two" in answer.content
     assert not Campaign.objects.exists()
 
@@ -148,9 +148,9 @@ def test_a_setting_that_does_not_exist_is_refused_with_similar_names(client: Cli
 
 
 def test_a_campaign_begins_with_the_setting_of_its_address(client: Client, host: Host) -> None:
-    asked = {"scratch": "1", "host": host.pk, "setting": "settings.sysctl.vm.swappiness"}
+    query = {"scratch": "1", "host": host.pk, "setting": "settings.sysctl.vm.swappiness"}
 
-    answer = client.get(reverse("campaign_new"), asked)
+    answer = client.get(reverse("campaign_new"), query)
 
     assert [(row.factor, row.value) for row in answer.context["rows"]] == [("vm.swappiness", "60"), ("", "")]
 
@@ -192,7 +192,7 @@ def test_starting_plans_runs_and_cancelling_ends_those_that_wait(client: Client,
     assert set(campaign.runs.values_list("outcome", flat=True)) == {Run.Outcome.CANCELLED}
 
 
-def test_a_quarantined_host_is_said_when_starting(client: Client, operator: User, host: Host) -> None:
+def test_starting_names_a_quarantined_host(client: Client, operator: User, host: Host) -> None:
     campaign = populate.campaign(operator, host)
     Host.objects.update(state=Host.State.QUARANTINED, state_reason="vm.nr_hugepages")
 
@@ -221,8 +221,8 @@ def test_a_workload_is_written_from_its_fields(client: Client, db: None) -> None
 
     client.post(reverse("workload_add"), typed)
 
-    wanted = {"builtin": "tpcb-like", "clients": 8, "define": {"range": "1000"}}
-    assert Workload.objects.get().steps == single("pgbench", wanted)
+    expected = {"builtin": "tpcb-like", "clients": 8, "define": {"range": "1000"}}
+    assert Workload.objects.get().steps == single("pgbench", expected)
 
 
 def test_a_workload_of_several_steps_is_written_and_shown(client: Client, db: None) -> None:

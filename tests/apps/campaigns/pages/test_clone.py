@@ -47,7 +47,7 @@ def test_a_clone_has_every_choice_and_none_of_what_became_of_them(admin: User) -
     assert [run.digest for run in new.runs.all()] == [run.digest for run in old.runs.all()]
 
 
-def test_both_histories_tell_of_the_clone(admin: User) -> None:
+def test_both_histories_have_the_clone(admin: User) -> None:
     old = make_campaign(by=admin)
 
     new = lifecycle.clone_campaign(old, by=admin, name="afresh")

@@ -45,7 +45,7 @@ def small(host: Host, by: User, sizes: tuple[str, ...]) -> Campaign:
 
 
 @pytest.mark.needs("root")
-def test_each_size_tells_its_latencies_blocks_and_pages(host: Host, admin: User) -> None:
+def test_each_size_has_latencies_blocks_and_pages(host: Host, admin: User) -> None:
     before = POOL.read_text()
     campaign = small(host, admin, SIZES)
     services.start_campaign(campaign, by=admin)
@@ -68,7 +68,7 @@ def test_each_size_tells_its_latencies_blocks_and_pages(host: Host, admin: User)
 
 
 @pytest.mark.needs("root")
-def test_a_size_whose_pages_the_kernel_does_not_grant_is_told_and_the_sweep_goes_on(host: Host, admin: User) -> None:
+def test_a_size_without_granted_pages_is_reported_and_the_sweep_continues(host: Host, admin: User) -> None:
     campaign = small(host, admin, ("64MB",))
     impossible = {"label": "on", "set": {"settings.huge_pages.use": "on", "settings.huge_pages.pool": 10_000_000}}
     campaign.factors[1]["levels"][1] = impossible

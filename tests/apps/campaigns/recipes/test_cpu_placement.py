@@ -35,9 +35,9 @@ def levels(about: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
 
 def test_a_tracer_is_placed_on_every_kind_of_cpu_that_the_host_has() -> None:
     """As on the machine of the published experiment: cpus are numbered across two sockets."""
-    found = levels(facts(1, 0, 1, 0, 1, 0, 1, 0, allowed="0-7"))
+    placed = levels(facts(1, 0, 1, 0, 1, 0, 1, 0, allowed="0-7"))
 
-    assert found == (
+    assert placed == (
         ["1", "3"],
         {
             "no tracer": "",

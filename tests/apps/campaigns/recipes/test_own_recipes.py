@@ -95,7 +95,7 @@ def test_every_recipe_that_comes_with_the_program_could_be_imported(name: str) -
 
 
 @pytest.mark.parametrize(
-    ("changes", "field", "words", "accepted"),
+    ("changes", "field", "message", "accepted"),
     [
         ({"version": 0}, "version", "0 is less than", "accepted: a whole number from 1"),
         (
@@ -136,13 +136,13 @@ def test_every_recipe_that_comes_with_the_program_could_be_imported(name: str) -
         ),
     ],
 )
-def test_what_cannot_be_is_named_with_its_value_and_what_could(
-    changes: dict[str, Any], field: str, words: str, accepted: str
+def test_an_invalid_value_is_named_with_what_is_accepted(
+    changes: dict[str, Any], field: str, message: str, accepted: str
 ) -> None:
     error = refused(written(**changes))
 
     assert error.subject == field
-    assert words in error.message and accepted in error.hint
+    assert message in error.message and accepted in error.hint
 
 
 def lines_of_laughs(count: int) -> str:
@@ -152,7 +152,7 @@ def lines_of_laughs(count: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         (lines_of_laughs(10), "line 2, column 10: aliases (*name) are not supported"),
         ("a: 1\nb: 2\na: 3\n", "line 3, column 1: 'a' appears twice"),
@@ -167,14 +167,14 @@ def lines_of_laughs(count: int) -> str:
         ("a: 2026-99-99", "month must be in"),
     ],
 )
-def test_yaml_that_means_harm_or_nothing_is_refused_at_its_line(text: str, words: str) -> None:
+def test_yaml_that_means_harm_or_nothing_is_refused_at_its_line(text: str, message: str) -> None:
     error = refused(text)
 
-    assert error.subject == "yaml" and words in error.message
+    assert error.subject == "yaml" and message in error.message
 
 
 @pytest.mark.parametrize(
-    ("line", "field", "words"),
+    ("line", "field", "message"),
     [
         ("about: 2026-11-22", "about", "'2026-11-22' is a date in YAML"),
         ("about: !!binary aGk=", "about", "is a bytes in YAML"),
@@ -185,10 +185,10 @@ def test_yaml_that_means_harm_or_nothing_is_refused_at_its_line(text: str, words
         ("about: off", "about", "False is not of type 'string'"),
     ],
 )
-def test_a_value_that_is_no_text_number_list_or_mapping_is_refused(line: str, field: str, words: str) -> None:
+def test_a_value_that_is_no_text_number_list_or_mapping_is_refused(line: str, field: str, message: str) -> None:
     error = refused("\n".join(line if each.startswith("about:") else each for each in written().splitlines()))
 
-    assert error.subject == field and words in error.message
+    assert error.subject == field and message in error.message
 
 
 def test_an_empty_file_and_a_list_are_no_recipes() -> None:
@@ -256,9 +256,11 @@ def test_importing_it_again_or_its_next_version_brings_a_recipe_back(tuner: User
     assert own_recipes.get("ours")["version"] == version
 
 
-@pytest.mark.parametrize(("name", "words"), [("cpu-scaling", "is built in"), ("nobodys", "is not an imported recipe")])
-def test_only_a_recipe_of_the_team_can_be_withdrawn(tuner: User, name: str, words: str) -> None:
-    with pytest.raises(PlanError, match=words):
+@pytest.mark.parametrize(
+    ("name", "message"), [("cpu-scaling", "is built in"), ("nobodys", "is not an imported recipe")]
+)
+def test_only_a_recipe_of_the_team_can_be_withdrawn(tuner: User, name: str, message: str) -> None:
+    with pytest.raises(PlanError, match=message):
         own_recipes.withdraw(name, by=tuner)
 
 
@@ -349,8 +351,8 @@ def test_a_campaign_becomes_a_recipe_that_plans_the_same(tuner: User) -> None:
     own_recipes.import_recipe(text, by=tuner)
 
     same = services.create_from_recipe(by=tuner, host=campaign.host, recipe="scaling-again", seed=campaign.seed)
-    runs, wanted = (previews.preview(each).runs for each in (same, campaign))
-    assert [run.spec for run in runs] == [run.spec for run in wanted]
+    runs, expected = (previews.preview(each).runs for each in (same, campaign))
+    assert [run.spec for run in runs] == [run.spec for run in expected]
     assert (same.order, same.repetitions, same.delta) == (campaign.order, campaign.repetitions, campaign.delta)
 
 
@@ -369,7 +371,7 @@ def test_what_was_not_designed_here_is_no_recipe(tuner: User) -> None:
     assert browser(tuner).get(reverse("recipe_add"), {"campaign": "nonsense"}).status_code == 404
 
 
-def test_hours_on_a_host_or_why_not(operator: User) -> None:
+def test_a_recipe_shows_its_hours_on_a_host_or_why_it_cannot_run(operator: User) -> None:
     able, small = make_host(level="root", facts=machine.facts()), make_host()
     client = browser(operator)
 

@@ -40,14 +40,14 @@ def test_a_sweep_measures_latency_at_each_share(host: Host, admin: User) -> None
     assert (table.metric, table.unit, table.levels[0].ok) == ("at75.latency_p99", "ms", 2)
     for run in campaign.runs.all():
         assert run.outcome == Run.Outcome.OK, run.error
-        found = {(each.step, each.name): each for each in run.measurements.all()}
-        reached = found["max", "tps"].value
+        measured = {(each.step, each.name): each for each in run.measurements.all()}
+        reached = measured["max", "tps"].value
         for step, share in SHARES.items():
-            assert found[step, "rate"].value == pytest.approx(share * reached, rel=1e-3)
-            assert found[step, "rate"].definition == f"requested: {share:g} of the rate of step max"
-            assert 0 < found[step, "latency_p50"].value <= found[step, "latency_p99"].value
-            assert found[step, "latency_p99"].definition == "open loop: includes schedule lag"
-        assert found["max", "latency_p99"].definition.startswith("closed loop")
+            assert measured[step, "rate"].value == pytest.approx(share * reached, rel=1e-3)
+            assert measured[step, "rate"].definition == f"requested: {share:g} of the rate of step max"
+            assert 0 < measured[step, "latency_p50"].value <= measured[step, "latency_p99"].value
+            assert measured[step, "latency_p99"].definition == "open loop: includes schedule lag"
+        assert measured["max", "latency_p99"].definition.startswith("closed loop")
         assert {each.step for each in run.series.filter(source="latency")} == {"max", *SHARES}
 
 

@@ -16,7 +16,7 @@ from tests import machine
 from tests.factories import browser, make_host, make_user
 
 
-def found(query: str) -> list[str]:
+def names_matching(query: str) -> list[str]:
     return [name for name, recipe in recipes.catalogue().items() if matches(recipe, query)]
 
 
@@ -31,11 +31,11 @@ def found(query: str) -> list[str]:
     ],
 )
 def test_every_word_has_to_occur_in_texts_tools_or_settings(query: str, names: list[str]) -> None:
-    assert found(query) == names
+    assert names_matching(query) == names
 
 
 def test_no_word_finds_all() -> None:
-    assert found("  ") == list(recipes.catalogue())
+    assert names_matching("  ") == list(recipes.catalogue())
 
 
 def test_every_recipe_of_the_program_has_a_topic_and_every_topic_a_recipe() -> None:

@@ -42,10 +42,10 @@ def test_nodes_without_memory_or_without_cpus_are_left_out() -> None:
         {"id": 2, "cpus": "", "mem_kb": 9},
     ]
 
-    found = levels(TWO_NODES | {"numa": {"nodes": nodes, "distances": []}})
+    by_label = levels(TWO_NODES | {"numa": {"nodes": nodes, "distances": []}})
 
-    assert found["interleave"]["settings.numa.nodes"] == "0,2"
-    assert [label for label in found if label[-1].isdigit()] == ["membind 0", "membind 2", "cpus of node 1"]
+    assert by_label["interleave"]["settings.numa.nodes"] == "0,2"
+    assert [label for label in by_label if label[-1].isdigit()] == ["membind 0", "membind 2", "cpus of node 1"]
 
 
 def test_a_host_of_one_node_is_refused_with_a_sentence(operator: User) -> None:

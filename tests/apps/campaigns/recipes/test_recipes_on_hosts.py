@@ -108,7 +108,7 @@ def test_a_recipe_on_this_machine_is_planned_or_refused_in_words(name: str) -> N
         planned = recipe_hosts.preview(recipes.get(name), host)
     except PlanError as refused:
         expected = ("this host has", "has no scheduler", "is not installed on", "'ANY 1 (*)' is not possible")
-        assert any(words in refused.message for words in expected) and refused.hint
+        assert any(phrase in refused.message for phrase in expected) and refused.hint
     else:
         assert planned.runs
 
@@ -207,8 +207,8 @@ def test_versions_come_from_what_is_installed_and_become_the_server(operator: Us
     campaign = services.create_from_recipe(by=operator, host=host, recipe="postgresql-version", repetitions=1)
 
     runs = previews.preview(campaign).runs
-    found = {run.cell["PostgreSQL"]: run.spec["target"]["bin_dir"] for run in runs}
-    assert found == {"PostgreSQL 16.9": OLDER["bin_dir"], "PostgreSQL 17.6": machine.BIN_DIR}
+    servers = {run.cell["PostgreSQL"]: run.spec["target"]["bin_dir"] for run in runs}
+    assert servers == {"PostgreSQL 16.9": OLDER["bin_dir"], "PostgreSQL 17.6": machine.BIN_DIR}
 
 
 @pytest.fixture
@@ -217,7 +217,7 @@ def host() -> Host:
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "target", "words"),
+    ("path", "value", "target", "message"),
     [
         ("target.bin_dir", "/opt/pg", {}, "/opt/pg of"),
         ("target.data_dir", "/data", {}, "'/data' cannot be set by a factor"),
@@ -226,9 +226,9 @@ def host() -> Host:
     ],
 )
 def test_a_factor_chooses_only_what_a_private_cluster_can_be_made_of(
-    host: Host, operator: User, path: str, value: Any, target: dict[str, str], words: str
+    host: Host, operator: User, path: str, value: Any, target: dict[str, str], message: str
 ) -> None:
     factor = {"name": "server", "levels": [{"label": "one", "set": {path: value}}]}
 
-    with pytest.raises(PlanError, match=words):
+    with pytest.raises(PlanError, match=message):
         services.create_from_recipe(by=operator, host=host, recipe="cpu-scaling", factors=[factor], target=target)

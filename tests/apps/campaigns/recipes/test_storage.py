@@ -42,7 +42,7 @@ def job_file(facts: dict[str, Any]) -> str:
     return str(recipes.steps(recipes.get("storage"), facts)[2]["options"]["job_file"])
 
 
-def test_a_level_for_each_allowed_directory_told_with_what_it_lies_on() -> None:
+def test_each_allowed_directory_is_a_level_named_with_its_device() -> None:
     (factor,) = recipes.factors(recipes.get("storage"), known())
 
     assert [(level["label"], level["set"]) for level in factor["levels"]] == [
@@ -64,14 +64,14 @@ def test_a_directory_that_is_not_allowed_is_refused_when_it_is_planned(admin: Us
     bundled = {**postgresql, "tools": [*postgresql["tools"], "pg_test_fsync", "pg_test_timing"]}
     host = make_host(facts=known() | {"postgresql": [bundled], "tools": {"fio": {"path": "/usr/bin/fio"}}})
     factor = {"name": "directory", "levels": [{"label": "ssd", "set": {"workload.directory": "/data01"}}]}
-    asked = {"by": admin, "host": host, "recipe": "storage", "factors": [factor]}
+    fields = {"by": admin, "host": host, "recipe": "storage", "factors": [factor]}
 
     with pytest.raises(PlanError, match="'/data01' is not possible") as refused:
-        services.create_from_recipe(**asked)
+        services.create_from_recipe(**fields)
     allowed_paths.allow(host, "/data01", "directory", by=admin)
 
     assert "an admin can allow" in (refused.value.hint or "")
-    assert services.create_from_recipe(**asked).state == Campaign.State.DRAFT
+    assert services.create_from_recipe(**fields).state == Campaign.State.DRAFT
 
 
 def test_a_run_fails_whose_directory_is_not_allowed_any_more(host: Host, admin: User, tmp_path: Path) -> None:
@@ -118,16 +118,16 @@ def test_the_recipe_compares_two_file_systems_in_one_table(host: Host, admin: Us
     assert [level.split(" (")[0] for level in table.levels] == [host.data_dir, str(mounted)]
     assert "(ext4 on /dev/loop" in table.levels[1]
     figures = {(one.step, one.name): one for one in table.figures}
-    wanted = {("fsync", "one_write fdatasync us"), ("timing", "per_loop")}
-    wanted |= {("fio", f"{section} {name}") for section in SECTIONS for name in ("iops", "write bw", "read clat_p99")}
-    assert wanted <= figures.keys()
-    assert all(cell.n == 1 and cell.mean and cell.mean > 0 for key in wanted for cell in figures[key].cells)
+    expected = {("fsync", "one_write fdatasync us"), ("timing", "per_loop")}
+    expected |= {("fio", f"{section} {name}") for section in SECTIONS for name in ("iops", "write bw", "read clat_p99")}
+    assert expected <= figures.keys()
+    assert all(cell.n == 1 and cell.mean and cell.mean > 0 for key in expected for cell in figures[key].cells)
     for run in runs.values():
         marks = list(run.marks.filter(kind="section").order_by("t"))
         assert [mark.label for mark in marks] == list(SECTIONS)
         assert all(before.until <= after.t + 0.5 for before, after in pairwise(marks))
-        told = run.series.get(source="fio")
-        assert {"read_bw", "write_iops", "read_lat"} <= set(told.columns) and told.samples >= 6
+        fio_series = run.series.get(source="fio")
+        assert {"read_bw", "write_iops", "read_lat"} <= set(fio_series.columns) and fio_series.samples >= 6
         assert "fio.latency" in [panel.key for panel in series.panels_of(run)]
         options = {each["mounted_on"]: each["options"] for each in run.facts.data["file_systems"]}
         assert "noatime" in options[str(mounted)], "how the device was mounted is on record with the run"

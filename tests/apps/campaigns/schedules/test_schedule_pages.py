@@ -87,12 +87,12 @@ def test_lists_are_filtered_by_team(operator: User, admin: User) -> None:
     client = Client()
     client.force_login(operator)
 
-    told = [
+    counts = [
         len(browser(operator).get(f"/api/v1/schedules/?team={each.pk}").json()["results"]) for each in (team, other)
     ]
     shown = ["nightly" in client.get(reverse("schedule_list") + f"?team={each.pk}").text for each in (team, other)]
 
-    assert (told, shown) == ([1, 0], [True, False])
+    assert (counts, shown) == ([1, 0], [True, False])
 
 
 def test_the_button_repeat_leads_to_a_form_that_creates_a_schedule(operator: User) -> None:

@@ -43,7 +43,7 @@ def test_two_nights_of_a_schedule_are_measured_and_compared(host: Host, admin: U
         assert [run.outcome for run in runs] == [Run.Outcome.OK] * 2, [run.error for run in runs]
         for run in runs:
             assert f"postgresql wal_buffers: {run.cell['wal_buffers']}" in run.proof["lines"]
-    found = trend(nightly)
-    assert sorted((point.level, point.runs) for point in found.points) == [("4MB", 1)] * 2 + [("8MB", 1)] * 2
-    assert found.newest and found.earlier == 1 and found.missing == 4
-    assert not found.host_changes
+    comparison = trend(nightly)
+    assert sorted((point.level, point.runs) for point in comparison.points) == [("4MB", 1)] * 2 + [("8MB", 1)] * 2
+    assert comparison.newest and comparison.earlier == 1 and comparison.missing == 4
+    assert not comparison.host_changes

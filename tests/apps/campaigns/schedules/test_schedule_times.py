@@ -13,8 +13,8 @@ from common.errors import PlanError
 
 def due(when: str, zone: str, after: str, count: int) -> list[str]:
     """The next times by the clock on the wall there."""
-    found = times.read(when, zone).next(datetime.fromisoformat(after).replace(tzinfo=UTC), count)
-    return [f"{at:%a %m-%d %H:%M %Z}" for at in found]
+    moments = times.read(when, zone).next(datetime.fromisoformat(after).replace(tzinfo=UTC), count)
+    return [f"{at:%a %m-%d %H:%M %Z}" for at in moments]
 
 
 @pytest.mark.parametrize(
@@ -29,14 +29,14 @@ def due(when: str, zone: str, after: str, count: int) -> list[str]:
     ],
 )
 def test_words_become_a_cron_expression(when: str, shown: str, cron: str) -> None:
-    found = times.read(when, "UTC")
+    parsed = times.read(when, "UTC")
 
-    assert (found.when, found.cron) == (shown, cron)
-    assert times.read(shown, "UTC") == found
+    assert (parsed.when, parsed.cron) == (shown, cron)
+    assert times.read(shown, "UTC") == parsed
 
 
 @pytest.mark.parametrize(
-    ("when", "said"),
+    ("when", "message"),
     [
         ("", "is not a valid time of a schedule"),
         ("nightly", "is not a valid time of a schedule"),
@@ -54,8 +54,8 @@ def test_words_become_a_cron_expression(when: str, shown: str, cron: str) -> Non
         ("*/10 2 * * *", "occurs too often"),
     ],
 )
-def test_what_is_no_schedule_is_refused_with_what_is_accepted(when: str, said: str) -> None:
-    with pytest.raises(PlanError, match=said) as refused:
+def test_what_is_no_schedule_is_refused_with_what_is_accepted(when: str, message: str) -> None:
+    with pytest.raises(PlanError, match=message) as refused:
         times.read(when, "UTC")
 
     assert refused.value.subject == "when"

@@ -32,8 +32,8 @@ def at(text: str) -> datetime:
 
 def make_schedule(now: str, *, by: User | None = None, campaign: Campaign | None = None, **fields: Any) -> Schedule:
     by = by or make_user(Role.OPERATOR)
-    given = {"name": "nightly", "when": "daily 02:30", "time_zone": "UTC"} | fields
-    return services.create_schedule(campaign or make_campaign(), by=by, now=at(now), **given)
+    all_fields = {"name": "nightly", "when": "daily 02:30", "time_zone": "UTC"} | fields
+    return services.create_schedule(campaign or make_campaign(), by=by, now=at(now), **all_fields)
 
 
 def finish(schedule: Schedule) -> None:
@@ -60,7 +60,7 @@ def live(schedule: Schedule, since: str, until: str, *, down: Callable[[datetime
         now += step
 
 
-def told(schedule: Schedule) -> list[tuple[str, str]]:
+def outcomes_of(schedule: Schedule) -> list[tuple[str, str]]:
     """(when, what became of it), the oldest first, by the clock on the wall of the schedule."""
     zone = times.read(schedule.when, schedule.time_zone).zone
     return [(f"{slot.at.astimezone(zone):%m-%d %H:%M %Z}", slot.outcome) for slot in schedule.slots.order_by("at")]
@@ -78,13 +78,13 @@ def test_a_month_with_a_window_a_server_that_was_down_and_the_clock_put_forward(
 
     live(schedule, "2026-03-01 12:00", "2026-04-01 12:00", down=lambda now: outage[0] <= now < outage[1])
 
-    found = dict(told(schedule))
-    assert len(found) == 31
-    assert Counter(found.values()) == {"started": 21, "skipped": 8, "missed": 2}
-    assert [when for when, outcome in found.items() if outcome == "missed"] == ["03-11 02:30 CET", "03-12 02:30 CET"]
-    assert found["03-28 02:30 CET"] == "skipped"  # a Saturday
-    assert found["03-29 03:00 CEST"] == "skipped"  # the Sunday on which 02:30 does not exist
-    assert found["03-30 02:30 CEST"] == "started"
+    outcomes = dict(outcomes_of(schedule))
+    assert len(outcomes) == 31
+    assert Counter(outcomes.values()) == {"started": 21, "skipped": 8, "missed": 2}
+    assert [when for when, outcome in outcomes.items() if outcome == "missed"] == ["03-11 02:30 CET", "03-12 02:30 CET"]
+    assert outcomes["03-28 02:30 CET"] == "skipped"  # a Saturday
+    assert outcomes["03-29 03:00 CEST"] == "skipped"  # the Sunday on which 02:30 does not exist
+    assert outcomes["03-30 02:30 CEST"] == "started"
     campaigns = Campaign.objects.filter(slot__schedule=schedule)
     assert campaigns.count() == 21
     assert set(campaigns.values_list("state", flat=True)) == {Campaign.State.FINISHED}
@@ -134,7 +134,7 @@ def test_a_change_of_the_clock_starts_one_campaign_a_day(
 
     live(schedule, since, until)
 
-    assert told(schedule) == [(each, "started") for each in expected]
+    assert outcomes_of(schedule) == [(each, "started") for each in expected]
     assert Campaign.objects.filter(slot__schedule=schedule).count() == len(expected)
 
 
@@ -144,17 +144,17 @@ def test_a_time_within_the_grace_period_starts_late_and_once(channel: Channel) -
     beat(at("2026-05-01 02:59"))
     beat(at("2026-05-01 03:01"))
 
-    assert told(schedule) == [("05-01 02:30 UTC", "started")]
+    assert outcomes_of(schedule) == [("05-01 02:30 UTC", "started")]
     assert not Delivery.objects.exists()
 
 
-def test_a_time_after_the_grace_period_is_missed_and_told_once(channel: Channel) -> None:
+def test_a_time_after_the_grace_period_is_missed_and_reported_once(channel: Channel) -> None:
     schedule = make_schedule("2026-05-01 00:00", late_by_min=30)
 
     beat(at("2026-05-01 03:01"))
     beat(at("2026-05-01 03:02"))
 
-    assert told(schedule) == [("05-01 02:30 UTC", "missed")]
+    assert outcomes_of(schedule) == [("05-01 02:30 UTC", "missed")]
     assert [each.kind for each in Delivery.objects.all()] == ["schedule.missed"]
     assert not Campaign.objects.filter(slot__schedule=schedule).exists()
 
@@ -182,7 +182,7 @@ def test_a_time_is_skipped_while_the_campaign_before_it_goes_on(paused: bool) ->
     beat(at("2026-05-03 02:30"))
 
     assert finished == 1
-    assert [outcome for _, outcome in told(schedule)] == ["started", "skipped", "started"]
+    assert [outcome for _, outcome in outcomes_of(schedule)] == ["started", "skipped", "started"]
     skipped = schedule.slots.get(outcome="skipped")
     assert skipped.reason == f"nightly 2026-05-01 02:30 {'is paused' if paused else 'still runs'}"
 
@@ -239,7 +239,7 @@ def test_whoever_resumes_a_stopped_schedule_owns_it(tuner: User) -> None:
     assert (started.created_by, started.started_by) == (tuner, tuner)
 
 
-def test_a_campaign_that_cannot_be_planned_any_more_is_refused_and_told(channel: Channel) -> None:
+def test_a_campaign_that_cannot_be_planned_any_more_is_refused_and_reported(channel: Channel) -> None:
     schedule = make_schedule("2026-05-01 00:00")
     newest = schedule.campaign.host.facts_history.first()
     newest.data["cpus"] |= {"online": "0", "allowed": "0", "topology": newest.data["cpus"]["topology"][:1]}
@@ -345,7 +345,7 @@ def test_a_pause_misses_nothing_and_a_resumed_schedule_goes_on_with_its_next_tim
     services.resume_schedule(schedule, by=tuner, now=at("2026-05-03 12:00"))
     beat(at("2026-05-04 02:30"))
 
-    assert told(schedule) == [("05-04 02:30 UTC", "started")]
+    assert outcomes_of(schedule) == [("05-04 02:30 UTC", "started")]
 
 
 def test_a_deleted_schedule_starts_nothing_and_keeps_its_history(tuner: User) -> None:
@@ -355,7 +355,7 @@ def test_a_deleted_schedule_starts_nothing_and_keeps_its_history(tuner: User) ->
     services.delete_schedule(schedule, by=tuner)
     beat(at("2026-05-02 02:30"))
 
-    assert told(schedule) == [("05-01 02:30 UTC", "started")]
+    assert outcomes_of(schedule) == [("05-01 02:30 UTC", "started")]
     with pytest.raises(PlanError, match="was deleted"):
         services.resume_schedule(schedule, by=tuner)
     assert make_schedule("2026-05-02 12:00").name == schedule.name  # its name is free again

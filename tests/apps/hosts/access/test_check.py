@@ -39,7 +39,7 @@ def test_a_check_pushes_the_agent_and_reads_the_facts(register: Register, any_se
     assert host.agent_digest == ssh.agent_zipapp()[0]
 
 
-def test_a_second_look_that_finds_nothing_new_is_the_same_version_seen_later(db: None) -> None:
+def test_a_second_check_without_changes_keeps_the_version_of_the_facts(db: None) -> None:
     host = make_host(facts={})
     first = contact.record_facts(host, machine.facts())
 
@@ -78,7 +78,7 @@ def test_an_unapproved_host_is_not_connected_to(register: Register, server: remo
         pass
 
 
-def test_a_changed_host_key_is_refused_and_said(register: Register, server: remote.Server) -> None:
+def test_a_changed_host_key_is_refused_and_reported(register: Register, server: remote.Server) -> None:
     host = register(server)
     other = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode()
     host.host_keys.update(key=other)

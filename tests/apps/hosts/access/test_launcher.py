@@ -26,9 +26,9 @@ real = [pytest.mark.django_db(transaction=True), pytest.mark.needs("root", "sshd
 
 @pytest.fixture
 def server() -> Iterator[remote.Server]:
-    with remote.short_dir() as state, remote.openssh(state) as found:
+    with remote.short_dir() as state, remote.openssh(state) as running:
         state.chmod(0o755)  # an account that is not root runs PostgreSQL in it
-        yield found
+        yield running
 
 
 @pytest.fixture
@@ -43,11 +43,11 @@ def installed(server: remote.Server, monkeypatch: pytest.MonkeyPatch) -> Install
 @pytest.fixture
 def host(register: Register, server: remote.Server, installed: Installed) -> Host:
     """A host behind OpenSSH, through its launcher; level root, as the account that logs in is root."""
-    found = register(server, launcher=True)
-    contact.check_host(found)
-    found.refresh_from_db()
-    assert found.state == Host.State.READY, found.state_reason
-    return found
+    added = register(server, launcher=True)
+    contact.check_host(added)
+    added.refresh_from_db()
+    assert added.state == Host.State.READY, added.state_reason
+    return added
 
 
 class TestSigning:
@@ -103,10 +103,10 @@ class TestSigning:
         call_command("sign_agent", signers=True)
         call_command("sign_agent", launcher=True)
 
-        told = capsys.readouterr().out
-        assert ssh.agent_zipapp()[0] in told
-        assert told.count(SigningKey.objects.get().public_key) == 2
-        assert "#!/usr/bin/python3 -I" in told
+        output = capsys.readouterr().out
+        assert ssh.agent_zipapp()[0] in output
+        assert output.count(SigningKey.objects.get().public_key) == 2
+        assert "#!/usr/bin/python3 -I" in output
 
 
 @pytest.mark.fast
@@ -122,14 +122,14 @@ class TestContact:
 
     def test_bytes_that_were_appended_to_the_agent_never_run(self, host: Host, installed: Installed) -> None:
         digest, data = ssh.agent_zipapp()
-        kept = installed.store / f"{digest}.pyz"
-        with kept.open("ab") as file:
+        stored = installed.store / f"{digest}.pyz"
+        with stored.open("ab") as file:
             file.write(b"\nraise SystemExit('appended')")
 
         with ssh.Link(host) as link:
             assert link.hello["agent"] == digest
 
-        assert kept.read_bytes() == data, "it was sent again"
+        assert stored.read_bytes() == data, "it was sent again"
 
     def test_another_version_of_the_server_upgrades_the_agent(
         self, host: Host, installed: Installed, monkeypatch: pytest.MonkeyPatch

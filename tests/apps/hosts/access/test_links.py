@@ -25,11 +25,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def none_kept() -> Iterator[None]:
     """Neither from the test before, nor for the next one."""
-    for host_id, kept in list(links._kept.items()):
-        links._expire(host_id, kept.link)
+    for host_id, pooled in list(links._kept.items()):
+        links._expire(host_id, pooled.link)
     yield
-    for host_id, kept in list(links._kept.items()):
-        links._expire(host_id, kept.link)
+    for host_id, pooled in list(links._kept.items()):
+        links._expire(host_id, pooled.link)
 
 
 @pytest.mark.fast
@@ -77,7 +77,7 @@ def test_of_two_that_come_back_one_is_closed(host: Host) -> None:
     with links.link(host) as first, links.link(host) as second:
         pass
 
-    assert [kept.link for kept in links._kept.values()] == [first]
+    assert [pooled.link for pooled in links._kept.values()] == [first]
     with pytest.raises(RuntimeError, match="closed"):
         second._runner.get_loop()
 
@@ -129,8 +129,8 @@ def test_what_nobody_takes_is_closed(host: Host, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(links, "KEEP_S", 0.1)
     with links.link(host) as link:
         pass
-    for kept in list(links._kept.values()):
-        kept.timer.join(20)
+    for pooled in list(links._kept.values()):
+        pooled.timer.join(20)
 
     assert not links._kept
     with pytest.raises(RuntimeError, match="closed"):

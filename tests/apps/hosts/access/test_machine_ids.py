@@ -41,10 +41,10 @@ def with_key(name: str, key: str) -> Host:
 class TestRealHosts:
     @pytest.fixture
     def servers(self) -> Iterator[dict[str, remote.Server]]:
-        with remote.several(["victim", "evil"]) as found:
-            yield found
+        with remote.several(["victim", "evil"]) as running:
+            yield running
 
-    def test_a_host_that_says_anothers_machine_id_gets_nothing_of_it(
+    def test_a_host_that_claims_another_machine_id_gets_no_access(
         self, servers: dict[str, remote.Server], admin: User
     ) -> None:
         victim, evil = (registered.register(name, servers[name], admin) for name in ("victim", "evil"))
@@ -138,13 +138,13 @@ class TestBinding:
 class TestEpoch:
     pytestmark = pytest.mark.django_db
 
-    @pytest.mark.parametrize("seen", [2**63 - 3, leases.LEAP + 2])
-    def test_a_leap_that_would_leave_no_epoch_for_later_runs_is_refused(self, seen: int) -> None:
+    @pytest.mark.parametrize("epoch", [2**63 - 3, leases.LEAP + 2])
+    def test_a_leap_that_would_leave_no_epoch_for_later_runs_is_refused(self, epoch: int) -> None:
         run = uuid4()
         leases.acquire("m1", run, 60)
 
         with pytest.raises(HostError, match="at most 1000001 is possible"):
-            leases.raise_epoch("m1", run, above=seen)
+            leases.raise_epoch("m1", run, above=epoch)
 
         assert Lease.objects.get(machine_id="m1").epoch == 1
 

@@ -39,38 +39,38 @@ HELLO: dict[str, Any] = {
 RECOVERED = {"run": "11111111-2222-3333-4444-555555555555", "state": "SEALED", "did": ["ended postgres"]}
 
 
-def test_an_honest_hello_is_as_it_was_said() -> None:
+def test_an_honest_hello_is_unchanged() -> None:
     assert replies.answer("db1", "hello", HELLO) == HELLO
 
 
-@pytest.mark.parametrize("said", [None, [], "hello", {}, 7])
-def test_a_hello_of_another_kind_is_refused(said: Any) -> None:
+@pytest.mark.parametrize("answer", [None, [], "hello", {}, 7])
+def test_a_hello_of_another_kind_is_refused(answer: Any) -> None:
     with pytest.raises(HostError, match="invalid answer"):
-        replies.answer("db1", "hello", said)
+        replies.answer("db1", "hello", answer)
 
 
 @pytest.mark.parametrize("name", [name for name in HELLO if name not in ("busy", "recovered")])
 @pytest.mark.parametrize("value", [None, "\0" * 3, "x" * 5000, -1, [1] * 20_000, {"a": 1}, float("nan"), True, "<b>"])
 def test_a_field_of_another_kind_is_refused_or_harmless(name: str, value: Any) -> None:
     try:
-        said = replies.answer("db1", "hello", HELLO | {name: value})
+        answer = replies.answer("db1", "hello", HELLO | {name: value})
     except HostError:
         return
-    assert isinstance(said[name], type(HELLO[name])) or name in ("wall", "mono")
-    assert len(str(said[name])) < 100
+    assert isinstance(answer[name], type(HELLO[name])) or name in ("wall", "mono")
+    assert len(str(answer[name])) < 100
 
 
 def test_what_was_restored_is_cut_to_what_the_audit_log_takes() -> None:
     endless = [RECOVERED | {"did": ["x" * 10_000] * 100, "more": "y" * 10_000}] * 1000
 
-    kept = replies.answer("db1", "hello", HELLO | {"recovered": endless})["recovered"]
+    recovered = replies.answer("db1", "hello", HELLO | {"recovered": endless})["recovered"]
 
-    assert len(kept) == replies.MAX_RECOVERED
-    assert len(str(kept)) < 300_000
-    assert "more" not in kept[0]
+    assert len(recovered) == replies.MAX_RECOVERED
+    assert len(str(recovered)) < 300_000
+    assert "more" not in recovered[0]
 
 
-def test_honest_facts_are_as_they_were_said() -> None:
+def test_honest_facts_are_unchanged() -> None:
     assert replies.answer("db1", "facts", machine.facts()) == machine.facts()
 
 
@@ -115,9 +115,9 @@ def test_odd_facts_are_refused_in_words_and_within_a_moment(odd: dict[str, Any])
 
 
 def test_what_a_database_refuses_is_replaced() -> None:
-    kept = replies.answer("db1", "facts", machine.facts(hostname="a\0b", python="\ud800", boot_id="b1"))
+    facts = replies.answer("db1", "facts", machine.facts(hostname="a\0b", python="\ud800", boot_id="b1"))
 
-    assert (kept["hostname"], kept["python"]) == ("a\N{REPLACEMENT CHARACTER}b", "\N{REPLACEMENT CHARACTER}")
+    assert (facts["hostname"], facts["python"]) == ("a\N{REPLACEMENT CHARACTER}b", "\N{REPLACEMENT CHARACTER}")
 
 
 def test_a_list_of_cpus_that_repeats_itself_is_bounded() -> None:

@@ -27,7 +27,7 @@ def admin_client(client: Client, admin: User) -> Client:
     return client
 
 
-def test_a_contact_tells_who_supervises(host: Host) -> None:
+def test_a_contact_records_the_supervisor(host: Host) -> None:
     assert (host.supervisor, host.units) == ("detached", "unavailable")
 
 
@@ -44,7 +44,7 @@ def test_without_units_there_is_nothing_to_uninstall(host: Host, admin: User) ->
 
 
 @pytest.mark.django_db(transaction=True)
-def test_restore_tells_what_it_put_back(host: Host, admin: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restore_reports_what_it_restored(host: Host, admin: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims, "FOLLOW_S", 0.5)
     run = campaigns.start(host, admin, time_s=60).runs.get()
     campaigns.drive(lambda: Run.objects.get(pk=run.pk).agent_state == "RUNNING")
@@ -73,15 +73,15 @@ def test_the_page_offers_what_the_host_can_have(admin_client: Client) -> None:
 
 def test_an_admin_allows_and_forbids_restarts(admin_client: Client) -> None:
     host = make_host()
-    seen = []
+    values = []
 
     for action in ("allow-reboots", "forbid-reboots"):
         admin_client.post(reverse("host_action", args=[host.name, action]))
         host.refresh_from_db()
-        seen.append(host.may_reboot)
+        values.append(host.may_reboot)
 
     entries = AuditEntry.objects.filter(action="host.change", target=str(host)).order_by("pk")
-    assert seen == [True, False]
+    assert values == [True, False]
     assert [(e.before["may_reboot"], e.after["may_reboot"]) for e in entries] == [(False, True), (True, False)]
 
 

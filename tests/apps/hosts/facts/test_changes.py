@@ -51,7 +51,7 @@ def test_what_changes_by_itself_makes_no_version(path: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("path", "value", "description"),
     [
         ("memory/total_kb", 131_600_000, "memory.total_kb: 65800000 -> 131600000"),
         ("kernel/release", "6.12.57-amd64", "kernel.release: 6.12.48-amd64 -> 6.12.57-amd64"),
@@ -76,10 +76,10 @@ def test_what_changes_by_itself_makes_no_version(path: str, value: Any) -> None:
         ("limits/cpu_quota", 2, "limits.cpu_quota: nothing -> 2"),
     ],
 )
-def test_what_lasts_makes_a_version_and_runs_unalike(path: str, value: Any, said: str) -> None:
+def test_what_lasts_makes_a_version_and_runs_unalike(path: str, value: Any, description: str) -> None:
     after = edited(path, value)
 
-    assert [(line(each), each.weighty) for each in changes.between(machine.facts(), after)] == [(said, True)]
+    assert [(line(each), each.weighty) for each in changes.between(machine.facts(), after)] == [(description, True)]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_lasts_makes_a_version_and_runs_unalike(path: str, value: Any, said
         ("tools/fio", None, "tools.fio"),
     ],
 )
-def test_some_changes_are_told_but_runs_stay_alike(path: str, value: Any, name: str) -> None:
+def test_minor_changes_are_listed_but_runs_stay_comparable(path: str, value: Any, name: str) -> None:
     changed = changes.between(machine.facts(), edited(path, value))
 
     assert [each.path for each in changed] == [name]
@@ -128,7 +128,7 @@ def test_loop_devices_and_clusters_that_somebody_tries_out_come_and_go() -> None
     assert changes.between(before, after) == []
 
 
-def test_a_cluster_that_a_service_runs_is_told_although_only_its_process_shows_it() -> None:
+def test_a_cluster_that_a_service_runs_is_found_by_its_process() -> None:
     before = machine.facts()
     service = {"data_dir": "/nvme/pg", "running": True, "found_by": ["process"], "unit": "postgresql-16.service"}
 
@@ -137,7 +137,7 @@ def test_a_cluster_that_a_service_runs_is_told_although_only_its_process_shows_i
     assert [each.path for each in changes.between(before, after)] == ["clusters./nvme/pg"]
 
 
-def test_what_an_older_agent_did_not_tell_makes_runs_no_less_alike() -> None:
+def test_facts_that_an_older_agent_lacks_leave_runs_comparable() -> None:
     after = machine.facts()
     before = {name: after[name] for name in ("cpus", "memory", "kernel", "sysctls")}
     before["kernel"] = {"release": after["kernel"]["release"]}
@@ -171,9 +171,9 @@ def test_a_sentence_names_the_first_changes_and_counts_the_others() -> None:
     for path, value in (("kernel/release", "7.0"), ("cpus/online", "0"), ("memory/total_kb", 1), ("memory/swap_kb", 1)):
         after = edited(path, value, after)
 
-    said = changes.sentence("run 4", "run 5", changes.weighty(before, after))
+    sentence = changes.sentence("run 4", "run 5", changes.weighty(before, after))
 
-    assert said == (
+    assert sentence == (
         "The host changed between run 4 and run 5: cpus.online 0-15 → 0, kernel.release 6.12.48-amd64 → 7.0, "
         "memory.swap_kb 0 → 1 and 1 more. Runs before and after a change are not directly comparable."
     )

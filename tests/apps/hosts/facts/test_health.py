@@ -34,8 +34,8 @@ HELLO: dict[str, Any] = {"dirty": [], "conflicts": [], "units": "current"}
 EXACT = health.Clock(ahead_s=0.01, error_s=0.02)
 
 
-def wrong(told: dict[str, Any] | None = None, hello: dict[str, Any] | None = None, at: health.Clock = EXACT) -> str:
-    return health.failed(health.judge(FINE | (told or {}), HELLO | (hello or {}), at, LIMITS))
+def wrong(measured: dict[str, Any] | None = None, hello: dict[str, Any] | None = None, at: health.Clock = EXACT) -> str:
+    return health.failed(health.judge(FINE | (measured or {}), HELLO | (hello or {}), at, LIMITS))
 
 
 def test_a_host_that_is_fine_fails_nothing() -> None:
@@ -43,7 +43,7 @@ def test_a_host_that_is_fine_fails_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "hello", "at", "says"),
+    ("measured", "hello", "at", "says"),
     [
         (
             {"space": [{"path": "/pg", "free_kb": 1000 * 1024}]},
@@ -57,17 +57,19 @@ def test_a_host_that_is_fine_fails_nothing() -> None:
         ({}, {"dirty": ["0123456789"]}, EXACT, "values that were not restored: of run 01234567"),
     ],
 )
-def test_what_fails_is_told_in_words(told: dict[str, Any], hello: dict[str, Any], at: health.Clock, says: str) -> None:
-    assert wrong(told, hello, at).startswith(says)
+def test_a_failed_check_is_a_sentence(
+    measured: dict[str, Any], hello: dict[str, Any], at: health.Clock, says: str
+) -> None:
+    assert wrong(measured, hello, at).startswith(says)
 
 
 @pytest.mark.parametrize(
-    ("told", "hello"),
+    ("measured", "hello"),
     [({"restart_due": True}, {}), ({"failed_units": ["cron.service"]}, {}), ({}, {"conflicts": ["0123"]}),
      ({"celsius": None}, {}), ({}, {"units": "absent"})],
 )  # fmt: skip
-def test_some_is_told_only(told: dict[str, Any], hello: dict[str, Any]) -> None:
-    assert wrong(told, hello) == ""
+def test_some_findings_do_not_fail_the_check(measured: dict[str, Any], hello: dict[str, Any]) -> None:
+    assert wrong(measured, hello) == ""
 
 
 def test_a_slow_answer_makes_no_clock_wrong() -> None:
@@ -76,17 +78,17 @@ def test_a_slow_answer_makes_no_clock_wrong() -> None:
     assert wrong(at=health.Clock(3.0, 5.0)) == ""
 
 
-def test_hosts_are_never_all_asked_at_once() -> None:
+def test_hosts_are_never_all_checked_at_once() -> None:
     assert health.at_once(200, every_s=300, beat_s=10) == 14
     assert health.at_once(1, every_s=300, beat_s=10) == 1
 
 
-def test_the_agent_tells_the_room_where_a_directory_will_be(tmp_path: Any) -> None:
-    told = agent_health.read_health(System(), [str(tmp_path / "not" / "there"), "/proc"])
+def test_the_agent_reports_free_space_for_a_directory_that_does_not_exist(tmp_path: Any) -> None:
+    measured = agent_health.read_health(System(), [str(tmp_path / "not" / "there"), "/proc"])
 
-    assert told["space"][0]["free_kb"] > 0
-    assert isinstance(told["restart_due"], bool)
-    assert abs(told["wall"] - timezone.now().timestamp()) < 5
+    assert measured["space"][0]["free_kb"] > 0
+    assert isinstance(measured["restart_due"], bool)
+    assert abs(measured["wall"] - timezone.now().timestamp()) < 5
 
 
 @pytest.mark.django_db
@@ -145,7 +147,7 @@ def hello_of(host: Host) -> dict[str, Any]:
 
 @pytest.mark.django_db
 class TestWhoIsAsked:
-    def test_those_that_were_not_heard_of_each_once(self) -> None:
+    def test_hosts_without_recent_contact_are_checked_once_each(self) -> None:
         now = timezone.now()
         silent = make_host("silent", last_contact_at=now - timedelta(minutes=6))
         make_host("heard", last_contact_at=now - timedelta(minutes=1))
@@ -154,7 +156,7 @@ class TestWhoIsAsked:
         assert contact.claim_checks(now) == []
         assert contact.claim_checks(now + timedelta(minutes=5, seconds=1)) != []
 
-    def test_not_one_that_a_run_holds(self) -> None:
+    def test_a_host_that_a_run_uses_is_not_checked(self) -> None:
         now = timezone.now()
         busy = make_host("busy", last_contact_at=now - timedelta(minutes=6))
         run = make_campaign(host=busy, state="running").runs.order_by("position")[0]
@@ -162,16 +164,16 @@ class TestWhoIsAsked:
 
         assert contact.claim_checks(now) == []
 
-    def test_two_hundred_are_asked_bit_by_bit(self) -> None:
+    def test_many_hosts_are_checked_a_few_at_a_time(self) -> None:
         now = timezone.now()
         identity = make_host("first", last_contact_at=now - timedelta(hours=1)).identity
         for _ in range(59):
             make_host(identity=identity, last_contact_at=now - timedelta(hours=1))
 
-        asked = [len(contact.claim_checks(now + timedelta(seconds=10 * beat))) for beat in range(20)]
+        claimed = [len(contact.claim_checks(now + timedelta(seconds=10 * beat))) for beat in range(20)]
 
-        assert max(asked) == 4
-        assert sum(asked) == 60
+        assert max(claimed) == 4
+        assert sum(claimed) == 60
 
 
 @pytest.mark.django_db(transaction=True)
@@ -197,7 +199,7 @@ class TestOnARealHost:
 
         assert campaigns.finish(campaign).runs.get().outcome == Run.Outcome.OK
 
-    def test_tick_alone_asks_hosts_as_well(self, host: Host) -> None:
+    def test_tick_alone_checks_hosts_as_well(self, host: Host) -> None:
         long_ago = timezone.now() - timedelta(hours=1)
         Host.objects.filter(pk=host.pk).update(last_contact_at=long_ago, health_checked_at=long_ago, health=[])
 

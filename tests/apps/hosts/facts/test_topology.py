@@ -80,7 +80,7 @@ def test_huge_pages_stand_on_the_node_that_has_them() -> None:
         ),
     ],
 )
-def test_how_cpus_are_numbered_is_said(order: list[int], says: str) -> None:
+def test_the_numbering_of_cpus_is_described(order: list[int], says: str) -> None:
     assert topology.numbering(host(*((socket, cpu, 0, str(cpu)) for cpu, socket in enumerate(order)))) == says
 
 
@@ -94,6 +94,6 @@ def test_facts_of_an_older_agent_are_drawn_as_far_as_they_go() -> None:
 
 
 def test_caches_are_counted_and_say_who_shares_them() -> None:
-    told = {cache.name: (cache.kb, cache.count, cache.threads) for cache in topology.caches(machine.facts())}
+    described = {cache.name: (cache.kb, cache.count, cache.threads) for cache in topology.caches(machine.facts())}
 
-    assert told == {"L1 data": (32, 8, 2), "L1 instructions": (32, 8, 2), "L2": (1024, 8, 2), "L3": (25344, 2, 8)}
+    assert described == {"L1 data": (32, 8, 2), "L1 instructions": (32, 8, 2), "L2": (1024, 8, 2), "L3": (25344, 2, 8)}

@@ -47,7 +47,7 @@ def test_an_address_outside_the_allow_list_is_refused(admin: User) -> None:
     assert not Host.objects.exists()
 
 
-def test_what_the_agent_tells_cannot_be_written(admin: User) -> None:
+def test_facts_of_the_agent_cannot_be_written(admin: User) -> None:
     host = make_host()
 
     answer = browser(admin).patch(f"{HOSTS}{host.pk}/", {"state": "quarantined", "machine_id": "x", "user": "postgres"})
@@ -157,15 +157,15 @@ def test_ties_of_an_ordering_do_not_move_between_pages(viewer: User) -> None:
         make_host(f"h{number}")
     client = browser(viewer)
 
-    seen, page = [], f"{HOSTS}?page_size=2&ordering=state"
+    ids, page = [], f"{HOSTS}?page_size=2&ordering=state"
     while page:
-        told = client.get(page).json()
-        seen += [row["id"] for row in told["results"]]
+        answer = client.get(page).json()
+        ids += [row["id"] for row in answer["results"]]
         # A changed row lies elsewhere in its table, where rows that tie are found in another order.
-        Host.objects.filter(pk__in=seen).update(state_reason=f"seen on {page}")
-        page = told["next"]
+        Host.objects.filter(pk__in=ids).update(state_reason=f"seen on {page}")
+        page = answer["next"]
 
-    assert len(seen) == len(set(seen)) == 7
+    assert len(ids) == len(set(ids)) == 7
 
 
 def test_two_versions_of_the_facts_are_compared(viewer: User) -> None:

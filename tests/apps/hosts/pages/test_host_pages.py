@@ -101,9 +101,11 @@ def test_an_archive_host_is_no_jump_host(admin_client: Client, admin: User, form
     assert (by_api.status_code, by_api.json()["field"]) == (400, "jump")
 
 
-@pytest.mark.parametrize("wanted", ["", "0", "zeta", "9" * 30])
-def test_a_link_to_a_key_that_is_none_offers_the_first(admin_client: Client, form: dict[str, str], wanted: str) -> None:
-    answer = admin_client.get(reverse("host_add"), {"identity": wanted})
+@pytest.mark.parametrize("identity", ["", "0", "zeta", "9" * 30])
+def test_a_link_to_a_key_that_is_none_offers_the_first(
+    admin_client: Client, form: dict[str, str], identity: str
+) -> None:
+    answer = admin_client.get(reverse("host_add"), {"identity": identity})
 
     assert answer.context["form"]["identity"].value() == Identity.objects.get().pk
 
@@ -132,7 +134,7 @@ def test_an_operator_checks_but_does_not_approve(client: Client, db: None) -> No
     assert host.pinned_key is None
 
 
-def test_a_host_that_does_not_answer_is_said_on_its_page(admin_client: Client) -> None:
+def test_an_unreachable_host_is_named_on_its_page(admin_client: Client) -> None:
     host = populate.host("fresh", checked=False)
     Host.objects.filter(pk=host.pk).update(address="127.0.0.1", port=1)
 
@@ -151,7 +153,7 @@ def test_a_quarantined_host_is_released_by_an_admin(admin_client: Client) -> Non
     assert AuditEntry.objects.filter(action="host.release", target="broken").exists()
 
 
-def test_what_the_agent_told_is_escaped(admin_client: Client) -> None:
+def test_facts_of_the_agent_are_escaped(admin_client: Client) -> None:
     host = populate.host()
     newest = host.facts_history.order_by("-number")[0]
     newest.data["os"]["pretty"] = "<script>alert(1)</script>"
@@ -180,7 +182,7 @@ def test_a_host_whose_facts_an_older_agent_read_has_its_page(admin_client: Clien
     assert answer.status_code == 200
 
 
-def test_a_host_without_much_to_tell_has_its_page(admin_client: Client) -> None:
+def test_a_host_with_few_facts_has_its_page(admin_client: Client) -> None:
     remote = {"mounted_on": "/mnt", "device": "filer:/pg", "type": "nfs4", "options": ["rw"]}
     disk = {
         "name": "vda",
@@ -191,9 +193,9 @@ def test_a_host_without_much_to_tell_has_its_page(admin_client: Client) -> None:
         "mounted_on": [],
         "partitions": [],
     }
-    told = {"block_devices": [disk], "file_systems": [remote], "network": [{"name": "eth0", "state": "up"}]}
+    devices = {"block_devices": [disk], "file_systems": [remote], "network": [{"name": "eth0", "state": "up"}]}
     bare = {"firmware": {}, "limits": {}, "clusters": [], "postgresql": [], "unread": {"os": "ValueError: x"}}
-    host = make_host(facts=machine.facts(**told, **bare))
+    host = make_host(facts=machine.facts(**devices, **bare))
 
     page = admin_client.get(reverse("host_detail", args=[host.name])).content.decode()
 

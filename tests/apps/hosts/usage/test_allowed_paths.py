@@ -92,7 +92,7 @@ def test_only_admins_allow(host: Host, role: Role) -> None:
     assert not host.allowed_paths.exists()
 
 
-def test_the_api_tells_and_changes_it(host: Host, admin: User) -> None:
+def test_the_api_reads_and_changes_allowed_paths(host: Host, admin: User) -> None:
     at, client = f"/api/v1/hosts/{host.pk}", browser(admin)
 
     rows = client.post(f"{at}/allow-path/", SSD).json()
@@ -106,7 +106,7 @@ def test_the_api_tells_and_changes_it(host: Host, admin: User) -> None:
     assert client.post(f"{at}/allow-path/", {"path": "/etc/x", "kind": "file"}).status_code == 400
 
 
-def test_the_page_tells_where_a_path_lies_and_who_allowed_it(client: Client, host: Host, admin: User) -> None:
+def test_the_page_shows_where_a_path_lies_and_who_allowed_it(client: Client, host: Host, admin: User) -> None:
     client.force_login(admin)
 
     client.post(reverse("host_action", args=[host.name, "allow-path"]), SSD)

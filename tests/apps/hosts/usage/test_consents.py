@@ -48,7 +48,9 @@ def test_each_consent_is_an_act_of_its_own(host: Host, admin: User) -> None:
     ("data_dir", "may", "field"),
     [("/etc", "restart", "data_dir"), (MAIN, "drop", "may")],
 )
-def test_only_known_things_of_known_clusters(host: Host, admin: User, data_dir: str, may: str, field: str) -> None:
+def test_only_known_consents_of_known_clusters_are_accepted(
+    host: Host, admin: User, data_dir: str, may: str, field: str
+) -> None:
     with pytest.raises(PlanError) as refused:
         cluster_consents.allow(host, data_dir, may, by=admin)
 
@@ -73,7 +75,7 @@ def test_consent_that_a_spec_carries_is_held_against_what_is_given_now(host: Hos
     cluster_consents.check(host, None)
 
 
-def test_the_api_tells_and_changes_it(host: Host, admin: User) -> None:
+def test_the_api_reads_and_changes_consents(host: Host, admin: User) -> None:
     at = f"/api/v1/hosts/{host.pk}"
 
     (row,) = browser(admin).post(f"{at}/allow-cluster/", RESTART).json()

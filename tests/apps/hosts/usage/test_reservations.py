@@ -44,7 +44,7 @@ def test_a_machine_with_two_names_is_reserved_under_both(bench: Host, operator: 
     assert reservations.in_force(make_host("elsewhere"), timezone.now()) is None
 
 
-def test_what_somebody_else_reserved_is_refused_and_told(bench: Host, operator: User) -> None:
+def test_a_host_reserved_by_somebody_else_is_refused_with_the_owner(bench: Host, operator: User) -> None:
     ana = make_user(Role.OPERATOR, "ana")
     reservations.reserve(bench, timezone.now() + HOUR, "firmware update", by=ana)
 

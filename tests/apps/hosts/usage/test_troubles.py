@@ -112,7 +112,7 @@ def team(db: None) -> dict[str, Any]:
     return filled.team()
 
 
-def test_home_tells_what_was_left_and_what_to_do(client: Client, team: dict[str, Any]) -> None:
+def test_home_shows_what_was_left_and_what_to_do(client: Client, team: dict[str, Any]) -> None:
     client.force_login(team["admin"])
 
     page = client.get("/").content.decode()

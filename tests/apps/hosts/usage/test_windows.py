@@ -149,7 +149,7 @@ def test_what_is_no_time_zone_is_refused(zone: str) -> None:
         read([], zone)
 
 
-def test_times_are_told_by_the_clock_of_the_host() -> None:
+def test_times_are_in_the_time_zone_of_the_host() -> None:
     athens = ZoneInfo("Europe/Athens")
 
     assert shown(utc(2026, 6, 1, 15), athens, MONDAY_NOON) == "18:00 EEST"
@@ -157,7 +157,7 @@ def test_times_are_told_by_the_clock_of_the_host() -> None:
     assert shown(utc(2026, 6, 20, 17), athens, MONDAY_NOON) == "2026-06-20 20:00 EEST"
 
 
-def test_windows_are_told_in_words() -> None:
+def test_windows_read_as_words() -> None:
     assert [str(each) for each in calendar(NIGHTS, WEEKEND).windows] == [
         "Mon to Fri 20:00 to 06:00",
         "Sat, Sun 00:00 to 24:00",

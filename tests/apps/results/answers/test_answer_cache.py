@@ -112,9 +112,9 @@ def test_a_host_s_part_is_not_that_of_all(campaign: Campaign) -> None:
 
 def changes() -> dict[str, Any]:
     def run(campaign: Campaign) -> Run:
-        found = campaign.runs.order_by("position").first()
-        assert found
-        return found
+        first_run = campaign.runs.order_by("position").first()
+        assert first_run
+        return first_run
 
     def ingested(campaign: Campaign) -> None:
         end_run(Run.objects.get(pk=run(campaign).pk), Run.Outcome.FAILED)
@@ -142,8 +142,8 @@ def changes() -> dict[str, Any]:
     def removed(campaign: Campaign) -> None:
         run(campaign).delete()
 
-    told = (ingested, reread, retried, extended, another_margin, another_metric, moved, removed)
-    return {each.__name__: each for each in told}
+    functions = (ingested, reread, retried, extended, another_margin, another_metric, moved, removed)
+    return {each.__name__: each for each in functions}
 
 
 @pytest.mark.parametrize("change", changes().values(), ids=changes().keys())
@@ -197,7 +197,7 @@ def test_a_figure_is_not_sent_twice(campaign: Campaign) -> None:
     assert first.json()["data"] and not second.content
 
 
-def test_the_api_tells_the_points_that_pages_do_without(campaign: Campaign) -> None:
+def test_the_api_has_the_points_that_pages_omit(campaign: Campaign) -> None:
     client = browser(campaign.created_by)
     address = f"/api/v1/campaigns/{campaign.pk}/results/"
 

@@ -37,15 +37,15 @@ BASE = level("off")
     ],
 )
 def test_the_surest_gain_is_the_answer_and_of_several_the_largest(levels: list[LevelRow], chosen: str) -> None:
-    found = headline([BASE, *levels], "higher")
+    answer = headline([BASE, *levels], "higher")
 
-    assert found and found.label == chosen
+    assert answer and answer.label == chosen
 
 
 def test_where_lower_is_better_the_lowest_wins() -> None:
-    found = headline([BASE, level("a", "better", -5.0), level("b", "better", -9.0)], "lower")
+    answer = headline([BASE, level("a", "better", -5.0), level("b", "better", -9.0)], "lower")
 
-    assert found and found.label == "b"
+    assert answer and answer.label == "b"
 
 
 def test_a_sure_gain_asks_for_a_decision() -> None:
@@ -112,12 +112,12 @@ def test_without_a_comparison_the_card_says_why(levels: list[LevelRow], note: st
 
 def test_at_most_five_findings_are_shown_and_none_is_lost() -> None:
     topics = ["noise", "data", "failed", "comparison", "comparison", "best", "latency", "drift", "sensitivity"]
-    found = [Judgement(topic, f"{place}", "note") for place, topic in enumerate(topics)]
+    judgements = [Judgement(topic, f"{place}", "note") for place, topic in enumerate(topics)]
 
-    key, others = key_findings(found)
+    key, others = key_findings(judgements)
 
     assert [each.topic for each in key] == ["data", "failed", "comparison", "best", "latency"]
-    assert sorted(each.sentence for each in key + others) == sorted(each.sentence for each in found)
+    assert sorted(each.sentence for each in key + others) == sorted(each.sentence for each in judgements)
 
 
 def test_no_figure_breaks_the_scale() -> None:

@@ -36,15 +36,15 @@ def repeated(host: Host, by: User, *values: float) -> list[Run]:
     return made
 
 
-def test_a_run_out_of_line_with_those_before_it_is_told(admin: User) -> None:
+def test_a_run_out_of_line_with_those_before_it_is_reported(admin: User) -> None:
     host = make_host()
     repeated(host, admin, *QUIET, 9850)
 
-    (found,) = baselines(host)
+    (baseline,) = baselines(host)
 
-    assert (found.title, found.values) == ("baseline, as it is: tps", [*QUIET, 9850])
-    (told,) = found.judgements()
-    assert (told.tone, told.sentence) == (
+    assert (baseline.title, baseline.values) == ("baseline, as it is: tps", [*QUIET, 9850])
+    (judgement,) = baseline.judgements()
+    assert (judgement.tone, judgement.sentence) == (
         "warning",
         "Its newest run, from 2026-01-01 10:00, is out of line with the 10 runs before it: -2.55 % (z -8.39).",
     )
@@ -56,9 +56,9 @@ def test_a_new_kernel_is_named_where_the_level_changes(admin: User) -> None:
     newer = Facts.objects.create(host=host, number=2, digest="1" * 64, data=FACTS | {"kernel": {"release": "6.12.0"}})
     Run.objects.filter(pk__in=[run.pk for run in runs[10:]]).update(facts=newer)
 
-    told = [each for each in baselines(host)[0].judgements() if each.topic == "change"]
+    changes = [each for each in baselines(host)[0].judgements() if each.topic == "change"]
 
-    assert [each.sentence for each in told] == [
+    assert [each.sentence for each in changes] == [
         "2026-01-01 10:00: It changed from 10,107 to 10,613 tps (+5.00 %) "
         "with Linux 6.12.0, PostgreSQL 18.6 instead of Linux 6.1.0, PostgreSQL 18.6."
     ]
@@ -112,12 +112,12 @@ def test_a_spec_that_was_hardly_ever_run_has_no_chart(client: Client, admin: Use
     assert client.get(reverse("baseline_figure", args=[host.name, run.digest])).status_code == 404
 
 
-def test_the_api_tells_the_same(admin: User) -> None:
+def test_the_api_has_the_same_points_and_judgements(admin: User) -> None:
     host = make_host()
     runs = repeated(host, admin, *QUIET, 9850)
 
-    (found,) = browser(admin).get(f"/api/v1/hosts/{host.pk}/baselines/").json()
+    (baseline,) = browser(admin).get(f"/api/v1/hosts/{host.pk}/baselines/").json()
 
-    assert (found["metric"], [each["value"] for each in found["points"]]) == ("tps", [*QUIET, 9850])
-    assert found["points"][-1]["run"] == str(runs[-1].pk)
-    assert "out of line" in found["judgements"][0]["sentence"]
+    assert (baseline["metric"], [each["value"] for each in baseline["points"]]) == ("tps", [*QUIET, 9850])
+    assert baseline["points"][-1]["run"] == str(runs[-1].pk)
+    assert "out of line" in baseline["judgements"][0]["sentence"]

@@ -34,8 +34,8 @@ FAST = {"on": (1000, 1010, 990, 1005, 995, 1002), "off": (1900, 1920, 1890, 1905
 Data = Mapping[str, Mapping[str, float]]
 
 
-def seen(noise: Callable[[], float], synced: bool) -> dict[str, dict[str, float]]:
-    """What collectors saw of 1000 or 1900 transactions a second: with syncs, backends wait for WAL."""
+def sample_means(noise: Callable[[], float], synced: bool) -> dict[str, dict[str, float]]:
+    """Means of the collectors at 1000 or 1900 transactions a second: with syncs, backends wait for WAL."""
     rate = 1000.0 if synced else 1900.0
     own = {
         "pg_stat_database.blks_hit": 30 * rate * noise(),
@@ -60,7 +60,7 @@ def observed(admin: User, values: Mapping[str, tuple[float, ...]]) -> Campaign:
     made = measured(values, admin, factor("synchronous_commit", *values, path=COMMIT))
     rng = np.random.default_rng(3)
     for run in made.runs.order_by("position"):
-        looked_at(run, seen(lambda: float(rng.lognormal(0, 0.01)), run.label == "on"))
+        looked_at(run, sample_means(lambda: float(rng.lognormal(0, 0.01)), run.label == "on"))
     return made
 
 
@@ -71,7 +71,7 @@ def looked_at(run: Run, data: Data) -> None:
 
 
 @pytest.mark.django_db
-def test_figures_that_differ_are_told_with_their_interval_and_group(campaign: Campaign) -> None:
+def test_figures_that_differ_are_listed_with_interval_and_group(campaign: Campaign) -> None:
     (level,) = campaign_changes(campaign, campaign_table(campaign)).levels
 
     rows = {row.figure: row for row in level.changes}
@@ -88,32 +88,32 @@ def test_figures_that_differ_are_told_with_their_interval_and_group(campaign: Ca
 
 
 @pytest.mark.django_db
-def test_a_known_mechanism_is_told_when_its_figures_moved_as_expected(campaign: Campaign) -> None:
-    (said,) = [each.sentence for each in judgements(campaign) if each.topic == "mechanism"]
+def test_a_known_mechanism_is_named_when_its_figures_moved_as_expected(campaign: Campaign) -> None:
+    (sentence,) = [each.sentence for each in judgements(campaign) if each.topic == "mechanism"]
 
-    assert said.startswith("As expected of synchronous_commit, with synchronous_commit=off: ")
-    assert said.endswith("whether a commit waits until its WAL is flushed.")
+    assert sentence.startswith("As expected of synchronous_commit, with synchronous_commit=off: ")
+    assert sentence.endswith("whether a commit waits until its WAL is flushed.")
 
 
 @pytest.mark.django_db
-def test_a_level_that_changes_nothing_is_said_to(admin: User) -> None:
+def test_a_level_without_detectable_changes_says_so(admin: User) -> None:
     campaign = observed(admin, {"local": FAST["on"], "remote_write": FAST["on"]})
 
-    found = campaign_changes(campaign, campaign_table(campaign))
+    changes = campaign_changes(campaign, campaign_table(campaign))
 
-    assert not found.levels[0].changes and not found.levels[0].mechanisms
-    assert found.levels[0].sentence.startswith("No figure differs detectably between")
+    assert not changes.levels[0].changes and not changes.levels[0].mechanisms
+    assert changes.levels[0].sentence.startswith("No figure differs detectably between")
 
 
 @pytest.mark.django_db
-def test_too_few_runs_cannot_tell(admin: User, client: Client) -> None:
+def test_too_few_runs_allow_no_comparison_of_figures(admin: User, client: Client) -> None:
     campaign = observed(admin, {level: values[:2] for level, values in FAST.items()})
 
-    found = campaign_changes(campaign, campaign_table(campaign))
+    changes = campaign_changes(campaign, campaign_table(campaign))
 
-    assert found.note == "Too few runs to compare other figures: a comparison needs 3 of each level."
+    assert changes.note == "Too few runs to compare other figures: a comparison needs 3 of each level."
     client.force_login(admin)
-    assert found.note in client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
+    assert changes.note in client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
 
 
 @pytest.mark.django_db
@@ -122,10 +122,10 @@ def test_levels_that_share_too_few_blocks_say_so(campaign: Campaign) -> None:
     (off,) = [level for level in table.levels if level.label == "off"]
     off.points[:] = [replace(point, block=point.block + (100 if point.block > 1 else 0)) for point in off.points]
 
-    found = campaign_changes(campaign, table)
+    changes = campaign_changes(campaign, table)
 
-    assert found.levels == []
-    assert found.note == answer.FEW_BLOCKS
+    assert changes.levels == []
+    assert changes.note == answer.FEW_BLOCKS
 
 
 @pytest.mark.django_db
@@ -134,10 +134,10 @@ def test_each_of_several_hosts_is_a_block_unless_they_are_identical(campaign: Ca
     for level in table.levels:
         level.points[:] = [replace(point, host=f"host {point.block % 2}") for point in level.points]
 
-    found = campaign_changes(campaign, replace(table, identical_hosts=False))
+    changes = campaign_changes(campaign, replace(table, identical_hosts=False))
     identical = campaign_changes(campaign, replace(table, identical_hosts=True))
 
-    assert (found.levels, found.note) == ([], answer.FEW_BLOCKS)
+    assert (changes.levels, changes.note) == ([], answer.FEW_BLOCKS)
     assert [level.label for level in identical.levels] == ["off"]
 
 
@@ -145,9 +145,9 @@ def test_each_of_several_hosts_is_a_block_unless_they_are_identical(campaign: Ca
 def test_more_runs_than_a_page_can_scan_are_not_compared(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer, "MOST_RUNS", campaign.runs.count() - 1)
 
-    found = campaign_changes(campaign, campaign_table(campaign))
+    changes = campaign_changes(campaign, campaign_table(campaign))
 
-    assert (found.levels, found.note) == ([], answer.TOO_MANY)
+    assert (changes.levels, changes.note) == ([], answer.TOO_MANY)
 
 
 @pytest.mark.django_db
@@ -175,7 +175,7 @@ def test_a_run_without_a_transaction_has_no_figures_per_transaction(campaign: Ca
 
 
 @pytest.mark.django_db
-def test_without_collectors_nothing_is_said(admin: User, client: Client) -> None:
+def test_without_collectors_no_change_is_listed(admin: User, client: Client) -> None:
     campaign = measured(FAST, admin, factor("synchronous_commit", *FAST, path=COMMIT))
 
     assert campaign_changes(campaign, campaign_table(campaign)).judgements() == []
@@ -199,17 +199,17 @@ def test_the_page_opens_five_rows_and_folds_the_rest(campaign: Campaign, admin: 
 
 @pytest.mark.django_db
 def test_the_api_gives_the_rows_with_the_sentence(campaign: Campaign, admin: User) -> None:
-    told = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/judgements/").json()
+    rows = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/judgements/").json()
 
-    (found,) = [each for each in told if each["topic"] == "what changed"]
-    assert found["figures"]["level"] == "off"
+    (changed,) = [each for each in rows if each["topic"] == "what changed"]
+    assert changed["figures"]["level"] == "off"
     assert {"figure", "group", "unit", "before", "after", "change", "low", "high", "effect", "q"} <= set(
-        found["figures"]["changes"][0]
+        changed["figures"]["changes"][0]
     )
 
 
 @pytest.mark.django_db
-def test_loads_without_transactions_are_told_per_second(admin: User) -> None:
+def test_loads_without_transactions_are_compared_per_second(admin: User) -> None:
     campaign = observed(admin, FAST)
     Measurement.objects.filter(name="transactions").delete()
 
@@ -220,15 +220,15 @@ def test_loads_without_transactions_are_told_per_second(admin: User) -> None:
 
 
 @pytest.mark.django_db
-def test_a_comparison_of_two_levels_tells_the_same(campaign: Campaign, admin: User, client: Client) -> None:
+def test_a_comparison_of_two_levels_lists_the_same_changes(campaign: Campaign, admin: User, client: Client) -> None:
     of = [f"level:{campaign.pk}:{label}" for label in ("on", "off")]
 
-    found = browser(admin).get("/api/v1/compare/", {"of": of}).json()
+    comparison = browser(admin).get("/api/v1/compare/", {"of": of}).json()
 
-    (side,) = found["changes"]
+    (side,) = comparison["changes"]
     (level,) = campaign_changes(campaign, campaign_table(campaign)).levels
     assert [each["figure"] for each in side["figures"]] == [each.figure for each in level.changes]
-    assert (side["side"], len(side["mechanisms"]), found["plans"]) == ("off", 1, [])
+    assert (side["side"], len(side["mechanisms"]), comparison["plans"]) == ("off", 1, [])
     client.force_login(admin)
     assert "What changed with it" in client.get(reverse("compare"), {"of": of}).content.decode()
 
@@ -237,10 +237,10 @@ def test_a_comparison_of_two_levels_tells_the_same(campaign: Campaign, admin: Us
 def test_campaigns_of_two_days_are_not_compared_in_all_figures(campaign: Campaign, admin: User) -> None:
     other = observed(admin, FAST)
 
-    found = read(QueryDict(f"of=level:{campaign.pk}:on&of=level:{other.pk}:off"))
+    comparison = read(QueryDict(f"of=level:{campaign.pk}:on&of=level:{other.pk}:off"))
 
-    assert comparison_changes(found).levels == []
-    assert comparison_changes(found).note == APART
+    assert comparison_changes(comparison).levels == []
+    assert comparison_changes(comparison).note == APART
 
 
 EXPLAINED = """                        QUERY PLAN
@@ -256,7 +256,7 @@ SCAN, INDEX = "Seq Scan on t", "Index Only Scan using t_pkey on t"
 
 
 @pytest.mark.django_db
-def test_another_plan_is_told_with_both_plans(admin: User, client: Client) -> None:
+def test_a_plan_change_is_shown_with_both_plans(admin: User, client: Client) -> None:
     steps = [{"name": "q", "role": "measure", "kind": "sql", "options": {"query": "select 1", "times": 3}}]
     by_level = {"on": [SCAN], "off": [INDEX]}
     campaign = make_campaign(
@@ -271,12 +271,12 @@ def test_another_plan_is_told_with_both_plans(admin: User, client: Client) -> No
         Artefact.objects.create(run=run, path="out/q/stdout", size=len(content), sha256="", content=content)
         Measurement.objects.create(run=run, step="q", name="execution_mean", value=2.0, unit="ms", better="lower")
 
-    (told,) = [each for each in judgements(campaign) if each.topic == "plans"]
+    (judgement,) = [each for each in judgements(campaign) if each.topic == "plans"]
 
-    assert told.sentence == (
+    assert judgement.sentence == (
         f"The plan of step q differs with enable_seqscan=off, against enable_seqscan=on: {SCAN} becomes {INDEX}."
     )
-    assert (told.figures["before"], told.figures["after"]) == (SCAN, INDEX)
+    assert (judgement.figures["before"], judgement.figures["after"]) == (SCAN, INDEX)
     client.force_login(admin)
     page = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
     assert f"<pre>{SCAN}</pre>" in page and f"<pre>{INDEX}</pre>" in page
@@ -315,7 +315,7 @@ TABLES, MISSES = "memory.PageTables", "perf.dTLB-load-misses"
 
 
 @pytest.mark.parametrize(
-    ("found", "observed", "before", "after", "shows"),
+    ("associations", "observed", "before", "after", "shows"),
     [
         pytest.param([moved(TABLES, -90)], {TABLES}, OFF, ON, True, id="all that was observed moved"),
         pytest.param([moved(TABLES, 90)], {TABLES}, ON, OFF, True, id="the other way round"),
@@ -328,9 +328,9 @@ TABLES, MISSES = "memory.PageTables", "perf.dTLB-load-misses"
     ],
 )
 def test_a_mechanism_needs_all_of_its_figures(
-    found: list[Association], observed: set[str], before: dict[str, Any], after: dict[str, Any], shows: bool
+    associations: list[Association], observed: set[str], before: dict[str, Any], after: dict[str, Any], shows: bool
 ) -> None:
-    assert bool(list(mechanisms(found, observed, before, after))) is shows
+    assert bool(list(mechanisms(associations, observed, before, after))) is shows
 
 
 def test_mechanisms_expect_figures_that_exist() -> None:
@@ -370,9 +370,9 @@ def test_amounts_have_an_order_with_and_without_a_unit(parameter: str, value: An
 
 
 def test_instructions_per_cycle_are_those_of_the_whole_step() -> None:
-    found = figures.collected({"perf": {"cycles": 2e9, "instructions": 3e9, "ipc": 0.7}}, 10.0, 1000.0)
+    values = figures.collected({"perf": {"cycles": 2e9, "instructions": 3e9, "ipc": 0.7}}, 10.0, 1000.0)
 
-    assert (found["ipc"], found["perf.cycles"]) == (1.5, 2e7)
+    assert (values["ipc"], values["perf.cycles"]) == (1.5, 2e7)
 
 
 @pytest.mark.parametrize(

@@ -39,10 +39,10 @@ def named(huge_pages: str) -> str:
 
 
 def test_two_levels_of_a_campaign_are_paired_within_its_blocks(campaign: Campaign) -> None:
-    found = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
+    comparison = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
 
-    (one,) = found.comparisons
-    assert (found.paired, one.verdict, one.n) == (True, "better", 5)
+    (one,) = comparison.comparisons
+    assert (comparison.paired, one.verdict, one.n) == (True, "better", 5)
     assert one.ratio_percent == pytest.approx(-32.5, abs=2)
     assert one.method.startswith("paired t")
 
@@ -51,38 +51,38 @@ def test_each_further_side_is_compared_with_the_first_as_the_campaigns_page_does
     labels = queries.labels_of(campaign, [])
     table = {row.label: row for row in queries.campaign_table(campaign).levels}
 
-    found = compare([level(campaign, label) for label in labels[:6]])
+    comparison = compare([level(campaign, label) for label in labels[:6]])
 
-    assert len(found.comparisons) == 5
-    assert found.comparisons[0].ratio_percent == pytest.approx(table[labels[1]].relative_percent)
+    assert len(comparison.comparisons) == 5
+    assert comparison.comparisons[0].ratio_percent == pytest.approx(table[labels[1]].relative_percent)
 
 
 def test_single_runs_are_points_without_a_ranking(campaign: Campaign) -> None:
     first, second = campaign.runs.order_by("position")[:2]
 
-    found = compare([f"run:{first.pk}", f"run:{second.pk}"])
+    comparison = compare([f"run:{first.pk}", f"run:{second.pk}"])
 
-    assert [one.verdict for one in found.comparisons] == ["points_only"]
-    assert "Too few runs to compare" in found.sentence
+    assert [one.verdict for one in comparison.comparisons] == ["points_only"]
+    assert "Too few runs to compare" in comparison.sentence
 
 
 def test_campaigns_are_compared_at_a_level_that_both_have(admin: User, campaign: Campaign) -> None:
     later = split.finished(admin, split.host(), name="after the upgrade")
 
-    found = compare([f"campaign:{campaign.pk}", f"campaign:{later.pk}"])
+    comparison = compare([f"campaign:{campaign.pk}", f"campaign:{later.pk}"])
 
-    assert (len(found.whats), found.paired) == (8, False)
-    assert {run.cell["huge pages"] for arm in found.arms for run in arm.chosen} != {"off", "on"}
-    other = compare([f"campaign:{campaign.pk}", f"campaign:{later.pk}"], what=found.whats[-1][0])
-    assert other.arms[0].chosen.values("cell")[0] != found.arms[0].chosen.values("cell")[0]
+    assert (len(comparison.whats), comparison.paired) == (8, False)
+    assert {run.cell["huge pages"] for arm in comparison.arms for run in arm.chosen} != {"off", "on"}
+    other = compare([f"campaign:{campaign.pk}", f"campaign:{later.pk}"], what=comparison.whats[-1][0])
+    assert other.arms[0].chosen.values("cell")[0] != comparison.arms[0].chosen.values("cell")[0]
 
 
 def test_campaigns_of_one_name_stay_two_sides(admin: User, campaign: Campaign) -> None:
     again = split.finished(admin, split.host())
 
-    found = compare([f"campaign:{campaign.pk}", f"campaign:{again.pk}"])
+    comparison = compare([f"campaign:{campaign.pk}", f"campaign:{again.pk}"])
 
-    assert [arm.n for arm in found.arms] == [5, 5]
+    assert [arm.n for arm in comparison.arms] == [5, 5]
 
 
 def test_hosts_are_compared_on_what_both_have_run(admin: User) -> None:
@@ -90,23 +90,23 @@ def test_hosts_are_compared_on_what_both_have_run(admin: User) -> None:
     split.finished(admin, here)
     split.finished(admin, there)
 
-    found = compare(["host:rack-1", "host:rack-2"])
+    comparison = compare(["host:rack-1", "host:rack-2"])
 
-    assert [{run.host.name for run in arm.runs} for arm in found.arms] == [{"rack-1"}, {"rack-2"}]
+    assert [{run.host.name for run in arm.runs} for arm in comparison.arms] == [{"rack-1"}, {"rack-2"}]
 
 
-def test_what_the_design_set_is_told_apart_from_what_it_did_not(campaign: Campaign) -> None:
+def test_planned_differences_are_distinguished_from_unplanned_ones(campaign: Campaign) -> None:
     run = campaign.runs.filter(cell={"shared_buffers": "8GB", "huge pages": "on"}).first()
     assert run is not None
     run.spec["settings"].setdefault("sysctl", {})["vm.swappiness"] = 1
     run.digest = digest(run.spec)
     run.save(update_fields=["spec", "digest"])
 
-    found = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
+    comparison = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
 
-    told = {each.path: (each.values, each.planned) for each in found.differences}
-    assert told["settings.huge_pages.use"] == (["off", "on"], True)
-    assert told["settings.sysctl.vm.swappiness"][1] is False
+    differences = {each.path: (each.values, each.planned) for each in comparison.differences}
+    assert differences["settings.huge_pages.use"] == (["off", "on"], True)
+    assert differences["settings.sysctl.vm.swappiness"][1] is False
 
 
 def test_another_kernel_is_a_difference_that_nobody_set(campaign: Campaign) -> None:
@@ -117,9 +117,9 @@ def test_another_kernel_is_a_difference_that_nobody_set(campaign: Campaign) -> N
         run.facts = new if run.cell["huge pages"] == "on" else old
         run.save(update_fields=["facts"])
 
-    found = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
+    comparison = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
 
-    assert [row.values[1] for row in found.unplanned if row.path == "kernel.release"] == ["6.99.0"]
+    assert [row.values[1] for row in comparison.unplanned if row.path == "kernel.release"] == ["6.99.0"]
 
 
 def test_a_host_that_changed_while_both_sides_ran_is_a_difference(campaign: Campaign) -> None:
@@ -130,10 +130,10 @@ def test_a_host_that_changed_while_both_sides_ran_is_a_difference(campaign: Camp
         run.facts = new if run.block > 1 else old
         run.save(update_fields=["facts"])
 
-    found = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
+    comparison = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
 
-    assert "a host change: kernel.release" in found.warnings[0]
-    assert [(row.path, row.values) for row in found.unplanned] == [
+    assert "a host change: kernel.release" in comparison.warnings[0]
+    assert [(row.path, row.values) for row in comparison.unplanned] == [
         ("kernel.release", ["6.12.48-amd64 or 6.99.0", "6.12.48-amd64 or 6.99.0"])
     ]
 
@@ -143,19 +143,21 @@ def test_a_side_that_mixes_hosts_says_so(admin: User) -> None:
     campaign = split.finished(admin, host)
     campaign.runs.filter(block=0).update(host=other)
 
-    found = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
+    comparison = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
 
-    assert "mixes runs of 2 hosts: rack-1, rack-2" in found.warnings[0]
-    assert not found.paired
+    assert "mixes runs of 2 hosts: rack-1, rack-2" in comparison.warnings[0]
+    assert not comparison.paired
 
 
-def test_what_more_runs_would_cost_is_said_where_nothing_is_certain(admin: User) -> None:
+def test_an_inconclusive_comparison_says_what_more_runs_would_cost(admin: User) -> None:
     campaign = split.finished(admin, split.host(), noise=0.08)
 
-    found = compare([level(campaign, "16MB, off"), level(campaign, "16MB, on")], delta=0.02)
+    comparison = compare([level(campaign, "16MB, off"), level(campaign, "16MB, on")], delta=0.02)
 
-    assert found.comparisons[0].verdict == "undetectable"
-    assert found.more[0].startswith("Runs needed to detect 2 % (80 % power): ") and found.more[0].endswith(" h.")
+    assert comparison.comparisons[0].verdict == "undetectable"
+    assert comparison.more[0].startswith("Runs needed to detect 2 % (80 % power): ") and comparison.more[0].endswith(
+        " h."
+    )
 
 
 @pytest.mark.parametrize(
@@ -198,22 +200,22 @@ def test_a_figure_of_zero_is_shown_without_a_verdict(campaign: Campaign) -> None
     for run in campaign.runs.all():
         Measurement.objects.create(run=run, step="measure", name="read", value=0.0, unit="blocks", better="lower")
 
-    found = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")], figure="measure.read")
+    comparison = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")], figure="measure.read")
 
-    assert (found.comparisons, [arm.mean for arm in found.arms]) == ([], [0.0, 0.0])
+    assert (comparison.comparisons, [arm.mean for arm in comparison.arms]) == ([], [0.0, 0.0])
 
 
 def test_the_charts_are_ones_that_plotly_accepts(campaign: Campaign) -> None:
-    found = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on"), level(campaign, "1GB, on")])
+    comparison = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on"), level(campaign, "1GB, on")])
 
     for chart in (charts.runs_chart, charts.interval_chart, charts.ecdf_chart):
-        assert go.Figure(chart(found, charts.DARK)).data
+        assert go.Figure(chart(comparison, charts.DARK)).data
 
 
 def test_the_margin_is_drawn_around_nothing_at_all(campaign: Campaign) -> None:
-    found = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")], delta=0.03)
+    comparison = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")], delta=0.03)
 
-    layout = charts.interval_chart(found, charts.LIGHT)["layout"]
+    layout = charts.interval_chart(comparison, charts.LIGHT)["layout"]
 
     assert (layout["shapes"][0]["x0"], layout["shapes"][0]["x1"]) == (-3.0, 3.0)
     assert layout["xaxis"]["range"][0] < 0 < layout["xaxis"]["range"][1]
@@ -247,16 +249,16 @@ def test_comparing_asks_no_more_with_more_runs(admin: User, django_assert_max_nu
             compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
 
 
-def test_the_api_tells_the_verdict_and_whether_it_is_worse_than_the_margin(viewer: User, campaign: Campaign) -> None:
+def test_the_api_has_the_verdict_and_whether_it_is_worse_than_the_margin(viewer: User, campaign: Campaign) -> None:
     of = [level(campaign, "8GB, on"), level(campaign, "8GB, off")]
 
-    found = browser(viewer).get("/api/v1/compare/", {"of": of}).json()
+    answer = browser(viewer).get("/api/v1/compare/", {"of": of}).json()
 
-    (one,) = found["comparisons"]
-    assert (found["worse"], one["worse"], one["verdict"]) == (True, True, "worse")
-    assert [side["title"] for side in found["sides"]] == [one["a"], one["b"]] == [named("on"), named("off")]
-    assert one["sentence"] in found["sentence"]
-    assert found["differences"][0] == {"what": "settings.huge_pages.use", "values": ["on", "off"]}
+    (one,) = answer["comparisons"]
+    assert (answer["worse"], one["worse"], one["verdict"]) == (True, True, "worse")
+    assert [side["title"] for side in answer["sides"]] == [one["a"], one["b"]] == [named("on"), named("off")]
+    assert one["sentence"] in answer["sentence"]
+    assert answer["differences"][0] == {"what": "settings.huge_pages.use", "values": ["on", "off"]}
     lenient = browser(viewer).get("/api/v1/compare/", {"of": of, "delta": "90"}).json()
     assert (lenient["worse"], lenient["delta"]) == (False, 0.9)
 

@@ -47,11 +47,11 @@ def test_the_bounds_are_those_that_are_published(kind: str, published: list[floa
     assert bounds(kind, 5) == pytest.approx(published, abs=0.03)
 
 
-def test_two_looks_of_equal_p_are_those_of_pocock() -> None:
+def test_two_analyses_of_equal_p_are_those_of_pocock() -> None:
     assert sequential.nominal((5000, 10000), (0.0294, 0.05)) == pytest.approx(0.0294, abs=1e-3)
 
 
-def test_the_only_look_spends_all() -> None:
+def test_the_only_analysis_spends_all_alpha() -> None:
     assert sequential.nominal((8,), (0.05,)) == pytest.approx(0.05, abs=1e-3)
     assert [sequential.spent(kind, 0.05, 1) for kind in stats.SPENDING] == pytest.approx([0.05, 0.05])
 
@@ -62,23 +62,25 @@ def test_nothing_to_spend_makes_nothing_significant() -> None:
 
 def rows(ratio: float, blocks: int, spread: float = 0.01) -> list[stats.Observation]:
     """b is `ratio` times a; in turn a little more and a little less."""
-    found = []
+    observations = []
     for block in range(blocks):
         wave = 1 + spread * (-1) ** block
-        found += [
+        observations += [
             stats.Observation("a", block, 1000.0, 2 * block),
             stats.Observation("b", block, 1000.0 * ratio * wave, 2 * block + 1),
         ]
-    return found
+    return observations
 
 
 def a_look(observed: list[stats.Observation], before: list[stats.Spent], planned: int = 10) -> stats.InterimAnalysis:
-    found = stats.interim_analysis(observed, ("a", "b"), TPS, 0.02, spending="pocock", planned=planned, before=before)
-    assert found is not None
-    return found
+    analysis = stats.interim_analysis(
+        observed, ("a", "b"), TPS, 0.02, spending="pocock", planned=planned, before=before
+    )
+    assert analysis is not None
+    return analysis
 
 
-def test_an_interval_pays_for_its_look() -> None:
+def test_an_interval_is_adjusted_for_its_interim_analysis() -> None:
     plain = stats.compare_levels(rows(1.05, 6), "a", "b", TPS, 0.02)
     first = a_look(rows(1.05, 6), [])
 
@@ -90,7 +92,7 @@ def test_an_interval_pays_for_its_look() -> None:
     assert half / plain_half == pytest.approx(t[0] / t[1])
 
 
-def test_no_look_without_more_than_the_look_before() -> None:
+def test_no_analysis_without_more_blocks_than_the_one_before() -> None:
     first = a_look(rows(1.05, 6), [])
 
     again = stats.interim_analysis(
@@ -109,12 +111,12 @@ def test_what_was_spent_stays_spent_when_more_blocks_are_planned() -> None:
     assert after.nominal_p == 0 and after.comparison is None
 
 
-def test_so_early_that_nothing_can_be_said() -> None:
-    found = stats.interim_analysis(
+def test_an_analysis_may_be_too_early_for_a_verdict() -> None:
+    analysis = stats.interim_analysis(
         rows(1.05, 3), ("a", "b"), TPS, 0.02, spending="obrien_fleming", planned=100, before=[]
     )
 
-    assert found and found.comparison is None
+    assert analysis and analysis.comparison is None
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def armed_block(campaign: Campaign) -> int | None:
     return campaign.runs.filter(next_tick_at__isnull=False).values_list("block", flat=True).first()
 
 
-def test_the_next_block_waits_for_the_look(admin: User) -> None:
+def test_the_next_block_waits_for_the_interim_analysis(admin: User) -> None:
     campaign = started(admin, width=0.001)
     for block in range(2):
         run_block(campaign, block)
@@ -186,7 +188,7 @@ def test_it_stops_when_the_interval_is_narrow_enough_and_what_did_not_begin_is_f
     )
     assert campaign.state_reason.endswith("; 12 planned runs did not start")
     assert set(campaign.runs.values_list("outcome", flat=True)) == {"ok"}
-    assert [look.met for look in campaign.looks.all()] == [False, True]
+    assert [analysis.met for analysis in campaign.looks.all()] == [False, True]
 
 
 def test_it_stops_when_the_verdict_is_certain(admin: User) -> None:
@@ -198,9 +200,9 @@ def test_it_stops_when_the_verdict_is_certain(admin: User) -> None:
         run_block(campaign, block)
         block += 1
 
-    seen = campaign.looks.last()
-    assert seen and 3 < block < 10
-    assert (seen.found["verdict"], seen.alpha < 0.05) == ("better", True)
+    analysis = campaign.looks.last()
+    assert analysis and 3 < block < 10
+    assert (analysis.found["verdict"], analysis.alpha < 0.05) == ("better", True)
 
 
 def test_it_runs_to_its_last_repetition_when_the_rule_is_never_met(admin: User) -> None:
@@ -226,7 +228,7 @@ def test_a_failed_run_leaves_its_block_out_and_the_next_one_begins(admin: User) 
     assert armed_block(campaign) == 4
 
 
-def test_a_look_is_made_once_though_the_word_comes_twice(admin: User) -> None:
+def test_an_analysis_is_made_once_though_its_message_comes_twice(admin: User) -> None:
     campaign = started(admin, width=0.001)
     for block in range(3):
         run_block(campaign, block)
@@ -237,7 +239,7 @@ def test_a_look_is_made_once_though_the_word_comes_twice(admin: User) -> None:
     assert campaign.looks.count() == 1
 
 
-def test_a_look_whose_word_got_lost_is_made_by_the_beat(admin: User) -> None:
+def test_an_analysis_whose_message_was_lost_is_made_by_the_beat(admin: User) -> None:
     campaign = started(admin, width=0.001)
     for run in campaign.runs.filter(block__lt=3):
         end_run(run)
@@ -247,7 +249,7 @@ def test_a_look_whose_word_got_lost_is_made_by_the_beat(admin: User) -> None:
     assert campaign.looks.count() == 1 and armed_block(campaign) == 3
 
 
-def test_the_last_run_of_a_block_brings_the_look_about(admin: User) -> None:
+def test_the_last_run_of_a_block_triggers_the_interim_analysis(admin: User) -> None:
     campaign = started(admin, width=0.001)
     for run in campaign.runs.filter(block__lt=3):
         end_run(run)
@@ -259,7 +261,7 @@ def test_the_last_run_of_a_block_brings_the_look_about(admin: User) -> None:
     assert campaign.open_blocks == 4
 
 
-def test_pause_holds_though_a_look_opens_the_next_block(admin: User) -> None:
+def test_a_pause_holds_though_an_analysis_opens_the_next_block(admin: User) -> None:
     campaign = started(admin, width=0.001)
     for block in range(2):
         run_block(campaign, block)
@@ -276,20 +278,20 @@ def test_the_table_the_page_and_the_evidence_have_the_adjusted_interval(admin: U
     campaign = started(admin)
     for block in range(4):
         run_block(campaign, block)
-    seen = campaign.looks.last()
-    assert seen
+    analysis = campaign.looks.last()
+    assert analysis
     client.force_login(admin)
 
     row = queries.campaign_table(campaign).levels[1]
     page = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
-    told = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/results/").json()
+    results = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/results/").json()
 
-    assert (row.relative_low, row.relative_high) == (seen.found["low"], seen.found["high"])
-    assert (told["look"]["number"], told["look"]["of"]) == (2, 8)
+    assert (row.relative_low, row.relative_high) == (analysis.found["low"], analysis.found["high"])
+    assert (results["look"]["number"], results["look"]["of"]) == (2, 8)
     assert (
         "Interim analysis 2 of 8, alpha spent 0.026 of 0.05" in page and "Ended early: interim analysis 2 of 8" in page
     )
-    assert queries.evidence(campaign)["table"]["look"]["found"] == seen.found
+    assert queries.evidence(campaign)["table"]["look"]["found"] == analysis.found
 
 
 def test_what_a_rule_has_stopped_is_extended_without_it(admin: User) -> None:
@@ -302,7 +304,7 @@ def test_what_a_rule_has_stopped_is_extended_without_it(admin: User) -> None:
         run_block(campaign, block)
 
     assert (campaign.repetitions, campaign.state, campaign.runs.count()) == (7, Campaign.State.FINISHED, 14)
-    alphas = [look.alpha for look in campaign.looks.all()]
+    alphas = [analysis.alpha for analysis in campaign.looks.all()]
     assert alphas == sorted(alphas) and len(alphas) == 5
 
 

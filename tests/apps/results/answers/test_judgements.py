@@ -44,9 +44,13 @@ def factor(name: str, *labels: str, path: str = "settings.postgresql.cluster_nam
 
 def measured(values: Mapping[str, tuple[float, ...]], by: User, *factors: dict[str, Any], **fields: Any) -> Campaign:
     """A finished campaign whose runs of each level have these values, one a block; level by level `settings` differ."""
-    given = factors or (factor("shared_buffers", *values),)
+    chosen_factors = factors or (factor("shared_buffers", *values),)
     made = make_campaign(
-        Campaign.State.FINISHED, by=by, factors=list(given), repetitions=max(map(len, values.values())), **fields
+        Campaign.State.FINISHED,
+        by=by,
+        factors=list(chosen_factors),
+        repetitions=max(map(len, values.values())),
+        **fields,
     )
     for run in made.runs.all():
         own = values[run.label]
@@ -62,34 +66,34 @@ def ended_badly(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(outcome=Run.Outcome.FAILED)
 
 
-def of(topic: str, found: list[Judgement]) -> list[Judgement]:
-    return [each for each in found if each.topic == topic]
+def of(topic: str, all_judgements: list[Judgement]) -> list[Judgement]:
+    return [each for each in all_judgements if each.topic == topic]
 
 
 def test_each_level_s_comparison_is_that_of_the_table(admin: User) -> None:
-    found = of("comparison", judgements(measured(SIZES, admin)))
+    comparisons = of("comparison", judgements(measured(SIZES, admin)))
 
-    assert [(each.figures["level"], each.tone) for each in found] == [
+    assert [(each.figures["level"], each.tone) for each in comparisons] == [
         (name, "better") for name in ("16GB", "32GB", "64GB")
     ]
-    assert found[0].sentence == (
+    assert comparisons[0].sentence == (
         "16GB is better than 8GB: tps +2.94 % (95 % CI +2.01 to +3.87 %, 5 runs of each, p < 0.001)."
     )
 
 
-def test_the_best_of_several_is_told_from_the_one_after_it_or_not(admin: User) -> None:
-    (found,) = of("best", judgements(measured(SIZES, admin)))
+def test_the_best_level_is_compared_with_the_second_best(admin: User) -> None:
+    (judgement,) = of("best", judgements(measured(SIZES, admin)))
 
-    assert found.sentence == (
+    assert judgement.sentence == (
         "32GB has the best mean but is not clearly ahead: +0.53 % (95 % CI -0.47 to +1.54 %) against 64GB. "
         "Confirm it in a separate campaign: the best of 4 is overestimated."
     )
 
 
 def test_several_comparisons_say_how_often_one_of_them_is_wrong(admin: User) -> None:
-    (found,) = of("many comparisons", judgements(measured(SIZES, admin)))
+    (judgement,) = of("many comparisons", judgements(measured(SIZES, admin)))
 
-    assert found.sentence.startswith("3 planned comparisons with 8GB: the intervals hold jointly at 95 % (Dunnett)")
+    assert judgement.sentence.startswith("3 planned comparisons with 8GB: the intervals hold jointly at 95 % (Dunnett)")
 
 
 def test_other_figures_are_scanned_and_their_number_paid_for(admin: User) -> None:
@@ -98,28 +102,28 @@ def test_other_figures_are_scanned_and_their_number_paid_for(admin: User) -> Non
         slower = 1.5 if run.label == "64GB" else 1.0
         run.measurements.filter(name="latency_avg").update(value=slower * (2 + 0.01 * (run.position % 3)))
 
-    (found,) = of("other figures", judgements(campaign))
+    (judgement,) = of("other figures", judgements(campaign))
 
-    assert found.figures["comparisons"] == 3
-    assert found.sentence.startswith("Other figures than tps: 1 of 3 comparisons differ: latency avg at 64GB +")
+    assert judgement.figures["comparisons"] == 3
+    assert judgement.sentence.startswith("Other figures than tps: 1 of 3 comparisons differ: latency avg at 64GB +")
 
 
-def test_two_factors_tell_their_interaction_and_main_effects(admin: User) -> None:
+def test_two_factors_have_an_interaction_and_main_effects(admin: User) -> None:
     campaign = measured(CROSSED, admin, factor("size", "8GB", "64GB"), switch())
 
-    found = judgements(campaign)
+    all_judgements = judgements(campaign)
 
-    (interaction,) = of("interaction", found)
+    (interaction,) = of("interaction", all_judgements)
     assert interaction.tone == "warning"
     assert interaction.sentence.endswith(
         "size and huge pages interact: huge pages=on against huge pages=off is +0.94 % at size=8GB and +3.39 % at "
         "size=64GB (ratio +2.43 %, 95 % CI +1.60 to +3.27 %, p < 0.001)."
     )
-    assert [each.sentence.split(":")[0] for each in of("main effect", found)] == [
+    assert [each.sentence.split(":")[0] for each in of("main effect", all_judgements)] == [
         "size, averaged over huge pages",
         "huge pages, averaged over size",
     ]
-    (ranked,) = of("best", found)
+    (ranked,) = of("best", all_judgements)
     assert ranked.sentence.startswith("size=64GB, huge pages=on ")
     assert ranked.figures["best"] == "64GB, on"
 
@@ -132,57 +136,60 @@ def test_one_factor_at_a_time_says_why_it_has_no_interaction(admin: User) -> Non
     values = {label: CROSSED[label] for label in ("8GB, off", "64GB, off", "8GB, on")}
     campaign = measured(values, admin, factor("size", "8GB", "64GB"), switch(), design="one_at_a_time")
 
-    (found,) = of("interaction", judgements(campaign))
+    (judgement,) = of("interaction", judgements(campaign))
 
-    assert found.sentence == "No interaction analysis of size and huge pages: not every combination of levels was run."
-
-
-def test_the_noise_floor_is_reckoned_from_the_spread(admin: User) -> None:
-    (found,) = of("noise", judgements(measured({"A": A, "C": C}, admin)))
-
-    assert found.tone == "note"
     assert (
-        found.sentence.startswith("Noise floor: ") and "between two identical levels of 5 runs each" in found.sentence
+        judgement.sentence == "No interaction analysis of size and huge pages: not every combination of levels was run."
     )
 
 
-def test_noise_above_the_margin_is_warned_of(admin: User) -> None:
+def test_the_noise_floor_is_computed_from_the_run_to_run_variation(admin: User) -> None:
+    (judgement,) = of("noise", judgements(measured({"A": A, "C": C}, admin)))
+
+    assert judgement.tone == "note"
+    assert (
+        judgement.sentence.startswith("Noise floor: ")
+        and "between two identical levels of 5 runs each" in judgement.sentence
+    )
+
+
+def test_noise_above_the_margin_is_a_warning(admin: User) -> None:
     loud = {"A": A, "C": (10150, 9380, 10690, 9870, 10810)}
 
-    (found,) = of("noise", judgements(measured(loud, admin)))
+    (judgement,) = of("noise", judgements(measured(loud, admin)))
 
-    assert found.tone == "warning" and found.sentence.endswith("effects of 2 % can hide in it.")
+    assert judgement.tone == "warning" and judgement.sentence.endswith("effects of 2 % can hide in it.")
 
 
 def test_levels_that_set_the_same_show_the_noise(admin: User) -> None:
     same = {"name": "twice", "levels": [{"label": label, "set": {}} for label in ("A", "C")]}
 
-    (found,) = of("noise", judgements(measured({"A": A, "C": C}, admin, same)))
+    (judgement,) = of("noise", judgements(measured({"A": A, "C": C}, admin, same)))
 
-    assert found.sentence.startswith("A and C are identical and differ by +0.20 % (95 % CI ")
-    assert "noise floor" in found.sentence
+    assert judgement.sentence.startswith("A and C are identical and differ by +0.20 % (95 % CI ")
+    assert "noise floor" in judgement.sentence
 
 
-def test_what_cannot_be_detected_says_how_many_hours_would(admin: User) -> None:
+def test_an_inconclusive_comparison_says_how_many_hours_are_needed(admin: User) -> None:
     campaign = measured({"A": A, "C": C}, admin, delta=0.002)
     campaign.runs.update(started_at="2026-01-01T00:00Z", ended_at="2026-01-01T00:06Z")
 
-    found = judgements(campaign)
+    all_judgements = judgements(campaign)
 
-    (needed,) = of("runs needed", found)
+    (needed,) = of("runs needed", all_judgements)
     more = needed.figures["runs_needed"] - 5
     assert more > 0 and needed.figures["hours"] == pytest.approx(2 * more * 0.1)
     assert f"{more + 5} of each, about {2 * more * 0.1:,.1f} h more" in needed.sentence
-    (sensitivity,) = of("sensitivity", found)
+    (sensitivity,) = of("sensitivity", all_judgements)
     assert sensitivity.tone == "warning" and "above the minimum effect of interest (0.2 %)" in sensitivity.sentence
 
 
-def test_a_drift_that_cannot_be_told_is_not_denied(admin: User) -> None:
-    (found,) = of("drift", judgements(measured(SIZES, admin)))
+def test_an_inconclusive_drift_is_not_denied(admin: User) -> None:
+    (judgement,) = of("drift", judgements(measured(SIZES, admin)))
     (early,) = of("drift", judgements(measured({"A": A[:1], "C": C[:1]}, admin)))
 
-    assert found.tone == "unknown"
-    assert found.sentence.startswith("Drift is inconclusive: ")
+    assert judgement.tone == "unknown"
+    assert judgement.sentence.startswith("Drift is inconclusive: ")
     assert early.sentence == "Not enough runs to test for drift: at least 6 are needed."
 
 
@@ -196,34 +203,38 @@ def test_p99_is_compared_with_a_margin_of_its_own(admin: User) -> None:
     campaign = measured({"A": A, "C": C}, admin)
     percentiles(campaign, {"A": 1.0, "C": 1.2})
 
-    (found,) = of("latency", judgements(campaign))
+    (judgement,) = of("latency", judgements(campaign))
 
-    assert (found.tone, found.figures["delta"]) == ("worse", 0.05)
-    assert found.sentence.startswith("C is worse than A: p99 latency +20.0 %")
+    assert (judgement.tone, judgement.figures["delta"]) == ("worse", 0.05)
+    assert judgement.sentence.startswith("C is worse than A: p99 latency +20.0 %")
 
 
 def test_p99_is_not_compared_where_a_run_lacks_it(admin: User) -> None:
     campaign = measured({"A": A, "C": C}, admin)
     percentiles(campaign, {"A": 1.0, "C": 1.0}, skip=1)
 
-    (found,) = of("latency", judgements(campaign))
+    (judgement,) = of("latency", judgements(campaign))
 
-    assert found.sentence.startswith("p99 latency is not compared: 1 run of 10 has none, as it takes 368 transactions")
+    assert judgement.sentence.startswith(
+        "p99 latency is not compared: 1 run of 10 has none, as it takes 368 transactions"
+    )
 
 
 def test_without_logs_of_transactions_no_percentile_is_known(admin: User) -> None:
-    (found,) = of("latency", judgements(measured({"A": A, "C": C}, admin)))
+    (judgement,) = of("latency", judgements(measured({"A": A, "C": C}, admin)))
 
-    assert "were not logged individually" in found.sentence
+    assert "were not logged individually" in judgement.sentence
 
 
 def test_a_closed_loop_bears_its_badge(admin: User) -> None:
-    (found,) = of("closed loop", judgements(measured({"A": A, "C": C}, admin)))
+    (judgement,) = of("closed loop", judgements(measured({"A": A, "C": C}, admin)))
 
-    assert found.sentence.startswith("Closed loop: latencies exclude the time that transactions wait behind a stall")
+    assert judgement.sentence.startswith(
+        "Closed loop: latencies exclude the time that transactions wait behind a stall"
+    )
 
 
-def test_an_open_loop_has_none(admin: User) -> None:
+def test_an_open_loop_has_no_closed_loop_badge(admin: User) -> None:
     campaign = measured({"A": A, "C": C}, admin, workload=make_workload(by=admin, rate=100))
 
     assert of("closed loop", judgements(campaign)) == []
@@ -232,12 +243,12 @@ def test_an_open_loop_has_none(admin: User) -> None:
 def test_levels_with_a_rate_leave_the_badge_to_the_others(admin: User) -> None:
     rate = {"name": "rate", "levels": [{"label": "A", "set": {}}, {"label": "C", "set": {"workload.rate": 100}}]}
 
-    (found,) = of("closed loop", judgements(measured({"A": A, "C": C}, admin, rate)))
+    (judgement,) = of("closed loop", judgements(measured({"A": A, "C": C}, admin, rate)))
 
-    assert found.sentence.startswith("Closed loop at A: ")
+    assert judgement.sentence.startswith("Closed loop at A: ")
 
 
-def test_too_little_data_is_said(admin: User) -> None:
+def test_too_little_data_is_reported(admin: User) -> None:
     few, some = measured({"A": A[:2], "C": C[:2]}, admin), measured({"A": A[:4], "C": C[:4]}, admin)
 
     assert of("data", judgements(few))[0].sentence.startswith(
@@ -253,21 +264,21 @@ def test_before_the_first_run_there_is_one_sentence(admin: User) -> None:
 
 
 def test_failed_runs_are_counted_and_where_they_are(admin: User) -> None:
-    (found,) = of("failed", judgements(measured({"A": A, "C": C[:3]}, admin)))
+    (judgement,) = of("failed", judgements(measured({"A": A, "C": C[:3]}, admin)))
 
-    assert found.sentence == "2 of 10 runs failed or were cancelled, all of level C, and are excluded."
+    assert judgement.sentence == "2 of 10 runs failed or were cancelled, all of level C, and are excluded."
 
 
-def test_runs_added_after_a_look_are_told(admin: User) -> None:
+def test_runs_added_after_results_were_seen_are_reported(admin: User) -> None:
     campaign = measured({"A": A, "C": C}, admin)
     campaign.extensions = [{"at": "2026-02-03T10:00", "by": "olga", "repetitions": 5, "levels": [], "seen": 6}]
 
-    (found,) = of("extension", judgements(campaign))
+    (judgement,) = of("extension", judgements(campaign))
 
-    assert found.sentence.startswith("Extended on 2026-02-03 after 6 runs had results")
+    assert judgement.sentence.startswith("Extended on 2026-02-03 after 6 runs had results")
 
 
-def test_the_intervals_of_an_extended_campaign_hold_at_any_look(admin: User) -> None:
+def test_the_intervals_of_an_extended_campaign_hold_at_any_analysis(admin: User) -> None:
     planned = measured({"A": A, "C": C}, admin)
     before = campaign_table(planned).levels[1]
     planned.extensions = [{"at": "2026-02-03T10:00", "by": "olga", "repetitions": 5, "levels": [], "seen": 6}]
@@ -285,36 +296,38 @@ def test_runs_that_never_began_did_not_fail(admin: User) -> None:
     last = campaign.runs.order_by("position").last()
     campaign.runs.filter(pk=last.pk).update(outcome=Run.Outcome.CANCELLED, started_at=None)
 
-    found = judgements(campaign)
+    all_judgements = judgements(campaign)
 
-    assert not of("failed", found)
-    (cancelled,) = of("extension", found)
+    assert not of("failed", all_judgements)
+    (cancelled,) = of("extension", all_judgements)
     assert cancelled.sentence == "Cancelled before 1 planned run began. The 95 % CIs are wider to allow for that."
 
 
-def test_what_samples_say_is_counted(admin: User) -> None:
+def test_runs_with_warm_up_or_stall_findings_are_counted(admin: User) -> None:
     campaign = measured({"A": A, "C": C}, admin)
     for run in campaign.runs.all():
         Within.objects.create(
             run=run, step="measure", steady=run.position not in (3, 8), data={}, stalled_s=run.position == 4
         )
 
-    found = judgements(campaign)
+    all_judgements = judgements(campaign)
 
-    assert [each.sentence for each in of("warm-up", found)] == ["2 of 10 runs reached no steady state: runs 4 and 9."]
-    assert [each.sentence for each in of("stalls", found)] == ["1 of 10 runs stalled: run 5."]
+    assert [each.sentence for each in of("warm-up", all_judgements)] == [
+        "2 of 10 runs reached no steady state: runs 4 and 9."
+    ]
+    assert [each.sentence for each in of("stalls", all_judgements)] == ["1 of 10 runs stalled: run 5."]
 
 
 def test_page_and_api_say_the_same(client: Client, admin: User) -> None:
     client.force_login(admin)
     campaign = measured(SIZES, admin)
 
-    told = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/judgements/").json()
+    rows = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/judgements/").json()
     page = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
 
-    assert [each["sentence"] for each in told] == [each.sentence for each in judgements(campaign)]
+    assert [each["sentence"] for each in rows] == [each.sentence for each in judgements(campaign)]
     assert "Findings" in page
-    assert all(escape(each["sentence"]) in page for each in told)
+    assert all(escape(each["sentence"]) in page for each in rows)
 
 
 def test_a_campaign_that_only_makes_data_says_nothing() -> None:
@@ -325,11 +338,11 @@ def test_the_command_line_says_the_same(admin: User, capsys: pytest.CaptureFixtu
     campaign = measured(SIZES, admin)
 
     call_command("judgements", str(campaign.pk))
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     call_command("judgements", str(campaign.pk), "--json")
     as_json = json.loads(capsys.readouterr().out)
 
-    assert all(each.sentence in told for each in judgements(campaign))
+    assert all(each.sentence in output for each in judgements(campaign))
     assert [each["sentence"] for each in as_json] == [each.sentence for each in judgements(campaign)]
 
 
@@ -351,9 +364,9 @@ def test_a_verdict_on_a_twin_whose_fidelity_is_unknown_has_a_warning(admin: User
     campaign = measured(SIZES, admin)
     Campaign.objects.filter(pk=campaign.pk).update(workload=twin.workload, dataset=twin.dataset)
 
-    (said,) = of("twin", judgements(Campaign.objects.get(pk=campaign.pk)))
+    (judgement,) = of("twin", judgements(Campaign.objects.get(pk=campaign.pk)))
 
-    assert said.tone == "warning"
-    assert said.sentence == (
+    assert judgement.tone == "warning"
+    assert judgement.sentence == (
         "The load is a twin of the database shop. Its fidelity is unknown: no run counted its statements."
     )

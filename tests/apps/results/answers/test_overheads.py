@@ -10,11 +10,11 @@ from stats import Timed, overhead
 
 def test_the_published_figures_give_the_published_overhead() -> None:
     """Single runs have no interval."""
-    found = overhead([Timed(0, 3291.0, 94137)], [Timed(0, 3071.0)])
+    estimate = overhead([Timed(0, 3291.0, 94137)], [Timed(0, 3071.0)])
 
-    assert found.ns == pytest.approx(2337, abs=0.1)
-    assert found.interval is None
-    assert found.sentence() == (
+    assert estimate.ns == pytest.approx(2337, abs=0.1)
+    assert estimate.interval is None
+    assert estimate.sentence() == (
         "tracer overhead: (3,291 - 3,071 ms) / 94,137 events = 2,337 ns per event, from one run of each: "
         "an interval needs at least 3 runs of each."
     )
@@ -36,9 +36,9 @@ def test_runs_of_the_same_block_are_compared_with_each_other() -> None:
 
 
 def test_few_runs_are_preliminary() -> None:
-    found = overhead([Timed(n, 120.0 + n, 10) for n in range(3)], [Timed(n, 100.0) for n in range(3)])
+    estimate = overhead([Timed(n, 120.0 + n, 10) for n in range(3)], [Timed(n, 100.0) for n in range(3)])
 
-    assert found.sentence().startswith("preliminary: tracer overhead: (121 - 100 ms) / 10 events")
+    assert estimate.sentence().startswith("preliminary: tracer overhead: (121 - 100 ms) / 10 events")
 
 
 ONE = [Timed(0, 1.0)]

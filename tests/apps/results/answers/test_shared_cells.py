@@ -32,10 +32,10 @@ def sides(campaigns: list[Campaign]) -> list[str]:
     return [f"campaign:{each.pk}" for each in campaigns]
 
 
-def listed(campaigns: list[Campaign], start: int = 0, **asked: Any) -> shared_cells.Shared:
-    found = shared_cells.shared(compare(sides(campaigns), **asked), start)
-    assert found is not None
-    return found
+def listed(campaigns: list[Campaign], start: int = 0, **options: Any) -> shared_cells.Shared:
+    shared = shared_cells.shared(compare(sides(campaigns), **options), start)
+    assert shared is not None
+    return shared
 
 
 def test_one_of_four_comparisons_has_a_quarter_of_what_all_may_be_wrong_in() -> None:
@@ -61,10 +61,10 @@ def test_p_of_one_of_many_is_one_at_most() -> None:
 
 
 def test_all_levels_that_both_have_run_are_listed_with_the_ratio_that_each_has_alone(campaigns: list[Campaign]) -> None:
-    found = listed(campaigns)
+    shared = listed(campaigns)
 
-    assert (found.total, found.tested, len(found.pairs), found.alone) == (8, 8, 8, [])
-    for pair in found.pairs:
+    assert (shared.total, shared.tested, len(shared.pairs), shared.alone) == (8, 8, 8, [])
+    for pair in shared.pairs:
         (alone,) = compare(sides(campaigns), what=pair.key).comparisons
         one = pair.comparison
         assert one and one.interval and alone.interval
@@ -81,23 +81,23 @@ def test_campaigns_are_compared_with_the_variation_between_those_of_the_history(
     for number in range(3):
         split.finished(admin, host, name=f"earlier {number}")
 
-    found = compare(sides(campaigns))
+    comparison = compare(sides(campaigns))
 
-    (one,) = found.comparisons
-    assert found.days and found.days.between and found.days.between.df == 2
+    (one,) = comparison.comparisons
+    assert comparison.days and comparison.days.between and comparison.days.between.df == 2
     assert "variation between campaigns (REML, 2 df)" in one.method
     assert "not included" not in one.sentence()
-    assert found.more == []
+    assert comparison.more == []
 
 
 def test_each_further_side_is_compared_with_the_first(admin: User, campaigns: list[Campaign]) -> None:
     campaigns.append(split.finished(admin, split.host(), name="later"))
 
-    found = listed(campaigns)
+    shared = listed(campaigns)
 
-    assert found.tested == 16
-    assert [pair.letter for pair in found.pairs[:4]] == ["B", "C", "B", "C"]
-    assert "C" in found.pairs[1].sentence.split()
+    assert shared.tested == 16
+    assert [pair.letter for pair in shared.pairs[:4]] == ["B", "C", "B", "C"]
+    assert "C" in shared.pairs[1].sentence.split()
 
 
 def test_what_only_one_side_has_run_is_counted_and_named(campaigns: list[Campaign]) -> None:
@@ -105,10 +105,10 @@ def test_what_only_one_side_has_run_is_counted_and_named(campaigns: list[Campaig
     after.runs.filter(cell={"shared_buffers": "8GB", "huge pages": "on"}).update(outcome=Run.Outcome.FAILED)
     before.runs.filter(cell__contains={"shared_buffers": "16MB"}).update(outcome=Run.Outcome.FAILED)
 
-    found = listed(campaigns)
+    shared = listed(campaigns)
 
-    assert {each.letter: each.levels for each in found.alone} == {"A": ["8GB, on"], "B": ["16MB, off", "16MB, on"]}
-    assert found.total == 5
+    assert {each.letter: each.levels for each in shared.alone} == {"A": ["8GB, on"], "B": ["16MB, off", "16MB, on"]}
+    assert shared.total == 5
 
 
 def test_many_names_are_cut_and_the_rest_counted() -> None:
@@ -120,10 +120,10 @@ def test_a_level_of_too_few_runs_is_points_and_is_not_adjusted_for(campaigns: li
     few = after.runs.filter(cell={"shared_buffers": "8GB", "huge pages": "on"}, block__gte=2)
     few.update(outcome=Run.Outcome.FAILED)
 
-    found = listed(campaigns)
+    shared = listed(campaigns)
 
-    assert (found.total, found.tested) == (8, 7)
-    points = [pair for pair in found.pairs if pair.comparison and pair.comparison.verdict == "points_only"]
+    assert (shared.total, shared.tested) == (8, 7)
+    points = [pair for pair in shared.pairs if pair.comparison and pair.comparison.verdict == "points_only"]
     assert [pair.n for pair in points] == [(5, 2)] and "Too few runs to compare" in points[0].sentence
 
 
@@ -150,9 +150,9 @@ def test_a_figure_of_zero_has_means_and_no_verdict(campaigns: list[Campaign]) ->
     for run in Run.objects.filter(campaign__in=campaigns):
         Measurement.objects.create(run=run, step="measure", name="read", value=0.0, unit="blocks", better="lower")
 
-    found = listed(campaigns, figure="measure.read")
+    shared = listed(campaigns, figure="measure.read")
 
-    assert {(pair.means, pair.comparison) for pair in found.pairs} == {((0.0, 0.0), None)}
+    assert {(pair.means, pair.comparison) for pair in shared.pairs} == {((0.0, 0.0), None)}
 
 
 def test_the_page_lists_them_and_leads_to_each(client: Client, campaigns: list[Campaign], viewer: User) -> None:
@@ -185,6 +185,6 @@ def test_a_list_costs_a_query_for_each_side(
 ) -> None:
     more = [split.finished(admin, split.host(), name=name, repetitions=8) for name in ("one", "two")]
     for each in (campaigns, more):
-        found: Compared = compare(sides(each))
+        comparison: Compared = compare(sides(each))
         with django_assert_num_queries(2):
-            shared_cells.shared(found)
+            shared_cells.shared(comparison)

@@ -22,8 +22,8 @@ def runs(db: None, client: Client) -> list[Run]:
     """Two of one campaign, of four and of three seconds."""
     team = filled.team()
     client.force_login(team["operator"])
-    found = list(team["ok_run"].campaign.runs.filter(outcome="ok").order_by("position")[:2])
-    for run, seconds in zip(found, (4, 3), strict=True):
+    pair = list(team["ok_run"].campaign.runs.filter(outcome="ok").order_by("position")[:2])
+    for run, seconds in zip(pair, (4, 3), strict=True):
         run.events.filter(kind__in=("measuring", "measured")).delete()
         run.series.all().delete()
         tell(run, ("measured", {"step": "measure", "began": BEGAN, "ended": BEGAN + seconds, "costs": {}}))
@@ -31,16 +31,16 @@ def runs(db: None, client: Client) -> list[Run]:
         fold.append(run, "measure", "pgbench", {"t": t, "tps": 100 * t, "latency_ms": t, "stddev_ms": t})
         fold.append(run, "measure", "postgresql", {"t": t, "wait.running": t, "wait.IO:WalSync": t + 1})
         fold.append(run, "measure", "cpu", {"t": t, "busy": t, "user": t})
-    return found
+    return pair
 
 
-def asked(runs: list[Run], **more: Any) -> dict[str, Any]:
+def query(runs: list[Run], **more: Any) -> dict[str, Any]:
     return {"of": [f"run:{run.pk}" for run in runs], **more}
 
 
 def figure(client: Client, runs: list[Run], **more: Any) -> dict[str, Any]:
-    found: dict[str, Any] = client.get(reverse("compare_figure", args=["time"]), asked(runs, **more)).json()
-    return found
+    drawn: dict[str, Any] = client.get(reverse("compare_figure", args=["time"]), query(runs, **more)).json()
+    return drawn
 
 
 def test_lines_of_both_runs_share_a_panel_and_waits_have_one_each(client: Client, runs: list[Run]) -> None:
@@ -67,7 +67,7 @@ def test_every_figure_has_its_difference_and_no_interval(client: Client, runs: l
     Measurement.objects.create(run=runs[1], step="measure", name="retries", value=3, unit="retries", better="lower")
 
     rows = {row.name: row for row in side_by_side.rows_of(runs)}
-    text = client.get(reverse("compare"), asked(runs)).content.decode()
+    text = client.get(reverse("compare"), query(runs)).content.decode()
 
     assert rows["tps"].changes[1] == side_by_side.Change(second, second - first, 100 * (second / first - 1))
     assert rows["retries"].changes == [side_by_side.Change(None), side_by_side.Change(3.0)]
@@ -93,4 +93,4 @@ def test_the_page_takes_as_many_queries_whatever_the_number_of_figures(
     )
 
     with django_assert_max_num_queries(30):
-        client.get(reverse("compare"), asked(runs))
+        client.get(reverse("compare"), query(runs))

@@ -108,14 +108,14 @@ def test_page_csv_and_api_say_the_same(client: Client, campaign: Campaign, admin
     table = summary_table(campaign)
 
     page = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
-    told_as_csv = client.get(reverse("campaign_summary", args=[campaign.pk])).getvalue().decode()
-    rows = list(csv.reader(io.StringIO(told_as_csv)))
-    told = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/summary/").json()
+    as_csv = client.get(reverse("campaign_summary", args=[campaign.pk])).getvalue().decode()
+    rows = list(csv.reader(io.StringIO(as_csv)))
+    summary = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/summary/").json()
 
     assert "All steps in one table" in page and "rand read clat_p99" in page
     assert rows[0] == list(HEAD) and len(rows) == 1 + len(table.figures) * len(table.levels)
-    assert told == table.as_dict()
-    assert rows[1][:3] == ["1 cpu", "oltp", "tps"] and float(rows[1][7]) == told["figures"][0]["cells"][0]["mean"]
+    assert summary == table.as_dict()
+    assert rows[1][:3] == ["1 cpu", "oltp", "tps"] and float(rows[1][7]) == summary["figures"][0]["cells"][0]["mean"]
 
 
 def test_a_page_shows_figures_in_units_that_people_read(campaign: Campaign) -> None:
@@ -147,12 +147,12 @@ def test_two_queries_whatever_the_number_of_runs(campaign: Campaign, django_asse
 
 
 @pytest.mark.parametrize(
-    ("cell", "told"),
+    ("cell", "shown"),
     [
         (Cell("off", 5, 1.5, 1.25, 1.75), '1.5<br><span class="muted nowrap">1.25 to 1.75, n = 5</span>'),
         (Cell("off", 2, 1.5), '1.5<br><span class="muted nowrap">n = 2</span>'),
         (Cell("off", 0), "\u2013"),
     ],
 )
-def test_a_cell_tells_its_mean_its_interval_and_of_how_many_runs(cell: Cell, told: str) -> None:
-    assert mean_text(cell) == told
+def test_a_cell_shows_mean_interval_and_number_of_runs(cell: Cell, shown: str) -> None:
+    assert mean_text(cell) == shown

@@ -41,10 +41,10 @@ def channel(admin: User) -> Channel:
 def test_before_five_earlier_campaigns_it_says_how_many_are_missing(schedule: Schedule, channel: Channel) -> None:
     history(schedule, 1.0, 1.01, 0.5)
 
-    found = trend(schedule)
+    current_trend = trend(schedule)
     regressions.compare_due(FIRST)
 
-    assert (found.missing, found.verdicts, found.regression) == (3, [], "")
+    assert (current_trend.missing, current_trend.verdicts, current_trend.regression) == (3, [], "")
     assert not Delivery.objects.exists()
 
 
@@ -53,24 +53,24 @@ def test_noise_between_campaigns_is_no_regression(schedule: Schedule, channel: C
 
     regressions.compare_due(FIRST)
 
-    found = trend(schedule)
-    assert {each.verdict for _, each in found.verdicts} == {"undetectable"}
-    assert (found.earlier, found.regression) == (6, "")
+    current_trend = trend(schedule)
+    assert {each.verdict for _, each in current_trend.verdicts} == {"undetectable"}
+    assert (current_trend.earlier, current_trend.regression) == (6, "")
     assert not Delivery.objects.exists()
 
 
-def test_a_step_beyond_the_noise_is_a_regression_and_told_once(schedule: Schedule, channel: Channel) -> None:
+def test_a_step_beyond_the_noise_is_a_regression_and_reported_once(schedule: Schedule, channel: Channel) -> None:
     slots = history(schedule, *NOISE, 0.9)
 
     regressions.compare_due(FIRST)
     regressions.compare_due(FIRST)
 
-    kept = Slot.objects.get(pk=slots[-1].pk)
-    assert kept.regression == trend(schedule).regression
-    assert kept.regression.startswith("1 cpu is worse than in the 6 earlier campaigns: tps -10.0 %")
-    told = Delivery.objects.get()
-    assert told.subject == "nightly 2026-05-07 is worse than the earlier campaigns"
-    assert told.payload["campaign"] == str(slots[-1].campaign_id)
+    slot = Slot.objects.get(pk=slots[-1].pk)
+    assert slot.regression == trend(schedule).regression
+    assert slot.regression.startswith("1 cpu is worse than in the 6 earlier campaigns: tps -10.0 %")
+    delivery = Delivery.objects.get()
+    assert delivery.subject == "nightly 2026-05-07 is worse than the earlier campaigns"
+    assert delivery.payload["campaign"] == str(slots[-1].campaign_id)
     assert Slot.objects.filter(compared_at=None).count() == 0
 
 
@@ -124,10 +124,10 @@ def test_more_campaigns_take_no_more_queries(
     campaigns: int, schedule: Schedule, django_assert_num_queries: object
 ) -> None:
     history(schedule, *([1.0, 1.01] * 4)[:campaigns])
-    found = Schedule.objects.select_related("campaign__workload").get(pk=schedule.pk)
+    reloaded = Schedule.objects.select_related("campaign__workload").get(pk=schedule.pk)
 
     with django_assert_num_queries(3):  # type: ignore[operator]  # slots, runs, figures
-        trend(found)
+        trend(reloaded)
 
 
 def test_levels_are_in_the_order_of_the_design_whichever_ran_first(schedule: Schedule) -> None:

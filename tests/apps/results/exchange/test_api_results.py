@@ -60,8 +60,8 @@ def test_measurements_are_found_by_run_campaign_and_name(viewer: User) -> None:
         return len(client.get(f"/api/v1/measurements/?{query}").json()["results"])
 
     assert (count(f"campaign={campaign.pk}"), count(f"run={run.pk}"), count("name=tps")) == (12, 2, 12)
-    found = client.get(f"/api/v1/measurements/?run={run.pk}&name=tps").json()["results"][0]
-    assert (found["unit"], found["better"]) == ("TPS", "higher")
+    measurement = client.get(f"/api/v1/measurements/?run={run.pk}&name=tps").json()["results"][0]
+    assert (measurement["unit"], measurement["better"]) == ("TPS", "higher")
 
 
 def test_what_is_no_number_is_null(viewer: User) -> None:

@@ -55,8 +55,8 @@ def campaign(operator: User) -> Campaign:
     levels = [{"label": size, "set": {"settings.postgresql.shared_buffers": size}} for size in SIZES]
     factors = [{"name": "shared_buffers", "order": "descending", "levels": levels}]
     factors.append(copy.deepcopy(recipes.get("cache-split")["factors"][1]))
-    given: dict[str, Any] = {"host": host, "recipe": "cache-split", "factors": factors, "repetitions": 2, "seed": 1}
-    made = services.create_from_recipe(by=operator, **given)
+    fields: dict[str, Any] = {"host": host, "recipe": "cache-split", "factors": factors, "repetitions": 2, "seed": 1}
+    made = services.create_from_recipe(by=operator, **fields)
     services.start_campaign(made, by=operator)
     refused = {2: Run.Outcome.NOT_IN_EFFECT, 5: Run.Outcome.FAILED}
     for run in made.runs.order_by("position"):
@@ -70,16 +70,16 @@ def table(campaign: Campaign) -> bytes:
 
 @pytest.mark.django_db
 def test_the_table_has_the_columns_of_the_experiment_and_is_read_by_their_parser(campaign: Campaign) -> None:
-    found = parse_huge_page_csv(table(campaign))
+    parsed = parse_huge_page_csv(table(campaign))
 
     assert table(campaign).splitlines()[0].decode() == ",".join(COLUMNS)
-    assert [(cell.shared_buffers, cell.shared_buffers_kib) for cell in found.cells] == [
+    assert [(cell.shared_buffers, cell.shared_buffers_kib) for cell in parsed.cells] == [
         *[("1GB", 1048576)] * 2, ("128kB", 128), ("1GB", 1048576), *[("128kB", 128)] * 2,
     ]  # fmt: skip
-    assert {cell.huge_pages for cell in found.cells} == {0, 607}
-    first = found.cells[0]
+    assert {cell.huge_pages for cell in parsed.cells} == {0, 607}
+    first = parsed.cells[0]
     assert (first.idx1_ms, first.seq_ms, first.heap_blks_read, first.idx_blks_hit) == (0.071, 36.389, 4134, 396)
-    assert [(each.why, each.finished_at.second) for each in found.not_measured] == [("hugepage_error", 2)]
+    assert [(each.why, each.finished_at.second) for each in parsed.not_measured] == [("hugepage_error", 2)]
 
 
 @pytest.mark.django_db
@@ -115,10 +115,10 @@ def test_only_a_campaign_that_measured_it_offers_the_table(campaign: Campaign, o
 @pytest.mark.django_db
 def test_a_run_that_leaves_shared_buffers_to_postgresql_has_no_row(operator: User) -> None:
     host = make_host(level="root", facts=machine.facts())
-    given = recipes.steps(recipes.get("cache-split"), machine.facts(directories=["/var/lib/x"]))
+    steps = recipes.steps(recipes.get("cache-split"), machine.facts(directories=["/var/lib/x"]))
     factors = [{"name": "as it is", "levels": [{"label": "default", "set": {}}]}]
     made = services.create_campaign(
-        by=operator, host=host, name="n", question="q", workload=workloads.recipe_workload("split", given, operator),
+        by=operator, host=host, name="n", question="q", workload=workloads.recipe_workload("split", steps, operator),
         factors=factors, repetitions=1, metric="idx1.latency_avg",
     )  # fmt: skip
     services.start_campaign(made, by=operator)

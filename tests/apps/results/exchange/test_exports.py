@@ -85,12 +85,18 @@ def test_the_document_holds_design_specs_proofs_and_series_by_choice(viewer: Use
     whole = json.loads(body(exported(viewer, finished, "campaign-with-series.json")))
 
     run = finished.runs.filter(outcome=Run.Outcome.OK).order_by("position").first()
-    told = plain["runs"][run.position]
+    exported_run = plain["runs"][run.position]
     assert plain["campaign"]["factors"] == finished.factors
-    assert (told["spec"], told["digest"], told["proof"]) == (run.spec, run.digest, run.proof)
-    assert {one["name"] for one in told["measurements"]} == {"tps", "latency_avg"}
-    assert [proof["phase"] for proof in told["proofs"]] == ["before", "during"]
-    assert "series" not in told and whole["runs"][run.position]["series"][0]["values"]["t"] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert (exported_run["spec"], exported_run["digest"], exported_run["proof"]) == (run.spec, run.digest, run.proof)
+    assert {one["name"] for one in exported_run["measurements"]} == {"tps", "latency_avg"}
+    assert [proof["phase"] for proof in exported_run["proofs"]] == ["before", "during"]
+    assert "series" not in exported_run and whole["runs"][run.position]["series"][0]["values"]["t"] == [
+        1.0,
+        2.0,
+        3.0,
+        4.0,
+        5.0,
+    ]
 
 
 def test_formulas_are_neutralised_and_come_back_as_they_were(operator: User) -> None:
@@ -106,8 +112,8 @@ def test_formulas_are_neutralised_and_come_back_as_they_were(operator: User) -> 
 def test_a_table_comes_back_out_of_the_zip(operator: User) -> None:
     campaign = imported(operator, ("t.csv", b"policy,good\na,1\nb,2\nb,\n"), metric="good", columns=HIGHER)
 
-    kept = body(exported(operator, campaign, "outputs.zip"))
-    again = imported(operator, ("outputs.zip", kept), metric="good")
+    archive = body(exported(operator, campaign, "outputs.zip"))
+    again = imported(operator, ("outputs.zip", archive), metric="good")
 
     outcomes = [(run.cell["policy"], run.outcome, run.block) for run in again.runs.order_by("position")]
     assert outcomes == [("a", "ok", 0), ("b", "ok", 0), ("b", "failed", 1)]

@@ -34,8 +34,8 @@ def zipped(**contents: bytes | str) -> bytes:
     return packed.getvalue()
 
 
-def cells(found: Understood) -> list[tuple[dict[str, str], int]]:
-    return [(dict(run.cell), run.block) for run in found.runs]
+def cells(parsed: Understood) -> list[tuple[dict[str, str], int]]:
+    return [(dict(run.cell), run.block) for run in parsed.runs]
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def test_a_pattern_is_read_in_one_pass_whatever_the_name() -> None:
 
 
 def test_names_that_end_in_numbers_propose_their_pattern() -> None:
-    found = understood({"on-1.out": PGBENCH, "on-2.out": PGBENCH + b"\n", "off-10.out": PGBENCH + b"\n\n"})
+    parsed = understood({"on-1.out": PGBENCH, "on-2.out": PGBENCH + b"\n", "off-10.out": PGBENCH + b"\n\n"})
 
-    assert found.pattern == "{level}-{n}.out"
-    assert cells(found) == [({"level": "off"}, 2), ({"level": "on"}, 0), ({"level": "on"}, 1)]
+    assert parsed.pattern == "{level}-{n}.out"
+    assert cells(parsed) == [({"level": "off"}, 2), ({"level": "on"}, 0), ({"level": "on"}, 1)]
 
 
 def test_without_a_pattern_each_file_is_a_level() -> None:
@@ -82,30 +82,30 @@ def test_without_a_pattern_each_file_is_a_level() -> None:
     ]
 
 
-def test_a_manifest_in_csv_tells_what_names_do_not() -> None:
+def test_a_csv_manifest_adds_what_file_names_lack() -> None:
     manifest = b"""file,host,policy,block,time
 x.out,db1,default,1,2020-05-01T10:00:00
 y.out,db1,interleave,1,2020-05-01T09:00:00Z
 """
-    found = understood({"manifest.csv": manifest, "x.out": PGBENCH, "y.out": PGBENCH})
+    parsed = understood({"manifest.csv": manifest, "x.out": PGBENCH, "y.out": PGBENCH})
 
-    assert cells(found) == [({"policy": "interleave"}, 0), ({"policy": "default"}, 0)]
-    assert {run.host for run in found.runs} == {"db1"}
-    assert found.runs[1].steps["measure"].entry.ended.isoformat() == "2020-05-01T10:00:00+00:00"  # type: ignore[union-attr]
+    assert cells(parsed) == [({"policy": "interleave"}, 0), ({"policy": "default"}, 0)]
+    assert {run.host for run in parsed.runs} == {"db1"}
+    assert parsed.runs[1].steps["measure"].entry.ended.isoformat() == "2020-05-01T10:00:00+00:00"  # type: ignore[union-attr]
 
 
-def test_a_manifest_in_yaml_tells_of_the_campaign_as_well() -> None:
+def test_a_yaml_manifest_may_describe_the_campaign() -> None:
     manifest = """
 name: policies
 files:
   - {file: x.out, levels: {policy: default, wal_compression: on}}
   - {kind: pgbench, levels: {policy: local, wal_compression: on}, outcome: failed, error: the host went down}
 """
-    found = understood({"manifest.yaml": manifest.encode(), "x.out": PGBENCH})
+    parsed = understood({"manifest.yaml": manifest.encode(), "x.out": PGBENCH})
 
-    assert found.about == {"name": "policies"}
-    assert [run.cell["wal_compression"] for run in found.runs] == ["on", "on"]
-    assert [(run.outcome, (run.error or {}).get("message")) for run in found.runs][1] == (
+    assert parsed.about == {"name": "policies"}
+    assert [run.cell["wal_compression"] for run in parsed.runs] == ["on", "on"]
+    assert [(run.outcome, (run.error or {}).get("message")) for run in parsed.runs][1] == (
         "failed",
         "the host went down",
     )
@@ -114,14 +114,14 @@ files:
 def test_hosts_and_profiles_that_differ_are_factors() -> None:
     manifest = b"file,host,profile\nx.out,db1,oltp\ny.out,db2,oltp\n"
 
-    found = understood({"manifest.csv": manifest, "x.out": PGBENCH, "y.out": PGBENCH})
+    parsed = understood({"manifest.csv": manifest, "x.out": PGBENCH, "y.out": PGBENCH})
 
-    assert [factor["name"] for factor in found.factors] == ["host"]
-    assert found.profiles == ("oltp",)
+    assert [factor["name"] for factor in parsed.factors] == ["host"]
+    assert parsed.profiles == ("oltp",)
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "place", "words"),
+    ("name", "content", "place", "message"),
     [
         ("manifest.csv", b"host,policy\ndb1,default\n", "line 2", "no file name given"),
         ("manifest.csv", b"file,block\nx.out,first\n", "line 2", "not a repetition"),
@@ -140,37 +140,39 @@ def test_hosts_and_profiles_that_differ_are_factors() -> None:
         ("manifest.yaml", b"\xff\xfe\x00", "manifest.yaml", "UTF-8"),
     ],
 )
-def test_what_is_wrong_with_a_manifest_is_named(name: str, content: bytes, place: str, words: str) -> None:
-    found = understood({name: content, "x.out": PGBENCH})
+def test_what_is_wrong_with_a_manifest_is_named(name: str, content: bytes, place: str, message: str) -> None:
+    parsed = understood({name: content, "x.out": PGBENCH})
 
-    assert any(place in note.place and words in note.message for note in found.errors), found.notes
+    assert any(place in note.place and message in note.message for note in parsed.errors), parsed.notes
 
 
 def test_a_repetition_that_two_files_claim_is_an_error() -> None:
     manifest = b"file,policy,block\nx.out,default,1\ny.out,default,1\n"
 
-    found = understood({"manifest.csv": manifest, "x.out": PGBENCH, "y.out": PGBENCH})
+    parsed = understood({"manifest.csv": manifest, "x.out": PGBENCH, "y.out": PGBENCH})
 
-    assert [(note.place, "x.out is already step measure" in note.message) for note in found.errors] == [("y.out", True)]
+    assert [(note.place, "x.out is already step measure" in note.message) for note in parsed.errors] == [
+        ("y.out", True)
+    ]
 
 
-def test_files_that_nobody_understands_are_left_out_with_a_word() -> None:
-    found = understood({"x.out": PGBENCH, "notes.txt": b"remember the milk\n"})
+def test_unrecognised_files_are_left_out_with_a_warning() -> None:
+    parsed = understood({"x.out": PGBENCH, "notes.txt": b"remember the milk\n"})
 
-    assert [(note.severity, note.place) for note in found.notes] == [("warning", "notes.txt")]
-    assert len(found.runs) == 1
+    assert [(note.severity, note.place) for note in parsed.notes] == [("warning", "notes.txt")]
+    assert len(parsed.runs) == 1
 
 
 def test_a_tool_that_only_complained_is_a_failed_run() -> None:
     complaint = (SAMPLES / "pgbench-15-no_server.err").read_bytes()
 
-    found = understood({"a.out": b"", "a.err": complaint, "b.out": PGBENCH})
+    parsed = understood({"a.out": b"", "a.err": complaint, "b.out": PGBENCH})
 
-    assert [(run.cell["file"], run.outcome) for run in found.runs] == [("a", "failed"), ("b", "ok")]
+    assert [(run.cell["file"], run.outcome) for run in parsed.runs] == [("a", "failed"), ("b", "ok")]
 
 
 @pytest.mark.parametrize(
-    ("content", "place", "words"),
+    ("content", "place", "message"),
     [
         (b"71,128MB,0.1\n72,64MB,0.2\n", "line 1", "is a value, not the name of a column"),
         (HEAD, "t.csv", "a line of names and at least one row"),
@@ -182,49 +184,49 @@ def test_a_tool_that_only_complained_is_a_failed_run() -> None:
         (b"pg_cache,name\na,b\n", "t.csv", "none of its columns is a figure"),
     ],
 )
-def test_what_is_wrong_with_a_table_is_named(content: bytes, place: str, words: str) -> None:
-    found = understood({"t.csv": content})
+def test_what_is_wrong_with_a_table_is_named(content: bytes, place: str, message: str) -> None:
+    parsed = understood({"t.csv": content})
 
-    assert any(place in note.place and words in note.message for note in found.errors), found.notes
+    assert any(place in note.place and message in note.message for note in parsed.errors), parsed.notes
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("table", ["pg_cache,idx1(ms)\r\n128MB,0.175\r\n", "pg_cache;idx1(ms)\n128MB;0,175\n"])
 def test_tables_come_as_spreadsheets_write_them(encoding: str, table: str) -> None:
-    found = understood({"t.csv": table.encode(encoding)})
+    parsed = understood({"t.csv": table.encode(encoding)})
 
-    assert [(figure.name, figure.value, figure.unit) for figure in found.runs[0].steps["measure"].figures] == [
+    assert [(figure.name, figure.value, figure.unit) for figure in parsed.runs[0].steps["measure"].figures] == [
         ("idx1", 0.175, "ms")
     ]
 
 
 @pytest.mark.parametrize("cell", ["=cmd|'/c calc'!A0", "@SUM(1)", "nan", "inf", "1e999", "0x10", "1_000", "١"])
 def test_a_cell_that_is_no_number_fails_its_run_and_is_no_figure(cell: str) -> None:
-    found = understood({"t.csv": HEAD + f"128MB,0.1,\n64MB,{cell},\n".encode()})
+    parsed = understood({"t.csv": HEAD + f"128MB,0.1,\n64MB,{cell},\n".encode()})
 
-    assert [run.outcome for run in found.runs] == ["ok", "failed"]
-    assert repr(cell) in (found.runs[1].error or {})["message"] or not found.runs[1].steps["measure"].figures
+    assert [run.outcome for run in parsed.runs] == ["ok", "failed"]
+    assert repr(cell) in (parsed.runs[1].error or {})["message"] or not parsed.runs[1].steps["measure"].figures
 
 
-def test_a_row_that_is_cut_fails_and_one_that_tells_no_level_is_left_out() -> None:
+def test_a_truncated_row_fails_and_one_without_a_level_is_left_out() -> None:
     rows = b"128MB,0.1,2020-01-01T00:00:00\nhugepage_error,2020-01-01T00:00:00\n128MB,0.1\n"
 
-    found = understood({"t.csv": HEAD + rows})
+    parsed = understood({"t.csv": HEAD + rows})
 
-    assert [run.outcome for run in found.runs] == ["ok", "failed"]
-    assert [note.place for note in found.notes] == ["t.csv, line 3", "t.csv, line 4"]
+    assert [run.outcome for run in parsed.runs] == ["ok", "failed"]
+    assert [note.place for note in parsed.notes] == ["t.csv, line 3", "t.csv, line 4"]
 
 
 def test_repetitions_of_a_table_are_counted_per_combination() -> None:
-    found = understood({"t.csv": HEAD + b"1MB,0.1,\n2MB,0.2,\n1MB,0.3,\n"})
+    parsed = understood({"t.csv": HEAD + b"1MB,0.1,\n2MB,0.2,\n1MB,0.3,\n"})
 
-    assert cells(found) == [({"pg_cache": "1MB"}, 0), ({"pg_cache": "2MB"}, 0), ({"pg_cache": "1MB"}, 1)]
+    assert cells(parsed) == [({"pg_cache": "1MB"}, 0), ({"pg_cache": "2MB"}, 0), ({"pg_cache": "1MB"}, 1)]
 
 
 def test_the_baseline_is_the_level_that_is_named_first() -> None:
-    found = understood({"t.csv": HEAD + b"1MB,0.1,\n2MB,0.2,\n4MB,0.2,\n"}, order={"pg_cache": ["4MB"]})
+    parsed = understood({"t.csv": HEAD + b"1MB,0.1,\n2MB,0.2,\n4MB,0.2,\n"}, order={"pg_cache": ["4MB"]})
 
-    assert [level["label"] for level in found.factors[0]["levels"]] == ["4MB", "1MB", "2MB"]
+    assert [level["label"] for level in parsed.factors[0]["levels"]] == ["4MB", "1MB", "2MB"]
 
 
 def bomb() -> bytes:
@@ -248,7 +250,7 @@ def link() -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "message"),
     [
         (lambda: zipped(**{"../../etc/cron.d/x": b"x"}), "not a path inside a folder"),
         (lambda: zipped(**{"/etc/passwd": b"x"}), "not a path inside a folder"),
@@ -265,8 +267,8 @@ def link() -> bytes:
         (lambda: b"PK\x03\x04 and then nothing of the kind", "cannot be read"),
     ],
 )
-def test_a_zip_that_may_do_harm_is_refused(make: Callable[[], bytes], words: str) -> None:
-    with pytest.raises(PlanError, match=words):
+def test_a_zip_that_may_do_harm_is_refused(make: Callable[[], bytes], message: str) -> None:
+    with pytest.raises(PlanError, match=message):
         gather([("old.zip", make())])
 
 
@@ -290,6 +292,6 @@ def test_whatever_a_file_holds_it_is_understood_or_named(path: Path) -> None:
     except PlanError:
         return
 
-    found = understand(uploads, {})
+    parsed = understand(uploads, {})
 
-    assert found.runs or found.errors
+    assert parsed.runs or parsed.errors

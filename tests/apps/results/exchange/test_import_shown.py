@@ -71,10 +71,10 @@ def folder(operator: User) -> Campaign:
 def test_a_folder_of_outputs_ends_in_the_expected_table(folder: Campaign) -> None:
     metrics = {metric for metric, _ in EXPECTED}
 
-    found = {(metric, level): row for metric in metrics for level, row in table(folder, metric).items()}
+    rows = {(metric, level): row for metric in metrics for level, row in table(folder, metric).items()}
 
     for (metric, level), figures in EXPECTED.items():
-        mean, ok, _ = found[metric, level]
+        mean, ok, _ = rows[metric, level]
         assert ok == len(figures)
         assert mean == pytest.approx(exp(sum(log(each) for each in figures) / len(figures)), rel=1e-12)
     assert [step["kind"] for step in folder.steps] == ["fio", "pgbench", "sysbench"]
@@ -86,25 +86,25 @@ def summary(campaign: Campaign) -> dict[tuple[str, str], tuple[float | None, int
     return {(f"{one.step}.{one.name}", cell.level): (cell.mean, cell.n) for one in figures for cell in one.cells}
 
 
-def test_the_summary_of_a_folder_tells_the_expected_figures_of_every_tool(folder: Campaign) -> None:
-    told = summary(folder)
+def test_the_summary_of_a_folder_has_the_expected_figures_of_every_tool(folder: Campaign) -> None:
+    means = summary(folder)
 
     for metric in ("pgbench.tps", "fio.rw-rand-libaio-mysql-ext4 iops", "sysbench.tps"):
         for level in ("local", "network"):
             figures = EXPECTED[metric, level]
             mean = exp(sum(log(each) for each in figures) / len(figures))
-            assert told[metric, level] == (pytest.approx(mean, rel=1e-12), len(figures))
+            assert means[metric, level] == (pytest.approx(mean, rel=1e-12), len(figures))
 
 
-def test_the_summary_of_a_table_tells_its_figures(operator: User) -> None:
-    told = summary(imported(operator, ("dataHP.csv", CSV), metric="idx1"))
+def test_the_summary_of_a_table_has_its_figures(operator: User) -> None:
+    means = summary(imported(operator, ("dataHP.csv", CSV), metric="idx1"))
 
     expected = {
         ("measure.idx1", "128MB"): 0.175,
         ("measure.seq", "16MB"): 33.516,
         ("measure.idx2", "128kB"): 0.153,
     }
-    assert {key: told[key] for key in expected} == {key: (pytest.approx(each), 1) for key, each in expected.items()}
+    assert {key: means[key] for key in expected} == {key: (pytest.approx(each), 1) for key, each in expected.items()}
 
 
 def test_an_aborted_pgbench_is_a_failed_run_and_never_a_figure(folder: Campaign) -> None:
@@ -124,8 +124,8 @@ def test_a_table_of_figures_ends_in_the_expected_table(operator: User) -> None:
     # Lines 2, 3, 4 and 6 of the file; line 5 tells no size, and is left out with a word.
     expected = {"128MB": (0.175, 36.389), "64MB": (0.191, 29.508), "16MB": (0.051, 33.516), "128kB": (0.073, 36.089)}
     for place, metric in enumerate(("idx1", "seq")):
-        found = table(campaign, metric)
-        assert found == {f"yes, {size}": (pytest.approx(row[place]), 1, 0) for size, row in expected.items()}
+        rows = table(campaign, metric)
+        assert rows == {f"yes, {size}": (pytest.approx(row[place]), 1, 0) for size, row in expected.items()}
     assert [note["place"] for note in campaign.imported_from.notes] == ["dataHP.csv, line 5"]
     assert campaign.runs.last().ended_at.isoformat() == "2026-11-21T00:57:38+00:00"
 
@@ -161,12 +161,12 @@ def test_an_imported_campaign_is_shown_and_cited_like_any_other(folder: Campaign
     assert "imported" in page.content.decode()
 
 
-@pytest.mark.parametrize("kept", ["outputs.zip", "runs.csv"])
-def test_what_is_exported_can_be_imported_again(folder: Campaign, operator: User, kept: str) -> None:
-    exported = b"".join(browser(operator).get(reverse("campaign_export", args=[folder.pk, kept])).streaming_content)
+@pytest.mark.parametrize("export", ["outputs.zip", "runs.csv"])
+def test_what_is_exported_can_be_imported_again(folder: Campaign, operator: User, export: str) -> None:
+    exported = b"".join(browser(operator).get(reverse("campaign_export", args=[folder.pk, export])).streaming_content)
 
-    said: dict[str, Any] = {} if kept == "outputs.zip" else {"order": {"storage": ["local", "network"]}}
-    again = imported(operator, (kept, exported), metric="pgbench.tps", **said)
+    mapping: dict[str, Any] = {} if export == "outputs.zip" else {"order": {"storage": ["local", "network"]}}
+    again = imported(operator, (export, exported), metric="pgbench.tps", **mapping)
 
     assert again != folder
     for metric in {metric for metric, _ in EXPECTED}:
@@ -177,13 +177,13 @@ def test_what_is_exported_can_be_imported_again(folder: Campaign, operator: User
     )
 
 
-def test_what_a_manifest_tells_need_not_be_said(folder: Campaign, operator: User) -> None:
+def test_fields_of_a_manifest_need_no_mapping(folder: Campaign, operator: User) -> None:
     exported = b"".join(
         browser(operator).get(reverse("campaign_export", args=[folder.pk, "outputs.zip"])).streaming_content
     )
 
-    kept, _ = services.upload([("outputs.zip", exported)], by=operator)
-    again = services.commit(kept, by=operator)
+    draft, _ = services.upload([("outputs.zip", exported)], by=operator)
+    again = services.commit(draft, by=operator)
 
     assert (again.name, again.question, again.host, again.metric) == (
         SAID["name"],

@@ -33,17 +33,17 @@ def sent(content: bytes = PGBENCH, name: str = "select.out") -> dict[str, Any]:
     return {"files": file}
 
 
-def test_a_script_uploads_looks_says_and_commits(operator: User) -> None:
+def test_a_script_uploads_previews_maps_and_commits(operator: User) -> None:
     client = script(operator)
 
-    kept = client.post("/api/v1/imports/", sent(), format="multipart")
-    looked = client.get(f"/api/v1/imports/{kept.json()['id']}/").json()
-    said = client.post(f"/api/v1/imports/{looked['id']}/say/", SAID)
-    made = client.post(f"/api/v1/imports/{looked['id']}/commit/")
+    uploaded = client.post("/api/v1/imports/", sent(), format="multipart")
+    preview = client.get(f"/api/v1/imports/{uploaded.json()['id']}/").json()
+    mapped = client.post(f"/api/v1/imports/{preview['id']}/say/", SAID)
+    made = client.post(f"/api/v1/imports/{preview['id']}/commit/")
     again = client.post("/api/v1/imports/", sent(), format="multipart")
 
-    assert (kept.status_code, said.status_code, made.status_code, again.status_code) == (201, 200, 201, 200)
-    assert looked["runs"][0]["figures"][0] | {"value": 0} == {
+    assert (uploaded.status_code, mapped.status_code, made.status_code, again.status_code) == (201, 200, 201, 200)
+    assert preview["runs"][0]["figures"][0] | {"value": 0} == {
         "step": "measure",
         "name": "tps",
         "value": 0,
@@ -57,17 +57,17 @@ def test_a_script_uploads_looks_says_and_commits(operator: User) -> None:
 
 def test_what_is_missing_is_named_before_anything_is_written(operator: User) -> None:
     client = script(operator)
-    kept = client.post("/api/v1/imports/", sent(), format="multipart").json()
+    uploaded = client.post("/api/v1/imports/", sent(), format="multipart").json()
     before = rows()
 
-    problem = client.post(f"/api/v1/imports/{kept['id']}/commit/")
+    problem = client.post(f"/api/v1/imports/{uploaded['id']}/commit/")
 
     assert (problem.status_code, problem.json()["field"], problem.json()["title"]) == (400, "name", "is missing")
     assert rows() == before
 
 
 @pytest.mark.parametrize(
-    ("said", "field"),
+    ("mapping", "field"),
     [
         ({"columns": {"idx1(ms)": {"as": "number"}}}, "mapping.columns.idx1(ms).as"),
         ({"delta": 2}, "mapping.delta"),
@@ -76,22 +76,22 @@ def test_what_is_missing_is_named_before_anything_is_written(operator: User) -> 
         ([1], "mapping"),
     ],
 )
-def test_a_mapping_that_says_nothing_known_is_refused(operator: User, said: Any, field: str) -> None:
+def test_a_mapping_that_says_nothing_known_is_refused(operator: User, mapping: Any, field: str) -> None:
     client = script(operator)
-    kept = client.post("/api/v1/imports/", sent(CSV, "t.csv"), format="multipart").json()
+    uploaded = client.post("/api/v1/imports/", sent(CSV, "t.csv"), format="multipart").json()
 
-    problem = client.post(f"/api/v1/imports/{kept['id']}/say/", said)
+    problem = client.post(f"/api/v1/imports/{uploaded['id']}/say/", mapping)
 
     assert (problem.status_code, problem.json()["field"]) == (400, field)
 
 
 def test_a_column_that_does_not_exist_and_a_pattern_without_fields_are_named(operator: User) -> None:
-    kept, _ = services.upload([("t.csv", CSV)], by=operator)
-    services.say(kept, {"columns": {"idx9": {"as": "figure"}}}, by=operator)
+    draft, _ = services.upload([("t.csv", CSV)], by=operator)
+    services.say(draft, {"columns": {"idx9": {"as": "figure"}}}, by=operator)
     other, _ = services.upload([("a.out", PGBENCH)], by=operator)
     services.say(other, {"pattern": "nothing.out"}, by=operator)
 
-    assert services.preview(kept).errors[0].place == "columns.idx9"
+    assert services.preview(draft).errors[0].place == "columns.idx9"
     assert services.preview(other).errors[0].place == "pattern"
 
 
@@ -107,8 +107,8 @@ def test_only_a_figure_with_a_direction_can_be_compared(operator: User, metric: 
 
 
 def test_a_commit_that_fails_at_its_end_leaves_nothing(operator: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, _ = services.upload([("select.out", PGBENCH)], by=operator)
-    services.say(kept, SAID, by=operator)
+    draft, _ = services.upload([("select.out", PGBENCH)], by=operator)
+    services.say(draft, SAID, by=operator)
     before = rows()
 
     def died(*args: Any) -> None:
@@ -116,28 +116,28 @@ def test_a_commit_that_fails_at_its_end_leaves_nothing(operator: User, monkeypat
 
     monkeypatch.setattr(services, "_hand_over", died)
     with pytest.raises(OSError, match="disk is full"):
-        services.commit(kept, by=operator)
+        services.commit(draft, by=operator)
 
     assert rows() == before
 
 
 def test_viewers_look_at_results_and_import_none(viewer: User, operator: User) -> None:
-    kept, _ = services.upload([("select.out", PGBENCH)], by=operator)
+    draft, _ = services.upload([("select.out", PGBENCH)], by=operator)
     client, page = script(viewer), browser(viewer)
 
     assert client.post("/api/v1/imports/", sent(), format="multipart").status_code == 403
-    assert client.post(f"/api/v1/imports/{kept.pk}/commit/").status_code == 403
+    assert client.post(f"/api/v1/imports/{draft.pk}/commit/").status_code == 403
     assert page.get(reverse("import_new")).status_code == 403
-    assert page.get(reverse("import_detail", args=[kept.pk])).status_code == 403
+    assert page.get(reverse("import_detail", args=[draft.pk])).status_code == 403
     with pytest.raises(RoleError):
-        services.commit(kept, by=viewer)
+        services.commit(draft, by=viewer)
 
 
 def test_who_imported_what_is_in_the_audit_log(operator: User) -> None:
     campaign = imported(operator, ("select.out", PGBENCH))
 
-    told = list(AuditEntry.objects.filter(actor=operator).order_by("id").values_list("action", flat=True))
-    assert told == ["import.upload", "host.archive", "import.commit"]
+    actions = list(AuditEntry.objects.filter(actor=operator).order_by("id").values_list("action", flat=True))
+    assert actions == ["import.upload", "host.archive", "import.commit"]
     assert AuditEntry.objects.get(action="import.commit").after["id"] == str(campaign.pk)
 
 
@@ -161,12 +161,12 @@ def test_the_page_shows_what_was_understood_and_keeps_what_was_typed(operator: U
         "delta": "5",
     }
 
-    looked = client.post(url, typed | {"read": "1"}, format="multipart")
+    preview = client.post(url, typed | {"read": "1"}, format="multipart")
     refused = client.post(url, typed | {"metric": "", "commit": "1"}, format="multipart")
     made = client.post(url, typed | {"commit": "1"}, format="multipart")
 
-    assert "huge pages, 128MB" in looked.content.decode()
-    assert "hugepage_error" in looked.content.decode()
+    assert "huge pages, 128MB" in preview.content.decode()
+    assert "hugepage_error" in preview.content.decode()
     assert (refused.status_code, "Metric: " in refused.context["refusal"]) == (422, True)
     campaign = Campaign.objects.get()
     assert made.headers["Location"] == reverse("campaign_detail", args=[campaign.pk])
@@ -176,10 +176,10 @@ def test_the_page_shows_what_was_understood_and_keeps_what_was_typed(operator: U
 def test_a_file_that_is_in_a_campaign_already_is_named(operator: User) -> None:
     imported(operator, ("select.out", PGBENCH))
 
-    kept, new = services.upload([("select.out", PGBENCH), ("other.out", sample("pgbench-14-select.out"))], by=operator)
+    draft, new = services.upload([("select.out", PGBENCH), ("other.out", sample("pgbench-14-select.out"))], by=operator)
 
-    told = [(note.severity, note.place, note.message) for note in services.preview(kept).notes]
-    assert new and told == [("warning", "select.out", "the same file is in the campaign old")]
+    notes = [(note.severity, note.place, note.message) for note in services.preview(draft).notes]
+    assert new and notes == [("warning", "select.out", "the same file is in the campaign old")]
 
 
 def test_a_draft_can_be_forgotten_and_a_campaign_cannot(operator: User) -> None:
@@ -254,17 +254,28 @@ def host_of_mine(db: None) -> Host:
 def test_a_command_imports_a_folder(operator: User, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("on-1.out", "off-1.out"):
         (tmp_path / name).write_bytes(PGBENCH + name.encode().hex().encode()[:0] + b"\n" * len(name))
-    told = ["--by", operator.username, "--campaign", "old", "--question", "?", "--host", "bench-00", "--metric", "tps"]
+    options = [
+        "--by",
+        operator.username,
+        "--campaign",
+        "old",
+        "--question",
+        "?",
+        "--host",
+        "bench-00",
+        "--metric",
+        "tps",
+    ]
 
-    call_command("import_results", str(tmp_path), "--pattern", "{wal}-{n}.out", *told)
-    call_command("import_results", str(tmp_path), *told)
+    call_command("import_results", str(tmp_path), "--pattern", "{wal}-{n}.out", *options)
+    call_command("import_results", str(tmp_path), *options)
 
     campaign = Campaign.objects.get()
     assert sorted(run.cell["wal"] for run in campaign.runs.all()) == ["off", "on"]
     assert "Nothing was changed" in capsys.readouterr().out
 
 
-def test_a_command_only_looks_when_asked(operator: User, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_only_previews_when_asked(operator: User, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "t.csv").write_bytes(CSV)
 
     call_command("import_results", str(tmp_path / "t.csv"), "--by", operator.username, "--look")
@@ -284,6 +295,6 @@ def test_a_command_says_what_is_wrong(db: None, tmp_path: Path) -> None:
 
 
 def test_the_notes_of_an_import_are_json(operator: User) -> None:
-    kept = imported(operator, ("t.csv", CSV), metric="idx1").imported_from
+    import_record = imported(operator, ("t.csv", CSV), metric="idx1").imported_from
 
-    assert json.loads(json.dumps(kept.notes))[0]["severity"] == "warning"
+    assert json.loads(json.dumps(import_record.notes))[0]["severity"] == "warning"

@@ -26,10 +26,10 @@ def rows() -> dict[str, int]:
     return {model._meta.label: model.objects.count() for model in installed.get_models() if model is not Kept}  # type: ignore[attr-defined]
 
 
-def imported(by: User, *uploads: tuple[str, bytes], **said: Any) -> Campaign:
-    kept, _ = services.upload(uploads, by=by)
-    services.say(kept, SAID | said, by=by)
-    return services.commit(kept, by=by)
+def imported(by: User, *uploads: tuple[str, bytes], **mapping: Any) -> Campaign:
+    draft, _ = services.upload(uploads, by=by)
+    services.say(draft, SAID | mapping, by=by)
+    return services.commit(draft, by=by)
 
 
 def test_one_output_becomes_a_campaign_of_one_run(operator: User) -> None:
@@ -52,8 +52,8 @@ def test_a_host_that_only_results_know_is_an_archive(operator: User) -> None:
 def test_nothing_but_the_draft_is_written_before_the_commit(operator: User) -> None:
     before = rows()
 
-    kept, _ = services.upload([("select.out", sample("pgbench-15-progress.out"))], by=operator)
-    services.preview(kept)
+    draft, _ = services.upload([("select.out", sample("pgbench-15-progress.out"))], by=operator)
+    services.preview(draft)
 
     changed = {label for label, count in rows().items() if count != before[label]}
     assert changed == {"results.Import", "results.ImportedFile", "accounts.AuditEntry"}

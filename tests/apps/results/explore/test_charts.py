@@ -85,7 +85,7 @@ def test_every_cell_of_a_dark_heat_map_stands_out_from_the_page() -> None:
     assert min(contrasts) >= 3 and contrasts == sorted(contrasts)
 
 
-def test_runs_of_several_hosts_are_told_apart_by_place_colour_and_symbol() -> None:
+def test_runs_of_several_hosts_differ_in_place_colour_and_symbol() -> None:
     both = level("a", 100.0, 200.0)
     both.points[:] = [replace(point, host=f"rack-{n}") for n, point in enumerate(both.points, 1)]
 
@@ -186,7 +186,7 @@ def test_only_an_axis_that_leaves_out_zero_says_so() -> None:
     assert origin_note([]) == ""
 
 
-def test_an_axis_that_its_error_bars_stretch_to_0_is_not_said_to_leave_it_out() -> None:
+def test_an_axis_that_its_error_bars_stretch_to_0_has_no_note_that_it_leaves_out_0() -> None:
     wide = {"y": [9800, 14450], "error_y": {"array": [90000, 130000], "arrayminus": [9000, 13000]}}
 
     assert origin_note([wide]) == ""

@@ -28,12 +28,12 @@ def campaign(admin: User) -> Campaign:
     return split.finished(admin, split.host())
 
 
-def explored(campaign: Campaign, **asked: str) -> explorer.Explored:
-    return explorer.explore(campaign, explorer.read(campaign, asked))
+def explored(campaign: Campaign, **options: str) -> explorer.Explored:
+    return explorer.explore(campaign, explorer.read(campaign, options))
 
 
-def figure(found: explorer.Explored, stacked: bool = False) -> dict[str, Any]:
-    drawn = charts.explorer_chart(found, charts.LIGHT, stacked)
+def figure(view: explorer.Explored, stacked: bool = False) -> dict[str, Any]:
+    drawn = charts.explorer_chart(view, charts.LIGHT, stacked)
     go.Figure(drawn)  # refuses what Plotly does not know
     return drawn
 
@@ -45,17 +45,17 @@ def test_the_longest_factor_is_across_and_the_next_one_in_colours(campaign: Camp
 
 
 def test_each_place_has_its_runs_and_the_mean_that_the_campaigns_table_has(campaign: Campaign) -> None:
-    found = explored(campaign)
+    view = explored(campaign)
 
-    assert (found.xs, found.colours, {len(group.runs) for group in found.groups}) == (
+    assert (view.xs, view.colours, {len(group.runs) for group in view.groups}) == (
         [*split.SIZES],
         ["off", "on"],
         {5},
     )
-    fork = {group.key: group.mean for group in found.groups}
+    fork = {group.key: group.mean for group in view.groups}
     assert fork["", "off", "8GB"] == pytest.approx(0.120, rel=0.02)
     assert fork["", "on", "8GB"] == pytest.approx(0.081, rel=0.02)
-    assert all(group.low < group.mean < group.high for group in found.groups)
+    assert all(group.low < group.mean < group.high for group in view.groups)
 
 
 def test_of_several_measured_steps_a_chart_says_which(campaign: Campaign) -> None:
@@ -74,27 +74,27 @@ def test_the_legend_says_what_its_colours_are(campaign: Campaign) -> None:
 
 
 def test_relative_figures_are_percent_of_the_baseline_of_the_same_colour(campaign: Campaign) -> None:
-    found = explored(campaign, x="huge pages", colour="shared_buffers", scale="relative", base="off")
+    view = explored(campaign, x="huge pages", colour="shared_buffers", scale="relative", base="off")
 
-    on = {group.colour: group for group in found.groups if group.x == "on"}
+    on = {group.colour: group for group in view.groups if group.x == "on"}
     assert on["8GB"].mean == pytest.approx(-32.5, abs=2)
     assert on["16MB"].mean == pytest.approx(-1.2, abs=2)
     assert on["8GB"].high < -25, "the interval is that of the comparison"
-    assert {round(group.mean, 9) for group in found.groups if group.x == "off"} == {0.0}
+    assert {round(group.mean, 9) for group in view.groups if group.x == "off"} == {0.0}
 
 
-def test_levels_of_a_factor_on_no_axis_are_taken_together_and_said_to_be(campaign: Campaign) -> None:
-    found = explored(campaign, x="huge pages", colour="", facet="")
+def test_levels_of_a_factor_without_an_axis_are_pooled_and_named(campaign: Campaign) -> None:
+    view = explored(campaign, x="huge pages", colour="", facet="")
 
-    assert found.over == ["shared_buffers"]
-    assert {group.x: len(group.runs) for group in found.groups} == {"off": 20, "on": 20}
+    assert view.over == ["shared_buffers"]
+    assert {group.x: len(group.runs) for group in view.groups} == {"off": 20, "on": 20}
 
 
 def test_a_filter_leaves_one_level(campaign: Campaign) -> None:
-    found = explored(campaign, x="huge pages", **{"only.shared_buffers": "1GB"})
+    view = explored(campaign, x="huge pages", **{"only.shared_buffers": "1GB"})
 
-    assert {run.cell["shared_buffers"] for run in found.runs} == {"1GB"}
-    assert found.over == []
+    assert {run.cell["shared_buffers"] for run in view.runs} == {"1GB"}
+    assert view.over == []
 
 
 def test_runs_that_did_not_end_well_are_not_points(campaign: Campaign) -> None:
@@ -121,9 +121,9 @@ def test_every_shape_is_one_that_plotly_accepts(campaign: Campaign, shape: str, 
 
 
 def test_facets_stand_side_by_side_and_on_a_telephone_below_each_other(campaign: Campaign) -> None:
-    found = explored(campaign, x="huge pages", facet="shared_buffers")
+    view = explored(campaign, x="huge pages", facet="shared_buffers")
 
-    wide, narrow = figure(found)["layout"], figure(found, stacked=True)["layout"]
+    wide, narrow = figure(view)["layout"], figure(view, stacked=True)["layout"]
 
     assert wide["xaxis"]["domain"][1] < wide["xaxis4"]["domain"][0] and wide["yaxis4"]["matches"] == "y"
     assert narrow["yaxis"]["domain"][0] > narrow["yaxis4"]["domain"][1]
@@ -138,9 +138,9 @@ def test_a_heat_map_has_a_cell_for_each_pair_and_none_where_nothing_ran(campaign
 
 
 def test_the_order_of_running_shows_every_run_where_it_ran(campaign: Campaign) -> None:
-    found = explored(campaign, x="@order", colour="huge pages")
+    view = explored(campaign, x="@order", colour="huge pages")
 
-    traces = figure(found)["data"]
+    traces = figure(view)["data"]
     assert sorted(x for trace in traces for x in trace["x"]) == list(range(1, 41))
 
 
@@ -162,7 +162,7 @@ def test_other_levels_keep_an_axis_of_their_order(labels: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "field", "hint"),
+    ("options", "field", "hint"),
     [
         ({"x": "work_mem"}, "x", "shared_buffers"),
         ({"x": "huge pages", "colour": "huge pages"}, "colour", "for each axis"),
@@ -173,10 +173,10 @@ def test_other_levels_keep_an_axis_of_their_order(labels: list[str]) -> None:
     ],
 )
 def test_what_cannot_be_shown_is_refused_with_what_can(
-    campaign: Campaign, asked: dict[str, str], field: str, hint: str
+    campaign: Campaign, options: dict[str, str], field: str, hint: str
 ) -> None:
     with pytest.raises(PlanError) as refused:
-        explored(campaign, **asked)
+        explored(campaign, **options)
 
     assert refused.value.subject == field
     assert hint in refused.value.hint
@@ -188,8 +188,8 @@ def test_a_figure_of_zero_has_a_mean_without_interval_and_no_ratio(campaign: Cam
             run=run, step="measure", name="blocks read", value=0.0, unit="blocks", better="lower"
         )
 
-    found = explored(campaign, figure="measure.blocks read")
-    assert {(group.mean, group.low) for group in found.groups} == {(0.0, None)}
+    view = explored(campaign, figure="measure.blocks read")
+    assert {(group.mean, group.low) for group in view.groups} == {(0.0, None)}
     with pytest.raises(PlanError, match="no ratio"):
         explored(campaign, figure="measure.blocks read", scale="relative")
 
@@ -215,9 +215,9 @@ def test_a_figure_that_no_column_can_hold_is_refused(client: Client, campaign: C
 
 def test_the_csv_has_every_run_of_the_view(client: Client, campaign: Campaign, viewer: User) -> None:
     client.force_login(viewer)
-    asked = urlencode({"only.huge pages": "on"})
+    query = urlencode({"only.huge pages": "on"})
 
-    answer = client.get(reverse("campaign_explore_csv", args=[campaign.pk]) + f"?{asked}")
+    answer = client.get(reverse("campaign_explore_csv", args=[campaign.pk]) + f"?{query}")
 
     table = list(csv.DictReader(io.StringIO(b"".join(answer).decode())))
     assert len(table) == 20
@@ -225,9 +225,7 @@ def test_the_csv_has_every_run_of_the_view(client: Client, campaign: Campaign, v
     assert float(table[0]["latency_avg (ms)"]) > 0
 
 
-def test_what_is_looked_at_does_not_cost_more_queries_with_more_runs(
-    admin: User, django_assert_num_queries: Any
-) -> None:
+def test_the_explorer_takes_as_many_queries_however_many_runs(admin: User, django_assert_num_queries: Any) -> None:
     for repetitions in (2, 9):
         campaign = split.finished(admin, split.host(), repetitions=repetitions)
         campaign = Campaign.objects.select_related("workload").get(pk=campaign.pk)

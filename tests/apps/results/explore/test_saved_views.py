@@ -35,8 +35,8 @@ def run(admin: User) -> Run:
     return done.runs.order_by("position")[0]
 
 
-def explorer(campaign: Campaign, asked: str = "") -> str:
-    return reverse("campaign_explore", args=[campaign.pk]) + asked
+def explorer(campaign: Campaign, query: str = "") -> str:
+    return reverse("campaign_explore", args=[campaign.pk]) + query
 
 
 # An address from outside
@@ -45,9 +45,9 @@ def explorer(campaign: Campaign, asked: str = "") -> str:
 def test_an_address_is_kept_with_all_choices_that_it_left_open(campaign: Campaign) -> None:
     place, title = chart_addresses.check(explorer(campaign, "?shape=heat&view=table&theme=dark"))
 
-    asked = "figure=measure.latency_avg&x=shared_buffers&colour=huge+pages&shape=heat&scale=absolute"
-    assert place.address == explorer(campaign, f"?{asked}")
-    assert place.figure == reverse("campaign_explore_figure", args=[campaign.pk]) + f"?{asked}"
+    query = "figure=measure.latency_avg&x=shared_buffers&colour=huge+pages&shape=heat&scale=absolute"
+    assert place.address == explorer(campaign, f"?{query}")
+    assert place.figure == reverse("campaign_explore_figure", args=[campaign.pk]) + f"?{query}"
     assert title == "Caches and huge pages: latency_avg (ms) by shared_buffers and huge pages"
 
 
@@ -277,10 +277,10 @@ def test_saved_views_are_found_by_their_title(client: Client, campaign: Campaign
         pins.pin(by=operator, address=explorer(campaign), title=title, dashboard=False)
     client.force_login(operator)
 
-    found = client.get(reverse("pin_list"), {"q": "drift"}).content.decode()
+    page = client.get(reverse("pin_list"), {"q": "drift"}).content.decode()
 
-    assert "Drift" in found
-    assert "Huge pages" not in found
+    assert "Drift" in page
+    assert "Huge pages" not in page
 
 
 def test_a_pin_whose_thing_or_page_or_chart_is_gone_says_so_and_can_be_removed(

@@ -50,7 +50,7 @@ def make_hub() -> Iterator[Callable[[int], Hub]]:
         each.close()
 
 
-def test_all_viewers_are_told_by_one_look_and_the_stream_ends_with_the_last_word(
+def test_one_query_serves_all_viewers_and_the_stream_ends_with_the_last_message(
     make_hub: Callable[[int], Hub],
 ) -> None:
     hub, watch = make_hub(9), Told()
@@ -72,7 +72,7 @@ class Poisoned(Told):
         return Word(1, {"value": 2**80})
 
 
-def test_one_thing_that_cannot_be_told_ends_its_own_stream_only(make_hub: Callable[[int], Hub]) -> None:
+def test_a_message_that_cannot_be_encoded_ends_its_own_stream_only(make_hub: Callable[[int], Hub]) -> None:
     hub, watch = make_hub(9), Told()
     bad, good = hub.join("bad", Poisoned()), hub.join("good", watch)
     assert bad and good
@@ -87,20 +87,20 @@ def test_a_viewer_hears_a_beat_while_nothing_is_new(make_hub: Callable[[int], Hu
     seat = make_hub(1).join("run", Told())
     assert seat
 
-    words = iter(seat)
-    next(words)
+    stream = iter(seat)
+    next(stream)
 
-    assert next(words) == BEAT
+    assert next(stream) == BEAT
 
 
 def test_a_viewer_who_comes_later_hears_only_what_comes_after_its_place(make_hub: Callable[[int], Hub]) -> None:
     hub, watch = make_hub(2), Told(seq=10)
     first = hub.join("run", watch)
     assert first
-    words = iter(first)
-    next(words)
+    stream = iter(first)
+    next(stream)
     watch.words = [Word(12, {"seq": 12})]
-    next(words)
+    next(stream)
 
     second = hub.join("run", Told(seq=11))
     assert second
@@ -181,9 +181,9 @@ def sample(tps: float) -> dict[str, Any]:
     return {"step": "measure", "source": "pgbench", "t": 9.0, "values": {"tps": tps}}
 
 
-def heard(words: bytes) -> list[Any]:
+def heard(content: bytes) -> list[Any]:
     return [
-        orjson.loads(line[6:]) for line in words.splitlines() if line.startswith(b"data: {") and line != b"data: {}"
+        orjson.loads(line[6:]) for line in content.splitlines() if line.startswith(b"data: {") and line != b"data: {}"
     ]
 
 
@@ -191,14 +191,14 @@ def test_a_run_s_stream_begins_where_the_page_is_and_goes_on_with_what_happens(
     viewer: Client, team: dict[str, Any]
 ) -> None:
     run = team["live_run"]
-    seen = run.last_seq
+    last_seq = run.last_seq
     missed = tell(run, "log", {"message": "while the connection was lost"})
-    answer = viewer.get(reverse("run_stream", args=[run.pk]), headers={"Last-Event-ID": str(seen)})
-    words = iter(answer)
-    first = heard(next(words) + next(words))
+    answer = viewer.get(reverse("run_stream", args=[run.pk]), headers={"Last-Event-ID": str(last_seq)})
+    stream = iter(answer)
+    first = heard(next(stream) + next(stream))
 
     point = tell(run, "sample", sample(12345.0))
-    second = heard(next(words))
+    second = heard(next(stream))
     answer.close()
 
     assert answer["Content-Type"] == "text/event-stream" and answer["Cache-Control"] == "no-store"
@@ -209,17 +209,17 @@ def test_a_run_s_stream_begins_where_the_page_is_and_goes_on_with_what_happens(
 def test_a_run_s_stream_ends_with_the_run(viewer: Client, team: dict[str, Any]) -> None:
     run = team["live_run"]
     answer = viewer.get(reverse("run_stream", args=[run.pk]), {"after": run.last_seq})
-    words = iter(answer)
-    next(words), next(words)
+    stream = iter(answer)
+    next(stream), next(stream)
 
     tell(run, "log", {"message": "done"}, state=Run.State.ENDED, outcome=Run.Outcome.OK)
 
-    rest = b"".join(words)
+    rest = b"".join(stream)
     assert heard(rest)[-1]["ended"] and rest.endswith(AGAIN)
     answer.close()
 
 
-def test_what_has_ended_is_told_once_and_takes_no_seat(viewer: Client, team: dict[str, Any]) -> None:
+def test_an_ended_run_is_sent_once_and_takes_no_seat(viewer: Client, team: dict[str, Any]) -> None:
     run = viewer.get(reverse("run_stream", args=[team["ok_run"].pk])).getvalue()
     campaign = viewer.get(reverse("campaign_stream", args=[team["finished"].pk])).getvalue()
 
@@ -227,16 +227,16 @@ def test_what_has_ended_is_told_once_and_takes_no_seat(viewer: Client, team: dic
     assert live_views.hub.viewers == 0
 
 
-def test_a_campaign_s_stream_tells_its_state_at_once_and_each_change(
+def test_a_campaign_s_stream_sends_its_state_at_once_and_each_change(
     viewer: Client, team: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(news, "CAMPAIGN_EVERY_S", 0.02)
     answer = viewer.get(reverse("campaign_stream", args=[team["running"].pk]))
-    words = iter(answer)
-    before = heard(next(words) + next(words))[0]
+    stream = iter(answer)
+    before = heard(next(stream) + next(stream))[0]
 
     Run.objects.filter(pk=team["live_run"].pk).update(step="cool")
-    after = heard(next(words))[0]
+    after = heard(next(stream))[0]
     answer.close()
 
     assert before["seq"] != after["seq"] and after["active"][0][2] == "cool"

@@ -73,8 +73,8 @@ def test_every_kind_of_workload_is_run_here() -> None:
 def drawn(client: Client, run: Run, kind: str) -> set[str]:
     """The columns of this workload with at least one number, in all panels that the run's page offers."""
     page = client.get(reverse("run_detail", args=[run.pk]))
-    asked = {"panel": [panel.key for panel in page.context["panels"]]}
-    traces = client.get(reverse("run_figure", args=[run.pk]), asked).json()["data"]
+    query = {"panel": [panel.key for panel in page.context["panels"]]}
+    traces = client.get(reverse("run_figure", args=[run.pk]), query).json()["data"]
     sources = WORKLOADS[kind].samples
     lines = {trace["meta"]: trace["y"] for trace in traces if trace["type"] == "scatter" and "meta" in trace}
     return {name for name, y in lines.items() if name.split()[0] in sources and any(each is not None for each in y)}

@@ -27,8 +27,8 @@ LOG = b"".join(b"0 %d %d %d 1700000000 %06d 3\n" % (n, n * 25, n % 2, n) for n i
 def latency_json(loop: str = "closed", sampling_rate: float = 1, log: bytes = LOG, **changes: Any) -> bytes:
     reduction = Reduction(rate=loop == "open", tries=False)
     reduction.read(log if loop == "open" else log.replace(b" 3\n", b"\n"))
-    told = reduction.as_json(["a.sql", "b.sql"], loop=loop, sampling_rate=sampling_rate)
-    return json.dumps({**told, **changes}).encode()
+    report = reduction.as_json(["a.sql", "b.sql"], loop=loop, sampling_rate=sampling_rate)
+    return json.dumps({**report, **changes}).encode()
 
 
 def outputs(stdout: str, latency: bytes) -> dict[str, bytes]:
@@ -37,59 +37,59 @@ def outputs(stdout: str, latency: bytes) -> dict[str, bytes]:
 
 @pytest.mark.parametrize(("name", "ms"), [("p50", 50), ("p90", 90), ("p95", 95), ("p99", 99), ("p99.9", 99.9)])
 def test_percentiles_are_exact_to_one_percent(name: str, ms: float) -> None:
-    found = by_name(measure("pgbench", outputs("pgbench-15-tpcb_r.out", latency_json())))
+    figures = by_name(measure("pgbench", outputs("pgbench-15-tpcb_r.out", latency_json())))
 
-    assert found[f"latency_{name}"].value == pytest.approx(ms, rel=0.01)
-    assert (found[f"latency_{name}"].unit, found[f"latency_{name}"].better) == ("ms", "lower")
+    assert figures[f"latency_{name}"].value == pytest.approx(ms, rel=0.01)
+    assert (figures[f"latency_{name}"].unit, figures[f"latency_{name}"].better) == ("ms", "lower")
 
 
-def test_a_closed_loop_says_so_wherever_it_tells_a_latency() -> None:
-    found = by_name(measure("pgbench", outputs("pgbench-15-tpcb_r.out", latency_json())))
+def test_every_latency_of_a_closed_loop_says_so() -> None:
+    figures = by_name(measure("pgbench", outputs("pgbench-15-tpcb_r.out", latency_json())))
 
-    told = [one.definition for one in found.values() if one.name.startswith("latency_")]
-    assert len(told) == 7
-    assert set(told) == {"closed loop: without the wait before a transaction (coordinated omission)"}
+    definitions = [one.definition for one in figures.values() if one.name.startswith("latency_")]
+    assert len(definitions) == 7
+    assert set(definitions) == {"closed loop: without the wait before a transaction (coordinated omission)"}
 
 
 def test_an_open_loop_includes_its_lag() -> None:
-    found = by_name(measure("pgbench", outputs("pgbench-16-rate_limit.out", latency_json("open"))))
+    figures = by_name(measure("pgbench", outputs("pgbench-16-rate_limit.out", latency_json("open"))))
 
-    assert found["latency_p99"].definition == found["latency_avg"].definition == "open loop: includes schedule lag"
-    assert found["lag_p99"].value == 0.003
+    assert figures["latency_p99"].definition == figures["latency_avg"].definition == "open loop: includes schedule lag"
+    assert figures["lag_p99"].value == 0.003
 
 
 def test_scripts_have_percentiles_of_their_own() -> None:
-    found = by_name(measure("pgbench", outputs("pgbench-18-two_scripts.out", latency_json())))
+    figures = by_name(measure("pgbench", outputs("pgbench-18-two_scripts.out", latency_json())))
 
-    assert found["script:2 latency_max"].value == 99.975
-    assert found["script:2 latency_p99"].definition == "b.sql"
+    assert figures["script:2 latency_max"].value == 99.975
+    assert figures["script:2 latency_p99"].definition == "b.sql"
 
 
 def log_of(values_us: list[int], skipped: int = 0) -> bytes:
     """Lines of one script with a rate, and of transactions that were skipped."""
-    told = [str(each) for each in values_us] + ["skipped"] * skipped
-    return "".join(f"0 {n} {each} 0 1700000000 {n:06d} 3\n" for n, each in enumerate(told)).encode()
+    latencies = [str(each) for each in values_us] + ["skipped"] * skipped
+    return "".join(f"0 {n} {each} 0 1700000000 {n:06d} 3\n" for n, each in enumerate(latencies)).encode()
 
 
-def told_of(log: bytes) -> dict[str, Any]:
-    found = measure("pgbench", outputs("pgbench-16-rate_limit.out", latency_json("open", log=log)))
-    return {name: one.value for name, one in by_name(found).items()}
+def values_of(log: bytes) -> dict[str, Any]:
+    measurements = measure("pgbench", outputs("pgbench-16-rate_limit.out", latency_json("open", log=log)))
+    return {name: one.value for name, one in by_name(measurements).items()}
 
 
-def test_a_percentile_is_told_from_as_many_transactions_on_as_bound_it() -> None:
-    few, enough = (told_of(log_of([1000] * count)) for count in (367, 368))
+def test_a_percentile_needs_enough_transactions_to_bound_it() -> None:
+    few, enough = (values_of(log_of([1000] * count)) for count in (367, 368))
 
     assert "latency_p99" not in few and few["latency_p95"] == 1
     assert enough["latency_p99"] == 1 and "latency_p99.9" not in enough
-    assert "latency_p99.9" in told_of(log_of([1000] * 3688))
+    assert "latency_p99.9" in values_of(log_of([1000] * 3688))
     assert [fewest(percentage) for percentage in (99, 99.9)] == [368, 3688]
 
 
 def test_skipped_transactions_are_slower_than_any_limit() -> None:
     latencies = [round(1000 * value) for value in np.linspace(1, 9.9, 990)]
 
-    assert told_of(log_of(latencies, skipped=10))["latency_p99"] == 9.9
-    beyond = told_of(log_of(latencies, skipped=20))
+    assert values_of(log_of(latencies, skipped=10))["latency_p99"] == 9.9
+    beyond = values_of(log_of(latencies, skipped=20))
     assert "latency_p99" not in beyond and beyond["latency_p95"] < 9.9
 
 
@@ -97,7 +97,7 @@ def test_percentiles_are_of_the_nearest_rank() -> None:
     values = [round(100 * n) for n in range(1, 1001)]  # 0.1 to 100 ms
 
     assert np.quantile(values, 0.99, method="inverted_cdf") == 99_000
-    assert told_of(log_of(values))["latency_p99"] == pytest.approx(99.0, rel=0.004)
+    assert values_of(log_of(values))["latency_p99"] == pytest.approx(99.0, rel=0.004)
     small = Histogram()
     small.add(range(1, 201), [5] * 200)  # exact below 256
     for percent in (50, 95, 99):
@@ -138,18 +138,18 @@ def test_aggregate_logs_hold_a_mean_and_a_spread_and_no_percentile() -> None:
 
 
 def test_percentiles_of_a_sample_say_of_how_much() -> None:
-    found = by_name(measure("pgbench", outputs("pgbench-15-tpcb_r.out", latency_json(sampling_rate=0.1))))
+    figures = by_name(measure("pgbench", outputs("pgbench-15-tpcb_r.out", latency_json(sampling_rate=0.1))))
 
-    assert found["latency_p99"].definition == "closed loop; of a sample, 10.00%"
+    assert figures["latency_p99"].definition == "closed loop; of a sample, 10.00%"
 
 
-def test_a_share_of_a_rate_tells_what_was_asked_for() -> None:
+def test_a_share_of_a_rate_names_the_requested_share() -> None:
     load = json.dumps({"loop": "open", "random_seed": 7, "rate": 1234.5}).encode()
     options = {"rate_share": 0.25, "rate_of": "max"}
 
-    found = by_name(measure("pgbench", {"stdout": sample("pgbench-16-rate_limit.out"), "load.json": load}, options))
+    figures = by_name(measure("pgbench", {"stdout": sample("pgbench-16-rate_limit.out"), "load.json": load}, options))
 
-    assert (found["rate"].value, found["rate"].definition) == (1234.5, "requested: 0.25 of the rate of step max")
+    assert (figures["rate"].value, figures["rate"].definition) == (1234.5, "requested: 0.25 of the rate of step max")
     assert parse_load(load).random_seed == 7
 
 
@@ -180,8 +180,8 @@ def test_damage_is_refused_and_nothing_else(data: st.DataObject) -> None:
     raw = whole[:at] + splice + whole[at + data.draw(st.integers(0, 20)) :]
 
     try:
-        found = measure("pgbench", outputs("pgbench-16-rate_limit.out", raw))
+        measurements = measure("pgbench", outputs("pgbench-16-rate_limit.out", raw))
     except FormatError as error:
         assert error.subject == "latency.json"
     else:
-        assert all(math.isfinite(one.value) for one in found)
+        assert all(math.isfinite(one.value) for one in measurements)

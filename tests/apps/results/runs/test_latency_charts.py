@@ -39,11 +39,11 @@ def report(*seconds: list[int], first: int = FIRST) -> bytes:
         for us in second:
             counted[bucket_of(us, latencies.SLOT_BITS)] = counted.get(bucket_of(us, latencies.SLOT_BITS), 0) + 1
         rows.append([first + place, sorted(counted.items())])
-    told = {**every.as_json(), "words": {}}
+    distribution = {**every.as_json(), "words": {}}
     return json.dumps(
         {
-            "version": 1, "loop": "closed", "sampling_rate": 1, "lines": every.count, "unread": 0, "all": told,
-            "scripts": [{**told, "name": "select"}], "lag": None, "retried": None, "retries": None,
+            "version": 1, "loop": "closed", "sampling_rate": 1, "lines": every.count, "unread": 0, "all": distribution,
+            "scripts": [{**distribution, "name": "select"}], "lag": None, "retried": None, "retries": None,
             "slots": {"width_s": 1, "rows": rows},
         }
     ).encode()  # fmt: skip
@@ -59,10 +59,10 @@ def run(admin: User) -> Run:
 
 
 def test_percents_go_on_from_nine_to_nine() -> None:
-    found = latencies.percents()
+    percents = latencies.percents()
 
-    assert found == sorted(set(found))
-    assert {50, 90, 99, 99.9, 99.99, 99.999} <= set(found)
+    assert percents == sorted(set(percents))
+    assert {50, 90, 99, 99.9, 99.99, 99.999} <= set(percents)
 
 
 def test_a_percentile_is_shown_where_more_than_one_transaction_lies_beyond(run: Run) -> None:
@@ -76,11 +76,11 @@ def test_a_percentile_is_shown_where_more_than_one_transaction_lies_beyond(run: 
 
 
 def test_fio_has_a_curve_for_each_section_and_direction(run: Run) -> None:
-    told = json.loads((SAMPLES / "fio-3.33-document_job.json").read_text())
-    for job in told["jobs"]:
+    document = json.loads((SAMPLES / "fio-3.33-document_job.json").read_text())
+    for job in document["jobs"]:
         for way in ("read", "write"):
             job[way]["clat_ns"]["bins"] = {"100000": 900, "200000": 80, "1000000": 15, "5000000": 5}
-    keep(run, "out/io/fio.json", json.dumps(told).encode())
+    keep(run, "out/io/fio.json", json.dumps(document).encode())
 
     curves = latencies.curves_of(run)
 
@@ -128,9 +128,9 @@ def test_a_part_of_the_time_in_which_nothing_ended_is_empty(run: Run) -> None:
 
 
 def heat_figure(*seconds: list[int]) -> charts.Figure:
-    told = latencies._heat(parse_latency(report(*seconds)), FIRST, 0.0, WHOLE)
-    assert told is not None
-    return charts.heat_chart(told, WHOLE, charts.LIGHT)
+    heat = latencies._heat(parse_latency(report(*seconds)), FIRST, 0.0, WHOLE)
+    assert heat is not None
+    return charts.heat_chart(heat, WHOLE, charts.LIGHT)
 
 
 def test_a_cell_lies_from_the_beginning_of_its_second_to_its_end() -> None:
@@ -166,13 +166,13 @@ def test_latencies_near_each_other_have_no_row_of_outliers() -> None:
 def test_the_charts_are_ones_that_plotly_accepts(run: Run) -> None:
     keep(run, "out/measure/latency.json", report([900, 950, 60_000], [1000, 1100]))
     heat = latencies.heat_of(run, "measure", WHOLE)
-    told = [latencies.Statement("statement:1", "select <b>1</b> from pgbench_accounts where aid = :aid;", 0.4)]
+    statements = [latencies.Statement("statement:1", "select <b>1</b> from pgbench_accounts where aid = :aid;", 0.4)]
     assert heat is not None
 
     figures = [
         charts.nines_chart(latencies.curves_of(run), charts.LIGHT),
         charts.heat_chart(heat, WHOLE, charts.DARK),
-        charts.statement_chart(told, charts.LIGHT),
+        charts.statement_chart(statements, charts.LIGHT),
     ]
 
     assert all(go.Figure(figure).data for figure in figures)

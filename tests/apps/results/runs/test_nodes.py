@@ -28,14 +28,14 @@ def topology(*node_of: int) -> dict[str, Any]:
 @pytest.fixture
 def run() -> Run:
     """On a host of two nodes, whose cpus are numbered across them."""
-    found: Run = filled.team()["live_run"]
-    found.events.filter(kind__in=("sample", "measuring")).delete()
-    tell(found, ("measuring", {"step": "measure", "began": BEGAN}))
+    live_run: Run = filled.team()["live_run"]
+    live_run.events.filter(kind__in=("sample", "measuring")).delete()
+    tell(live_run, ("measuring", {"step": "measure", "began": BEGAN}))
     facts = Facts.objects.create(
-        host=found.host, number=77, digest="7" * 64, data={**found.host.facts, **topology(1, 0, 1, 0)}
+        host=live_run.host, number=77, digest="7" * 64, data={**live_run.host.facts, **topology(1, 0, 1, 0)}
     )
-    Run.objects.filter(pk=found.pk).update(facts=facts)
-    return Run.objects.get(pk=found.pk)
+    Run.objects.filter(pk=live_run.pk).update(facts=facts)
+    return Run.objects.get(pk=live_run.pk)
 
 
 @pytest.fixture
@@ -45,9 +45,9 @@ def browser(run: Run, client: Client) -> Client:
 
 
 def figure(browser: Client, run: Run, **query: Any) -> dict[str, Any]:
-    found: dict[str, Any] = browser.get(reverse("run_figure", args=[run.pk]), query).json()
-    assert go.Figure({"data": found["data"], "layout": found["layout"]})
-    return found
+    drawn: dict[str, Any] = browser.get(reverse("run_figure", args=[run.pk]), query).json()
+    assert go.Figure({"data": drawn["data"], "layout": drawn["layout"]})
+    return drawn
 
 
 def busy(samples: int = 3) -> dict[str, Any]:
@@ -58,10 +58,10 @@ def busy(samples: int = 3) -> dict[str, Any]:
 def test_a_node_is_as_busy_as_its_cpus_are_in_the_mean() -> None:
     table = {"t": np.array([0.0, 1.0]), "cpu0.busy": np.array([10.0, 20.0]), "cpu2.busy": np.array([30.0, np.nan])}
 
-    found = nodes.with_nodes(table, nodes.parts_of(topology(1, 0, 1)))
+    with_means = nodes.with_nodes(table, nodes.parts_of(topology(1, 0, 1)))
 
-    assert found["node1.cpus"].tolist() == [20.0, 20.0]
-    assert "node0.cpus" not in found, "no sample of its cpu"
+    assert with_means["node1.cpus"].tolist() == [20.0, 20.0]
+    assert "node0.cpus" not in with_means, "no sample of its cpu"
 
 
 def test_a_host_with_one_node_has_no_means_of_nodes() -> None:
@@ -75,15 +75,15 @@ def test_nodes_stand_in_the_order_of_their_numbers() -> None:
 def test_nodes_are_a_heat_map_beside_that_of_the_cpus(browser: Client, run: Run) -> None:
     fold.append(run, "measure", "cpu", busy())
 
-    found = figure(browser, run, panel=[BUSY, "cpu.busy per cpu"])
+    drawn = figure(browser, run, panel=[BUSY, "cpu.busy per cpu"])
 
-    (heat,) = [trace for trace in found["data"] if trace["type"] == "heatmap"]
+    (heat,) = [trace for trace in drawn["data"] if trace["type"] == "heatmap"]
     assert (heat["y"], heat["z"]) == (["node0.cpus", "node1.cpus"], [[70.0] * 3, [20.0] * 3])
     assert (heat["zmin"], heat["zmax"]) == (0, 100)
-    assert found["means"]["measure"]["node1.cpus"] == ["cpu0.busy", "cpu2.busy"]
+    assert drawn["means"]["measure"]["node1.cpus"] == ["cpu0.busy", "cpu2.busy"]
 
 
-def test_it_is_shown_unasked_and_by_the_csv(browser: Client, run: Run) -> None:
+def test_the_heat_map_of_nodes_is_shown_by_default_and_in_the_csv(browser: Client, run: Run) -> None:
     fold.append(run, "measure", "cpu", busy())
 
     shown = [panel.key for panel in series.chosen(series.panels_of(run), [])]
@@ -93,7 +93,7 @@ def test_it_is_shown_unasked_and_by_the_csv(browser: Client, run: Run) -> None:
     assert b"".join(csv).splitlines()[:2] == [b"t (s),cpu node0.cpus (%),cpu node1.cpus (%)", b"0.0,70.0,20.0"]  # type: ignore[arg-type]
 
 
-def test_a_closer_look_reads_that_part_of_the_time(browser: Client, run: Run) -> None:
+def test_zooming_in_reads_that_part_of_the_time(browser: Client, run: Run) -> None:
     table = busy(20_000)
     table["cpu1.busy"][12_345] = 100.0
     fold.append(run, "measure", "cpu", table)
@@ -117,11 +117,11 @@ def test_memory_of_one_node_is_a_row_that_says_so(browser: Client, run: Run) -> 
     one = {"t": np.arange(3.0), "node0.MemUsed": np.full(3, 2 * 1024.0**2)}
     fold.append(run, "measure", "numa", one)
 
-    found = figure(browser, run, panel=USED)
+    drawn = figure(browser, run, panel=USED)
 
-    assert (found["data"][0]["y"], found["data"][0]["z"]) == (["node0.MemUsed"], [[2.0] * 3])
-    assert "memory used per node (GiB), single node" in [each["text"] for each in found["layout"]["annotations"]]
-    assert found["layout"]["yaxis"]["ticktext"] == ["node0"]
+    assert (drawn["data"][0]["y"], drawn["data"][0]["z"]) == (["node0.MemUsed"], [[2.0] * 3])
+    assert "memory used per node (GiB), single node" in [each["text"] for each in drawn["layout"]["annotations"]]
+    assert drawn["layout"]["yaxis"]["ticktext"] == ["node0"]
 
 
 def test_two_nodes_are_a_heat_map_however_few_they_are(browser: Client, run: Run) -> None:

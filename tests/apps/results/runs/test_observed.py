@@ -37,18 +37,18 @@ SAMPLES = [
 @pytest.fixture
 def run(db: None) -> Run:
     """An ended run whose results were read: postgresql, pressure, a cost, totals, and the log of V15."""
-    found: Run = filled.team()["ok_run"]
-    Run.objects.filter(pk=found.pk).update(ingested_at=None)
-    found.measurements.all().delete()
-    found.series.all().delete()
-    told = [("sample", {"step": "measure", "source": name, "t": 1.0, "values": values}) for name, values in SAMPLES]
-    told.append(("measured", {"step": "measure", "began": BEGAN, "ended": BEGAN + 4.0, "costs": COSTS}))
-    for seq, (kind, data) in enumerate(told, start=found.last_seq + 1):
-        RunEvent.objects.create(run=found, seq=seq, at=timezone.now(), kind=kind, data=data)
+    ended_run: Run = filled.team()["ok_run"]
+    Run.objects.filter(pk=ended_run.pk).update(ingested_at=None)
+    ended_run.measurements.all().delete()
+    ended_run.series.all().delete()
+    events = [("sample", {"step": "measure", "source": name, "t": 1.0, "values": values}) for name, values in SAMPLES]
+    events.append(("measured", {"step": "measure", "began": BEGAN, "ended": BEGAN + 4.0, "costs": COSTS}))
+    for seq, (kind, data) in enumerate(events, start=ended_run.last_seq + 1):
+        RunEvent.objects.create(run=ended_run, seq=seq, at=timezone.now(), kind=kind, data=data)
     for path, content in (("out/postgresql.log", V15), ("out/measure/postgresql.json", json.dumps(TOTALS).encode())):
-        Artefact.objects.create(run=found, path=path, size=len(content), sha256=digest(path), content=content)
-    ingest.ingest(found)
-    return found
+        Artefact.objects.create(run=ended_run, path=path, size=len(content), sha256=digest(path), content=content)
+    ingest.ingest(ended_run)
+    return ended_run
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_a_checkpoint_under_way_when_the_step_begins_has_a_negative_time(run: Ru
     assert (mark.label, mark.t, mark.until) == ("immediate force wait wal", -0.184, 0.207)
 
 
-def test_costs_are_told_per_sample_and_as_a_share_of_one_cpu_and_summed(run: Run) -> None:
+def test_costs_are_per_sample_as_a_share_of_one_cpu_and_summed(run: Run) -> None:
     cpu, postgresql, whole = observed.costs_of(run)
 
     assert (cpu.source, cpu.cpu_ms_per_sample, cpu.cpu_percent) == ("cpu", 0.5, pytest.approx(0.05))
@@ -113,7 +113,7 @@ def test_unasked_a_figure_has_the_panels_that_are_shown_by_default(run: Run, bro
     assert titles == ["wait events (backends)", "WAL (MB/s)", "checkpoints"]
 
 
-def test_marks_are_lines_through_all_panels_and_tell_the_rest_when_pointed_at(run: Run, browser: Client) -> None:
+def test_marks_are_lines_through_all_panels_with_details_on_hover(run: Run, browser: Client) -> None:
     figure = browser.get(reverse("run_figure", args=[run.pk])).json()
 
     assert [shape["x0"] for shape in figure["layout"]["shapes"]] == [2.959, 4.56]
@@ -145,13 +145,13 @@ def test_the_csv_has_all_samples_with_their_source(run: Run, browser: Client) ->
     ]
 
 
-def test_the_api_tells_marks_costs_and_what_a_column_is(run: Run, browser: Client) -> None:
-    told = browser.get(f"/api/v1/runs/{run.pk}/observed/").json()
+def test_the_api_has_marks_costs_and_the_declaration_of_a_column(run: Run, browser: Client) -> None:
+    observed = browser.get(f"/api/v1/runs/{run.pk}/observed/").json()
     row = browser.get(f"/api/v1/series/?run={run.pk}&source=pressure").json()["results"][0]
     pressure = browser.get(f"/api/v1/series/{row['id']}/").json()
 
-    assert [(mark["t"], mark["data"]["buffers"]) for mark in told["marks"]] == [(2.959, 2075)]
-    assert [cost["source"] for cost in told["costs"]] == ["cpu", "postgresql", "all"]
+    assert [(mark["t"], mark["data"]["buffers"]) for mark in observed["marks"]] == [(2.959, 2075)]
+    assert [cost["source"] for cost in observed["costs"]] == ["cpu", "postgresql", "all"]
     assert (pressure["declared"]["cpu.some"]["unit"], pressure["declared"]["cpu.some"]["better"]) == ("%", "lower")
 
 

@@ -45,18 +45,18 @@ def run(admin: User) -> Run:
     """Two thousand transactions in ten seconds."""
     made = make_campaign(Campaign.State.FINISHED, by=admin, repetitions=1).runs.first()
     assert made is not None
-    told(made.events, "measure")
+    record_measured(made.events, "measure")
     return made
 
 
-def told(events: Any, step: str, began: float = BEGAN, seconds: float = SECONDS) -> None:
+def record_measured(events: Any, step: str, began: float = BEGAN, seconds: float = SECONDS) -> None:
     data = {"step": step, "began": began, "ended": began + seconds, "costs": {}}
     events.create(seq=900 + events.count(), at=timezone.now(), kind="measured", data=data)
 
 
-def sampled(run: Run, step: str, seen: Mapping[str, Mapping[str, float]], seconds: int = 10) -> None:
+def sampled(run: Run, step: str, rates: Mapping[str, Mapping[str, float]], seconds: int = 10) -> None:
     """The same rates each second; at 0 nothing has been counted yet."""
-    for source, columns in seen.items():
+    for source, columns in rates.items():
         values = {name: np.array([np.nan] + [rate] * seconds) for name, rate in columns.items()}
         fold.append(run, step, source, {"t": np.arange(seconds + 1.0), **values})
 
@@ -85,10 +85,10 @@ def test_postgresql_s_own_totals_come_before_its_samples(run: Run) -> None:
     content = json.dumps({"seconds": SECONDS, "views": views, "tables": [], "statements": []}).encode()
     Artefact.objects.create(run=run, path="out/measure/postgresql.json", size=1, sha256="", content=content)
 
-    found = figures(run)
+    values = figures(run)
 
     # What the views count of files is not among the columns that were seen; no sync of the WAL was counted.
-    assert (found["wal_per_transaction"], found["fsyncs_per_transaction"]) == (300.0, 0.0)
+    assert (values["wal_per_transaction"], values["fsyncs_per_transaction"]) == (300.0, 0.0)
 
 
 def test_a_collector_that_was_silent_for_a_while_is_not_taken_to_have_seen_nothing(run: Run) -> None:
@@ -107,8 +107,8 @@ def test_what_nobody_waited_for_until_late_was_0_before(run: Run) -> None:
 
     means = step_means(run, "measure")
 
-    seen = {"wait.running": 2.0, "wait.IO:WalSync": 1.0, "pg_stat_database.numbackends": 5.0}
-    assert means and means.data["postgresql"] == seen
+    expected = {"wait.running": 2.0, "wait.IO:WalSync": 1.0, "pg_stat_database.numbackends": 5.0}
+    assert means and means.data["postgresql"] == expected
 
 
 def test_parts_of_the_machine_are_summed_and_temperatures_left_out(run: Run) -> None:
@@ -130,7 +130,7 @@ def test_with_the_load_on_another_host_the_server_s_host_counts(run: Run) -> Non
     part = RunPart.objects.create(
         run=run, host=make_host(), role=RunPart.Role.SERVER, position=0, spec={"target": {}}, digest="x"
     )
-    told(part.events, "serve", BEGAN - 5, 30)  # it serves from before the step until after it
+    record_measured(part.events, "serve", BEGAN - 5, 30)  # it serves from before the step until after it
     sampled(run, "measure", {"cpu": {"cpu0.busy": 7.0}})
     idle, busy = [0.0] * 5, [60.0] * 10
     fold.append(run, SERVER, "cpu", {"t": np.arange(1.0, 16.0), "cpu0.busy": np.array([*idle, *busy])})
@@ -150,7 +150,7 @@ def test_runs_of_older_releases_get_them_by_judge_runs(run: Run, capsys: pytest.
     assert (row.value, row.unit, row.better) == (7.5, "ms", "lower")
 
 
-def test_a_campaign_may_compare_them_if_their_collector_looks_on(admin: User) -> None:
+def test_a_campaign_may_compare_figures_whose_collector_samples(admin: User) -> None:
     assert "cpu_per_transaction" in steps.metrics(make_workload(by=admin).steps)
     assert "blocks_hit_per_transaction" not in steps.metrics(make_workload(by=admin).steps)  # neither is better
 
@@ -198,16 +198,14 @@ def test_the_answer_says_that_cpu_time_is_sure_where_throughput_is_not(admin: Us
         pytest.param({"off": CPU["off"], "on": CPU["off"]}, id="CPU time is equivalent"),
     ],
 )
-def test_the_answer_is_silent_on_cpu_time_that_tells_no_difference(
-    admin: User, cpu: Mapping[str, tuple[float, ...]]
-) -> None:
+def test_the_answer_omits_cpu_time_that_does_not_differ(admin: User, cpu: Mapping[str, tuple[float, ...]]) -> None:
     assert [each.cpu for each in campaign_table(with_cpu(admin, cpu)).levels] == ["", ""]
 
 
 def test_key_figures_have_the_cost_of_a_transaction(admin: User) -> None:
-    found = {each.title: each for each in key_figures(with_cpu(admin), "on")}
+    by_title = {each.title: each for each in key_figures(with_cpu(admin), "on")}
 
-    assert (round(found["CPU per transaction"].value, 3), found["CPU per transaction"].unit) == (1.804, "ms")
+    assert (round(by_title["CPU per transaction"].value, 3), by_title["CPU per transaction"].unit) == (1.804, "ms")
 
 
 def test_key_figures_of_a_run_add_up_cpus_and_the_share_of_hits(admin: User) -> None:
@@ -218,8 +216,8 @@ def test_key_figures_of_a_run_add_up_cpus_and_the_share_of_hits(admin: User) -> 
         Measurement.objects.create(run=run, step=step, name=name, value=value, unit="blocks")
     rows = {row.name: row.value for row in run.measurements.all()}
 
-    found = {each.title: each.value for each in of_run(run, list(run.measurements.all()))}
+    by_title = {each.title: each.value for each in of_run(run, list(run.measurements.all()))}
 
-    assert found["cache hit"] == pytest.approx(90.0)
-    assert found["CPUs used by PostgreSQL"] == pytest.approx(rows["cpu_per_transaction"] * rows["tps"] / 1000)
-    assert "complete checkpoints" not in found
+    assert by_title["cache hit"] == pytest.approx(90.0)
+    assert by_title["CPUs used by PostgreSQL"] == pytest.approx(rows["cpu_per_transaction"] * rows["tps"] / 1000)
+    assert "complete checkpoints" not in by_title

@@ -13,109 +13,109 @@ THP = {"transparent_huge_pages": {"enabled": "never"}}
 WRITE = {"setting": "sysctl", "key": "/proc/sys/vm/swappiness", "original": "60", "wanted": "1", "found": "1"}
 
 
-def look(phase: str, found: str, subject: str = "enabled", **more: Any) -> dict[str, Any]:
-    told = {"setting": "transparent_huge_pages", "phase": phase, "subject": subject, "wanted": "never"}
-    return {**told, "found": found, "ok": found == "never", "evidence": {"source": "/sys/x"}, **more}
+def proof_of(phase: str, actual: str, subject: str = "enabled", **more: Any) -> dict[str, Any]:
+    event = {"setting": "transparent_huge_pages", "phase": phase, "subject": subject, "wanted": "never"}
+    return {**event, "found": actual, "ok": actual == "never", "evidence": {"source": "/sys/x"}, **more}
 
 
-def restored(found: str, *, conflict: bool = False) -> dict[str, Any]:
-    told = {"setting": "sysctl", "phase": "restored", "subject": WRITE["key"], "wanted": "60", "found": found}
-    return {**told, "ok": found == "60", "evidence": {"conflict": conflict, "problems": []}}
+def restored(actual: str, *, conflict: bool = False) -> dict[str, Any]:
+    event = {"setting": "sysctl", "phase": "restored", "subject": WRITE["key"], "wanted": "60", "found": actual}
+    return {**event, "ok": actual == "60", "evidence": {"conflict": conflict, "problems": []}}
 
 
 @pytest.mark.parametrize(
-    ("proofs", "status", "words"),
+    ("proofs", "status", "sentence"),
     [
-        ([look("before", "never"), look("after", "never")], "held", "was in effect in both checks"),
+        ([proof_of("before", "never"), proof_of("after", "never")], "held", "was in effect in both checks"),
         (
-            [look("before", "always")],
+            [proof_of("before", "always")],
             "not_in_effect",
             "enabled should have been never but was always before the measurement",
         ),
         (
-            [look("before", "never"), look("after", "always")],
+            [proof_of("before", "never"), proof_of("after", "always")],
             "drifted",
             "enabled was never before the measurement and always after it",
         ),
         (
-            [look("before", "never"), look("during", "always", "backend")],
+            [proof_of("before", "never"), proof_of("during", "always", "backend")],
             "drifted",
             "does not count. backend should have been never but was always during the measurement",
         ),
         ([], "unproven", "Not verified: transparent_huge_pages"),
     ],
 )
-def test_a_drift_is_told_from_what_was_never_in_effect(proofs: list[Any], status: str, words: str) -> None:
-    found = proof.report(THP, proofs, [], ended=True)
+def test_a_drift_is_distinguished_from_what_was_never_in_effect(proofs: list[Any], status: str, sentence: str) -> None:
+    report = proof.report(THP, proofs, [], ended=True)
 
-    assert found.status == status
-    assert words in found.sentence
+    assert report.status == status
+    assert sentence in report.sentence
 
 
 def of_data(violations: str, condition: str = "condition 1") -> dict[str, Any]:
-    told = {"setting": "dataset", "phase": "after", "subject": condition, "wanted": "no violations"}
-    return {**told, "found": violations, "ok": violations == "no violations", "evidence": {"source": "SQL"}}
+    event = {"setting": "dataset", "phase": "after", "subject": condition, "wanted": "no violations"}
+    return {**event, "found": violations, "ok": violations == "no violations", "evidence": {"source": "SQL"}}
 
 
 def test_consistent_data_are_reported_beside_the_settings() -> None:
-    proofs = [look("before", "never"), look("after", "never"), of_data("no violations")]
+    proofs = [proof_of("before", "never"), proof_of("after", "never"), of_data("no violations")]
 
-    found = proof.report(THP, proofs, [], ended=True)
+    report = proof.report(THP, proofs, [], ended=True)
 
-    assert found.status == "held"
-    assert found.sentence == (
+    assert report.status == "held"
+    assert report.sentence == (
         "transparent_huge_pages was in effect in both checks. "
         "The data were consistent after the load: 1 condition checked."
     )
 
 
 def test_consistent_data_of_a_run_without_settings_are_proven() -> None:
-    found = proof.report({}, [of_data("no violations"), of_data("no violations", "condition 2")], [], ended=True)
+    report = proof.report({}, [of_data("no violations"), of_data("no violations", "condition 2")], [], ended=True)
 
-    assert found.status == "held"
-    assert found.sentence.endswith("The data were consistent after the load: 2 conditions checked.")
+    assert report.status == "held"
+    assert report.sentence.endswith("The data were consistent after the load: 2 conditions checked.")
 
 
 def test_inconsistent_data_are_no_setting_that_was_never_in_effect() -> None:
-    found = proof.report(THP, [look("before", "never"), of_data("3 violations")], [], ended=True)
+    report = proof.report(THP, [proof_of("before", "never"), of_data("3 violations")], [], ended=True)
 
-    assert (found.status, found.label) == ("inconsistent", "inconsistent data")
-    assert found.sentence == "The data were inconsistent after the load: condition 1: 3 violations."
+    assert (report.status, report.label) == ("inconsistent", "inconsistent data")
+    assert report.sentence == "The data were inconsistent after the load: condition 1: 3 violations."
 
 
-def test_what_the_kernel_did_not_take_was_never_in_effect_though_nobody_looked_again() -> None:
+def test_a_write_that_the_kernel_ignored_was_never_in_effect_though_no_check_followed() -> None:
     write = {**WRITE, "setting": "transparent_huge_pages", "found": "60"}
 
-    found = proof.report(THP, [], [write], ended=True)
+    report = proof.report(THP, [], [write], ended=True)
 
-    assert (found.status, found.settings[0].sentence) == (
+    assert (report.status, report.settings[0].sentence) == (
         "not_in_effect",
         "/proc/sys/vm/swappiness is 60 instead of 1.",
     )
 
 
 def test_a_setting_that_ended_the_run_was_never_in_effect_though_no_check_followed() -> None:
-    asked = {"huge_pages": {"use": "on"}, **THP}
+    requested = {"huge_pages": {"use": "on"}, **THP}
     failed = {"huge_pages": {"setting": "huge_pages", "wanted": "900 pages of 2048 kB", "found": "0 pages"}}
 
-    found = proof.report(asked, [], [], ended=True, failed=failed)
+    report = proof.report(requested, [], [], ended=True, failed=failed)
 
-    assert [each.status for each in found.settings] == ["not_in_effect", "unproven"]
-    assert found.sentence == "huge_pages was never in effect."
+    assert [each.status for each in report.settings] == ["not_in_effect", "unproven"]
+    assert report.sentence == "huge_pages was never in effect."
 
 
 def test_the_worst_setting_decides_and_is_named() -> None:
-    held = look("before", "0-3", setting="cpu_affinity", wanted="0-3", ok=True)
+    held = proof_of("before", "0-3", setting="cpu_affinity", wanted="0-3", ok=True)
 
-    found = proof.report({"cpu_affinity": {}, **THP}, [held, look("before", "always")], [], ended=True)
+    report = proof.report({"cpu_affinity": {}, **THP}, [held, proof_of("before", "always")], [], ended=True)
 
-    assert found.status == "not_in_effect"
-    assert [each.status for each in found.settings] == ["held", "not_in_effect"]
-    assert found.sentence.startswith("transparent_huge_pages was never in effect.")
+    assert report.status == "not_in_effect"
+    assert [each.status for each in report.settings] == ["held", "not_in_effect"]
+    assert report.sentence.startswith("transparent_huge_pages was never in effect.")
 
 
 def test_what_was_only_put_back_was_not_asked_to_be_in_effect() -> None:
-    assert proof.report(THP, [look("before", "never"), restored("60")], [], ended=True).status == "held"
+    assert proof.report(THP, [proof_of("before", "never"), restored("60")], [], ended=True).status == "held"
 
 
 def test_a_run_that_asked_for_nothing_has_nothing_to_prove() -> None:
@@ -150,10 +150,10 @@ def test_what_the_kernel_changed_along_is_a_change_as_well() -> None:
     ]
 
 
-def test_a_phase_shows_each_value_once_with_the_last_look_at_it() -> None:
-    first, last = look("during", "never"), look("during", "never", evidence={"processes": [1]})
+def test_a_phase_shows_each_value_once_with_its_last_check() -> None:
+    first, last = proof_of("during", "never"), proof_of("during", "never", evidence={"processes": [1]})
 
-    (subject,) = proof.report(THP, [first, last, look("during", "always")], [], ended=True).settings[0].subjects
+    (subject,) = proof.report(THP, [first, last, proof_of("during", "always")], [], ended=True).settings[0].subjects
 
     before, during, after = subject.cells
     assert [each.actual for each in during] == ["never", "always"]
@@ -162,7 +162,7 @@ def test_a_phase_shows_each_value_once_with_the_last_look_at_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "name", "head", "rows", "unit"),
+    ("evidence", "name", "head", "rows", "unit"),
     [
         (
             {"processes": [{"pid": 1, "last_cpu": 3}, {"pid": 2, "cpus": "0"}]},
@@ -183,8 +183,8 @@ def test_a_phase_shows_each_value_once_with_the_last_look_at_it() -> None:
         ({"row": {"unit": "8kB", "setting": "1"}}, "row", ["what", "value"], [["unit", "8kB"], ["setting", "1"]], ""),
     ],
 )
-def test_evidence_becomes_tables(seen: Any, name: str, head: list[str], rows: list[Any], unit: str) -> None:
-    (part,) = parts(seen)
+def test_evidence_becomes_tables(evidence: Any, name: str, head: list[str], rows: list[Any], unit: str) -> None:
+    (part,) = parts(evidence)
 
     assert (part.name, part.head, part.rows, part.unit) == (name, head, rows, unit)
 

@@ -92,10 +92,10 @@ def test_the_links_keep_the_host(client: Client, admin: User, campaign: Campaign
     assert page_content.runs_of(campaign, make_host().pk).runs == []
 
 
-@pytest.mark.parametrize("asked", ["after=x", "before=-1", "after=99999999999999999999", "after=1.5"])
-def test_what_is_no_place_is_told(client: Client, admin: User, campaign: Campaign, asked: str) -> None:
+@pytest.mark.parametrize("query", ["after=x", "before=-1", "after=99999999999999999999", "after=1.5"])
+def test_an_invalid_page_position_is_not_found(client: Client, admin: User, campaign: Campaign, query: str) -> None:
     client.force_login(admin)
 
-    answer = client.get(f"{reverse('campaign_detail', args=[campaign.pk])}?{asked}")
+    answer = client.get(f"{reverse('campaign_detail', args=[campaign.pk])}?{query}")
 
     assert answer.status_code == 404

@@ -22,7 +22,7 @@ def team(client: Client, db: None) -> dict[str, Any]:
     return made
 
 
-def test_live_tells_what_is_new_and_nothing_twice(client: Client, team: dict[str, Any]) -> None:
+def test_live_updates_have_what_is_new_and_nothing_twice(client: Client, team: dict[str, Any]) -> None:
     run = team["live_run"]
     url = reverse("run_live", args=[run.pk])
 
@@ -55,7 +55,9 @@ def settings_of(client: Client, run: Run) -> Any:
     return client.get(reverse("run_detail", args=[run.pk]), {"tab": "settings"})
 
 
-def test_settings_show_wanted_and_found_by_phase_and_where_it_was_read(client: Client, team: dict[str, Any]) -> None:
+def test_settings_show_expected_and_actual_values_by_phase_with_their_source(
+    client: Client, team: dict[str, Any]
+) -> None:
     answer = settings_of(client, team["ok_run"])
 
     report = answer.context["proof"]
@@ -66,14 +68,14 @@ def test_settings_show_wanted_and_found_by_phase_and_where_it_was_read(client: C
     assert "All changes of this run were restored" in page
 
 
-def test_a_drift_is_told_on_its_page_as_one(client: Client, team: dict[str, Any]) -> None:
+def test_a_drift_is_named_on_the_page_of_its_run(client: Client, team: dict[str, Any]) -> None:
     page = settings_of(client, team["drifted_run"]).content.decode()
 
     assert "changed during the run, so the run does not count" in page
     assert "was never before the measurement and always after it" in page
 
 
-def test_a_conflict_is_told_on_every_tab_of_its_run(client: Client, team: dict[str, Any]) -> None:
+def test_a_conflict_is_shown_on_every_tab_of_its_run(client: Client, team: dict[str, Any]) -> None:
     chart = client.get(reverse("run_detail", args=[team["conflict_run"].pk])).content.decode()
     page = settings_of(client, team["conflict_run"]).content.decode()
 
@@ -81,14 +83,14 @@ def test_a_conflict_is_told_on_every_tab_of_its_run(client: Client, team: dict[s
     assert "conflict: not restored" in page and "/proc/sys/vm/swappiness" in page
 
 
-def test_a_setting_that_ended_a_run_is_said_once_and_alike_on_every_tab(client: Client, team: dict[str, Any]) -> None:
+def test_a_setting_that_ended_a_run_is_named_once_and_alike_on_every_tab(client: Client, team: dict[str, Any]) -> None:
     run = team["failed_run"]
     run.spec["settings"] = {"huge_pages": {"use": "on"}}
-    wanted, found = "900 pages of 2048 kB", "0 pages, and 300 MB available"
-    message = f"huge_pages is not in effect: it should be {wanted}, but is {found}"
+    expected, actual = "900 pages of 2048 kB", "0 pages, and 300 MB available"
+    message = f"huge_pages is not in effect: it should be {expected}, but is {actual}"
     run.error = {"blame": "host", "message": message, "hint": "", "setting": "huge_pages"} | {
-        "wanted": wanted,
-        "found": found,
+        "wanted": expected,
+        "found": actual,
     }
     run.outcome = Run.Outcome.NOT_IN_EFFECT
     run.save()
@@ -96,7 +98,7 @@ def test_a_setting_that_ended_a_run_is_said_once_and_alike_on_every_tab(client: 
     page = client.get(reverse("run_detail", args=[run.pk])).content.decode()
     settings = settings_of(client, run).content.decode()
 
-    assert [text.count(each) for text in (page, settings) for each in (wanted, found)] == [1, 1, 1, 1]
+    assert [text.count(each) for text in (page, settings) for each in (expected, actual)] == [1, 1, 1, 1]
     assert "not verified" not in settings and "never in effect" in settings
 
 
@@ -114,11 +116,11 @@ def test_the_settings_take_as_many_queries_however_many_proofs(
         settings_of(client, team["ok_run"])
 
 
-def test_the_api_tells_the_same_proof(client: Client, team: dict[str, Any]) -> None:
-    found = client.get(f"/api/v1/runs/{team['ok_run'].pk}/proof/").json()
+def test_the_api_has_the_same_proof(client: Client, team: dict[str, Any]) -> None:
+    proof = client.get(f"/api/v1/runs/{team['ok_run'].pk}/proof/").json()
 
-    assert (found["status"], found["changes"][0]["state"]) == ("held", "put_back")
-    numa = next(each for each in found["settings"] if each["name"] == "numa")
+    assert (proof["status"], proof["changes"][0]["state"]) == ("held", "put_back")
+    numa = next(each for each in proof["settings"] if each["name"] == "numa")
     first = numa["subjects"][0]["looks"][0]
     assert (first["phase"], first["read_from"]) == ("before", "/proc/PID/numa_maps")
     assert first["evidence"]["kb_per_node"]["shared"]["0"] == 2_202_009
@@ -132,14 +134,17 @@ def test_a_tool_s_last_words_are_shown_without_escapes_and_as_text(client: Clien
 
 
 def test_a_closed_loop_is_called_one_on_its_page_and_by_the_api(client: Client, team: dict[str, Any]) -> None:
-    run, said = team["ok_run"], "Closed loop in step measure: a client starts a transaction when its previous one ends"
+    run, sentence = (
+        team["ok_run"],
+        "Closed loop in step measure: a client starts a transaction when its previous one ends",
+    )
 
-    assert said in client.get(reverse("run_detail", args=[run.pk])).content.decode()
+    assert sentence in client.get(reverse("run_detail", args=[run.pk])).content.decode()
     assert client.get(f"/api/v1/runs/{run.pk}/").json()["loops"] == {"measure": "closed"}
     run.spec["steps"][0]["options"]["rate"] = 100
     run.save()
 
-    assert said not in client.get(reverse("run_detail", args=[run.pk])).content.decode()
+    assert sentence not in client.get(reverse("run_detail", args=[run.pk])).content.decode()
     assert client.get(f"/api/v1/runs/{run.pk}/").json()["loops"] == {"measure": "open"}
 
 

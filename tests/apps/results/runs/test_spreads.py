@@ -38,11 +38,11 @@ def keep(run: Run, content: bytes, step: str = "fio") -> None:
 
 def slower(content: bytes, times: int) -> bytes:
     """The same report of a disk that takes so many times as long."""
-    told = json.loads(content)
-    for job in told["jobs"]:
+    report = json.loads(content)
+    for job in report["jobs"]:
         for way in ("read", "write"):
             job[way]["clat_ns"]["bins"] = {int(ns) * times: n for ns, n in job[way]["clat_ns"]["bins"].items()}
-    return json.dumps(told).encode()
+    return json.dumps(report).encode()
 
 
 @pytest.fixture
@@ -118,14 +118,14 @@ def test_bins_of_whole_microseconds_are_as_wide() -> None:
 
 
 def test_a_run_has_a_row_for_each_section_and_an_outline_for_each_direction(campaign: Campaign) -> None:
-    found = spreads.of_run(campaign.runs.order_by("position")[0], "fio")
+    spread = spreads.of_run(campaign.runs.order_by("position")[0], "fio")
 
-    assert [(one.row, one.way) for one in found.entries] == [
+    assert [(one.row, one.way) for one in spread.entries] == [
         ("mixed", "read"), ("mixed", "write"), ("synced", "read"), ("synced", "write")
     ]  # fmt: skip
-    told = {one.title: one for section in fio.latencies(PLUS) for one in section.ways}
-    assert [one.count for one in found.entries] == [one.count for one in told.values()]
-    for one in found.entries:
+    ways = {one.title: one for section in fio.latencies(PLUS) for one in section.ways}
+    assert [one.count for one in spread.entries] == [one.count for one in ways.values()]
+    for one in spread.entries:
         assert sum(share for *_, share in one.parts) == pytest.approx(1)
         assert len(one.parts) <= spreads.MOST_PARTS
 
@@ -139,16 +139,16 @@ def test_its_marks_are_fio_s_own_percentiles(campaign: Campaign) -> None:
 
 
 def test_a_percentile_that_one_io_decides_is_not_marked(campaign: Campaign) -> None:
-    run, told = campaign.runs.all()[0], json.loads(PLUS)
-    for job in told["jobs"]:
+    run, report = campaign.runs.all()[0], json.loads(PLUS)
+    for job in report["jobs"]:
         for way in ("read", "write"):
             job[way] |= {"total_ios": 500}
             job[way]["clat_ns"] |= {"N": 500, "bins": {"100000": 499, "900000": 1}}
-    run.artefacts.filter(path="out/fio/fio.json").update(content=json.dumps(told).encode())
+    run.artefacts.filter(path="out/fio/fio.json").update(content=json.dumps(report).encode())
 
-    found = spreads.of_run(run, "fio").entries
+    outlines = spreads.of_run(run, "fio").entries
 
-    assert [(one.count, set(one.marks)) for one in found] == [(500, {50.0, 99.0})] * len(found) and found
+    assert [(one.count, set(one.marks)) for one in outlines] == [(500, {50.0, 99.0})] * len(outlines) and outlines
 
 
 def test_plain_json_has_one_outline_of_all_directions_and_the_percentiles_of_each(campaign: Campaign) -> None:
@@ -156,9 +156,9 @@ def test_plain_json_has_one_outline_of_all_directions_and_the_percentiles_of_eac
     run.artefacts.all().delete()
     keep(run, (SAMPLES / "fio-3.1-document_job.json").read_bytes())
 
-    found = spreads.of_run(run, "fio").entries
+    outlines = spreads.of_run(run, "fio").entries
 
-    first = [one for one in found if one.row == found[0].row]
+    first = [one for one in outlines if one.row == outlines[0].row]
     assert [(one.way, bool(one.parts), bool(one.marks)) for one in first] == [
         ("", True, False), ("read", False, True), ("write", False, True)
     ]  # fmt: skip
@@ -166,11 +166,11 @@ def test_plain_json_has_one_outline_of_all_directions_and_the_percentiles_of_eac
 
 
 def test_levels_stand_below_each_other_with_the_ios_of_all_their_runs(campaign: Campaign) -> None:
-    found = spreads.of_levels(campaign, "fio", "mixed")
+    spread = spreads.of_levels(campaign, "fio", "mixed")
 
     alone = parse_fio(PLUS).jobs[0].directions["read"].total_ios
-    reads = {one.row: one for one in found.entries if one.way == "read"}
-    assert len(found.rows) == 2 and [one.count for one in reads.values()] == [3 * alone] * 2
+    reads = {one.row: one for one in spread.entries if one.way == "read"}
+    assert len(spread.rows) == 2 and [one.count for one in reads.values()] == [3 * alone] * 2
     fast = next(one for row, one in reads.items() if storage.FAST in row)
     slow = next(one for row, one in reads.items() if storage.FAST not in row)
     assert slow.marks[50.0] / fast.marks[50.0] == pytest.approx(4, rel=0.02)
@@ -183,14 +183,14 @@ def test_a_level_that_has_not_run_well_has_no_row(campaign: Campaign) -> None:
     assert len(spreads.of_levels(campaign, "fio", "mixed").rows) == 1
 
 
-def test_what_is_left_out_is_told(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_omitted_levels_and_runs_are_named(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spreads, "MOST_LEVELS", 1)
     monkeypatch.setattr(spreads, "MOST_RUNS", 2)
 
-    found = spreads.of_levels(campaign, "fio", "synced")
+    spread = spreads.of_levels(campaign, "fio", "synced")
 
-    assert len(found.rows) == 1
-    assert found.note == "the first 1 of 2 levels, the first 2 runs of each level"
+    assert len(spread.rows) == 1
+    assert spread.note == "the first 1 of 2 levels, the first 2 runs of each level"
 
 
 def test_the_area_of_an_outline_is_all_ios(campaign: Campaign) -> None:
@@ -253,9 +253,9 @@ def test_a_campaign_without_fio_asks_nothing_more(admin: User, django_assert_num
 
 
 def test_levels_take_as_many_queries_however_many_runs(campaign: Campaign, django_assert_num_queries: Any) -> None:
-    found = Campaign.objects.select_related("workload").get(pk=campaign.pk)
+    reloaded = Campaign.objects.select_related("workload").get(pk=campaign.pk)
 
     with django_assert_num_queries(2):
-        spreads.of_levels(found, "fio", "mixed")
+        spreads.of_levels(reloaded, "fio", "mixed")
     with django_assert_num_queries(2):
-        spreads.sections_of(found)
+        spreads.sections_of(reloaded)

@@ -53,7 +53,7 @@ def judged(run: Run) -> Within:
     return row
 
 
-def said(row: Within, topic: str) -> list[str]:
+def sentences_of(row: Within, topic: str) -> list[str]:
     return [each.sentence for each in stability.findings([row], []) if each.topic == topic]
 
 
@@ -63,7 +63,7 @@ def test_a_warm_up_ends_where_the_rate_is_steady(run: Run) -> None:
     row = judged(run)
 
     assert (row.steady, row.data["warm_up_s"]) == (True, 20)
-    assert said(row, "warm-up") == [
+    assert sentences_of(row, "warm-up") == [
         "Steady after 20 s of 120 s. The tool's figure covers the whole run, warm-up included: "
         "-1.33 % from the steady rate."
     ]
@@ -75,30 +75,30 @@ def test_a_run_that_is_steady_from_the_start_says_so(run: Run) -> None:
 
     row = judged(run)
 
-    assert said(row, "warm-up") == ["Steady from the start of its 100 s."]
-    assert said(row, "stalls")[0].startswith("No stalls; ")
+    assert sentences_of(row, "warm-up") == ["Steady from the start of its 100 s."]
+    assert sentences_of(row, "stalls")[0].startswith("No stalls; ")
     assert not row.trending
 
 
-def test_a_run_that_never_settles_is_told(run: Run) -> None:
+def test_a_run_that_never_settles_is_reported(run: Run) -> None:
     sampled(run, [*(1000 + NOISE[:55]), *(9000 + NOISE[:45])])
 
     row = judged(run)
 
     assert row.steady is False
-    assert said(row, "warm-up")[0].startswith("No steady state within 100 s")
+    assert sentences_of(row, "warm-up")[0].startswith("No steady state within 100 s")
 
 
-def test_a_slow_slide_after_the_warm_up_is_told(run: Run) -> None:
+def test_a_slow_slide_after_the_warm_up_is_reported(run: Run) -> None:
     sampled(run, STEADY - np.linspace(0, 800, 100))
 
     row = judged(run)
 
     assert row.trending
-    assert said(row, "trend")[0].startswith("The rate never became constant: -4.9")
+    assert sentences_of(row, "trend")[0].startswith("The rate never became constant: -4.9")
 
 
-def test_stalls_are_told_with_their_place(run: Run) -> None:
+def test_stalls_are_reported_with_their_place(run: Run) -> None:
     rate = STEADY.copy()
     rate[40:43] = rate[70] = 0
 
@@ -106,10 +106,10 @@ def test_stalls_are_told_with_their_place(run: Run) -> None:
     row = judged(run)
 
     assert (row.stalled_s, row.data["stalls"]) == (4, [[40, 43], [70, 71]])
-    assert said(row, "stalls")[0].startswith("Stalled for 4 s in 2 stalls, first at 40 s; dips lost 4.")
+    assert sentences_of(row, "stalls")[0].startswith("Stalled for 4 s in 2 stalls, first at 40 s; dips lost 4.")
 
 
-def test_checkpoints_are_no_warm_up_and_their_dip_is_told(run: Run) -> None:
+def test_checkpoints_are_no_warm_up_and_their_dip_is_reported(run: Run) -> None:
     rate = STEADY.copy()
     rate[9:20] = rate[59:70] = 6000
     sampled(run, rate)
@@ -119,7 +119,7 @@ def test_checkpoints_are_no_warm_up_and_their_dip_is_told(run: Run) -> None:
 
     assert (row.data["warm_up_s"], row.data["checkpoints"], row.few_checkpoints) == (0, 2, False)
     assert row.data["depth"] == pytest.approx(0.4, abs=0.001)
-    (sentence,) = said(row, "checkpoints")
+    (sentence,) = sentences_of(row, "checkpoints")
     assert sentence.startswith("During checkpoints, the rate was -") and sentence.endswith("(2 complete checkpoints).")
 
 
@@ -130,7 +130,7 @@ def test_a_load_that_writes_needs_two_checkpoints(run: Run) -> None:
     row = judged(run)
 
     assert row.few_checkpoints
-    assert said(row, "checkpoints")[0].startswith(
+    assert sentences_of(row, "checkpoints")[0].startswith(
         "The step writes but had no complete checkpoints; the cost of checkpoints needs 2 cycles."
     )
 
@@ -149,7 +149,7 @@ def test_few_samples_say_that_they_are_few(run: Run) -> None:
     row = judged(run)
 
     assert row.steady is None
-    assert said(row, "warm-up") == [
+    assert sentences_of(row, "warm-up") == [
         "Too short to separate a warm-up from noise: 20 samples at 1 s, but at least 60 are needed."
     ]
 
@@ -171,9 +171,9 @@ def test_skipped_transactions_put_p99_beyond_the_limit(run: Run) -> None:
         for name, value in (("transactions", 980), ("skipped", 20))
     ]
 
-    (found,) = stability.findings([], rows)
+    (judgement,) = stability.findings([], rows)
 
-    assert found.sentence.startswith(
+    assert judgement.sentence.startswith(
         "p99 of step measure exceeds the latency limit: 2.00 % of its transactions were skipped"
     )
 
@@ -183,14 +183,14 @@ def test_page_and_api_of_a_run_say_the_same(client: Client, run: Run, admin: Use
     Within.objects.bulk_create(stability.judge(run))
     client.force_login(admin)
 
-    told = browser(admin).get(f"/api/v1/runs/{run.pk}/observed/").json()["within"]
+    rows = browser(admin).get(f"/api/v1/runs/{run.pk}/observed/").json()["within"]
     page = client.get(reverse("run_detail", args=[run.pk])).content.decode()
 
-    assert [each["topic"] for each in told] == ["warm-up", "trend", "stalls"]
-    assert all(escape(each["sentence"]) in page for each in told)
+    assert [each["topic"] for each in rows] == ["warm-up", "trend", "stalls"]
+    assert all(escape(each["sentence"]) in page for each in rows)
 
 
-def test_runs_that_were_read_before_are_looked_at_once(run: Run) -> None:
+def test_runs_that_were_read_before_are_judged_once(run: Run) -> None:
     sampled(run, STEADY)
 
     call_command("judge_runs", stdout=io.StringIO())

@@ -39,35 +39,35 @@ def old(db: None) -> Run:
 
 def whole(run: Run) -> dict[str, Any]:
     """Column to samples of the series of an hour."""
-    found: dict[str, list[Any]] = {}
+    columns: dict[str, list[Any]] = {}
     for block in Block.objects.filter(series__run=run, series__step="again").order_by("group", "first"):
         for name, values in block.unpack(block.columns).items():
-            found.setdefault(name, []).append(values)
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+            columns.setdefault(name, []).append(values)
+    return {name: np.concatenate(parts) for name, parts in columns.items()}
 
 
 def test_each_stretch_keeps_its_mean_and_a_hole_stays_a_hole(old: Run) -> None:
     retention.thin(180, 10.0)
 
-    told = whole(old)
-    assert len(told["t"]) == 354  # 360 stretches, six of which nobody measured
-    assert told["t"][:3].tolist() == [4.5, 14.5, 24.5]
-    assert told["tps"][told["t"] == 1804.5].tolist() == [901.0]
-    assert np.diff(told["t"]).max() == 70.0
-    assert np.isnan(told["latency_ms"][:10]).all() and (told["latency_ms"][10:] == 8.0).all()
+    thinned = whole(old)
+    assert len(thinned["t"]) == 354  # 360 stretches, six of which nobody measured
+    assert thinned["t"][:3].tolist() == [4.5, 14.5, 24.5]
+    assert thinned["tps"][thinned["t"] == 1804.5].tolist() == [901.0]
+    assert np.diff(thinned["t"]).max() == 70.0
+    assert np.isnan(thinned["latency_ms"][:10]).all() and (thinned["latency_ms"][10:] == 8.0).all()
 
 
 def test_measurements_judgements_and_the_table_of_runs_stay(old: Run) -> None:
-    def kept() -> Any:
+    def remaining() -> Any:
         campaign = exports.campaigns().get(pk=old.campaign_id)
         rows = [sorted(model.objects.values_list()) for model in (Measurement,)]
         return rows, Within.objects.count(), "".join(exports.runs_csv(campaign))
 
-    before = kept()
+    before = remaining()
 
     retention.thin(180, 10.0)
 
-    assert kept() == before
+    assert remaining() == before
 
 
 def test_blocks_say_which_time_they_are_of(old: Run) -> None:
@@ -91,7 +91,7 @@ def test_what_was_thinned_is_not_thinned_again_and_new_runs_are_left_alone(old: 
     assert not Series.objects.filter(run=young).exclude(thinned_s=None).exists()
 
 
-def test_a_dry_run_tells_the_same_and_writes_nothing(old: Run) -> None:
+def test_a_dry_run_reports_the_same_and_writes_nothing(old: Run) -> None:
     rows = list(Block.objects.order_by("pk").values_list())
     out = io.StringIO()
 
@@ -106,7 +106,7 @@ def test_a_dry_run_tells_the_same_and_writes_nothing(old: Run) -> None:
     assert not AuditEntry.objects.filter(action="series.thin", after__series=0).exists()
 
 
-def test_it_is_written_down(old: Run) -> None:
+def test_thinning_is_in_the_audit_log(old: Run) -> None:
     done = retention.thin(180, 10.0)
 
     entry = AuditEntry.objects.get(action="series.thin")
@@ -116,7 +116,7 @@ def test_it_is_written_down(old: Run) -> None:
 
 
 @pytest.mark.parametrize(("days", "thinned"), [(0, False), (180, True)])
-def test_a_server_that_is_not_told_to_keeps_everything(old: Run, settings: Any, days: int, thinned: bool) -> None:
+def test_without_a_configured_age_everything_is_kept(old: Run, settings: Any, days: int, thinned: bool) -> None:
     settings.RETAIN_DAYS = days
 
     retention.thin_due()

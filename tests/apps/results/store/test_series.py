@@ -63,17 +63,17 @@ def test_the_throughput_of_a_mixed_load_is_the_sum_of_its_directions() -> None:
 def test_what_is_packed_is_unpacked_as_it_was(columns: list[list[float]]) -> None:
     arrays = [np.array(column) for column in columns]
 
-    found = codec.unpack(codec.pack(arrays), 7, [True] * len(arrays))
+    unpacked = codec.unpack(codec.pack(arrays), 7, [True] * len(arrays))
 
-    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(arrays, found, strict=True))
+    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(arrays, unpacked, strict=True))
 
 
-def test_only_the_columns_that_are_wanted_are_unpacked() -> None:
+def test_only_requested_columns_are_unpacked() -> None:
     packed = codec.pack([np.arange(5.0), np.full(5, np.nan), np.array([0.1, 0.2, np.nan, 1e300, -4.0])])
 
-    (found,) = codec.unpack(packed, 5, [False, False, True])
+    (unpacked,) = codec.unpack(packed, 5, [False, False, True])
 
-    assert np.array_equal(found, [0.1, 0.2, np.nan, 1e300, -4.0], equal_nan=True)
+    assert np.array_equal(unpacked, [0.1, 0.2, np.nan, 1e300, -4.0], equal_nan=True)
 
 
 @pytest.mark.parametrize(
@@ -94,23 +94,23 @@ def test_a_sample_takes_few_bytes(values: Any, most: float) -> None:
 def test_thinning_keeps_each_extreme_and_shows_a_gap_wherever_one_was(listed: list[float], most: int) -> None:
     values = np.array(listed)
 
-    kept = thin.extremes(values, most)
+    positions = thin.extremes(values, most)
 
-    assert len(kept) <= 1.5 * most + 2 and list(kept) == sorted(set(kept))
+    assert len(positions) <= 1.5 * most + 2 and list(positions) == sorted(set(positions))
     if len(values):
-        assert np.array_equal(np.nanmax([*values[kept], -np.inf]), np.nanmax([*values, -np.inf]))
-        assert np.array_equal(np.nanmin([*values[kept], np.inf]), np.nanmin([*values, np.inf]))
-        assert np.isnan(values[kept]).any() == np.isnan(values).any()
+        assert np.array_equal(np.nanmax([*values[positions], -np.inf]), np.nanmax([*values, -np.inf]))
+        assert np.array_equal(np.nanmin([*values[positions], np.inf]), np.nanmin([*values, np.inf]))
+        assert np.isnan(values[positions]).any() == np.isnan(values).any()
 
 
 def test_of_each_stretch_of_a_heat_map_the_peak_is_shown() -> None:
     values = np.zeros(43_200)
     values[12_345], values[20_000:30_000] = 99.0, np.nan
 
-    found = thin.peaks(values, 1000)
+    peaks = thin.peaks(values, 1000)
 
-    assert len(found) == len(thin.begins(np.arange(43_200.0), 1000)) <= 1000
-    assert found.max(initial=0.0, where=~np.isnan(found)) == 99.0 and np.isnan(found).sum() > 200
+    assert len(peaks) == len(thin.begins(np.arange(43_200.0), 1000)) <= 1000
+    assert peaks.max(initial=0.0, where=~np.isnan(peaks)) == 99.0 and np.isnan(peaks).sum() > 200
 
 
 def test_a_time_without_samples_is_a_hole() -> None:
@@ -134,10 +134,10 @@ def sample(t: float, source: str = "memory", step: str = "measure", **values: fl
 @pytest.fixture
 def run(db: None) -> Run:
     """A run that goes on, without any sample yet."""
-    found: Run = filled.team()["live_run"]
-    found.events.filter(kind__in=("sample", "measuring")).delete()
-    tell(found, ("measuring", {"step": "measure", "began": BEGAN}))
-    return found
+    live_run: Run = filled.team()["live_run"]
+    live_run.events.filter(kind__in=("sample", "measuring")).delete()
+    tell(live_run, ("measuring", {"step": "measure", "began": BEGAN}))
+    return live_run
 
 
 @pytest.fixture
@@ -161,8 +161,8 @@ def test_samples_are_folded_once_and_the_newest_stay_events(run: Run, monkeypatc
 
     assert run.events.filter(kind="sample").count() == 10
     (stored,) = run.series.all()
-    found = samples.values_of(stored, None, None)
-    assert (stored.samples, list(found["MemFree"])) == (30, [100.0 + t for t in range(30)])
+    columns = samples.values_of(stored, None, None)
+    assert (stored.samples, list(columns["MemFree"])) == (30, [100.0 + t for t in range(30)])
 
 
 def test_a_fold_that_dies_half_way_loses_nothing_and_counts_nothing_twice(
@@ -187,8 +187,8 @@ def test_a_fold_that_dies_half_way_loses_nothing_and_counts_nothing_twice(
     fold.fold(run)
 
     for source, name in (("memory", "MemFree"), ("cpu", "busy")):
-        found = samples.values_of(run.series.get(source=source), None, None)
-        assert list(found[name]) == [float(t) for t in range(35)]
+        columns = samples.values_of(run.series.get(source=source), None, None)
+        assert list(columns[name]) == [float(t) for t in range(35)]
     assert not run.events.filter(kind="sample").exists()
 
 
@@ -208,9 +208,9 @@ def test_blocks_are_filled_and_a_column_that_comes_late_has_nothing_before(
         (0, 8, 0.0, 7.0),
         (8, 7, 8.0, 14.0),
     ]
-    found = samples.values_of(stored, None, None)
-    assert list(found["MemFree"]) == [float(t) for t in range(15)]
-    assert np.isnan(found["Cached"][:10]).all() and list(found["Cached"][10:]) == [1.0] * 5
+    columns = samples.values_of(stored, None, None)
+    assert list(columns["MemFree"]) == [float(t) for t in range(15)]
+    assert np.isnan(columns["Cached"][:10]).all() and list(columns["Cached"][10:]) == [1.0] * 5
 
 
 def test_a_chart_of_a_run_under_way_has_what_was_folded_and_what_came_since(browser: Client, run: Run) -> None:
@@ -246,7 +246,7 @@ def test_only_runs_under_way_with_many_samples_are_folded(run: Run, monkeypatch:
     assert list(queries.to_fold()) == [run]
 
 
-def test_a_long_run_is_thinned_and_looked_at_closer_it_is_not(browser: Client, run: Run) -> None:
+def test_a_long_run_is_thinned_and_a_short_part_of_it_is_not(browser: Client, run: Run) -> None:
     values = np.full(20_000, 1024.0**2)
     values[12_345] *= 50
     fold.append(run, "measure", "memory", {"t": np.arange(20_000.0), "MemFree": values})
@@ -311,9 +311,9 @@ def test_the_api_refuses_what_is_no_stretch_of_time(browser: Client, run: Run, q
 def test_the_api_gives_a_part_of_a_series(browser: Client, run: Run) -> None:
     fold.append(run, "measure", "memory", {"t": np.arange(50.0), "MemFree": np.arange(50.0)})
 
-    told = browser.get(f"/api/v1/series/{run.series.get().pk}/?from=10&to=12.5").json()
+    part = browser.get(f"/api/v1/series/{run.series.get().pk}/?from=10&to=12.5").json()
 
-    assert told["values"] == {"t": [10.0, 11.0, 12.0], "MemFree": [10.0, 11.0, 12.0]}
+    assert part["values"] == {"t": [10.0, 11.0, 12.0], "MemFree": [10.0, 11.0, 12.0]}
 
 
 def migrated(name: str = "") -> Any:
@@ -342,8 +342,8 @@ def test_stored_series_are_converted_there_and_back() -> None:
 
     flat = np.frombuffer(zlib.decompress(bytes(before.packed)), dtype="<f8")
     assert np.array_equal(flat.reshape(3, 5000), np.array(list(table.values())), equal_nan=True)
-    found = samples.values_of(run.series.get(source="memory"), None, None)
-    assert all(np.array_equal(found[name], values, equal_nan=True) for name, values in table.items())
+    columns = samples.values_of(run.series.get(source="memory"), None, None)
+    assert all(np.array_equal(columns[name], values, equal_nan=True) for name, values in table.items())
     assert [block.samples for block in run.series.get(source="memory").blocks.filter(group="memory")] == [4096, 904]
 
 
@@ -397,7 +397,7 @@ def test_the_panels_of_a_source_are_those_of_all_steps(run: Run) -> None:
     assert {"sql.shared blocks", "sql.execution time"} <= {panel.key for panel in series.panels_of(run)}
 
 
-def test_the_csv_tells_the_step_of_each_row(browser: Client, run: Run) -> None:
+def test_the_csv_has_the_step_of_each_row(browser: Client, run: Run) -> None:
     steps(run)
 
     answer = browser.get(reverse("run_csv", args=[run.pk]), {"panel": "memory.memory", "from": "18", "to": "31"})
@@ -409,9 +409,7 @@ def test_the_csv_tells_the_step_of_each_row(browser: Client, run: Run) -> None:
     ]  # fmt: skip
 
 
-def test_a_page_that_lags_behind_is_told_to_draw_anew(
-    browser: Client, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_that_lags_behind_has_to_redraw(browser: Client, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(news, "BATCH", 20)
     tell(run, *(sample(float(t), MemFree=float(t)) for t in range(30)))
     url = reverse("run_live", args=[run.pk])
@@ -419,7 +417,7 @@ def test_a_page_that_lags_behind_is_told_to_draw_anew(
     late, prompt = browser.get(url).json(), browser.get(url, {"after": run.last_seq - 5}).json()
 
     assert (late["skipped"], len(late["samples"]), late["seq"]) == (True, 20, run.last_seq)
-    assert (prompt["skipped"], [told["seq"] for told in prompt["samples"]]) == (
+    assert (prompt["skipped"], [point["seq"] for point in prompt["samples"]]) == (
         False,
         list(range(run.last_seq - 4, run.last_seq + 1)),
     )

@@ -45,7 +45,7 @@ BAD_EVENTS: list[tuple[str, Any]] = [
 @pytest.fixture
 def runs() -> list[Run]:
     """A run whose host is hostile, and one of another campaign: both ended, neither is read."""
-    found = []
+    ended = []
     for _ in range(2):
         run = make_campaign(state=Campaign.State.RUNNING).runs.order_by("position")[0]
         run.state, run.outcome, run.next_tick_at, run.manifest = Run.State.ENDED, Run.Outcome.OK, None, {"files": []}
@@ -53,8 +53,8 @@ def runs() -> list[Run]:
         run.save()
         Run.objects.filter(campaign=run.campaign).exclude(pk=run.pk).update(ingested_at=timezone.now())
         tell(run, 1, "measured", MEASURED)
-        found.append(run)
-    return found
+        ended.append(run)
+    return ended
 
 
 def tell(run: Run, seq: int, kind: str, data: Any) -> None:

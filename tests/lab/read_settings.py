@@ -1,4 +1,4 @@
-"""A full look at the settings of a host: runs there, as root, and prints JSON of {what: value}."""
+"""Reads every setting of a host: runs there, as root, and prints JSON of {what: value}."""
 
 import hashlib
 import json
@@ -31,20 +31,20 @@ def value(path: Path) -> str:
 
 def file(path: Path) -> str:
     """Content, mode and owner."""
-    seen = path.lstat()
+    stat = path.lstat()
     content = os.readlink(path) if path.is_symlink() else hashlib.sha256(path.read_bytes()).hexdigest()
-    return f"{content} {seen.st_mode:o} {seen.st_uid}:{seen.st_gid}"
+    return f"{content} {stat.st_mode:o} {stat.st_uid}:{stat.st_gid}"
 
 
-def look() -> dict[str, object]:
+def read_settings() -> dict[str, object]:
     roots = [*VALUES, *(f"{NODES}/{node}/hugepages" for node in os.listdir(NODES))]
     kernel = [path for root in roots for path in below(root)] + [Path(path) for path in SINGLE]
     kernel += [Path("/sys/block", disk, "queue", name) for disk in os.listdir("/sys/block") for name in QUEUE]
-    seen: dict[str, object] = {str(path): value(path) for path in kernel}
-    seen.update({str(path): file(path) for root in OWNED for path in below(root)})
+    settings: dict[str, object] = {str(path): value(path) for path in kernel}
+    settings.update({str(path): file(path) for root in OWNED for path in below(root)})
     running = subprocess.run(["systemctl", *RUNNING], capture_output=True, text=True, timeout=120, check=True).stdout
-    seen["running services"] = sorted(line.split()[0] for line in running.splitlines() if line[:5] != "user@")
-    return seen
+    settings["running services"] = sorted(line.split()[0] for line in running.splitlines() if line[:5] != "user@")
+    return settings
 
 
-json.dump(look(), sys.stdout)
+json.dump(read_settings(), sys.stdout)
