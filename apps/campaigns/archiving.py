@@ -35,12 +35,12 @@ def rename_campaign(campaign: Campaign, *, by: User, name: str | None = None, qu
     campaign.refresh_from_db()
 
 
-def _text(field: str, given: str | None, present: str) -> str:
-    if given is None:
+def _text(field: str, text: str | None, present: str) -> str:
+    if text is None:
         return present
-    if not given.strip():
+    if not text.strip():
         raise PlanError(field, "it is empty", hint=f"give the campaign a {field}")
-    return given.strip()
+    return text.strip()
 
 
 @transaction.atomic

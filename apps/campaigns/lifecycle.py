@@ -129,20 +129,20 @@ def retry_failed(campaign: Campaign, *, by: User, runs: Sequence[Run] | None = N
     require(by, Role.OPERATOR, "retry runs", on=campaign)
     locked = _locked(campaign, [*halts.GOING_ON, Campaign.State.FINISHED], "retried")
     failed = list(failed_runs(locked))
-    wanted = failed if runs is None else [_retriable(locked, run) for run in runs]
-    if not wanted:
+    retried = failed if runs is None else [_retriable(locked, run) for run in runs]
+    if not retried:
         raise PlanError("runs", f"{locked} has no failed run that was not retried", hint="extend it instead")
-    for run in {(run.host_id, run.digest): run for run in wanted}.values():
+    for run in {(run.host_id, run.digest): run for run in retried}.values():
         previews.check_on_host(run.spec, run.host, previews.facts_of(run.host))
-    code.require_for([run.spec for run in wanted], by, "retry runs")
-    _retry(locked, wanted)
-    told = [run.position + 1 for run in wanted]
-    audit(by, "campaign.retry", locked, after={"id": str(locked.pk), "runs": told})
+    code.require_for([run.spec for run in retried], by, "retry runs")
+    _retry(locked, retried)
+    positions = [run.position + 1 for run in retried]
+    audit(by, "campaign.retry", locked, after={"id": str(locked.pk), "runs": positions})
     if locked.state == Campaign.State.FINISHED:
         _run_again(locked)
     halts.arm_hosts(locked)
     campaign.refresh_from_db()
-    return len(wanted)
+    return len(retried)
 
 
 def failed_runs(campaign: Campaign) -> Any:
@@ -197,8 +197,10 @@ def extend_campaign(
             "repetitions", f"{more} is not a number of repetitions", hint="accepted: 1 or more, or new levels"
         )
     if levels and locked.design not in GROWS:
-        words = f"the combinations of this design ({locked.get_design_display()}) were chosen from its existing levels"
-        raise PlanError("levels", words, hint="add repetitions, or clone the campaign and add the level there")
+        message = (
+            f"the combinations of this design ({locked.get_design_display()}) were chosen from its existing levels"
+        )
+        raise PlanError("levels", message, hint="add repetitions, or clone the campaign and add the level there")
     before = {"repetitions": locked.repetitions, "factors": locked.factors, "budget_h": locked.budget_h}
     done = _blocks(locked)
     locked.factors = _with_levels(locked.factors, levels or {})
@@ -207,7 +209,7 @@ def extend_campaign(
     planned = [run for run in previews.preview(locked).runs if run.block >= done]
     services.check_permission(planned, by)
     services.add_runs(locked, planned)
-    _tell_extension(locked, by, more, levels or {}, done, stopped=done < before["repetitions"])
+    _record_extension(locked, by, more, levels or {}, done, stopped=done < before["repetitions"])
     audit(by, "campaign.extend", locked, before=before, after=_extended(locked, len(planned)))
     if locked.state == Campaign.State.FINISHED:
         _run_again(locked)
@@ -230,20 +232,31 @@ def _with_levels(factors: list[dict[str, Any]], added: Mapping[str, list[dict[st
     return [{**factor, "levels": [*factor["levels"], *added.get(factor["name"], [])]} for factor in factors]
 
 
-def _tell_extension(
+def _record_extension(
     campaign: Campaign, by: User, more: int, levels: Mapping[str, Any], done: int, stopped: bool
 ) -> None:
-    """On the campaign itself, for whoever reads its intervals must know that its results could be seen before."""
-    seen = campaign.runs.filter(outcome=Run.Outcome.OK, ingested_at__isnull=False).count()
+    """Record the extension in the campaign: readers of its intervals must know that results were visible before."""
+    visible = campaign.runs.filter(outcome=Run.Outcome.OK, ingested_at__isnull=False).count()
     labels = {name: [str(level.get("label")) for level in added] for name, added in levels.items()}
-    told = {"at": timezone.now().isoformat(), "by": by.username, "repetitions": more, "levels": labels, "seen": seen}
-    campaign.extensions = [*campaign.extensions, told]
+    extension = {
+        "at": timezone.now().isoformat(),
+        "by": by.username,
+        "repetitions": more,
+        "levels": labels,
+        "seen": visible,
+    }
+    campaign.extensions = [*campaign.extensions, extension]
     if campaign.state == Campaign.State.FINISHED and campaign.open_blocks is not None:
-        # A rule that has stopped it does not stop it again; one that never did looks at the first new block, too.
+        # A rule that has stopped it does not stop it again; one that never did also analyses the first new block.
         campaign.open_blocks = None if stopped else done + 1
     campaign.save(update_fields=["factors", "repetitions", "budget_h", "extensions", "open_blocks"])
 
 
 def _extended(campaign: Campaign, runs: int) -> dict[str, Any]:
-    told = campaign.extensions[-1]
-    return {"id": str(campaign.pk), "runs": runs, "repetitions": told["repetitions"], "levels": told["levels"]}
+    extension = campaign.extensions[-1]
+    return {
+        "id": str(campaign.pk),
+        "runs": runs,
+        "repetitions": extension["repetitions"],
+        "levels": extension["levels"],
+    }

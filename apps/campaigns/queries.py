@@ -137,7 +137,7 @@ def taken_s(campaign: Campaign) -> float:
 def progress(campaign: Campaign) -> Progress:
     """One query; while no run has ended, further ones for the same estimate as before the start. The time that active
     runs have already taken is subtracted, at most the estimate of a run for each."""
-    found = campaign.runs.aggregate(
+    counts = campaign.runs.aggregate(
         total=Count("pk"),
         done=Count("pk", filter=ENDED),
         running=Count("pk", filter=ACTIVE),
@@ -147,17 +147,17 @@ def progress(campaign: Campaign) -> Progress:
         wall_s=Median(WALL_S, filter=ENDED & Q(started_at__isnull=False)),
         so_far_s=Sum(SO_FAR_S, filter=ACTIVE, default=0.0, output_field=FloatField()),
     )
-    so_far_s = found.pop("so_far_s")
-    wall_s, left = found.pop("wall_s"), found["total"] - found["done"]
-    at_once = max(1, found.pop("hosts"))
-    if not found["total"]:
+    so_far_s = counts.pop("so_far_s")
+    wall_s, left = counts.pop("wall_s"), counts["total"] - counts["done"]
+    at_once = max(1, counts.pop("hosts"))
+    if not counts["total"]:
         eta_s = None
     elif not left:
         eta_s = 0.0
     else:
         whole = _planned_seconds(campaign) if wall_s is None else left * wall_s / at_once
-        eta_s = whole - min(so_far_s / at_once, whole * found["running"] / left)
-    return Progress(**found, eta_s=eta_s)
+        eta_s = whole - min(so_far_s / at_once, whole * counts["running"] / left)
+    return Progress(**counts, eta_s=eta_s)
 
 
 def counted(campaigns: Iterable[Campaign]) -> list[Campaign]:
@@ -203,14 +203,14 @@ class Break:
         return changes.listed(self.changes)
 
 
-def breaks_sentence(found: Sequence[Break]) -> str:
+def breaks_sentence(all_breaks: Sequence[Break]) -> str:
     """One warning about all of them; "" where there are none."""
-    if len(found) < 2:
-        return found[0].sentence if found else ""
-    paths = sorted({change.path for each in found for change in each.changes})
+    if len(all_breaks) < 2:
+        return all_breaks[0].sentence if all_breaks else ""
+    paths = sorted({change.path for each in all_breaks for change in each.changes})
     more = f" and {len(paths) - changes.SHOWN} more" if len(paths) > changes.SHOWN else ""
     named = ", ".join(paths[: changes.SHOWN]) + more
-    return f"The host changed {len(found)} times between runs: {named}. {changes.NOT_COMPARABLE}"
+    return f"The host changed {len(all_breaks)} times between runs: {named}. {changes.NOT_COMPARABLE}"
 
 
 def breaks(campaign: UUID) -> list[Break]:
@@ -218,18 +218,18 @@ def breaks(campaign: UUID) -> list[Break]:
     its host."""
     started = Run.objects.filter(campaign=campaign, started_at__isnull=False, facts__isnull=False)
     order = [F("started_at"), F("position")]
-    told = started.annotate(
+    with_earlier = started.annotate(
         earlier=Window(Lag("pk"), partition_by="host_id", order_by=order),
         earlier_position=Window(Lag("position"), partition_by="host_id", order_by=order),
         earlier_facts=Window(Lag("facts_id"), partition_by="host_id", order_by=order),
     )
-    moved = told.filter(earlier_facts__isnull=False).exclude(facts_id=F("earlier_facts")).order_by(*order)
+    moved = with_earlier.filter(earlier_facts__isnull=False).exclude(facts_id=F("earlier_facts")).order_by(*order)
     names = ("earlier", "earlier_position", "pk", "position", "earlier_facts", "facts_id")
     pairs = list(moved.values_list(*names))
     keys = {key for *_, old, new in pairs for key in (old, new)}
     data = dict(Facts.objects.filter(pk__in=keys).values_list("pk", "data")) if keys else {}
-    found = [Break(a, m, b, n, changes.weighty(data[old], data[new])) for a, m, b, n, old, new in pairs]
-    return [each for each in found if each.changes]
+    candidates = [Break(a, m, b, n, changes.weighty(data[old], data[new])) for a, m, b, n, old, new in pairs]
+    return [each for each in candidates if each.changes]
 
 
 def breaks_at(run: Run) -> list[Break]:

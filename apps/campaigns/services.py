@@ -150,8 +150,8 @@ def of_recipe(recipe: recipes.Recipe, host: Host, facts: dict[str, Any]) -> dict
     """What a recipe says of a campaign besides its factors, its workload and its data. PlanError where the host gives
     less than it needs."""
     if recipe.get("needs") == "root" and facts["level"] != "root":
-        said = f"{recipe['name']} needs level root; {host} gives level {facts['level']}"
-        raise PlanError("recipe", said, hint="register the host with sudo, or choose another recipe")
+        message = f"{recipe['name']} needs level root; {host} gives level {facts['level']}"
+        raise PlanError("recipe", message, hint="register the host with sudo, or choose another recipe")
     return {
         "recipe": recipe["name"],
         "recipe_version": recipe["version"],
@@ -173,8 +173,8 @@ def start_campaign(campaign: Campaign, *, by: User) -> str:
     check_permission(previewed.runs, by)
     checks.refuse(checks.rows(campaign, previewed))
     planned = previewed.runs
-    told = (scripts.check_runs(_specs(campaign, planned, share.host), share.host) for share in previewed.shares)
-    unchecked = " ".join(dict.fromkeys(filter(None, told)))
+    reasons = (scripts.check_runs(_specs(campaign, planned, share.host), share.host) for share in previewed.shares)
+    unchecked = " ".join(dict.fromkeys(filter(None, reasons)))
     with transaction.atomic():
         enqueue(campaign, planned, by)
         after = {"id": str(campaign.pk), "runs": len(planned), "unchecked": unchecked}
@@ -291,6 +291,6 @@ def cancel(run: Run) -> bool:
         return True
     now = timezone.now()
     active = Run.objects.filter(pk=run.pk).exclude(state=Run.State.ENDED)
-    asked = bool(active.update(cancel_requested_at=now, next_tick_at=now))
+    requested = bool(active.update(cancel_requested_at=now, next_tick_at=now))
     nudges.nudge(run.pk)
-    return asked
+    return requested

@@ -90,10 +90,10 @@ class DataSetViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
         """Prepare the data set on a host for later runs, by a campaign of one run."""
         body = PrepareSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        given = body.validated_data
-        target = {"bin_dir": given["bin_dir"]} if "bin_dir" in given else {}
+        fields = body.validated_data
+        target = {"bin_dir": fields["bin_dir"]} if "bin_dir" in fields else {}
         campaign = preparing.prepare(
-            self.get_object(), given["host"], target=target, profile=given.get("profile"), by=user_of(request)
+            self.get_object(), fields["host"], target=target, profile=fields.get("profile"), by=user_of(request)
         )
         return Response(CampaignSerializer(campaign).data, status=status.HTTP_201_CREATED)
 

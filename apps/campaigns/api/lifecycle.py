@@ -172,9 +172,9 @@ class LifecycleActions(viewsets.GenericViewSet[Campaign]):
         self, request: Request, act: Callable[..., Any], body: type[serializers.Serializer[Any]] | None = None
     ) -> Response:
         """The campaign after an action of lifecycle.py, which gets the fields of `body`."""
-        given = body(data=request.data) if body else None
-        if given is not None:
-            given.is_valid(raise_exception=True)
+        serializer = body(data=request.data) if body else None
+        if serializer is not None:
+            serializer.is_valid(raise_exception=True)
         campaign = self.get_object()
-        act(campaign, by=user_of(request), **(given.validated_data if given is not None else {}))
+        act(campaign, by=user_of(request), **(serializer.validated_data if serializer is not None else {}))
         return Response(CampaignSerializer(campaign).data)

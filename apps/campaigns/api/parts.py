@@ -96,12 +96,12 @@ class RunPartViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     def file(self, request: Request, pk: str) -> HttpResponse:
         """A file of the run, as an attachment."""
         path = request.query_params.get("path", "")
-        found = self.get_object().artefacts.filter(path=path).first()
-        if found is None or found.content is None:
+        artefact = self.get_object().artefacts.filter(path=path).first()
+        if artefact is None or artefact.content is None:
             raise NotFound(
                 f"{path or 'no path'}: not a file of this part, or not fetched because it is damaged or too large"
             )
-        answer = HttpResponse(bytes(found.content), content_type="application/octet-stream")
-        answer["Content-Disposition"] = content_disposition_header(True, PurePosixPath(found.path).name)
+        answer = HttpResponse(bytes(artefact.content), content_type="application/octet-stream")
+        answer["Content-Disposition"] = content_disposition_header(True, PurePosixPath(artefact.path).name)
         answer["X-Content-Type-Options"] = "nosniff"
         return answer

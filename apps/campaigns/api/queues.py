@@ -52,8 +52,8 @@ class OnHostsViewSet(viewsets.ViewSet):
 
     @extend_schema(responses=OnHostSerializer(many=True))
     def list(self, request: Request, campaign: UUID) -> Response:
-        found = get_object_or_404(Campaign, pk=campaign)
-        return Response(OnHostSerializer(schedule.by_host(found, timezone.now()), many=True).data)
+        campaign_row = get_object_or_404(Campaign, pk=campaign)
+        return Response(OnHostSerializer(schedule.by_host(campaign_row, timezone.now()), many=True).data)
 
 
 class QueueViewSet(viewsets.ViewSet):
@@ -61,5 +61,5 @@ class QueueViewSet(viewsets.ViewSet):
 
     @extend_schema(responses=QueueSerializer)
     def retrieve(self, request: Request, host: int) -> Response:
-        found = get_object_or_404(Host, pk=host)
-        return Response(QueueSerializer(schedule.schedule(found, timezone.now())).data)
+        host_row = get_object_or_404(Host, pk=host)
+        return Response(QueueSerializer(schedule.schedule(host_row, timezone.now())).data)

@@ -107,8 +107,8 @@ class ScheduleViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     of_teams = tuple(roles)
 
     def get_queryset(self) -> QuerySet[Schedule]:
-        found = super().get_queryset()
-        return found.exclude(state=Schedule.State.DELETED) if self.action == "list" else found
+        rows = super().get_queryset()
+        return rows.exclude(state=Schedule.State.DELETED) if self.action == "list" else rows
 
     @extend_schema(request=NewScheduleSerializer, responses={201: ScheduleSerializer})
     def create(self, request: Request) -> Response:

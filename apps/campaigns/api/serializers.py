@@ -287,7 +287,7 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
         return BreakSerializer(queries.breaks(campaign.pk), many=True).data
 
     def get_design_told(self, campaign: Campaign) -> list[str]:
-        return descriptions.told(campaign)
+        return descriptions.sentences(campaign)
 
     def get_threats(self, campaign: Campaign) -> list[str]:
         return descriptions.threats(campaign)

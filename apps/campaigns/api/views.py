@@ -66,9 +66,9 @@ class WorkloadViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     def create(self, request: Request) -> Response:
         body = NewWorkloadSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        wanted = dict(body.validated_data)
-        name, given = wanted.pop("name"), wanted.pop("steps")
-        workload = workloads.save_workload(name, given, by=user_of(request), **wanted)
+        fields = dict(body.validated_data)
+        name, raw_steps = fields.pop("name"), fields.pop("steps")
+        workload = workloads.save_workload(name, raw_steps, by=user_of(request), **fields)
         return Response(WorkloadSerializer(workload).data, status=status.HTTP_201_CREATED)
 
     @extend_schema(request=WhereSerializer, responses=CheckedSerializer)
@@ -105,11 +105,11 @@ class RecipeViewSet(viewsets.ViewSet):
     lookup_value_regex = "[a-z0-9-]+"
     roles = {"create": Role.TUNER, "destroy": Role.TUNER}
 
-    def _found(self, name: str) -> recipes.Recipe:
-        found = own_recipes.find(name)
-        if found is None:
+    def _recipe(self, name: str) -> recipes.Recipe:
+        recipe = own_recipes.find(name)
+        if recipe is None:
             raise NotFound(f"{name} is not a recipe; accepted: {', '.join(own_recipes.catalogue())}")
-        return found
+        return recipe
 
     def _on_host(self, recipe: recipes.Recipe, request: Request) -> recipes.Recipe:
         query = HostQuerySerializer(data=request.query_params)
@@ -123,7 +123,7 @@ class RecipeViewSet(viewsets.ViewSet):
 
     @extend_schema(parameters=[HostQuerySerializer], responses=RecipeSerializer)
     def retrieve(self, request: Request, name: str) -> Response:
-        return Response(RecipeSerializer(self._on_host(self._found(name), request)).data)
+        return Response(RecipeSerializer(self._on_host(self._recipe(name), request)).data)
 
     @extend_schema(parameters=[NamedHostSerializer], responses=PreviewSerializer)
     @action(detail=True)
@@ -131,7 +131,7 @@ class RecipeViewSet(viewsets.ViewSet):
         """The runs that a campaign from this recipe would have on a host, and their estimated duration."""
         query = NamedHostSerializer(data=request.query_params)
         query.is_valid(raise_exception=True)
-        planned = recipe_hosts.preview(self._found(name), query.validated_data["host"])
+        planned = recipe_hosts.preview(self._recipe(name), query.validated_data["host"])
         return Response(PreviewSerializer(planned).data)
 
     @extend_schema(request=NewRecipeSerializer, responses={201: RecipeSerializer})
@@ -140,14 +140,14 @@ class RecipeViewSet(viewsets.ViewSet):
         body = NewRecipeSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         row = own_recipes.import_recipe(body.validated_data["yaml"], by=user_of(request))
-        found = own_recipes.get(row.name, row.version)
-        return Response(RecipeSerializer(found).data, status=status.HTTP_201_CREATED)
+        recipe = own_recipes.get(row.name, row.version)
+        return Response(RecipeSerializer(recipe).data, status=status.HTTP_201_CREATED)
 
     @extend_schema(responses={204: None})
     def destroy(self, request: Request, name: str) -> Response:
         """Withdraw an imported recipe. Campaigns created from it remain. To restore it, import the same text or a
         next version."""
-        self._found(name)
+        self._recipe(name)
         own_recipes.withdraw(name, by=user_of(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 

@@ -12,7 +12,7 @@ from common.errors import PlanError
 
 DESIGNS = ("factorial", "one_at_a_time", "list", "latin_square", "random_sample")
 MOST = 20_000
-# Draws per wanted cell before conditions are taken to leave too few.
+# Draws per requested cell before conditions are taken to leave too few.
 DRAWS = 1000
 
 
@@ -44,12 +44,12 @@ def cells(
 
 def every(factors: Sequence[Factor]) -> list[Cell]:
     """Full factorial: every combination that the conditions allow, each once."""
-    found = list(itertools.islice(_possible(by_dependence(factors), {}), MOST + 1))
-    if len(found) > MOST:
+    combinations = list(itertools.islice(_possible(by_dependence(factors), {}), MOST + 1))
+    if len(combinations) > MOST:
         size = math.prod(len(factor.levels) for factor in factors)
         hint = "remove levels, or use a random sample of the combinations"
         raise PlanError("factors", f"{size} combinations are too many; at most {MOST} are allowed", hint=hint)
-    return sorted((_in_order(factors, cell) for cell in found), key=lambda cell: _place(factors, cell))
+    return sorted((_in_order(factors, cell) for cell in combinations), key=lambda cell: _place(factors, cell))
 
 
 def _possible(left: Sequence[Factor], cell: Cell) -> Iterator[Cell]:
@@ -92,28 +92,28 @@ def chosen(factors: Sequence[Factor], listed: Sequence[Mapping[str, str]]) -> li
     if not listed:
         hint = '[{"factor": "label", ...}, ...]'
         raise PlanError("cells", "this design needs a list of combinations", hint=hint)
-    found = [_listed(f"cells.{i}", factors, each) for i, each in enumerate(listed)]
-    for i, cell in enumerate(found):
-        if cell in found[:i]:
+    combinations = [_listed(f"cells.{i}", factors, each) for i, each in enumerate(listed)]
+    for i, cell in enumerate(combinations):
+        if cell in combinations[:i]:
             raise PlanError(
                 f"cells.{i}", f"{text_of(cell)!r} appears twice", hint="use repetitions to repeat combinations"
             )
-    return found
+    return combinations
 
 
-def _listed(field: str, factors: Sequence[Factor], wanted: Mapping[str, str]) -> Cell:
+def _listed(field: str, factors: Sequence[Factor], labels: Mapping[str, str]) -> Cell:
     cell: Cell = {}
     for factor in by_dependence(factors):
         possible = {level.label: level for level in factor.possible(cell)}
-        label = wanted.get(factor.name)
+        label = labels.get(factor.name)
         if label is None and not possible:
             continue
         if label not in possible:
-            said = f"{label!r} is not a level" if label is not None else "there is no level"
+            problem = f"{label!r} is not a level" if label is not None else "there is no level"
             hint = f"accepted there: {', '.join(possible) or 'none; omit it'}"
-            raise PlanError(field, f"{said} of {factor.name}", hint=hint)
+            raise PlanError(field, f"{problem} of {factor.name}", hint=hint)
         cell[factor.name] = possible[label]
-    strange = next((name for name in wanted if name not in {factor.name for factor in factors}), None)
+    strange = next((name for name in labels if name not in {factor.name for factor in factors}), None)
     if strange is not None:
         raise PlanError(field, f"{strange!r} is not a factor", hint=f"accepted: {', '.join(f.name for f in factors)}")
     return _in_order(factors, cell)
@@ -160,28 +160,28 @@ def sampled(factors: Sequence[Factor], sample: int | None, seed: int) -> list[Ce
 
 
 def _drawn(factors: Sequence[Factor], sample: int, drawn: random.Random) -> list[Cell]:
-    size, seen, found = math.prod(len(factor.levels) for factor in factors), set[int](), dict[int, Cell]()
+    size, tried, drawn_cells = math.prod(len(factor.levels) for factor in factors), set[int](), dict[int, Cell]()
     for _ in range(DRAWS * sample):
         number = drawn.randrange(size)
-        cell = None if number in seen else _numbered(factors, number)
-        seen.add(number)
+        cell = None if number in tried else _numbered(factors, number)
+        tried.add(number)
         if cell is not None:
-            found[number] = cell
-        if len(found) == sample:
-            return [found[number] for number in sorted(found)]
-    raise PlanError("sample", f"the conditions allow only {len(found)} of {sample} combinations", hint="fewer")
+            drawn_cells[number] = cell
+        if len(drawn_cells) == sample:
+            return [drawn_cells[number] for number in sorted(drawn_cells)]
+    raise PlanError("sample", f"the conditions allow only {len(drawn_cells)} of {sample} combinations", hint="fewer")
 
 
 def _numbered(factors: Sequence[Factor], number: int) -> Cell | None:
     """The cell with this number in the product of all levels; None where the conditions forbid it. What stays away has
     to be at its first level, so that each cell has one number."""
-    wanted = {}
+    levels = {}
     for factor in reversed(factors):
         number, place = divmod(number, len(factor.levels))
-        wanted[factor.name] = factor.levels[place]
+        levels[factor.name] = factor.levels[place]
     cell: Cell = {}
     for factor in by_dependence(factors):
-        level, possible = wanted[factor.name], factor.possible(cell)
+        level, possible = levels[factor.name], factor.possible(cell)
         if level in possible:
             cell[factor.name] = level
         elif possible or level is not factor.levels[0]:

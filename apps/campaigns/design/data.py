@@ -20,7 +20,7 @@ ROOT = "dataset."
 PACE = 100e6
 ROWS_PER_SCALE = 100_000  # of pgbench_accounts
 
-Wanted = dict[str, Any]
+DatasetSpec = dict[str, Any]
 
 
 def check(kind: str, options: Mapping[str, Any], reset: str = "auto") -> None:
@@ -49,7 +49,7 @@ def default_kind(steps: Sequence[Step]) -> str:
     return needed(steps)[0] or (PGBENCH if pgbench else "")
 
 
-def derived(steps: Sequence[Step]) -> Wanted | None:
+def derived(steps: Sequence[Step]) -> DatasetSpec | None:
     """The data set for these steps if the campaign names none: the default one of the kind that they require, or
     pgbench's tables of their scale."""
     kind, _ = needed(steps)
@@ -57,9 +57,9 @@ def derived(steps: Sequence[Step]) -> Wanted | None:
         return {"name": f"{kind} default", "kind": kind, "options": {}, "reset": "auto"}
     scales = {step["options"].get("scale", 1) for step in steps if step["kind"] == PGBENCH}
     if len(scales) > 1:
-        told = ", ".join(map(str, sorted(scales)))
+        listed = ", ".join(map(str, sorted(scales)))
         raise PlanError(
-            "steps", f"the levels need data of different scales: {told}", hint="use one scale, or choose a data set"
+            "steps", f"the levels need data of different scales: {listed}", hint="use one scale, or choose a data set"
         )
     if not scales:
         return None
@@ -68,39 +68,39 @@ def derived(steps: Sequence[Step]) -> Wanted | None:
 
 
 def resolve(
-    own: Wanted | None, steps: Sequence[Step], changes: Mapping[str, Any], touched: Sequence[str]
-) -> tuple[Wanted | None, list[Step]]:
-    """The data set with each dataset.<option> of `changes` set, and the steps, to whose scripts it says its scale.
+    own: DatasetSpec | None, steps: Sequence[Step], changes: Mapping[str, Any], touched: Sequence[str]
+) -> tuple[DatasetSpec | None, list[Step]]:
+    """The data set with each dataset.<option> of `changes` set, and the steps, whose scripts get its scale.
 
     `touched` are the paths that factors set in the steps.
     """
-    wanted = copy.deepcopy(own) if own else derived(steps)
-    _check_kind(wanted, steps)
-    if wanted is None and changes:
+    dataset = copy.deepcopy(own) if own else derived(steps)
+    _check_kind(dataset, steps)
+    if dataset is None and changes:
         raise PlanError(next(iter(changes)), "this campaign has no data set", hint="name one")
     if own and own["kind"] == PGBENCH:
         scale = next((path for path in touched if path.endswith(".scale")), "")
         if scale:
             raise PlanError(scale, "the data set defines the scale", hint="set dataset.scale")
     for path, value in changes.items():
-        assert wanted is not None  # noqa: S101 - for the type checker
-        wanted["options"] = rules.patch(wanted["options"], {path.removeprefix(ROOT): value})
-    return wanted, _scaled(steps, wanted)
+        assert dataset is not None  # noqa: S101 - for the type checker
+        dataset["options"] = rules.patch(dataset["options"], {path.removeprefix(ROOT): value})
+    return dataset, _scaled(steps, dataset)
 
 
-def _check_kind(wanted: Wanted | None, steps: Sequence[Step]) -> None:
+def _check_kind(dataset: DatasetSpec | None, steps: Sequence[Step]) -> None:
     kind, step = needed(steps)
-    if wanted and kind and wanted["kind"] != kind:
-        problem = f"{wanted.get('name') or 'the data set'} is of kind {wanted['kind']}"
+    if dataset and kind and dataset["kind"] != kind:
+        problem = f"{dataset.get('name') or 'the data set'} is of kind {dataset['kind']}"
         hint = f"step {step} requires kind {kind}: choose such a data set, or none for the default"
         raise PlanError("dataset", problem, hint=hint)
 
 
-def _scaled(steps: Sequence[Step], wanted: Wanted | None) -> list[Step]:
-    """pgbench finds the scale of its own tables by itself, but for custom scripts, to which it has to be said."""
-    if wanted is None or wanted["kind"] != PGBENCH:
+def _scaled(steps: Sequence[Step], dataset: DatasetSpec | None) -> list[Step]:
+    """pgbench finds the scale of its own tables by itself, except for custom scripts, which need it as an option."""
+    if dataset is None or dataset["kind"] != PGBENCH:
         return list(steps)
-    scale = wanted["options"].get("scale", 1)
+    scale = dataset["options"].get("scale", 1)
     return [_of_scale(step, scale) if step["kind"] == PGBENCH else step for step in steps]
 
 
@@ -111,13 +111,13 @@ def _of_scale(step: Step, scale: Any) -> Step:
 
 def brief(kind: str, options: Mapping[str, Any]) -> str:
     """ "pgbench, scale 10, fillfactor 90", or "SQL, 3 steps"."""
-    parts = [name if value is True else f"{name} {value}" for name, value in options.items() if _told(value)]
+    parts = [name if value is True else f"{name} {value}" for name, value in options.items() if _is_shown(value)]
     if isinstance(options.get("steps"), list):
         parts.append(f"{len(options['steps'])} steps")
     return ", ".join([DATASETS[kind].title, *parts])
 
 
-def _told(value: Any) -> bool:
+def _is_shown(value: Any) -> bool:
     return isinstance(value, str | int) and value is not False
 
 
@@ -137,6 +137,6 @@ def table_bytes(scale: int) -> int:
     return DATASETS[PGBENCH].bytes({"scale": scale, "init_steps": "dtg"})
 
 
-def seconds(wanted: Wanted | None) -> float:
+def seconds(dataset: DatasetSpec | None) -> float:
     """About how long it takes to make; a guess."""
-    return DATASETS[wanted["kind"]].bytes(wanted["options"]) / PACE if wanted else 0.0
+    return DATASETS[dataset["kind"]].bytes(dataset["options"]) / PACE if dataset else 0.0

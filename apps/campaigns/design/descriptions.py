@@ -15,16 +15,16 @@ from common.wording import and_of, counted
 DRIFT = "drift within a block (temperature, page cache, autovacuum)"
 
 
-def told(campaign: Campaign, drawn: bool = True) -> list[str]:
+def sentences(campaign: Campaign, drawn: bool = True) -> list[str]:
     """Sentences: which combinations run, in which order, and what is done so that nothing else differs. Its seed may be
     `drawn` only when it is saved."""
     if campaign.kind != Campaign.Kind.COMPARISON:
         return []
     factors = read(campaign.factors)
-    found = cells(factors, campaign.design, campaign.cells, campaign.sample, campaign.seed)
+    combinations = cells(factors, campaign.design, campaign.cells, campaign.sample, campaign.seed)
     seed = f"seed {campaign.seed}" if drawn else "its seed is drawn when the draft is saved"
     return [
-        _combinations(campaign, factors, found, seed),
+        _combinations(campaign, factors, combinations, seed),
         *_conditions(factors),
         *_order(campaign, factors, seed),
         *_reboot(campaign),
@@ -32,12 +32,12 @@ def told(campaign: Campaign, drawn: bool = True) -> list[str]:
     ]
 
 
-def _combinations(campaign: Campaign, factors: Sequence[Factor], found: Sequence[Cell], seed: str) -> str:
+def _combinations(campaign: Campaign, factors: Sequence[Factor], combinations: Sequence[Cell], seed: str) -> str:
     """Of one factor alone, its levels are the combinations."""
-    count, sizes = len(found), [len(factor.levels) for factor in factors]
+    count, sizes = len(combinations), [len(factor.levels) for factor in factors]
     design, one = Campaign.Design, len(factors) == 1
     if campaign.design == design.ONE_AT_A_TIME:
-        return f"One factor at a time, from {text_of(found[0])}: {counted(count, 'combination')}."
+        return f"One factor at a time, from {text_of(combinations[0])}: {counted(count, 'combination')}."
     if campaign.design == design.LIST:
         return f"The {counted(count, 'combination')} that {'is' if count == 1 else 'are'} listed."
     if campaign.design == design.LATIN_SQUARE and not one:
@@ -81,15 +81,15 @@ def _reboot(campaign: Campaign) -> Iterator[str]:
         yield f"The host is restarted {campaign.get_reboot_display()}."
 
 
-def _alike(wanted: Mapping[str, Any]) -> Iterator[str]:
-    run, step, warm = [], [], wanted.get("warm_up") or {}
-    if wanted.get("drop_caches"):
+def _alike(alike: Mapping[str, Any]) -> Iterator[str]:
+    run, step, warm = [], [], alike.get("warm_up") or {}
+    if alike.get("drop_caches"):
         run.append("the page cache is dropped while PostgreSQL is down")
-    if wanted.get("cool_down_s"):
-        run.append(f"the host cools down for {wanted['cool_down_s']:g} s")
-    if wanted.get("checkpoint"):
+    if alike.get("cool_down_s"):
+        run.append(f"the host cools down for {alike['cool_down_s']:g} s")
+    if alike.get("checkpoint"):
         step.append("a CHECKPOINT runs")
-    if wanted.get("drop_caches") == "step":
+    if alike.get("drop_caches") == "step":
         step.append("the page cache is dropped again")
     if run:
         yield f"Before each run {' and '.join(run)}."
@@ -112,26 +112,26 @@ def threats(campaign: Campaign) -> list[str]:
     if campaign.kind != Campaign.Kind.COMPARISON:
         return []
     factors = read(campaign.factors)
-    found = cells(factors, campaign.design, campaign.cells, campaign.sample, campaign.seed)
-    return [*_threats_of_order(campaign, factors, found), *_threats_of_design(campaign, factors)]
+    combinations = cells(factors, campaign.design, campaign.cells, campaign.sample, campaign.seed)
+    return [*_threats_of_order(campaign, factors, combinations), *_threats_of_design(campaign, factors)]
 
 
-def _threats_of_order(campaign: Campaign, factors: Sequence[Factor], found: Sequence[Cell]) -> Iterator[str]:
+def _threats_of_order(campaign: Campaign, factors: Sequence[Factor], combinations: Sequence[Cell]) -> Iterator[str]:
     order = Campaign.Order
     if campaign.order in (order.AS_GIVEN, order.DESCENDING):
         yield f"Each block has the same order: {DRIFT} looks like an effect of the levels."
     if campaign.order == order.ABBA:
         yield "ABBA cancels a steady drift. A sudden drift, or one that repeats in each block, looks like an effect."
     if campaign.order == order.FEWEST_RESTARTS:
-        yield _together(factors, found)
+        yield _together(factors, combinations)
     fixed = and_of([factor.name for factor in factors if factor.order])
     if fixed:
         yield f"In each block, {fixed} changes in one direction: {DRIFT} looks like its effect."
 
 
-def _together(factors: Sequence[Factor], found: Sequence[Cell]) -> str:
+def _together(factors: Sequence[Factor], combinations: Sequence[Cell]) -> str:
     names = and_of([factor.name for factor in orders.costly(factors)])
-    if orders.groups(found) in (1, len(found)):
+    if orders.groups(combinations) in (1, len(combinations)):
         return "No combinations share a start of PostgreSQL, so the order is that of randomised blocks."
     return (
         f"Runs with the same {names} are grouped, which saves restarts: {DRIFT} affects whole groups, and CIs for "

@@ -56,21 +56,21 @@ def check(raw: Any) -> None:
         rules.check_schema("nuisance.warm_up", raw["warm_up"], _STEADY if "until" in raw["warm_up"] else _BY_TIME)
 
 
-def applied(spec: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec with its runs made alike. PlanError where a step or target cannot be asked for that."""
+def applied(spec: Mapping[str, Any], nuisance: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec with its runs made alike. PlanError if a step or the target does not support that."""
     steps: list[Step] = list(spec["steps"])
     if not steps:
         return dict(spec)
-    if wanted.get("checkpoint") and not spec["target"]:
+    if nuisance.get("checkpoint") and not spec["target"]:
         hint = "remove it: no step of this workload uses PostgreSQL"
         raise PlanError("nuisance.checkpoint", "a checkpoint needs PostgreSQL", hint=hint)
-    steps = _warmed(steps, wanted.get("warm_up") or {})
-    if wanted.get("checkpoint"):
+    steps = _warmed(steps, nuisance.get("warm_up") or {})
+    if nuisance.get("checkpoint"):
         steps = _checkpointed(steps)
-    if wanted.get("cool_down_s"):
+    if nuisance.get("cool_down_s"):
         wait = {"name": _free(COOL_DOWN, steps), "role": "cool", "kind": "wait"}
-        steps = [{**wait, "options": {"seconds": wanted["cool_down_s"]}}, *steps]
-    return {**spec, "steps": steps, "settings": _dropped(spec["settings"], wanted.get("drop_caches", ""))}
+        steps = [{**wait, "options": {"seconds": nuisance["cool_down_s"]}}, *steps]
+    return {**spec, "steps": steps, "settings": _dropped(spec["settings"], nuisance.get("drop_caches", ""))}
 
 
 def _free(name: str, steps: Sequence[Step]) -> str:
@@ -83,37 +83,39 @@ def _measured(step: Step) -> bool:
     return bool(step.get("role", MEASURE) == MEASURE) and step["kind"] != REBOOT
 
 
-def _warmed(steps: list[Step], wanted: Mapping[str, Any]) -> list[Step]:
+def _warmed(steps: list[Step], warm_up: Mapping[str, Any]) -> list[Step]:
     """The load of the first measured step runs before it."""
-    if not wanted:
+    if not warm_up:
         return steps
     place, load = next((place, step) for place, step in enumerate(steps) if _measured(step))
     kind = WORKLOADS[load["kind"]]
-    options = kind.for_time(load["options"], wanted.get("time_s") or wanted["limit_s"])
-    if options is None or ("until" in wanted and not kind.ends_when_steady):
+    options = kind.for_time(load["options"], warm_up.get("time_s") or warm_up["limit_s"])
+    if options is None or ("until" in warm_up and not kind.ends_when_steady):
         able = [name for name, each in WORKLOADS.items() if each.ends_when_steady]
         hint = f"use a step of {' or '.join(able)}, or add a warm step to the workload"
         raise PlanError(
             "nuisance.warm_up", f"step {load['name']} of {kind.kind} cannot be used as a warm-up", hint=hint
         )
     warm: Step = {"name": _free(WARM_UP, steps), "role": "warm", "kind": load["kind"], "options": options}
-    if "until" in wanted:
-        warm["until"] = {"window_s": wanted.get("window_s", WINDOW_S), "within": wanted.get("within", WITHIN)}
+    if "until" in warm_up:
+        warm["until"] = {"window_s": warm_up.get("window_s", WINDOW_S), "within": warm_up.get("within", WITHIN)}
     return [*steps[:place], warm, *steps[place:]]
 
 
 def _checkpointed(steps: Sequence[Step]) -> list[Step]:
-    found: list[Step] = []
+    with_checkpoints: list[Step] = []
     for step in steps:
         if _measured(step):
-            name = _free("checkpoint", [*steps, *found])
-            found.append({"name": name, "role": "prepare", "kind": "sql", "options": {"statements": CHECKPOINT}})
-        found.append(step)
-    return found
+            name = _free("checkpoint", [*steps, *with_checkpoints])
+            with_checkpoints.append(
+                {"name": name, "role": "prepare", "kind": "sql", "options": {"statements": CHECKPOINT}}
+            )
+        with_checkpoints.append(step)
+    return with_checkpoints
 
 
 def _dropped(settings: Mapping[str, Any], when: str) -> dict[str, Any]:
-    """The setting `cache`, told to drop what it may have been told to load; then it loads it again."""
+    """The setting `cache`, which drops the page cache, then loads again what it was set to load."""
     if not when:
         return dict(settings)
     cache = dict(settings.get("cache", {"state": "cold"}))

@@ -33,12 +33,12 @@ def blocks(
 
 
 def _row(cells: Sequence[Cell], order: str, block: int, drawn: random.Random) -> list[int]:
-    given = list(range(len(cells)))
+    positions = list(range(len(cells)))
     if order in ("randomised", "fewest_restarts"):
-        mixed = drawn.sample(given, len(given))
+        mixed = drawn.sample(positions, len(positions))
         return mixed if order == "randomised" else _together(cells, mixed)
     backwards = order == "descending" or (order == "abba" and block % 2 == 1)
-    return given[::-1] if backwards else given
+    return positions[::-1] if backwards else positions
 
 
 def _together(cells: Sequence[Cell], mixed: Sequence[int]) -> list[int]:
@@ -121,8 +121,8 @@ def _sizes(factor: Factor) -> list[float]:
 
 def _quantities(texts: Sequence[str]) -> list[float]:
     """Numbers with units that can be compared: of memory, of time, or of whatever is counted; [] for anything else."""
-    found = [gucs.QUANTITY.match(text) for text in texts]
-    pairs = [(float(each.group(1)), each.group(2)) for each in found if each]
+    matches = [gucs.QUANTITY.match(text) for text in texts]
+    pairs = [(float(each.group(1)), each.group(2)) for each in matches if each]
     if len(pairs) < len(texts):
         return []
     for units in (gucs.MEMORY, gucs.TIME):

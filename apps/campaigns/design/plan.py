@@ -94,10 +94,10 @@ def expand(
 
 
 def _check_names(combinations: Sequence[Cell]) -> None:
-    """Results are told by the labels of their cell; where factors stay away, two could come to the same."""
-    seen: dict[str, Cell] = {}
+    """PlanError if two cells have the same labels, which name their results; absent factors make that possible."""
+    by_name: dict[str, Cell] = {}
     for cell in combinations:
-        if seen.setdefault(text_of(cell), cell) != cell:
+        if by_name.setdefault(text_of(cell), cell) != cell:
             hint = "use distinct labels for their levels"
             raise PlanError("factors", f"two combinations have the same name {text_of(cell)!r}", hint=hint)
 

@@ -21,30 +21,30 @@ def expanded(text: str) -> list[str]:
     """The values in their order; `text` alone where it is one value, or more than MOST."""
     if LIST.fullmatch(text):
         values = [part.strip() for part in text.split(",")]
-    elif found := RANGE.fullmatch(text):
-        values = _values(found) or [text]
+    elif match := RANGE.fullmatch(text):
+        values = _values(match) or [text]
     else:
         values = [text]
     return list(dict.fromkeys(values)) if len(values) <= MOST else [text]
 
 
-def _values(found: re.Match[str]) -> list[str]:
+def _values(match: re.Match[str]) -> list[str]:
     """Empty where the units do not fit each other, or the steps lead nowhere."""
-    last_unit = found["last_unit"] or found["unit"]
-    units = _units(found["unit"] or last_unit, last_unit, found["step_unit"])
-    if units is None or (found["how"] == "x" and found["step_unit"]):
+    last_unit = match["last_unit"] or match["unit"]
+    units = _units(match["unit"] or last_unit, last_unit, match["step_unit"])
+    if units is None or (match["how"] == "x" and match["step_unit"]):
         return []
-    first = Decimal(found["first"]) * units.get(found["unit"] or last_unit, 1)
-    last = Decimal(found["last"]) * units.get(last_unit, 1)
-    step = Decimal(found["step"])
-    if found["how"] == "+":
-        step *= units.get(found["step_unit"] or found["unit"] or last_unit, 1)
-    return [_written(value, units, last_unit) for value in _steps(first, last, found["how"], step)]
+    first = Decimal(match["first"]) * units.get(match["unit"] or last_unit, 1)
+    last = Decimal(match["last"]) * units.get(last_unit, 1)
+    step = Decimal(match["step"])
+    if match["how"] == "+":
+        step *= units.get(match["step_unit"] or match["unit"] or last_unit, 1)
+    return [_written(value, units, last_unit) for value in _steps(first, last, match["how"], step)]
 
 
-def _units(*given: str) -> Mapping[str, int] | None:
+def _units(*units: str) -> Mapping[str, int] | None:
     """The table that has all of them; {} where there is one unit at most, which is in none."""
-    named = {unit for unit in given if unit}
+    named = {unit for unit in units if unit}
     for table in (MEMORY, TIME):
         if named and named <= table.keys():
             return table

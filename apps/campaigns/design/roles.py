@@ -23,7 +23,7 @@ MAX_STANDBYS = 8
 HINT = '{"client": host id, "standbys": [host ids], "addresses": {host id: address}, "port": number}, all optional'
 TOOLS = {"client": {"psql", "pgbench"}, "standbys": {"psql", "pg_basebackup"}}
 CLIENT_SIDES = ("client", "tracer")  # of cpu_affinity
-UNTOLD_S = 8 * 86400.0  # of a load that does not say how long it takes
+UNKNOWN_DURATION_S = 8 * 86400.0  # of a load without a known duration
 SPARE_S = 3600.0
 Spec = dict[str, Any]
 Facts = Mapping[str, Any]
@@ -59,37 +59,37 @@ class Cast:
 
 def named(campaign: Campaign) -> list[tuple[str, str]]:
     """(what it does, the name of its host) for people; one query, and none for a campaign without roles."""
-    wanted = campaign.roles
-    if not wanted:
+    roles = campaign.roles
+    if not roles:
         return []
-    standbys = list(wanted.get("standbys", []))
-    names = dict(Host.objects.filter(pk__in=[wanted.get("client"), *standbys]).values_list("pk", "name"))
-    load = [("load", names[wanted["client"]])] if wanted.get("client") in names else []
+    standbys = list(roles.get("standbys", []))
+    names = dict(Host.objects.filter(pk__in=[roles.get("client"), *standbys]).values_list("pk", "name"))
+    load = [("load", names[roles["client"]])] if roles.get("client") in names else []
     return [("server", campaign.host.name), *load, *(("standby", names[each]) for each in standbys if each in names)]
 
 
 def read(campaign: Campaign) -> Cast | None:
     """The cast of a campaign's roles; None of one without. PlanError naming the role that cannot be."""
-    wanted: Mapping[str, Any] = campaign.roles
-    if not wanted:
+    roles: Mapping[str, Any] = campaign.roles
+    if not roles:
         return None
-    unknown = wanted.keys() - set(NAMES)
+    unknown = roles.keys() - set(NAMES)
     if unknown:
         raise PlanError(f"roles.{min(unknown)}", "is not a role", hint=HINT)
     _check_campaign(campaign)
-    asked = [wanted["client"]] if wanted.get("client") is not None else []
-    standbys = wanted.get("standbys") or []
+    client_ids = [roles["client"]] if roles.get("client") is not None else []
+    standbys = roles.get("standbys") or []
     if not isinstance(standbys, list) or len(standbys) > MAX_STANDBYS:
         raise PlanError("roles.standbys", f"{standbys!r} is not a list of at most {MAX_STANDBYS} hosts", hint=HINT)
-    if not asked and not standbys:
+    if not client_ids and not standbys:
         raise PlanError("roles", "the roles need a client or standbys", hint=HINT)
-    own = {str(key): str(value) for key, value in (wanted.get("addresses") or {}).items()}
+    own = {str(key): str(value) for key, value in (roles.get("addresses") or {}).items()}
     members = [_member("host", campaign.host, own)]
-    members += [_named("roles.client", key, own) for key in asked]
+    members += [_named("roles.client", key, own) for key in client_ids]
     members += [_named("roles.standbys", key, own) for key in standbys]
     _check_machines(members)
-    client = members[1] if asked else None
-    return Cast(members[0], client, tuple(members[1 + len(asked) :]), _port(wanted.get("port") or PORT))
+    client = members[1] if client_ids else None
+    return Cast(members[0], client, tuple(members[1 + len(client_ids) :]), _port(roles.get("port") or PORT))
 
 
 def _check_campaign(campaign: Campaign) -> None:
@@ -114,32 +114,34 @@ def _member(field: str, host: Host, own: Mapping[str, str]) -> Member:
     facts = allowed_paths.known(host)
     if not facts:
         raise PlanError(field, f"{host} was never checked", hint="check the host: planning needs its facts")
-    wanted = own.get(str(host.pk)) or host.address
+    address = own.get(str(host.pk)) or host.address
     try:
-        return Member(host, facts, addresses.resolve(wanted))
+        return Member(host, facts, addresses.resolve(address))
     except HostError as error:
         hint = f'give the address by which the other hosts reach it: "addresses": {{"{host.pk}": ...}}'
-        raise PlanError(field, f"{wanted} of {host} {error.message}", hint=hint) from error
+        raise PlanError(field, f"{address} of {host} {error.message}", hint=hint) from error
 
 
 def _check_machines(members: Sequence[Member]) -> None:
-    seen: dict[str, Host] = {}
+    by_machine: dict[str, Host] = {}
     for member in members:
         machine = member.host.machine_id
-        if machine in seen:
-            same = "the same host" if seen[machine] == member.host else f"the same machine as {seen[machine]}"
+        if machine in by_machine:
+            same = (
+                "the same host" if by_machine[machine] == member.host else f"the same machine as {by_machine[machine]}"
+            )
             raise PlanError(
                 "roles", f"{member.host} is {same}: a host can have only one role", hint="choose another host"
             )
-        seen[machine] = member.host
+        by_machine[machine] = member.host
 
 
-def _port(wanted: Any) -> int:
-    if not isinstance(wanted, int) or not 1024 <= wanted <= 65535:
+def _port(port: Any) -> int:
+    if not isinstance(port, int) or not 1024 <= port <= 65535:
         raise PlanError(
-            "roles.port", f"{wanted!r} is not a port", hint="accepted: 1024 to 65535, unused on the server's host"
+            "roles.port", f"{port!r} is not a port", hint="accepted: 1024 to 65535, unused on the server's host"
         )
-    return wanted
+    return port
 
 
 def assign(cast: Cast, planned: Sequence[plan.Planned]) -> list[plan.Planned]:
@@ -176,10 +178,10 @@ def _assigned(cast: Cast, run: plan.Planned) -> plan.Planned:
 
 
 def _limit(spec: Mapping[str, Any]) -> float:
-    """How long a server waits to be told that it is over: nobody may be left to tell it."""
+    """How long a server waits for the message to stop: the sender may be gone."""
     steps = [step for step in spec["steps"] if step["kind"] != REBOOT]
     untold = any(WORKLOADS[step["kind"]].duration(step["options"]) is None for step in steps)
-    return SPARE_S + 2 * plan.seconds(spec) + (UNTOLD_S if untold else 0.0)
+    return SPARE_S + 2 * plan.seconds(spec) + (UNKNOWN_DURATION_S if untold else 0.0)
 
 
 def _name(number: int) -> str:
@@ -216,12 +218,12 @@ def _client(cast: Cast, whole: Spec, member: Member) -> Spec:
 
 def _of_server(settings: Mapping[str, Any]) -> Spec:
     sides = {side: cpus for side, cpus in settings.get("cpu_affinity", {}).items() if side not in CLIENT_SIDES}
-    rest = {name: wanted for name, wanted in settings.items() if name != "cpu_affinity"}
+    rest = {name: value for name, value in settings.items() if name != "cpu_affinity"}
     return {**rest, "cpu_affinity": sides} if sides else rest
 
 
 def _of_host(collect: Mapping[str, Any]) -> Spec:
-    """Collectors that look at the host itself: its PostgreSQL is looked at where it is measured."""
+    """Collectors of the host itself: its PostgreSQL is sampled by the part that measures it."""
     return {**collect, "sources": [name for name in collect["sources"] if not COLLECTORS[name].needs_postgres]}
 
 

@@ -28,7 +28,7 @@ STEP = {
     "additionalProperties": False,
 }
 MOST = 50
-# What a step takes whose options do not tell.
+# The duration of a step whose options do not define it.
 UNKNOWN_S = 10.0
 # The only statement that we give ourselves, and what it takes where little was written.
 CHECKPOINT, CHECKPOINT_S = "CHECKPOINT", 2.0
@@ -61,18 +61,18 @@ def read(raw: Any) -> list[Step]:
         raise PlanError("steps", f"a workload has 1 to {MOST} steps", hint=hint)
     for place, step in enumerate(raw):
         rules.check_schema(f"steps.{place}", step, STEP)
-    found = [{"role": usual_role(step["kind"]), **step} for step in raw]
-    for place, step in enumerate(found):
+    steps = [{"role": usual_role(step["kind"]), **step} for step in raw]
+    for place, step in enumerate(steps):
         if step["role"] == MEASURE and not WORKLOADS[step["kind"]].measures:
             hint = "give it another role, such as cool"
             raise PlanError(f"steps.{place}.role", f"{step['kind']} does not measure", hint=hint)
-    names = [step["name"] for step in found]
+    names = [step["name"] for step in steps]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated:
         raise PlanError("steps", f"{repeated!r} appears twice", hint="use each name once")
-    if not measured(found):
+    if not measured(steps):
         raise PlanError("steps", "no step is measured", hint='give one step the role "measure"')
-    return found
+    return steps
 
 
 def check(steps: Sequence[Step]) -> None:
@@ -122,14 +122,14 @@ def _places(steps: list[Step], path: str) -> list[tuple[Step, str]]:
     root, _, rest = path.partition(".")
     if root == "steps":
         name, _, rest = rest.partition(".")
-        found = [step for step in steps if step["name"] == name]
+        matches = [step for step in steps if step["name"] == name]
         hint = "steps are: " + ", ".join(step["name"] for step in steps)
     else:
-        found = [step for step in steps if rest.split(".")[0] in _options(step)]
+        matches = [step for step in steps if rest.split(".")[0] in _options(step)]
         hint = "known are: " + ", ".join(sorted({name for step in steps for name in _options(step)}))
-    if not found or not rest:
+    if not matches or not rest:
         raise PlanError(path, "this workload has no such option", hint=hint)
-    return [(step, rest) for step in found]
+    return [(step, rest) for step in matches]
 
 
 def _options(step: Step) -> Mapping[str, Any]:
@@ -137,16 +137,16 @@ def _options(step: Step) -> Mapping[str, Any]:
     return properties
 
 
-def metric(steps: Sequence[Mapping[str, Any]], wanted: str) -> Metric:
-    """What `wanted` names: "tps" of the lone measured step, "idx1.tps" of one of several. PlanError for none."""
+def metric(steps: Sequence[Mapping[str, Any]], figure: str) -> Metric:
+    """The metric that `figure` names: "tps" of the lone measured step, "idx1.tps" of several. PlanError if none."""
     candidates = measured(steps)
     for step in candidates:
-        name = wanted.removeprefix(f"{step['name']}.")
+        name = figure.removeprefix(f"{step['name']}.")
         declared = _declared(step, name)
-        if declared and (len(candidates) == 1 or name != wanted):
+        if declared and (len(candidates) == 1 or name != figure):
             return Metric(step["name"], name, declared.unit, declared.better)
     raise PlanError(
-        "metric", f"{wanted!r} is not measured by {kinds(steps)}", hint="one of " + ", ".join(metrics(steps))
+        "metric", f"{figure!r} is not measured by {kinds(steps)}", hint="one of " + ", ".join(metrics(steps))
     )
 
 
@@ -159,7 +159,7 @@ def metrics(steps: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def imported(steps: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether they only tell what was measured elsewhere: such a step has `metrics` of its own, and cannot be run."""
+    """Whether they only describe a measurement made elsewhere: such steps have their own `metrics` and cannot run."""
     return any("metrics" in step for step in steps)
 
 
@@ -178,8 +178,8 @@ def loops(spec: Mapping[str, Any]) -> dict[str, str]:
     """For each measured step that drives transactions: "closed" or "open", see Workload.loop. Of an imported run only
     its figures tell."""
     own = [] if "imported" in spec else measured(spec["steps"])
-    told = {step["name"]: WORKLOADS[step["kind"]].loop(step["options"]) for step in own}
-    return {name: loop for name, loop in told.items() if loop}
+    by_step = {step["name"]: WORKLOADS[step["kind"]].loop(step["options"]) for step in own}
+    return {name: loop for name, loop in by_step.items() if loop}
 
 
 def kinds(steps: Sequence[Mapping[str, Any]]) -> str:
@@ -193,7 +193,7 @@ def seconds(steps: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _seconds(step: Mapping[str, Any]) -> float:
-    told = WORKLOADS[step["kind"]].duration(step["options"])
-    if told is None:
+    duration = WORKLOADS[step["kind"]].duration(step["options"])
+    if duration is None:
         return CHECKPOINT_S if step["options"].get("statements") == CHECKPOINT else UNKNOWN_S
-    return told
+    return duration

@@ -1,4 +1,4 @@
-"""When a campaign has enough: its stop rule, as a person asked for it. Pure."""
+"""When a campaign has enough: its stop rule, as the user chose it. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNTIL = {
     "width": "the CI of a comparison is narrower than requested",
     "verdict": "the verdict of a comparison is certain",
 }
-# How alpha is spent over the looks; what each asks for by itself. The words are in docs/statistics.md.
+# How alpha is spent over the interim analyses; the default of each rule. docs/statistics.md explains both.
 SPENDING = ("obrien_fleming", "pocock")
 USUAL = {"width": "pocock", "verdict": "obrien_fleming"}
 LEAST = 5
@@ -44,8 +44,8 @@ def read(stop: Any, factors: Sequence[Mapping[str, Any]], repetitions: int) -> R
         return None
     if not isinstance(stop, Mapping) or stop.get("until") not in UNTIL:
         hint = "{} for all repetitions, or one of " + ", ".join(UNTIL)
-        given = stop.get("until") if isinstance(stop, Mapping) else stop
-        raise PlanError("stop.until", f"{given!r} is not a rule", hint=hint)
+        rule = stop.get("until") if isinstance(stop, Mapping) else stop
+        raise PlanError("stop.until", f"{rule!r} is not a rule", hint=hint)
     for name in stop:
         if name not in KEYS:
             raise PlanError(f"stop.{name}", f"{name!r} is not a key of a rule", hint="one of " + ", ".join(KEYS))
@@ -105,7 +105,7 @@ def check(rule: Rule | None, cells: Iterable[Mapping[str, str]], factors: Sequen
     if rule is None:
         return
     run = {label(cell, factors) for cell in cells}
-    for place, wanted in enumerate(rule.between):
-        if wanted not in run:
+    for place, combination in enumerate(rule.between):
+        if combination not in run:
             hint = "choose two combinations of the design"
-            raise PlanError(f"stop.between.{place}", f"{wanted} is not in the design", hint=hint)
+            raise PlanError(f"stop.between.{place}", f"{combination} is not in the design", hint=hint)

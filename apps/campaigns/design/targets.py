@@ -13,45 +13,45 @@ from apps.tuning import gucs
 from common.errors import PlanError
 
 Facts = Mapping[str, Any]
-OLDEST = 10  # its pg_stat_activity tells clients from workers
+OLDEST = 10  # its pg_stat_activity distinguishes clients from workers
 NEWEST = "private cluster, newest version"
 
 
-def target(host: Host, facts: Facts, wanted: Mapping[str, str]) -> dict[str, Any]:
-    """The target of a spec; `wanted` as in Campaign.target. PlanError when the host has no such PostgreSQL."""
-    unknown = wanted.keys() - {"bin_dir", "data_dir", "remote"}
-    if unknown or len(wanted) > 1:
+def target(host: Host, facts: Facts, request: Mapping[str, str]) -> dict[str, Any]:
+    """The target of a spec; `request` as in Campaign.target. PlanError when the host has no such PostgreSQL."""
+    unknown = request.keys() - {"bin_dir", "data_dir", "remote"}
+    if unknown or len(request) > 1:
         hint = (
             '{} for a private cluster, {"bin_dir": ...} for one of that version, {"data_dir": ...} for an existing '
             'one, {"remote": NAME} for a remote server of the host'
         )
-        raise PlanError("target", f"{dict(wanted)} does not name a PostgreSQL", hint=hint)
-    if "remote" in wanted:
-        return {**_private(host, facts, {}), "kind": "remote_server", **remote_servers.target(host, wanted["remote"])}
-    return _existing(host, facts, wanted["data_dir"]) if "data_dir" in wanted else _private(host, facts, wanted)
+        raise PlanError("target", f"{dict(request)} does not name a PostgreSQL", hint=hint)
+    if "remote" in request:
+        return {**_private(host, facts, {}), "kind": "remote_server", **remote_servers.target(host, request["remote"])}
+    return _existing(host, facts, request["data_dir"]) if "data_dir" in request else _private(host, facts, request)
 
 
-def _private(host: Host, facts: Facts, wanted: Mapping[str, str]) -> dict[str, Any]:
+def _private(host: Host, facts: Facts, request: Mapping[str, str]) -> dict[str, Any]:
     able = _able(facts)
     if not able:
         hint = "install postgresql and postgresql-contrib there, or name further directories in pg_bin_dirs"
         raise PlanError("host", f"no PostgreSQL with initdb and pgbench was found on {host}", hint=hint)
-    chosen = [each for each in able if each["bin_dir"] == wanted.get("bin_dir", each["bin_dir"])]
+    chosen = [each for each in able if each["bin_dir"] == request.get("bin_dir", each["bin_dir"])]
     if not chosen:
         hint = "one of " + ", ".join(each["bin_dir"] for each in able)
-        raise PlanError("target", f"{wanted['bin_dir']} of {host} contains no PostgreSQL", hint=hint)
+        raise PlanError("target", f"{request['bin_dir']} of {host} contains no PostgreSQL", hint=hint)
     newest = max(chosen, key=lambda each: each["major"])
     return {"kind": "private", "bin_dir": newest["bin_dir"], "data_dir": host.data_dir, "os_user": host.os_user}
 
 
-def version(facts: Facts, wanted: Mapping[str, str]) -> str:
-    """Of the PostgreSQL that `wanted`, as in Campaign.target, is on a host of these facts; "" where it has none."""
-    if "data_dir" in wanted:
-        clusters = (each for each in facts.get("clusters", []) if each["data_dir"] == wanted["data_dir"])
+def version(facts: Facts, request: Mapping[str, str]) -> str:
+    """The version of the PostgreSQL that `request`, as in Campaign.target, names on this host; "" if it has none."""
+    if "data_dir" in request:
+        clusters = (each for each in facts.get("clusters", []) if each["data_dir"] == request["data_dir"])
         return next((str(each["version"] or each["major"]) for each in clusters), "")
-    if "remote" in wanted:
+    if "remote" in request:
         return ""
-    able = [each for each in _able(facts) if each["bin_dir"] == wanted.get("bin_dir", each["bin_dir"])]
+    able = [each for each in _able(facts) if each["bin_dir"] == request.get("bin_dir", each["bin_dir"])]
     return str(max(able, key=lambda each: each["major"])["version"]) if able else ""
 
 
@@ -152,7 +152,7 @@ def remotes(host: Host) -> list[tuple[str, str]]:
 
 
 def choices(facts: Facts) -> list[tuple[str, str]]:
-    """What a form offers for a host of these facts: (value, words). `wanted` reads the value again."""
+    """The choices of a form for a host with these facts: (value, label). `read_choice` reads the value."""
     private = [(f"bin_dir {each['bin_dir']}", f"private, of PostgreSQL {each['version']}") for each in _able(facts)]
     existing = [(f"data_dir {each['data_dir']}", _label(each)) for each in facts.get("clusters", [])]
     return [*private, *existing]
@@ -163,7 +163,7 @@ def _label(cluster: Mapping[str, Any]) -> str:
     return f"existing: {cluster['name']} ({cluster['version'] or cluster['major']}, {state})"
 
 
-def wanted(value: str) -> dict[str, str]:
+def read_choice(value: str) -> dict[str, str]:
     """ "data_dir /var/lib/x" -> {"data_dir": "/var/lib/x"}; "" -> {}."""
     name, _, path = value.partition(" ")
     return {name: path} if name else {}

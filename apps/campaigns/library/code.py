@@ -39,11 +39,11 @@ def in_steps(steps: Iterable[Mapping[str, Any]]) -> Iterator[Code]:
                     yield Code(f"steps.{step['name']}.{field}", text)
 
 
-def in_dataset(wanted: Mapping[str, Any] | None) -> Iterator[Code]:
+def in_dataset(dataset: Mapping[str, Any] | None) -> Iterator[Code]:
     """Of a data set {"kind", "options"} that is to be made; removing one runs none of it."""
-    if wanted and wanted["kind"] in DATASETS and wanted.get("ensure") != ABSENT:
-        for field, text in DATASETS[wanted["kind"]].code(wanted["options"]).items():
-            if (wanted["kind"], text) not in _shipped():
+    if dataset and dataset["kind"] in DATASETS and dataset.get("ensure") != ABSENT:
+        for field, text in DATASETS[dataset["kind"]].code(dataset["options"]).items():
+            if (dataset["kind"], text) not in _shipped():
                 yield Code(f"dataset.{field}", text)
 
 
@@ -55,15 +55,15 @@ def in_spec(spec: Mapping[str, Any]) -> list[Code]:
 def check_run(run: Run) -> None:
     """PlanError when whoever started a run may not run (any more) what is in its spec, or in one of its parts."""
     parts = [spec for (spec,) in run.parts.values_list("spec")]
-    found = [each for spec in (run.spec, *parts) for each in in_spec(spec)]
+    codes = [each for spec in (run.spec, *parts) for each in in_spec(spec)]
     user = run.campaign.started_by or run.campaign.created_by
-    if found and not (user.is_active and user.may_run_commands):
-        raise PlanError(found[0].field, f"{user}, who started this campaign, may not run commands", hint=who_grants())
+    if codes and not (user.is_active and user.may_run_commands):
+        raise PlanError(codes[0].field, f"{user}, who started this campaign, may not run commands", hint=who_grants())
 
 
-def require_permission(found: Iterable[Code], user: User, action: str) -> None:
+def require_permission(codes: Iterable[Code], user: User, action: str) -> None:
     """RoleError naming the first field, unless there is no code or the user may run commands."""
-    first = next(iter(found), None)
+    first = next(iter(codes), None)
     if first:
         require_commands(user, action, first.field)
 
@@ -79,6 +79,6 @@ def _shipped() -> frozenset[tuple[str, str]]:
     specs = {run.digest: run.spec for recipe in recipes.catalogue().values() for run in recipes.planned(recipe)}
     made = [spec["dataset"] for spec in specs.values() if spec["dataset"]]
     steps = [step for spec in specs.values() for step in spec["steps"] if step["kind"] in WORKLOADS]
-    found = {(step["kind"], text) for step in steps for text in WORKLOADS[step["kind"]].code(step["options"]).values()}
-    found |= {(each["kind"], text) for each in made for text in DATASETS[each["kind"]].code(each["options"]).values()}
-    return frozenset({("sql", CHECKPOINT), *found})
+    texts = {(step["kind"], text) for step in steps for text in WORKLOADS[step["kind"]].code(step["options"]).values()}
+    texts |= {(each["kind"], text) for each in made for text in DATASETS[each["kind"]].code(each["options"]).values()}
+    return frozenset({("sql", CHECKPOINT), *texts})

@@ -1,4 +1,4 @@
-"""Where data sets live and in what state: what the events of runs tell of it."""
+"""Where data sets are stored, and in which state, from the events of runs."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from django.db.models import Q
 from agents.datasets import ABSENT
 from apps.campaigns.models import DataCopy, DataSet, DataUse, Run, RunPart
 
-Told = dict[str, Any]
+DatasetEvent = dict[str, Any]
 
 
-def learn(run: Run, told: list[Told], part: RunPart | None = None) -> None:
+def learn(run: Run, events: list[DatasetEvent], part: RunPart | None = None) -> None:
     """Take in events of kind dataset, in their order, of the run or of a part; the same again changes nothing. The last
-    one of a copy tells all of it."""
-    for data in {(data["home"], data["fingerprint"]): data for data in told}.values():
+    one of a copy is complete."""
+    for data in {(data["home"], data["fingerprint"]): data for data in events}.values():
         copy = _copy(run, part or run, data) if data["home"] else None
         if data["used"]:
             DataUse.objects.update_or_create(run=run, defaults={"copy": copy, "name": data["name"], **data["used"]})
 
 
-def _copy(run: Run, job: Run | RunPart, data: Told) -> DataCopy | None:
+def _copy(run: Run, job: Run | RunPart, data: DatasetEvent) -> DataCopy | None:
     """The copy as it is now; None where it is no more."""
     place = {"host": job.host, "home": data["home"], "fingerprint": data["fingerprint"]}
     if data["state"] == ABSENT:
         DataCopy.objects.filter(**place).delete()
         return None
     initdb = job.spec["settings"].get("initdb", {})
-    found = {
+    fields = {
         "recipe": {"kind": data["kind"], "options": data["options"]},
         **{name: data[name] for name in ("major", "database", "state", "relations")},
         "size": data["size"] or 0,
@@ -42,11 +42,11 @@ def _copy(run: Run, job: Run | RunPart, data: Told) -> DataCopy | None:
     }
     dataset = run.campaign.dataset or _dataset(place, data)
     if dataset and (dataset.kind, dataset.options) == (data["kind"], data["options"]):
-        found["dataset"] = dataset
-    return DataCopy.objects.update_or_create(**place, defaults=found)[0]
+        fields["dataset"] = dataset
+    return DataCopy.objects.update_or_create(**place, defaults=fields)[0]
 
 
-def _dataset(place: Told, data: Told) -> DataSet | None:
+def _dataset(place: DatasetEvent, data: DatasetEvent) -> DataSet | None:
     """Of a campaign that names none: the one that the copy was made for, or the newest that is the same."""
     known = DataCopy.objects.filter(**place).exclude(dataset=None).select_related("dataset").first()
     same = DataSet.objects.filter(kind=data["kind"], options=data["options"])

@@ -27,7 +27,7 @@ def save_dataset(
     team: Team | None = None,
     by: User,
 ) -> DataSet:
-    """The next revision of the data set of that name, or the latest one when it says the same.
+    """The next revision of the data set of that name, or the latest one if it is identical.
 
     `team`: whose a new one is, None for everybody's; one that is known stays whose it is.
     """
@@ -39,11 +39,11 @@ def save_dataset(
     return _save(name, kind, options, reset, description, by, team)
 
 
-def recipe_dataset(name: str, wanted: Mapping[str, Any], by: User) -> DataSet:
+def recipe_dataset(name: str, dataset: Mapping[str, Any], by: User) -> DataSet:
     """A recipe's own data set on a host; whoever may start the recipe may have it."""
     # One revision per size: that of a host is found again after another host had its own.
-    known = DataSet.objects.filter(name=name, kind=wanted["kind"], options=wanted["options"], reset="auto").first()
-    return known or _save(name, wanted["kind"], wanted["options"], "auto", f"of the recipe {name}", by, None)
+    known = DataSet.objects.filter(name=name, kind=dataset["kind"], options=dataset["options"], reset="auto").first()
+    return known or _save(name, dataset["kind"], dataset["options"], "auto", f"of the recipe {name}", by, None)
 
 
 def _save(
@@ -58,10 +58,10 @@ def _save(
         return latest
     if latest and latest.team_id:  # whoever starts a recipe may have its data set, but not write a team's
         require(by, Role.TUNER, "save data set", on=latest)
-    found = DataSet(name=name, kind=kind, options=options, reset=reset, digest=new, author=by)
-    found.team = latest.team if latest else team
-    found.revision = latest.revision + 1 if latest else 1
-    found.description = description or (latest.description if latest else "")
-    save(found)
-    audit(by, "dataset.save", found, after={"kind": kind, "options": options, "reset": reset})
-    return found
+    dataset = DataSet(name=name, kind=kind, options=options, reset=reset, digest=new, author=by)
+    dataset.team = latest.team if latest else team
+    dataset.revision = latest.revision + 1 if latest else 1
+    dataset.description = description or (latest.description if latest else "")
+    save(dataset)
+    audit(by, "dataset.save", dataset, after={"kind": kind, "options": options, "reset": reset})
+    return dataset

@@ -34,7 +34,7 @@ def catalogue() -> dict[str, Recipe]:
 
 
 def _read(row: OwnRecipe) -> Recipe:
-    return {**recipes.told(row.content), "own": row}
+    return {**recipes.with_tools(row.content), "own": row}
 
 
 def find(name: str, version: int | None = None) -> Recipe | None:
@@ -53,11 +53,11 @@ def _row(name: str, version: int | None) -> OwnRecipe | None:
 
 def get(name: str, version: int | None = None) -> Recipe:
     """PlanError when there is no such recipe."""
-    found = find(name, version)
-    if found is None:
-        said = f"{name!r} does not exist" if version is None else f"{name!r} has no version {version}"
-        raise PlanError("recipe", said, hint="known are: " + ", ".join(catalogue()))
-    return found
+    recipe = find(name, version)
+    if recipe is None:
+        message = f"{name!r} does not exist" if version is None else f"{name!r} has no version {version}"
+        raise PlanError("recipe", message, hint="known are: " + ", ".join(catalogue()))
+    return recipe
 
 
 def text_of(name: str, version: int | None = None) -> str | None:
@@ -145,7 +145,7 @@ def of_campaign(campaign: Campaign) -> str:
             **({"needs": "root"} if _needs_root(campaign, settings) else {}),
             **{key: getattr(campaign, key) for key in ("metric", "delta", "repetitions")},
             **{key: str(getattr(campaign, key)) for key in ("order", "design", "reboot")},
-            **{key: found for key in ("cells", "sample", "nuisance") if (found := getattr(campaign, key))},
+            **{key: value for key in ("cells", "sample", "nuisance") if (value := getattr(campaign, key))},
             **({"settings": settings} if settings else {}),
             **_dataset(campaign),
             "steps": campaign.steps,

@@ -24,14 +24,14 @@ def prepare(
 ) -> Campaign:
     """Have it made now in a private cluster of the host, for runs to come; a run like any other does it."""
     require(by, Role.OPERATOR, "prepare data set", on=host)
-    asked = dict(target or {})
-    placed = targets.target(host, previews.facts_of(host), asked)
+    request = dict(target or {})
+    placed = targets.target(host, previews.facts_of(host), request)
     if placed["kind"] != "private":
         hint = "the data set is created for each run and dropped afterwards: no preparation is needed"
         raise PlanError("target", f"{placed['data_dir']} cannot keep a data set", hint=hint)
     campaign = _campaign(host, f"Prepare {dataset} on {host}", "Is the data set ready for later runs?", by)
-    campaign.dataset, campaign.profile, campaign.target = dataset, profile, asked
-    return _start(campaign, placed, dict(profile.settings) if profile else {}, dataset.wanted, by)
+    campaign.dataset, campaign.profile, campaign.target = dataset, profile, request
+    return _start(campaign, placed, dict(profile.settings) if profile else {}, dataset.spec, by)
 
 
 @transaction.atomic
@@ -39,12 +39,12 @@ def remove(copy: DataCopy, *, by: User) -> Campaign:
     """Have it dropped from the cluster that it lies in."""
     require(by, Role.OPERATOR, "remove data set", on=copy.host)
     name = str(copy.dataset or copy.database)
-    wanted = {"name": name, **copy.recipe, "reset": "auto", "ensure": "absent"}
+    dataset_spec = {"name": name, **copy.recipe, "reset": "auto", "ensure": "absent"}
     campaign = _campaign(copy.host, f"Remove {name} from {copy.host}", "Is its space free again?", by)
     campaign.dataset = copy.dataset
     campaign.target = {"bin_dir": copy.target["bin_dir"]}
     settings = {"initdb": copy.initdb} if copy.initdb else {}
-    return _start(campaign, copy.target, settings, wanted, by)
+    return _start(campaign, copy.target, settings, dataset_spec, by)
 
 
 def _campaign(host: Host, name: str, question: str, by: User) -> Campaign:
@@ -56,16 +56,16 @@ def _campaign(host: Host, name: str, question: str, by: User) -> Campaign:
 
 
 def _start(
-    campaign: Campaign, target: Mapping[str, Any], settings: dict[str, Any], wanted: data.Wanted, by: User
+    campaign: Campaign, target: Mapping[str, Any], settings: dict[str, Any], dataset_spec: data.DatasetSpec, by: User
 ) -> Campaign:
     """One run, which has the data set and no steps."""
-    campaign.factors = [{"name": "data set", "levels": [{"label": wanted["name"], "set": {}}]}]
+    campaign.factors = [{"name": "data set", "levels": [{"label": dataset_spec["name"], "set": {}}]}]
     collect = {"interval_s": campaign.interval_s, "sources": []}
-    base = {"target": dict(target), "settings": settings, "dataset": wanted, "steps": [], "collect": collect}
+    base = {"target": dict(target), "settings": settings, "dataset": dataset_spec, "steps": [], "collect": collect}
     planned = plan.expand(base, plan.read_factors(campaign.factors), 1, campaign.order, campaign.seed)
     previews.check_on_host(planned[0].spec, campaign.host, previews.facts_of(campaign.host))
     save(campaign)
     services.enqueue(campaign, planned, by)
-    action = "dataset.remove" if wanted.get("ensure") == "absent" else "dataset.prepare"
-    audit(by, action, campaign, after={"id": str(campaign.pk), "host": campaign.host.name, "dataset": wanted})
+    action = "dataset.remove" if dataset_spec.get("ensure") == "absent" else "dataset.prepare"
+    audit(by, action, campaign, after={"id": str(campaign.pk), "host": campaign.host.name, "dataset": dataset_spec})
     return campaign

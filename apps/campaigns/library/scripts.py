@@ -22,7 +22,7 @@ BATCH = 16
 
 @dataclass(frozen=True)
 class Complaint:
-    """What a tool says against a step: `script` is empty where it is the options, `line` None where it names none."""
+    """A complaint of a tool about a step. `script` is empty if it is about the options; `line` None if unknown."""
 
     step: str
     script: str
@@ -31,14 +31,14 @@ class Complaint:
     said: str
 
     @property
-    def words(self) -> str:
-        """What is wrong, without where."""
+    def problem(self) -> str:
+        """The message without its line number."""
         return self.message.rpartition(f"line {self.line}: ")[2]
 
 
 @dataclass(frozen=True)
 class Checked:
-    """The answer of one host: which programs looked, and what they have to say."""
+    """The answer of one host: the programs that checked the scripts, and their complaints."""
 
     host: str
     bin_dir: str
@@ -63,17 +63,17 @@ def check(steps: Sequence[Step], host: Host, *, target: Mapping[str, str] | None
 
 
 def check_runs(specs: Iterable[Mapping[str, Any]], host: Host) -> str:
-    """PlanError for the first complaint about a script of these runs; in words why they could not be checked, or "".
+    """The reason if the scripts of these runs could not be checked, else "". PlanError for the first complaint.
 
     A host that does not answer is no reason to refuse: the agent checks again at the beginning of each run.
     """
-    wanted = {bin_dir: list(steps.values()) for bin_dir, steps in _distinct(specs).items()}
-    if not wanted:
+    steps_by_bin_dir = {bin_dir: list(steps.values()) for bin_dir, steps in _distinct_steps(specs).items()}
+    if not steps_by_bin_dir:
         return ""
     if host.state == Host.State.UNREACHABLE:
         return _unchecked(host.state_reason)
     try:
-        complaints = [each for bin_dir, steps in wanted.items() for each in _ask(host, steps, bin_dir)]
+        complaints = [each for bin_dir, steps in steps_by_bin_dir.items() for each in _ask(host, steps, bin_dir)]
     except (HostError, AgentError) as error:
         return _unchecked(str(error))
     if complaints:
@@ -87,16 +87,16 @@ def _unchecked(why: str) -> str:
     return f"The scripts were not checked: {why}. The agent checks them at the beginning of each run."
 
 
-def _distinct(specs: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Step]]:
+def _distinct_steps(specs: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Step]]:
     """By the directory of the programs: the steps with scripts, each once however many runs have it."""
-    found: dict[str, dict[str, Step]] = {}
+    steps_by_bin_dir: dict[str, dict[str, Step]] = {}
     for spec in specs:
         for step in spec["steps"]:
             scripts = WORKLOADS[step["kind"]].scripts(step["options"]) if step["kind"] in WORKLOADS else []
             if scripts:
-                steps = found.setdefault((spec["target"] or {}).get("bin_dir", ""), {})
+                steps = steps_by_bin_dir.setdefault((spec["target"] or {}).get("bin_dir", ""), {})
                 steps.setdefault(digest([step["name"], scripts, step["options"].get("mode")]), step)
-    return found
+    return steps_by_bin_dir
 
 
 def _ask(host: Host, steps: list[Step], bin_dir: str) -> list[Complaint]:

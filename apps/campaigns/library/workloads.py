@@ -16,8 +16,8 @@ from common.errors import PlanError
 
 
 @transaction.atomic
-def save_workload(name: str, given: Any, *, description: str = "", team: Team | None = None, by: User) -> Workload:
-    """The next revision of the workload of that name, with these steps, or the latest one when it says the same.
+def save_workload(name: str, raw_steps: Any, *, description: str = "", team: Team | None = None, by: User) -> Workload:
+    """The next revision of the workload of that name, with these steps, or the latest one if it is identical.
 
     `team`: whose a new one is, None for everybody's; one that is known stays whose it is.
     """
@@ -26,35 +26,37 @@ def save_workload(name: str, given: Any, *, description: str = "", team: Team | 
     if latest and team and latest.team_id != team.pk:
         whose = f"owned by the team {latest.team}" if latest.team else "owned by no team"
         raise PlanError("team", f"{name} is {whose}", hint="omit the team, or transfer the workload first")
-    return _save(name, given, description, by, team)
+    return _save(name, raw_steps, description, by, team)
 
 
-def recipe_workload(name: str, given: Any, by: User) -> Workload:
+def recipe_workload(name: str, raw_steps: Any, by: User) -> Workload:
     """A recipe's own workload; whoever may start the recipe may have it."""
-    return _save(name, given, f"of the recipe {name}", by, None)
+    return _save(name, raw_steps, f"of the recipe {name}", by, None)
 
 
-def imported_workload(name: str, found: list[dict[str, Any]], by: User) -> Workload:
-    """What imported results were measured with, as far as they tell; whoever may import may have it."""
-    workload = Workload(name=name, steps=found, digest=digest({"steps": found}), author=by, description="imported")
+def imported_workload(name: str, imported_steps: list[dict[str, Any]], by: User) -> Workload:
+    """The workload of imported results, as far as it is known; everybody who may import may create it."""
+    workload = Workload(
+        name=name, steps=imported_steps, digest=digest({"steps": imported_steps}), author=by, description="imported"
+    )
     save(workload)
     return workload
 
 
-def _save(name: str, given: Any, description: str, by: User, team: Team | None) -> Workload:
-    wanted = steps.read(given)
-    steps.check(wanted)
-    code.require_permission(code.in_steps(wanted), by, "save workload")
-    new = digest({"steps": wanted})
+def _save(name: str, raw_steps: Any, description: str, by: User, team: Team | None) -> Workload:
+    checked_steps = steps.read(raw_steps)
+    steps.check(checked_steps)
+    code.require_permission(code.in_steps(checked_steps), by, "save workload")
+    new = digest({"steps": checked_steps})
     latest = Workload.objects.select_for_update().filter(name=name).order_by("-revision").first()
     if latest and latest.digest == new:
         return latest
     if latest and latest.team_id:  # whoever starts a recipe may have its workload, but not write a team's
         require(by, Role.TUNER, "save workload", on=latest)
     revision = latest.revision + 1 if latest else 1
-    workload = Workload(name=name, revision=revision, steps=wanted, digest=new, author=by)
+    workload = Workload(name=name, revision=revision, steps=checked_steps, digest=new, author=by)
     workload.team = latest.team if latest else team
     workload.description = description or (latest.description if latest else "")
     save(workload)
-    audit(by, "workload.save", workload, after={"steps": wanted})
+    audit(by, "workload.save", workload, after={"steps": checked_steps})
     return workload

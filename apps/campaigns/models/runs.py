@@ -25,8 +25,8 @@ class RunQuerySet(models.QuerySet["Run"]):
         written before our clock was set back."""
         far = now + FAR
         unclaimed = models.Q(claimed_until=None) | models.Q(claimed_until__lt=now) | models.Q(claimed_until__gt=far)
-        wanted = models.Q(next_tick_at__lte=now) | models.Q(next_tick_at__gt=far)
-        return self.filter(unclaimed, wanted).exclude(state=Run.State.ENDED)
+        is_due = models.Q(next_tick_at__lte=now) | models.Q(next_tick_at__gt=far)
+        return self.filter(unclaimed, is_due).exclude(state=Run.State.ENDED)
 
 
 class Job(models.Model):

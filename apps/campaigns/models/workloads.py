@@ -37,7 +37,7 @@ class Workload(Owned):
 
     @property
     def imported(self) -> bool:
-        """Whether it only tells what was measured elsewhere."""
+        """Whether it only describes a measurement made elsewhere."""
         return steps.imported(self.steps)
 
 
@@ -67,8 +67,8 @@ class DataSet(Owned):
         return data.brief(self.kind, self.options)
 
     @property
-    def wanted(self) -> dict[str, Any]:
-        """It in a spec, in the shape of agents/wire/protocol.py."""
+    def spec(self) -> dict[str, Any]:
+        """The data set as part of a run's spec, in the shape of agents/wire/protocol.py."""
         return {"name": str(self), "kind": self.kind, "options": self.options, "reset": self.reset}
 
 

@@ -75,11 +75,11 @@ class PrepareForm(forms.Form):
     def host(self) -> Host:
         return Host.objects.get(pk=self.cleaned_data["target"].partition(" ")[0])
 
-    def wanted(self) -> dict[str, str]:
+    def target_request(self) -> dict[str, str]:
         """As Campaign.target has it."""
-        return targets.wanted(self.cleaned_data["target"].partition(" ")[2])
+        return targets.read_choice(self.cleaned_data["target"].partition(" ")[2])
 
 
 def _offer(host: Host, facts: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
-    private = [(value, words) for value, words in targets.choices(facts) if value.startswith("bin_dir ")]
-    return host.name, [(f"{host.pk} {value}", f"{host}: {words}") for value, words in private]
+    private = [(value, label) for value, label in targets.choices(facts) if value.startswith("bin_dir ")]
+    return host.name, [(f"{host.pk} {value}", f"{host}: {label}") for value, label in private]

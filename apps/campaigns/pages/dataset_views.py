@@ -27,13 +27,13 @@ SHOWN_USES = 50
 
 @needs(Role.VIEWER)
 def dataset_list(request: HttpRequest) -> HttpResponse:
-    wanted = request.GET.get("q", "").strip()
+    query = request.GET.get("q", "").strip()
     rows = newest_datasets().select_related("author").annotate(lives=Count("copies"))
     copies = DataCopy.objects.select_related("host", "dataset", "made_by").annotate(used=Count("uses"))
     context = {
-        "datasets": of_team(request, rows.filter(name__icontains=wanted) if wanted else rows),
-        "copies": copies.filter(Q(dataset__name__icontains=wanted)) if wanted else copies,
-        "q": wanted,
+        "datasets": of_team(request, rows.filter(name__icontains=query) if query else rows),
+        "copies": copies.filter(Q(dataset__name__icontains=query)) if query else copies,
+        "q": query,
         "kinds": DATASETS,
     }
     return page(request, "campaigns/datasets/list.html", context)
@@ -51,10 +51,10 @@ def _about(request: HttpRequest, name: str) -> dict[str, Any]:
     )
     if not revisions:
         raise Http404(name)
-    wanted = request.GET.get("r") or str(revisions[0].revision)
-    shown = next((each for each in revisions if str(each.revision) == wanted), None)
+    number = request.GET.get("r") or str(revisions[0].revision)
+    shown = next((each for each in revisions if str(each.revision) == number), None)
     if shown is None:
-        raise Http404(f"{name} has no revision {wanted}")
+        raise Http404(f"{name} has no revision {number}")
     copies = list(shown.copies.select_related("host", "made_by").annotate(used=Count("uses")))
     uses = DataUse.objects.filter(run__campaign__dataset=shown).select_related("run__campaign", "copy__host")
     under_way = Campaign.objects.filter(dataset=shown, kind=Campaign.Kind.PREPARATION, state=Campaign.State.RUNNING)
@@ -72,7 +72,7 @@ def _about(request: HttpRequest, name: str) -> dict[str, Any]:
 
 @needs(Role.TUNER, somewhere=True)
 def dataset_add(request: HttpRequest) -> HttpResponse:
-    """`?kind=` chooses what makes it, `?from=` begins as an existing one says."""
+    """`?kind=` chooses what makes it, `?from=` copies an existing one."""
     base = newest_datasets().filter(name=request.GET.get("from", "")).first()
     kind = base.kind if base else request.GET.get("kind", "pgbench")
     if kind not in DATASETS:
@@ -81,10 +81,10 @@ def dataset_add(request: HttpRequest) -> HttpResponse:
     form = DataSetForm(request.POST or None, kind=kind, options=base.options if base else None, initial=initial)
     form.offer_teams(user_of(request))
     if request.method == "POST" and form.is_valid():
-        given = form.cleaned_data
-        words = {"reset": given["reset"], "description": given["description"], "team": given.get("team")}
+        fields = form.cleaned_data
+        details = {"reset": fields["reset"], "description": fields["description"], "team": fields.get("team")}
         try:
-            saved = datasets.save_dataset(given["name"], kind, form.options(), by=user_of(request), **words)
+            saved = datasets.save_dataset(fields["name"], kind, form.options(), by=user_of(request), **details)
         except PlanError as error:
             blame(form, error)
         else:
@@ -100,9 +100,9 @@ def dataset_prepare(request: HttpRequest, name: str, revision: int) -> HttpRespo
     dataset = get_object_or_404(DataSet, name=name, revision=revision)
     form = PrepareForm(request.POST, by=user_of(request))
     if form.is_valid():
-        given = {"target": form.wanted(), "profile": form.cleaned_data["profile"]}
+        options = {"target": form.target_request(), "profile": form.cleaned_data["profile"]}
         try:
-            campaign = preparing.prepare(dataset, form.host(), by=user_of(request), **given)
+            campaign = preparing.prepare(dataset, form.host(), by=user_of(request), **options)
         except RoleError:
             raise
         except PlanError as error:

@@ -140,16 +140,16 @@ def arranged(factors: list[dict[str, Any]], conditions: str, orders: str) -> lis
     """The factors with `when` and `order` from lines such as "page size = 2MB; 1GB only with huge pages = on" and
     "shared_buffers = descending". PlanError names the field, and the line that means nothing."""
     for line in filter(None, map(str.strip, conditions.splitlines())):
-        found = CONDITION.match(line)
-        if not found:
+        match = CONDITION.match(line)
+        if not match:
             hint = "write: FACTOR = LEVEL; LEVEL only with OTHER = LEVEL; LEVEL"
             raise PlanError("conditions", f"{line!r} is not a condition", hint=hint)
-        levels = {level["label"]: level for level in _factor("conditions", factors, found["factor"])["levels"]}
-        for label in _parts(found["levels"]):
+        levels = {level["label"]: level for level in _factor("conditions", factors, match["factor"])["levels"]}
+        for label in _parts(match["levels"]):
             if label not in levels:
                 hint = f"accepted: {', '.join(levels)}"
-                raise PlanError("conditions", f"{found['factor']} has no level {label!r}", hint=hint)
-            levels[label].setdefault("when", {})[found["other"]] = _parts(found["labels"])
+                raise PlanError("conditions", f"{match['factor']} has no level {label!r}", hint=hint)
+            levels[label].setdefault("when", {})[match["other"]] = _parts(match["labels"])
     for name, order in fields.read_lines("factor_orders", orders).items():
         _factor("factor_orders", factors, name)["order"] = order
     return factors
@@ -199,18 +199,18 @@ def mark(rows: list[Row], subject: str, message: str, factors: list[dict[str, An
     """Put the message on the row that `subject`, such as factors.0.levels.1.set, is about. False when there is none."""
     root, *place = subject.split(".")
     if root != "factors":
-        wanted = [row for row in rows if row.path and _is_about(subject, row.path)]
+        matches = [row for row in rows if row.path and _is_about(subject, row.path)]
     elif place and place[0].isdigit():
         factor = factors[int(place[0])]
         labels = [level["label"] for level in factor["levels"]]
         label = labels[int(place[2])] if len(place) > 2 and place[2].isdigit() else None
-        wanted = [r for r in rows if (r.factor or r.path) == factor["name"] and label in (None, r.level or r.value)]
+        matches = [r for r in rows if (r.factor or r.path) == factor["name"] and label in (None, r.level or r.value)]
     else:
-        wanted = []
-    named = [row for row in wanted if repr(row.value) in message]
-    for row in (named or wanted)[:1]:
+        matches = []
+    named = [row for row in matches if repr(row.value) in message]
+    for row in (named or matches)[:1]:
         row.error = message
-    return bool(wanted)
+    return bool(matches)
 
 
 def _is_about(subject: str, path: str) -> bool:

@@ -26,20 +26,20 @@ ARRANGED = ("design", "sample", *OF_ROWS)
 UNSAID = {"design": Campaign.Design.FACTORIAL, "reboot": Campaign.Reboot.NEVER}
 
 
-def alike_shown(wanted: dict[str, Any]) -> dict[str, Any]:
+def alike_shown(alike: dict[str, Any]) -> dict[str, Any]:
     """A campaign's nuisance as the form's fields have it."""
-    warm = wanted.get("warm_up") or {}
+    warm = alike.get("warm_up") or {}
     kind = "steady" if "until" in warm else "time" if warm else ""
-    shown = {name: value for name, value in wanted.items() if name != "warm_up"}
+    shown = {name: value for name, value in alike.items() if name != "warm_up"}
     return {**shown, "warm_up": kind, "warm_up_s": warm.get("limit_s", warm.get("time_s"))}
 
 
 def roles_shown(source: Campaign) -> dict[str, Any]:
     """A campaign's roles as the form's fields have them."""
-    wanted = source.roles
-    address = (wanted.get("addresses") or {}).get(str(source.host_id))
-    named = {name: wanted.get(name) for name in ("client", "standbys")}
-    return {**named, "server_address": address, "server_port": wanted.get("port")}
+    roles = source.roles
+    address = (roles.get("addresses") or {}).get(str(source.host_id))
+    named = {name: roles.get(name) for name in ("client", "standbys")}
+    return {**named, "server_address": address, "server_port": roles.get("port")}
 
 
 def newest_datasets() -> Any:
@@ -281,22 +281,22 @@ class CampaignForm(StopForm):
 
     def choices(self) -> dict[str, Any]:
         """Fields of services.create_campaign, without what was left empty, nor what is about the rows."""
-        target = targets.wanted(self.cleaned_data["target"])
+        target = targets.read_choice(self.cleaned_data["target"])
         left = (*ALIKE, *OF_ROWS, *OF_ROLES, *OF_RULE)
         own = {name: value for name, value in self.cleaned_data.items() if name not in left}
-        given = {**own, "delta": self.cleaned_data["delta"] / 100, "target": target, "nuisance": self._nuisance()}
-        given["roles"] = self._roles()
-        return {name: value for name, value in given.items() if value not in (None, "")}
+        fields = {**own, "delta": self.cleaned_data["delta"] / 100, "target": target, "nuisance": self._nuisance()}
+        fields["roles"] = self._roles()
+        return {name: value for name, value in fields.items() if value not in (None, "")}
 
     def _nuisance(self) -> dict[str, Any]:
         names = ("cool_down_s", "checkpoint", "drop_caches")
-        wanted = {name: self.cleaned_data[name] for name in names if self.cleaned_data[name]}
+        alike = {name: self.cleaned_data[name] for name in names if self.cleaned_data[name]}
         seconds = self.cleaned_data["warm_up_s"]
         if self.cleaned_data["warm_up"] == "steady":
-            wanted["warm_up"] = {"until": "steady", "limit_s": seconds or nuisance.LIMIT_S}
+            alike["warm_up"] = {"until": "steady", "limit_s": seconds or nuisance.LIMIT_S}
         elif self.cleaned_data["warm_up"]:
-            wanted["warm_up"] = {"time_s": seconds}
-        return wanted
+            alike["warm_up"] = {"time_s": seconds}
+        return alike
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}

@@ -87,8 +87,8 @@ def campaign_extend(request: HttpRequest, pk: UUID) -> HttpResponse:
     rows = factor_rows.rows_typed({name: request.POST.getlist(name) for name in names}) or _blank_rows(campaign)
     if request.method == "POST" and form.is_valid() and _extend(campaign, form, rows, user_of(request)):
         return redirect("campaign_detail", pk)
-    seen, grows = campaign.runs.filter(outcome="ok").exists(), campaign.design in lifecycle.GROWS
-    context = {"campaign": campaign, "rows": rows, "seen": seen, "grows": grows}
+    has_results, grows = campaign.runs.filter(outcome="ok").exists(), campaign.design in lifecycle.GROWS
+    context = {"campaign": campaign, "rows": rows, "has_results": has_results, "grows": grows}
     return page(request, "campaigns/extend.html", context, form)
 
 
@@ -102,8 +102,8 @@ def _extend(campaign: Campaign, form: ExtendForm, rows: list[factor_rows.Row], b
     try:
         typed = factor_rows.factors_of([row for row in rows if row.level or row.value], campaign.steps, kind)
         levels = {factor["name"]: factor["levels"] for factor in typed}
-        given = {name: value for name, value in form.cleaned_data.items() if value}
-        lifecycle.extend_campaign(campaign, by=by, levels=levels, **given)
+        fields = {name: value for name, value in form.cleaned_data.items() if value}
+        lifecycle.extend_campaign(campaign, by=by, levels=levels, **fields)
     except RoleError:
         raise
     except PlanError as error:

@@ -44,25 +44,25 @@ class ManyForm(forms.Form):
 @needs(Role.VIEWER)
 def campaign_list(request: HttpRequest) -> HttpResponse:
     """`?sort=` names a column, after a "-" to descend; `?state=archived` shows the archived ones alone."""
-    wanted, state, host = (request.GET.get(name, "").strip() for name in ("q", "state", "host"))
+    query, state, host = (request.GET.get(name, "").strip() for name in ("q", "state", "host"))
     team, sort = team_asked(request), request.GET.get("sort", "")
     sort = sort if sort.removeprefix("-") in SORTED else NEWEST_FIRST
     rows = queries.listed().filter(archived_at__isnull=state != ARCHIVED)
-    rows = rows.filter(Q(name__icontains=wanted) | Q(question__icontains=wanted)) if wanted else rows
+    rows = rows.filter(Q(name__icontains=query) | Q(question__icontains=query)) if query else rows
     rows = rows.filter(state=state) if state not in ("", ARCHIVED) else rows
     rows = rows if whole(host) is None else rows.filter(host=whole(host))
     rows = rows if team is None else rows.filter(queries.of_team(team))
-    found = keyset_page(request, rows, (sort, "-pk" if sort.startswith("-") else "pk"), SHOWN)
+    row_page = keyset_page(request, rows, (sort, "-pk" if sort.startswith("-") else "pk"), SHOWN)
     context = {
-        "campaigns": queries.counted(found.rows),
-        "pages": found,
+        "campaigns": queries.counted(row_page.rows),
+        "pages": row_page,
         "states": [*Campaign.State.values, ARCHIVED],
         "headings": _headings(sort),
         "actions": ["unarchive"] if state == ARCHIVED else ["archive", "cancel", "delete"],
         "only": _only(host, team),
-        "filtered": bool(wanted or state or host or team is not None),
+        "filtered": bool(query or state or host or team is not None),
     }
-    return page(request, "campaigns/list.html", context | {"q": wanted, "state": state, "host": host, "team": team})
+    return page(request, "campaigns/list.html", context | {"q": query, "state": state, "host": host, "team": team})
 
 
 def _headings(sort: str) -> dict[str, dict[str, str]]:

@@ -66,10 +66,10 @@ class Draft:
         if request.method == "GET" and "setting" in request.GET:
             self.add_setting(request.GET["setting"])
 
-    def _host(self, wanted: str) -> Host | None:
+    def _host(self, key: str) -> Host | None:
         checked = Host.objects.filter(facts_history__isnull=False).distinct()
-        if wanted:
-            return checked.filter(pk=whole(wanted) or 0).first()
+        if key:
+            return checked.filter(pk=whole(key) or 0).first()
         return checked.first() if checked.count() == 1 else None
 
     def _cloned(self) -> list[factor_rows.Row]:
@@ -244,14 +244,14 @@ class Draft:
         blocks: dict[int, list[str]] = {}
         for run in _of_one(campaign, planned.runs):
             blocks.setdefault(run.block, []).append(", ".join(run.cell.values()))
-        told = {
-            "told": descriptions.told(campaign, drawn),
+        described = {
+            "sentences": descriptions.sentences(campaign, drawn),
             "threats": descriptions.threats(campaign),
             "steps": planned.runs[0].spec["steps"],
             "too_large": checks.too_large(campaign, planned),
         }
         shown = list(blocks.values())[:3] if drawn else []
-        return {"planned": planned, "blocks": shown, "recipe": self.recipe, **told}
+        return {"planned": planned, "blocks": shown, "recipe": self.recipe, **described}
 
 
 def _of_one(campaign: Campaign, runs: list[Planned]) -> list[Planned]:

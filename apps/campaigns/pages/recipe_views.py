@@ -58,8 +58,8 @@ def choice(request: HttpRequest, *, choosing: bool) -> HttpResponse:
     """Recipes by topic, or those that match `?q=` and `?topic=`. With a host, each asks for its duration there when it
     comes into sight."""
     hosts = list(Host.objects.filter(facts_history__isnull=False).distinct().order_by("name"))
-    query, asked = request.GET.get("q", "").strip(), request.GET.get("topic", "")
-    topic = asked if asked in TOPICS else ""
+    query, topic_param = request.GET.get("q", "").strip(), request.GET.get("topic", "")
+    topic = topic_param if topic_param in TOPICS else ""
     every = own_recipes.catalogue().values()
     listed = [each for each in every if matches(each, query) and topic in ("", each.get("topic", OTHER))]
     context = {
@@ -76,11 +76,11 @@ def choice(request: HttpRequest, *, choosing: bool) -> HttpResponse:
     return page(request, "campaigns/recipes/list.html", context)
 
 
-def _host(hosts: list[Host], asked: str | None) -> int | str:
-    """The key of the host that was chosen; of the only one when nothing was asked; else an empty text."""
-    if asked is None and len(hosts) == 1:
+def _host(hosts: list[Host], key: str | None) -> int | str:
+    """The key of the host that was chosen; of the only one if none was chosen; else an empty text."""
+    if key is None and len(hosts) == 1:
         return hosts[0].pk
-    return next((host.pk for host in hosts if str(host.pk) == asked), "")
+    return next((host.pk for host in hosts if str(host.pk) == key), "")
 
 
 @needs(Role.VIEWER)

@@ -44,13 +44,13 @@ class ScheduleForm(forms.Form):
 
 @needs(Role.VIEWER)
 def schedule_list(request: HttpRequest) -> HttpResponse:
-    wanted, team = request.GET.get("q", "").strip(), team_asked(request)
+    query, team = request.GET.get("q", "").strip(), team_asked(request)
     rows = queries.listed()
-    rows = rows.filter(name__icontains=wanted) if wanted else rows
+    rows = rows.filter(name__icontains=query) if query else rows
     rows = rows if team is None else rows.filter(campaign__in=Campaign.objects.filter(campaigns.of_team(team)))
-    found = keyset_page(request, rows, ("name", "pk"), SHOWN)
-    told = queries.rows(found.rows, timezone.now())
-    return page(request, "campaigns/schedules/list.html", {"rows": told, "pages": found, "q": wanted})
+    row_page = keyset_page(request, rows, ("name", "pk"), SHOWN)
+    listed = queries.rows(row_page.rows, timezone.now())
+    return page(request, "campaigns/schedules/list.html", {"rows": listed, "pages": row_page, "q": query})
 
 
 @needs(Role.OPERATOR, somewhere=True)
@@ -62,8 +62,8 @@ def schedule_add(request: HttpRequest) -> HttpResponse:
     form, windows = ScheduleForm(request.POST or None, initial=first), WindowsForm(request.POST).windows()
     if form.is_bound and form.is_valid():
         try:
-            given = {**form.cleaned_data, "windows": windows}
-            schedule = services.create_schedule(campaign, by=user_of(request), **given)
+            fields = {**form.cleaned_data, "windows": windows}
+            schedule = services.create_schedule(campaign, by=user_of(request), **fields)
         except PlanError as error:
             blame(form, error)
         else:
@@ -80,9 +80,9 @@ def schedule_change(request: HttpRequest, pk: UUID) -> HttpResponse:
     form = ScheduleForm(request.POST or None, initial={name: getattr(schedule, name) for name in services.CHANGED})
     windows = WindowsForm(request.POST).windows() if form.is_bound else schedule.windows
     if form.is_bound and form.is_valid():
-        given: dict[str, Any] = {**form.cleaned_data, "windows": windows}
+        fields: dict[str, Any] = {**form.cleaned_data, "windows": windows}
         try:
-            services.change_schedule(schedule, by=user_of(request), **given)
+            services.change_schedule(schedule, by=user_of(request), **fields)
         except PlanError as error:
             blame(form, error)
         else:

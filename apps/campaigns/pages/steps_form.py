@@ -56,8 +56,8 @@ class Part:
     @property
     def brief(self) -> str:
         """What is set, in a line."""
-        given = [(field.label, field.value()) for field in (*self.options, *self.tracer) if field.value()]
-        return ", ".join(f"{label}: {_short(value)}" for label, value in given) or "all defaults of the tool"
+        filled = [(field.label, field.value()) for field in (*self.options, *self.tracer) if field.value()]
+        return ", ".join(f"{label}: {_short(value)}" for label, value in filled) or "all defaults of the tool"
 
 
 def _short(value: object) -> str:
@@ -144,13 +144,13 @@ def _at_line(complaint: Complaint, text: str, several: bool) -> str:
     if complaint.line is None:
         return complaint.said
     line = fields.line_in_sections(text, complaint.script, complaint.line) if several else complaint.line
-    return f"line {line}: {complaint.words}"
+    return f"line {line}: {complaint.problem}"
 
 
 def posted_kinds(posted: QueryDict) -> list[str]:
     """The tools of the steps that a form posts, in their order."""
-    found = sorted(int(match[1]) for name in posted if (match := re.fullmatch(r"steps\.([0-9]{1,3})\.kind", name)))
-    return [kind for place in found if (kind := posted[f"steps.{place}.kind"]) in WORKLOADS]
+    numbers = sorted(int(match[1]) for name in posted if (match := re.fullmatch(r"steps\.([0-9]{1,3})\.kind", name)))
+    return [kind for place in numbers if (kind := posted[f"steps.{place}.kind"]) in WORKLOADS]
 
 
 def edited(posted: QueryDict) -> list[Step] | None:

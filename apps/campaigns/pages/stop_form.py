@@ -41,14 +41,14 @@ class StopForm(forms.Form):
 
     def rule(self, factors: list[dict[str, Any]]) -> dict[str, Any]:
         """Campaign.stop as it was typed; stopping.read refuses what is no rule."""
-        given = {name: self.cleaned_data.get(name) for name in FIELDS}
-        if not given["until"]:
+        fields = {name: self.cleaned_data.get(name) for name in FIELDS}
+        if not fields["until"]:
             return {}
-        cells = [_cell(given[name] or "", factors) for name in ("first", "second")]
-        rule: dict[str, Any] = {"until": given["until"], "between": cells}
-        if given["until"] == "width":
-            rule["width"] = (given["width"] or 0) / 100
-        return rule | ({"least": given["least"]} if given["least"] else {})
+        cells = [_cell(fields[name] or "", factors) for name in ("first", "second")]
+        rule: dict[str, Any] = {"until": fields["until"], "between": cells}
+        if fields["until"] == "width":
+            rule["width"] = (fields["width"] or 0) / 100
+        return rule | ({"least": fields["least"]} if fields["least"] else {})
 
 
 def _cell(typed: str, factors: list[dict[str, Any]]) -> dict[str, str]:

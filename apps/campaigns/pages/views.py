@@ -35,9 +35,9 @@ SHOWN = 50
 
 @needs(Role.VIEWER)
 def workload_list(request: HttpRequest) -> HttpResponse:
-    wanted = request.GET.get("q", "").strip()
+    query = request.GET.get("q", "").strip()
     rows = newest_workloads().select_related("author")
-    context = {"workloads": of_team(request, rows.filter(name__icontains=wanted) if wanted else rows), "q": wanted}
+    context = {"workloads": of_team(request, rows.filter(name__icontains=query) if query else rows), "q": query}
     return page(request, "campaigns/workloads/list.html", context)
 
 
@@ -46,15 +46,15 @@ def workload_detail(request: HttpRequest, name: str) -> HttpResponse:
     return _workload_page(request, name, request.GET.get("r", ""), None)
 
 
-def _workload_page(request: HttpRequest, name: str, wanted: str, checked: scripts.Checked | None) -> HttpResponse:
+def _workload_page(request: HttpRequest, name: str, revision: str, checked: scripts.Checked | None) -> HttpResponse:
     revisions = list(
         Workload.objects.filter(name=name).select_related("author", "team").annotate(uses=Count("campaigns"))
     )
     if not revisions:
         raise Http404(name)
-    shown = next((each for each in revisions if wanted in ("", str(each.revision))), None)
+    shown = next((each for each in revisions if revision in ("", str(each.revision))), None)
     if shown is None:
-        raise Http404(f"{name} has no revision {wanted}")
+        raise Http404(f"{name} has no revision {revision}")
     campaigns = Campaign.objects.filter(workload__name=name)[:20]
     context = {"revisions": revisions, "shown": shown, "campaigns": campaigns}
     has_scripts = any(WORKLOADS[step["kind"]].scripts(step["options"]) for step in shown.steps)
@@ -64,17 +64,17 @@ def _workload_page(request: HttpRequest, name: str, wanted: str, checked: script
 
 @needs(Role.TUNER, somewhere=True)
 def workload_add(request: HttpRequest) -> HttpResponse:
-    """`?kind=` chooses the first tool, `?from=` begins as an existing workload says; buttons add and drop steps."""
+    """`?kind=` chooses the first tool, `?from=` copies an existing workload; buttons add and drop steps."""
     base = newest_workloads().filter(name=request.GET.get("from", "")).first()
     form = _edited_form(request) if request.method == "POST" else _blank_form(request, base)
     form.offer_teams(user_of(request))
     if form.is_bound and form.is_valid() and "check" in request.POST:
         _check_form(request, form)
     elif form.is_bound and form.is_valid():
-        given = form.cleaned_data
+        fields = form.cleaned_data
         try:
-            words: dict[str, Any] = {key: given.get(key) for key in ("description", "team")}
-            saved = workloads.save_workload(given["name"], form.steps(), **words, by=user_of(request))
+            details: dict[str, Any] = {key: fields.get(key) for key in ("description", "team")}
+            saved = workloads.save_workload(fields["name"], form.steps(), **details, by=user_of(request))
         except PlanError as error:
             form.blame(error)
         else:
@@ -87,9 +87,9 @@ def workload_add(request: HttpRequest) -> HttpResponse:
 def _check_form(request: HttpRequest, form: WorkloadForm) -> None:
     """Have the steps as they are typed checked on a host; nothing is saved."""
     try:
-        wanted = steps.read(form.steps())
-        steps.check(wanted)
-        checked = scripts.check(wanted, _host(request), by=user_of(request))
+        typed_steps = steps.read(form.steps())
+        steps.check(typed_steps)
+        checked = scripts.check(typed_steps, _host(request), by=user_of(request))
     except PlanError as error:
         form.blame(error)
     except ProvingError as error:
@@ -101,10 +101,10 @@ def _check_form(request: HttpRequest, form: WorkloadForm) -> None:
 
 
 def _host(request: HttpRequest) -> Host:
-    wanted = whole(request.POST.get("host", ""))
-    if wanted is None:
+    host_id = whole(request.POST.get("host", ""))
+    if host_id is None:
         raise PlanError("host", "no host is chosen", hint="choose the host whose tools check the scripts")
-    return get_object_or_404(Host, pk=wanted)
+    return get_object_or_404(Host, pk=host_id)
 
 
 @require_POST
@@ -122,14 +122,14 @@ def workload_check(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _blank_form(request: HttpRequest, base: Workload | None) -> WorkloadForm:
     if base:
-        return WorkloadForm(None, steps=base.steps, initial=_told(base))
+        return WorkloadForm(None, steps=base.steps, initial=_initial(base))
     kind = request.GET.get("kind", "pgbench")
     if kind not in WORKLOADS:
         raise Http404(f"{kind} is not one of {', '.join(WORKLOADS)}")
     return WorkloadForm(None, steps=steps.single(kind, {}))
 
 
-def _told(base: Workload) -> dict[str, Any]:
+def _initial(base: Workload) -> dict[str, Any]:
     return {key: getattr(base, key) for key in ("name", "description", "team")}
 
 
@@ -206,8 +206,8 @@ def _start(request: HttpRequest, campaign: Campaign, by: User) -> None:
     unchecked: list[str] = []
     done = "Started: its runs are queued."
     attempt(request, lambda: unchecked.append(services.start_campaign(campaign, by=by)), done)
-    for words in filter(None, unchecked):
-        messages.warning(request, words)
+    for warning in filter(None, unchecked):
+        messages.warning(request, warning)
 
 
 @require_POST

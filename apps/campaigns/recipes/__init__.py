@@ -30,13 +30,13 @@ def texts() -> dict[str, str]:
 @cache
 def catalogue() -> dict[str, Recipe]:
     """name -> recipe of those that come with this program."""
-    return {name: told(parse(text)) for name, text in texts().items()}
+    return {name: with_tools(parse(text)) for name, text in texts().items()}
 
 
-def told(recipe: Recipe) -> Recipe:
-    """With what a reader of the catalogue asks of its steps."""
-    wanted = steps(recipe, {})
-    return {**recipe, "tools": campaign_steps.kinds(wanted), "load_s": campaign_steps.seconds(wanted)}
+def with_tools(recipe: Recipe) -> Recipe:
+    """The recipe with the tools of its steps and the seconds of their load, for the catalogue."""
+    recipe_steps = steps(recipe, {})
+    return {**recipe, "tools": campaign_steps.kinds(recipe_steps), "load_s": campaign_steps.seconds(recipe_steps)}
 
 
 def get(name: str) -> Recipe:
@@ -54,15 +54,15 @@ def check(recipe: Recipe) -> None:
 
 def planned(recipe: Recipe) -> list[plan.Planned]:
     """Its runs on a host that lacks nothing. PlanError names the field that cannot be planned."""
-    wanted = campaign_steps.read(steps(recipe, REFERENCE))
-    campaign_steps.check(wanted)
-    campaign_steps.metric(wanted, recipe["metric"])
+    recipe_steps = campaign_steps.read(steps(recipe, REFERENCE))
+    campaign_steps.check(recipe_steps)
+    campaign_steps.metric(recipe_steps, recipe["metric"])
     own = dataset(recipe, REFERENCE)
     if own:
         _check_dataset(own)
     place = {"kind": "private", "bin_dir": BIN_DIR, "data_dir": REFERENCE["directories"][0], "os_user": ""}
     named = {"name": recipe["name"], **own, "reset": "auto"} if own else None
-    base = {"target": place, "settings": recipe.get("settings", {}), "dataset": named, "steps": wanted}
+    base = {"target": place, "settings": recipe.get("settings", {}), "dataset": named, "steps": recipe_steps}
     return plan.expand(
         base,
         plan.read_factors(factors(recipe, REFERENCE)),

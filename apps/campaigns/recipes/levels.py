@@ -41,8 +41,8 @@ def shared_buffers(facts: Facts) -> Levels:
 def clients(facts: Facts) -> Levels:
     """One, and half as many as there are cpus, as many, and 2, 4 and 8 times as many."""
     count = cpus(facts)
-    wanted = {1, max(1, count // 2), count, *(count * times for times in (2, 4, 8))}
-    numbers = sorted({min(number, MOST_CLIENTS) for number in wanted})
+    counts = {1, max(1, count // 2), count, *(count * times for times in (2, 4, 8))}
+    numbers = sorted({min(number, MOST_CLIENTS) for number in counts})
     return [("1 client" if number == 1 else f"{number} clients", number) for number in numbers]
 
 
@@ -69,9 +69,9 @@ def huge_page_sizes(facts: Facts) -> Levels:
     """No huge pages, and each size that this kernel has."""
     sizes = sorted(size["kb"] for size in facts["huge_pages"]["sizes"])
     if len(sizes) < 2:
-        told = f"only huge pages of {spelled(sizes[0])}" if sizes else "no huge pages"
+        available = f"only huge pages of {spelled(sizes[0])}" if sizes else "no huge pages"
         raise PlanError(
-            "factors", f"this host has {told}", hint="use the recipe huge-pages to compare huge pages with none"
+            "factors", f"this host has {available}", hint="use the recipe huge-pages to compare huge pages with none"
         )
     used = [(spelled(kb), {"use": "on", "pool": "auto", "size": spelled(kb)}) for kb in sizes]
     return [("none", {"use": "off"}), *used]
@@ -121,17 +121,17 @@ def postgresql_versions(facts: Facts) -> Levels:
     """Every installed PostgreSQL that a private cluster can be made of, the oldest first."""
     able = sorted((each for each in facts["postgresql"] if set(each["tools"]) >= SERVER), key=lambda e: e["major"])
     if len(able) < 2:
-        told = f"PostgreSQL {able[0]['version']} alone" if able else "no PostgreSQL with initdb and pgbench"
+        available = f"PostgreSQL {able[0]['version']} alone" if able else "no PostgreSQL with initdb and pgbench"
         hint = "install another version there, or name its directory in pg_bin_dirs, and check the host again"
-        raise PlanError("factors", f"this host has {told}", hint=hint)
+        raise PlanError("factors", f"this host has {available}", hint=hint)
     versions = [each["version"] for each in able]
     return [(_version(each, versions), each["bin_dir"]) for each in able]
 
 
 def _version(one: dict[str, Any], versions: list[str]) -> str:
     """Of the same version twice, where each lies."""
-    told = f"PostgreSQL {one['version']}"
-    return f"{told} in {one['bin_dir']}" if versions.count(one["version"]) > 1 else told
+    name = f"PostgreSQL {one['version']}"
+    return f"{name} in {one['bin_dir']}" if versions.count(one["version"]) > 1 else name
 
 
 def active_sets(facts: Facts) -> list[tuple[str, int]]:
@@ -153,7 +153,7 @@ def _warehouses(count: int) -> str:
 
 
 def directories(facts: Facts) -> list[tuple[str, str]]:
-    """The host's cluster directory and what an admin allowed besides, each told with what it lies on."""
+    """The host's cluster directory and what an admin allowed besides, each labelled with its file system."""
     return [(_lying(facts, path), path) for path in facts["directories"]]
 
 
@@ -228,11 +228,11 @@ def _cpus(count: int) -> str:
 
 def _place(facts: Facts) -> Any:
     """Sort key of a cpu: first thread of each core first, node by node."""
-    seen: dict[tuple[int, int], int] = {}
+    threads: dict[tuple[int, int], int] = {}
     place: dict[int, tuple[int, int, int]] = {}
     for row in facts["cpus"].get("topology", []):
         core = (row["socket"], row["core"])
-        seen[core] = thread = seen.get(core, -1) + 1
+        threads[core] = thread = threads.get(core, -1) + 1
         place[row["cpu"]] = (thread, row.get("node") or 0, row["cpu"])
     return lambda cpu: place.get(cpu, (0, 0, cpu))
 

@@ -176,8 +176,8 @@ def _check_schema(read: Any) -> None:
 
 def _check_factor(field: str, factor: Mapping[str, Any]) -> None:
     if ("levels" in factor) == ("generate" in factor):
-        said = "both levels and generate" if "levels" in factor else "neither levels nor generate"
-        raise PlanError(field, f"{factor['name']!r} has {said}", hint="use either levels or generate")
+        problem = "both levels and generate" if "levels" in factor else "neither levels nor generate"
+        raise PlanError(field, f"{factor['name']!r} has {problem}", hint="use either levels or generate")
     if ("generate" in factor) != ("path" in factor):
         hint = "use generate: NAME with path: settings.postgresql.shared_buffers; levels contain their own paths"
         raise PlanError(f"{field}.path", "generate needs a path, and a path needs generate", hint=hint)

@@ -90,7 +90,7 @@ def scaled(value: Any, facts: Facts) -> Any:
     if isinstance(value, str) and value in NUMBERS:
         return NUMBERS[value](facts) if facts else value
     if isinstance(value, str):
-        for word, (told, usual) in WORDS.items():
+        for word, (of_facts, usual) in WORDS.items():
             if word in value:
-                value = value.replace(word, str(told(facts) if facts else usual))
+                value = value.replace(word, str(of_facts(facts) if facts else usual))
     return value

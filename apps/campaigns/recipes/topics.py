@@ -37,7 +37,7 @@ def _parameters(recipe: Mapping[str, Any]) -> Iterable[str]:
 
 def by_topic(recipes: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
     """(heading, recipes) of each topic that has any, in the order of TOPICS; the recipes keep theirs."""
-    found: dict[str, list[Mapping[str, Any]]] = {topic: [] for topic in TOPICS}
+    groups: dict[str, list[Mapping[str, Any]]] = {topic: [] for topic in TOPICS}
     for recipe in recipes:
-        found[recipe.get("topic", OTHER)].append(recipe)
-    return [(TOPICS[topic], listed) for topic, listed in found.items() if listed]
+        groups[recipe.get("topic", OTHER)].append(recipe)
+    return [(TOPICS[topic], listed) for topic, listed in groups.items() if listed]

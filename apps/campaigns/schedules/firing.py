@@ -62,7 +62,7 @@ def decide(key: UUID, now: datetime) -> None:
         if schedule.state != Schedule.State.ACTIVE:
             break
     if missed:
-        _tell_missed(schedule, missed)
+        _notify_missed(schedule, missed)
     if schedule.state == Schedule.State.ACTIVE:
         schedule.next_at = next(calendar.after(now))
         schedule.save(update_fields=["next_at"])
@@ -86,7 +86,7 @@ def _decided(schedule: Schedule, at: datetime, now: datetime) -> Slot:
         stop(schedule, error.reason)
         return _record(schedule, at, now, Slot.Outcome.SKIPPED, f"the schedule stopped: {schedule.state_reason}")
     except ProvingError as error:
-        _tell_refused(schedule, at, error.reason)
+        _notify_refused(schedule, at, error.reason)
         return _record(schedule, at, now, Slot.Outcome.REFUSED, error.reason)
     return _record(schedule, at, now, Slot.Outcome.STARTING, campaign=clone)
 
@@ -109,8 +109,8 @@ def _outside(schedule: Schedule, at: datetime) -> str:
 
 def _late(schedule: Schedule, at: datetime, now: datetime) -> str:
     zone = times.read(schedule.when, schedule.time_zone).zone
-    looked = windows.shown(now, zone, at)
-    return f"the server was down until {looked}; the maximum delay is {schedule.late_by_min} min"
+    up_at = windows.shown(now, zone, at)
+    return f"the server was down until {up_at}; the maximum delay is {schedule.late_by_min} min"
 
 
 def _hindered(schedule: Schedule) -> str:
@@ -177,7 +177,7 @@ def _settle_late(slot: Slot, schedule: Schedule, campaign: Campaign, now: dateti
     reason = _late(schedule, slot.at, now)
     if _settle(slot, Slot.Outcome.MISSED, reason):
         _drop(campaign, reason)
-        _tell_missed(schedule, [slot])
+        _notify_missed(schedule, [slot])
 
 
 @transaction.atomic
@@ -191,7 +191,7 @@ def _settle_refused(slot: Slot, schedule: Schedule, campaign: Campaign, error: P
     if lacks_role and locked.state == Schedule.State.ACTIVE:
         stop(locked, error.reason)
     elif not lacks_role:
-        _tell_refused(schedule, slot.at, error.reason)
+        _notify_refused(schedule, slot.at, error.reason)
 
 
 def _drop(campaign: Campaign, reason: str) -> None:
@@ -210,7 +210,7 @@ def stop(schedule: Schedule, reason: str) -> None:
     _notify("schedule.stopped", schedule, "has stopped", reason)
 
 
-def _tell_missed(schedule: Schedule, missed: list[Slot]) -> None:
+def _notify_missed(schedule: Schedule, missed: list[Slot]) -> None:
     """Once, however many there are."""
     zone = times.read(schedule.when, schedule.time_zone).zone
     last = f"{missed[-1].at.astimezone(zone):%Y-%m-%d %H:%M %Z}"
@@ -218,7 +218,7 @@ def _tell_missed(schedule: Schedule, missed: list[Slot]) -> None:
     _notify("schedule.missed", schedule, f"missed {count}", missed[-1].reason)
 
 
-def _tell_refused(schedule: Schedule, at: datetime, reason: str) -> None:
+def _notify_refused(schedule: Schedule, at: datetime, reason: str) -> None:
     zone = times.read(schedule.when, schedule.time_zone).zone
     _notify("schedule.missed", schedule, f"did not start at {at.astimezone(zone):%Y-%m-%d %H:%M %Z}", reason)
 

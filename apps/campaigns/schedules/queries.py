@@ -17,8 +17,10 @@ NEXT = 3
 def listed() -> QuerySet[Schedule]:
     """Those that were not deleted, each with the outcome and time of its newest slot."""
     newest = Slot.objects.filter(schedule=OuterRef("pk")).order_by("-at")
-    told = Schedule.objects.exclude(state=Schedule.State.DELETED).select_related("campaign__host", "owner")
-    return told.annotate(last_at=Subquery(newest.values("at")[:1]), last_outcome=Subquery(newest.values("outcome")[:1]))
+    schedules = Schedule.objects.exclude(state=Schedule.State.DELETED).select_related("campaign__host", "owner")
+    return schedules.annotate(
+        last_at=Subquery(newest.values("at")[:1]), last_outcome=Subquery(newest.values("outcome")[:1])
+    )
 
 
 def next_times(schedule: Schedule, now: datetime, count: int = NEXT) -> list[datetime]:
@@ -42,10 +44,12 @@ class Row:
 
 def rows(schedules: Iterable[Schedule], now: datetime) -> list[Row]:
     """With their times in their own time zones. No query for rows of `listed`."""
-    found = []
+    listed_rows = []
     for each in schedules:
         zone = times.read(each.when, each.time_zone).zone
         last = getattr(each, "last_at", None)
         first = next(iter(next_times(each, now, 1)), None)
-        found.append(Row(each, first, last.astimezone(zone) if last else None, getattr(each, "last_outcome", "") or ""))
-    return found
+        listed_rows.append(
+            Row(each, first, last.astimezone(zone) if last else None, getattr(each, "last_outcome", "") or "")
+        )
+    return listed_rows

@@ -45,21 +45,21 @@ def create_schedule(
     fields = {"name": name.strip(), "when": when, "time_zone": zone, "windows": windows or []}
     schedule = Schedule(campaign=campaign, owner=by, late_by_min=late_by_min, **fields)
     _arm(schedule, by, now or timezone.now())
-    audit(by, "schedule.create", schedule, after=_told(schedule))
+    audit(by, "schedule.create", schedule, after=_audited(schedule))
     return schedule
 
 
 @transaction.atomic
 def change_schedule(schedule: Schedule, *, by: User, now: datetime | None = None, **changes: Any) -> Schedule:
-    """Change what is given of CHANGED. Whoever changes a schedule owns it from then on."""
+    """Change some of the fields CHANGED. Whoever changes a schedule owns it from then on."""
     require(by, Role.OPERATOR, "change schedule", on=schedule)
     locked = _locked(schedule)
-    before = _told(locked)
+    before = _audited(locked)
     for field, value in changes.items():
         setattr(locked, field, value.strip() if isinstance(value, str) else value)
     locked.owner = by
     _arm(locked, by, now or timezone.now())
-    audit(by, "schedule.change", locked, before=before, after=_told(locked))
+    audit(by, "schedule.change", locked, before=before, after=_audited(locked))
     schedule.refresh_from_db()
     return schedule
 
@@ -81,7 +81,7 @@ def resume_schedule(schedule: Schedule, *, by: User, now: datetime | None = None
     before = {"state": locked.state, "owner": locked.owner.username, "reason": locked.state_reason}
     locked.owner, locked.state, locked.state_reason = by, Schedule.State.ACTIVE, ""
     _arm(locked, by, now or timezone.now())
-    audit(by, "schedule.resume", locked, before=before, after=_told(locked))
+    audit(by, "schedule.resume", locked, before=before, after=_audited(locked))
     schedule.refresh_from_db()
 
 
@@ -121,8 +121,8 @@ def _arm(schedule: Schedule, by: User, now: datetime) -> None:
     calendar = times.read(schedule.when, schedule.time_zone)
     windows.read(schedule.windows, schedule.time_zone)
     if not LEAST_LATE_MIN <= schedule.late_by_min <= MOST_LATE_MIN:
-        said = f"{schedule.late_by_min} is not a number of minutes from {LEAST_LATE_MIN} to {MOST_LATE_MIN:,}"
-        raise PlanError("late_by_min", said)
+        message = f"{schedule.late_by_min} is not a number of minutes from {LEAST_LATE_MIN} to {MOST_LATE_MIN:,}"
+        raise PlanError("late_by_min", message)
     services.check_permission(previews.preview(schedule.campaign).runs, by)
     schedule.when = calendar.when
     schedule.next_at = _following(schedule, calendar, now) if schedule.state == Schedule.State.ACTIVE else None
@@ -135,7 +135,7 @@ def _following(schedule: Schedule, calendar: times.Times, now: datetime) -> date
     return next(calendar.after(max(now, decided) if decided else now))
 
 
-def _told(schedule: Schedule) -> dict[str, Any]:
+def _audited(schedule: Schedule) -> dict[str, Any]:
     return _about(schedule) | {name: getattr(schedule, name) for name in CHANGED} | {"owner": schedule.owner.username}
 
 

@@ -24,7 +24,7 @@ CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)", re.ASCII)
 CRON_FIELDS = 5
 LATEST_DAY = 28  # that every month has
 LEAST_MIN = 15  # between two times
-LOOKED_AT = 100  # times whose distance is checked
+CHECKED_TIMES = 100  # times whose distance is checked
 ANY = datetime(2026, 1, 1, tzinfo=UTC)  # for an expression that is only checked
 
 
@@ -40,10 +40,10 @@ class Times:
         """The times later than `at`, in UTC, in order, each once. Without end."""
         last = at
         for local in CronSim(self.cron, at.astimezone(self.zone)):
-            found = local.astimezone(UTC)
-            if found > last:
-                yield found
-                last = found
+            utc = local.astimezone(UTC)
+            if utc > last:
+                yield utc
+                last = utc
 
     def next(self, at: datetime, count: int) -> list[datetime]:
         """The first `count` times later than `at`, in the schedule's time zone."""
@@ -53,37 +53,37 @@ class Times:
 def read(when: str, time_zone: str) -> Times:
     """From Schedule.when and Schedule.time_zone. PlanError names what is wrong, and what is accepted."""
     zone = windows.read([], time_zone).zone
-    words = when.replace(",", " ").split()
-    kind = words[0].lower() if words else ""
+    tokens = when.replace(",", " ").split()
+    kind = tokens[0].lower() if tokens else ""
     if kind in KINDS:
-        return _checked(Times(*KINDS[kind](words[1:], when), zone), when)
+        return _checked(Times(*KINDS[kind](tokens[1:], when), zone), when)
     fields = when.split()[1:] if kind == "cron" else when.split()
     if len(fields) != CRON_FIELDS:
         raise PlanError("when", f"{when!r:.80} is not a valid time of a schedule", hint=HINT)
     return _checked(Times("cron " + " ".join(fields), " ".join(fields), zone), when)
 
 
-def _daily(words: list[str], when: str) -> tuple[str, str]:
-    hour, minute = _clock(words, 0, when)
+def _daily(tokens: list[str], when: str) -> tuple[str, str]:
+    hour, minute = _clock(tokens, 0, when)
     return f"daily {hour:02}:{minute:02}", f"{minute} {hour} * * *"
 
 
-def _weekly(words: list[str], when: str) -> tuple[str, str]:
-    hour, minute = _clock(words, 1, when)
-    asked = {word[:3].title() for word in words[:-1]}
-    if not asked <= set(windows.DAYS):
+def _weekly(tokens: list[str], when: str) -> tuple[str, str]:
+    hour, minute = _clock(tokens, 1, when)
+    named = {word[:3].title() for word in tokens[:-1]}
+    if not named <= set(windows.DAYS):
         raise PlanError(
             "when", f"{when!r:.80} does not name a day of the week", hint="one or more of " + ", ".join(windows.DAYS)
         )
-    days = [day for day in windows.DAYS if day in asked]
+    days = [day for day in windows.DAYS if day in named]
     return f"weekly {', '.join(days)} {hour:02}:{minute:02}", f"{minute} {hour} * * {','.join(days).upper()}"
 
 
-def _monthly(words: list[str], when: str) -> tuple[str, str]:
-    hour, minute = _clock(words, 1, when)
-    day = words[0].lower()
+def _monthly(tokens: list[str], when: str) -> tuple[str, str]:
+    hour, minute = _clock(tokens, 1, when)
+    day = tokens[0].lower()
     is_day = day.isdecimal() and day.isascii() and len(day) <= 2 and 1 <= int(day) <= LATEST_DAY
-    if len(words) != 2 or not (is_day or day == "last"):
+    if len(tokens) != 2 or not (is_day or day == "last"):
         hint = f"1 to {LATEST_DAY}, which every month has, or last"
         raise PlanError("when", f"{when!r:.80} does not name a day of the month", hint=hint)
     day = str(int(day)) if is_day else day
@@ -93,22 +93,22 @@ def _monthly(words: list[str], when: str) -> tuple[str, str]:
 KINDS = {"daily": _daily, "weekly": _weekly, "monthly": _monthly}
 
 
-def _clock(words: list[str], before: int, when: str) -> tuple[int, int]:
+def _clock(tokens: list[str], before: int, when: str) -> tuple[int, int]:
     """Hour and minute of the last word; at least (exactly, for none) `before` words stand before it."""
-    found = CLOCK.fullmatch(words[-1]) if words else None
-    if found is None or len(words) <= before or (before == 0 and len(words) > 1):
+    match = CLOCK.fullmatch(tokens[-1]) if tokens else None
+    if match is None or len(tokens) <= before or (before == 0 and len(tokens) > 1):
         raise PlanError("when", f"{when!r:.80} is not a valid time of a schedule", hint=HINT)
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def _checked(times: Times, when: str) -> Times:
     try:
-        found = list(islice(times.after(ANY), LOOKED_AT))
+        occurrences = list(islice(times.after(ANY), CHECKED_TIMES))
     except CronSimError as error:
         raise PlanError("when", f"{when!r:.80}: {str(error).lower()}", hint=HINT) from error
-    if not found:
+    if not occurrences:
         raise PlanError("when", f"{when!r:.80} never occurs", hint=HINT)
-    if min((b - a for a, b in pairwise(found)), default=timedelta.max) < timedelta(minutes=LEAST_MIN):
+    if min((b - a for a, b in pairwise(occurrences)), default=timedelta.max) < timedelta(minutes=LEAST_MIN):
         hint = f"times must be at least {LEAST_MIN} minutes apart"
         raise PlanError("when", f"{when!r:.80} occurs too often", hint=hint)
     return times

@@ -78,7 +78,7 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         **(spread_views.context(request, campaign, host) if table else {}),
         "decisions": getattr(campaign, "decisions").all(),  # noqa: B009 - the room to the right names it
         "as_table": request.GET.get("view") == "table",
-        "told": descriptions.told(campaign),
+        "sentences": descriptions.sentences(campaign),
         "cast": roles.named(campaign),
         "threats": descriptions.threats(campaign),
         "exports": [(name, one.about) for name, one in downloads.CAMPAIGN.items() if one.offered(campaign)],

@@ -86,7 +86,7 @@ def report_of(campaign: Campaign) -> Report:
         summary=summary if summary.adds else None,
         findings=judgements(campaign, table),
         environments=_environments(campaign),
-        design=descriptions.told(campaign),
+        design=descriptions.sentences(campaign),
         threats=descriptions.threats(campaign),
         failed=list(failed.defer("spec", "manifest")[:MOST_FAILED]),
         outcomes=dict(outcomes.most_common()),

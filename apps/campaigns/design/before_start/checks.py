@@ -49,12 +49,12 @@ def _hosts(campaign: Campaign, preview: Preview) -> list[Host]:
     return [member.host for member in cast.members] if cast else [share.host for share in preview.shares]
 
 
-def refuse(found: Sequence[Check]) -> None:
+def refuse(checks: Sequence[Check]) -> None:
     """PlanError naming the first check that failed."""
-    for each in found:
+    for each in checks:
         if not each.ok:
-            wanted = f"; expected: {each.wanted}" if each.wanted else ""
-            raise PlanError(each.field or each.check, f"{each.host}: {each.found}{wanted}", hint=each.hint)
+            expected = f"; expected: {each.wanted}" if each.wanted else ""
+            raise PlanError(each.field or each.check, f"{each.host}: {each.found}{expected}", hint=each.hint)
 
 
 def specs_on(campaign: Campaign, preview: Preview, host: Host) -> list[Spec]:
@@ -85,26 +85,26 @@ def of_host(host: Host) -> Iterator[Check]:
 def _space(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
     """For data sets that are not there yet; a lower bound refuses, what copies and WAL may take only warns."""
     here = [spec for spec in specs if (spec["target"] or {}).get("kind") != "remote_server"]
-    wanted = {(each["kind"], str(each["options"])): each for spec in here if (each := spec.get("dataset"))}
-    if not wanted:
+    datasets = {(each["kind"], str(each["options"])): each for spec in here if (each := spec.get("dataset"))}
+    if not datasets:
         return
     there = set(DataCopy.objects.filter(host=host, state=DataCopy.State.PRISTINE).values_list("fingerprint", flat=True))
     majors = {each["bin_dir"]: each["major"] for each in facts["postgresql"]}
     major = majors.get((specs[0]["target"] or {}).get("bin_dir"), 0)
     missing = [
         DATASETS[each["kind"]].bytes(each["options"])
-        for each in wanted.values()
+        for each in datasets.values()
         if DATASETS[each["kind"]].fingerprint(each["options"], major) not in there
     ]
-    whole, largest = sum(missing), max(DATASETS[one["kind"]].bytes(one["options"]) for one in wanted.values())
-    asked = whole + (ROOM - 1) * largest
+    whole, largest = sum(missing), max(DATASETS[one["kind"]].bytes(one["options"]) for one in datasets.values())
+    needed = whole + (ROOM - 1) * largest
     free = free_bytes(facts, host.data_dir)
-    status = DOUBTFUL if free is None or free < asked else OK
+    status = DOUBTFUL if free is None or free < needed else OK
     status = FAILED if free is not None and free < whole else status
-    found = "unknown: missing in its facts" if free is None else f"{size(free)} free for {host.data_dir}"
+    actual = "unknown: missing in its facts" if free is None else f"{size(free)} free for {host.data_dir}"
     hint = "" if status == OK else "free some space, or choose a smaller data set"
-    name = max(wanted.values(), key=lambda one: DATASETS[one["kind"]].bytes(one["options"])).get("name", "")
-    yield Check(host.name, "space for data", status, found, f"about {size(asked)}", hint, "dataset", name)
+    name = max(datasets.values(), key=lambda one: DATASETS[one["kind"]].bytes(one["options"])).get("name", "")
+    yield Check(host.name, "space for data", status, actual, f"about {size(needed)}", hint, "dataset", name)
 
 
 def _tools(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
@@ -135,8 +135,8 @@ def _postgresql(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Chec
             yield Check(host.name, "PostgreSQL and ports", OK, f"private {version}, on a socket: no port needed")
             continue
         may = "may be restarted" if target["consent"]["restart"] else "restarts are not allowed, and not needed"
-        told = f"{version} in {target['data_dir']} on port {target['port']}, {may}"
-        yield Check(host.name, "PostgreSQL and ports", OK, told)
+        summary = f"{version} in {target['data_dir']} on port {target['port']}, {may}"
+        yield Check(host.name, "PostgreSQL and ports", OK, summary)
 
 
 def _privileges(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:

@@ -58,15 +58,15 @@ def free_bytes(facts: Spec, path: str) -> float | None:
 
 def memory(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
     """Whether the largest shared_buffers of all runs fit into memory."""
-    asked = [(_bytes(spec, "shared_buffers"), _asked(spec, "shared_buffers")) for spec in specs if spec["target"]]
-    if not asked:
+    buffers = [(_bytes(spec, "shared_buffers"), _parameter(spec, "shared_buffers")) for spec in specs if spec["target"]]
+    if not buffers:
         return
-    (most, text), total = max(asked), topology.memory_kb(facts) * 1024
+    (most, text), total = max(buffers), topology.memory_kb(facts) * 1024
     status = FAILED if most >= total else DOUBTFUL if most > MOST_OF_MEMORY * total else OK
     hint = "" if status == OK else "lower shared_buffers: the kernel, backends and the page cache need memory as well"
-    wanted = f"{size(most)} of shared_buffers at most"
+    expected = f"{size(most)} of shared_buffers at most"
     field = "settings.postgresql.shared_buffers"
-    yield Check(host.name, "memory", status, f"{size(total)} of memory", wanted, hint, field, text)
+    yield Check(host.name, "memory", status, f"{size(total)} of memory", expected, hint, field, text)
 
 
 def query_memory(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
@@ -75,25 +75,25 @@ def query_memory(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Che
     for spec in _largest(specs, lambda spec: _clients(spec) * _bytes(spec, "work_mem"), "work_mem"):
         clients, each = _clients(spec), _bytes(spec, "work_mem")
         needed = _bytes(spec, "shared_buffers") + clients * each
-        wanted = f"{size(needed)}: shared_buffers, and work_mem once for each of {counted(clients, 'client')}"
+        expected = f"{size(needed)}: shared_buffers, and work_mem once for each of {counted(clients, 'client')}"
         status, hint = (DOUBTFUL, "lower work_mem or use fewer clients") if needed > total else (OK, "")
-        field, value = "settings.postgresql.work_mem", _asked(spec, "work_mem")
-        yield Check(host.name, "memory of queries", status, f"{size(total)} of memory", wanted, hint, field, value)
+        field, value = "settings.postgresql.work_mem", _parameter(spec, "work_mem")
+        yield Check(host.name, "memory of queries", status, f"{size(total)} of memory", expected, hint, field, value)
 
 
 def huge_pages(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
     """Whether the pool that fits worst fits. Without this check, the agent refuses the run after the start."""
-    asked = [pool for spec in specs for pool in _pools(facts, spec)]
-    if not asked:
+    pools = [pool for spec in specs for pool in _pools(facts, spec)]
+    if not pools:
         return
-    pool = max(asked, key=lambda each: (each.status == FAILED, each.status == DOUBTFUL, each.share))
+    pool = max(pools, key=lambda each: (each.status == FAILED, each.status == DOUBTFUL, each.share))
     hint = "" if pool.status == OK else f"at most {pool.counted(pool.room)} fit"
     hint = "set a larger pool, or auto" if pool.too_small else hint
-    found = f"{size(pool.memory_kb * 1024)} of memory{pool.where}"
+    actual = f"{size(pool.memory_kb * 1024)} of memory{pool.where}"
     if pool.too_small:
-        found = f"a pool of {size(pool.bytes)}, {size(pool.buffers)} of shared_buffers"
-    wanted = f"{pool.counted(pool.pages)}{pool.where}, {size(pool.bytes)}"
-    yield Check(host.name, "huge pages", pool.status, found, wanted, hint, pool.field, str(pool.pages))
+        actual = f"a pool of {size(pool.bytes)}, {size(pool.buffers)} of shared_buffers"
+    expected = f"{pool.counted(pool.pages)}{pool.where}, {size(pool.bytes)}"
+    yield Check(host.name, "huge pages", pool.status, actual, expected, hint, pool.field, str(pool.pages))
 
 
 @dataclass(frozen=True)
@@ -140,22 +140,22 @@ class _Pool:
 
 def _pools(facts: Spec, spec: Spec) -> list[_Pool]:
     """The pools whose pages a run counts itself, one for each node that it names; [] if PostgreSQL counts them."""
-    wanted = spec["settings"].get("huge_pages") or {}
-    if wanted.get("use") != "on":
+    option = spec["settings"].get("huge_pages") or {}
+    if option.get("use") != "on":
         return []
-    kb = int(_in_bytes(wanted["size"], "kB")) // 1024 if "size" in wanted else facts["huge_pages"]["default_kb"]
+    kb = int(_in_bytes(option["size"], "kB")) // 1024 if "size" in option else facts["huge_pages"]["default_kb"]
     known = next((each for each in facts["huge_pages"]["sizes"] if each["kb"] == kb), None)
     if known is None:
         return []  # the plan refuses such a size, and names the sizes of this host
     total, available = facts["memory"]["total_kb"], facts["memory"].get("available_kb", facts["memory"]["total_kb"])
     memory_kb = {str(node["id"]): node["mem_kb"] for node in facts["numa"]["nodes"]}
-    pool, field = str(wanted.get("pool", "auto")), "settings.huge_pages.pool"
-    if "per_node" in wanted:
-        pages, field = {node: int(count) for node, count in wanted["per_node"].items()}, "settings.huge_pages.per_node"
+    pool, field = str(option.get("pool", "auto")), "settings.huge_pages.pool"
+    if "per_node" in option:
+        pages, field = {node: int(count) for node, count in option["per_node"].items()}, "settings.huge_pages.per_node"
     elif pool == "auto":
         return []
-    elif "nodes" in wanted:
-        nodes = list(memory_kb) if wanted["nodes"] == "all" else [str(node) for node in cpulist.parse(wanted["nodes"])]
+    elif "nodes" in option:
+        nodes = list(memory_kb) if option["nodes"] == "all" else [str(node) for node in cpulist.parse(option["nodes"])]
         pages = dict.fromkeys(nodes, -(-int(pool) // len(nodes)))
     else:
         return [_Pool(int(pool), kb, known["total"], total, available, _bytes(spec, "shared_buffers"))]
@@ -173,12 +173,12 @@ def connections(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Chec
     for spec in _largest(specs, lambda spec: _clients(spec) - _open(spec)):
         clients, most = _clients(spec), _number(spec, "max_connections")
         step = max(spec["steps"], key=_of_step)
-        found = f"max_connections {_asked(spec, 'max_connections')}, of which {most - _open(spec)} are reserved"
+        actual = f"max_connections {_parameter(spec, 'max_connections')}, of which {most - _open(spec)} are reserved"
         status, hint = (OK, "") if clients <= _open(spec) else (FAILED, "raise max_connections or use fewer clients")
         option = "clients" if "clients" in step["options"] else "threads"
         field = f"steps.{step['name']}.{option}" if len(spec["steps"]) > 1 else f"workload.{option}"
-        wanted = f"{counted(clients, 'connection')} for the step {step['name']}"
-        yield Check(host.name, "connections", status, found, wanted, hint, field, str(clients))
+        expected = f"{counted(clients, 'connection')} for the step {step['name']}"
+        yield Check(host.name, "connections", status, actual, expected, hint, field, str(clients))
 
 
 def wal(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
@@ -188,9 +188,9 @@ def wal(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
         if free is not None:
             needed = _bytes(spec, "max_wal_size")
             status, hint = (OK, "") if needed <= free else (DOUBTFUL, "lower max_wal_size, or free space there")
-            found, field = f"{size(free)} free for {host.data_dir}", "settings.postgresql.max_wal_size"
-            value = _asked(spec, "max_wal_size")
-            yield Check(host.name, "space for WAL", status, found, f"up to {size(needed)} of WAL", hint, field, value)
+            actual, field = f"{size(free)} free for {host.data_dir}", "settings.postgresql.max_wal_size"
+            value = _parameter(spec, "max_wal_size")
+            yield Check(host.name, "space for WAL", status, actual, f"up to {size(needed)} of WAL", hint, field, value)
 
 
 def _largest(specs: Sequence[Spec], amount: Callable[[Spec], float], name: str = "") -> list[Spec]:
@@ -205,12 +205,12 @@ def _parameters(spec: Spec) -> Mapping[str, Any]:
     return spec["settings"].get("postgresql") or {}
 
 
-def _asked(spec: Spec, name: str) -> str:
+def _parameter(spec: Spec, name: str) -> str:
     return str(_parameters(spec).get(name, DEFAULTS.get(name, "")))
 
 
 def _bytes(spec: Spec, name: str) -> float:
-    return _in_bytes(_asked(spec, name), gucs.catalogue()[name]["unit"])
+    return _in_bytes(_parameter(spec, name), gucs.catalogue()[name]["unit"])
 
 
 def _in_bytes(text: str, unit: str) -> float:
@@ -220,7 +220,7 @@ def _in_bytes(text: str, unit: str) -> float:
 
 
 def _number(spec: Spec, name: str) -> int:
-    text = _asked(spec, name)
+    text = _parameter(spec, name)
     return int(text) if text.isdigit() else 0
 
 

@@ -61,7 +61,7 @@ def notes(share: Share, longest_s: float, now: datetime) -> list[str]:
         return []
     _, end = calendar.following(now, share.seconds / max(1, share.runs), share.runs)
     names = "; ".join(map(str, calendar.windows))
-    told = [
+    sentences = [
         (
             f"On {host}, runs start {names} ({host.time_zone}): finished at about "
             f"{windows.shown(end, calendar.zone, now)}."
@@ -69,10 +69,10 @@ def notes(share: Share, longest_s: float, now: datetime) -> list[str]:
     ]
     if not calendar.fits(now, longest_s):
         hours = f"{longest_s / 3600:.1f} h"
-        told.append(
+        sentences.append(
             f"Its longest run, about {hours}, is longer than every window and will continue beyond the end of one."
         )
-    return told
+    return sentences
 
 
 def hosts_of(campaign: Campaign, further: Sequence[Host] | None = None) -> list[Host]:
@@ -141,9 +141,9 @@ def _spread(plans: Plans) -> list[Planned]:
 
 
 def _same_facts(first: Host, second: Host) -> None:
-    found = changes.unlike(first.facts, second.facts)
-    if found:
-        raise _unlike(first, second, [f"{each.path} ({each.was} and {each.now})" for each in found])
+    differences = changes.unlike(first.facts, second.facts)
+    if differences:
+        raise _unlike(first, second, [f"{each.path} ({each.was} and {each.now})" for each in differences])
 
 
 def _unlike(first: Host, second: Host, what: Sequence[str]) -> PlanError:

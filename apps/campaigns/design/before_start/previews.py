@@ -30,18 +30,18 @@ def preview(campaign: Campaign, further: Sequence[Host] | None = None) -> Previe
     """The runs that starting now would plan, for each host by its own facts. PlanError where the request or a host does
     not allow them; `further` are the further hosts of a campaign that is not saved yet."""
     hosts = placement.hosts_of(campaign, further)
-    found = {host: _preview_on(placement.on(campaign, host)) for host in hosts}
-    runs = placement.placed(campaign, {host: one.runs for host, one in found.items()})
-    shares = placement.shares(runs, {host: one.seconds / max(1, len(one.runs)) for host, one in found.items()})
+    by_host = {host: _preview_on(placement.on(campaign, host)) for host in hosts}
+    runs = placement.placed(campaign, {host: one.runs for host, one in by_host.items()})
+    shares = placement.shares(runs, {host: one.seconds / max(1, len(one.runs)) for host, one in by_host.items()})
     longest, now = max(shares, key=lambda share: share.seconds), timezone.now()
     return replace(
-        found[longest.host],
+        by_host[longest.host],
         runs=runs,
         seconds=longest.seconds,
-        known=all(one.known for one in found.values()),
+        known=all(one.known for one in by_host.values()),
         restarts=sum(plan.restarts(run.spec) for run in runs),
         shares=shares,
-        notes=[note for share in shares for note in placement.notes(share, found[share.host].longest_s, now)],
+        notes=[note for share in shares for note in placement.notes(share, by_host[share.host].longest_s, now)],
     )
 
 
@@ -52,17 +52,17 @@ def _preview_on(campaign: Campaign) -> Preview:
         _check_reboots(campaign.host, facts)
     cast = roles.read(campaign)
     loader, there = (cast.loader.host, dict(cast.loader.facts)) if cast else (campaign.host, facts)
-    wanted = [_placed(step, loader, there) for step in campaign.steps]
-    with_postgres = bool(campaign.dataset) or any(WORKLOADS[step["kind"]].needs_postgres for step in wanted)
+    placed_steps = [_placed(step, loader, there) for step in campaign.steps]
+    with_postgres = bool(campaign.dataset) or any(WORKLOADS[step["kind"]].needs_postgres for step in placed_steps)
     target = targets.target(campaign.host, facts, campaign.target) if with_postgres else None
     base = {
         "target": target,
         "settings": preloading.settings(_settings(campaign), campaign.dataset, target),
-        "dataset": campaign.dataset.wanted if campaign.dataset else None,
-        "steps": wanted,
+        "dataset": campaign.dataset.spec if campaign.dataset else None,
+        "steps": placed_steps,
         "collect": collect(campaign, with_postgres),
     }
-    if any(WORKLOADS[step["kind"]].needs_directory for step in wanted):
+    if any(WORKLOADS[step["kind"]].needs_directory for step in placed_steps):
         base["allowed_paths"] = allowed_paths.of(loader)
     factors = plan.read_factors(campaign.factors)
     planned = plan.expand(
@@ -110,12 +110,12 @@ def _placed(step: steps.Step, host: Host, facts: dict[str, Any]) -> steps.Step:
 
 
 def collect(campaign: Campaign, with_postgres: bool) -> dict[str, Any]:
-    """What looks on, in the shape of a spec; without PostgreSQL its collectors have nothing to look at."""
+    """The collectors, in the shape of a spec; without PostgreSQL those that need it are left out."""
     for place, name in enumerate(campaign.sources):
         if name not in COLLECTORS:
             raise PlanError(f"sources.{place}", f"{name!r} is not a collector", hint=f"known: {', '.join(COLLECTORS)}")
-    wanted = [name for name in COLLECTORS if name in campaign.sources]
-    useful = [name for name in wanted if with_postgres or not COLLECTORS[name].needs_postgres]
+    chosen = [name for name in COLLECTORS if name in campaign.sources]
+    useful = [name for name in chosen if with_postgres or not COLLECTORS[name].needs_postgres]
     return {"interval_s": campaign.interval_s, "sources": useful}
 
 

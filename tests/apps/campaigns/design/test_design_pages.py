@@ -254,7 +254,7 @@ def test_recipes_may_name_design_order_nuisance_and_conditions(operator: User, m
 def test_a_design_is_described_in_sentences(db: None, fields: dict[str, Any], sentence: str) -> None:
     campaign = Campaign(factors=[{"name": "pool", "levels": LEVELS}], repetitions=2, seed=1, **fields)
 
-    assert any(sentence in line for line in descriptions.told(campaign))
+    assert any(sentence in line for line in descriptions.sentences(campaign))
 
 
 def test_hours_come_from_earlier_runs_of_the_same_shape_on_that_host(db: None) -> None:

@@ -187,4 +187,4 @@ def test_the_form_offers_what_each_host_has(client: Client, host: Host, operator
     assert f'<optgroup label="{host.name}">' in page
     assert 'value="data_dir /var/lib/postgresql/17/main">existing: 17/main (17.6, port 5432)' in page
     assert 'value="bin_dir /usr/lib/postgresql/16/bin">private, of PostgreSQL 16.9' in page
-    assert targets.wanted("data_dir /var/lib/with blanks") == {"data_dir": "/var/lib/with blanks"}
+    assert targets.read_choice("data_dir /var/lib/with blanks") == {"data_dir": "/var/lib/with blanks"}
