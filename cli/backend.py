@@ -21,7 +21,7 @@ BUNDLE = "proving/bundled"
 # Below the checkout: what `proving parse` and `proving stat` import.
 _HISTOGRAM = ("agents/__init__.py", "agents/wire/__init__.py", "agents/wire/histogram.py")
 BUNDLED = ("common/*.py", "readers/**/*.py", "stats/**/*.py", *_HISTOGRAM)
-OLDEST = 315532800  # 1980-01-01, the first time that a zip can tell
+OLDEST = 315532800  # 1980-01-01, the first time that a zip can store
 
 
 def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
@@ -52,8 +52,8 @@ def _modules() -> dict[str, bytes]:
 def _metadata(project: Mapping[str, Any], folder: str) -> dict[str, bytes]:
     wheel = "Wheel-Version: 1.0\nGenerator: proving\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     scripts = "".join(f"{name} = {entry}\n" for name, entry in project["scripts"].items())
-    told = {"METADATA": "\n".join(_core(project)), "WHEEL": wheel, "entry_points.txt": f"[console_scripts]\n{scripts}"}
-    return {f"{folder}/{name}": text.encode() for name, text in told.items()}
+    files = {"METADATA": "\n".join(_core(project)), "WHEEL": wheel, "entry_points.txt": f"[console_scripts]\n{scripts}"}
+    return {f"{folder}/{name}": text.encode() for name, text in files.items()}
 
 
 def _core(project: Mapping[str, Any]) -> Iterator[str]:

@@ -48,19 +48,19 @@ class Client:
 
     def rows(self, path: str, limit: int = 0, **params: Any) -> Iterator[dict[str, Any]]:
         """Rows of a list, page by page; at most `limit` where that is not 0."""
-        page, seen = self.get(path, **{"page_size": min(limit or 500, 500), **params}), 0
+        page, count = self.get(path, **{"page_size": min(limit or 500, 500), **params}), 0
         while True:
             for row in page["results"]:
                 yield row
-                seen += 1
-                if seen == limit:
+                count += 1
+                if count == limit:
                     return
             if not page["next"]:
                 return
             page = self._send("GET", self._here(page["next"])).json()
 
     def _here(self, address: str) -> httpx.URL:
-        """An address that the server told, at the server that we know: the token goes nowhere else."""
+        """An address from an answer, at the configured server: the token goes nowhere else."""
         return httpx.URL(self.url).copy_with(raw_path=httpx.URL(address).raw_path)
 
     def download(self, path: str, target: IO[bytes]) -> int:
@@ -88,24 +88,24 @@ class Client:
             else:
                 if not answer.is_error and not answer.is_redirect:
                     return answer
-                wait = _asked_to_wait(answer, wait)
+                wait = _retry_after(answer, wait)
                 if answer.status_code not in TRIED_AGAIN or time.monotonic() + wait > until:
                     raise problem(answer, sent.get("json"))
             time.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT_S)
 
     def _unreachable(self, error: Exception) -> UnreachableError:
-        words = f"{self.url} does not answer: {error}"
-        return UnreachableError(words, accepted="check that the server runs, and that PROVING_URL is right")
+        message = f"{self.url} does not answer: {error}"
+        return UnreachableError(message, accepted="check that the server runs, and that PROVING_URL is right")
 
 
-def _asked_to_wait(answer: httpx.Response, wait: float) -> float:
-    asked = answer.headers.get("Retry-After", "")
-    return float(asked) if asked.isdecimal() else wait
+def _retry_after(answer: httpx.Response, wait: float) -> float:
+    header = answer.headers.get("Retry-After", "")
+    return float(header) if header.isdecimal() else wait
 
 
 def problem(answer: httpx.Response, sent: Any = None) -> ProblemError:
-    """What the server says is wrong; in a few words where it is not this server that answers."""
+    """The server's error; a short one if another program answered."""
     if answer.headers.get("Content-Type", "").startswith("application/problem+json"):
         return ProblemError(answer.status_code, answer.json(), sent)
     title = f"{answer.request.url} answers {answer.status_code} {answer.reason_phrase}"

@@ -27,15 +27,15 @@ def file() -> Path:
 
 def load() -> Login:
     """LoginError where nobody logged in. The file's token is sent to no other server than the file's."""
-    kept = _kept()
-    url = os.environ.get("PROVING_URL", "").rstrip("/") or (kept.url if kept else "")
-    token = os.environ.get("PROVING_TOKEN", "") or (kept.token if kept and kept.url == url else "")
+    stored = _stored_login()
+    url = os.environ.get("PROVING_URL", "").rstrip("/") or (stored.url if stored else "")
+    token = os.environ.get("PROVING_TOKEN", "") or (stored.token if stored and stored.url == url else "")
     if not url or not token:
         raise LoginError(f"no token for {url}" if url else "not logged in", accepted=HINT)
     return Login(checked(url), token)
 
 
-def _kept() -> Login | None:
+def _stored_login() -> Login | None:
     path = file()
     if not path.exists():
         return None
@@ -63,11 +63,11 @@ def save(login: Login) -> Path:
 
 def patience_s() -> float:
     """How long a server that does not answer is tried again."""
-    asked = os.environ.get("PROVING_PATIENCE_S", "10")
+    text = os.environ.get("PROVING_PATIENCE_S", "10")
     try:
-        return float(asked)
+        return float(text)
     except ValueError as error:
-        raise UsageError("not a number", field="PROVING_PATIENCE_S", value=asked, accepted="seconds") from error
+        raise UsageError("not a number", field="PROVING_PATIENCE_S", value=text, accepted="seconds") from error
 
 
 def checked(url: str) -> str:

@@ -50,15 +50,15 @@ class CliError(Exception):
         super().__init__(message)
 
     def as_dict(self) -> dict[str, Any]:
-        told = {"message": self.message, "field": self.field, "value": self.value, "accepted": self.accepted}
-        return {"error": told | {"exit_code": int(self.code)}}
+        fields = {"message": self.message, "field": self.field, "value": self.value, "accepted": self.accepted}
+        return {"error": fields | {"exit_code": int(self.code)}}
 
     def lines(self) -> list[str]:
         """The message, and below it what there is of field, value and accepted."""
-        told = {"field": self.field, "value": self.value, "accepted": self.accepted}
+        fields = {"field": self.field, "value": self.value, "accepted": self.accepted}
         return [
             f"error: {self.message}",
-            *(f"  {name}: {each}" for name, each in told.items() if each not in ("", None)),
+            *(f"  {name}: {each}" for name, each in fields.items() if each not in ("", None)),
         ]
 
 

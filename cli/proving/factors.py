@@ -16,10 +16,10 @@ ACCEPTED = (
 )
 
 
-def applied(factors: Sequence[Factor], asked: Sequence[str]) -> list[Factor]:
+def applied(factors: Sequence[Factor], assignments: Sequence[str]) -> list[Factor]:
     """The factors after every --set. UsageError naming the one that cannot be."""
     made = [dict(factor) for factor in factors]
-    for one in asked:
+    for one in assignments:
         name, equals, rest = one.partition("=")
         values = levels(rest)
         if not equals or not values:
@@ -41,7 +41,7 @@ def levels(text: str) -> list[str]:
 
 
 def value(path: str, text: str) -> Any:
-    """As JSON has it where that is a number or a truth, but PostgreSQL's own words stay words."""
+    """A number or a boolean as in JSON; PostgreSQL's own keywords, such as on, stay text."""
     if path.startswith("settings.postgresql."):
         return text
     try:
@@ -51,17 +51,17 @@ def value(path: str, text: str) -> Any:
     return read if isinstance(read, int | float | bool) else text
 
 
-def _chosen(factor: Factor, wanted: Sequence[str]) -> Factor:
+def _chosen(factor: Factor, labels: Sequence[str]) -> Factor:
     """Levels of the recipe by their labels; others where the factor varies one path alone."""
     known = {level["label"]: level for level in factor["levels"]}
     paths = {path for level in known.values() for path in level["set"]}
-    strange = [label for label in wanted if label not in known]
+    strange = [label for label in labels if label not in known]
     if strange and len(paths) != 1:
         accepted = "one of: " + ", ".join(known)
         raise UsageError(
             f"{factor['name']} has no level of this name", field="--set", value=strange[0], accepted=accepted
         )
-    return factor | {"levels": [known.get(label) or _level(paths.copy().pop(), label) for label in wanted]}
+    return factor | {"levels": [known.get(label) or _level(paths.copy().pop(), label) for label in labels]}
 
 
 def _level(path: str, label: str) -> dict[str, Any]:
@@ -74,8 +74,8 @@ def _by_path(factors: Sequence[Factor], path: str, values: Sequence[str]) -> lis
         fixed = {path: value(path, values[0])}
         first, *rest = factors or [_factor(path, values)]
         return [first | {"levels": [{**level, "set": level["set"] | fixed} for level in first["levels"]]}, *rest]
-    kept = [each for each in factors if not _gives_way(each, path)]
-    return [*kept, _factor(path, values)]
+    others = [each for each in factors if not _gives_way(each, path)]
+    return [*others, _factor(path, values)]
 
 
 def _gives_way(factor: Factor, path: str) -> bool:

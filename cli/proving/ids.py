@@ -60,11 +60,11 @@ def _is(row: dict[str, Any], text: str) -> bool:
 
 def host(client: Client, name: str) -> int:
     known = list(client.rows("hosts/", ordering="name"))
-    found = next((row["id"] for row in known if row["name"] == name), None)
-    if found is None:
+    host_id = next((row["id"] for row in known if row["name"] == name), None)
+    if host_id is None:
         accepted = ", ".join(row["name"] for row in known) or "no hosts yet: an admin adds hosts in the browser"
         raise UsageError("no host of this name", field="--host", value=name, accepted=accepted)
-    return int(found)
+    return int(host_id)
 
 
 def side(client: Client, text: str) -> str:
@@ -75,5 +75,5 @@ def side(client: Client, text: str) -> str:
     if kind in ("campaign", "level"):
         text = rest
     name, _, level = text.partition(":")
-    found = campaign(client, name)
-    return f"level:{found}:{level}" if level else f"campaign:{found}"
+    campaign_id = campaign(client, name)
+    return f"level:{campaign_id}:{level}" if level else f"campaign:{campaign_id}"

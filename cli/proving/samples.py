@@ -77,17 +77,17 @@ Samples = dict[str, Sample]
 
 def collect(files: Sequence[tuple[str, bytes]], directions: Mapping[str, str]) -> Samples:
     """Figures of one side by name. Raises CliError, with the file in its message, for one that cannot be read."""
-    found: Samples = {}
+    samples: Samples = {}
     for name, raw in files:
         try:
             for one in _measurements(name, raw, directions):
-                sample = found.setdefault(one.name, Sample(one.unit, one.better))
+                sample = samples.setdefault(one.name, Sample(one.unit, one.better))
                 sample.values.append(one.value)
                 sample.definitions.add(one.definition)
         except WorkloadError as error:
-            told = f"{name}: {error.subject}: {error.message}"
-            raise CliError(told, field="FILE", value=name, accepted=error.hint) from error
-    return found
+            message = f"{name}: {error.subject}: {error.message}"
+            raise CliError(message, field="FILE", value=name, accepted=error.hint) from error
+    return samples
 
 
 def _measurements(name: str, raw: bytes, directions: Mapping[str, str]) -> Iterator[Measurement]:
@@ -146,12 +146,14 @@ def comparable(old: Samples, new: Samples, figures: Sequence[str], every: bool) 
 
 def failures(old: Samples, new: Samples) -> list[str]:
     """A sentence for each count of failures that is not 0: rates do not include them."""
-    told = []
+    sentences = []
     for name in FAILURES:
         counts = [sum(side[name].values) if name in side else 0.0 for side in (old, new)]
         if any(counts):
-            told.append(f"{name.replace('_', ' ')}: {counts[0]:,.0f} in the old runs, {counts[1]:,.0f} in the new runs")
-    return told
+            sentences.append(
+                f"{name.replace('_', ' ')}: {counts[0]:,.0f} in the old runs, {counts[1]:,.0f} in the new runs"
+            )
+    return sentences
 
 
 def judge(name: str, old: Sample, new: Sample, delta: float, tests: int) -> Row | str:
@@ -161,26 +163,26 @@ def judge(name: str, old: Sample, new: Sample, delta: float, tests: int) -> Row 
         return f"not the same figure in all runs: {' / '.join(sorted(definitions)) or f'{old.unit}, {new.unit}'}"
     try:
         metric = Metric(name, old.unit, old.better)  # type: ignore[arg-type]
-        found = compare(
+        comparison = compare(
             old.values, new.values, metric=metric, delta=delta, blocked=False, names=("old", "new"), of=tests
         )
         sides = [_side(sample.values) for sample in (old, new)]
     except PlanError as error:
         return error.message
-    low, high = found.interval or (None, None)
+    low, high = comparison.interval or (None, None)
     return Row(
         figure=name,
         unit=old.unit,
         better=old.better,
         old=sides[0],
         new=sides[1],
-        relative_percent=found.ratio_percent,
+        relative_percent=comparison.ratio_percent,
         relative_low=low,
         relative_high=high,
-        verdict=found.verdict,
-        preliminary=found.preliminary,
-        method=found.method,
-        sentence=found.sentence(),
+        verdict=comparison.verdict,
+        preliminary=comparison.preliminary,
+        method=comparison.method,
+        sentence=comparison.sentence(),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a command has: the connection, and the two ways to tell what it found."""
+"""What a command has: the connection, and two ways to print its answer."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Session:
         else:
             self.out.print(shown())
 
-    def say(self, words: str) -> None:
+    def say(self, message: str) -> None:
         """A remark beside the answer."""
-        self.err.print(words, markup=False)
+        self.err.print(message, markup=False)
 
     def complain(self, error: CliError) -> None:
         if self.json:
@@ -53,7 +53,7 @@ class Session:
 
 
 class Command(typer.core.TyperGroup):
-    """Errors become words and an exit code, in one place."""
+    """The one place that turns errors into messages and exit codes."""
 
     def invoke(self, ctx: Any) -> Any:
         ctx.obj = Session()

@@ -1,4 +1,4 @@
-"""What the API says, as people read it: its text is never taken for markup."""
+"""Answers of the API as tables and text: its text is never taken for markup."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def signed(value: float) -> str:
 
 
 def verdict(word: str, preliminary: bool = False) -> str:
-    words = f"{MARKS.get(word, '')} {WORDS.get(word, word)}".strip()
-    return f"{words} (preliminary)" if preliminary and word else words
+    text = f"{MARKS.get(word, '')} {WORDS.get(word, word)}".strip()
+    return f"{text} (preliminary)" if preliminary and word else text
 
 
 def seconds(value: float | None) -> str:
@@ -82,16 +82,16 @@ def seconds(value: float | None) -> str:
     return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
 
 
-def progress(told: Mapping[str, Any]) -> str:
-    failed = f", {told['failed']} failed" if told["failed"] else ""
-    return f"{told['done']}/{told['total']} runs{failed}"
+def progress(counts: Mapping[str, Any]) -> str:
+    failed = f", {counts['failed']} failed" if counts["failed"] else ""
+    return f"{counts['done']}/{counts['total']} runs{failed}"
 
 
 def _proven(row: Mapping[str, Any]) -> str:
     return f"{row['proven']} of {row['ok']}" if row["proof_lines"] or not row["ok"] else "no settings"
 
 
-def results(found: Mapping[str, Any]) -> RenderableType:
+def results(answer: Mapping[str, Any]) -> RenderableType:
     """The answer of a campaign: a row per combination of levels, and the sentence."""
     rows = [
         (
@@ -99,9 +99,9 @@ def results(found: Mapping[str, Any]) -> RenderableType:
             change(row["relative_percent"], row["relative_low"], row["relative_high"]),
             *(verdict(row["verdict"], row["preliminary"]), _proven(row)),
         )
-        for row in found["levels"]
+        for row in answer["levels"]
     ]
-    against = f"against {found['baseline']}" if found["baseline"] else "change"
-    metric = f"{found['metric']}, {found['unit']}" if found["unit"].lower() != found["metric"] else found["metric"]
+    against = f"against {answer['baseline']}" if answer["baseline"] else "change"
+    metric = f"{answer['metric']}, {answer['unit']}" if answer["unit"].lower() != answer["metric"] else answer["metric"]
     head = ("level", "runs", metric, "95 % CI", against, "verdict", "proven")
-    return below(table(head, rows), lines(found["sentence"]))
+    return below(table(head, rows), lines(answer["sentence"]))

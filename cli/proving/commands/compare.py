@@ -36,10 +36,10 @@ def compare(
     keys = [ids.side(session.client, each) for each in sides]
     if len(keys) == 1 and keys[0].startswith("campaign:"):
         keys = _levels(session.client.get(f"{keys[0].replace('campaign:', 'campaigns/')}/results/"), keys[0])
-    asked = {"of": keys, "delta": delta, "figure": figure}
-    found = session.client.get("compare/", **{name: each for name, each in asked.items() if each})
-    session.tell(found, lambda: _shown(found))
-    raise typer.Exit(_code(found, strict))
+    params = {"of": keys, "delta": delta, "figure": figure}
+    comparison = session.client.get("compare/", **{name: each for name, each in params.items() if each})
+    session.tell(comparison, lambda: _shown(comparison))
+    raise typer.Exit(_code(comparison, strict))
 
 
 def _levels(results: dict[str, Any], key: str) -> list[str]:
@@ -47,24 +47,28 @@ def _levels(results: dict[str, Any], key: str) -> list[str]:
     return [f"level:{campaign}:{row['label']}" for row in results["levels"]]
 
 
-def _code(found: dict[str, Any], strict: bool) -> Code:
-    if found["worse"]:
+def _code(comparison: dict[str, Any], strict: bool) -> Code:
+    if comparison["worse"]:
         return Code.REGRESSION
-    said = [one["verdict"] for one in found["comparisons"]]
-    if strict and not (said and all(verdict in DECIDED for verdict in said)):
+    verdicts = [one["verdict"] for one in comparison["comparisons"]]
+    if strict and not (verdicts and all(verdict in DECIDED for verdict in verdicts)):
         return Code.UNDECIDED
     return Code.OK
 
 
-def _shown(found: dict[str, Any]) -> Any:
-    against = {one["b"]: one for one in found["comparisons"]}
-    rows = [_row(side, against.get(side["title"])) for side in found["sides"]]
-    head = ("side", "n", f"{found['figure']}, {found['unit']}", "95 % CI", "change", "verdict")
-    differ = [f"also differs: {each['what']}: {', '.join(map(str, each['values']))}" for each in found["unplanned"]]
-    words = [one["sentence"] for one in found["comparisons"]]
-    words += [each for one in found.get("changes", []) for each in [*one["mechanisms"], one["sentence"]]]
-    words += [one["sentence"] for one in found.get("plans", [])]
-    return tables.below(tables.table(head, rows), tables.lines(*words, *found["more"], *differ, *found["warnings"]))
+def _shown(comparison: dict[str, Any]) -> Any:
+    against = {one["b"]: one for one in comparison["comparisons"]}
+    rows = [_row(side, against.get(side["title"])) for side in comparison["sides"]]
+    head = ("side", "n", f"{comparison['figure']}, {comparison['unit']}", "95 % CI", "change", "verdict")
+    differ = [
+        f"also differs: {each['what']}: {', '.join(map(str, each['values']))}" for each in comparison["unplanned"]
+    ]
+    sentences = [one["sentence"] for one in comparison["comparisons"]]
+    sentences += [each for one in comparison.get("changes", []) for each in [*one["mechanisms"], one["sentence"]]]
+    sentences += [one["sentence"] for one in comparison.get("plans", [])]
+    return tables.below(
+        tables.table(head, rows), tables.lines(*sentences, *comparison["more"], *differ, *comparison["warnings"])
+    )
 
 
 def _row(side: dict[str, Any], one: dict[str, Any] | None) -> tuple[Any, ...]:

@@ -43,9 +43,9 @@ def stat(
 
     directions = dict.fromkeys(higher or (), "higher") | dict.fromkeys(lower or (), "lower")
     sides = [collect([(name, content(name)) for name in names], directions) for names in (old, new)]
-    found = compared(sides[0], sides[1], figure or [], every, delta / 100)
-    session.tell(found, lambda: _shown(found))
-    raise typer.Exit(_code(found, strict))
+    comparison = compared(sides[0], sides[1], figure or [], every, delta / 100)
+    session.tell(comparison, lambda: _shown(comparison))
+    raise typer.Exit(_code(comparison, strict))
 
 
 def _sides(files: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -73,32 +73,32 @@ def compared(old: Any, new: Any, figures: list[str], every: bool, delta: float) 
             "no figure can be compared", field="FILE", value="; ".join(skipped), accepted="outputs of one kind"
         )
     worse = any(row["verdict"] == "worse" for row in rows)
-    told = {"figures": rows, "skipped": skipped, "warnings": failures(old, new), "worse": worse}
-    return {"delta_percent": 100 * delta} | told
+    comparison = {"figures": rows, "skipped": skipped, "warnings": failures(old, new), "worse": worse}
+    return {"delta_percent": 100 * delta} | comparison
 
 
-def _code(found: dict[str, Any], strict: bool) -> Code:
-    if found["worse"]:
+def _code(comparison: dict[str, Any], strict: bool) -> Code:
+    if comparison["worse"]:
         return Code.REGRESSION
-    if strict and not all(row["verdict"] in DECIDED for row in found["figures"]):
+    if strict and not all(row["verdict"] in DECIDED for row in comparison["figures"]):
         return Code.UNDECIDED
     return Code.OK
 
 
-def _shown(found: dict[str, Any]) -> Any:
+def _shown(comparison: dict[str, Any]) -> Any:
     head = ("figure", "old", "95 % CI", "n", "new", "95 % CI", "n", "change", "verdict")
-    table = tables.table(head, [_row(row) for row in found["figures"]])
+    table = tables.table(head, [_row(row) for row in comparison["figures"]])
     notes = [
-        f"Margin {found['delta_percent']:g} %. These intervals do not include variation between days: "
+        f"Margin {comparison['delta_percent']:g} %. These intervals do not include variation between days: "
         "alternate the runs of both sides."
     ]
-    intervals = [row for row in found["figures"] if row["relative_low"] is not None]
-    if len(intervals) < len(found["figures"]):
+    intervals = [row for row in comparison["figures"] if row["relative_low"] is not None]
+    if len(intervals) < len(comparison["figures"]):
         notes = ["A CI and a verdict need at least three runs on each side."]
     if len(intervals) > 1:
         notes.append("The intervals of all changes hold jointly (Bonferroni).")
-    left_out = [f"not compared: {each}" for each in found["skipped"]]
-    return tables.below(table, tables.lines(*notes, *found["warnings"], *left_out))
+    left_out = [f"not compared: {each}" for each in comparison["skipped"]]
+    return tables.below(table, tables.lines(*notes, *comparison["warnings"], *left_out))
 
 
 def _row(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -27,10 +27,10 @@ def decide(
     """Propose a decision. The current results of the campaign are frozen as its evidence."""
     session = of(ctx)
     body = {"campaign": ids.campaign(session.client, campaign), "title": title, "decision": decision}
-    given: dict[str, Any] = {"reasons": reasons, "supersedes": supersedes, "review_on": review_on}
-    given["hosts"] = [ids.host(session.client, each) for each in host or []]
-    found = session.client.post("decisions/", body | {name: each for name, each in given.items() if each})
+    options: dict[str, Any] = {"reasons": reasons, "supersedes": supersedes, "review_on": review_on}
+    options["hosts"] = [ids.host(session.client, each) for each in host or []]
+    created = session.client.post("decisions/", body | {name: each for name, each in options.items() if each})
     if accept:
-        found = session.client.post(f"decisions/{found['id']}/accept/")
-    url = f"{session.client.url}/decisions/{found['id']}/"
-    session.tell(found, lambda: tables.lines(f"decision {found['id']}: {found['status']}", url))
+        created = session.client.post(f"decisions/{created['id']}/accept/")
+    url = f"{session.client.url}/decisions/{created['id']}/"
+    session.tell(created, lambda: tables.lines(f"decision {created['id']}: {created['status']}", url))

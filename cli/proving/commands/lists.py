@@ -38,9 +38,9 @@ Limit = Annotated[int, typer.Option(min=1, max=10000, help="Number of rows, newe
 def hosts(ctx: typer.Context, json: Json = False) -> None:
     """List hosts: state, level, and why a host accepts no runs."""
     session = of(ctx)
-    found = list(session.client.rows("hosts/", ordering="name"))
-    rows = [(row["name"], row["state"], row["level"], row["address"], row["state_reason"]) for row in found]
-    session.tell(found, lambda: tables.table(("name", "state", "level", "address", "why"), rows))
+    listed = list(session.client.rows("hosts/", ordering="name"))
+    rows = [(row["name"], row["state"], row["level"], row["address"], row["state_reason"]) for row in listed]
+    session.tell(listed, lambda: tables.table(("name", "state", "level", "address", "why"), rows))
 
 
 def ls(
@@ -54,14 +54,14 @@ def ls(
 ) -> None:
     """List campaigns, newest first, or recipes, profiles, decisions, schedules or searches."""
     session = of(ctx)
-    asked: dict[str, Any] = {"state": state} if state else {}
-    asked |= {"host": ids.host(session.client, host)} if host else {}
-    asked |= {"archived": archived} if what is What.CAMPAIGNS else {}
+    params: dict[str, Any] = {"state": state} if state else {}
+    params |= {"host": ids.host(session.client, host)} if host else {}
+    params |= {"archived": archived} if what is What.CAMPAIGNS else {}
     whole = what is What.RECIPES
-    found = session.client.get("recipes/") if whole else list(session.client.rows(f"{what}/", limit, **asked))
+    listed = session.client.get("recipes/") if whole else list(session.client.rows(f"{what}/", limit, **params))
     columns = COLUMNS[what]
-    rows = [[_cell(row, field) for field in columns.values()] for row in found]
-    session.tell(found, lambda: tables.table(list(columns), rows))
+    rows = [[_cell(row, field) for field in columns.values()] for row in listed]
+    session.tell(listed, lambda: tables.table(list(columns), rows))
 
 
 def _cell(row: dict[str, Any], field: str) -> str:
@@ -75,10 +75,10 @@ def show(ctx: typer.Context, campaign: CampaignArgument, json: Json = False) -> 
     """Show the progress of a campaign, its results and its findings."""
     session = of(ctx)
     key = ids.campaign(session.client, campaign)
-    found = {"campaign": session.client.get(f"campaigns/{key}/")}
-    if found["campaign"]["progress"]["total"]:
-        found["results"] = session.client.get(f"campaigns/{key}/results/")
-    session.tell(found, lambda: shown(session, found) if "results" in found else _draft(found["campaign"]))
+    overview = {"campaign": session.client.get(f"campaigns/{key}/")}
+    if overview["campaign"]["progress"]["total"]:
+        overview["results"] = session.client.get(f"campaigns/{key}/results/")
+    session.tell(overview, lambda: shown(session, overview) if "results" in overview else _draft(overview["campaign"]))
 
 
 def check(
@@ -97,7 +97,11 @@ def check(
         raise typer.Exit(Code.FAILED)
 
 
-def _draft(told: dict[str, Any]) -> Any:
-    factors = [f"{each['name']}: {', '.join(level['label'] for level in each['levels'])}" for each in told["factors"]]
-    words = f"{told['name']}: {told['state']} on {told['host_name']}, {told['repetitions']} repetitions"
-    return tables.lines(words, told["question"], *factors, f"start it with: proving start {told['id'][:8]}")
+def _draft(campaign: dict[str, Any]) -> Any:
+    factors = [
+        f"{each['name']}: {', '.join(level['label'] for level in each['levels'])}" for each in campaign["factors"]
+    ]
+    summary = (
+        f"{campaign['name']}: {campaign['state']} on {campaign['host_name']}, {campaign['repetitions']} repetitions"
+    )
+    return tables.lines(summary, campaign["question"], *factors, f"start it with: proving start {campaign['id'][:8]}")

@@ -22,26 +22,28 @@ Token = Annotated[
 
 def login(ctx: typer.Context, url: Url, token: Token = "", json: Json = False) -> None:
     """Check a token with the server, and store address and token."""
-    wanted = config.Login(config.checked(url), token or _asked(url))
-    with Client(wanted) as client:
+    credentials = config.Login(config.checked(url), token or _read_token(url))
+    with Client(credentials) as client:
         me = client.get("me/")
-    kept = config.save(wanted)
-    of(ctx).tell(me | {"url": wanted.url, "file": str(kept)}, lambda: tables.lines(_words(me), f"saved in {kept}"))
+    path = config.save(credentials)
+    of(ctx).tell(
+        me | {"url": credentials.url, "file": str(path)}, lambda: tables.lines(_account_line(me), f"saved in {path}")
+    )
 
 
 def whoami(ctx: typer.Context, json: Json = False) -> None:
     """Show the owner, the role and the expiry of the token."""
     session = of(ctx)
     me = session.client.get("me/")
-    session.tell(me | {"url": session.client.url}, lambda: tables.lines(_words(me), session.client.url))
+    session.tell(me | {"url": session.client.url}, lambda: tables.lines(_account_line(me), session.client.url))
 
 
-def _asked(url: str) -> str:
+def _read_token(url: str) -> str:
     if sys.stdin.isatty():
         return str(typer.prompt(f"Token for {url}", hide_input=True))
     return sys.stdin.readline().strip()
 
 
-def _words(me: dict[str, Any]) -> str:
+def _account_line(me: dict[str, Any]) -> str:
     until = me["token"]["expires_at"][:10] if me["token"] else ""
     return f"{me['username']}, {me['role']}" + (f", until {until}" if until else "")

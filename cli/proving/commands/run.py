@@ -49,15 +49,15 @@ def run(
     if draft and watch:
         raise UsageError("a draft has nothing to watch", field="--draft", accepted="either --draft or --watch")
     session = of(ctx)
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "repetitions": repetitions,
         "metric": metric,
         "name": name,
         "question": question,
         "seed": seed,
     }
-    given |= {"budget_h": budget_h, "delta": None if delta is None else delta / 100}
-    made = create(session, recipe, host, set_ or [], given)
+    options |= {"budget_h": budget_h, "delta": None if delta is None else delta / 100}
+    made = create(session, recipe, host, set_ or [], options)
     if not draft:
         made = session.client.post(f"campaigns/{made['id']}/start/")
     url = f"{session.client.url}/campaigns/{made['id']}/"
@@ -68,15 +68,17 @@ def run(
     finish(session, made["id"])
 
 
-def create(session: Session, recipe: str, hosts: list[str], asked: list[str], given: dict[str, Any]) -> dict[str, Any]:
+def create(
+    session: Session, recipe: str, hosts: list[str], assignments: list[str], options: dict[str, Any]
+) -> dict[str, Any]:
     """A draft, its factors as the recipe has them on that host and --set changes them."""
     first, *further = [ids.host(session.client, each) for each in hosts]
-    body = {"recipe": recipe, "host": first} | {name: each for name, each in given.items() if each is not None}
+    body = {"recipe": recipe, "host": first} | {name: each for name, each in options.items() if each is not None}
     if further:
         body |= {"further_hosts": further}
-    if asked:
-        found = session.client.get(f"recipes/{recipe}/", host=first)
-        body |= {"factors": factors.applied(found["factors"], asked)}
+    if assignments:
+        on_host = session.client.get(f"recipes/{recipe}/", host=first)
+        body |= {"factors": factors.applied(on_host["factors"], assignments)}
     made: dict[str, Any] = session.client.post("campaigns/", body)
     return made
 
@@ -102,9 +104,9 @@ def unarchive(ctx: typer.Context, campaign: CampaignArgument, json: Json = False
 
 
 def _act(session: Session, campaign: str, verb: str) -> None:
-    found = session.client.post(f"campaigns/{ids.campaign(session.client, campaign)}/{verb}/")
-    session.tell(found, lambda: tables.lines(f"{found['id']}  {found['name']}: {_state(found)}"))
+    changed = session.client.post(f"campaigns/{ids.campaign(session.client, campaign)}/{verb}/")
+    session.tell(changed, lambda: tables.lines(f"{changed['id']}  {changed['name']}: {_state(changed)}"))
 
 
-def _state(found: dict[str, Any]) -> str:
-    return f"{found['state']}, archived" if found["archived_at"] else str(found["state"])
+def _state(campaign: dict[str, Any]) -> str:
+    return f"{campaign['state']}, archived" if campaign["archived_at"] else str(campaign["state"])

@@ -40,12 +40,12 @@ def show(ctx: typer.Context, schedule: Name, json: Json = False) -> None:
     """Show a schedule, its next times, and what happened at its last times."""
     session = of(ctx)
     key = ids.schedule(session.client, schedule)
-    found = session.client.get(f"schedules/{key}/")
+    details = session.client.get(f"schedules/{key}/")
     slots = list(session.client.rows(f"schedules/{key}/slots/", SLOTS))
-    head, zone = ("time", "outcome", "campaign", "reason"), found["time_zone"]
+    head, zone = ("time", "outcome", "campaign", "reason"), details["time_zone"]
     rows = [(_local(row["at"], zone), row["outcome"], (row["campaign"] or "")[:8], row["reason"]) for row in slots]
     past = [tables.table(head, rows)] if rows else []
-    session.tell(found | {"slots": slots}, lambda: tables.below(tables.lines(*_lines(found)), *past))
+    session.tell(details | {"slots": slots}, lambda: tables.below(tables.lines(*_lines(details)), *past))
 
 
 def pause(ctx: typer.Context, schedule: Name, json: Json = False) -> None:
@@ -70,19 +70,19 @@ def _act(session: Session, schedule: str, verb: str) -> None:
     _tell(session, session.client.post(f"schedules/{ids.schedule(session.client, schedule)}/{verb}/"))
 
 
-def _tell(session: Session, found: dict[str, Any]) -> None:
-    session.tell(found, lambda: tables.lines(*_lines(found)))
+def _tell(session: Session, schedule: dict[str, Any]) -> None:
+    session.tell(schedule, lambda: tables.lines(*_lines(schedule)))
 
 
-def _lines(found: dict[str, Any]) -> list[str]:
+def _lines(schedule: dict[str, Any]) -> list[str]:
     """The state, what is repeated, and the next times."""
-    windows = ", ".join(_window(each) for each in found["windows"])
+    windows = ", ".join(_window(each) for each in schedule["windows"])
     return [
-        f"{found['name']}: {found['state']}, {found['when']} {found['time_zone']}",
-        found["state_reason"],
-        f"repeats campaign {found['campaign'][:8]} on {found['host_name']}; owner {found['owner']}",
+        f"{schedule['name']}: {schedule['state']}, {schedule['when']} {schedule['time_zone']}",
+        schedule["state_reason"],
+        f"repeats campaign {schedule['campaign'][:8]} on {schedule['host_name']}; owner {schedule['owner']}",
         f"starts only in the window {windows}" if windows else "",
-        *(f"next {_local(at, found['time_zone'])}" for at in found["next"]),
+        *(f"next {_local(at, schedule['time_zone'])}" for at in schedule["next"]),
     ]
 
 

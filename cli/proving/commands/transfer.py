@@ -76,18 +76,18 @@ def import_(
     if [file.suffix for file in files] in (["." + end] for end in ("yaml", "yml")):
         _recipe(session, files[0])
         return
-    found = _upload(session, files)
-    said = {"name": name, "question": question, "host": host, "pattern": pattern, "metric": metric}
-    given = {field: each for field, each in said.items() if each}
-    if given and not found["campaign"]:
-        found = session.client.post(f"imports/{found['id']}/say/", given)
+    import_draft = _upload(session, files)
+    options = {"name": name, "question": question, "host": host, "pattern": pattern, "metric": metric}
+    fields = {field: each for field, each in options.items() if each}
+    if fields and not import_draft["campaign"]:
+        import_draft = session.client.post(f"imports/{import_draft['id']}/say/", fields)
     if not draft:
-        made = session.client.post(f"imports/{found['id']}/commit/")
-        words = f"{made['id']}  {made['name']}: {tables.counted(made['progress']['total'], 'run')}"
-        session.tell(made, lambda: tables.lines(words, f"{session.client.url}/campaigns/{made['id']}/"))
+        made = session.client.post(f"imports/{import_draft['id']}/commit/")
+        summary = f"{made['id']}  {made['name']}: {tables.counted(made['progress']['total'], 'run')}"
+        session.tell(made, lambda: tables.lines(summary, f"{session.client.url}/campaigns/{made['id']}/"))
         return
-    session.tell(found, lambda: _understood(found))
-    if any(note["severity"] == "error" for note in found["notes"]):
+    session.tell(import_draft, lambda: _understood(import_draft))
+    if any(note["severity"] == "error" for note in import_draft["notes"]):
         raise typer.Exit(Code.USAGE)
 
 
@@ -102,7 +102,8 @@ def _upload(session: Session, files: list[Path]) -> Any:
         return session.client.post("imports/", files=parts)
 
 
-def _understood(found: dict[str, Any]) -> Any:
-    notes = [(note["severity"], note["place"], note["message"], note["hint"]) for note in found["notes"]]
-    words = f"import {found['id']}: {tables.counted(found['count'], 'run')}; metrics: {', '.join(found['metrics'])}"
-    return tables.below(tables.lines(words), tables.table(("", "place", "message", "accepted"), notes))
+def _understood(import_draft: dict[str, Any]) -> Any:
+    notes = [(note["severity"], note["place"], note["message"], note["hint"]) for note in import_draft["notes"]]
+    runs, metrics = tables.counted(import_draft["count"], "run"), ", ".join(import_draft["metrics"])
+    summary = f"import {import_draft['id']}: {runs}; metrics: {metrics}"
+    return tables.below(tables.lines(summary), tables.table(("", "place", "message", "accepted"), notes))

@@ -27,18 +27,18 @@ def watch(ctx: typer.Context, campaign: CampaignArgument, json: Json = False) ->
 
 def finish(session: Session, campaign: str) -> None:
     """Follow the campaign and print its results. Exits with 1 if runs failed."""
-    found = _follow_or_leave(session, campaign)
-    found = {"campaign": found, "results": session.client.get(f"campaigns/{campaign}/results/")}
-    session.tell(found, lambda: shown(session, found))
-    if not succeeded(found["campaign"]):
+    ended = _follow_or_leave(session, campaign)
+    overview = {"campaign": ended, "results": session.client.get(f"campaigns/{campaign}/results/")}
+    session.tell(overview, lambda: shown(session, overview))
+    if not succeeded(overview["campaign"]):
         raise typer.Exit(Code.FAILED)
 
 
-def shown(session: Session, found: dict[str, Any]) -> Any:
-    told = found["campaign"]
-    words = f"{told['name']}: {told['state']}, {tables.progress(told['progress'])}"
-    ways = (words, told["state_reason"], f"{session.client.url}/campaigns/{told['id']}/")
-    return tables.below(tables.lines(*ways), tables.results(found["results"]))
+def shown(session: Session, overview: dict[str, Any]) -> Any:
+    campaign = overview["campaign"]
+    summary = f"{campaign['name']}: {campaign['state']}, {tables.progress(campaign['progress'])}"
+    ways = (summary, campaign["state_reason"], f"{session.client.url}/campaigns/{campaign['id']}/")
+    return tables.below(tables.lines(*ways), tables.results(overview["results"]))
 
 
 def succeeded(campaign: dict[str, Any]) -> bool:
@@ -61,10 +61,10 @@ def follow(session: Session, campaign: str) -> dict[str, Any]:
     session.client.patience_s = PATIENCE_S
     with _Bar(session) as show:
         while True:
-            found: dict[str, Any] = session.client.get(f"campaigns/{campaign}/")
-            show(found)
-            if found["state"] in ENDED and (found["results_ready"] or found["state"] != "finished"):
-                return found
+            current: dict[str, Any] = session.client.get(f"campaigns/{campaign}/")
+            show(current)
+            if current["state"] in ENDED and (current["results_ready"] or current["state"] != "finished"):
+                return current
             time.sleep(POLL_S)
 
 
@@ -91,22 +91,24 @@ class _Bar:
     def __exit__(self, *error: object) -> None:
         self.progress.stop()
 
-    def _draw(self, found: dict[str, Any]) -> None:
-        told = found["progress"]
-        words, total = f"{found['state']}{_failed(told)}", told["total"] or None
-        self.progress.update(self.task, completed=told["done"], total=total, description=words, eta=_eta(told))
+    def _draw(self, campaign: dict[str, Any]) -> None:
+        progress = campaign["progress"]
+        description, total = f"{campaign['state']}{_failed(progress)}", progress["total"] or None
+        self.progress.update(
+            self.task, completed=progress["done"], total=total, description=description, eta=_eta(progress)
+        )
 
-    def _line(self, found: dict[str, Any]) -> None:
-        told = found["progress"]
-        words = f"{found['state']}: {tables.progress(told)}"
-        if words != self.last:
-            self.session.say(f"{words}{', ' if _eta(told) else ''}{_eta(told)}")
-        self.last = words
-
-
-def _failed(told: dict[str, Any]) -> str:
-    return f", {told['failed']} failed" if told["failed"] else ""
+    def _line(self, campaign: dict[str, Any]) -> None:
+        progress = campaign["progress"]
+        line = f"{campaign['state']}: {tables.progress(progress)}"
+        if line != self.last:
+            self.session.say(f"{line}{', ' if _eta(progress) else ''}{_eta(progress)}")
+        self.last = line
 
 
-def _eta(told: dict[str, Any]) -> str:
-    return f"ETA {tables.seconds(told['eta_s'])}" if told["eta_s"] else ""
+def _failed(progress: dict[str, Any]) -> str:
+    return f", {progress['failed']} failed" if progress["failed"] else ""
+
+
+def _eta(progress: dict[str, Any]) -> str:
+    return f"ETA {tables.seconds(progress['eta_s'])}" if progress["eta_s"] else ""
