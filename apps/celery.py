@@ -33,13 +33,13 @@ def log_from_the_start(**_: Any) -> None:
 def raise_limit(**_: Any) -> None:
     """As many open files as this account may have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    limit = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))
 
 
 @worker_ready.connect
 def hear(sender: Any, **_: Any) -> None:
-    """Threads follow runs for long, and are told when one is to be looked at; processes look often instead."""
+    """Threads follow runs for long, and are woken when one needs attention; processes poll instead."""
     if sender.pool.__class__.__module__ == "celery.concurrency.thread":
         from apps.campaigns.execution import nudges
 

@@ -1,4 +1,4 @@
-"""JSON and YAML that somebody else wrote: bounded in depth before anything looks at it. Pure.
+"""JSON and YAML that somebody else wrote: bounded in depth before anything reads it. Pure.
 
 What is wrong is a ValueError that says where, or a yaml.MarkedYAMLError with its place.
 """
@@ -61,12 +61,12 @@ class StrictLoader(yaml.SafeLoader):
         return node
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key, _ in node.value:
             self.accept_key(key)
-            if key.value in seen:
+            if key.value in keys:
                 raise yaml.MarkedYAMLError(problem=f"{key.value!r:.60} appears twice", problem_mark=key.start_mark)
-            seen.add(key.value)
+            keys.add(key.value)
         return super().construct_mapping(node, deep=deep)
 
     def accept_key(self, key: Any) -> None:

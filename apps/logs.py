@@ -50,7 +50,7 @@ class JsonFormatter(logging.Formatter):
     """One object a line: time (RFC 3339, UTC), level, logger, message; run and error where there are any."""
 
     def format(self, record: logging.LogRecord) -> str:
-        told: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
@@ -58,13 +58,13 @@ class JsonFormatter(logging.Formatter):
             "process": record.process,
         }
         if run := _run.get():
-            told["run"] = run
+            entry["run"] = run
         if record.exc_info:
-            told["error"] = self.formatException(record.exc_info)
-        return json.dumps(told, ensure_ascii=False, default=str)
+            entry["error"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=False, default=str)
 
 
-def say(words: object, file: object = None) -> None:
+def say(message: object, file: object = None) -> None:
     """A line of the log from a handler of signals, in which the handlers of `logging` may not be called."""
-    record = logging.makeLogRecord({"name": "celery", "levelname": "INFO", "msg": str(words).strip()})
+    record = logging.makeLogRecord({"name": "celery", "levelname": "INFO", "msg": str(message).strip()})
     os.write(2, (JsonFormatter().format(record) + "\n").encode())

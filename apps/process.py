@@ -11,16 +11,16 @@ from apps.fingerprints import fingerprint
 
 def kind(argv: Sequence[str]) -> str:
     """web, dispatcher, worker or beat; of manage.py the command, such as migrate."""
-    program, words = (Path(argv[0]), list(argv[1:])) if argv else (Path(), [])
+    program, arguments = (Path(argv[0]), list(argv[1:])) if argv else (Path(), [])
     name = program.parent.name if program.name == "__main__.py" else program.name
     if name == "gunicorn":
         return "web"
     if name == "celery":
-        if "beat" in words:
+        if "beat" in arguments:
             return "beat"
-        return "dispatcher" if "--queues=runs" in words else "worker"
-    if name == "manage.py" and words:
-        return words[0]
+        return "dispatcher" if "--queues=runs" in arguments else "worker"
+    if name == "manage.py" and arguments:
+        return arguments[0]
     return "python"
 
 

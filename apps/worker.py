@@ -86,8 +86,8 @@ def _missing(here: bytes) -> int:
     if not end:
         return 1
     length = LENGTH.search(head + END)
-    wanted = int(length[1]) if length else 0
-    return max(0, wanted - len(body)) if len(head) + len(END) + wanted < PEEKED else 0
+    body_bytes = int(length[1]) if length else 0
+    return max(0, body_bytes - len(body)) if len(head) + len(END) + body_bytes < PEEKED else 0
 
 
 class Logger(glogging.Logger):  # type: ignore[misc]  # it has no types

@@ -47,11 +47,11 @@ class TokenViewSet(
     def create(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         body = TokenSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        wanted = body.validated_data
-        role = Role(wanted.get("role", Role.VIEWER))
+        fields = body.validated_data
+        role = Role(fields.get("role", Role.VIEWER))
         within = request.auth if isinstance(request.auth, ApiToken) else None
         user = services.user_of(request)
-        token, secret = services.issue_token(user, wanted["name"], role, days=wanted["days"], within=within)
+        token, secret = services.issue_token(user, fields["name"], role, days=fields["days"], within=within)
         return Response(TokenSerializer(token).data | {"secret": secret}, status=status.HTTP_201_CREATED)
 
     def perform_destroy(self, instance: ApiToken) -> None:
@@ -93,25 +93,25 @@ class UserViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
         """Invite a user by a link to set a password. If this server sends no mail, the response contains the link."""
         body = InviteSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        given, by = body.validated_data, services.user_of(request)
-        user = people.invite(given["username"], given["email"], Role(given.get("role", Role.VIEWER)), by=by)
+        fields, by = body.validated_data, services.user_of(request)
+        user = people.invite(fields["username"], fields["email"], Role(fields.get("role", Role.VIEWER)), by=by)
         link = ""
         try:
             people.send_invitation(user, by=by)
         except ProvingError:
             link = people.link(user) if access.password_works(user) else ""
-        told = InviteSerializer(user).data | {"link": link}
-        return SecretResponse(told, ["link"], status.HTTP_201_CREATED)
+        invitation = InviteSerializer(user).data | {"link": link}
+        return SecretResponse(invitation, ["link"], status.HTTP_201_CREATED)
 
     @extend_schema(request=UserChangeSerializer, responses=UserSerializer)
     def partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Change the given fields. `is_active` false ends the sessions and tokens of the user."""
         body = UserChangeSerializer(data=request.data, partial=True)
         body.is_valid(raise_exception=True)
-        user, by, given = self.get_object(), services.user_of(request), dict(body.validated_data)
-        allowed = given.pop("may_run_commands", None)
-        role = given.pop("role", None)
-        people.change(user, by=by, role=Role(role) if role else None, **given)
+        user, by, changes = self.get_object(), services.user_of(request), dict(body.validated_data)
+        allowed = changes.pop("may_run_commands", None)
+        role = changes.pop("role", None)
+        people.change(user, by=by, role=Role(role) if role else None, **changes)
         if allowed is not None:
             services.allow_commands(user, allowed, by=by)
         return Response(UserSerializer(user).data)
@@ -140,5 +140,5 @@ class MeViewSet(viewsets.ViewSet):
         token = TokenSerializer(request.auth).data if isinstance(request.auth, ApiToken) else None
         mine = Team.objects.filter(memberships__user=user).order_by("name")
         teams = [{"id": team.pk, "name": team.name, "role": user.held[team.pk]} for team in mine]
-        told = {"username": user.username, "role": user.role, "may_run_commands": user.may_run_commands}
-        return Response({**told, "teams": teams, "token": token})
+        account = {"username": user.username, "role": user.role, "may_run_commands": user.may_run_commands}
+        return Response({**account, "teams": teams, "token": token})

@@ -161,7 +161,7 @@ class Credential(models.Model):
 
 
 class ApiToken(Credential):
-    """A bearer token: shown once, kept as a hash, never more than its owner may do."""
+    """A bearer token: shown once, stored as a hash, never with more rights than its owner."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=80)
@@ -183,7 +183,7 @@ class ApiToken(Credential):
 
     @classmethod
     def issue(cls, user: User, name: str, role: Role, days: int = 90) -> tuple[ApiToken, str]:
-        """A new token and its secret, which is not kept."""
+        """A new token and its secret, which is not stored."""
         secret = "pg_" + secrets.token_urlsafe(32)
         expires_at = timezone.now() + timedelta(days=days)
         token = cls.objects.create(user=user, name=name, role=role, digest=cls.hash(secret), expires_at=expires_at)
@@ -239,7 +239,7 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
 
 
 class Channel(models.Model):
-    """Where somebody wants to be told, and of what."""
+    """A destination for notifications, and the kinds of events that it receives."""
 
     class Kind(models.TextChoices):
         MAIL = "mail", "mail"
@@ -263,13 +263,13 @@ class Channel(models.Model):
     def __str__(self) -> str:
         return self.name
 
-    def told_to(self, user: User) -> str:
+    def address_for(self, user: User) -> str:
         """The address; of a URL only the server to those who may not change it: its path may be a secret."""
         return self.address if user.may(Role.ADMIN) else CHANNELS[self.kind].shown(self.address)
 
     @property
     def titles(self) -> list[str]:
-        """What it tells of, in words."""
+        """The titles of the events that it receives."""
         return [KINDS.get(kind, kind) for kind in self.events]
 
 

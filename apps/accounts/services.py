@@ -59,8 +59,8 @@ def _who(team: Team) -> str:
 def require_commands(user: User, action: str, field: str) -> None:
     """RoleError unless `user` may have code of their own executed on hosts: no role includes that. `field` holds it."""
     if not user.may_run_commands:
-        said = f"{user} may not run commands, and {field} is a program, a script or SQL"
-        raise RoleError(action, said, hint=who_grants())
+        message = f"{user} may not run commands, and {field} is a program, a script or SQL"
+        raise RoleError(action, message, hint=who_grants())
 
 
 def who_grants() -> str:
@@ -76,8 +76,8 @@ def save(row: models.Model) -> None:
         row.full_clean()
     except ValidationError as error:
         field, messages = next(iter(error.message_dict.items()))
-        given = f"{getattr(row, field)!r}: " if field != NON_FIELD_ERRORS else ""
-        raise PlanError(field, given + " ".join(messages)) from error
+        prefix = f"{getattr(row, field)!r}: " if field != NON_FIELD_ERRORS else ""
+        raise PlanError(field, prefix + " ".join(messages)) from error
     row.save()
 
 

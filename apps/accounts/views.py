@@ -102,11 +102,11 @@ def token_add(request: HttpRequest) -> HttpResponse:
     user, form, secret = services.user_of(request), TokenForm(request.POST), ""
     if form.is_valid():
         try:
-            wanted = form.cleaned_data
-            role = Role(wanted["role"])
+            fields = form.cleaned_data
+            role = Role(fields["role"])
             if not user.may_somewhere(role):
                 raise PlanError("role", f"{role.value} exceeds your own role {user.role}, and your roles in teams")
-            _, secret = services.issue_token(user, wanted["name"], role, days=wanted["days"])
+            _, secret = services.issue_token(user, fields["name"], role, days=fields["days"])
             form = TokenForm(initial={"role": user.role})
         except PlanError as error:
             blame(form, error)

@@ -56,14 +56,14 @@ class Environment(environ.Env):  # type: ignore[misc]  # it has no types
     def keys(self, name: str) -> list[str]:
         """Fernet keys, separated by commas or, in a file, by lines; at least one."""
         value, origin = self._read(name)
-        found = [key.strip() for key in value.replace("\n", ",").split(",") if key.strip()]
-        if not found:
+        keys = [key.strip() for key in value.replace("\n", ",").split(",") if key.strip()]
+        if not keys:
             raise ImproperlyConfigured(f"{name} is not set: set one Fernet key, or several with the newest first")
-        for number, key in enumerate(found, 1):
-            which = f"key {number} of {origin}" if len(found) > 1 else origin
+        for number, key in enumerate(keys, 1):
+            which = f"key {number} of {origin}" if len(keys) > 1 else origin
             check_secret(which, key)
             _check_fernet(which, key)
-        return found
+        return keys
 
     def secret_url(self, name: str, *, default: str | None = None) -> str:
         """A URL that may hold a password, which is checked like any other secret."""

@@ -71,7 +71,7 @@ def _check_scheme(name: str, url: str, known: tuple[str, ...]) -> None:
         raise ImproperlyConfigured(f"{name} begins with none of {', '.join(f'{scheme}://' for scheme in known)}")
 
 
-def _password(variable: str, given: str, url: str, inside: str) -> str:
-    if given and inside:
+def _password(variable: str, password: str, url: str, inside: str) -> str:
+    if password and inside:
         raise ImproperlyConfigured(f"{variable} is set and {url} contains a password: set only one of them")
-    return given or inside
+    return password or inside

@@ -16,10 +16,10 @@ def read_version(checkout: Path) -> str:
     return str(tomllib.loads((checkout / "pyproject.toml").read_text())["project"]["version"])
 
 
-def read_commit(checkout: Path, given: str) -> str:
-    """The first 12 digits of `given`, or else of the commit that is checked out; "" where nobody knows."""
-    if given or not (checkout / ".git").exists():
-        return given[:12]
+def read_commit(checkout: Path, commit: str) -> str:
+    """The first 12 digits of `commit`, or else of the commit that is checked out; "" if unknown."""
+    if commit or not (checkout / ".git").exists():
+        return commit[:12]
     argv = ["git", "-C", str(checkout), "rev-parse", "--short=12", "HEAD"]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=GIT_S, check=False)
@@ -30,10 +30,10 @@ def read_commit(checkout: Path, given: str) -> str:
 
 def series(version: str) -> str:
     """What must be equal for two versions to fit: MAJOR, or MAJOR.MINOR before 1.0; "" where it is no version."""
-    found = NUMBER.match(version)
-    if found is None:
+    match = NUMBER.match(version)
+    if match is None:
         return ""
-    return f"0.{found[2]}" if found[1] == "0" else found[1]
+    return f"0.{match[2]}" if match[1] == "0" else match[1]
 
 
 def fit(client: str, server: str) -> bool:

@@ -28,7 +28,7 @@ ASK_S = 45.0  # systemd reads all of its units again, PostgreSQL shuts down; a r
 DAY = timedelta(days=1)
 # What a host may add to the tables: an honest one restores and changes a few times a day.
 MAX_TROUBLES, MAX_RESTORED_A_DAY, MAX_FACTS_A_DAY = 100, 100, 200
-BEAT_S = 10.0  # between two looks at which hosts are due for a check
+BEAT_S = 10.0  # between two searches for hosts that are due for a check
 
 
 def check_host(host: Host) -> None:
@@ -50,27 +50,27 @@ def discover(host: Host, settings: dict[str, Any]) -> tuple[dict[str, Any], dict
 
 
 def discover_all(
-    host: Host, settings: dict[str, Any], wanted: Callable[[dict[str, Any]], dict[str, Any]]
+    host: Host, settings: dict[str, Any], parameters_request: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]:
-    """The same, and what clusters that are there already say of PostgreSQL's parameters. `wanted` makes of the facts
-    what to ask: the arguments of parameters in agents/wire/protocol.py."""
+    """The same, and PostgreSQL's parameters as the existing clusters report them. `parameters_request` returns, for
+    the facts, the arguments of the verb parameters in agents/wire/protocol.py."""
     with ssh.Link(host) as link:
-        facts, found = _facts(host, link), link.call("discover", settings=settings)
-        asked = wanted(facts)
-        if not asked["clusters"] or not asked["names"]:
-            return facts, found, []
+        facts, observed = _facts(host, link), link.call("discover", settings=settings)
+        request = parameters_request(facts)
+        if not request["clusters"] or not request["names"]:
+            return facts, observed, []
         run = link.hello["busy"] or next(iter(link.hello["dirty"]), None)
-        return facts, found, _not_now(run, asked) if run else link.call("parameters", timeout_s=ASK_S, **asked)
+        return facts, observed, _not_now(run, request) if run else link.call("parameters", timeout_s=ASK_S, **request)
 
 
-def _not_now(run: str, asked: dict[str, Any]) -> list[dict[str, Any]]:
+def _not_now(run: str, request: dict[str, Any]) -> list[dict[str, Any]]:
     refused = {"message": f"settings of run {run} are still in effect there", "hint": "try again when it has ended"}
-    clusters = [{name: each[name] for name in ("name", "data_dir")} for each in asked["clusters"]]
+    clusters = [{name: each[name] for name in ("name", "data_dir")} for each in request["clusters"]]
     return [{**each, "settings": {}, "refused": refused} for each in clusters]
 
 
 def check_scripts(host: Host, steps: list[dict[str, Any]], bin_dir: str) -> list[dict[str, Any]]:
-    """What the tools there say against the scripts of these steps; see check in agents/wire/protocol.py."""
+    """The complaints of the host's tools about the scripts of these steps; see check in agents/wire/protocol.py."""
     with ssh.Link(host) as link:
         failures: list[dict[str, Any]] = link.call("check", steps=steps, bin_dir=bin_dir)["failures"]
         return failures
@@ -82,21 +82,21 @@ def ask_facts(host: Host, link: ssh.Link) -> dict[str, Any] | None:
 
 
 def read_facts(host: Host, link: ssh.Link) -> Facts | None:
-    """The same, kept."""
+    """The same, stored."""
     facts = ask_facts(host, link)
     return record_facts(host, facts) if facts else None
 
 
 def _facts(host: Host, link: ssh.Link) -> dict[str, Any]:
-    found: dict[str, Any] = link.call("facts", pg_bin_dirs=host.pg_bin_dirs, pg_data_dirs=host.pg_data_dirs)
-    return found
+    facts: dict[str, Any] = link.call("facts", pg_bin_dirs=host.pg_bin_dirs, pg_data_dirs=host.pg_data_dirs)
+    return facts
 
 
 def record_contact(host: Host, hello: dict[str, Any]) -> None:
-    """Keep what hello told. A dirty job puts the host into quarantine until someone looks. HostError for another
+    """Store the contents of hello. A dirty job quarantines the host until it is released. HostError for another
     machine than the one whose key was approved."""
     machines.check(host, hello["machine_id"], hello["boot_id"])
-    seen = {
+    fields = {
         "machine_id": hello["machine_id"],
         "level": hello["level"],
         "supervisor": hello["supervisor"],
@@ -105,7 +105,7 @@ def record_contact(host: Host, hello: dict[str, Any]) -> None:
         "agent_version": hello["version"],
         "last_contact_at": timezone.now(),
     }
-    Host.objects.filter(pk=host.pk).update(**seen)
+    Host.objects.filter(pk=host.pk).update(**fields)
     host.refresh_from_db()
     if host.state in (Host.State.NEW, Host.State.UNREACHABLE):
         _back(host, host.health)
@@ -156,20 +156,20 @@ def release_host(host: Host) -> None:
 
     What it did is kept: in the audit log, and as the resolution of what was wrong.
     """
-    asked = Host.objects.filter(pk=host.pk)
+    rows = Host.objects.filter(pk=host.pk)
     try:
         with ssh.Link(host) as link:
             recovered = [*link.hello["recovered"], *link.call("restore")["recovered"]]
             dirty = link.call("hello")["dirty"]
     except ProvingError as error:
-        asked.update(state_reason=f"not released: {error}", release_requested_at=None)
+        rows.update(state_reason=f"not released: {error}", release_requested_at=None)
         return
     _released(host, recovered, dirty)
 
 
 @transaction.atomic
 def _released(host: Host, recovered: list[dict[str, Any]], dirty: list[str]) -> None:
-    did = [f"run {status['run']}: {words}" for status in recovered for words in status.get("did") or ["restored"]]
+    did = [f"run {status['run']}: {action}" for status in recovered for action in status.get("did") or ["restored"]]
     left = f"still not restored after run {', '.join(dirty)}; see the manifest of that run in {host.spool_dir}/jobs/"
     state = {"state": Host.State.QUARANTINED, "state_reason": left} if dirty else {"state": Host.State.READY}
     Host.objects.filter(pk=host.pk).update(**{"state_reason": "", "release_requested_at": None, **state})
@@ -183,18 +183,18 @@ def report(
     host: Host, run: UUID | str, kind: str, keys: list[dict[str, Any]] | None = None, problems: list[str] | None = None
 ) -> None:
     """Open a trouble for people to see to, once for each run and kind; what is known of it may come later."""
-    told = {"host": host, "keys": keys or [], "problems": problems or []}
-    _, new = Trouble.objects.get_or_create(run=run, kind=kind, defaults=told)
+    fields = {"host": host, "keys": keys or [], "problems": problems or []}
+    _, new = Trouble.objects.get_or_create(run=run, kind=kind, defaults=fields)
     if not new and keys:
-        Trouble.objects.filter(run=run, kind=kind, keys=[]).update(keys=keys, problems=told["problems"])
+        Trouble.objects.filter(run=run, kind=kind, keys=[]).update(keys=keys, problems=fields["problems"])
 
 
 @transaction.atomic
 def record_facts(host: Host, data: dict[str, Any], at: datetime | None = None) -> Facts:
-    """The newest facts: a new row when something that lasts has changed, else the same with what was seen then."""
+    """The newest facts: a new row when something that lasts has changed, else the same row with the newer values."""
     seen_at = at or timezone.now()
     new = digest(changes.lasting(data))
-    Host.objects.select_for_update().get(pk=host.pk)  # two looks at once take their numbers one after the other
+    Host.objects.select_for_update().get(pk=host.pk)  # concurrent checks take their numbers one after the other
     newest = host.facts_history.order_by("-number").first()
     if newest and newest.digest == new:
         newest.data, newest.seen_at = data, seen_at
@@ -202,30 +202,30 @@ def record_facts(host: Host, data: dict[str, Any], at: datetime | None = None) -
         return newest
     today = host.facts_history.filter(taken_at__gt=seen_at - DAY).count()
     if today >= MAX_FACTS_A_DAY:
-        words = f"its facts changed {today} times in a day; at most {MAX_FACTS_A_DAY} versions are kept"
-        raise HostError(host, words, hint="compare the versions on the host's page to see which fact changes")
+        message = f"its facts changed {today} times in a day; at most {MAX_FACTS_A_DAY} versions are kept"
+        raise HostError(host, message, hint="compare the versions on the host's page to see which fact changes")
     number = newest.number + 1 if newest else 1
     return Facts.objects.create(host=host, number=number, digest=new, data=data, taken_at=seen_at, seen_at=seen_at)
 
 
 def ask_health(host: Host, link: ssh.Link) -> list[health.Row]:
     """How the host is, judged by our limits."""
-    asked = time.time()
-    told = link.call("health", paths=[host.spool_dir, host.data_dir])
-    at = health.clock(asked, told["wall"], time.time())
+    asked_at = time.time()
+    reported = link.call("health", paths=[host.spool_dir, host.data_dir])
+    at = health.clock(asked_at, reported["wall"], time.time())
     limits = health.Limits(settings.HEALTH_FREE_MIB, settings.HEALTH_CLOCK_S, settings.HEALTH_CELSIUS)
-    return health.judge(told, link.hello, at, limits)
+    return health.judge(reported, link.hello, at, limits)
 
 
 def record_health(host: Host, rows: list[health.Row]) -> None:
-    """Keep what was found; what failed takes the host out of its queue, and what is fine again brings it back."""
+    """Store the rows of a check. A failed one takes the host out of service; the next successful check ends that."""
     Host.objects.filter(pk=host.pk).update(health=rows, health_checked_at=timezone.now())
     _back(host, rows)
     host.refresh_from_db()
 
 
 def _back(host: Host, rows: list[health.Row]) -> None:
-    """In service as far as its health allows; who looked at quarantine says when that ends."""
+    """In service as far as its health allows; a quarantine ends only when somebody releases the host."""
     wrong = health.failed(rows)
     if wrong:
         mark_unfit(host, wrong)
@@ -240,13 +240,13 @@ def mark_unfit(host: Host, reason: str) -> None:
     became = Host.objects.filter(pk=host.pk).exclude(state__in=apart)
     if became.update(state=Host.State.UNFIT, state_reason=reason):
         audit(None, "host.unfit", host, after={"reason": reason})
-        _tell("host.unfit", host, reason)
+        _notify("host.unfit", host, reason)
     Host.objects.filter(pk=host.pk, state=Host.State.UNFIT).update(state_reason=reason)
 
 
 @transaction.atomic
 def mark_fit(host: Host) -> None:
-    """Ready, and what kept it out of service forgotten; not out of quarantine."""
+    """Make the host ready and clear the reason, unless it is quarantined."""
     was = Host.objects.filter(pk=host.pk).exclude(state__in=(Host.State.QUARANTINED, Host.State.READY))
     if was.filter(state=Host.State.UNFIT).exists():
         audit(None, "host.fit", host, before={"reason": host.state_reason})
@@ -275,11 +275,11 @@ def mark_unreachable(host: Host, error: ProvingError) -> None:
     """The host stays in its queue's way until it answers again; quarantine is not overwritten."""
     apart = (Host.State.QUARANTINED, Host.State.UNREACHABLE)
     if Host.objects.filter(pk=host.pk).exclude(state__in=apart).update(state=Host.State.UNREACHABLE):
-        _tell("host.unreachable", host, str(error))
+        _notify("host.unreachable", host, str(error))
     Host.objects.filter(pk=host.pk, state=Host.State.UNREACHABLE).update(state_reason=str(error))
 
 
-def _tell(kind: str, host: Host, reason: str) -> None:
+def _notify(kind: str, host: Host, reason: str) -> None:
     """Those who want to know; in the caller's transaction."""
     text = f"{host}: {KINDS[kind]}.\n\n{reason}"
     path = reverse("host_detail", args=[host.name])
@@ -288,11 +288,11 @@ def _tell(kind: str, host: Host, reason: str) -> None:
 
 @transaction.atomic
 def quarantine(host: Host, reason: str) -> None:
-    """No further run until someone looked."""
+    """No further run until somebody releases the host."""
     if (
         Host.objects.filter(pk=host.pk)
         .exclude(state=Host.State.QUARANTINED)
         .update(state=Host.State.QUARANTINED, state_reason=reason)
     ):
         audit(None, "host.quarantine", host, after={"reason": reason})
-        _tell("host.quarantined", host, reason)
+        _notify("host.quarantined", host, reason)

@@ -107,8 +107,8 @@ def _referring(host: Host) -> list[str]:
     trouble tells of a run."""
     related = Host._meta.related_objects
     relations = [each for each in related if each.on_delete is not CASCADE or each.related_model is Trouble]
-    found = [each for each in relations if getattr(host, str(each.get_accessor_name())).exists()]
-    return sorted({str(each.related_model._meta.verbose_name_plural) for each in found})
+    referring = [each for each in relations if getattr(host, str(each.get_accessor_name())).exists()]
+    return sorted({str(each.related_model._meta.verbose_name_plural) for each in referring})
 
 
 def fetch_host_key(host: Host, *, by: User) -> HostKey:
@@ -198,7 +198,7 @@ def request_check(host: Host, *, by: User) -> None:
 
 
 def accept_machine(host: Host, *, by: User) -> None:
-    """Trust the machine-id that the host says now, and check it again."""
+    """Trust the machine-id that the host reports now, and check it again."""
     machines.accept(host, by=by)
     request_check(host, by=by)
 

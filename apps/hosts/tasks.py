@@ -23,8 +23,8 @@ def release(host_id: int) -> None:
 @shared_task(name="hosts.enqueue_checks")
 def enqueue_checks() -> None:
     """Checks that are due, and checks and releases whose word got lost on the way."""
-    asked = Host.objects.exclude(check_requested_at=None).values_list("pk", flat=True)
-    for host_id in {*contact.claim_checks(timezone.now()), *asked}:
+    requested = Host.objects.exclude(check_requested_at=None).values_list("pk", flat=True)
+    for host_id in {*contact.claim_checks(timezone.now()), *requested}:
         waking.carry_out(check, host_id)
     for host_id in list(Host.objects.exclude(release_requested_at=None).values_list("pk", flat=True)):
         waking.carry_out(release, host_id)

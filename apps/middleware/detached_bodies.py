@@ -44,13 +44,13 @@ def _give_back() -> None:
 
 def _whole(parts: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes, all of them made by now."""
-    kept: IO[bytes] = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed when it was sent
-    kept.writelines(parts)
-    kept.seek(0)
-    return _chunks(kept)
+    spooled: IO[bytes] = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed when it was sent
+    spooled.writelines(parts)
+    spooled.seek(0)
+    return _chunks(spooled)
 
 
-def _chunks(kept: IO[bytes]) -> Iterator[bytes]:
-    with kept:
-        while chunk := kept.read(CHUNK):
+def _chunks(spooled: IO[bytes]) -> Iterator[bytes]:
+    with spooled:
+        while chunk := spooled.read(CHUNK):
             yield chunk

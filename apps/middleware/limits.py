@@ -1,4 +1,4 @@
-"""What a request may be, said before anybody works on it, and what is answered where none can be served."""
+"""Limits on requests, checked before any other work, and the answers if none can be served."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class RequestSize:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        told = request.META.get("CONTENT_LENGTH") or "0"
-        size = int(told[:20]) if told.isdecimal() else 0
+        length = request.META.get("CONTENT_LENGTH") or "0"
+        size = int(length[:20]) if length.isdecimal() else 0
         most = UPLOAD_MOST if request.path.startswith(UPLOADS) else MOST
         return _too_large(request, f"{size} bytes are", most) if size > most else self.get_response(request)
 
@@ -52,9 +52,9 @@ class NoNul:
 
     def process_view(self, request: HttpRequest, *_: Any) -> HttpResponse | None:
         if request.method != "POST" or request.path.startswith(("/api/", *UPLOADS)):
-            return None  # the API's parser looks into JSON, and imports into their files
-        found = [name for name, values in request.POST.lists() if "\0" in "".join([name, *map(str, values)])]
-        return refused(request, BAD, f"{found[0][:40]!r} contains a NUL", "remove it") if found else None
+            return None  # the API's parser checks JSON, and imports check their files
+        names = [name for name, values in request.POST.lists() if "\0" in "".join([name, *map(str, values)])]
+        return refused(request, BAD, f"{names[0][:40]!r} contains a NUL", "remove it") if names else None
 
 
 class NoStore:

@@ -1,4 +1,4 @@
-"""The client's address, as trusted proxies tell it; what other clients claim is ignored."""
+"""The client's address, as trusted proxies report it; what other clients claim is ignored."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SCHEME = "HTTP_X_FORWARDED_PROTO"
 
 def networks(name: str, values: Sequence[str]) -> list[Network]:
     """Each value as a network; ImproperlyConfigured names the first that is none."""
-    found = []
+    parsed = []
     for value in values:
         try:
-            found.append(ipaddress.ip_network(value.strip()))
+            parsed.append(ipaddress.ip_network(value.strip()))
         except ValueError as error:
             raise ImproperlyConfigured(f"{name} contains {value!r}: use networks such as 172.18.0.0/16") from error
-    return found
+    return parsed
 
 
 class ClientAddress:
@@ -58,7 +58,7 @@ def client_of(proxy: str, forwarded: str) -> str:
 
 def _trusted(address: str) -> bool:
     try:
-        found = ipaddress.ip_address(address)
+        client = ipaddress.ip_address(address)
     except ValueError:
         return False
-    return any(found in network for network in settings.TRUSTED_PROXIES)
+    return any(client in network for network in settings.TRUSTED_PROXIES)

@@ -90,7 +90,7 @@ class Sender:
             self.send()
 
     def send(self) -> None:
-        """All there is, at once; kept where Redis does not answer."""
+        """Send all counts now; they stay here if Redis does not answer."""
         taken = self._tally.take()
         if not taken:
             return
@@ -143,7 +143,7 @@ def _redis() -> Redis:
 
 
 def connected(url: str) -> Redis:
-    """The cache's server, with limits of our own: it is asked by a thread that may wait, but not for ever."""
+    """The cache's server, with limits of our own: the calling thread may wait, but not for ever."""
     limits = {"socket_timeout": REDIS_S, "socket_connect_timeout": REDIS_S}
     return Redis.from_url(url, retry=Retry(NoBackoff(), 0), **limits)
 
@@ -152,12 +152,12 @@ def lines() -> Iterator[str]:
     """Of /metrics; none where Redis does not answer."""
     sender.send()
     try:
-        kept: Any = _redis().hgetall(PLACE)  # in bytes
+        counts: Any = _redis().hgetall(PLACE)  # in bytes
     except (RedisError, OSError) as error:
         log.warning("durations of requests are not reported: %s", error)
         return
     rows: dict[Labels, list[int]] = {}
-    for field, count in kept.items():
+    for field, count in counts.items():
         view, method, status, bucket = field.decode().split(" ")
         row = rows.setdefault((view, method, status), [0] * (len(BOUNDS_S) + 2))
         row[-1 if bucket == SUM else int(bucket)] = int(count)
@@ -165,10 +165,10 @@ def lines() -> Iterator[str]:
         yield f"# HELP {NAME} {HELP}"
         yield f"# TYPE {NAME} histogram"
     for labels, row in sorted(rows.items()):
-        yield from _told(labels, row)
+        yield from _series(labels, row)
 
 
-def _told(labels: Labels, row: list[int]) -> Iterator[str]:
+def _series(labels: Labels, row: list[int]) -> Iterator[str]:
     """One series: each bucket has those below it as well."""
     named = ",".join(f'{name}="{text}"' for name, text in zip(("view", "method", "status"), labels, strict=True))
     *counts, microseconds = row

@@ -49,8 +49,8 @@ class Gauge:
         yield f"# HELP {self.name} {self.help}"
         yield f"# TYPE {self.name} gauge"
         for labels, value in self.values.items():
-            told = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels)
-            yield f"{self.name}{{{told}}} {value:.17g}" if told else f"{self.name} {value:.17g}"
+            label_text = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels)
+            yield f"{self.name}{{{label_text}}} {value:.17g}" if label_text else f"{self.name} {value:.17g}"
 
 
 def _escaped(text: str) -> str:
@@ -87,8 +87,8 @@ def _hint(address: str) -> str:
 
 def _allowed(request: HttpRequest) -> bool:
     if settings.METRICS_TOKEN:
-        given = request.headers.get("Authorization", "")
-        return constant_time_compare(given, f"Bearer {settings.METRICS_TOKEN}")
+        header = request.headers.get("Authorization", "")
+        return constant_time_compare(header, f"Bearer {settings.METRICS_TOKEN}")
     if any(name in request.META for name in FORWARDED):
         return False
     try:
@@ -104,10 +104,10 @@ def gauges() -> list[Gauge]:
 
 def _runs() -> Iterator[Gauge]:
     open_runs = Run.objects.exclude(state=Run.State.ENDED).order_by()
-    found = {str(state): count for state, count in open_runs.values_list("state").annotate(Count("pk"))}
+    run_counts = {str(state): count for state, count in open_runs.values_list("state").annotate(Count("pk"))}
     states = [state.value for state in Run.State if state != Run.State.ENDED]
     yield Gauge(
-        "proving_runs", "Runs that have not ended, by state.", _by("state", {s: found.get(s, 0) for s in states})
+        "proving_runs", "Runs that have not ended, by state.", _by("state", {s: run_counts.get(s, 0) for s in states})
     )
     queued = Run.objects.filter(MAY_BEGIN).order_by().values_list("host__name").annotate(Count("pk"))
     lengths = dict.fromkeys(Host.objects.exclude(state=Host.State.ARCHIVE).values_list("name", flat=True), 0)
@@ -116,9 +116,9 @@ def _runs() -> Iterator[Gauge]:
     yield Gauge("proving_runs_unread", "Ended runs with unprocessed results.", _one(unread))
     states_of = Campaign.objects.exclude(state__in=("finished", "cancelled")).order_by().values_list("state")
     counted = dict(states_of.annotate(Count("pk")))
-    wanted = (Campaign.State.DRAFT, Campaign.State.RUNNING, Campaign.State.PAUSED)
-    told = {state.value: counted.get(state.value, 0) for state in wanted}
-    yield Gauge("proving_campaigns", "Campaigns that have not ended, by state.", _by("state", told))
+    open_states = (Campaign.State.DRAFT, Campaign.State.RUNNING, Campaign.State.PAUSED)
+    campaign_counts = {state.value: counted.get(state.value, 0) for state in open_states}
+    yield Gauge("proving_campaigns", "Campaigns that have not ended, by state.", _by("state", campaign_counts))
 
 
 def _ticks() -> Iterator[Gauge]:
@@ -135,9 +135,9 @@ def _ticks() -> Iterator[Gauge]:
 
 
 def _hosts() -> Iterator[Gauge]:
-    found = {str(state): count for state, count in Host.objects.order_by().values_list("state").annotate(Count("pk"))}
-    told = {state.value: found.get(state.value, 0) for state in Host.State}
-    yield Gauge("proving_hosts", "Hosts, by state.", _by("state", told))
+    counted = {str(state): count for state, count in Host.objects.order_by().values_list("state").annotate(Count("pk"))}
+    counts = {state.value: counted.get(state.value, 0) for state in Host.State}
+    yield Gauge("proving_hosts", "Hosts, by state.", _by("state", counts))
     apart = Host.objects.filter(state=Host.State.QUARANTINED).count()
     yield Gauge("proving_hosts_quarantined", "Hosts that need attention.", _one(apart))
 
@@ -145,9 +145,9 @@ def _hosts() -> Iterator[Gauge]:
 def _notifications() -> Iterator[Gauge]:
     now = timezone.now()
     pending = Delivery.objects.filter(state=Delivery.State.PENDING, channel__active=True)
-    told = pending.aggregate(Count("pk"), Min("created_at"))
-    oldest = told["created_at__min"]
-    yield Gauge("proving_notifications_pending", "Notifications not sent yet.", _one(told["pk__count"]))
+    totals = pending.aggregate(Count("pk"), Min("created_at"))
+    oldest = totals["created_at__min"]
+    yield Gauge("proving_notifications_pending", "Notifications not sent yet.", _one(totals["pk__count"]))
     age = (now - oldest).total_seconds() if oldest else 0.0
     yield Gauge("proving_notifications_oldest_seconds", "Delay of the oldest unsent notification.", _one(age))
     # The last try comes 17 hours after the first; each channel has its log by time.

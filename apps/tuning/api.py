@@ -177,34 +177,34 @@ class ProfileViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
         before, after = (get_object_or_404(revisions, number=query.validated_data[end]) for end in ("from", "to"))
         return Response(DifferenceSerializer(rules.diff(before.settings, after.settings), many=True).data)
 
-    def _asked(self, data: Any, shape: type[DryRunQuerySerializer]) -> tuple[Revision, dict[str, Any]]:
+    def _read_query(self, data: Any, shape: type[DryRunQuerySerializer]) -> tuple[Revision, dict[str, Any]]:
         query = shape(data=data)
         query.is_valid(raise_exception=True)
-        given = query.validated_data
-        wanted = {"number": given["revision"]} if "revision" in given else {}
+        fields = query.validated_data
+        by_number = {"number": fields["revision"]} if "revision" in fields else {}
         revisions = self.get_object().revisions.select_related("profile").order_by("-number")
-        return get_object_or_404(revisions.filter(**wanted)[:1]), given
+        return get_object_or_404(revisions.filter(**by_number)[:1]), fields
 
     @extend_schema(parameters=[DryRunQuerySerializer], responses=DryRunSerializer)
     @action(detail=True, url_path="dry-run")
     def dry_run(self, request: Request, pk: str) -> Response:
         """The effect of a revision on a host: present and wanted values, commands and refusals."""
-        revision, given = self._asked(request.query_params, DryRunQuerySerializer)
-        return Response(DryRunSerializer(services.dry_run(revision.settings, given["host"])).data)
+        revision, fields = self._read_query(request.query_params, DryRunQuerySerializer)
+        return Response(DryRunSerializer(services.dry_run(revision.settings, fields["host"])).data)
 
     @extend_schema(request=DryRunQuerySerializer, responses=DryRunSerializer)
     @dry_run.mapping.post
     def ask(self, request: Request, pk: str) -> Response:
         """The dry run with values that are read from the host now. This changes nothing on the host."""
-        revision, given = self._asked(request.data, DryRunQuerySerializer)
-        return Response(DryRunSerializer(services.ask(revision.settings, given["host"], by=user_of(request))).data)
+        revision, fields = self._read_query(request.data, DryRunQuerySerializer)
+        return Response(DryRunSerializer(services.ask(revision.settings, fields["host"], by=user_of(request))).data)
 
     @extend_schema(parameters=[ExportQuerySerializer], responses={(200, "text/plain"): OpenApiTypes.STR})
     @action(detail=True, renderer_classes=[JSONRenderer, TextRenderer])
     def export(self, request: Request, pk: str) -> HttpResponse:
         """A revision for a host, as a file to install by hand. Settings that the format lacks are comments."""
-        revision, given = self._asked(request.query_params, ExportQuerySerializer)
-        return attachment(*services.export(revision, given["host"], given["file"]))
+        revision, fields = self._read_query(request.query_params, ExportQuerySerializer)
+        return attachment(*services.export(revision, fields["host"], fields["file"]))
 
 
 class SettingSerializer(serializers.Serializer[Any]):
@@ -264,8 +264,8 @@ class SettingViewSet(viewsets.ViewSet):
         """All PostgreSQL parameters and kernel settings of a host; the best matches of `q` come first."""
         query = ParameterQuerySerializer(data=request.query_params)
         query.is_valid(raise_exception=True)
-        given = query.validated_data
-        host, revision = given.get("host"), given.get("revision")
+        fields = query.validated_data
+        host, revision = fields.get("host"), fields.get("revision")
         every = parameters.every(host.facts if host else None, revision.settings if revision else None)
-        matches = parameters.matching(every, given.get("q", ""))[: given.get("limit")]
+        matches = parameters.matching(every, fields.get("q", ""))[: fields.get("limit")]
         return Response(ParameterSerializer(matches, many=True).data)

@@ -28,7 +28,7 @@ THP = "/sys/kernel/mm/transparent_hugepage/"
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that changes. `present` is None where nobody has looked; `also` names what the kernel changes along."""
+    """One thing that changes. `present` is None if it was not read; `also` names what the kernel changes along."""
 
     setting: str
     kind: str  # initdb, conf, write, hold, act, sql, or whose command: server, client, tracer
@@ -110,25 +110,25 @@ class DryRun:
 
 
 def dry_run(facts: Mapping[str, Any], settings: Mapping[str, Any], live: Mapping[str, Any] | None = None) -> DryRun:
-    """`live` is the agent's answer to discover: {name: {"value", "keys": {key: found}}}; without it the facts tell."""
-    asked = live or {}
+    """`live`: the agent's answer to discover, {name: {"value", "keys": {key: value}}}; without it, the facts count."""
+    observed = live or {}
     effects = []
     for name, setting in SETTINGS.items():
         if name in settings:
             plan, refusals = attempt(facts, setting, settings[name])
-            keys = asked.get(name, {}).get("keys", {})
+            keys = observed.get(name, {}).get("keys", {})
             items = [_known(item, facts, keys) for item in items_of(name, plan)]
-            effects.append(Effect(setting, settings[name], plan, items, refusals, asked.get(name, {}).get("value")))
+            effects.append(Effect(setting, settings[name], plan, items, refusals, observed.get(name, {}).get("value")))
     unknown = [
         Refusal(f"settings.{name}", settings[name], ", ".join(SETTINGS)) for name in settings if name not in SETTINGS
     ]
     return DryRun(effects, str(facts["level"]), [*unknown, *_together(facts, effects)])
 
 
-def attempt(facts: Mapping[str, Any], setting: Setting, wanted: Any) -> tuple[Plan, list[Refusal]]:
+def attempt(facts: Mapping[str, Any], setting: Setting, requested: Any) -> tuple[Plan, list[Refusal]]:
     """The plan, and every refusal: each refused field is left out in turn, so that one does not hide the next."""
     refusals: list[Refusal] = []
-    rest = copy.deepcopy(wanted)
+    rest = copy.deepcopy(requested)
     while True:
         try:
             return planning.plan_settings(dict(facts), {setting.name: rest})[setting.name], refusals
@@ -141,21 +141,21 @@ def attempt(facts: Mapping[str, Any], setting: Setting, wanted: Any) -> tuple[Pl
             rest = _without(rest, error.field.removeprefix(f"{setting.name}."))
 
 
-def _as_root(facts: Mapping[str, Any], setting: Setting, wanted: Any) -> Plan:
+def _as_root(facts: Mapping[str, Any], setting: Setting, requested: Any) -> Plan:
     """What it would do if only the level were enough; nothing where something else is in the way."""
     try:
-        return planning.plan_settings({**facts, "level": "root"}, {setting.name: wanted})[setting.name]
+        return planning.plan_settings({**facts, "level": "root"}, {setting.name: requested})[setting.name]
     except Unplannable:
         return Plan()
 
 
-def _without(wanted: Any, path: str) -> Any:
+def _without(requested: Any, path: str) -> Any:
     """A copy without the field at `path`; names may have dots in them."""
-    if not isinstance(wanted, dict):
-        return wanted
-    kept = {name: value for name, value in wanted.items() if name != path}
-    inner = next((name for name in kept if path.startswith(f"{name}.")), None)
-    return kept | ({inner: _without(kept[inner], path[len(inner) + 1 :])} if inner else {})
+    if not isinstance(requested, dict):
+        return requested
+    rest = {name: value for name, value in requested.items() if name != path}
+    inner = next((name for name in rest if path.startswith(f"{name}.")), None)
+    return rest | ({inner: _without(rest[inner], path[len(inner) + 1 :])} if inner else {})
 
 
 def _together(facts: Mapping[str, Any], effects: list[Effect]) -> list[Refusal]:
@@ -205,7 +205,7 @@ def script(plans: Mapping[str, Plan]) -> list[str]:
 
 
 def starts(plans: Mapping[str, Plan]) -> list[str]:
-    """The commands with the prefixes of all plans before them, and what the running server is told then."""
+    """The commands with the prefixes of all plans before them, and the statements for the running server."""
     lines = []
     for kind, (_, command) in COMMANDS.items():
         prefix = [word for plan in plans.values() for word in getattr(plan, f"{kind}_prefix")]
@@ -223,7 +223,7 @@ def _known(item: Item, facts: Mapping[str, Any], keys: Mapping[str, str]) -> Ite
 
 
 def _present(item: Item, facts: Mapping[str, Any], keys: Mapping[str, str]) -> str | None:
-    """The value now: as the host answers, else as its facts had it; None where neither tells."""
+    """The value now: as the host answers, else as its facts had it; None if neither has it."""
     if item.kind in ("conf", "initdb"):
         return "PostgreSQL's default"
     if item.kind in ("act", "sql") or item.kind in COMMANDS:
@@ -234,17 +234,17 @@ def _present(item: Item, facts: Mapping[str, Any], keys: Mapping[str, str]) -> s
 
 
 def fact_of(key: str, facts: Mapping[str, Any]) -> str | None:
-    """What the facts of a host say of a file of its kernel."""
+    """The value of a file of the kernel, from the facts of a host."""
     if key.startswith(SYSCTL):
         name = key[len(SYSCTL) :].replace("/", ".")
-        found = facts.get("sysctls", {}).get(name, _pool(facts) if name == "vm.nr_hugepages" else None)
+        fact = facts.get("sysctls", {}).get(name, _pool(facts) if name == "vm.nr_hugepages" else None)
     elif key.startswith(THP):
         name, slash, knob = key[len(THP) :].partition("/")
-        told = facts.get("transparent_huge_pages", {}).get(name)
-        found = told.get(knob) if slash and told else told
+        mode = facts.get("transparent_huge_pages", {}).get(name)
+        fact = mode.get(knob) if slash and mode else mode
     else:
-        found = _device(key, facts)
-    return None if found is None else str(found)
+        fact = _device(key, facts)
+    return None if fact is None else str(fact)
 
 
 def _pool(facts: Mapping[str, Any]) -> Any:
@@ -255,6 +255,6 @@ def _pool(facts: Mapping[str, Any]) -> Any:
 
 def _device(key: str, facts: Mapping[str, Any]) -> Any:
     """/sys/block/DEVICE/queue/FILE, where the facts list the device with that file."""
-    found = re.fullmatch(r"/sys/block/([^/]+)/queue/([^/]+)", key)
+    match = re.fullmatch(r"/sys/block/([^/]+)/queue/([^/]+)", key)
     devices = {device.get("name"): device for device in facts.get("block_devices", [])}
-    return devices.get(found[1], {}).get(found[2]) if found else None
+    return devices.get(match[1], {}).get(match[2]) if match else None

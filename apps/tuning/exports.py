@@ -17,7 +17,7 @@ from apps.tuning.effects import SYSCTL, THP, DryRun, Item, script, starts
 BLOCK = re.compile(r"^/sys/block/([^/]+)/queue/(scheduler|read_ahead_kb)$")
 CPUFREQ = re.compile(r"^/sys/devices/system/cpu/(?:cpu\d+/cpufreq|cpufreq/policy\d+)/scaling_governor$")
 LATENCY = "/dev/cpu_dma_latency"
-# tuned's words for the two files of a disk's queue; read-ahead is counted in KiB by both.
+# tuned's names for the two files of a disk's queue; read-ahead is counted in KiB by both.
 DISK = {"scheduler": "elevator", "read_ahead_kb": "readahead"}
 VM = {"enabled": "transparent_hugepages", "defrag": "transparent_hugepage.defrag"}
 
@@ -38,8 +38,8 @@ def shell(title: str, run: DryRun) -> str:
     before, after = script(run.plans), starts(run.plans)
     data = [': "${DATA:?the device below it, as in /sys/block}"'] if any("$DATA" in line for line in before) else []
     begin = ["#!/bin/sh", *_head(title, run), "set -eu", ': "${PGDATA:?the directory of the cluster}"', *data, ""]
-    words = ["", "# Each under the account that it applies to:"] if after else []
-    return _file([*begin, *before, *words, *(f"#   {line}" for line in after)])
+    note = ["", "# Each under the account that it applies to:"] if after else []
+    return _file([*begin, *before, *note, *(f"#   {line}" for line in after)])
 
 
 def sysctl(title: str, run: DryRun) -> str:
@@ -88,8 +88,8 @@ def _section(item: Item) -> tuple[str, list[str], str] | None:
         return "vm", [], f"{VM[item.key[len(THP) :]]}={item.wanted}"
     if CPUFREQ.match(item.key):
         return "cpu", [], f"governor={item.wanted}"
-    if found := BLOCK.match(item.key):
-        device, name = found.groups()
+    if match := BLOCK.match(item.key):
+        device, name = match.groups()
         return f"disk_{device}", ["type=disk", f"devices={device}"], f"{DISK[name]}={item.wanted}"
     return ("sysfs", [], f"{item.key}={item.wanted}") if item.key.startswith("/sys/") else None
 
@@ -152,16 +152,16 @@ def _head(title: str, run: DryRun) -> list[str]:
     return [_one_line(line) for line in (f"# {title}", *refused, *acts, *warned)]
 
 
-def _rest(what: str, run: DryRun, told: Iterable[Item]) -> list[str]:
-    """What this format cannot say, as the lines that say it."""
-    known = {id(item) for item in told}
+def _rest(what: str, run: DryRun, written: Iterable[Item]) -> list[str]:
+    """The settings that this format does not support, as commented shell commands."""
+    known = {id(item) for item in written}
     left = [item for item in _good(run) if id(item) not in known]
     lines = [f"# {item.setting}: {item.line}" for item in left]
     return ["", f"# Not supported by {what}, as shell commands:", *map(_one_line, lines)] if lines else []
 
 
 def _started(run: DryRun) -> list[str]:
-    """How systemd says what the prefixes of the command line say."""
+    """The prefixes of the command line as directives of systemd."""
     unit = {name: value for effect in run.effects if not effect.refusals for name, value in effect.plan.unit.items()}
     lines = [_one_line(f"#   {name}={value}") for name, value in unit.items()]
     return (

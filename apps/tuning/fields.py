@@ -85,7 +85,7 @@ def _editor(schema: Schema) -> forms.Textarea:
 
 
 def _label(name: str, schema: Schema) -> str:
-    """The title, with its unit where it does not tell that itself."""
+    """The title, with its unit unless the title contains it."""
     title, unit = schema.get("title") or name.replace("_", " "), schema.get("unit", "")
     return f"{title} ({unit})" if unit and unit not in title else title
 
@@ -132,7 +132,7 @@ def _area(name: str, schema: Schema) -> forms.Field:
 
 def read(path: str, schema: Schema, typed: Mapping[str, Any]) -> dict[str, Any]:
     """The object that the fields of `build(path, schema)` describe; what was left empty is left out."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, inner in schema.get("properties", {}).items():
         if inner.get("type") == "object":
             value: Any = read(f"{path}.{name}", inner, typed)
@@ -140,10 +140,10 @@ def read(path: str, schema: Schema, typed: Mapping[str, Any]) -> dict[str, Any]:
             text = typed.get(f"{path}.{name}", "")
             value = None if text in ("", None) else read_value(f"{path}.{name}", inner, text)
         if value not in (None, {}):
-            found[name] = value
+            values[name] = value
     if _free(schema) and typed.get(path):
-        found |= read_value(path, schema, typed[path])
-    return found
+        values |= read_value(path, schema, typed[path])
+    return values
 
 
 def read_value(path: str, schema: Schema, text: str) -> Any:
@@ -173,15 +173,15 @@ def unix(text: str) -> str:
 def read_sections(path: str, text: str) -> list[dict[str, Any]]:
     """Several texts in one, each below its heading: [{"name", "text"} and "weight" where the heading has one]."""
     text = unix(text)
-    found = list(HEADING.finditer(text))
-    above = text[: found[0].start()] if found else text
+    headings = list(HEADING.finditer(text))
+    above = text[: headings[0].start()] if headings else text
     if above.strip():
         raise PlanError(
             path, "the first line does not start a script", hint="add -- script: NAME@WEIGHT above each script"
         )
-    ends = [each.start() - 1 for each in found[1:]] + [len(text)]
+    ends = [each.start() - 1 for each in headings[1:]] + [len(text)]
     sections = []
-    for heading, end in zip(found, ends, strict=True):
+    for heading, end in zip(headings, ends, strict=True):
         weight = {"weight": int(heading["weight"])} if heading["weight"] else {}
         sections.append(
             {"name": heading["name"], **weight, "text": text[heading.end() + 1 : max(end, heading.end() + 1)]}
@@ -197,31 +197,31 @@ def line_in_sections(text: str, name: str, line: int) -> int:
 
 def read_dotted(path: str, inner: Schema, text: str) -> dict[str, Any]:
     """ "vda.scheduler = none" -> {"vda": {"scheduler": "none"}}; the last dot stands before the field."""
-    found: dict[str, Any] = {}
+    objects: dict[str, Any] = {}
     for key, value in read_lines(path, text).items():
         name, _, field = key.rpartition(".")
         if not name or field not in inner["properties"]:
             raise PlanError(path, f"{key} is not NAME.FIELD", hint=f"accepted: {', '.join(inner['properties'])}")
-        found.setdefault(name, {})[field] = parse(inner["properties"][field], value)
-    return found
+        objects.setdefault(name, {})[field] = parse(inner["properties"][field], value)
+    return objects
 
 
 def read_json(path: str, schema: Schema, text: str) -> Any:
     """JSON of the kind that the schema wants."""
-    wanted = list if schema.get("type") == "array" else dict
+    expected = list if schema.get("type") == "array" else dict
     try:
         value = documents.read_json(text)
     except ValueError as error:
         raise PlanError(path, f"not valid JSON: {error}", hint="put names and texts in double quotes") from error
-    if not isinstance(value, wanted):
-        name, hint = ("list", "[...]") if wanted is list else ("object", '{"NAME": ...}')
+    if not isinstance(value, expected):
+        name, hint = ("list", "[...]") if expected is list else ("object", '{"NAME": ...}')
         raise PlanError(path, f"not a valid {name}", hint=f"write {hint}")
     return value
 
 
 def read_lines(path: str, text: str) -> dict[str, Any]:
     """ "a = 1\\nb = 'x'" as postgresql.conf writes it -> {"a": "1", "b": "x"}; # begins a comment."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
@@ -229,10 +229,10 @@ def read_lines(path: str, text: str) -> dict[str, Any]:
         name, equals, value = stripped.partition("=")
         if not equals or not name.strip():
             raise PlanError(path, f"line {number}, {stripped!r}, has no value", hint="use: name = value")
-        if name.strip() in found:
+        if name.strip() in values:
             raise PlanError(path, f"line {number}: {name.strip()} appears twice", hint="keep one of them")
-        found[name.strip()] = _unquoted(value.strip())
-    return found
+        values[name.strip()] = _unquoted(value.strip())
+    return values
 
 
 def _unquoted(value: str) -> str:
@@ -265,15 +265,15 @@ def parse(schema: Schema, text: str) -> Any:
 def shown(path: str, value: Any, schema: Schema) -> dict[str, Any]:
     """Initial values of the fields of `build(path, schema)`."""
     initial: dict[str, Any] = {}
-    given, listed = value or {}, schema.get("properties", {})
+    values, listed = value or {}, schema.get("properties", {})
     for name, inner in listed.items():
-        each = given.get(name)
+        each = values.get(name)
         if inner.get("type") == "object":
             initial |= shown(f"{path}.{name}", each, inner)
         elif each is not None:
             initial[f"{path}.{name}"] = _spelled(inner, each)
     if _free(schema):
-        initial[path] = _spelled(schema, {name: each for name, each in given.items() if name not in listed})
+        initial[path] = _spelled(schema, {name: each for name, each in values.items() if name not in listed})
     return initial
 
 

@@ -16,13 +16,13 @@ from apps.tuning.models import Profile
 
 @dataclass(frozen=True)
 class Group:
-    """One setting with its fields: folded while none of them says anything."""
+    """One setting with its fields: folded while all are empty."""
 
     setting: Setting
     fields: list[forms.BoundField]
 
     @property
-    def given(self) -> list[str]:
+    def filled_in(self) -> list[str]:
         """The labels of the fields that are filled in."""
         return [str(field.label) for field in self.fields if field.value() not in (None, "")]
 
@@ -54,7 +54,7 @@ class RevisionForm(forms.Form):
         typed = {
             name: fields.read(f"settings.{name}", each.schema, self.cleaned_data) for name, each in SETTINGS.items()
         }
-        return {name: wanted for name, wanted in typed.items() if wanted}
+        return {name: value for name, value in typed.items() if value}
 
 
 def _below(key: str, path: str) -> bool:
@@ -94,10 +94,10 @@ class DryRunForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         """`revision` is the one named, or the latest."""
-        given = super().clean() or {}
-        if "profile" in given:
-            numbered = {"number": given["r"]} if given.get("r") else {}
-            given["revision"] = given["profile"].revisions.filter(**numbered).order_by("-number").first()
-            if given["revision"] is None:
-                self.add_error("r", f"{given['profile']} has no revision {given.get('r') or 'yet'}.")
-        return given
+        cleaned = super().clean() or {}
+        if "profile" in cleaned:
+            numbered = {"number": cleaned["r"]} if cleaned.get("r") else {}
+            cleaned["revision"] = cleaned["profile"].revisions.filter(**numbered).order_by("-number").first()
+            if cleaned["revision"] is None:
+                self.add_error("r", f"{cleaned['profile']} has no revision {cleaned.get('r') or 'yet'}.")
+        return cleaned

@@ -37,7 +37,7 @@ def catalogue() -> dict[str, dict[str, Any]]:
 
 
 def check(field: str, name: str, value: Any) -> None:
-    """PlanError unless `value` could be given for the parameter `name`."""
+    """PlanError unless `value` is valid for the parameter `name`."""
     known = catalogue().get(name)
     if known is None:
         if "." in name or name in FORMER:
@@ -76,10 +76,10 @@ def _check_number(field: str, text: str, known: dict[str, Any]) -> None:
         raise PlanError(field, f"{text!r} is out of range", hint=hint)
 
 
-def _factor(given: str, base: str) -> Decimal | None:
-    """How many of the parameter's own unit (such as 8kB) one `given` is."""
+def _factor(unit: str, base: str) -> Decimal | None:
+    """How many of the parameter's own unit (such as 8kB) one `unit` is."""
     scale = scale_of(base)
-    return Decimal(scale[1][given]) / scale[0] if scale and given in scale[1] else None
+    return Decimal(scale[1][unit]) / scale[0] if scale and unit in scale[1] else None
 
 
 def scale_of(unit: str) -> tuple[int, dict[str, int]] | None:

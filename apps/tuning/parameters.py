@@ -45,9 +45,9 @@ class Parameter:
 def every(facts: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None) -> list[Parameter]:
     """All parameters, PostgreSQL's first, by name. Present values are those of the profile's `settings`, in the shape
     of a spec, then those in the `facts` of a host, then the defaults."""
-    wanted = {f"settings.{path}": _word(value) for path, value in rules.flatten(settings or {}).items()}
+    profile_values = {f"settings.{path}": _word(value) for path, value in rules.flatten(settings or {}).items()}
     listed = [*sorted(_of_postgresql(), key=lambda each: each.name), *_of_host(facts or {})]
-    return [_of_profile(each, wanted[each.path]) if each.path in wanted else each for each in listed]
+    return [_of_profile(each, profile_values[each.path]) if each.path in profile_values else each for each in listed]
 
 
 def find(parameters: list[Parameter], typed: str) -> Parameter | None:
@@ -58,15 +58,15 @@ def find(parameters: list[Parameter], typed: str) -> Parameter | None:
 def matching(parameters: list[Parameter], typed: str) -> list[Parameter]:
     """The parameters that contain every word of `typed`: first names that begin with it, then names with a part that
     begins with each word, then other names, then descriptions."""
-    words, text = typed.lower().split(), typed.lower().strip()
+    terms, text = typed.lower().split(), typed.lower().strip()
 
     def rank(each: Parameter) -> tuple[bool, bool, bool, int]:
         name, parts = each.name.lower(), PARTS.split(each.name.lower())
-        begins = all(any(part.startswith(word) for part in parts) for word in words)
-        return (not name.startswith(text), not begins, not all(word in name for word in words), len(name))
+        begins = all(any(part.startswith(word) for part in parts) for word in terms)
+        return (not name.startswith(text), not begins, not all(word in name for word in terms), len(name))
 
-    matches = [each for each in parameters if all(word in f"{each.path} {each.about}".lower() for word in words)]
-    return sorted(matches, key=rank) if words else matches
+    matches = [each for each in parameters if all(word in f"{each.path} {each.about}".lower() for word in terms)]
+    return sorted(matches, key=rank) if terms else matches
 
 
 def near(parameters: list[Parameter], typed: str) -> list[str]:
@@ -211,5 +211,5 @@ def _word(value: Any) -> str:
 def schema_of(path: str) -> Mapping[str, Any] | None:
     """The JSON schema of a setting of the host; None for PostgreSQL's parameters and for unknown paths."""
     name = path.removeprefix("settings.").partition(".")[0]
-    found = dict(_leaves(f"settings.{name}", SETTINGS[name].schema)) if name in SETTINGS else {}
-    return found.get(path)
+    leaves = dict(_leaves(f"settings.{name}", SETTINGS[name].schema)) if name in SETTINGS else {}
+    return leaves.get(path)

@@ -1,4 +1,4 @@
-"""What a profile may say: validation against the catalogue, patches by path, and differences. Pure."""
+"""Rules of profiles: validation against the catalogue, patches by path, and differences. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Settings = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Difference:
-    """One setting path that two revisions say differently; None where one says nothing."""
+    """One setting path with different values in two revisions; None where one lacks it."""
 
     path: str
     before: Any
@@ -32,10 +32,10 @@ def validate(settings: Mapping[str, Any]) -> None:
         raise PlanError(
             "settings", f"{settings!r} is not an object", hint='for example {"cpu_affinity": {"server": "0"}}'
         )
-    for name, wanted in settings.items():
+    for name, requested in settings.items():
         if name not in SETTINGS:
             raise PlanError(f"settings.{name}", "is not in the catalogue", hint=f"known are: {', '.join(SETTINGS)}")
-        check_schema(f"settings.{name}", wanted, SETTINGS[name].schema)
+        check_schema(f"settings.{name}", requested, SETTINGS[name].schema)
     for name, value in settings.get("postgresql", {}).items():
         gucs.check(f"settings.postgresql.{name}", name, value)
 

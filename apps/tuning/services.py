@@ -40,7 +40,7 @@ def create_profile(
 
 @transaction.atomic
 def revise(profile: Profile, settings: dict[str, Any], *, note: str = "", by: User) -> Revision:
-    """The next revision of a profile, or the latest one when it already says the same."""
+    """The next revision of a profile, or the latest one if it is identical."""
     require(by, Role.TUNER, "revise profile", on=profile)
     rules.validate(settings)
     Profile.objects.select_for_update().get(pk=profile.pk)
@@ -61,7 +61,7 @@ def revise(profile: Profile, settings: dict[str, Any], *, note: str = "", by: Us
 
 @dataclass(frozen=True)
 class Preview:
-    """A dry run, and how old the facts are that it was planned on; None where the host was asked now."""
+    """A dry run, and how old the facts are that it was planned on; None if the host was queried now."""
 
     run: DryRun
     taken_at: datetime | None
@@ -78,9 +78,9 @@ def dry_run(settings: dict[str, Any], host: Host) -> Preview:
 def ask(settings: dict[str, Any], host: Host, *, by: User) -> Preview:
     """The same with what the host itself finds now; it is connected to, and nothing is changed on it."""
     require(by, Role.OPERATOR, "query the host", on=host)
-    known = {name: wanted for name, wanted in settings.items() if name in SETTINGS}
-    facts, found = contact.discover(host, known)
-    return Preview(effects.dry_run(facts, settings, found), None)
+    known = {name: requested for name, requested in settings.items() if name in SETTINGS}
+    facts, observed = contact.discover(host, known)
+    return Preview(effects.dry_run(facts, settings, observed), None)
 
 
 def export(revision: Revision, host: Host, name: str) -> tuple[str, str]:

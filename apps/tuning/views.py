@@ -24,26 +24,26 @@ from common.errors import PlanError, ProvingError, RoleError
 
 @needs(Role.VIEWER)
 def profile_list(request: HttpRequest) -> HttpResponse:
-    wanted = request.GET.get("q", "").strip()
+    query = request.GET.get("q", "").strip()
     profiles = Profile.objects.annotate(
         count=Count("revisions", distinct=True),
         changed_at=Max("revisions__created_at"),
         campaigns=Count("revisions__campaigns", distinct=True),
     ).order_by("name")
-    rows = of_team(request, profiles.filter(name__icontains=wanted) if wanted else profiles)
-    return page(request, "tuning/list.html", {"profiles": rows, "q": wanted})
+    rows = of_team(request, profiles.filter(name__icontains=query) if query else profiles)
+    return page(request, "tuning/list.html", {"profiles": rows, "q": query})
 
 
 @needs(Role.VIEWER)
 def setting_list(request: HttpRequest) -> HttpResponse:
     """Every single setting that a factor or a profile can name, with present values of the host in ?host=."""
     hosts = list(Host.objects.filter(facts_history__isnull=False).distinct().order_by("name"))
-    named, wanted = request.GET.get("host"), request.GET.get("q", "").strip()
+    named, query = request.GET.get("host"), request.GET.get("q", "").strip()
     host = next((each for each in hosts if named in (each.name, str(each.pk))), None)
     if named is None and len(hosts) == 1:
         host = hosts[0]
-    matches = parameters.matching(parameters.every(host.facts if host else None), wanted)
-    return page(request, "tuning/settings.html", {"settings": matches, "hosts": hosts, "host": host, "q": wanted})
+    matches = parameters.matching(parameters.every(host.facts if host else None), query)
+    return page(request, "tuning/settings.html", {"settings": matches, "hosts": hosts, "host": host, "q": query})
 
 
 @needs(Role.VIEWER)
@@ -52,8 +52,8 @@ def profile_detail(request: HttpRequest, name: str) -> HttpResponse:
     revisions = list(profile.revisions.select_related("author").prefetch_related("campaigns"))
     shown = _revision(revisions, request.GET.get("r"), 0)
     other = _revision(revisions, request.GET.get("against"), revisions.index(shown) + 1 if shown else 0)
-    asked = {"profile": profile.name, "r": shown.number if shown else "", "host": request.GET.get("host", "")}
-    dry = DryRunForm(asked if asked["host"] else None, initial=asked)
+    initial = {"profile": profile.name, "r": shown.number if shown else "", "host": request.GET.get("host", "")}
+    dry = DryRunForm(initial if initial["host"] else None, initial=initial)
     context = {
         "profile": profile,
         "revisions": revisions,
@@ -71,10 +71,10 @@ def _revision(revisions: list[Revision], number: str | None, default: int) -> Re
     """The revision that the URL names; without a number the one at place `default`, if there is one."""
     if not number:
         return revisions[default] if default < len(revisions) else None
-    found = next((each for each in revisions if str(each.number) == number), None)
-    if found is None:
+    revision = next((each for each in revisions if str(each.number) == number), None)
+    if revision is None:
         raise Http404(f"revision {number} does not exist")
-    return found
+    return revision
 
 
 def _dry_run(form: DryRunForm, by: User | None = None) -> dict[str, Any]:
@@ -99,8 +99,8 @@ def _dry_run(form: DryRunForm, by: User | None = None) -> dict[str, Any]:
 def dry_run(request: HttpRequest) -> HttpResponse:
     """What a profile would change on a host. POST asks the host for its present values; neither changes anything."""
     ask = request.method == "POST"
-    asked = request.POST if ask else request.GET
-    form = DryRunForm(asked if asked.get("profile") and asked.get("host") else None, initial=asked.dict())
+    params = request.POST if ask else request.GET
+    form = DryRunForm(params if params.get("profile") and params.get("host") else None, initial=params.dict())
     context = {"dry": form, **_dry_run(form, user_of(request) if ask else None)}
     template = "tuning/_dry_run.html" if request.headers.get("HX-Request") else "tuning/dry_run.html"
     return page(request, template, context, form)
@@ -119,10 +119,10 @@ def profile_export(request: HttpRequest, name: str, kind: str) -> HttpResponse:
 def profile_add(request: HttpRequest) -> HttpResponse:
     form = ProfileForm(request.POST or None).offer_teams(user_of(request))
     if request.method == "POST" and form.is_valid():
-        given = form.cleaned_data
-        words: dict[str, Any] = {key: given.get(key) for key in ("description", "note", "team")}
+        fields = form.cleaned_data
+        details: dict[str, Any] = {key: fields.get(key) for key in ("description", "note", "team")}
         try:
-            revision = services.create_profile(given["name"], form.settings(), **words, by=user_of(request))
+            revision = services.create_profile(fields["name"], form.settings(), **details, by=user_of(request))
         except PlanError as error:
             blame(form, error)
         else:

@@ -33,12 +33,12 @@ class AuditViewSet(viewsets.GenericViewSet[AuditEntry]):
 
     @extend_schema(
         operation_id="audit_list",
-        parameters=[OpenApiParameter(name, str) for name in records.Wanted.__dataclass_fields__],
+        parameters=[OpenApiParameter(name, str) for name in records.Filters.__dataclass_fields__],
         responses=AuditEntrySerializer(many=True),
     )
     def entries(self, request: Request) -> Response:
         """Filters: `person` (user name or system), start of an `action`, part of a `target`, days `since`, `until`."""
-        return paged(self, records.entries(records.Wanted.of(request.query_params)), AuditEntrySerializer)
+        return paged(self, records.entries(records.Filters.of(request.query_params)), AuditEntrySerializer)
 
 
 class SessionSerializer(serializers.ModelSerializer[Session]):

@@ -16,16 +16,16 @@ SHOWN = 100
 
 @needs(Role.ADMIN)
 def audit_log(request: HttpRequest) -> HttpResponse:
-    wanted = records.Wanted.of(request.GET)
+    filters = records.Filters.of(request.GET)
     try:
-        found = keyset_page(request, records.entries(wanted), ("-id",), SHOWN)
+        row_page = keyset_page(request, records.entries(filters), ("-id",), SHOWN)
     except PlanError as error:
         raise Http404(spoken(error)) from error
     context = {
-        "entries": found.rows,
-        "pages": found,
-        "wanted": wanted,
-        "filtered": wanted != records.Wanted(),
+        "entries": row_page.rows,
+        "pages": row_page,
+        "filters": filters,
+        "filtered": filters != records.Filters(),
         "people": User.objects.order_by("username"),
         "query": request.GET.urlencode(),
     }
@@ -36,7 +36,7 @@ def audit_log(request: HttpRequest) -> HttpResponse:
 def audit_csv(request: HttpRequest) -> HttpResponseBase:
     """All that the filter leaves."""
     try:
-        rows = records.entries(records.Wanted.of(request.GET))
+        rows = records.entries(records.Filters.of(request.GET))
     except PlanError as error:
         raise Http404(spoken(error)) from error
     headers = {"Content-Disposition": 'attachment; filename="audit.csv"', "X-Content-Type-Options": "nosniff"}

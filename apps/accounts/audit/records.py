@@ -23,7 +23,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Filters:
     """What of the log: each narrows it, "" does not. `person` "system" is what nobody in particular did; `until` is the
     last day."""
 
@@ -34,21 +34,21 @@ class Wanted:
     until: str = ""
 
     @classmethod
-    def of(cls, asked: Any) -> Wanted:
-        return cls(**{name: asked.get(name, "").strip() for name in cls.__dataclass_fields__})
+    def of(cls, params: Any) -> Filters:
+        return cls(**{name: params.get(name, "").strip() for name in cls.__dataclass_fields__})
 
 
-def entries(wanted: Wanted) -> QuerySet[AuditEntry]:
+def entries(filters: Filters) -> QuerySet[AuditEntry]:
     """The newest first. PlanError for a day that is none."""
     rows = AuditEntry.objects.select_related("actor")
-    if wanted.person == SYSTEM:
+    if filters.person == SYSTEM:
         rows = rows.filter(actor=None)
-    elif wanted.person:
-        rows = rows.filter(actor__username=wanted.person)
-    rows = rows.filter(action__startswith=wanted.action) if wanted.action else rows
-    rows = rows.filter(target__icontains=wanted.target) if wanted.target else rows
-    rows = rows.filter(at__gte=first_moment(_day("since", wanted.since))) if wanted.since else rows
-    return rows.filter(at__lte=last_moment(_day("until", wanted.until))) if wanted.until else rows
+    elif filters.person:
+        rows = rows.filter(actor__username=filters.person)
+    rows = rows.filter(action__startswith=filters.action) if filters.action else rows
+    rows = rows.filter(target__icontains=filters.target) if filters.target else rows
+    rows = rows.filter(at__gte=first_moment(_day("since", filters.since))) if filters.since else rows
+    return rows.filter(at__lte=last_moment(_day("until", filters.until))) if filters.until else rows
 
 
 def _day(field: str, typed: str) -> date:
@@ -62,14 +62,14 @@ def csv_lines(rows: QuerySet[AuditEntry]) -> Iterator[str]:
     """A line each, never whole in memory; formulas of spreadsheets are disarmed by a leading apostrophe."""
     yield _line(HEAD)
     for row in rows.iterator(chunk_size=1000):
-        told = (
+        cells = (
             row.at.isoformat(),
             str(row.actor or SYSTEM),
             row.action,
             row.target,
             *map(_json, (row.before, row.after)),
         )
-        yield _line([f"'{cell}" if cell.startswith(FORMULA) else cell for cell in told])
+        yield _line([f"'{cell}" if cell.startswith(FORMULA) else cell for cell in cells])
 
 
 def _json(value: Any) -> str:

@@ -52,24 +52,24 @@ def lapsed(user: User) -> str:
 def granted(claims: dict[str, Any]) -> mapping.Grant:
     """What the groups in the claims give. RoleError if PROVING_OIDC_ROLES is set and they give nothing."""
     held = mapping.groups(claims, settings.OIDC_GROUPS_CLAIM)
-    found = mapping.grant(held, settings.OIDC_ROLES, settings.OIDC_TEAMS)
-    if settings.OIDC_ROLES and not found.role:
+    grant = mapping.grant(held, settings.OIDC_ROLES, settings.OIDC_TEAMS)
+    if settings.OIDC_ROLES and not grant.role:
         message = "none of your groups at the provider has a role here"
         raise RoleError("sign-in", message, hint="ask your administrator which group you need")
-    return found
+    return grant
 
 
 @transaction.atomic
-def confirm(account: ProviderAccount, given: mapping.Grant) -> None:
+def confirm(account: ProviderAccount, grant: mapping.Grant) -> None:
     """Give the account's user the roles of the groups, and no others, in the instance and in every team that
     PROVING_OIDC_TEAMS names. What changes is in the audit log."""
     user = User.objects.select_for_update().get(pk=account.user_id)
-    if settings.OIDC_ROLES and user.role != given.role:
-        audit(None, "user.change", user, before={"role": user.role}, after={"role": given.role, "by": BY})
-        user.role = Role(given.role)
+    if settings.OIDC_ROLES and user.role != grant.role:
+        audit(None, "user.change", user, before={"role": user.role}, after={"role": grant.role, "by": BY})
+        user.role = Role(grant.role)
         user.save(update_fields=["role"])
     for team in Team.objects.filter(name__in={each.team for each in settings.OIDC_TEAMS}):
-        _set_member(team, user, given.teams.get(team.name, ""))
+        _set_member(team, user, grant.teams.get(team.name, ""))
     account.confirmed_at = timezone.now()
     account.save(update_fields=["confirmed_at"])
 

@@ -37,13 +37,13 @@ def instance_roles(name: str, text: str) -> list[GroupRole]:
 
 def team_roles(name: str, text: str) -> list[GroupRole]:
     """`GROUP=TEAM:ROLE; GROUP=TEAM:ROLE`. ImproperlyConfigured names the variable and the entry that is wrong."""
-    found = []
-    for entry, group, given in _entries(name, text, "GROUP=TEAM:ROLE"):
-        team, colon, role = (part.strip() for part in given.rpartition(":"))
+    roles = []
+    for entry, group, team_and_role in _entries(name, text, "GROUP=TEAM:ROLE"):
+        team, colon, role = (part.strip() for part in team_and_role.rpartition(":"))
         if not (team and colon):
             raise ImproperlyConfigured(f"{name} contains {entry!r}: use GROUP=TEAM:ROLE")
-        found.append(GroupRole(group, _role(name, entry, role), team))
-    return found
+        roles.append(GroupRole(group, _role(name, entry, role), team))
+    return roles
 
 
 def _entries(name: str, text: str, form: str) -> Iterator[tuple[str, str, str]]:
@@ -89,8 +89,8 @@ def grant(held: set[str], roles: Sequence[GroupRole], teams: Sequence[GroupRole]
     for each in teams:
         if each.group in held:
             in_teams[each.team] = _highest([each.role, in_teams.get(each.team, "")])
-    found = [each.role for each in roles if each.group in held]
-    return Grant(_highest(found) or (ROLES[0] if in_teams else ""), in_teams)
+    held_roles = [each.role for each in roles if each.group in held]
+    return Grant(_highest(held_roles) or (ROLES[0] if in_teams else ""), in_teams)
 
 
 def _highest(roles: Sequence[str]) -> str:

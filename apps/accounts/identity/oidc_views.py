@@ -68,19 +68,19 @@ def oidc_callback(request: HttpRequest) -> HttpResponse:
         return too_often(request, wait_s)
     client_address = request.META.get("REMOTE_ADDR", "")
     try:
-        found, kept = provider.finish(request)
-        linking = kept.get("link")
+        confirmed, saved = provider.finish(request)
+        linking = saved.get("link")
         if linking:
-            account = signing_in.link(_who_links(request, linking), found, address=client_address)
+            account = signing_in.link(_who_links(request, linking), confirmed, address=client_address)
         else:
-            account = signing_in.sign_in(found, address=client_address)
+            account = signing_in.sign_in(confirmed, address=client_address)
     except (ProvingError, IntegrityError) as error:
         return _failed(request, error)
-    recheck.open_session(request, account, found)
+    recheck.open_session(request, account, confirmed)
     if linking:
         messages.success(request, f"You now sign in with {settings.OIDC_NAME}. Your password no longer works.")
-    asked = _safe(request, kept.get("next", ""))
-    return redirect(asked or reverse("account" if linking else settings.LOGIN_REDIRECT_URL))
+    next_page = _safe(request, saved.get("next", ""))
+    return redirect(next_page or reverse("account" if linking else settings.LOGIN_REDIRECT_URL))
 
 
 def _who_links(request: HttpRequest, key: int) -> User:

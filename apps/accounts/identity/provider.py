@@ -97,8 +97,8 @@ def _new_client() -> Client:
     )
 
 
-def begin(request: HttpRequest, **kept: Any) -> str:
-    """The provider's address for the browser. State, nonce and PKCE verifier stay in the session, with `kept` for
+def begin(request: HttpRequest, **saved: Any) -> str:
+    """The provider's address for the browser. State, nonce and PKCE verifier stay in the session, with `saved` for
     `finish`. UnreachableError if the provider's metadata cannot be read."""
     ours = client()
     callback = settings.BASE_URL + reverse("oidc_callback")
@@ -106,12 +106,12 @@ def begin(request: HttpRequest, **kept: Any) -> str:
         made = ours.create_authorization_url(callback, state=generate_token(40))
     except (RequestException, ValueError, RuntimeError) as error:
         raise _unreachable(error) from error
-    ours.save_authorize_data(request, redirect_uri=callback, kept=kept, **made)
+    ours.save_authorize_data(request, redirect_uri=callback, kept=saved, **made)
     return str(made["url"])
 
 
 def finish(request: HttpRequest) -> tuple[Confirmed, dict[str, Any]]:
-    """What the provider confirms at the callback, and what `begin` kept.
+    """What the provider confirms at the callback, and what `begin` saved.
 
     RoleError if the answer does not belong to this browser, or its ID token is not valid: signature, issuer, audience,
     expiry, nonce. UnreachableError if the provider does not answer. A state works once.
@@ -137,7 +137,7 @@ def renew(refresh_token: str, subject: str) -> Confirmed:
             token = session.refresh_token(metadata["token_endpoint"], refresh_token=refresh_token)
         # A refreshed ID token may lack the nonce (OpenID Connect Core, 12.2).
         claims = ours.parse_id_token(token, nonce=None, claims_options=_expected(ours), leeway=CLOCK_SKEW_S)
-        found = _confirmed(ours, token, claims, subject=subject)
+        confirmed = _confirmed(ours, token, claims, subject=subject)
     except OAuthError as error:
         if error.error == "invalid_grant":
             raise refused(_reason(error)) from error
@@ -146,9 +146,9 @@ def renew(refresh_token: str, subject: str) -> Confirmed:
         raise refused(_reason(error)) from error
     except (RequestException, ValueError, RuntimeError, KeyError) as error:
         raise _unreachable(error) from error
-    if found.subject != subject:
+    if confirmed.subject != subject:
         raise refused("the provider answered for another account")
-    return found
+    return confirmed
 
 
 def logout_address(id_token: str) -> str:
@@ -189,10 +189,10 @@ def _confirmed(ours: Client, token: dict[str, Any], claims: Any, *, subject: str
 def _userinfo(ours: Client, token: dict[str, Any], subject: str) -> dict[str, Any]:
     if "userinfo_endpoint" not in ours.load_server_metadata():
         return {}
-    found = dict(ours.userinfo(token=token))
-    if found.get("sub") != subject:
+    userinfo = dict(ours.userinfo(token=token))
+    if userinfo.get("sub") != subject:
         raise refused("the userinfo endpoint answered for another account")
-    return found
+    return userinfo
 
 
 def refused(message: str, *, hint: str = AGAIN) -> RoleError:

@@ -1,4 +1,4 @@
-"""Sessions end when the provider takes the access away: the promise of docs/identity.md, kept at each request."""
+"""Sessions end when the provider takes the access away: each request checks what docs/identity.md promises."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from common.errors import HostError, RoleError, UnreachableError
 # In the session's data: {"ends", "confirmed": seconds since the epoch, "renews": whether there is a refresh token}.
 MARK = "_provider"
 BACKEND = "django.contrib.auth.backends.ModelBackend"
-# After a failed attempt, the provider is not asked again for this long.
+# Time between a failed attempt and the next request to the provider.
 RETRY_S = 30
 WAIT_S, LOOK_S = 10.0, 0.2
 log = logging.getLogger(__name__)
 
 
-def open_session(request: HttpRequest, account: ProviderAccount, found: provider.Confirmed) -> None:
+def open_session(request: HttpRequest, account: ProviderAccount, confirmed: provider.Confirmed) -> None:
     """Log in the account's user. The session ends PROVING_OIDC_SESSION_MIN after now, whatever happens."""
     login(request, account.user, backend=BACKEND)
     sessions.note(request)
     length_s = settings.OIDC_SESSION_MIN * 60
     now = time.time()
-    request.session[MARK] = {"ends": now + length_s, "confirmed": now, "renews": bool(found.refresh_token)}
+    request.session[MARK] = {"ends": now + length_s, "confirmed": now, "renews": bool(confirmed.refresh_token)}
     request.session.set_expiry(length_s)
     request.session.save()
     ProviderSession.objects.create(
         session_id=sessions.digest(request.session.session_key or ""),
         account=account,
-        refresh_encrypted=vault.encrypt(found.refresh_token) if found.refresh_token else "",
-        id_token_encrypted=vault.encrypt(found.id_token) if found.id_token else "",
+        refresh_encrypted=vault.encrypt(confirmed.refresh_token) if confirmed.refresh_token else "",
+        id_token_encrypted=vault.encrypt(confirmed.id_token) if confirmed.id_token else "",
     )
 
 
@@ -101,7 +101,7 @@ def _confirm(request: HttpRequest, mark: dict[str, Any]) -> None:
     tried_lately = row.tried_at > now - timedelta(seconds=RETRY_S)
     if not tried_lately and free.update(tried_at=now):
         return _ask(request, mark, row)
-    # Another request of this session asks, or asked a moment ago.
+    # Another request of this session checks now, or did a moment ago.
     at = _confirmed_at(row)
     if at:
         request.session[MARK] = {**mark, "confirmed": at.timestamp()}
@@ -112,30 +112,30 @@ def _confirm(request: HttpRequest, mark: dict[str, Any]) -> None:
 
 def _ask(request: HttpRequest, mark: dict[str, Any], row: ProviderSession) -> None:
     try:
-        found = provider.renew(vault.decrypt(row.refresh_encrypted, what="a refresh token"), row.account.subject)
+        confirmed = provider.renew(vault.decrypt(row.refresh_encrypted, what="a refresh token"), row.account.subject)
     except RoleError as error:
         return _end(request, error.message)
     except (HostError, UnreachableError) as error:
         log.warning("a session of %s is not confirmed: %s", row.account.user, error)
         return _end(request, "the provider does not answer") if _overdue(row) else None
     try:
-        given = access.granted(found.claims)
+        grant = access.granted(confirmed.claims)
     except RoleError as error:
         access.end(row.account.user, error.message)
         return logout(request)
-    _note_confirmed(row, found, given)
+    _note_confirmed(row, confirmed, grant)
     request.session[MARK] = {**mark, "confirmed": time.time()}
     return None
 
 
 @transaction.atomic
-def _note_confirmed(row: ProviderSession, found: provider.Confirmed, given: Any) -> None:
-    access.confirm(row.account, given)
+def _note_confirmed(row: ProviderSession, confirmed: provider.Confirmed, grant: Any) -> None:
+    access.confirm(row.account, grant)
     row.confirmed_at = timezone.now()
-    if found.refresh_token:
-        row.refresh_encrypted = vault.encrypt(found.refresh_token)
-    if found.id_token:
-        row.id_token_encrypted = vault.encrypt(found.id_token)
+    if confirmed.refresh_token:
+        row.refresh_encrypted = vault.encrypt(confirmed.refresh_token)
+    if confirmed.id_token:
+        row.id_token_encrypted = vault.encrypt(confirmed.id_token)
     row.save(update_fields=["confirmed_at", "refresh_encrypted", "id_token_encrypted"])
 
 

@@ -19,34 +19,34 @@ ODD = re.compile(r"[^\w.@+-]")
 
 
 @transaction.atomic
-def sign_in(found: Confirmed, *, address: str) -> ProviderAccount:
+def sign_in(confirmed: Confirmed, *, address: str) -> ProviderAccount:
     """The account that the provider confirmed, with the roles of its groups. `address` is the client's.
 
     RoleError, and nothing is changed, if the groups give no role, the user is deactivated, or a first sign-in finds a
     local account that it may not take.
     """
-    given = access.granted(found.claims)
-    account = _known(found) or _linked_by_mail(found, address) or _created(found, address)
+    grant = access.granted(confirmed.claims)
+    account = _known(confirmed) or _linked_by_mail(confirmed, address) or _created(confirmed, address)
     if not account.user.is_active:
         raise refused(f"the user {account.user} is switched off here", hint="ask an admin of your team")
-    access.confirm(account, given)
+    access.confirm(account, grant)
     audit(account.user, "login.provider", account.user, after={"account": str(account)[:200], "address": address})
     return account
 
 
 @transaction.atomic
-def link(user: User, found: Confirmed, *, address: str) -> ProviderAccount:
+def link(user: User, confirmed: Confirmed, *, address: str) -> ProviderAccount:
     """Link `user`, who entered their password, to this account. The password no longer works, and the sessions that
     it started end."""
-    given = access.granted(found.claims)
-    if _known(found):
+    grant = access.granted(confirmed.claims)
+    if _known(confirmed):
         raise refused("this account at the provider is linked to another user", hint="ask an admin")
     if user.username == settings.BREAK_GLASS_ADMIN:
         raise refused(f"{user} is the break-glass admin", hint="link another user")
     if access.linked(user):
         raise refused(f"{user} is linked to an account at the provider already", hint="ask an admin")
-    account = _link(user, found, how="by the user", address=address)
-    access.confirm(account, given)
+    account = _link(user, confirmed, how="by the user", address=address)
+    access.confirm(account, grant)
     return account
 
 
@@ -62,21 +62,21 @@ def unlink(user: User, *, by: User) -> None:
     audit(by, "login.unlink", user, before={"account": str(account)[:200]}, after={"ended": Credential.end_all(user)})
 
 
-def verified_mail(found: Confirmed) -> str:
+def verified_mail(confirmed: Confirmed) -> str:
     """The mail address that the provider has verified; "" if it has verified none."""
-    mail = found.claims.get("email")
-    return mail if isinstance(mail, str) and found.claims.get("email_verified") is True else ""
+    mail = confirmed.claims.get("email")
+    return mail if isinstance(mail, str) and confirmed.claims.get("email_verified") is True else ""
 
 
-def _known(found: Confirmed) -> ProviderAccount | None:
+def _known(confirmed: Confirmed) -> ProviderAccount | None:
     rows = ProviderAccount.objects.select_related("user").select_for_update(of=("self",))
-    return rows.filter(issuer=found.issuer, subject=found.subject).first()
+    return rows.filter(issuer=confirmed.issuer, subject=confirmed.subject).first()
 
 
-def _linked_by_mail(found: Confirmed, address: str) -> ProviderAccount | None:
+def _linked_by_mail(confirmed: Confirmed, address: str) -> ProviderAccount | None:
     """The one active user with the verified mail address, if PROVING_OIDC_LINK_BY_EMAIL allows it. Never an admin: an
     address must not be enough to become one."""
-    mail = verified_mail(found)
+    mail = verified_mail(confirmed)
     if not (settings.OIDC_LINK_BY_EMAIL and mail):
         return None
     users = list(User.objects.filter(email__iexact=mail, is_active=True)[:2])
@@ -84,25 +84,25 @@ def _linked_by_mail(found: Confirmed, address: str) -> ProviderAccount | None:
         return None
     if users[0].username == settings.BREAK_GLASS_ADMIN or _is_admin_of_a_team(users[0]):
         return None
-    return _link(users[0], found, how="by mail address", address=address)
+    return _link(users[0], confirmed, how="by mail address", address=address)
 
 
 def _is_admin_of_a_team(user: User) -> bool:
     return user.memberships.filter(role=Role.ADMIN).exists()
 
 
-def _link(user: User, found: Confirmed, *, how: str, address: str) -> ProviderAccount:
+def _link(user: User, confirmed: Confirmed, *, how: str, address: str) -> ProviderAccount:
     user.set_unusable_password()
     user.save(update_fields=["password"])
-    account = ProviderAccount.objects.create(user=user, issuer=found.issuer, subject=found.subject)
+    account = ProviderAccount.objects.create(user=user, issuer=confirmed.issuer, subject=confirmed.subject)
     audit(user, "login.link", user, after={"account": str(account)[:200], "how": how, "address": address})
     return account
 
 
-def _created(found: Confirmed, address: str) -> ProviderAccount:
+def _created(confirmed: Confirmed, address: str) -> ProviderAccount:
     """A new user, named by PROVING_OIDC_USERNAME_CLAIM. A name or address of an existing user is refused: a second
     account would be mistaken for the first."""
-    mail, name = verified_mail(found), user_name(found)
+    mail, name = verified_mail(confirmed), user_name(confirmed)
     if User.objects.filter(username__iexact=name).exists():
         raise refused(f"the user name {name} is taken", hint=IS_YOURS)
     if mail and User.objects.filter(email__iexact=mail).exists():
@@ -110,13 +110,13 @@ def _created(found: Confirmed, address: str) -> ProviderAccount:
     user = User(username=name, email=mail, role=Role.VIEWER)
     user.set_unusable_password()
     save(user)
-    account = ProviderAccount.objects.create(user=user, issuer=found.issuer, subject=found.subject)
+    account = ProviderAccount.objects.create(user=user, issuer=confirmed.issuer, subject=confirmed.subject)
     audit(user, "login.create", user, after={"account": str(account)[:200], "address": address})
     return account
 
 
-def user_name(found: Confirmed) -> str:
+def user_name(confirmed: Confirmed) -> str:
     """The user name for a new account; characters that it may not contain become hyphens."""
-    given = found.claims.get(settings.OIDC_USERNAME_CLAIM)
-    name = given if isinstance(given, str) and given.strip() else found.subject
+    claim = confirmed.claims.get(settings.OIDC_USERNAME_CLAIM)
+    name = claim if isinstance(claim, str) and claim.strip() else confirmed.subject
     return ODD.sub("-", User.normalize_username(name.strip()))[:150]

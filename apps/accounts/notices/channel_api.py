@@ -33,7 +33,7 @@ class ChannelSerializer(serializers.ModelSerializer[Channel]):
         extra_kwargs: ClassVar[dict[str, Any]] = {"name": {"validators": []}}
 
     def to_representation(self, instance: Channel) -> dict[str, Any]:
-        return super().to_representation(instance) | {"address": instance.told_to(user_of(self.context["request"]))}
+        return super().to_representation(instance) | {"address": instance.address_for(user_of(self.context["request"]))}
 
 
 class ChannelChangeSerializer(ChannelSerializer):
@@ -60,17 +60,17 @@ class ChannelViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     roles = dict.fromkeys(("create", "partial_update", "test", "renew_secret"), Role.VIEWER)
 
     def get_queryset(self) -> QuerySet[Channel]:
-        found = super().get_queryset()
+        rows = super().get_queryset()
         if self.request.method in SAFE_METHODS:
-            return found
-        return found.filter(pk__in=Channel.objects.of(user_of(self.request)))
+            return rows
+        return rows.filter(pk__in=Channel.objects.of(user_of(self.request)))
 
     @extend_schema(responses={201: ChannelSerializer})
     def create(self, request: Request) -> Response:
         body = self.get_serializer(data=request.data)
         body.is_valid(raise_exception=True)
-        given = {name: body.validated_data.get(name, []) for name in ("name", "kind", "address", "events")}
-        channel, secret = channels.create(by=user_of(request), **given)
+        fields = {name: body.validated_data.get(name, []) for name in ("name", "kind", "address", "events")}
+        channel, secret = channels.create(by=user_of(request), **fields)
         return Response(self.get_serializer(channel).data | {"secret": secret}, status=status.HTTP_201_CREATED)
 
     @extend_schema(request=ChannelChangeSerializer, responses=ChannelSerializer)
@@ -108,10 +108,10 @@ class DeliveryViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     roles = {"retry": Role.VIEWER}
 
     def get_queryset(self) -> QuerySet[Delivery]:
-        found = super().get_queryset()
+        rows = super().get_queryset()
         if self.request.method in SAFE_METHODS:
-            return found
-        return found.filter(channel__in=Channel.objects.of(user_of(self.request)))
+            return rows
+        return rows.filter(channel__in=Channel.objects.of(user_of(self.request)))
 
     @extend_schema(request=None, responses=DeliverySerializer)
     @action(detail=True, methods=["post"])

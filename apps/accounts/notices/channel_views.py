@@ -28,7 +28,7 @@ def channel_list(request: HttpRequest) -> HttpResponse:
     user = user_of(request)
     listed = list(Channel.objects.select_related("owner"))
     own = set(Channel.objects.of(user).values_list("pk", flat=True))
-    rows = [(channel, channel.told_to(user), channel.pk in own) for channel in listed]
+    rows = [(channel, channel.address_for(user), channel.pk in own) for channel in listed]
     kinds = [kind for kind in CHANNELS.values() if user.may(Role.ADMIN) or not kind.for_admins]
     newest = Delivery.objects.select_related("channel")[:LOG]
     return page(request, "accounts/channel_list.html", {"rows": rows, "deliveries": newest, "own": own, "kinds": kinds})

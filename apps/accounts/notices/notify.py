@@ -1,6 +1,6 @@
-"""An event, told to those who want to hear of it: `notify` writes it down, `deliver` sends it.
+"""Notifications about an event: `notify` records a delivery for each subscribed channel, `deliver` sends it.
 
-A delivery is written in the transaction of the event, so that none is told of what was rolled back, and none is lost.
+A delivery is written in the transaction of the event, so that none is sent for a rolled-back event, and none is lost.
 It is sent at least once: a worker that dies while it sends leaves the try to the next, with the same id.
 """
 
@@ -30,14 +30,14 @@ WORK_S = 20.0  # for one channel at a time; the rest is the next task's
 
 @transaction.atomic
 def notify(kind: str, subject: str, payload: dict[str, Any]) -> None:
-    """Tell all channels that want to hear of `kind`; call it inside the transaction of the event.
+    """Record a delivery for each channel subscribed to `kind`; call it inside the transaction of the event.
 
     `payload`: "text", some sentences for people; "path", of the page that shows it; and whatever a program may want.
     """
     if kind not in KINDS:
         raise ValueError(f"{kind!r} is not a kind of event; accepted: {', '.join(KINDS)}")
-    wanted = Channel.objects.filter(active=True, owner__is_active=True, events__contains=[kind])
-    for channel in wanted:
+    subscribed = Channel.objects.filter(active=True, owner__is_active=True, events__contains=[kind])
+    for channel in subscribed:
         write(channel, kind, subject, payload)
 
 

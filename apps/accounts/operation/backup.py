@@ -74,8 +74,8 @@ def backup_to(out: IO[bytes]) -> Manifest:
 
 
 def _audit_backup(name: str, manifest: Manifest) -> None:
-    told = {"sha256": manifest["files"][DUMP]["sha256"], "rows": sum(manifest["rows"].values())}
-    audit(None, "backup.make", name, after=told)
+    summary = {"sha256": manifest["files"][DUMP]["sha256"], "rows": sum(manifest["rows"].values())}
+    audit(None, "backup.make", name, after=summary)
 
 
 def _dump(folder: Path) -> tuple[Manifest, Path]:
@@ -113,13 +113,13 @@ def restore_from(source: IO[bytes], name: str, *, replace: bool = False) -> Mani
     _check_rows(manifest)
     call_command("migrate", interactive=False, verbosity=0)
     cache.clear()
-    told = {"made_at": manifest["made_at"], "sha256": manifest["files"][DUMP]["sha256"]}
-    audit(None, "backup.restore", Path(name).name, after=told)
+    summary = {"made_at": manifest["made_at"], "sha256": manifest["files"][DUMP]["sha256"]}
+    audit(None, "backup.restore", Path(name).name, after=summary)
     return manifest
 
 
 def read_manifest(file: Path) -> Manifest:
-    """What a backup says of itself. PlanError when it is none, or of a format that we do not know."""
+    """The manifest of a backup. PlanError if it is not a backup, or has an unknown format."""
     with _opened(file) as source, _archive(source, str(file)) as archive:
         return _manifest_of(archive, str(file))
 
@@ -212,11 +212,11 @@ def _manifest(dump: Path, rows: dict[str, int]) -> Manifest:
 
 
 def _pack(out: IO[bytes], manifest: Manifest, dump: Path) -> None:
-    told = json.dumps(manifest, indent=1).encode()
+    content = json.dumps(manifest, indent=1).encode()
     about = tarfile.TarInfo(MANIFEST)
-    about.size, about.mode = len(told), 0o600
+    about.size, about.mode = len(content), 0o600
     with tarfile.open(fileobj=out, mode="w|") as archive:
-        archive.addfile(about, io.BytesIO(told))
+        archive.addfile(about, io.BytesIO(content))
         archive.add(dump, DUMP)
 
 
@@ -227,18 +227,20 @@ def _unpack(source: IO[bytes], name: str, folder: Path) -> tuple[Manifest, Path]
         manifest = _manifest_of(archive, name)
         with dump.open("wb") as out:
             shutil.copyfileobj(_next_member(archive, DUMP), out, 1 << 20)
-    found, wanted = _sha256(dump), manifest["files"][DUMP]["sha256"]
-    if found != wanted:
-        raise PlanError("file", f"{name} is damaged: the sha256 of its dump is {found}, but the manifest has {wanted}")
+    actual, expected = _sha256(dump), manifest["files"][DUMP]["sha256"]
+    if actual != expected:
+        raise PlanError(
+            "file", f"{name} is damaged: the sha256 of its dump is {actual}, but the manifest has {expected}"
+        )
     return manifest, dump
 
 
 def _next_member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
     member = archive.next()
-    found = archive.extractfile(member) if member is not None and member.name == name else None
-    if found is None:
+    content = archive.extractfile(member) if member is not None and member.name == name else None
+    if content is None:
         raise PlanError("file", f"not a backup of Proving Ground: {name} is missing at its position")
-    return found
+    return content
 
 
 def _check_version(manifest: Manifest) -> None:
@@ -269,8 +271,10 @@ def _check_target(replace: bool) -> None:
 
 
 def _check_rows(manifest: Manifest) -> None:
-    found = _rows()
-    wrong = {table: (count, found.get(table)) for table, count in manifest["rows"].items() if found.get(table) != count}
+    actual = _rows()
+    wrong = {
+        table: (count, actual.get(table)) for table, count in manifest["rows"].items() if actual.get(table) != count
+    }
     if wrong:
         raise HostError("database", f"row counts differ from the backup: {wrong}")
 
@@ -293,27 +297,27 @@ def _tool(name: str) -> str:
     hint = f"set PROVING_PG_BIN_DIR to the bin directory of PostgreSQL {_major(server)} or newer"
     if path is None:
         raise HostError(name, f"is not {'in ' if settings.PG_BIN_DIR else ''}{where}", hint=hint)
-    told = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
-    version = re.search(r"\d+(\.\d+)*", told)
+    output = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
+    version = re.search(r"\d+(\.\d+)*", output)
     if version is None or _major(version.group()) < _major(server):
         raise HostError(
-            name, f"{path} is {told.strip() or 'of an unknown version'}; the server is PostgreSQL {server}", hint=hint
+            name, f"{path} is {output.strip() or 'of an unknown version'}; the server is PostgreSQL {server}", hint=hint
         )
     return path
 
 
 def _where() -> list[str]:
-    """How a tool reaches our database; the password goes by the environment, for arguments are seen by all."""
-    told = connection.get_connection_params()
+    """Connection options of a tool. The password goes by the environment: all users can see arguments."""
+    params = connection.get_connection_params()
     flags = {"host": "--host", "port": "--port", "user": "--username", "dbname": "--dbname"}
-    return [f"{flag}={told[name]}" for name, flag in flags.items() if told.get(name)]
+    return [f"{flag}={params[name]}" for name, flag in flags.items() if params.get(name)]
 
 
 def _environment() -> dict[str, str]:
-    told = connection.get_connection_params()
+    params = connection.get_connection_params()
     names = ("password", "sslmode", "sslrootcert", "sslcert", "sslkey")
-    given = {name: str(told[name]) for name in names if name in told}
-    return {**os.environ, **{f"PG{name.upper()}": value for name, value in given.items()}, "PGCONNECT_TIMEOUT": "15"}
+    options = {name: str(params[name]) for name in names if name in params}
+    return {**os.environ, **{f"PG{name.upper()}": value for name, value in options.items()}, "PGCONNECT_TIMEOUT": "15"}
 
 
 def _run(argv: Sequence[str]) -> None:
@@ -321,8 +325,8 @@ def _run(argv: Sequence[str]) -> None:
         argv, env=_environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=LONGEST_S, check=False
     )
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()[-800:]
-        raise HostError(Path(argv[0]).name, f"exited with {done.returncode}: {said}")
+        stderr = done.stderr.decode(errors="replace").strip()[-800:]
+        raise HostError(Path(argv[0]).name, f"exited with {done.returncode}: {stderr}")
 
 
 def _sha256(file: Path) -> str:

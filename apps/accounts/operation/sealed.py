@@ -98,8 +98,8 @@ def rotate() -> int:
             anew = {each.field: box.rotate(each.token.encode()).decode()}
             changed += type(each.row)._default_manager.filter(pk=each.row.pk, **{each.field: each.token}).update(**anew)
     if total and not changed:
-        said = f"the first key ({first}) already encrypts all {total} secrets, so no new key is in use"
-        raise PlanError("PROVING_SSH_KEYS", said, hint=PUT_FIRST)
+        message = f"the first key ({first}) already encrypts all {total} secrets, so no new key is in use"
+        raise PlanError("PROVING_SSH_KEYS", message, hint=PUT_FIRST)
     audit(None, "keys.rotate", first, after={"secrets": changed})
     return changed
 
@@ -108,5 +108,5 @@ def _check_keys() -> None:
     if len(settings.SSH_KEYS) < 2:
         raise PlanError("PROVING_SSH_KEYS", "contains one key in this process, so no new key is in use", hint=PUT_FIRST)
     if outdated := outdated_processes():
-        said = f"another key comes first in {', '.join(outdated)}, which could not decrypt the secrets afterwards"
-        raise PlanError("PROVING_SSH_KEYS", said, hint="recreate the containers with: docker compose up -d")
+        message = f"another key comes first in {', '.join(outdated)}, which could not decrypt the secrets afterwards"
+        raise PlanError("PROVING_SSH_KEYS", message, hint="recreate the containers with: docker compose up -d")

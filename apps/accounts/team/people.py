@@ -36,14 +36,14 @@ def invite(username: str, email: str, role: Role, *, by: User) -> User:
 def change(
     user: User, *, by: User, role: Role | None = None, is_active: bool | None = None, email: str | None = None
 ) -> None:
-    """What is given. Who is no longer active is logged out everywhere, and the tokens are gone. The last admin
-    stays one."""
+    """Change the fields that are not None. A deactivated user is logged out everywhere and loses all tokens. The
+    last admin stays one."""
     require(by, Role.ADMIN, "change users")
     if role is not None and role != user.role and settings.OIDC_ROLES and access.linked(user):
-        said = f"the groups at {settings.OIDC_NAME} define the role of {user}"
-        raise PlanError("role", said, hint="change them there")
-    wanted = {"role": role, "is_active": is_active, "email": None if email is None else _address(email)}
-    after = {name: value for name, value in wanted.items() if value is not None and value != getattr(user, name)}
+        message = f"the groups at {settings.OIDC_NAME} define the role of {user}"
+        raise PlanError("role", message, hint="change them there")
+    requested = {"role": role, "is_active": is_active, "email": None if email is None else _address(email)}
+    after = {name: value for name, value in requested.items() if value is not None and value != getattr(user, name)}
     admins = list(User.objects.select_for_update().filter(role=Role.ADMIN, is_active=True).values_list("pk", flat=True))
     if admins == [user.pk] and (after.get("role", Role.ADMIN) != Role.ADMIN or after.get("is_active") is False):
         raise PlanError("role", f"{user} is the only admin", hint="make another user an admin first")
@@ -67,8 +67,8 @@ def link(user: User) -> str:
 def check_password_works(user: User) -> None:
     """PlanError if `user` may only sign in with the provider."""
     if not access.password_works(user):
-        said = f"a password does not work for {user}"
-        raise PlanError("user", said, hint=f"{user} signs in with {settings.OIDC_NAME}")
+        message = f"a password does not work for {user}"
+        raise PlanError("user", message, hint=f"{user} signs in with {settings.OIDC_NAME}")
 
 
 def send_link(user: User) -> None:
@@ -93,7 +93,7 @@ def send_invitation(user: User, *, by: User) -> None:
 
 
 def forgot(email: str) -> None:
-    """Mail a link to whoever has this address, if anybody has. It is never told whether somebody does."""
+    """Mail a link to whoever has this address, if anybody has. The response does not reveal whether somebody does."""
     for user in User.objects.filter(email__iexact=email, is_active=True).exclude(email=""):
         if access.password_works(user) and cache.add(f"password-link:{user.pk}", 1, AGAIN_S):
             try:

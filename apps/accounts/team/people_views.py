@@ -49,9 +49,9 @@ def user_list(request: HttpRequest) -> HttpResponse:
     form = InviteForm(request.POST or None)
     if request.method != "POST" or not form.is_valid():
         return _list(request, form)
-    given = form.cleaned_data
+    fields = form.cleaned_data
     try:
-        user = people.invite(given["username"], given["email"], Role(given["role"]), by=user_of(request))
+        user = people.invite(fields["username"], fields["email"], Role(fields["role"]), by=user_of(request))
     except PlanError as error:
         blame(form, error)
         return _list(request, form)
@@ -84,9 +84,9 @@ def _no_link(user: User) -> str:
 def user_change(request: HttpRequest, pk: int) -> HttpResponse:
     user, by = get_object_or_404(User, pk=pk), user_of(request)
     role, active = request.POST.get("role", ""), request.POST.get("active", "")
-    given: dict[str, Any] = {"role": Role(role)} if role in Role.values else {}
-    given |= {"is_active": active == "yes"} if active in ("yes", "no") else {}
-    attempt(request, lambda: people.change(user, by=by, **given), f"{user} is updated.")
+    changes: dict[str, Any] = {"role": Role(role)} if role in Role.values else {}
+    changes |= {"is_active": active == "yes"} if active in ("yes", "no") else {}
+    attempt(request, lambda: people.change(user, by=by, **changes), f"{user} is updated.")
     return redirect("user_list")
 
 
@@ -107,7 +107,7 @@ def user_unlink(request: HttpRequest, pk: int) -> HttpResponse:
 
 @login_not_required
 def password_forgot(request: HttpRequest) -> HttpResponse:
-    """The same answer for everybody, at once: a worker looks whether somebody has the address."""
+    """The same answer for everybody, at once: a worker finds out whether somebody has the address."""
     form = ForgotForm(request.POST or None)
     if request.method == "POST" and (wait_s := FORGOTTEN.wait_s(request)):
         return too_often(request, wait_s)
@@ -121,7 +121,7 @@ def password_forgot(request: HttpRequest) -> HttpResponse:
 
 @method_decorator(login_not_required, name="dispatch")
 class PasswordSetView(views.PasswordResetConfirmView):
-    """Django's: the token goes into the session and out of the address, so that no Referer tells it."""
+    """Django's: the token goes into the session and out of the address, so that no Referer contains it."""
 
     template_name = "accounts/password_set.html"
     success_url = reverse_lazy("login")

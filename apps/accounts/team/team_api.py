@@ -93,8 +93,8 @@ class TeamViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
         """Add a user to the team, or change the role of a member."""
         team, body = self.get_object(), MemberSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        given = body.validated_data
-        teams.set_member(team, given["user"], Role(given["role"]), by=user_of(request))
+        fields = body.validated_data
+        teams.set_member(team, fields["user"], Role(fields["role"]), by=user_of(request))
         return self._answer(team)
 
     @extend_schema(
@@ -113,6 +113,6 @@ class TeamViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
         """Move a host, profile, workload, data set or decision into a team, or with null out of its team."""
         body = HandOverSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        given = body.validated_data
-        teams.hand_over(teams.named(given["kind"], given["name"]), given["team"], by=user_of(request))
+        fields = body.validated_data
+        teams.hand_over(teams.named(fields["kind"], fields["name"]), fields["team"], by=user_of(request))
         return Response(status=status.HTTP_204_NO_CONTENT)

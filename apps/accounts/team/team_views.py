@@ -82,10 +82,10 @@ def team_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _user(request: HttpRequest) -> User:
     key = request.POST.get("user", "")
-    found = User.objects.filter(pk=whole(key) or 0).first()
-    if found is None:
+    user = User.objects.filter(pk=whole(key) or 0).first()
+    if user is None:
         raise PlanError("user", f"{key!r:.40} is not a user", hint="choose one of the users")
-    return found
+    return user
 
 
 def _role(request: HttpRequest) -> Role:
@@ -128,8 +128,8 @@ ACTIONS: dict[str, tuple[Act, str]] = {
 @require_POST
 @needs(Role.ADMIN)
 def team_change(request: HttpRequest, pk: int) -> HttpResponse:
-    team, given = get_object_or_404(Team, pk=pk), {key: request.POST.get(key, "") for key in ("name", "about")}
-    attempt(request, lambda: teams.change_team(team, by=user_of(request), **given), f"{team} is updated.")
+    team, changes = get_object_or_404(Team, pk=pk), {key: request.POST.get(key, "") for key in ("name", "about")}
+    attempt(request, lambda: teams.change_team(team, by=user_of(request), **changes), f"{team} is updated.")
     return redirect("team_detail", pk)
 
 

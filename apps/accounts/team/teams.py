@@ -75,11 +75,11 @@ def set_member(team: Team, user: User, role: Role, *, by: User) -> Membership:
 def remove_member(team: Team, user: User, *, by: User) -> None:
     """From now on a viewer there; whoever was its last admin, too, for those of the house remain."""
     require(by, Role.ADMIN, "change members", on=team)
-    found = Membership.objects.filter(team=team, user=user).first()
-    if found is None:
+    membership = Membership.objects.filter(team=team, user=user).first()
+    if membership is None:
         raise PlanError("user", f"{user} is not a member of {team}", hint="the page of the team lists its members")
-    audit(by, "team.leave", found, before={"team": team.pk, "user": user.username, "role": found.role})
-    found.delete()
+    audit(by, "team.leave", membership, before={"team": team.pk, "user": user.username, "role": membership.role})
+    membership.delete()
 
 
 @transaction.atomic
@@ -106,24 +106,24 @@ def named(kind: str, name: str) -> Owned:
     if kind not in kinds():
         raise PlanError("kind", f"{kind!r} cannot belong to a team", hint="one of " + ", ".join(kinds()))
     rows: QuerySet[Any] = kinds()[kind]._default_manager.all()
-    wanted = name.replace("\0", "").strip()
+    clean_name = name.replace("\0", "").strip()
     by_name = any(field.name == "name" for field in kinds()[kind]._meta.get_fields())
-    found = rows.filter(name=wanted) if by_name else rows.filter(pk=whole(wanted))
-    first: Owned | None = found.order_by("-pk").first()
+    matches = rows.filter(name=clean_name) if by_name else rows.filter(pk=whole(clean_name))
+    first: Owned | None = matches.order_by("-pk").first()
     if first is None:
         by_what = "name" if by_name else "number in its address"
-        raise PlanError("name", f"{kind} {wanted!r} does not exist", hint=f"give the {by_what} of an existing one")
+        raise PlanError("name", f"{kind} {clean_name!r} does not exist", hint=f"give the {by_what} of an existing one")
     return first
 
 
 def belongings(team: Team) -> list[tuple[str, str, int]]:
     """(title, kind, how many) of each kind of thing; revisions of one name are one."""
-    found = []
+    counts = []
     for kind, model in kinds().items():
         rows = model._default_manager.filter(team=team)
         one = "name" if any(field.name == "revision" for field in model._meta.get_fields()) else "pk"
-        found.append((str(model._meta.verbose_name_plural), kind, rows.order_by().values(one).distinct().count()))
-    return found
+        counts.append((str(model._meta.verbose_name_plural), kind, rows.order_by().values(one).distinct().count()))
+    return counts
 
 
 def open_to(user: User, role: Role) -> QuerySet[Team]:

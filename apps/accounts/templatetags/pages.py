@@ -94,8 +94,8 @@ VERDICTS = {
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Somebody, and on what, or anywhere. No function: a template would call it."""
+class Requester:
+    """A user, and the object or the scope to check. Not a function: a template would call it."""
 
     user: Any
     thing: Thing | None = None
@@ -108,21 +108,21 @@ class Asked:
 
 
 @register.filter
-def may(asked: Any, role: str) -> bool:
-    """Whether to show what needs `role`: of a user in the house, or of what `on` and `somewhere` make of one."""
-    return isinstance(asked, User | Asked) and asked.may(Role(role))
+def may(requester: Any, role: str) -> bool:
+    """Whether `requester` has `role`: a user, in the instance, or what the filters `on` and `somewhere` return."""
+    return isinstance(requester, User | Requester) and requester.may(Role(role))
 
 
 @register.filter
-def on(user: Any, thing: Thing) -> Asked:
+def on(user: Any, thing: Thing) -> Requester:
     """`{% if user|on:host|may:"admin" %}`: on something that may be a team's."""
-    return Asked(user, thing)
+    return Requester(user, thing)
 
 
 @register.filter
-def somewhere(user: Any) -> Asked:
+def somewhere(user: Any) -> Requester:
     """`{% if user|somewhere|may:"tuner" %}`: in the house or in any team, before it is known on what."""
-    return Asked(user, anywhere=True)
+    return Requester(user, anywhere=True)
 
 
 @register.filter
@@ -193,7 +193,7 @@ def tick_percent(value: float) -> str:
 
 @register.filter
 def kib(value: float | str | None) -> str:
-    """KiB -> "15.6 GiB". What is not told at all comes here as ""."""
+    """KiB -> "15.6 GiB". A missing value is ""."""
     if value is None or value == "":
         return DASH
     amount, units = float(value), ["KiB", "MiB", "GiB", "TiB"]
@@ -252,7 +252,7 @@ def is_number(value: Any) -> bool:
 
 
 @register.filter
-def words(state: str) -> str:
+def state_text(state: str) -> str:
     """not_put_back -> "not restored"."""
     return str(state).replace("put_back", "restored").replace("left_alone", "conflict: not restored").replace("_", " ")
 

@@ -17,12 +17,12 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 def resolve(name: str) -> str:
     """The first allowed address of `name`. PlanError when every address is refused, HostError when there is none."""
     try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:  # the latter for what can be no name, such as "db1..lan"
         raise HostError(
             name, f"cannot be resolved: {error}", hint="check the address, or DNS of this server"
         ) from error
-    addresses = [ipaddress.ip_address(entry[4][0]) for entry in found]
+    addresses = [ipaddress.ip_address(entry[4][0]) for entry in entries]
     for address in addresses:
         if allowed(address):
             return str(address)

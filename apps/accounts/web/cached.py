@@ -1,4 +1,4 @@
-"""How values are kept in the cache: as JSON, so that who writes there makes no program run here."""
+"""Serializer of the cache: JSON, so that nobody who can write to the cache can run code here."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ class JsonSerializer:
         """Numbers stay numbers, for Redis counts with them."""
         return value if type(value) is int else orjson.dumps(value)
 
-    def loads(self, kept: bytes) -> Any:
-        return orjson.loads(kept)
+    def loads(self, stored: bytes) -> Any:
+        return orjson.loads(stored)

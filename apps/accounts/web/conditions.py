@@ -32,14 +32,14 @@ class ConditionsMiddleware:
             return self.get_response(request)
         if request.method == "GET":
             return _tagged(request, self.get_response(request))
-        wanted = request.headers.get("If-Match")
-        if wanted is None or request.method not in WRITES:
+        if_match = request.headers.get("If-Match")
+        if if_match is None or request.method not in WRITES:
             return self.get_response(request)
         with _alone(request.path) as alone:
             if not alone:
                 return _taken()
             now = self.get_response(_reading(request))
-            if now.status_code == 200 and not _matches(parse_etags(wanted), tag(now)):
+            if now.status_code == 200 and not _matches(parse_etags(if_match), tag(now)):
                 return _changed(now)
             return self.get_response(request)
 
@@ -66,18 +66,18 @@ def _tagged(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBas
     return unchanged
 
 
-def _matches(wanted: list[str], now: str) -> bool:
-    return "*" in wanted or now in wanted
+def _matches(etags: list[str], now: str) -> bool:
+    return "*" in etags or now in etags
 
 
 def _reading(request: HttpRequest) -> HttpRequest:
     """The same request as a GET."""
-    asked = copy.copy(request)
-    asked.method = "GET"
-    asked.META = {name: value for name, value in request.META.items() if not name.startswith("HTTP_IF_")}
-    asked.META |= {"REQUEST_METHOD": "GET", "CONTENT_LENGTH": "", "CONTENT_TYPE": ""}
-    asked.__dict__.pop("headers", None)
-    return asked
+    as_get = copy.copy(request)
+    as_get.method = "GET"
+    as_get.META = {name: value for name, value in request.META.items() if not name.startswith("HTTP_IF_")}
+    as_get.META |= {"REQUEST_METHOD": "GET", "CONTENT_LENGTH": "", "CONTENT_TYPE": ""}
+    as_get.__dict__.pop("headers", None)
+    return as_get
 
 
 def _changed(now: HttpResponseBase) -> HttpResponse:
@@ -94,8 +94,8 @@ def _taken() -> HttpResponse:
 
 @contextmanager
 def _alone(path: str) -> Iterator[bool]:
-    """Of two conditional writes at one address the second looks after the first is done. False where that takes too
-    long. Who waits holds no connection, of which there are few."""
+    """Of two conditional writes at one address the second is checked after the first is done. False if that
+    takes too long. Waiting requests hold no connection, of which there are few."""
     number = int.from_bytes(hashlib.sha256(path.encode()).digest()[:8], "big", signed=True)
     alone = _wait(number)
     try:

@@ -43,16 +43,16 @@ def page(rows: QuerySet[M], order: Sequence[str], size: int, cursor: str = "") -
     down = [name.startswith("-") != back for name in order]
     if values:
         keyed = keyed.filter(_beyond(down, values, any(field.null for field in fields)))
-    wanted = [f"-{key}" if descends else key for key, descends in zip(keys, down, strict=True)]
-    found = list(keyed.order_by(*wanted)[: size + 1])
-    more, found = len(found) > size, found[:size]
+    ordering = [f"-{key}" if descends else key for key, descends in zip(keys, down, strict=True)]
+    page_rows = list(keyed.order_by(*ordering)[: size + 1])
+    more, page_rows = len(page_rows) > size, page_rows[:size]
     if back:
-        found.reverse()
+        page_rows.reverse()
     earlier, later = (more, True) if back else (bool(cursor), more)
     return Page(
-        found,
-        cursor_at(order, found[0], "<") if earlier and found else "",
-        cursor_at(order, found[-1]) if later and found else "",
+        page_rows,
+        cursor_at(order, page_rows[0], "<") if earlier and page_rows else "",
+        cursor_at(order, page_rows[-1]) if later and page_rows else "",
     )
 
 
@@ -83,17 +83,17 @@ def _column_by_column(down: Sequence[bool], keys: Sequence[str], values: Sequenc
 def cursor_at(order: Sequence[str], row: Model, way: str = ">") -> str:
     """A cursor of the page that begins after a row, or with "<" ends before it."""
     values = [vars(row).get(f"key_{n}", getattr(row, name.removeprefix("-"), None)) for n, name in enumerate(order)]
-    told = orjson.dumps([way, list(order), values])
-    return base64.urlsafe_b64encode(told).decode().rstrip("=")
+    payload = orjson.dumps([way, list(order), values])
+    return base64.urlsafe_b64encode(payload).decode().rstrip("=")
 
 
 def _decoded(cursor: str, order: Sequence[str], fields: Sequence[Any]) -> tuple[bool, list[Any]]:
     """(whether it goes backwards, the values of the row that it stands at)."""
     try:
         way, named, values = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        found = [field.to_python(value) for field, value in zip(fields, values, strict=True)]
+        key_values = [field.to_python(value) for field, value in zip(fields, values, strict=True)]
         if way not in ("<", ">") or named != list(order):
             raise ValueError(f"it belongs to a list ordered by {', '.join(map(str, named))}")
     except (ValueError, TypeError, ValidationError) as error:
         raise PlanError("cursor", f"{cursor[:40]!r} is not a cursor of this list", hint=HINT) from error
-    return way == "<", found
+    return way == "<", key_values

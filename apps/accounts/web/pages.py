@@ -98,8 +98,8 @@ def page(
 
 def of_team(request: HttpRequest, rows: QuerySet[M]) -> QuerySet[M]:
     """The rows, each with its team; of ?team= alone where that names one."""
-    found, asked = rows.select_related("team"), team_asked(request)
-    return found if asked is None else found.filter(team=asked)
+    with_team, team = rows.select_related("team"), team_asked(request)
+    return with_team if team is None else with_team.filter(team=team)
 
 
 def team_asked(request: HttpRequest) -> int | None:

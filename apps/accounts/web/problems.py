@@ -88,8 +88,8 @@ def problem(error: Exception, context: dict[str, Any]) -> Response | None:
 
 
 def _problem_response(body: dict[str, Any], code: int, headers: Any = None) -> Response:
-    kept = {name: value for name, value in (headers or {}).items() if name.lower() != "content-type"}
-    return Response(body, status=code, headers=kept, content_type="application/problem+json")
+    other_headers = {name: value for name, value in (headers or {}).items() if name.lower() != "content-type"}
+    return Response(body, status=code, headers=other_headers, content_type="application/problem+json")
 
 
 def _flatten(detail: Any, path: str = "") -> Iterator[tuple[str, str]]:

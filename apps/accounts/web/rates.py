@@ -1,4 +1,4 @@
-"""How often the API may be asked in a minute: per token and per user, counted in the cache."""
+"""Rate limits of the API: requests per minute, per token and per user, counted in the cache."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class RequestRates(BaseThrottle):
 
 def _limits(request: Request) -> list[tuple[str, int, int]]:
     """(name, key of the row, requests in a minute); a setting of 0 limits nothing."""
-    found = []
+    limits = []
     if isinstance(request.auth, ApiToken):
-        found.append(("token", request.auth.pk, settings.API_PER_TOKEN_MIN))
+        limits.append(("token", request.auth.pk, settings.API_PER_TOKEN_MIN))
     if isinstance(request.user, User):
-        found.append(("user", request.user.pk, settings.API_PER_USER_MIN))
-    return [each for each in found if each[2]]
+        limits.append(("user", request.user.pk, settings.API_PER_USER_MIN))
+    return [each for each in limits if each[2]]
 
 
 def counted(name: str, key: int, limit: int) -> Rate:

@@ -1,4 +1,4 @@
-"""Who asks the API, before a view has looked: for what counts requests, and what remembers them."""
+"""The user of an API request before its view runs: for rate limits and idempotency keys."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def user_of(request: HttpRequest) -> User | None:
     token = token_of(request)
     if token:
         token.user.limit_to(Role(token.role))
-    found = token.user if token else getattr(request, "user", AnonymousUser())
-    return found if isinstance(found, User) and found.is_active else None
+    user = token.user if token else getattr(request, "user", AnonymousUser())
+    return user if isinstance(user, User) and user.is_active else None

@@ -95,23 +95,23 @@ class KeptJSONParser(JSONParser):
             check_depth(read)
         except (RecursionError, ValueError) as error:
             raise ParseError(f"JSON parse error - {error or 'nested too deep'}") from error
-        path = _unkept(read)
+        path = _unstorable_path(read)
         if path is not None:
             raise ValidationError({path: "NUL and surrogate halves cannot be stored; remove them"})
         return read
 
 
-def _unkept(value: Any, path: str = "") -> str | None:
-    """The path of the first text that cannot be kept; None where there is none."""
+def _unstorable_path(value: Any, path: str = "") -> str | None:
+    """The path of the first text that cannot be stored; None if there is none."""
     if isinstance(value, str):
         return path if "\x00" in value or not _encodable(value) else None
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in pairs:
-        if isinstance(key, str) and _unkept(key) is not None:
+        if isinstance(key, str) and _unstorable_path(key) is not None:
             return path
-        found = _unkept(inner, f"{path}.{key}".lstrip("."))
-        if found is not None:
-            return found
+        inner_path = _unstorable_path(inner, f"{path}.{key}".lstrip("."))
+        if inner_path is not None:
+            return inner_path
     return None
 
 
@@ -162,8 +162,8 @@ def _unique(order: Sequence[str]) -> list[str]:
     return [*order, "-pk" if order and order[0].startswith("-") else "pk"]
 
 
-def _parameter(name: str, kind: str, words: str) -> dict[str, Any]:
-    return {"name": name, "required": False, "in": "query", "description": words, "schema": {"type": kind}}
+def _parameter(name: str, kind: str, description: str) -> dict[str, Any]:
+    return {"name": name, "required": False, "in": "query", "description": description, "schema": {"type": kind}}
 
 
 def paged(view: GenericAPIView[Any], rows: QuerySet[Any], serializer: type[BaseSerializer[Any]]) -> Response:

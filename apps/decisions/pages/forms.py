@@ -11,7 +11,7 @@ from apps.accounts.forms import OfTeam
 from apps.decisions.models import Decision
 from apps.decisions.services import FROM
 from apps.hosts.models import Host
-from apps.hosts.pages.forms import words
+from apps.hosts.pages.forms import read_labels
 
 
 class DecisionForm(OfTeam):
@@ -79,7 +79,7 @@ class DecisionForm(OfTeam):
         replaced.queryset = Decision.objects.filter(status__in=FROM[Decision.Status.SUPERSEDED])
 
     def clean_labels(self) -> list[str]:
-        return words(self.cleaned_data["labels"])
+        return read_labels(self.cleaned_data["labels"])
 
 
 class CommentForm(forms.Form):

@@ -132,30 +132,32 @@ _NEEDED = ("level", "cpus", "numa", "memory", "huge_pages", "kernel", "sysctls",
 
 
 class RefusedError(HostError):
-    """An answer to `verb` that breaks the rules: asked again, the host would say the same."""
+    """An answer to `verb` that breaks the rules: a repeated call would get the same answer."""
 
     verb = ""
 
 
-def answer(subject: object, verb: str, said: Any) -> Any:
+def answer(subject: object, verb: str, raw: Any) -> Any:
     """What the agent answered to a verb, as agents/wire/protocol.py has it. RefusedError otherwise."""
     if verb == "facts":
-        return facts(subject, said)
+        return facts(subject, raw)
     try:
-        found = said if verb in BYTES else storable(said)
+        reply = raw if verb in BYTES else storable(raw)
     except (ValueError, RecursionError) as error:
         raise _error(subject, verb, str(error)) from error
-    if wrong := ANSWERS[verb](found):
+    if wrong := ANSWERS[verb](reply):
         raise _error(subject, verb, wrong)
     if verb in ("hello", "restore"):
-        return {**found, "recovered": recovered(found["recovered"])}
-    return found
+        return {**reply, "recovered": recovered(reply["recovered"])}
+    return reply
 
 
-def recovered(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def recovered(statuses: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What a contact put back, cut to what the audit log takes."""
     names = ("run", "state", "step", "outcome", "clean")
-    return [{**{name: _short(each.get(name)) for name in names}, "did": _did(each)} for each in said[:MAX_RECOVERED]]
+    return [
+        {**{name: _short(each.get(name)) for name in names}, "did": _did(each)} for each in statuses[:MAX_RECOVERED]
+    ]
 
 
 def _did(status: dict[str, Any]) -> list[str]:
@@ -167,29 +169,31 @@ def _short(value: Any) -> Any:
     return value if value is None or isinstance(value, bool) else plain(str(value)[:MAX_WORDS])
 
 
-def facts(subject: object, said: Any) -> dict[str, Any]:
+def facts(subject: object, raw: Any) -> dict[str, Any]:
     """Facts that can be stored, shown and planned with. HostError names the section that is not as it should be."""
     try:
-        found: dict[str, Any] = storable(said)
+        host_facts: dict[str, Any] = storable(raw)
     except (ValueError, RecursionError) as error:
         raise _error(subject, "facts", str(error)) from error
-    if wrong := ANSWERS["facts"](found):
+    if wrong := ANSWERS["facts"](host_facts):
         raise _error(subject, "facts", wrong)
     for name, kind in _SECTIONS.items():
-        if (name in found and not isinstance(found[name], kind)) or (name in _NEEDED and name not in found):
-            raise _error(subject, "facts", f"{name} has the wrong type: {found.get(name)!r:.80}")
-    for name in (name for name, kind in _SECTIONS.items() if kind is list and name in found):
-        if not all(isinstance(each, dict) for each in found[name]):
+        if (name in host_facts and not isinstance(host_facts[name], kind)) or (
+            name in _NEEDED and name not in host_facts
+        ):
+            raise _error(subject, "facts", f"{name} has the wrong type: {host_facts.get(name)!r:.80}")
+    for name in (name for name, kind in _SECTIONS.items() if kind is list and name in host_facts):
+        if not all(isinstance(each, dict) for each in host_facts[name]):
             raise _error(subject, "facts", f"{name} is not a list of objects")
-    for name, cpus in _cpulists(found):
+    for name, cpus in _cpulists(host_facts):
         _check_cpulist(subject, name, cpus)
-    _check_use(subject, found)
-    return found
+    _check_use(subject, host_facts)
+    return host_facts
 
 
-def _cpulists(found: dict[str, Any]) -> list[tuple[str, Any]]:
+def _cpulists(host_facts: dict[str, Any]) -> list[tuple[str, Any]]:
     """Every list of cpus that facts hold, by a name for it."""
-    cpus, nodes = found["cpus"], found["numa"].get("nodes", [])
+    cpus, nodes = host_facts["cpus"], host_facts["numa"].get("nodes", [])
     named = [(f"cpus.{name}", cpus[name]) for name in ("online", "allowed", "isolated", "nohz_full") if name in cpus]
     topology, caches = cpus.get("topology", []), cpus.get("caches", [])
     named += [("cpus.topology", each["siblings"]) for each in topology if isinstance(each, dict) and "siblings" in each]
@@ -206,21 +210,21 @@ def _check_cpulist(subject: object, name: str, text: Any) -> None:
         raise _error(subject, "facts", f"{name} is not a list of CPUs: {text!r:.80}") from error
 
 
-def _check_use(subject: object, found: dict[str, Any]) -> None:
+def _check_use(subject: object, host_facts: dict[str, Any]) -> None:
     """HostError for facts that the pages of all hosts could not show."""
     try:
         for use in (topology.line, topology.sockets, topology.nodes_without_cpus, topology.numbering):
-            use(found)
-        topology.caches(found)
-        topology.distances(found)
-        changes.lasting(found)
-        int(found["memory"]["total_kb"])
+            use(host_facts)
+        topology.caches(host_facts)
+        topology.distances(host_facts)
+        changes.lasting(host_facts)
+        int(host_facts["memory"]["total_kb"])
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         raise _error(subject, "facts", f"{type(error).__name__}: {error}"[:300]) from error
 
 
-def _error(subject: object, verb: str, words: str) -> RefusedError:
+def _error(subject: object, verb: str, message: str) -> RefusedError:
     hint = "the agent there may be damaged, or another program answers in its place"
-    error = RefusedError(subject, f"sent an invalid answer: {verb}: {words}"[:500], hint=hint)
+    error = RefusedError(subject, f"sent an invalid answer: {verb}: {message}"[:500], hint=hint)
     error.verb = verb
     return error

@@ -57,12 +57,12 @@ def _shown(value: Any) -> str:
 
 
 def text(most: int = MAX_TEXT, pattern: str = "") -> Shape:
-    wanted = re.compile(pattern, re.DOTALL)
+    compiled = re.compile(pattern, re.DOTALL)
 
     def check(value: Any) -> str:
         if not isinstance(value, str) or len(value) > most:
             return f"{_shown(value)} is not text of at most {most} characters"
-        return "" if not pattern or wanted.fullmatch(value) else f"{_shown(value)} does not match {pattern}"
+        return "" if not pattern or compiled.fullmatch(value) else f"{_shown(value)} does not match {pattern}"
 
     return check
 
@@ -148,7 +148,7 @@ def record(needed: Mapping[str, Shape], known: Mapping[str, Shape] | None = None
         if closed and (others := value.keys() - shapes.keys()):
             return f"{min(others):.60} is not known"
         wrong = ((name, shape(value[name])) for name, shape in shapes.items() if name in value)
-        return next((f"{name}: {found}" for name, found in wrong if found), "")
+        return next((f"{name}: {problem}" for name, problem in wrong if problem), "")
 
     return check
 

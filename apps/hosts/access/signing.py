@@ -27,8 +27,8 @@ _MAGIC, _VERSION, _HASH, _WIDTH = b"SSHSIG", 1, b"sha512", 70
 
 def current_key() -> SigningKey:
     """The key that signs now; made where there is none."""
-    found = SigningKey.objects.filter(state=SigningKey.State.CURRENT).first()
-    return found or _make(SigningKey.State.CURRENT)
+    key = SigningKey.objects.filter(state=SigningKey.State.CURRENT).first()
+    return key or _make(SigningKey.State.CURRENT)
 
 
 @transaction.atomic
@@ -95,8 +95,8 @@ def signed(sha256: str) -> AgentSignature:
 
 def parcel(sha256: str, agent: bytes) -> bytes:
     """What `proving-agent install` reads."""
-    found = signed(sha256)
-    statement, signature = found.statement.encode(), found.signature.encode()
+    signed_agent = signed(sha256)
+    statement, signature = signed_agent.statement.encode(), signed_agent.signature.encode()
     return b"%d %d %d\n" % (len(statement), len(signature), len(agent)) + statement + signature + agent
 
 

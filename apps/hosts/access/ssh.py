@@ -39,13 +39,13 @@ CALL_S = 20.0
 OPEN_S = 60.0  # with a push of the agent over a slow line
 CLOSE_S = 3.0
 MAX_STDERR = 1 << 18
-MAX_WORDS = 4000  # of an agent's error
+MAX_MESSAGE = 4000  # of an agent's error
 # Reads the zipapp on stdin, and puts it in place only when it is whole.
 PUSH = """
 import hashlib, os, sys
-path, wanted = sys.argv[1:]
+path, expected = sys.argv[1:]
 data = sys.stdin.buffer.read()
-if hashlib.sha256(data).hexdigest() != wanted:
+if hashlib.sha256(data).hexdigest() != expected:
     sys.exit("the agent arrived damaged")
 os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
 temporary = path + ".%d" % os.getpid()
@@ -276,9 +276,9 @@ class Link:
             process = await self._connection.create_process(command, encoding=None, stdout=asyncssh.DEVNULL)
             process.stdin.write(data)
             process.stdin.write_eof()
-            said = await _words(process)
+            stderr = await _stderr_tail(process)
         if process.exit_status != 0:
-            raise HostError(self.host, f"the agent could not be installed: {said}", hint=hint)
+            raise HostError(self.host, f"the agent could not be installed: {stderr}", hint=hint)
 
     async def _call(self, verb: str, args: dict[str, Any], timeout_s: float) -> Any:
         self._calls, self.sound = self._calls + 1, False
@@ -299,36 +299,36 @@ class Link:
         if answer.get("ok") is not True:
             self.sound = True
             raise _failure(self.host, answer.get("error"))
-        found = replies.answer(self.host, verb, answer.get("result"))
+        result = replies.answer(self.host, verb, answer.get("result"))
         self.sound = True
-        return found
+        return result
 
     async def _answer(self, number: int) -> Any:
         while True:
             data = await self._process.stdout.read(1 << 16)
             if not data:
-                raise AgentError(f"agent on {self.host}", await self._last_words())
+                raise AgentError(f"agent on {self.host}", await self._exit_status())
             for message in self._reader.feed(data):
                 if not isinstance(message, dict):
                     raise protocol.WireError("an answer is not an object")
                 if message.get("id") == number:
                     return message
 
-    async def _last_words(self) -> str:
-        said = await _words(self._process)
-        return f"ended with status {self._process.exit_status}: {said or 'no message'}"
+    async def _exit_status(self) -> str:
+        stderr = await _stderr_tail(self._process)
+        return f"ended with status {self._process.exit_status}: {stderr or 'no message'}"
 
 
-async def _words(process: asyncssh.SSHClientProcess[bytes]) -> str:
-    """The end of what a process says on stderr until it ends; one that says more than MAX_STDERR is cut off."""
-    said = bytearray()
+async def _stderr_tail(process: asyncssh.SSHClientProcess[bytes]) -> str:
+    """The last characters of a process's stderr, after it ends; one that writes more than MAX_STDERR is closed."""
+    stderr = bytearray()
     while data := await process.stderr.read(1 << 14):
-        said += data
-        if len(said) > MAX_STDERR:
+        stderr += data
+        if len(stderr) > MAX_STDERR:
             process.close()
             break
     await process.wait_closed()
-    return plain(said.decode(errors="replace").strip()[-500:])
+    return plain(stderr.decode(errors="replace").strip()[-500:])
 
 
 async def _connect(stack: AsyncExitStack, hop: Hop) -> asyncssh.SSHClientConnection:
@@ -390,6 +390,6 @@ def _failure(host: Host, failure: Any) -> ProvingError:
     if not isinstance(failure, dict):
         return AgentError(f"agent on {host}", plain(f"answered with neither result nor error: {failure!r:.80}"))
     kind = BLAMED.get(str(failure.get("blame")), AgentError)
-    said = (str(failure.get(name) or "")[:MAX_WORDS] for name in ("subject", "message", "hint"))
-    subject, message, hint = map(plain, said)
+    texts = (str(failure.get(name) or "")[:MAX_MESSAGE] for name in ("subject", "message", "hint"))
+    subject, message, hint = map(plain, texts)
     return kind(subject or host, message or "failed without a message", hint=hint)

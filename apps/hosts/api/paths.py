@@ -29,7 +29,7 @@ class AllowedPathSerializer(PathSerializer):
     kind = serializers.CharField(help_text="clusters: the host's cluster directory, which is always allowed")
     lies_on = serializers.CharField(help_text="file system and device, from the facts")
     given_by = serializers.CharField(
-        source="given.given_by.username", default=None, allow_null=True, help_text="null: always allowed"
+        source="allowed.given_by.username", default=None, allow_null=True, help_text="null: always allowed"
     )
 
 

@@ -102,8 +102,8 @@ class HostDetailSerializer(HostSerializer):
 
     @extend_schema_field(ReservationSerializer(allow_null=True))
     def get_reservation(self, host: Host) -> Any:
-        found = reservations.in_force(host, timezone.now())
-        return ReservationSerializer(found).data if found else None
+        reservation = reservations.in_force(host, timezone.now())
+        return ReservationSerializer(reservation).data if reservation else None
 
 
 class HostKeySerializer(serializers.ModelSerializer[HostKey]):

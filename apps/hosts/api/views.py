@@ -258,8 +258,8 @@ class HostViewSet(
         history = self.get_object().facts_history.order_by("-number")
         number = request.query_params.get("number")
         if number is not None:
-            wanted = serializers.IntegerField(min_value=1).run_validation(number)
-            return Response(FactsSerializer(get_object_or_404(history, number=wanted)).data)
+            version = serializers.IntegerField(min_value=1).run_validation(number)
+            return Response(FactsSerializer(get_object_or_404(history, number=version)).data)
         return Response(FactsSerializer(get_object_or_404(history[:1])).data)
 
     @extend_schema(parameters=[FactsPairSerializer], responses=FactsDiffSerializer)
@@ -271,9 +271,9 @@ class HostViewSet(
         history = self.get_object().facts_history.order_by("-number")
         after = get_object_or_404(history, number=pair.validated_data.get("after", _newest(history)))
         before = get_object_or_404(history, number=pair.validated_data.get("before", max(1, after.number - 1)))
-        found = changes.between(before.data, after.data)
-        told = {"before": before.number, "after": after.number, "changes": found}
-        return Response(FactsDiffSerializer(told).data)
+        differences = changes.between(before.data, after.data)
+        diff = {"before": before.number, "after": after.number, "changes": differences}
+        return Response(FactsDiffSerializer(diff).data)
 
     @extend_schema(responses=FactsRowSerializer(many=True), filters=False)
     @action(detail=True, url_path="facts/history", filterset_class=None, ordering_fields=[])

@@ -1,4 +1,4 @@
-"""What changed between two looks at a host: what lasts, what differs, and what makes runs unalike. Pure.
+"""What changed between two checks of a host: what lasts, what differs, and what makes runs unalike. Pure.
 
 A path is a tuple of names. Items of a list that have a name or a number of their own go by it, not by their place.
 Patterns are such paths with `*` for any name, written with `/`; they hold for all that lies below them.
@@ -80,7 +80,7 @@ WEIGHTY = (
     "tools/sysbench/version",
     "tools/numactl/version",
 )
-# Where being told or not is the fact itself. Elsewhere an older agent merely knew less.
+# Where presence or absence is the fact itself. Elsewhere an older agent merely reported less.
 TOLD_OR_NOT = ("limits/*", "cpus/isolated", "cpus/nohz_full", "cpus/frequency/policies/*", "os/tuned_profile")
 # Firmware, crash kernels and balloons take more or less of the memory at each boot.
 SIZES = ("memory/total_kb", "memory/swap_kb", "numa/nodes/*/mem_kb")
@@ -90,7 +90,7 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class Change:
-    """One fact that the two say differently; None where one says nothing."""
+    """One fact with two different values; None where one of them lacks it."""
 
     parts: tuple[str, ...]
     before: Any
@@ -123,23 +123,23 @@ class Change:
 
 def lasting(facts: dict[str, Any]) -> dict[str, Any]:
     """The facts without what changes by itself, lists of named items as mappings. What a version of them is."""
-    kept: dict[str, Any] = _lasting(facts, ())
-    clusters = {place: each for place, each in kept.get("clusters", {}).items() if not _by_hand(facts, place)}
-    return kept | ({"clusters": clusters} if "clusters" in kept else {})
+    lasting_facts: dict[str, Any] = _lasting(facts, ())
+    clusters = {place: each for place, each in lasting_facts.get("clusters", {}).items() if not _by_hand(facts, place)}
+    return lasting_facts | ({"clusters": clusters} if "clusters" in lasting_facts else {})
 
 
 def _lasting(value: Any, parts: tuple[str, ...]) -> Any:
     inner = _children(value, parts[-1] if parts else "")
     if inner is None:
         return value
-    told = {name: (each, (*parts, name)) for name, each in inner.items()}
-    return {name: _lasting(each, path) for name, (each, path) in told.items() if not _any(path, VOLATILE)}
+    children = {name: (each, (*parts, name)) for name, each in inner.items()}
+    return {name: _lasting(each, path) for name, (each, path) in children.items() if not _any(path, VOLATILE)}
 
 
 def _by_hand(facts: dict[str, Any], data_dir: str) -> bool:
-    """Nothing but its process tells of it: somebody tries something out, and it is gone at the next look."""
-    found = next(each for each in facts["clusters"] if each["data_dir"] == data_dir)
-    return found.get("found_by") == ["process"] and not found.get("unit")
+    """Whether only a process shows that it exists: it was started by hand, and may be gone at the next check."""
+    cluster = next(each for each in facts["clusters"] if each["data_dir"] == data_dir)
+    return cluster.get("found_by") == ["process"] and not cluster.get("unit")
 
 
 def between(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:

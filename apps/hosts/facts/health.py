@@ -1,4 +1,4 @@
-"""What the agent found of a host's health, judged. Pure: rows in the shape of Host.health."""
+"""Checks of a host's health from what the agent reports. Pure: rows in the shape of Host.health."""
 
 from __future__ import annotations
 
@@ -27,47 +27,47 @@ class Clock:
     error_s: float
 
 
-def clock(asked: float, told: float, answered: float) -> Clock:
+def clock(asked_at: float, host_time: float, answered_at: float) -> Clock:
     """From our clock before and after the question, and the host's in its answer; seconds since 1970."""
-    return Clock(told - (asked + answered) / 2, (answered - asked) / 2)
+    return Clock(host_time - (asked_at + answered_at) / 2, (answered_at - asked_at) / 2)
 
 
-def judge(told: Mapping[str, Any], hello: Mapping[str, Any], at: Clock, limits: Limits) -> list[Row]:
-    """A row for each check: `wanted` is empty where it is told only, and nothing depends on it."""
+def judge(reported: Mapping[str, Any], hello: Mapping[str, Any], at: Clock, limits: Limits) -> list[Row]:
+    """A row for each check: "wanted" is empty if the row is information only."""
     return [
-        *(_space(each, limits) for each in told["space"]),
+        *(_space(each, limits) for each in reported["space"]),
         _clock(at, limits),
         _left(hello["dirty"], "values that were not restored", "nothing"),
         _left(hello["conflicts"], "conflicts with values of other users", ""),
         _units(hello["units"]),
-        *([_heat(told["celsius"], limits)] if told["celsius"] is not None else []),
-        _row("restart of the host", True, "is due" if told["restart_due"] else "not due", ""),
-        _row("failed units of systemd", True, ", ".join(told["failed_units"]) or "none", ""),
+        *([_heat(reported["celsius"], limits)] if reported["celsius"] is not None else []),
+        _row("restart of the host", True, "is due" if reported["restart_due"] else "not due", ""),
+        _row("failed units of systemd", True, ", ".join(reported["failed_units"]) or "none", ""),
     ]
 
 
-def _row(check: str, ok: bool, found: str, wanted: str) -> Row:
-    return {"check": check, "ok": ok, "found": found, "wanted": wanted}
+def _row(check: str, ok: bool, actual: str, expected: str) -> Row:
+    return {"check": check, "ok": ok, "found": actual, "wanted": expected}
 
 
 def _space(space: Mapping[str, Any], limits: Limits) -> Row:
     free = space["free_kb"]
-    found = "unknown" if free is None else f"{free / MIB:,.0f} MiB"
+    actual = "unknown" if free is None else f"{free / MIB:,.0f} MiB"
     enough = free is None or free >= limits.free_mib * MIB
-    return _row(f"free space for {space['path']}", enough, found, f"at least {limits.free_mib:,} MiB")
+    return _row(f"free space for {space['path']}", enough, actual, f"at least {limits.free_mib:,} MiB")
 
 
 def _clock(at: Clock, limits: Limits) -> Row:
     side = "ahead of" if at.ahead_s > 0 else "behind"
-    found = f"{abs(at.ahead_s):.2f} s {side} the server's clock, within {at.error_s:.2f} s"
+    actual = f"{abs(at.ahead_s):.2f} s {side} the server's clock, within {at.error_s:.2f} s"
     return _row(
-        "clock", abs(at.ahead_s) - at.error_s <= limits.clock_s, found, f"at most {limits.clock_s:g} s difference"
+        "clock", abs(at.ahead_s) - at.error_s <= limits.clock_s, actual, f"at most {limits.clock_s:g} s difference"
     )
 
 
-def _left(runs: Sequence[str], what: str, wanted: str) -> Row:
-    found = ", ".join(f"of run {run[:8]}" for run in runs) or "none"
-    return _row(what, not (runs and wanted), found, wanted and "none")
+def _left(runs: Sequence[str], what: str, expected: str) -> Row:
+    actual = ", ".join(f"of run {run[:8]}" for run in runs) or "none"
+    return _row(what, not (runs and expected), actual, expected and "none")
 
 
 def _units(state: str) -> Row:
@@ -76,15 +76,15 @@ def _units(state: str) -> Row:
 
 
 def _heat(celsius: float, limits: Limits) -> Row:
-    wanted = f"at most {limits.celsius:g} °C"
-    return _row("hottest thermal zone", celsius <= limits.celsius, f"{celsius:.0f} °C", wanted)
+    expected = f"at most {limits.celsius:g} °C"
+    return _row("hottest thermal zone", celsius <= limits.celsius, f"{celsius:.0f} °C", expected)
 
 
 def failed(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What is wrong, in words; "" where nothing is."""
+    """The failed checks as one text; "" if there are none."""
     return "; ".join(f"{row['check']}: {row['found']}, wanted {row['wanted']}" for row in rows if not row["ok"])
 
 
 def at_once(hosts: int, every_s: float, beat_s: float) -> int:
-    """How many hosts are asked in one beat: all of them in half of the time between two checks, never all together."""
+    """How many hosts are checked in one beat: all in half of the time between two checks, never all together."""
     return max(1, -(-int(hosts * beat_s) // max(1, int(every_s / 2))))

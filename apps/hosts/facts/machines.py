@@ -22,12 +22,12 @@ def check(host: Host, machine_id: str, boot_id: str) -> None:
         return
     others = _others(host, key, machine_id)
     if not key.machine_id and not others:
-        if machine_id != boot_id:  # without a machine-id, the agent says the id of the boot
+        if machine_id != boot_id:  # without a machine-id, the agent reports the id of the boot
             _bind(host, key, machine_id)
         return
     Host.objects.filter(pk=host.pk).update(claimed_machine_id=machine_id)
-    words, hint = _refusal(key, machine_id, others)
-    raise HostError(host, words, hint=hint)
+    message, hint = _refusal(key, machine_id, others)
+    raise HostError(host, message, hint=hint)
 
 
 @transaction.atomic
@@ -52,25 +52,25 @@ def _refusal(key: HostKey, machine_id: str, others: list[str]) -> tuple[str, str
             "give a cloned machine its own /etc/machine-id; if it is the same machine, an instance admin can accept it"
         )
         return f"reports machine-id {machine_id}, which belongs to {', '.join(others)} with another host key", hint
-    words = f"reports machine-id {machine_id}; it was {key.machine_id} when its host key was approved"
+    message = f"reports machine-id {machine_id}; it was {key.machine_id} when its host key was approved"
     return (
-        words,
+        message,
         "if the machine was reinstalled or replaced, an admin can accept the new machine-id on the host's page",
     )
 
 
 @transaction.atomic
 def accept(host: Host, *, by: User) -> None:
-    """Bind what the host said last to its pinned key. One that belongs to another host needs an instance admin: runs of
-    both then wait for each other."""
+    """Bind the machine-id that the host reported last to its pinned key. If it belongs to another host, this needs an
+    instance admin: runs of both then wait for each other."""
     require(by, Role.ADMIN, "accept machine-id", on=host)
     key, claimed = host.pinned_key, host.claimed_machine_id
     if key is None or not claimed:
         raise PlanError("host", f"{host} has no machine-id to accept", hint="check the host first")
     others = _others(host, key, claimed)
     if others and not (by.of_house and by.may(Role.ADMIN)):
-        words = f"machine-id {claimed} belongs to {', '.join(others)} with another host key"
-        raise RoleError("accept machine-id", words, hint="ask an instance admin")
+        message = f"machine-id {claimed} belongs to {', '.join(others)} with another host key"
+        raise RoleError("accept machine-id", message, hint="ask an instance admin")
     before = {"machine_id": key.machine_id}
     HostKey.objects.filter(pk=key.pk).update(machine_id=claimed)
     Host.objects.filter(pk=host.pk).update(claimed_machine_id="")

@@ -85,9 +85,9 @@ def nodes_without_cpus(facts: Facts) -> list[Node]:
 
 
 def _node(facts: Facts, number: int, rows: list[dict[str, Any]], places: dict[int, Any]) -> Node:
-    told = {node["id"]: node for node in facts.get("numa", {}).get("nodes", [])}.get(number, {})
+    node = {node["id"]: node for node in facts.get("numa", {}).get("nodes", [])}.get(number, {})
     over = sorted(socket for socket, nodes in places.items() if number in nodes)
-    return Node(number, told.get("mem_kb"), told.get("free_kb"), _pools(facts, number), _domains(facts, rows), over)
+    return Node(number, node.get("mem_kb"), node.get("free_kb"), _pools(facts, number), _domains(facts, rows), over)
 
 
 def _pools(facts: Facts, node: int) -> list[Pool]:
@@ -110,7 +110,7 @@ def _domains(facts: Facts, rows: list[dict[str, Any]]) -> list[Domain]:
 
 def caches(facts: Facts) -> list[Cache]:
     """From the core outwards."""
-    told = facts.get("cpus", {}).get("caches", [])
+    rows = facts.get("cpus", {}).get("caches", [])
     return [
         Cache(
             each["level"],
@@ -120,7 +120,7 @@ def caches(facts: Facts) -> list[Cache]:
             each["shared"],
             len(parse(each["shared"][0])),
         )
-        for each in told
+        for each in rows
     ]
 
 
@@ -139,8 +139,8 @@ def line(facts: Facts) -> str:
     nodes = len(facts.get("numa", {}).get("nodes", [])) or 1
     counts = [(cpus["sockets"], "socket"), (cpus["cores"], "core"), (cpus["threads"], "thread"), (nodes, "node")]
     without = len(nodes_without_cpus(facts))
-    found = ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)
-    return f"{found} ({without} without CPUs)" if without else found
+    text = ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)
+    return f"{text} ({without} without CPUs)" if without else text
 
 
 def numbering(facts: Facts) -> str:
@@ -167,7 +167,7 @@ def parse(cpulist: str) -> set[int]:
 
 
 def file_system(facts: Mapping[str, Any], path: str) -> dict[str, Any] | None:
-    """What a path lies in: the mount nearest above it, as the facts have it; None where they do not tell."""
+    """What a path lies in: the mount nearest above it, as the facts have it; None if they lack it."""
     mounts = [each for each in facts.get("file_systems", []) if f"{path}/".startswith(_inside(each["mounted_on"]))]
     return max(mounts, key=lambda each: len(each["mounted_on"]), default=None)
 

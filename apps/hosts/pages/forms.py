@@ -15,7 +15,7 @@ from apps.hosts.models import Host, Identity
 from apps.hosts.usage.windows import DAYS
 
 
-def words(typed: str) -> list[str]:
+def read_labels(typed: str) -> list[str]:
     """Labels as people type them: with spaces or commas between."""
     return typed.replace(",", " ").lower().split()
 
@@ -103,15 +103,15 @@ class HostForm(OfTeam):
         return super().offer_teams(user)
 
     def clean_labels(self) -> list[str]:
-        return words(self.cleaned_data["labels"])
+        return read_labels(self.cleaned_data["labels"])
 
     def clean_pg_bin_dirs(self) -> list[str]:
-        given: str = self.cleaned_data["pg_bin_dirs"]
-        return given.split()
+        text: str = self.cleaned_data["pg_bin_dirs"]
+        return text.split()
 
     def clean_pg_data_dirs(self) -> list[str]:
-        given: str = self.cleaned_data["pg_data_dirs"]
-        return given.split()
+        text: str = self.cleaned_data["pg_data_dirs"]
+        return text.split()
 
     def fields_of_host(self) -> dict[str, Any]:
         return dict(self.cleaned_data)
@@ -128,12 +128,12 @@ class WindowsForm:
     def windows(self) -> list[dict[str, Any]]:
         """As Host.windows has them; rows that were left empty are left out. What is wrong, windows.read() says."""
         columns = [self._posted.getlist(name) for name in ("from", "to")]
-        found = []
+        rows = []
         for place, (begin, end) in enumerate(zip(*columns, strict=False)):
             days = [day for day in map(whole, self._posted.getlist(f"days-{place}")) if day is not None]
             if days or begin or end:
-                found.append({"days": days, "from": begin.strip(), "to": end.strip()})
-        return found
+                rows.append({"days": days, "from": begin.strip(), "to": end.strip()})
+        return rows
 
     @classmethod
     def of(cls, windows: list[dict[str, Any]]) -> list[dict[str, Any]]:

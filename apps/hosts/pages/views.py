@@ -25,7 +25,7 @@ from apps.hosts import services
 from apps.hosts.access import signing
 from apps.hosts.facts import changes, topology
 from apps.hosts.models import AllowedPath, Facts, Host, HostKey, Identity, Lease, RemoteServer, Trouble
-from apps.hosts.pages.forms import HostForm, IdentityForm, WindowsForm, remote_fields, words
+from apps.hosts.pages.forms import HostForm, IdentityForm, WindowsForm, read_labels, remote_fields
 from apps.hosts.usage import allowed_paths, cluster_consents, remote_servers, reservations, windows
 from common.errors import HostError, PlanError, ProvingError
 
@@ -43,16 +43,16 @@ USER_CANNOT = (
 
 @needs(Role.VIEWER)
 def host_list(request: HttpRequest) -> HttpResponse:
-    wanted = request.GET.get("q", "").strip()
+    query = request.GET.get("q", "").strip()
     newest = Facts.objects.filter(host=OuterRef("pk")).order_by("-number")
     lease = Lease.objects.filter(machine_id=OuterRef("machine_id"), run__isnull=False)
     hosts = Host.objects.annotate(known=Subquery(newest.values("data")[:1]), held=Subquery(lease.values("run")[:1]))
-    hosts = of_team(request, hosts.filter(name__icontains=wanted) if wanted else hosts)
+    hosts = of_team(request, hosts.filter(name__icontains=query) if query else hosts)
     rows = [
         {"host": host, "topology": topology.line(host.known or {}), "facts": host.known, "run": host.held}
         for host in hosts
     ]
-    return page(request, "hosts/list.html", {"rows": rows, "q": wanted, "identities": Identity.objects.all()})
+    return page(request, "hosts/list.html", {"rows": rows, "q": query, "identities": Identity.objects.all()})
 
 
 @needs(Role.VIEWER)
@@ -135,9 +135,9 @@ def _identity(key: str) -> Identity | None:
 def identity_add(request: HttpRequest) -> HttpResponse:
     form = IdentityForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        given = form.cleaned_data
+        fields = form.cleaned_data
         try:
-            identity = services.create_identity(given["name"], private_key=given["private_key"], by=user_of(request))
+            identity = services.create_identity(fields["name"], private_key=fields["private_key"], by=user_of(request))
         except ProvingError as error:
             blame(form, error)
         else:
@@ -254,10 +254,10 @@ def _windows(host: Host, by: User, request: HttpRequest) -> None:
 
 
 def _labels(host: Host, by: User, request: HttpRequest) -> None:
-    services.change_host(host, by=by, labels=words(request.POST.get("labels", "")))
+    services.change_host(host, by=by, labels=read_labels(request.POST.get("labels", "")))
 
 
-# What an action returns is told below its own line.
+# The lines that an action returns are shown below its own message.
 Action = Callable[[Host, User, HttpRequest], list[str] | None]
 ACTIONS: dict[str, tuple[Action, Role, str]] = {
     "fetch-key": (_fetch, Role.ADMIN, "{host} offers the host key below. Compare it, then approve it."),
@@ -305,9 +305,9 @@ def host_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
         raise Http404(action)
     host, by = get_object_or_404(Host, name=name), user_of(request)
     act, _, done = ACTIONS[action]
-    told: list[str] = []
-    attempt(request, lambda: told.extend(act(host, by, request) or []), done.format(host=host))
-    for line in told:
+    lines: list[str] = []
+    attempt(request, lambda: lines.extend(act(host, by, request) or []), done.format(host=host))
+    for line in lines:
         messages.info(request, line)
     return redirect("host_detail", host.name)
 

@@ -25,8 +25,8 @@ INSIDE_NEVER = ("/proc/", "/sys/", "/boot/", "/etc/")
 
 def of(host: Host) -> list[dict[str, str]]:
     """As a spec carries them: the host's cluster directory, which is ours, and what was allowed besides."""
-    given = host.allowed_paths.values_list("kind", "path")
-    return [{"kind": "clusters", "path": host.data_dir}, *({"kind": kind, "path": path} for kind, path in given)]
+    allowed = host.allowed_paths.values_list("kind", "path")
+    return [{"kind": "clusters", "path": host.data_dir}, *({"kind": kind, "path": path} for kind, path in allowed)]
 
 
 def directories(host: Host) -> list[str]:
@@ -37,14 +37,16 @@ def directories(host: Host) -> list[str]:
 def shown(host: Host, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Rows for people: path, what it allows, what it lies on, and the AllowedPath, None for the cluster directory."""
     own = "directory: clusters, and new files that are removed with the run"
-    rows: list[dict[str, Any]] = [{"path": host.data_dir, "kind": "clusters", "what": own, "given": None}]
-    for given in host.allowed_paths.select_related("given_by"):
-        rows.append({"path": given.path, "kind": given.kind, "what": given.get_kind_display(), "given": given})
+    rows: list[dict[str, Any]] = [{"path": host.data_dir, "kind": "clusters", "what": own, "allowed": None}]
+    for allowed in host.allowed_paths.select_related("given_by"):
+        rows.append(
+            {"path": allowed.path, "kind": allowed.kind, "what": allowed.get_kind_display(), "allowed": allowed}
+        )
     return [{**row, "lies_on": lies_on(facts, row["path"])} for row in rows]
 
 
 def lies_on(facts: Mapping[str, Any], path: str) -> str:
-    """ "ext4 on /dev/nvme0n1p1"; "" where the facts do not tell."""
+    """ "ext4 on /dev/nvme0n1p1"; "" if the facts lack it."""
     mount = None if path.startswith("/dev/") else file_system(facts, path)
     return f"{mount['type']} on {mount['device']}" if mount else ""
 
@@ -87,17 +89,17 @@ def _check(path: str, kind: str) -> None:
 def withdraw(host: Host, path: str, *, by: User) -> None:
     """From now on; runs that wait and were planned on it fail when they would begin."""
     require(by, Role.ADMIN, "forbid paths", on=host)
-    given = host.allowed_paths.select_related("given_by").filter(path=path).first()
-    if given is None:
+    allowed = host.allowed_paths.select_related("given_by").filter(path=path).first()
+    if allowed is None:
         raise PlanError("path", f"{path!r} is not allowed on {host}")
-    audit(by, "path.forbid", host, before={"path": path, "kind": given.kind, "given_by": str(given.given_by)})
-    given.delete()
+    audit(by, "path.forbid", host, before={"path": path, "kind": allowed.kind, "given_by": str(allowed.given_by)})
+    allowed.delete()
 
 
-def check(host: Host, wanted: Iterable[Mapping[str, str]]) -> None:
+def check(host: Host, planned: Iterable[Mapping[str, str]]) -> None:
     """PlanError when something that a spec was allowed is not allowed any more."""
-    given = of(host)
-    for each in wanted:
-        if each not in given:
+    allowed = of(host)
+    for each in planned:
+        if each not in allowed:
             hint = "an admin can allow it on the host's page; then start the campaign again"
             raise PlanError("allowed_paths", f"{each['path']} is no longer allowed on {host}", hint=hint)

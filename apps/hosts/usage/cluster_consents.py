@@ -17,17 +17,17 @@ May = ClusterConsent.May
 
 def clusters(host: Host, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The clusters of the facts, each with "consent": {measure, restart, disturb_clients: ClusterConsent or None}."""
-    given = {(each.data_dir, each.may): each for each in host.consents.select_related("given_by")}
+    consents = {(each.data_dir, each.may): each for each in host.consents.select_related("given_by")}
     return [
-        {**each, "consent": {may.value: given.get((each["data_dir"], may.value)) for may in May}}
+        {**each, "consent": {may.value: consents.get((each["data_dir"], may.value)) for may in May}}
         for each in facts.get("clusters", [])
     ]
 
 
 def of(host: Host, data_dir: str) -> dict[str, bool]:
     """The consent as a spec carries it."""
-    given = set(host.consents.filter(data_dir=data_dir).values_list("may", flat=True))
-    return {may.value: may.value in given for may in May}
+    consents = set(host.consents.filter(data_dir=data_dir).values_list("may", flat=True))
+    return {may.value: may.value in consents for may in May}
 
 
 @transaction.atomic
@@ -45,22 +45,22 @@ def allow(host: Host, data_dir: str, may: str, *, by: User) -> None:
 def withdraw(host: Host, data_dir: str, may: str, *, by: User) -> None:
     """From now on; runs that wait and were planned on it fail when they would begin."""
     require(by, Role.ADMIN, f"forbid to {_word(may)}", on=host)
-    given = host.consents.filter(data_dir=data_dir, may=may).first()
-    if given is None:
+    consent = host.consents.filter(data_dir=data_dir, may=may).first()
+    if consent is None:
         raise PlanError("data_dir", f"no admin has allowed to {_word(may)} {data_dir!r} of {host}")
-    audit(by, f"cluster.forbid_{may}", host, before={"data_dir": data_dir, "given_by": str(given.given_by)})
-    given.delete()
+    audit(by, f"cluster.forbid_{may}", host, before={"data_dir": data_dir, "given_by": str(consent.given_by)})
+    consent.delete()
 
 
 def check(host: Host, target: Mapping[str, Any] | None) -> None:
     """PlanError when a spec's target carries consent that is not given (any more)."""
     if not target or target["kind"] != "existing":
         return
-    given = of(host, target["data_dir"])
-    if not given[May.MEASURE]:
+    consents = of(host, target["data_dir"])
+    if not consents[May.MEASURE]:
         raise not_measured(host, target["data_dir"])
     for may, carried in target["consent"].items():
-        if carried and not given[may]:
+        if carried and not consents[may]:
             hint = "an admin can allow it on the host's page; then start the campaign again"
             raise PlanError("target", f"the permission to {_word(may)} {target['data_dir']} was revoked", hint=hint)
 

@@ -28,11 +28,11 @@ def acquire(machine_id: str, run: UUID, seconds: float) -> int | None:
     return ours.values_list("epoch", flat=True).first()
 
 
-def acquire_all(wanted: Mapping[str, UUID], seconds: float) -> bool:
+def acquire_all(runs: Mapping[str, UUID], seconds: float) -> bool:
     """Whether each of these machines is now held by its job: all of them, or none anew. Always taken in one order, so
     that two that want the same machines never wait for each other."""
     with transaction.atomic():
-        got = all(acquire(machine, wanted[machine], seconds) for machine in sorted(wanted))
+        got = all(acquire(machine, runs[machine], seconds) for machine in sorted(runs))
         transaction.set_rollback(not got)
     return got
 

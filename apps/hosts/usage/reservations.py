@@ -58,13 +58,13 @@ def give_up(host: Host, *, by: User) -> Reservation:
     """Before its time; its owner and admins may. Whoever waits in the queue goes on."""
     require(by, Role.OPERATOR, "give up reservation", on=host)
     now = timezone.now()
-    found = in_force(host, now)
-    if found is None:
+    reservation = in_force(host, now)
+    if reservation is None:
         raise PlanError("host", f"{host} is not reserved")
-    if found.by_id != by.pk:
-        require(by, Role.ADMIN, f"give up the reservation of {found.by}", on=host)
+    if reservation.by_id != by.pk:
+        require(by, Role.ADMIN, f"give up the reservation of {reservation.by}", on=host)
     _in_force(host, now).update(ended_at=now, ended_by=by)
-    before = {"by": str(found.by), "until": found.until.isoformat(), "reason": found.reason}
+    before = {"by": str(reservation.by), "until": reservation.until.isoformat(), "reason": reservation.reason}
     audit(by, "host.give_up", host, before=before)
-    found.refresh_from_db()
-    return found
+    reservation.refresh_from_db()
+    return reservation

@@ -76,8 +76,8 @@ def test_a_setting_is_unfolded_where_it_says_something_or_is_wrong(client: Clien
     revised = client.get(reverse("profile_revise", args=[profile.name])).context["form"].groups
     wrong = client.post(reverse("profile_add"), {"name": "x", "settings.cpu_affinity.server": "zero"})
 
-    assert not any(group.given or group.wrong for group in empty)
-    assert {group.setting.name for group in revised if group.given} == {"cpu_affinity", "postgresql"}
+    assert not any(group.filled_in or group.wrong for group in empty)
+    assert {group.setting.name for group in revised if group.filled_in} == {"cpu_affinity", "postgresql"}
     assert [group.setting.name for group in wrong.context["form"].groups if group.wrong] == ["cpu_affinity"]
     assert wrong.content.decode().count('<details class="card setting" open>') == 1
 

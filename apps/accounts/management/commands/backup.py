@@ -27,8 +27,8 @@ class Command(BaseCommand):
         except ProvingError as error:
             raise CommandError(str(error)) from error
         # Standard output holds the backup alone.
-        told, out = manifest["files"][backup.DUMP], self.stderr if piped else self.stdout
-        out.write(f"{file}: {sum(manifest['rows'].values())} rows, sha256 of the dump {told['sha256']}")
+        dump, out = manifest["files"][backup.DUMP], self.stderr if piped else self.stdout
+        out.write(f"{file}: {sum(manifest['rows'].values())} rows, sha256 of the dump {dump['sha256']}")
         for name, why in manifest["not_in_it"].items():
             out.write(f"not included, keep it elsewhere: {name}: {why}")
         out.write(f"requires the keys of PROVING_SSH_KEYS with the fingerprints {', '.join(manifest['keys']) or '-'}")

@@ -25,10 +25,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def none_kept() -> Iterator[None]:
     """Neither from the test before, nor for the next one."""
-    for host_id, pooled in list(links._kept.items()):
+    for host_id, pooled in list(links._idle.items()):
         links._expire(host_id, pooled.link)
     yield
-    for host_id, pooled in list(links._kept.items()):
+    for host_id, pooled in list(links._idle.items()):
         links._expire(host_id, pooled.link)
 
 
@@ -77,7 +77,7 @@ def test_of_two_that_come_back_one_is_closed(host: Host) -> None:
     with links.link(host) as first, links.link(host) as second:
         pass
 
-    assert [pooled.link for pooled in links._kept.values()] == [first]
+    assert [pooled.link for pooled in links._idle.values()] == [first]
     with pytest.raises(RuntimeError, match="closed"):
         second._runner.get_loop()
 
@@ -104,7 +104,7 @@ def test_a_link_that_broke_in_use_is_not_kept(host: Host) -> None:
     with pytest.raises(HostError), links.link(host) as link:
         link.call("read", run="", path="", offset=0, timeout_s=0.0)
 
-    assert not links._kept
+    assert not links._idle
 
 
 def test_a_host_that_has_moved_is_connected_anew(host: Host) -> None:
@@ -129,10 +129,10 @@ def test_what_nobody_takes_is_closed(host: Host, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(links, "KEEP_S", 0.1)
     with links.link(host) as link:
         pass
-    for pooled in list(links._kept.values()):
+    for pooled in list(links._idle.values()):
         pooled.timer.join(20)
 
-    assert not links._kept
+    assert not links._idle
     with pytest.raises(RuntimeError, match="closed"):
         link._runner.get_loop()
 
