@@ -42,8 +42,8 @@ def transparent_huge_pages(device: str) -> dict[str, Any]:
 
 def cpu_power(device: str) -> dict[str, Any]:
     governors = SYSTEM.text(f"{CPUFREQ}/scaling_available_governors").split()
-    governor = {"governor": another(f"{CPUFREQ}/scaling_governor", *governors)} if len(governors) > 1 else {}
-    return {"latency_us": 57, **governor}
+    found = {"governor": another(f"{CPUFREQ}/scaling_governor", *governors)} if len(governors) > 1 else {}
+    return {"latency_us": 57, **found}
 
 
 def sysctl(*names: str) -> Callable[[str], dict[str, Any]]:
@@ -62,9 +62,9 @@ def all_sysctls() -> list[str]:
 def other_value(knob: Knob) -> Any:
     """A valid value near the present one, or None where there is no other."""
     now = current(SYSTEM, knob.path)
-    if knob.words or knob.words_in:
-        allowed = knob.words or current(SYSTEM, "/proc/sys/" + knob.words_in.replace(".", "/")).split()
-        return next((word for word in allowed if word != now), None)
+    if knob.choices or knob.choices_in:
+        choices = knob.choices or current(SYSTEM, "/proc/sys/" + knob.choices_in.replace(".", "/")).split()
+        return next((choice for choice in choices if choice != now), None)
     if knob.numbers > 1:
         least, *rest = now.split()
         return " ".join([str(int(least) * 2), *(str(int(number) * 2) for number in rest[:-1]), rest[-1]])
