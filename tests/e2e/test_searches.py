@@ -33,4 +33,4 @@ def test_a_running_search_draws_new_results_and_leaves_a_number_that_a_user_ente
         page.wait_for_function(DRAWN, arg=chart, timeout=30_000)
     expect(page.locator("#trials [data-row]")).to_have_count(search.trials.count())
     assert page.input_value("input[name=runs]") == "77"
-    assert page.said == []  # type: ignore[attr-defined]
+    assert page.messages == []  # type: ignore[attr-defined]
