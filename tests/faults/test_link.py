@@ -15,7 +15,8 @@ from django.utils import timezone
 
 from agents.wire import protocol
 from apps.accounts.models import User
-from apps.campaigns.execution import claims, dispatch
+from apps.campaigns.execution import claims
+from apps.campaigns.execution.ensemble import Ensemble
 from apps.campaigns.models import Campaign, Run
 from apps.hosts import contact
 from apps.hosts.access import ssh
@@ -199,7 +200,7 @@ def test_how_long_a_host_restarts_is_told_by_the_servers_clock(host: Host, admin
     run.claim_tick(60)
     body = {"seq": 1, "boot_id": "b", "wall": timezone.now().timestamp() - DAY_S, "mono": 1.0, "kind": "state"}
 
-    dispatch._store(run, protocol.sealed({**body, "data": {"state": "REBOOTING", "step": "boot"}}) + b"\n")
+    Ensemble(run).own.store(protocol.sealed({**body, "data": {"state": "REBOOTING", "step": "boot"}}) + b"\n")
 
     assert run.agent_state_at is not None
     assert timezone.now() - run.agent_state_at < timedelta(minutes=1)

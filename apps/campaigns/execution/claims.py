@@ -95,20 +95,25 @@ def begin(run: Run) -> bool:
     return bool(begun)
 
 
-def look(run: Run) -> bool:
-    """Whether the run is to be cancelled; ClaimLostError when it is not ours any more."""
-    seen = run.mine().values_list("cancel_requested_at").first()
-    if seen is None:
+def is_cancelled(run: Run) -> bool:
+    """Whether somebody has asked to cancel the run; ClaimLostError when it is not ours any more."""
+    row = run.mine().values_list("cancel_requested_at").first()
+    if row is None:
         raise ClaimLostError
-    return seen[0] is not None
+    return row[0] is not None
+
+
+def hold_row(run: Run) -> None:
+    """In a transaction: lock the run's row. ClaimLostError when our claim is not ours any more."""
+    if run.mine().select_for_update().values_list("pk").first() is None:
+        raise ClaimLostError
 
 
 def hold(run: Run) -> None:
     """In a transaction that ends the run: its campaign's row and then its own, in the order in which whoever cancels or
     pauses takes them. ClaimLostError when our claim is not ours any more."""
     Campaign.objects.select_for_update().get(pk=run.campaign_id)
-    if run.mine().select_for_update().first() is None:
-        raise ClaimLostError
+    hold_row(run)
 
 
 def wait(run: Run, error: ProvingError, seconds: float) -> None:

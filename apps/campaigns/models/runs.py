@@ -29,7 +29,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(unclaimed, is_due).exclude(state=Run.State.ENDED)
 
 
-class Job(models.Model):
+class JobFields(models.Model):
     """What one agent carries out: a resolved spec, and what is known of it."""
 
     class State(models.TextChoices):
@@ -62,7 +62,7 @@ class Job(models.Model):
         abstract = True
 
 
-class Run(Job):
+class Run(JobFields):
     """One cell of the design, once, and what became of it."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -143,7 +143,7 @@ class Run(Job):
         return Run.objects.filter(pk=self.pk, claim=self.claim).order_by()
 
 
-class RunPart(Job):
+class RunPart(JobFields):
     """What another machine does for a run, as a job of its own there: a client's host has the run itself."""
 
     class Role(models.TextChoices):

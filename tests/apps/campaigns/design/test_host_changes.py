@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.campaigns import queries
-from apps.campaigns.execution import dispatch
+from apps.campaigns.execution.ensemble import Ensemble
 from apps.campaigns.models import Campaign, Run
 from apps.hosts import contact
 from apps.hosts.models import Host
@@ -124,6 +124,6 @@ def test_a_run_that_the_agent_had_before_keeps_the_facts_of_its_start(host: Host
         def call(self, verb: str, **_: Any) -> Any:
             raise AssertionError(f"{verb} was called")
 
-    facts = dispatch._facts(run, Link())  # type: ignore[arg-type]  # all that it needs of a link
+    facts = Ensemble(run).own.ask_facts(Link())  # type: ignore[arg-type]  # all that it needs of a link
 
     assert facts is None, "those of its start stay with it"

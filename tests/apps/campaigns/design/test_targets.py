@@ -99,10 +99,9 @@ def test_a_queued_run_fails_once_the_consent_to_measure_is_withdrawn(host: Host,
     cluster_consents.allow(host, CLUSTER["data_dir"], "restart", by=admin)
     campaign = make_campaign(Campaign.State.RUNNING, host=host, repetitions=1, target=MAIN)
     run = campaign.runs.order_by("position")[0]
-    assert run.claim_tick(5)
     cluster_consents.withdraw(host, CLUSTER["data_dir"], "measure", by=admin)
 
-    assert dispatch._submit(run, link=None) is False  # type: ignore[arg-type]
+    dispatch.tick(run)
 
     assert "no admin has allowed campaigns to measure" in Run.objects.get(pk=run.pk).error["message"]
 
@@ -158,10 +157,9 @@ def test_a_run_whose_consent_was_taken_back_fails_before_the_host_hears_of_it(ho
     cluster_consents.allow(host, CLUSTER["data_dir"], "restart", by=admin)
     campaign = make_campaign(Campaign.State.RUNNING, host=host, repetitions=1, target=MAIN)
     run = campaign.runs.order_by("position")[0]
-    assert run.claim_tick(5)
     cluster_consents.withdraw(host, CLUSTER["data_dir"], "restart", by=admin)
 
-    assert dispatch._submit(run, link=None) is False  # type: ignore[arg-type]
+    dispatch.tick(run)
 
     ended = Run.objects.get(pk=run.pk)
     assert (ended.state, ended.outcome) == (Run.State.ENDED, Run.Outcome.FAILED)

@@ -13,7 +13,8 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.campaigns import services
-from apps.campaigns.execution import claims, dispatch, fetching, queue
+from apps.campaigns.execution import claims, fetching, queue
+from apps.campaigns.execution.ensemble import Ensemble
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host, Lease
 from apps.hosts.usage import leases
@@ -78,7 +79,7 @@ def test_a_tick_that_slept_past_its_claim_writes_nothing(host: Host, admin: User
     assert other.claim_tick(60)
 
     with pytest.raises(claims.ClaimLostError):
-        dispatch._store(run, b"")
+        Ensemble(run).own.store(b"")
 
 
 def test_what_another_worker_took_over_does_not_begin(host: Host, admin: User) -> None:
@@ -123,7 +124,7 @@ def test_events_are_stored_while_somebody_holds_the_campaign(host: Host, admin: 
         other.execute("select 1 from campaigns_campaign where id = %s for update", [run.campaign_id])
         cursor.execute("set local lock_timeout = '2s'")
 
-        dispatch._store(run, b"")
+        Ensemble(run).own.store(b"")
 
 
 def test_two_runs_never_have_the_same_machine(host: Host, admin: User) -> None:
@@ -208,6 +209,18 @@ def test_an_unreachable_host_keeps_its_queue(host: Host, admin: User) -> None:
     assert host.state == Host.State.UNREACHABLE
     assert run.state == Run.State.QUEUED
     assert run.next_tick_at is not None and run.next_tick_at > timezone.now()
+
+
+def test_a_run_that_its_agent_does_not_know_any_more_fails(host: Host, admin: User) -> None:
+    campaign = campaigns.start(host, admin)
+    campaign.runs.update(state=Run.State.RUNNING, started_at=timezone.now(), next_tick_at=timezone.now())
+
+    campaigns.finish(campaign)
+
+    run = campaign.runs.get()
+    assert (run.outcome, run.manifest) == (Run.Outcome.FAILED, None)
+    assert str(run.pk) in run.error["message"]
+    assert Lease.objects.get(machine_id=host.machine_id).run is None
 
 
 def test_a_started_campaign_does_not_start_twice(host: Host, admin: User) -> None:

@@ -47,7 +47,7 @@ def test_a_tick_of_a_run_that_was_given_up_writes_nothing(run: Run) -> None:
     giving_up.give_up_run(Run.objects.get(pk=run.pk), by=run.campaign.created_by)
 
     with pytest.raises(claims.ClaimLostError):
-        claims.look(run)
+        claims.is_cancelled(run)
 
 
 def test_a_queued_run_is_cancelled_and_not_given_up(run: Run) -> None:

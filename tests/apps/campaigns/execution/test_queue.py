@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from apps.accounts.models import AuditEntry, Role, User
 from apps.campaigns import services, tasks
 from apps.campaigns.execution import claims, dispatch, queue
 from apps.campaigns.execution.schedule import schedule
+from apps.campaigns.execution.supervision import Supervision
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
 from apps.hosts.usage import reservations
@@ -111,7 +113,9 @@ def test_a_run_that_ends_while_it_is_cancelled_takes_no_row_before_its_campaigns
 
 
 def _end_and_close(run: Run) -> None:
-    dispatch._end(run, Run.Outcome.FAILED, PlanError("run", "it was refused"))
+    supervision = Supervision(run, ExitStack())
+    supervision.jobs.own.rejected = PlanError("run", "it was refused")
+    supervision._close(is_cancelled=False)
     connection.close()
 
 

@@ -20,10 +20,10 @@ from django.db import connection
 from apps.accounts.models import User
 from apps.campaigns import services
 from apps.campaigns.design.steps import single
-from apps.campaigns.execution import claims, parts, queue
+from apps.campaigns.execution import claims, ensemble, queue
 from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run, RunPart
-from apps.hosts.access import ssh
+from apps.hosts.access import links, ssh
 from apps.hosts.models import Host, Lease
 from apps.hosts.usage import leases
 from tests import campaigns, machines, remote
@@ -181,6 +181,26 @@ def test_a_client_that_fails_leaves_a_server_that_ended_well(hosts: Hosts, admin
     assert_free(hosts)
 
 
+def test_a_run_whose_permission_was_revoked_fails_before_any_host_is_contacted(
+    hosts: Hosts, admin: User, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {name: value for name, value in campaigns.PGBENCH.items() if name != "builtin"}
+    steps = single("pgbench", {**options, "script": "select 1;"})
+    campaign = start(hosts, admin, {"client": hosts["client"].pk, "port": port}, {}, steps=steps)
+    User.objects.filter(pk=admin.pk).update(may_run_commands=False)
+
+    def connect(host: Host) -> None:
+        raise AssertionError(f"{host} was contacted")
+
+    monkeypatch.setattr(links, "link", connect)
+    campaigns.finish(campaign)
+
+    run = campaign.runs.get()
+    assert run.outcome == "failed"
+    assert "may not run commands" in run.error["message"]
+    assert_free(hosts)
+
+
 class Death(BaseException):
     """What kill -9 is to a worker: nothing after it happens."""
 
@@ -269,7 +289,7 @@ def test_the_password_is_not_in_the_rows_of_a_run(hosts: Hosts, admin: User, por
     campaigns.finish(campaign)
 
     run = campaign.runs.get()
-    secret = parts.password_of(run)
+    secret = ensemble.password_of(run)
     for job in (run, run.parts.get()):
         records = json.dumps([job.spec, job.manifest, *job.events.values_list("data", flat=True)])
         contents = b"".join(bytes(content or b"") for content in job.artefacts.values_list("content", flat=True))

@@ -1,0 +1,227 @@
+"""One tick of a claimed run: take its machines, then start, follow and end its jobs over the connections to them.
+
+The machines of a run are taken together and given back together. What has been started is stored before an agent hears
+of it (`epoch`, or the state of a run with one job), and an agent may be told the same twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.campaigns.execution import claims, closing, fetching, halts, nudges, queue, received, restarts
+from apps.campaigns.execution.ensemble import Ensemble
+from apps.campaigns.execution.jobs import Job
+from apps.campaigns.models import Run
+from apps.hosts import contact
+from apps.hosts.access import links, replies, ssh
+from apps.hosts.models import Host
+from apps.hosts.usage import leases
+from common.errors import PlanError, ProvingError, UnreachableError
+
+log = logging.getLogger(__name__)
+
+Act = Callable[[Job, ssh.Link, str], None]  # on a job, over its connection; the reason for which jobs are to end
+
+# How long to wait for events of one agent.
+WAIT_S = 1.0
+UNWATCHED_WAIT_S = 5.0  # if nobody watches the run, and a nudge interrupts the wait
+SHARED_WAIT_S = 0.3  # while other agents of the run wait for us
+
+
+class Supervision:
+    """The work of one tick on all jobs of a run. `stack` closes the connections."""
+
+    def __init__(self, run: Run, stack: ExitStack) -> None:
+        self.run, self.jobs, self._stack = run, Ensemble(run), stack
+        self._links: dict[int, ssh.Link | None] = {}  # by host; None if it failed in this tick
+        self._cleared: set[int] = set()  # hosts whose ended runs were deleted in this tick
+        self._sent: set[tuple[UUID, str]] = set()  # (job, verb)
+        self._error: ProvingError | None = None  # the run waits for its cause to pass
+
+    def tick(self) -> None:
+        """Work on the run for at most claims.FOLLOW_S, until it has ended, waits or needs another tick. Raises the
+        error that it waits for."""
+        if not leases.acquire_all({job.host.machine_id: job.pk for job in self.jobs}, claims.LEASE_S):
+            queue.rearm(self.run, claims.BUSY_RETRY_S)
+        elif self.run.state != Run.State.QUEUED or self._begin():
+            with nudges.following(self.run.pk, self._nudge):
+                self._follow()
+
+    # The beginning
+
+    def _begin(self) -> bool:
+        """QUEUED -> SUBMITTING if every host answers and is free. False if the run waits or has ended."""
+        if not self._are_allowed():
+            self._close(is_cancelled=False)
+            return False
+        reached = [self._connect(job) for job in self.jobs]
+        if self._error or (self.jobs.parts and any(link.hello["busy"] is not None for link in reached if link)):
+            self._wait_for_hosts()
+            return False
+        if claims.begin(self.run):
+            self.jobs.own.has_begun = not self.jobs.parts
+            return True
+        halts.give_back(self.run)
+        return False
+
+    def _are_allowed(self) -> bool:
+        for job in self.jobs:
+            try:
+                job.check()
+            except PlanError as error:
+                job.rejected = error
+                return False
+        return True
+
+    def _wait_for_hosts(self) -> None:
+        """Other runs may use the hosts that are free, while this one waits for another."""
+        if self.jobs.parts:
+            halts.give_back(self.run)
+        if self._error:
+            raise self._error
+        queue.rearm(self.run, claims.BUSY_RETRY_S)
+
+    # Rounds
+
+    def _follow(self) -> None:
+        self._connect_begun()
+        self.jobs.load_stages()
+        deadline = time.monotonic() + claims.FOLLOW_S
+        while True:
+            is_cancelled = claims.is_cancelled(self.run)
+            self._do_round(self.jobs.reason_to_end(is_cancelled))
+            if self._save_ends(is_cancelled):
+                return
+            if self._error:
+                raise self._error
+            if claims.stopping.is_set() or time.monotonic() >= deadline:
+                queue.rearm(self.run, 0)
+                return
+
+    def _connect_begun(self) -> None:
+        """Before the first look at the run: whoever asks for a cancel after it finds connections to nudge."""
+        for job in self.jobs:
+            if job.has_begun and not job.is_done:
+                self._connect(job)
+
+    def _do_round(self, reason: str) -> None:
+        """Start or end jobs, then read the events of each, as far as the hosts answer. All are told of an end before
+        any is waited for: a primary misses a standby that left before it, and a standby its primary."""
+        for act in (self._start_or_end, self._read):
+            for job in reversed(self.jobs) if reason else self.jobs:
+                may_start = not reason and self.jobs.may_start(job)
+                if job.is_done or not (job.has_begun or may_start):
+                    continue
+                link = self._connect(job)
+                if link:
+                    self._try(act, job, link, reason)
+
+    def _try(self, act: Act, job: Job, link: ssh.Link, reason: str) -> None:
+        """Act on a job; an error of its host lets the other jobs of the round go on."""
+        try:
+            act(job, link, reason)
+        except PlanError as error:
+            self._reject(job, error)
+        except (received.UnusableError, replies.RefusedError):
+            raise
+        except ProvingError as error:
+            self._fail(job, error)
+
+    def _start_or_end(self, job: Job, link: ssh.Link, reason: str) -> None:
+        if not job.is_submitted:
+            job.submit(link, self.jobs.access(job))
+        if job.host.pk not in self._cleared:
+            self._cleared.add(job.host.pk)
+            fetching.forget_ended(link)
+        verb = self.jobs.verb_to_end(job, reason)
+        if verb and (job.pk, verb) not in self._sent:
+            link.call(verb, run=str(job.pk))
+            self._sent.add((job.pk, verb))
+
+    def _read(self, job: Job, link: ssh.Link, reason: str) -> None:
+        if job.is_submitted and job.read_events(link, wait_s=self._wait_s(), gather=not self.jobs.parts):
+            job.collect(link)
+
+    def _wait_s(self) -> float:
+        """How long events may gather. Each read costs us, and the host, some milliseconds."""
+        if self.jobs.parts:
+            return SHARED_WAIT_S
+        return UNWATCHED_WAIT_S if nudges.listening.is_set() and not nudges.watched(self.run.pk) else WAIT_S
+
+    def _reject(self, job: Job, error: PlanError) -> None:
+        """Its agent will never carry it out, or does not know it any more."""
+        log.warning("run %s, %s: %s", self.run.pk, job.name, error)
+        job.rejected = error
+        if job.part:
+            job.save_end()
+
+    # Connections
+
+    def _connect(self, job: Job) -> ssh.Link | None:
+        """The connection to its host for this tick; None if there is none, and the run waits for one."""
+        key = job.host.pk
+        if key not in self._links:
+            try:
+                link = self._stack.enter_context(links.link(job.host))
+                contact.record_contact(job.host, link.hello)
+                self._links[key] = link
+            except ProvingError as error:
+                self._fail(job, error)
+        return self._links[key]
+
+    def _fail(self, job: Job, error: ProvingError) -> None:
+        """The next tick tries again."""
+        self._links[job.host.pk], self._error = None, error
+        restart = restarts.of_run(self.run)
+        is_expected = isinstance(error, UnreachableError) and restart and restart.is_in_time
+        if isinstance(error, UnreachableError | replies.RefusedError) and not is_expected:
+            contact.mark_unreachable(job.host, error)
+            job.host.refresh_from_db()
+
+    def _nudge(self) -> None:
+        """From another thread: let no connection wait for events."""
+        for link in list(self._links.values()):
+            if link:
+                link.nudge()
+
+    # The end
+
+    def _save_ends(self, is_cancelled: bool) -> bool:
+        """Store the jobs that were collected in this round, and let their agents delete them: now, or when the next run
+        of the host, which waits for this connection, has begun there. True if the run has ended."""
+        has_ended = self.jobs.is_over and self.jobs.reason_to_end(is_cancelled) != ""
+        collected = [job for job in self.jobs if job.manifest_bytes]
+        if has_ended:
+            self._close(is_cancelled)
+        else:
+            for job in collected:
+                job.save_end()
+        for job in collected:
+            link = self._links[job.host.pk]
+            if link and not (has_ended and queue.is_taken([job.host.pk])):
+                job.forget(link)
+        return has_ended
+
+    def _close(self, is_cancelled: bool) -> None:
+        """End the run and free its machines."""
+        run, (outcome, error) = self.run, self.jobs.verdict(is_cancelled)
+        with transaction.atomic():
+            claims.hold(run)
+            self._lock_hosts()
+            for part in self.jobs.parts:
+                part.end_part()
+            closing.close(run, outcome, error, run.manifest)
+            for part in self.jobs.parts:
+                queue.arm_host(part.host.pk)
+
+    def _lock_hosts(self) -> None:
+        """In the order in which everybody locks several. One host alone is locked when its next run is armed."""
+        if self.jobs.parts:
+            hosts = Host.objects.filter(pk__in=[job.host.pk for job in self.jobs])
+            list(hosts.select_for_update().order_by("pk"))
