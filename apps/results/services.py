@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents.wire.protocol import digest
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
-from apps.accounts.web.asked import whole
+from apps.accounts.web.parsing import whole
 from apps.campaigns.design import steps
 from apps.campaigns.library.workloads import imported_workload
 from apps.campaigns.models import Artefact, Campaign, Run

@@ -15,8 +15,8 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts.models import Role
 from apps.accounts.services import require, user_of
-from apps.accounts.web.asked import whole
-from apps.accounts.web.pages import attempt, blame, keyset_page, needs, page, row_in_url, team_asked
+from apps.accounts.web.pages import attempt, blame, keyset_page, needs, page, row_in_url, team_in_url
+from apps.accounts.web.parsing import whole
 from apps.campaigns.models import Campaign
 from apps.results.charts import theme
 from apps.results.exchange import exports
@@ -33,7 +33,7 @@ INITIAL = {"budget_runs": 75} | {name: getattr(Search(), name) for name in servi
 
 @needs(Role.VIEWER)
 def search_list(request: HttpRequest) -> HttpResponse:
-    name, team = request.GET.get("q", "").strip(), team_asked(request)
+    name, team = request.GET.get("q", "").strip(), team_in_url(request)
     rows = queries.listed()
     rows = rows.filter(name__icontains=name) if name else rows
     rows = rows if team is None else rows.filter(queries.of_team(team))

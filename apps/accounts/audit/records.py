@@ -13,7 +13,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from apps.accounts.models import AuditEntry
-from apps.accounts.web.asked import first_moment, last_moment
+from apps.accounts.web.parsing import first_moment, last_moment
 from common.errors import PlanError
 
 HEAD = ("at", "actor", "action", "target", "before", "after")

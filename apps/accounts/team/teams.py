@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 
 from apps.accounts.models import Membership, Owned, Role, Team, User
 from apps.accounts.services import audit, require, save
-from apps.accounts.web.asked import whole
+from apps.accounts.web.parsing import whole
 from common.errors import PlanError
 
 # Words for what may be a team's; the rooms to the right have the models.

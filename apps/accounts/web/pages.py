@@ -19,7 +19,7 @@ from django.utils.http import content_disposition_header
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
 from apps.accounts.web import keyset
-from apps.accounts.web.asked import whole
+from apps.accounts.web.parsing import whole
 from common.errors import PlanError, ProvingError, RoleError
 
 P = ParamSpec("P")
@@ -98,11 +98,11 @@ def page(
 
 def of_team(request: HttpRequest, rows: QuerySet[M]) -> QuerySet[M]:
     """The rows, each with its team; of ?team= alone where that names one."""
-    with_team, team = rows.select_related("team"), team_asked(request)
+    with_team, team = rows.select_related("team"), team_in_url(request)
     return with_team if team is None else with_team.filter(team=team)
 
 
-def team_asked(request: HttpRequest) -> int | None:
+def team_in_url(request: HttpRequest) -> int | None:
     """The key in ?team=, be there such a team or not."""
     return whole(request.GET.get("team", ""))
 

@@ -23,7 +23,7 @@ from apps.accounts import services
 from apps.accounts.identity import access
 from apps.accounts.models import ApiToken, Role, User
 from apps.accounts.web import keyset
-from apps.accounts.web.asked import whole
+from apps.accounts.web.parsing import whole
 from apps.documents import check_depth
 
 if TYPE_CHECKING:

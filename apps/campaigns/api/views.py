@@ -20,8 +20,8 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role, Team
 from apps.accounts.services import user_of
-from apps.accounts.web.asked import whole
 from apps.accounts.web.pages import attachment
+from apps.accounts.web.parsing import whole
 from apps.campaigns import queries, recipes, services
 from apps.campaigns.api.lifecycle import LifecycleActions
 from apps.campaigns.api.run_serializers import (

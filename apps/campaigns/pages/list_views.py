@@ -12,8 +12,8 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts.models import Role, Team
 from apps.accounts.services import user_of
-from apps.accounts.web.asked import whole
-from apps.accounts.web.pages import keyset_page, needs, page, spoken, team_asked
+from apps.accounts.web.pages import keyset_page, needs, page, spoken, team_in_url
+from apps.accounts.web.parsing import whole
 from apps.campaigns import archiving, queries
 from apps.campaigns.models import Campaign
 from apps.hosts.models import Host
@@ -45,7 +45,7 @@ class ManyForm(forms.Form):
 def campaign_list(request: HttpRequest) -> HttpResponse:
     """`?sort=` names a column, after a "-" to descend; `?state=archived` shows the archived ones alone."""
     query, state, host = (request.GET.get(name, "").strip() for name in ("q", "state", "host"))
-    team, sort = team_asked(request), request.GET.get("sort", "")
+    team, sort = team_in_url(request), request.GET.get("sort", "")
     sort = sort if sort.removeprefix("-") in SORTED else NEWEST_FIRST
     rows = queries.listed().filter(archived_at__isnull=state != ARCHIVED)
     rows = rows.filter(Q(name__icontains=query) | Q(question__icontains=query)) if query else rows

@@ -10,8 +10,8 @@ from django.http import HttpRequest
 
 from apps.accounts.models import User
 from apps.accounts.services import user_of
-from apps.accounts.web.asked import whole
 from apps.accounts.web.pages import blame, sentence, spoken
+from apps.accounts.web.parsing import whole
 from apps.campaigns import archiving, lifecycle, recipes, services
 from apps.campaigns.design import descriptions
 from apps.campaigns.design.before_start import checks, previews

@@ -13,8 +13,8 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
-from apps.accounts.web.asked import whole
 from apps.accounts.web.pages import attachment, attempt, needs, page, row_in_url, sentence
+from apps.accounts.web.parsing import whole
 from apps.campaigns.library import own_recipes, recipe_hosts
 from apps.campaigns.models import Campaign
 from apps.campaigns.recipes.reading import LARGEST

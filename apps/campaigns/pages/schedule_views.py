@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts.models import Role
 from apps.accounts.services import require, user_of
-from apps.accounts.web.pages import attempt, blame, keyset_page, needs, page, row_in_url, team_asked
+from apps.accounts.web.pages import attempt, blame, keyset_page, needs, page, row_in_url, team_in_url
 from apps.campaigns import queries as campaigns
 from apps.campaigns.models import Campaign, Schedule
 from apps.campaigns.schedules import queries, services
@@ -44,7 +44,7 @@ class ScheduleForm(forms.Form):
 
 @needs(Role.VIEWER)
 def schedule_list(request: HttpRequest) -> HttpResponse:
-    query, team = request.GET.get("q", "").strip(), team_asked(request)
+    query, team = request.GET.get("q", "").strip(), team_in_url(request)
     rows = queries.listed()
     rows = rows.filter(name__icontains=query) if query else rows
     rows = rows if team is None else rows.filter(campaign__in=Campaign.objects.filter(campaigns.of_team(team)))

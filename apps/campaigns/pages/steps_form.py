@@ -16,8 +16,8 @@ from django.http import QueryDict
 from agents.wire.protocol import MEASURE, ROLES
 from agents.workloads import WORKLOADS
 from apps.accounts.forms import OfTeam
-from apps.accounts.web.asked import whole
 from apps.accounts.web.pages import blame
+from apps.accounts.web.parsing import whole
 from apps.campaigns.design.steps import Step, single
 from apps.campaigns.library.scripts import Complaint
 from apps.tuning import fields

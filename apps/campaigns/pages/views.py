@@ -16,8 +16,8 @@ from django.views.decorators.http import require_POST
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
 from apps.accounts.services import user_of
-from apps.accounts.web.asked import whole
 from apps.accounts.web.pages import attempt, needs, of_team, page, spoken
+from apps.accounts.web.parsing import whole
 from apps.campaigns import services
 from apps.campaigns.design import steps
 from apps.campaigns.execution import giving_up, schedule

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts.models import Team
-from apps.accounts.web.asked import first_moment, last_moment
+from apps.accounts.web.parsing import first_moment, last_moment
 from apps.campaigns import queries
 from apps.campaigns.models import Campaign
 from apps.decisions.models import Decision, DecisionQuerySet, Event

@@ -10,7 +10,7 @@ from django.http import QueryDict
 from apps.accounts.forms import OfTeam
 from apps.accounts.models import Role, User
 from apps.accounts.team import teams
-from apps.accounts.web.asked import whole
+from apps.accounts.web.parsing import whole
 from apps.hosts.models import Host, Identity
 from apps.hosts.usage.windows import DAYS
 

@@ -19,8 +19,8 @@ from django.views.decorators.http import require_POST
 from agents import build
 from apps.accounts.models import Role, User
 from apps.accounts.services import user_of
-from apps.accounts.web.asked import whole
 from apps.accounts.web.pages import attempt, blame, needs, of_team, page
+from apps.accounts.web.parsing import whole
 from apps.hosts import services
 from apps.hosts.access import signing
 from apps.hosts.facts import changes, topology

@@ -17,7 +17,7 @@ from django.db.models import Model
 from django.http import QueryDict
 from django.urls import Resolver404, resolve, reverse
 
-from apps.accounts.web.asked import whole
+from apps.accounts.web.parsing import whole
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
 from apps.results.answers.comparison import compare

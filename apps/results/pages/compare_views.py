@@ -13,8 +13,8 @@ from django.urls import path, reverse
 from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
-from apps.accounts.web.asked import whole
 from apps.accounts.web.pages import UNPROCESSABLE, needs, page, spoken
+from apps.accounts.web.parsing import whole
 from apps.results import charts
 from apps.results.answers.changes.of_comparison import comparison_changes
 from apps.results.answers.comparison import shared_cells

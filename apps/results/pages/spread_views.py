@@ -13,8 +13,8 @@ from django.urls import path
 from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
-from apps.accounts.web.asked import whole
 from apps.accounts.web.pages import needs
+from apps.accounts.web.parsing import whole
 from apps.campaigns.models import Campaign, Run
 from apps.results import charts
 from apps.results.exchange import exports

@@ -18,8 +18,8 @@ from django.views.decorators.http import condition
 
 import stats
 from apps.accounts.models import Role
-from apps.accounts.web.asked import whole
 from apps.accounts.web.pages import needs, page
+from apps.accounts.web.parsing import whole
 from apps.campaigns.design import descriptions, roles, stopping
 from apps.campaigns.execution.schedule import OnHost, by_host
 from apps.campaigns.history import history

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 from apps.campaigns.models import Campaign
 from apps.results import queries
 from apps.results.answers.judgements import certainty, changes, effects, latency, levels, others, runs, twins
-from apps.results.answers.judgements.judged_campaign import Asked
+from apps.results.answers.judgements.judged_campaign import JudgedCampaign
 from apps.results.answers.sentences import Judgement
 from apps.results.answers.table import CampaignTable
 
-TOPICS: tuple[Callable[[Asked], Iterable[Judgement]], ...] = (
+TOPICS: tuple[Callable[[JudgedCampaign], Iterable[Judgement]], ...] = (
     levels.too_few,
     levels.comparisons,
     levels.failures,
@@ -47,7 +47,7 @@ def judgements(campaign: Campaign, table: CampaignTable | None = None, host: int
         return []
     if table is None or not any(level.points for level in table.levels):
         table = queries.campaign_table(campaign, host)
-    judged = Asked(campaign, table, host)
+    judged = JudgedCampaign(campaign, table, host)
     if not judged.rows:
         return [Judgement("data", judged.table.sentence, "unknown"), *runs.failed(judged), *runs.zeros(judged)]
     return [each for topic in TOPICS for each in topic(judged)]

@@ -10,7 +10,7 @@ import stats
 from apps.campaigns.design.factors import text_of
 from apps.campaigns.models import Campaign
 from apps.results import queries
-from apps.results.answers.judgements.judged_campaign import NAMED, Asked
+from apps.results.answers.judgements.judged_campaign import NAMED, JudgedCampaign
 from apps.results.answers.sentences import Judgement, Tone
 from apps.results.answers.table import LevelRow
 from common.wording import percent, signed, unsigned
@@ -18,7 +18,7 @@ from common.wording import percent, signed, unsigned
 WEEK_H = 168
 
 
-def noise(judged: Asked) -> Iterator[Judgement]:
+def noise(judged: JudgedCampaign) -> Iterator[Judgement]:
     """The noise floor: measured if two levels are identical, else computed from the run-to-run variation."""
     floor, delta = judged.table.noise_floor_percent, judged.campaign.delta
     pairs = _alike(judged)
@@ -54,7 +54,7 @@ def _observed_noise(comparison: stats.Comparison, delta: float) -> Judgement:
     return _floor(f"{with_interval}: noise floor {unsigned(floor)} %", floor, delta)
 
 
-def _alike(judged: Asked) -> list[tuple[str, str]]:
+def _alike(judged: JudgedCampaign) -> list[tuple[str, str]]:
     """Levels that set the same. What was imported says of none what it set."""
     if judged.campaign.kind == Campaign.Kind.IMPORTED:
         return []
@@ -68,7 +68,7 @@ def _alike(judged: Asked) -> list[tuple[str, str]]:
     return [pair for labels in groups.values() for pair in combinations(labels, 2)][:NAMED]
 
 
-def sensitivity(judged: Asked) -> Iterator[Judgement]:
+def sensitivity(judged: JudgedCampaign) -> Iterator[Judgement]:
     detectable = [level.mde_percent for level in judged.others if level.mde_percent is not None]
     if not detectable:
         return
@@ -79,7 +79,7 @@ def sensitivity(judged: Asked) -> Iterator[Judgement]:
     yield Judgement("sensitivity", sentence, "warning" if most > delta else "note", {"mde_percent": most})
 
 
-def needed(judged: Asked) -> Iterator[Judgement]:
+def needed(judged: JudgedCampaign) -> Iterator[Judgement]:
     """Of each comparison that detects nothing: how many runs would, and how long these take here."""
     counts = {level.label: level.ok for level in judged.table.levels}
     for level in judged.others:
@@ -87,7 +87,7 @@ def needed(judged: Asked) -> Iterator[Judgement]:
             yield _runs_needed(judged, level, min(level.ok, counts[judged.table.baseline]), level.runs_needed)
 
 
-def _runs_needed(judged: Asked, level: LevelRow, have: int, need: int) -> Judgement:
+def _runs_needed(judged: JudgedCampaign, level: LevelRow, have: int, need: int) -> Judgement:
     effect = f"{100 * judged.campaign.delta:g} %"
     begin = f"Runs needed to detect {effect} between {level.name} and the baseline: {need:,} of each"
     figures: dict[str, Any] = {"level": level.label, "runs": have, "runs_needed": need, "hours": None}
@@ -107,7 +107,7 @@ def _hours(hours: float) -> str:
     return f"{hours:,.1f} h" if hours >= 0.1 else "0.1 h"
 
 
-def drift(judged: Asked) -> Iterator[Judgement]:
+def drift(judged: JudgedCampaign) -> Iterator[Judgement]:
     drift_test = judged.table.drift
     if drift_test:
         tone: Tone = "warning" if drift_test["banner"] else "note" if drift_test["negligible"] else "unknown"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from apps.results.answers.changes.of_campaign import campaign_changes
-from apps.results.answers.judgements.judged_campaign import Asked
+from apps.results.answers.judgements.judged_campaign import JudgedCampaign
 from apps.results.answers.sentences import Judgement
 
 
-def changed(judged: Asked) -> Iterator[Judgement]:
+def changed(judged: JudgedCampaign) -> Iterator[Judgement]:
     """No finding where no collector ran."""
     yield from campaign_changes(judged.campaign, judged.table).judgements()

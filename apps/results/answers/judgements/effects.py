@@ -8,13 +8,13 @@ import stats
 from apps.campaigns.design import factors, orders
 from apps.campaigns.design.factors import text_of
 from apps.campaigns.models import Campaign
-from apps.results.answers.judgements.judged_campaign import Asked
+from apps.results.answers.judgements.judged_campaign import JudgedCampaign
 from apps.results.answers.sentences import Judgement, Tone, tone_of
 from common.errors import PlanError
 from common.wording import and_of, counted
 
 
-def effects(judged: Asked) -> Iterator[Judgement]:
+def effects(judged: JudgedCampaign) -> Iterator[Judgement]:
     """Main effects and interactions of a full factorial; else why there are none."""
     varied = [factor["name"] for factor in judged.campaign.factors if len(factor["levels"]) > 1]
     if len(varied) < 2:
@@ -29,7 +29,7 @@ def effects(judged: Asked) -> Iterator[Judgement]:
     yield from _main_effects(judged, crossed)
 
 
-def _crossed(judged: Asked) -> stats.Crossed:
+def _crossed(judged: JudgedCampaign) -> stats.Crossed:
     """PlanError where the design, or what is left of its runs, does not support an analysis of several factors."""
     levels = {factor["name"]: [level["label"] for level in factor["levels"]] for factor in judged.campaign.factors}
     known = {level.label for level in judged.table.levels}
@@ -45,7 +45,7 @@ def _plots(campaign: Campaign) -> frozenset[str]:
     return frozenset(factor.name for factor in orders.costly(factors.read(campaign.factors)))
 
 
-def _interactions(judged: Asked, crossed: stats.Crossed) -> Iterator[Judgement]:
+def _interactions(judged: JudgedCampaign, crossed: stats.Crossed) -> Iterator[Judgement]:
     left = f" Excludes {counted(crossed.left_out, 'run')} of incomplete blocks." if crossed.left_out else ""
     for one in stats.interactions(crossed, judged.campaign.delta):
         names = ("factors", "a_levels", "b_levels", "effects_percent", "ratio_percent", "interval", "p", "contrasts")
@@ -54,7 +54,7 @@ def _interactions(judged: Asked, crossed: stats.Crossed) -> Iterator[Judgement]:
         yield Judgement("interaction", one.sentence() + left, tone, figures)
 
 
-def _main_effects(judged: Asked, crossed: stats.Crossed) -> Iterator[Judgement]:
+def _main_effects(judged: JudgedCampaign, crossed: stats.Crossed) -> Iterator[Judgement]:
     for name, one in stats.main_effects(crossed, judged.metric, judged.campaign.delta):
         others = and_of([other for other, labels in crossed.levels.items() if other != name and len(labels) > 1])
         figures = {"factor": name, "from": one.a, "to": one.b, "ratio_percent": one.ratio_percent}

@@ -22,7 +22,7 @@ Rows = Sequence[stats.Observation]
 
 
 @dataclass(frozen=True)
-class Asked:
+class JudgedCampaign:
     """A campaign, its table, and what several topics need of them."""
 
     campaign: Campaign

@@ -13,7 +13,7 @@ import stats
 from apps.campaigns.design import steps
 from apps.campaigns.design.factors import text_of
 from apps.campaigns.models import Campaign, Run
-from apps.results.answers.judgements.judged_campaign import Asked
+from apps.results.answers.judgements.judged_campaign import JudgedCampaign
 from apps.results.answers.sentences import Judgement, tone_of
 from apps.results.models import Measurement
 from common.wording import counted, first_of
@@ -22,7 +22,7 @@ from readers.percentiles import fewest
 P99, P99_DELTA = "p99", 0.05
 
 
-def latency(judged: Asked) -> Iterator[Judgement]:
+def latency(judged: JudgedCampaign) -> Iterator[Judgement]:
     """The 99th percentiles of the metric's step, each a figure of a run, compared as the metric is."""
     if judged.chosen.name.endswith(P99):
         return
@@ -38,7 +38,7 @@ def latency(judged: Asked) -> Iterator[Judgement]:
             yield from _compared(judged, name, have)
 
 
-def _lacking(judged: Asked, name: str, count: int) -> Judgement:
+def _lacking(judged: JudgedCampaign, name: str, count: int) -> Judgement:
     sentence = (
         f"{_spoken(name)} is not compared: {counted(count, 'run')} of {sum(level.ok for level in judged.table.levels)} "
         f"{'has' if count == 1 else 'have'} none, as it takes {fewest(99)} transactions, of which fewer than a "
@@ -47,7 +47,7 @@ def _lacking(judged: Asked, name: str, count: int) -> Judgement:
     return Judgement("latency", sentence, "unknown", {"lacking": count})
 
 
-def _p99_values(judged: Asked) -> dict[str, dict[UUID, float]]:
+def _p99_values(judged: JudgedCampaign) -> dict[str, dict[UUID, float]]:
     rows = Measurement.objects.filter(
         Q(name="latency_p99") | Q(name__endswith=" clat_p99"),
         run__campaign=judged.campaign, run__outcome=Run.Outcome.OK, step=judged.chosen.step,
@@ -58,7 +58,7 @@ def _p99_values(judged: Asked) -> dict[str, dict[UUID, float]]:
     return values
 
 
-def _compared(judged: Asked, name: str, values: Mapping[UUID, float]) -> Iterator[Judgement]:
+def _compared(judged: JudgedCampaign, name: str, values: Mapping[UUID, float]) -> Iterator[Judgement]:
     metric = stats.Metric(_spoken(name), "ms" if name == "latency_p99" else "ns", "lower")
     rows = judged.observations(values)
     measured = {row.level for row in rows}
@@ -74,14 +74,14 @@ def _spoken(name: str) -> str:
     return "p99 latency" if name == "latency_p99" else name
 
 
-def _no_percentiles(judged: Asked) -> Iterator[Judgement]:
+def _no_percentiles(judged: JudgedCampaign) -> Iterator[Judgement]:
     kinds = {step["name"]: step["kind"] for step in steps.measured(judged.campaign.steps)}
     if kinds.get(judged.chosen.step) == "pgbench":
         sentence = "No latency percentiles: transactions were not logged individually (set log to reduced)."
         yield Judgement("latency", sentence, "unknown")
 
 
-def loops(judged: Asked) -> Iterator[Judgement]:
+def loops(judged: JudgedCampaign) -> Iterator[Judgement]:
     """Coordinated omission: which levels did not measure from the moment at which a transaction was due."""
     if judged.campaign.kind == Campaign.Kind.IMPORTED:
         return
@@ -99,12 +99,12 @@ def loops(judged: Asked) -> Iterator[Judgement]:
     yield Judgement("closed loop", sentence, "warning", {"levels": closed})
 
 
-def _loop(judged: Asked, changes: str) -> str:
+def _loop(judged: JudgedCampaign, changes: str) -> str:
     own = steps.patch(judged.campaign.steps, json.loads(changes))
     return steps.loops({"steps": own}).get(judged.chosen.step, "")
 
 
-def _changes(judged: Asked) -> dict[str, dict[str, Any]]:
+def _changes(judged: JudgedCampaign) -> dict[str, dict[str, Any]]:
     """label -> what its levels change in the steps of the workload."""
     return {
         text_of(cell): {

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import stats
-from apps.results.answers.judgements.judged_campaign import Asked
+from apps.results.answers.judgements.judged_campaign import JudgedCampaign
 from apps.results.answers.sentences import Judgement, tone_of
 from apps.results.answers.table import LevelRow
 from common.wording import first_of, percent, signed
@@ -17,7 +17,7 @@ from stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW
 MOST_RANKED = 20
 
 
-def too_few(judged: Asked) -> Iterator[Judgement]:
+def too_few(judged: JudgedCampaign) -> Iterator[Judgement]:
     """How many runs there are of each level where they are too few for a verdict."""
     counts = {level.label: level.ok for level in judged.table.levels}
     few = [f"{_name(level)} has {level.ok}" for level in judged.table.levels if level.ok < POINTS_ONLY_BELOW]
@@ -30,13 +30,13 @@ def too_few(judged: Asked) -> Iterator[Judgement]:
         yield Judgement("data", sentence, "unknown", {"runs": counts})
 
 
-def comparisons(judged: Asked) -> Iterator[Judgement]:
+def comparisons(judged: JudgedCampaign) -> Iterator[Judgement]:
     for level in judged.others:
         if level.sentence:
             yield Judgement("comparison", level.sentence, tone_of(level.verdict), _figures(level))
 
 
-def failures(judged: Asked) -> Iterator[Judgement]:
+def failures(judged: JudgedCampaign) -> Iterator[Judgement]:
     """Levels whose transactions fail more often than the baseline's."""
     for level in judged.others:
         if level.failures:
@@ -44,7 +44,7 @@ def failures(judged: Asked) -> Iterator[Judgement]:
             yield Judgement("failures", level.failures, "warning", figures)
 
 
-def cpu(judged: Asked) -> Iterator[Judgement]:
+def cpu(judged: JudgedCampaign) -> Iterator[Judgement]:
     """Levels whose CPU time per transaction differs although the metric does not."""
     for level in judged.others:
         if level.cpu:
@@ -61,7 +61,7 @@ def _figures(level: LevelRow) -> dict[str, Any]:
     return {"level": level.label, **{name: getattr(level, name) for name in names}}
 
 
-def best(judged: Asked) -> Iterator[Judgement]:
+def best(judged: JudgedCampaign) -> Iterator[Judgement]:
     """Whether the best of several is any better than the one after it."""
     measured = [level for level in judged.table.levels if level.mean is not None]
     if not 3 <= len(measured) <= MOST_RANKED or min(level.ok for level in measured) < POINTS_ONLY_BELOW:
@@ -81,7 +81,7 @@ def best(judged: Asked) -> Iterator[Judgement]:
         yield Judgement("best", sentence, "unknown", figures)
 
 
-def many(judged: Asked) -> Iterator[Judgement]:
+def many(judged: JudgedCampaign) -> Iterator[Judgement]:
     """How often one of several comparisons is wrong."""
     bounded = [level for level in judged.others if level.relative_low is not None]
     if len(bounded) < 2:

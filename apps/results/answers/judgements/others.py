@@ -9,7 +9,7 @@ import stats
 from agents.workloads import WORKLOADS
 from apps.campaigns.design import steps
 from apps.campaigns.models import Run
-from apps.results.answers.judgements.judged_campaign import Asked
+from apps.results.answers.judgements.judged_campaign import JudgedCampaign
 from apps.results.answers.sentences import Judgement
 from apps.results.models import Measurement
 from common.wording import counted, first_of, percent
@@ -21,7 +21,7 @@ MOST_RUNS = 1000
 Figure = tuple[str, str, str]  # step, name, better
 
 
-def scan(judged: Asked) -> Iterator[Judgement]:
+def scan(judged: JudgedCampaign) -> Iterator[Judgement]:
     """Every other main figure, level by level against the baseline (Benjamini and Hochberg)."""
     if len(judged.rows) > MOST_RUNS:
         return
@@ -39,7 +39,7 @@ def scan(judged: Asked) -> Iterator[Judgement]:
     yield Judgement("other figures", sentence, "note", {"comparisons": len(tested), "differ": figures})
 
 
-def _figures(judged: Asked) -> dict[Figure, dict[UUID, float]]:
+def _figures(judged: JudgedCampaign) -> dict[Figure, dict[UUID, float]]:
     """Those of the tools' main figures that every run has, and that have a ratio."""
     kinds = {step["name"]: WORKLOADS.get(step["kind"]) for step in steps.measured(judged.campaign.steps)}
     rows = Measurement.objects.filter(run__campaign=judged.campaign, run__outcome=Run.Outcome.OK).exclude(better="")
@@ -52,7 +52,7 @@ def _figures(judged: Asked) -> dict[Figure, dict[UUID, float]]:
     return {key: own for key, own in figures.items() if runs <= own.keys() and all(own[run] > 0 for run in runs)}
 
 
-def _compared(judged: Asked, figure: Figure, values: dict[UUID, float]) -> list[stats.Comparison]:
+def _compared(judged: JudgedCampaign, figure: Figure, values: dict[UUID, float]) -> list[stats.Comparison]:
     step, name, better = figure
     label = name if step == judged.chosen.step else f"{step} {name}"
     metric = stats.Metric(label, "", better)  # type: ignore[arg-type]  # one of the two

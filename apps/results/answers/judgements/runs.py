@@ -10,7 +10,7 @@ from django.db.models import Count, Q, Value
 
 from apps.campaigns.models import Run
 from apps.campaigns.queries import breaks
-from apps.results.answers.judgements.judged_campaign import Asked
+from apps.results.answers.judgements.judged_campaign import JudgedCampaign
 from apps.results.answers.sentences import Judgement
 from apps.results.models import Within
 from common.wording import counted, first_of
@@ -25,7 +25,7 @@ UNSTEADY: Mapping[str, tuple[str, Q, str]] = {
 }
 
 
-def failed(judged: Asked) -> Iterator[Judgement]:
+def failed(judged: JudgedCampaign) -> Iterator[Judgement]:
     """Runs that do not count: they may be of one level only, which then looks better than it is."""
     lost = {level.label: level.not_ok for level in judged.table.levels if level.not_ok}
     total = sum(lost.values())
@@ -38,7 +38,7 @@ def failed(judged: Asked) -> Iterator[Judgement]:
     yield Judgement("failed", sentence, "warning", {"failed": lost, "ended": ended})
 
 
-def zeros(judged: Asked) -> Iterator[Judgement]:
+def zeros(judged: JudgedCampaign) -> Iterator[Judgement]:
     """Runs that achieved nothing: their level looks better than it is without them."""
     counts = {level.label: level.zeros for level in judged.table.levels if level.zeros}
     if counts:
@@ -48,7 +48,7 @@ def zeros(judged: Asked) -> Iterator[Judgement]:
         yield Judgement("zeros", sentence, "warning", {"zeros": counts})
 
 
-def unlike(judged: Asked) -> Iterator[Judgement]:
+def unlike(judged: JudgedCampaign) -> Iterator[Judgement]:
     """Changes of the host between runs, and runs that were added because of what others had shown."""
     for each in breaks(judged.campaign.pk):
         yield Judgement(
@@ -71,7 +71,7 @@ def extended(extension: Mapping[str, Any]) -> str:
     )
 
 
-def within(judged: Asked) -> Iterator[Judgement]:
+def within(judged: JudgedCampaign) -> Iterator[Judgement]:
     """What the samples of single runs say of them, counted."""
     rows = Within.objects.filter(run__campaign=judged.campaign, run__outcome=Run.Outcome.OK)
     if judged.host is not None:

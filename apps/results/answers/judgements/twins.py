@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from apps.results.answers.judgements.judged_campaign import Asked
+from apps.results.answers.judgements.judged_campaign import JudgedCampaign
 from apps.results.answers.sentences import Judgement
 from apps.results.runs.fidelity import lowest
 from common.wording import counted
@@ -12,9 +12,9 @@ from common.wording import counted
 TRUSTED = 0.8  # below it, the sentence is a warning
 
 
-def fidelity(asked: Asked) -> Iterator[Judgement]:
+def fidelity(judged: JudgedCampaign) -> Iterator[Judgement]:
     """One sentence for a campaign that runs a twin."""
-    result = lowest(asked.campaign)
+    result = lowest(judged.campaign)
     if result is None:
         return
     load = f"The load is a twin of the database {result.twin.database}."
