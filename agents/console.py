@@ -13,7 +13,8 @@ from .records.journal import Journal
 from .records.spool import Job, Record, Spool
 from .recovery import reboot, units
 from .recovery.recover import descriptions
-from .rpc import Agent, launch
+from .rpc import Agent
+from .run.launching import launch
 
 
 def _say(*lines: str) -> None:

@@ -13,7 +13,8 @@ from agents.errors import HostFailure, Unplannable
 from agents.host import policy
 from agents.host.system import System
 from agents.records.spool import Spool
-from agents.rpc import Agent, launch
+from agents.rpc import Agent
+from agents.run.launching import launch
 from agents.run.planning import check_spec
 from tests import machine
 

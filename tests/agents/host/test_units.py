@@ -14,7 +14,8 @@ from agents.errors import HostFailure, PlanFailure
 from agents.host.system import Finished, System
 from agents.records.spool import Spool
 from agents.recovery import units
-from agents.rpc import Agent, launch
+from agents.rpc import Agent
+from agents.run.launching import launch
 from agents.wire import protocol
 
 RUN = "11111111-2222-3333-4444-555555555555"

@@ -1,0 +1,58 @@
+"""Starts a submitted run in a process that outlives the connection: a systemd unit, or a detached child."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ..records.spool import Job, Spool
+from ..recovery import units
+
+MAX_FD = 4096  # a connection opens a handful
+
+
+def launch(spool: Spool, job: Job, lock: int, agent_id: str) -> None:
+    """Under systemd where its units are installed, else detached."""
+    if units.installed(spool):
+        units.start(spool, job, lock, agent_id)
+    else:
+        detach(spool, job, lock, agent_id)
+
+
+def detach(spool: Spool, job: Job, lock: int, agent_id: str) -> None:
+    """Carry the run out in a session of its own: not our child, not on our terminal, holding the host lock.
+
+    Forked without exec: loading the agent a second time would cost a tenth of a second of every run. Loaded before the
+    fork, the parent has it for the next run, too.
+    """
+    from .session import Session
+
+    pid = os.fork()
+    if pid:
+        os.waitpid(pid, 0)
+        return
+    code = 1
+    try:
+        os.setsid()
+        if os.fork() == 0:
+            _let_go(job, lock)
+            Session(spool, job, agent_id).execute()
+        code = 0
+    except Exception:  # noqa: BLE001 - nobody is above us; the log of the job is the place to say it
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _let_go(job: Job, lock: int) -> None:
+    """Keep nothing of the connection: its pipes would hold it open, its lock would stop all other verbs."""
+    log = os.open(job.path / "agent.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    null = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((null, 0), (log, 1), (log, 2)):
+        os.dup2(source, target, inheritable=True)
+    os.closerange(3, lock)
+    os.closerange(lock + 1, MAX_FD)
+    os.chdir("/")
+    Path("/proc/self/comm").write_text("pg-agent-run")
