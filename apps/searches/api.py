@@ -17,7 +17,7 @@ from apps.accounts.models import Role, Team
 from apps.accounts.services import user_of
 from apps.accounts.web.rest import paged
 from apps.campaigns.models import Campaign
-from apps.searches import queries, services
+from apps.searches import queries, results, services
 from apps.searches.models import Round, Search, Trial
 
 LINE = "a setting per item, such as work_mem 1MB to 64MB log, or jit on, off"
@@ -104,10 +104,18 @@ class TrialSerializer(serializers.ModelSerializer[Trial]):
     low = serializers.FloatField(
         allow_null=True, help_text="95 % confidence interval over all rounds; null below 3 blocks"
     )
+    change = serializers.SerializerMethodField(
+        help_text="{mean, low, high}: change of the metric to the default in percent, such as -50 for half of it"
+    )
 
     class Meta:
         model = Trial
-        fields = ["number", "values", "state", "reason", "blocks", "log_ratio", "low", "high"]
+        fields = ["number", "values", "state", "reason", "blocks", "log_ratio", "low", "high", "change"]
+
+    @extend_schema_field(serializers.DictField(child=serializers.FloatField(allow_null=True)))
+    def get_change(self, trial: Trial) -> dict[str, float | None]:
+        figures = queries.change(trial, results.direction(trial.search))
+        return dict(zip(("mean", "low", "high"), figures, strict=True))
 
 
 class SearchFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types

@@ -60,16 +60,21 @@ class TrialRow:
 
 def trial_rows(search: Search, trials: Iterable[Trial]) -> list[TrialRow]:
     """A row for each trial. No query for a search of `listed`."""
-    varied, sign = space.read(search.space), results.direction(search)
-    return [_row(each, varied, sign) for each in trials]
+    varied, direction = space.read(search.space), results.direction(search)
+    return [_row(each, varied, direction) for each in trials]
 
 
-def _row(trial: Trial, varied: space.Space, sign: int) -> TrialRow:
+def _row(trial: Trial, varied: space.Space, direction: int) -> TrialRow:
     values = {one.name: one.text(trial.values[one.name]) for one in varied.dimensions if one.name in trial.values}
-    ends = sorted(_percent(end, sign) for end in (trial.low, trial.high) if end is not None)
-    mean = None if trial.log_ratio is None else _percent(trial.log_ratio, sign)
+    return TrialRow(trial, values, *change(trial, direction))
+
+
+def change(trial: Trial, direction: int) -> tuple[float | None, float | None, float | None]:
+    """(mean, low, high): change of the metric to the default, in percent. `direction`: see results.direction."""
+    ends = sorted(_percent(end, direction) for end in (trial.low, trial.high) if end is not None)
+    mean = None if trial.log_ratio is None else _percent(trial.log_ratio, direction)
     low, high = ends if len(ends) == 2 else (None, None)
-    return TrialRow(trial, values, mean, low, high)
+    return mean, low, high
 
 
 def as_line(row: TrialRow, names: Iterable[str]) -> list[object]:
@@ -79,8 +84,8 @@ def as_line(row: TrialRow, names: Iterable[str]) -> list[object]:
     return [trial.number, trial.state, trial.reason, *figures, *(row.values.get(name, "") for name in names)]
 
 
-def _percent(log_ratio: float, sign: int) -> float:
-    return 100 * math.expm1(min(sign * log_ratio, 20.0))
+def _percent(log_ratio: float, direction: int) -> float:
+    return 100 * math.expm1(min(direction * log_ratio, 20.0))
 
 
 @dataclass(frozen=True)

@@ -48,10 +48,11 @@ def interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"{figure(low)} .. {figure(high)}"
 
 
-def change(percent: float | None, low: float | None, high: float | None) -> str:
-    if percent is None:
+def change(mean: float | None, low: float | None, high: float | None) -> str:
+    """ "+2.94 % [+1.2, +4.7]"; figures in percent."""
+    if mean is None:
         return ""
-    return f"{signed(percent)} %" + ("" if low is None or high is None else f" [{signed(low)}, {signed(high)}]")
+    return f"{signed(mean)} %" + ("" if low is None or high is None else f" [{signed(low)}, {signed(high)}]")
 
 
 def counted(count: int, noun: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from apps.accounts.models import Role, User
 from apps.searches.models import Search
 from tests import searched
@@ -36,8 +38,21 @@ def test_a_search_is_shown_with_its_best_trials_first_and_its_verdict(
     assert "tune: finished, " in text
     assert "is better than default" in text
     best = max(made.trials.all(), key=lambda each: each.log_ratio or 0.0)
-    first = text[text.index("better by") :].splitlines()[1:3]
+    first = text[text.index("tps (95 % CI)") :].splitlines()[1:3]
     assert any(line.split()[:2] == [str(best.number), "measured"] for line in first), text
+
+
+def test_a_trial_that_halves_a_latency_is_shown_with_minus_50_percent(
+    proving: Program, people: dict[Role, User]
+) -> None:
+    made = make_search(make_campaign(name="Memory", metric="latency_avg"), people[Role.TUNER], name="tune")
+    searched.finish(made)
+    made.trials.update(log_ratio=math.log(2), low=math.log(2), high=math.log(4))
+
+    text = proving.run("search", "show", "tune").stdout
+
+    assert "latency_avg (95 % CI)" in text
+    assert "-50.0 % [-75.0, -50.0]" in text
 
 
 def test_a_space_that_is_wrong_is_refused_with_what_is_accepted(proving: Program) -> None:

@@ -59,7 +59,7 @@ def show(ctx: typer.Context, search: Name, json: Json = False) -> None:
     detail = session.client.get(f"searches/{key}/")
     trials = list(session.client.rows(f"searches/{key}/trials/"))
     trials.sort(key=_order)
-    head = ("trial", "state", "blocks", "better by (95 % CI)", "values")
+    head = ("trial", "state", "blocks", f"{detail['metric']} (95 % CI)", "values")
     rows = [tuple(map(str, _cells(row))) for row in trials]
     table = [tables.table(head, rows)] if rows else []
     session.tell(detail | {"trials": trials}, lambda: tables.below(tables.lines(*_lines(detail)), *table))
@@ -121,10 +121,5 @@ def _lines(detail: dict[str, Any]) -> list[str]:
 
 def _cells(trial: dict[str, Any]) -> tuple[Any, ...]:
     values = ", ".join(f"{name}={value}" for name, value in trial["values"].items())
-    gain = tables.change(*(_percent(trial[name]) for name in ("log_ratio", "low", "high")))
     state = "waiting" if trial["state"] == "asked" else trial["state"].replace("_", " ")
-    return trial["number"], state, trial["blocks"], gain, values
-
-
-def _percent(log_ratio: float | None) -> float | None:
-    return None if log_ratio is None else 100 * math.expm1(log_ratio)
+    return trial["number"], state, trial["blocks"], tables.change(**trial["change"]), values
