@@ -8,7 +8,6 @@ Execution times are not compared, because hosts differ.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,8 +15,8 @@ from typing import Any
 
 from apps.campaigns.models import Artefact, Campaign, Run, Twin
 from apps.campaigns.twins.services import STEP, of_campaign
+from apps.results.runs import counters
 
-COUNTS = f"out/{STEP}/postgresql.json"
 MOST_RUNS = 20  # of a campaign: the lowest fidelity of the newest ones counts
 COMPARED = ("calls_share", "rows", "blocks")
 _MARK = re.compile(r"/\* (s\d\d) \*/")
@@ -107,8 +106,8 @@ class Fidelity:
 def fidelity_of(run: Run) -> Fidelity | None:
     """The fidelity of a run of a twin; None for any other run, and if its statements were not counted."""
     twin = of_campaign(run.campaign)
-    file = run.artefacts.filter(path=COUNTS).exclude(content=None).first() if twin else None
-    return _read(twin, file) if twin and file else None
+    counted = counters.of_step(run, STEP) if twin else None
+    return _compare(twin, counted) if twin else None
 
 
 @dataclass(frozen=True)
@@ -126,8 +125,8 @@ def lowest(campaign: Campaign) -> Lowest | None:
     if twin is None:
         return None
     newest = campaign.runs.filter(outcome=Run.Outcome.OK).order_by("-position")[:MOST_RUNS]
-    files = Artefact.objects.filter(run__in=newest.values("pk"), path=COUNTS).exclude(content=None)
-    values = [each.value for file in files if (each := _read(twin, file))]
+    files = Artefact.objects.filter(run__in=newest.values("pk"), path=counters.path_of(STEP)).exclude(content=None)
+    values = [each.value for file in files if (each := _compare(twin, counters.read(file)))]
     return Lowest(twin, min(values, default=None), len(values))
 
 
@@ -139,9 +138,8 @@ def badge(campaign: Campaign) -> str:
     return "twin, fidelity unknown" if result.value is None else f"twin, fidelity {100 * result.value:.0f} %"
 
 
-def _read(twin: Twin, file: Artefact) -> Fidelity | None:
-    counts = json.loads(bytes(file.content or b"{}"))
-    return compare(twin, counts["statements"], counts["seconds"]) if counts.get("statements") else None
+def _compare(twin: Twin, counted: dict[str, Any] | None) -> Fidelity | None:
+    return compare(twin, counted["statements"], counted["seconds"]) if counted and counted["statements"] else None
 
 
 def compare(twin: Twin, statements: list[Mapping[str, Any]], seconds: float) -> Fidelity:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from agents.collectors import COLLECTORS
 from apps.campaigns.models import Run
+from apps.results.runs import counters
 
 MOST_ROWS = 20
 # Columns of the tables of totals: (heading, names in the versions of PostgreSQL).
@@ -93,15 +93,15 @@ def _of_step(step: dict[str, Any]) -> list[Cost]:
 
 def totals_of(run: Run) -> list[Totals]:
     """Of every step whose collector of PostgreSQL came to an end."""
-    files = run.artefacts.filter(path__endswith="/postgresql.json").exclude(content=None).order_by("path")
-    return [_totals(file.path.split("/")[1], json.loads(bytes(file.content or b"{}"))) for file in files]
+    files = run.artefacts.filter(path__endswith=f"/{counters.FILE}").exclude(content=None).order_by("path")
+    return [_totals(file.path.split("/")[1], counted) for file in files if (counted := counters.read(file))]
 
 
-def _totals(step: str, counters: dict[str, Any]) -> Totals:
-    table_head, tables = _table(counters["tables"], "table", TABLE_COLUMNS)
-    statement_head, statements = _table(counters["statements"], "query", STATEMENT_COLUMNS)
-    views = sorted(counters["views"].items())
-    return Totals(step, counters["seconds"], views, table_head, tables, statement_head, statements)
+def _totals(step: str, counted: dict[str, Any]) -> Totals:
+    table_head, tables = _table(counted["tables"], "table", TABLE_COLUMNS)
+    statement_head, statements = _table(counted["statements"], "query", STATEMENT_COLUMNS)
+    views = sorted(counted["views"].items())
+    return Totals(step, counted["seconds"], views, table_head, tables, statement_head, statements)
 
 
 def _table(

@@ -5,7 +5,6 @@ Where the load runs on another host than PostgreSQL, the collectors of PostgreSQ
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 
@@ -14,6 +13,7 @@ import numpy as np
 from agents.collectors import COLLECTORS
 from apps.campaigns.models import Run, RunPart
 from apps.results.models import Series, StepMeans
+from apps.results.runs import counters
 from apps.results.runs.timeline import Step, part_step, steps_of
 from apps.results.store import samples
 
@@ -94,5 +94,5 @@ def _summed(source: str, means: Means) -> Means:
 
 def _totals(run: Run, step: str) -> Mapping[str, float] | None:
     """Exact growth by column, where PostgreSQL's collector wrote it; a column that is missing there did not grow."""
-    file = run.artefacts.filter(path=f"out/{step}/postgresql.json").exclude(content=None).first()
-    return None if file is None else json.loads(bytes(file.content or b"{}")).get("views")
+    counted = counters.of_step(run, step)
+    return counted["views"] if counted else None

@@ -11,7 +11,8 @@ import pytest
 from apps.accounts.models import User
 from apps.campaigns.models import Artefact, Campaign, Twin
 from apps.campaigns.twins import services as twins
-from apps.results.runs.fidelity import COUNTS, badge, compare, lowest
+from apps.results.runs import counters
+from apps.results.runs.fidelity import badge, compare, lowest
 from tests.factories import make_campaign, make_twin
 
 CAPTURE = Path(__file__).parents[3] / "contract" / "captures" / "shop-18.jsonl"
@@ -79,8 +80,8 @@ def test_the_lowest_fidelity_of_the_runs_is_that_of_the_campaign(admin: User, dj
     campaign = campaign_of(admin)
     for run, calls in zip(campaign.runs.order_by("position"), (10, 20, 0), strict=False):
         statements = [counted("s01", calls, blocks=calls)] if calls else []
-        content = json.dumps({"seconds": 60.0, "statements": statements}).encode()
-        Artefact.objects.create(run=run, path=COUNTS, size=1, sha256="", content=content)
+        content = json.dumps({"seconds": 60.0, "views": {}, "tables": [], "statements": statements}).encode()
+        Artefact.objects.create(run=run, path=counters.path_of(twins.STEP), size=1, sha256="", content=content)
 
     with django_assert_num_queries(2):  # the twin, and the counts of all runs
         result = lowest(campaign)

@@ -134,6 +134,32 @@ def test_the_page_lists_panels_checkpoints_totals_and_costs(run: Run, browser: C
         assert heading in text
 
 
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b"{", b"[" * 100_000, b'{"seconds": 1, "views": {}, "statements": []}']
+    + [json.dumps(TOTALS | change).encode() for change in ({"seconds": "1"}, {"tables": [{}]}, {"views": {"a.b": []}})],
+)
+def test_counters_that_the_collector_does_not_write_are_left_out_of_the_page(
+    run: Run, browser: Client, content: bytes
+) -> None:
+    run.artefacts.filter(path="out/measure/postgresql.json").update(content=content)
+
+    page = browser.get(reverse("run_detail", args=[run.pk]))
+
+    assert page.status_code == 200
+    assert "Statistics of PostgreSQL" not in page.content.decode()
+
+
+def test_totals_have_four_significant_digits(run: Run, browser: Client) -> None:
+    statements = [{"query": "select 1", "calls": 3, "total_exec_time": 66.56773}]
+    totals = json.dumps(TOTALS | {"statements": statements}).encode()
+    run.artefacts.filter(path="out/measure/postgresql.json").update(content=totals)
+
+    text = browser.get(reverse("run_detail", args=[run.pk])).content.decode()
+
+    assert '<td class="number">66.57</td>' in text
+
+
 def test_the_csv_has_all_samples_with_their_source(run: Run, browser: Client) -> None:
     head = browser.get(reverse("run_csv", args=[run.pk])).getvalue().decode().splitlines()[0]
 

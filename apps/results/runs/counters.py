@@ -1,0 +1,55 @@
+"""SELECT only: what PostgreSQL counted from before a step to after it, in its collector's artefact postgresql.json.
+
+A host sends this file. Content that the collector does not write counts as no file, as if nothing had been counted.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from apps.campaigns.models import Artefact, Run
+from apps.hosts.access.shapes import Shape, many, number, record, table, text
+
+FILE = "postgresql.json"
+MAX_ENTRIES = 10_000  # the collector writes fewer
+
+
+def _row(subject: str) -> Shape:
+    """An object with a text named `subject`, and numbers."""
+    named, numbers = record({subject: text()}), table(number(), MAX_ENTRIES)
+
+    def check(value: Any) -> str:
+        return named(value) or numbers({name: each for name, each in value.items() if name != subject})
+
+    return check
+
+
+_COUNTERS = record(
+    {
+        "seconds": number(0),
+        "views": table(number(), MAX_ENTRIES),
+        "tables": many(_row("table"), MAX_ENTRIES),
+        "statements": many(_row("query"), MAX_ENTRIES),
+    }
+)
+
+
+def path_of(step: str) -> str:
+    """The path of the artefact of a step."""
+    return f"out/{step}/{FILE}"
+
+
+def of_step(run: Run, step: str) -> dict[str, Any] | None:
+    """{"seconds", "views": {view.column: growth}, "tables": [row], "statements": [row]}; None if none are usable."""
+    file = run.artefacts.filter(path=path_of(step)).exclude(content=None).first()
+    return read(file) if file else None
+
+
+def read(file: Artefact) -> dict[str, Any] | None:
+    """The same of a file that is known; None if its content is not that of the collector."""
+    try:
+        counters: dict[str, Any] = json.loads(bytes(file.content or b""))
+    except (ValueError, RecursionError):
+        return None
+    return None if _COUNTERS(counters) else counters
