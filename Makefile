@@ -68,7 +68,7 @@ lint: .venv-tests ## style, types, who may import whom, templates, words, the ag
 	$(RUN) $(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/djlint --quiet --lint templates
-	$(BIN)/python -m tests.language
+	$(BIN)/python -m tests.documents.language
 	$(BIN)/uv pip check --quiet --python $(BIN)/python
 	$(BIN)/vermin --quiet --no-tips --violations --target=3.9- agents
 

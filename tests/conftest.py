@@ -19,13 +19,14 @@ from apps.hosts import contact, services
 from apps.hosts.models import Host
 from embedded.servers.postgres import bin_dir
 from embedded.stack import FIRST_PORT
-from tests import remote
-from tests.alone import alone
 from tests.faults.ledger import Ledger, wanted
-from tests.ground import Ground, prepare
+from tests.servers import remote
+from tests.servers.ground import Ground, prepare
+from tests.session.alone import alone
 
 FIRST_CACHE_DB = 8  # of the 16 of the tests' Valkey; the server uses the first ones
-pytest_plugins = ["tests.databases", "tests.needs", "tests.reports", "tests.static_files", "tests.tiers", "pytester"]
+PLUGINS = ("databases", "needs", "reports", "static_files", "tiers")
+pytest_plugins = [*(f"tests.session.{name}" for name in PLUGINS), "pytester"]
 # Their package comes with `make e2e`; the other tests do without.
 collect_ignore = [] if find_spec("playwright") else ["e2e"]
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from agents.build import build_zipapp
-from tests import leftovers
 from tests.agents.driver import Connection
 from tests.agents.remote_servers import Served, created, running
+from tests.session import leftovers
 
 Connect = Callable[[], Connection]
 

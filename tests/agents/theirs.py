@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.needs import POSTGRESQL_15
+from tests.session.needs import POSTGRESQL_15
 
 OWNER = "nobody" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
 GUEST = "proving-load"

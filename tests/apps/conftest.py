@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from apps.accounts.models import Role, User
-from tests.factories import make_user
+from tests.rows.factories import make_user
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from apps.hosts.models import Facts, Trouble
 from apps.results.models import Import, Pin, Series
 from apps.searches import rounds
 from apps.tuning.services import revise
-from tests.factories import (
+from tests.rows.factories import (
     browser,
     end_run,
     issue_token,

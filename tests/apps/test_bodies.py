@@ -17,7 +17,7 @@ from apps.hosts.models import Host
 from apps.middleware import download_limits
 from apps.middleware.detached_bodies import CHUNK, DetachedBody
 from apps.middleware.download_limits import Turns
-from tests.factories import browser, make_host, make_user
+from tests.rows.factories import browser, make_host, make_user
 
 
 @pytest.fixture

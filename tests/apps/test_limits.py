@@ -12,7 +12,7 @@ from django.urls import reverse
 from apps.accounts.models import Role
 from apps.logs import UnknownName
 from apps.middleware import limits
-from tests import populate
+from tests.rows import populate
 
 
 @pytest.fixture

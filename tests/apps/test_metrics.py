@@ -16,7 +16,7 @@ from apps.campaigns.models import Run
 from apps.celery import app
 from apps.hosts.models import Host
 from apps.monitoring import latencies
-from tests import filled, populate
+from tests.rows import filled, populate
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 LABEL = r'[a-z_]+="(?:[^"\\]|\\.)*"'

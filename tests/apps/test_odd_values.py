@@ -16,11 +16,12 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import Role
-from tests import filled, permissions
 from tests.apps.accounts.test_api_roles import ALL, Endpoint
-from tests.factories import browser, make_user
-from tests.pages import pages
-from tests.permissions import PAGES
+from tests.documents import permissions
+from tests.documents.pages import pages
+from tests.documents.permissions import PAGES
+from tests.rows import filled
+from tests.rows.factories import browser, make_user
 
 APPS = Path(settings.BASE_DIR) / "apps"
 ASKED = re.compile(r"(?:GET|POST|query_params|asked|posted|query)\.(?:get|getlist)\(\s*\"([a-z_-]+)\"")

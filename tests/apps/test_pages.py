@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from apps.accounts.models import Role
 from apps.results.models import Kept
-from tests import filled, populate
-from tests.pages import pages
+from tests.documents.pages import pages
+from tests.rows import filled, populate
 
 
 @pytest.fixture

@@ -14,11 +14,12 @@ from apps.accounts.models import Channel, Role, User
 from apps.campaigns.models import PartArtefact
 from apps.hosts.models import Trouble
 from apps.hosts.pages.views import ACTIONS
-from tests import filled, permissions
 from tests.apps.accounts.test_api_roles import ALL
-from tests.factories import issue_token
-from tests.pages import pages
-from tests.permissions import OPEN, PAGES, Rule
+from tests.documents import permissions
+from tests.documents.pages import pages
+from tests.documents.permissions import OPEN, PAGES, Rule
+from tests.rows import filled
+from tests.rows.factories import issue_token
 
 # What may come of it for those who are let through: a page, another one, or a complaint about what was sent.
 THROUGH = (200, 302, 400, 404, 422)
@@ -31,7 +32,7 @@ def team(db: None) -> dict[str, Any]:
 
 @pytest.fixture
 def keys(team: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """What stands in the addresses that no link of tests/pages.py has."""
+    """What stands in the addresses that no link of tests/documents/pages.py has."""
     run, campaign, host = team["ok_run"], team["finished"], team["host"]
     part = run.parts.create(host=host, role="server", position=0, spec=run.spec)
     file = PartArtefact.objects.create(part=part, path="out/measure/stdout", size=3, sha256="0" * 64, content=b"LOG")
@@ -183,4 +184,4 @@ def test_what_no_address_matches_is_not_found() -> None:
 
 
 def test_the_document_is_the_one_that_the_table_makes() -> None:
-    assert permissions.DOCUMENT.read_text() == permissions.render(), "run: python -m tests.permissions"
+    assert permissions.DOCUMENT.read_text() == permissions.render(), "run: python -m tests.documents.permissions"

@@ -13,7 +13,7 @@ from apps.hosts.api.serializers import HostSerializer
 from apps.hosts.models import Host
 from apps.results.models import Kept
 from tests.apps.test_team_roles import LOOKING, World, send, somebody, world
-from tests.factories import browser, make_host, make_identity
+from tests.rows.factories import browser, make_host, make_identity
 
 __all__ = ["world"]  # the fixture
 

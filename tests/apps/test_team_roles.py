@@ -23,9 +23,9 @@ from apps.hosts.models import Host, Trouble
 from apps.hosts.pages.views import ACTIONS
 from apps.hosts.usage import remote_servers
 from apps.tuning.services import create_profile
-from tests import filled
 from tests.apps.accounts.test_api_roles import ALL, WRITERS, Endpoint
-from tests.factories import (
+from tests.rows import filled
+from tests.rows.factories import (
     browser,
     make_campaign,
     make_copy,

@@ -14,7 +14,7 @@ from apps.configuration import version
 from apps.hosts import contact
 from apps.hosts.access import ssh
 from apps.hosts.models import Host
-from tests.factories import browser
+from tests.rows.factories import browser
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -17,8 +17,8 @@ from embedded.servers.loopback import Loopback
 from embedded.servers.postgres import bin_dir
 from embedded.stack import Stack
 from embedded.supervisor import Supervisor
-from tests import remote
 from tests.benchmarks import observer, phases, settings
+from tests.servers import remote
 
 BY_HAND = Path(__file__).with_name("by_hand.sh")
 OPTIONS = {

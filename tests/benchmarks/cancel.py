@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from agents.records.processes import MARK
-from tests.ground import Ground, prepare
+from tests.servers.ground import Ground, prepare
 
 LEVELS = [{"label": "cpu 0", "set": {"settings.cpu_affinity.server": "0"}}]
 AS_IT_IS = [{"label": "as it is", "set": {}}]

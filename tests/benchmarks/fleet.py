@@ -20,8 +20,8 @@ import django
 
 from embedded.stack import Stack
 from embedded.supervisor import Supervisor
-from tests import remote
 from tests.benchmarks import account
+from tests.servers import remote
 
 if TYPE_CHECKING:
     from apps.accounts.models import User

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from embedded import processes
-from tests.ground import Ground, prepare
+from tests.servers.ground import Ground, prepare
 
 TICKS = os.sysconf("SC_CLK_TCK")
 SESSION = """

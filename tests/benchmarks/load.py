@@ -183,7 +183,7 @@ def main() -> int:
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     stages: list[Stage] = []
     with running(options.state) as stack:
-        from tests import history
+        from tests.rows import history
 
         for title, runs, large in STAGES[: 3 if options.million else 2]:
             history.fill(runs, large=large)

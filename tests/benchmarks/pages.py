@@ -3,7 +3,7 @@
 python -m tests.benchmarks.pages            10 000 runs, then 13 554 more in one campaign
 python -m tests.benchmarks.pages --million  and then a million, which takes ten minutes and 5 GB more
 
-The campaigns of one stage are those of the next as well: history grows backwards (tests/history.py).
+The campaigns of one stage are those of the next as well: history grows backwards (tests/rows/history.py).
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ def drawn(base_url: str, cookie: str, paths: dict[str, str], times: int) -> dict
     """Milliseconds from the request of the figure until Plotly had drawn it, in Chromium."""
     from playwright.sync_api import sync_playwright
 
-    from tests.needs import find_browser
+    from tests.session.needs import find_browser
 
     durations: dict[str, list[float]] = {}
     with sync_playwright() as playwright:
@@ -347,7 +347,7 @@ def main() -> int:
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     stages = []
     with running(options.state) as stack:
-        from tests import history
+        from tests.rows import history
 
         fills = [("10 000 runs", FEW, False), ("13 554 in one campaign", FEW, True)]
         fills += [("1 000 000 runs", MANY, True)] if options.million else []

@@ -155,7 +155,7 @@ def stored_events(tables: dict[str, Table]) -> Any:
     from django.utils import timezone
 
     from apps.campaigns.models import Run, RunEvent
-    from tests import populate
+    from tests.rows import populate
 
     run = populate.team()["live_run"]
     run.events.all().delete()

@@ -19,7 +19,7 @@ from apps.hosts import contact, services
 from apps.hosts.access import ssh
 from apps.hosts.models import Facts, Host, HostKey, Identity
 from embedded.servers.postgres import bin_dir
-from tests import remote
+from tests.servers import remote
 
 LOGIN = r"""#!/bin/sh
 set -eu

@@ -10,7 +10,7 @@ import pytest
 
 from apps.accounts.models import Role, User
 from tests.cli.program import Program
-from tests.factories import issue_token, make_user
+from tests.rows.factories import issue_token, make_user
 
 
 @pytest.fixture

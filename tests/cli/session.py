@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests import remote
 from tests.cli.program import Program
 from tests.cli.reference import DOCUMENT, with_part
-from tests.ground import Ground, prepare
+from tests.servers import remote
+from tests.servers.ground import Ground, prepare
 
 QUICK = "--set workload.time_s=4 --set workload.scale=1"
 # Each commit waits for 20 ms, and at most eight wait at once: 400 per second at most.

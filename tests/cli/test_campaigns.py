@@ -19,7 +19,7 @@ from apps.hosts.models import Host
 from proving.__main__ import app
 from tests.cli import reference
 from tests.cli.program import Program
-from tests.factories import end_run, make_campaign, make_host
+from tests.rows.factories import end_run, make_campaign, make_host
 
 RECIPE = "cpu-scaling"
 EXPORT = "tests/samples/pgbench"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from proving.client import Client
 from proving.config import Login
 from tests.cli.program import Program
-from tests.factories import make_host
+from tests.rows.factories import make_host
 
 
 def test_every_page_is_asked_at_the_server_that_we_know(proving: Program) -> None:

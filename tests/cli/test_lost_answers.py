@@ -13,7 +13,7 @@ import pytest
 
 from apps.campaigns.models import Campaign
 from tests.cli.program import Program
-from tests.factories import make_host
+from tests.rows.factories import make_host
 
 
 class Lossy(ThreadingHTTPServer):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli import session
 from tests.cli.program import Program
-from tests.ground import Ground
+from tests.servers.ground import Ground
 
 PIPELINE = Path(__file__).parents[2] / "docs" / "pipeline.sh"
 QUICK = ["--set", "workload.time_s=2", "--set", "workload.scale=1"]

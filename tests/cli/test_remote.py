@@ -11,7 +11,7 @@ from apps.accounts.models import Role, User
 from apps.hosts.models import Host, RemoteServer
 from apps.hosts.usage import remote_servers
 from tests.cli.program import Program
-from tests.factories import make_host
+from tests.rows.factories import make_host
 
 SECRET = "s3cret"
 

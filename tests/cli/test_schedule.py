@@ -10,7 +10,7 @@ import pytest
 from apps.accounts.models import Role, User
 from apps.campaigns.models import Schedule, Slot
 from tests.cli.program import Program
-from tests.factories import make_campaign, make_host, make_schedule
+from tests.rows.factories import make_campaign, make_host, make_schedule
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import math
 
 from apps.accounts.models import Role, User
 from apps.searches.models import Search
-from tests import searched
 from tests.cli.program import Program
-from tests.factories import make_campaign, make_host, make_search
+from tests.rows import searched
+from tests.rows.factories import make_campaign, make_host, make_search
 
 VARY = ("--vary", "work_mem 1MB to 64MB log", "--vary", "jit on, off")
 

@@ -20,7 +20,7 @@ from proving.errors import CliError
 from readers.twin.capture import read_capture
 from readers.twin.model import Capture
 from tests.cli.program import Program
-from tests.production import SECRETS, Production, start
+from tests.servers.production import SECRETS, Production, start
 
 SECRET = ("shop.customers.token", "shop.customers.card")
 SAMPLE = Path(__file__).parents[1] / "contract" / "captures" / "shop-18.jsonl"

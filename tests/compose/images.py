@@ -10,9 +10,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests import needs
 from tests.compose.engine import ROOT, Engine, EngineError
 from tests.lab.machines.image import mirrors
+from tests.session import needs
 
 RECIPES = Path(__file__).parent / "images"
 STAND_INS = {"python:3.13-slim": "python", "postgres:18": "postgres", "redis:8": "redis", "nginx:stable": "nginx"}

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from tests.lab.machines.image import mirrors
-from tests.needs import DEBIAN_KEYRING
+from tests.session.needs import DEBIAN_KEYRING
 
 RELEASE = "trixie"
 PACKAGES = {"docker-compose": "docker-compose", "docker-buildx": "docker-buildx"}

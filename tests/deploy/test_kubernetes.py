@@ -13,7 +13,7 @@ import yaml
 
 from apps.configuration.version import read_version
 from embedded import commands
-from tests.test_docs import FILES, PRODUCTION, ROOT
+from tests.documents.test_docs import FILES, PRODUCTION, ROOT
 
 MANIFESTS: list[dict[str, Any]] = [
     each

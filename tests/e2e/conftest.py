@@ -13,8 +13,8 @@ from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from apps.accounts.models import User
-from tests import filled
-from tests.needs import find_browser, require
+from tests.rows import filled
+from tests.session.needs import find_browser, require
 
 FLAGS = [
     "--headless",

@@ -11,9 +11,9 @@ from playwright.sync_api import Browser, Page
 
 from apps.accounts.models import Role
 from apps.accounts.team import people
-from tests import populate
 from tests.e2e.axe import violations
 from tests.e2e.conftest import OVERFLOW, shot
+from tests.rows import populate
 
 pytestmark = pytest.mark.e2e
 

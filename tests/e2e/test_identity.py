@@ -12,10 +12,10 @@ from playwright.sync_api import Browser, Page, expect
 
 from apps.accounts.identity import mapping
 from apps.accounts.models import Role, User
-from tests import populate
 from tests.e2e.axe import WCAG, violations
 from tests.e2e.conftest import OVERFLOW, log_in, shot
-from tests.provider import Provider, configure, serve
+from tests.rows import populate
+from tests.servers.provider import Provider, configure, serve
 
 pytestmark = pytest.mark.e2e
 

@@ -17,9 +17,9 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from apps.campaigns.models import Campaign
 from embedded import commands, paths
-from tests import populate
 from tests.e2e.conftest import log_in, shot
 from tests.e2e.test_work import _tell
+from tests.rows import populate
 
 pytestmark = pytest.mark.e2e
 

@@ -10,9 +10,9 @@ from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from apps.results.models import Pin
+from tests.documents.pages import explored
 from tests.e2e.axe import WCAG, violations
 from tests.e2e.conftest import shot
-from tests.pages import explored
 
 pytestmark = pytest.mark.e2e
 

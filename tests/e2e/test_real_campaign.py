@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.conftest import shot
-from tests.ground import Ground
+from tests.servers.ground import Ground
 
 pytestmark = pytest.mark.e2e
 

@@ -15,11 +15,11 @@ from apps.accounts.models import Role
 from apps.campaigns.models import Schedule, Slot
 from apps.hosts.models import Facts
 from apps.results.answers.history import regressions
-from tests import populate
 from tests.e2e.axe import WCAG, violations
 from tests.e2e.conftest import OVERFLOW, shot
-from tests.factories import make_campaign, make_host, make_schedule
-from tests.scheduled import PAST, WORKDAYS, measured
+from tests.rows import populate
+from tests.rows.factories import make_campaign, make_host, make_schedule
+from tests.rows.scheduled import PAST, WORKDAYS, measured
 
 pytestmark = pytest.mark.e2e
 FACTORS = (1.0, 1.012, 0.991, 1.004, 0.985, 1.009, 0.995, 0.9)

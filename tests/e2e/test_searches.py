@@ -9,8 +9,8 @@ from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from apps.accounts.models import Role
-from tests import populate, searched
-from tests.factories import make_search
+from tests.rows import populate, searched
+from tests.rows.factories import make_search
 
 pytestmark = pytest.mark.e2e
 DRAWN = "id => (document.getElementById(id).data || []).length > 0"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from tests import fleets
+from tests.documents.pages import pages, pages_of_fleets
 from tests.e2e.axe import WCAG, violations
 from tests.e2e.conftest import OVERFLOW, PICTURES, shot
-from tests.pages import pages, pages_of_fleets
+from tests.rows import fleets
 
 pytestmark = pytest.mark.e2e
 REFLOW_S = 3.0

@@ -13,7 +13,7 @@ from django.utils import timezone
 from playwright.sync_api import Page, Route, expect
 
 from apps.campaigns.models import Campaign, Run, RunEvent
-from tests import populate
+from tests.rows import populate
 
 pytestmark = pytest.mark.e2e
 

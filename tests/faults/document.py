@@ -41,8 +41,8 @@ The agent is killed with SIGKILL at each boundary of its journal. Some of these 
 - during the restore.
 
 After the next contact with the host, everything that a run could leave changed is compared with its state before.
-That includes sysctls, memory, processors, disk queues, mounts, files and processes. [The list](../tests/snapshot.py)
-also names values that change by themselves.
+That includes sysctls, memory, processors, disk queues, mounts, files and processes.
+[The list](../tests/servers/snapshot.py) also names values that change by themselves.
 
 | what | boundaries | kills | differences found |
 |---|---|---|---|

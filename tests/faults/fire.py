@@ -16,12 +16,12 @@ from itertools import cycle
 from typing import Any
 
 from embedded.errors import StackError
-from tests import needs
 from tests.faults import document, siege
 from tests.faults.findings import Found
 from tests.faults.ledger import Ledger, load, save
 from tests.faults.siege import DISPATCHER, WORKER, Siege
 from tests.faults.soak import say
+from tests.session import needs
 
 TEST = "tests/faults/fire.py"
 # A whole run, settings and all, whose load takes no time.

@@ -21,10 +21,10 @@ from agents.rpc import Agent
 from agents.run.planning import plan_settings
 from agents.wire import protocol
 from embedded.servers.postgres import bin_dir
-from tests import remote, snapshot
 from tests.agents.dying import Death, around_the_journal, run
-from tests.alone import alone
 from tests.faults.cases import CASES
+from tests.servers import remote, snapshot
+from tests.session.alone import alone
 
 CONTACT_S = 60.0
 SEED = 14

@@ -22,13 +22,13 @@ from embedded.demo import campaign
 from embedded.errors import StackError
 from embedded.servers.loopback import Loopback
 from embedded.supervisor import Service
-from tests import ground, snapshot
-from tests.alone import alone
 from tests.faults import moments
 from tests.faults.findings import Found
 from tests.faults.matrix import loop_device
 from tests.faults.on_host import Victim
 from tests.faults.wire import Proxy
+from tests.servers import ground, snapshot
+from tests.session.alone import alone
 
 # The service whose processes dispatch runs, and the one that does all else.
 DISPATCHER, WORKER = "dispatcher", "worker"

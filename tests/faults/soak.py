@@ -17,12 +17,13 @@ from random import Random
 
 from embedded import processes
 from embedded.errors import StackError
-from tests import needs, remote
 from tests.faults import document, siege
 from tests.faults.findings import Found
 from tests.faults.ledger import FAULTS, Ledger, load, save
 from tests.faults.on_host import DAY_S, SESSION
 from tests.faults.siege import DISPATCHER, WORKER, Siege
+from tests.servers import remote
+from tests.session import needs
 
 TEST = "tests/faults/soak.py"
 SECOND = "second"

@@ -15,13 +15,14 @@ from agents.build import build_zipapp
 from agents.host.system import Process, System
 from agents.records.spool import Job, Spool, read_log
 from embedded.servers.postgres import bin_dir
-from tests import leftovers, remote, snapshot
 from tests.agents.driver import Connection
-from tests.alone import alone
 from tests.faults import audit
 from tests.faults.cases import sysctl
 from tests.faults.ledger import Ledger
-from tests.needs import require
+from tests.servers import remote, snapshot
+from tests.session import leftovers
+from tests.session.alone import alone
+from tests.session.needs import require
 
 KNOB = "vm.swappiness"
 KNOB_FILE = "/proc/sys/vm/swappiness"

@@ -10,11 +10,11 @@ from django.db import transaction
 from apps.accounts.models import User
 from apps.campaigns.models import Run, RunEvent
 from apps.hosts.models import Host
-from tests import campaigns, snapshot
 from tests.faults import audit
 from tests.faults.audit import Line
 from tests.faults.findings import Found
 from tests.faults.ledger import Ledger, Row, load
+from tests.servers import campaigns, snapshot
 
 
 @pytest.fixture

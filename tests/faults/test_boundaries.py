@@ -2,7 +2,7 @@
 
 A boundary lies before and after each record of the journal and each write to the host: the original is on disk but
 the value is not written yet, it is written but not marked, PostgreSQL was forked but does not run yet, and so on. What
-"all of it" means is a snapshot of everything that could be left changed, in tests/snapshot.py.
+"all of it" means is a snapshot of everything that could be left changed, in tests/servers/snapshot.py.
 """
 
 from __future__ import annotations

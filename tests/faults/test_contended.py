@@ -19,9 +19,9 @@ from django.conf import settings
 
 from agents.records.spool import read_log
 from embedded.servers.postgres import bin_dir
-from tests import remote
 from tests.faults.findings import Found
 from tests.faults.ledger import Ledger
+from tests.servers import remote
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CLEAR = ("must wait", "is older than")

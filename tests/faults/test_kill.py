@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from embedded.errors import UnansweredError
-from tests.ground import Ground
+from tests.servers.ground import Ground
 
 WORKLOAD = {"builtin": "select-only", "scale": 1, "clients": 2, "jobs": 1, "time_s": 6, "progress_s": 1}
 LEVELS = [{"label": "cpu 0", "set": {"settings.cpu_affinity.server": "0"}}]

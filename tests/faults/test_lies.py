@@ -18,7 +18,7 @@ from agents.build import build_zipapp
 from agents.host.system import System
 from tests.agents.driver import Connection, of
 from tests.faults.matrix import loop_device
-from tests.needs import require
+from tests.session.needs import require
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 DEFRAG = "/sys/kernel/mm/transparent_hugepage/defrag"

@@ -21,12 +21,12 @@ from apps.campaigns.models import Campaign, Run
 from apps.hosts import contact
 from apps.hosts.access import ssh
 from apps.hosts.models import Host
-from tests import campaigns, remote, snapshot
-from tests.alone import alone
 from tests.faults import audit, siege, trap
 from tests.faults.ledger import Ledger, often
 from tests.faults.on_host import DAY_S, Victim
 from tests.faults.wire import Proxy
+from tests.servers import campaigns, remote, snapshot
+from tests.session.alone import alone
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SETTING = {

@@ -17,11 +17,11 @@ from apps.accounts.models import User
 from apps.campaigns.execution import claims
 from apps.campaigns.models import Run
 from apps.hosts.models import Host
-from tests import campaigns
 from tests.agents.driver import of
 from tests.faults.ledger import Ledger, often
 from tests.faults.struck import Field, struck
-from tests.remote import Server
+from tests.servers import campaigns
+from tests.servers.remote import Server
 
 SEED = 30
 

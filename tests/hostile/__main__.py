@@ -25,9 +25,9 @@ import django
 from embedded import commands, processes
 from embedded.stack import RUNTIME_USER, Stack
 from embedded.supervisor import Supervisor
-from tests import remote
 from tests.benchmarks import fleet
 from tests.benchmarks.load import Visitor
+from tests.servers import remote
 
 if TYPE_CHECKING:
     from apps.accounts.models import User

@@ -13,8 +13,8 @@ import pytest
 
 from apps.hosts import contact
 from apps.hosts.models import Host
-from tests import machine, remote
 from tests.hostile import agent
+from tests.servers import machine, remote
 
 
 @dataclass

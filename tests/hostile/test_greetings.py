@@ -14,8 +14,8 @@ from apps.accounts.models import AuditEntry
 from apps.hosts import contact
 from apps.hosts.access import ssh
 from apps.hosts.models import Host
-from tests import remote
 from tests.hostile import greetings
+from tests.servers import remote
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.fast]
 Register = Callable[..., Host]

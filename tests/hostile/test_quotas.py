@@ -17,9 +17,9 @@ from apps.hosts import contact
 from apps.hosts.models import Host, Trouble
 from apps.results.store import fold, ingest
 from common.errors import HostError
-from tests import machine
-from tests.factories import make_campaign, make_host
 from tests.hostile import lies
+from tests.rows.factories import make_campaign, make_host
+from tests.servers import machine
 
 pytestmark = pytest.mark.django_db
 

@@ -19,9 +19,9 @@ from apps.hosts.access import replies, ssh
 from apps.hosts.models import Facts, Host, Lease, Trouble
 from apps.results.store import ingest
 from common.errors import HostError
-from tests.factories import make_campaign
 from tests.hostile import lies
 from tests.hostile.conftest import Liar
+from tests.rows.factories import make_campaign
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.fast]
 MAX_MIB = 400

@@ -16,10 +16,10 @@ from apps.accounts.models import User
 from apps.hosts import contact, services
 from apps.hosts.access import links, ssh
 from apps.hosts.models import Host
-from tests import campaigns
 from tests.lab.machines.lab import NEEDS, locked
 from tests.lab.machines.machine import Machine
 from tests.lab.machines.topologies import DEFAULT, TOPOLOGIES, Topology
+from tests.servers import campaigns
 
 HERE = Path(__file__).parent
 PATIENCE_S = 900.0

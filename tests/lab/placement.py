@@ -7,7 +7,7 @@ from typing import Any
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
-from tests import campaigns
+from tests.servers import campaigns
 
 TIMEOUT_S = 1800
 

@@ -18,8 +18,8 @@ from apps.campaigns.library import datasets, preparing
 from apps.campaigns.models import Campaign, DataCopy, DataUse
 from apps.hosts.models import Host
 from apps.results import queries
-from tests import campaigns
 from tests.lab.machines.machine import Machine
+from tests.servers import campaigns
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 

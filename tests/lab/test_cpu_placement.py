@@ -12,9 +12,9 @@ from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
 from apps.results import queries
-from tests import campaigns
 from tests.lab.conftest import differences, read_settings
 from tests.lab.machines.machine import Machine
+from tests.servers import campaigns
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 

@@ -13,10 +13,10 @@ from apps.hosts import contact
 from apps.hosts.models import Host
 from apps.hosts.usage import cluster_consents
 from common.errors import PlanError
-from tests import campaigns
 from tests.lab import guest_cluster
 from tests.lab.conftest import differences, read_settings, wait
 from tests.lab.machines.machine import Machine
+from tests.servers import campaigns
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 

@@ -12,11 +12,11 @@ from apps.campaigns.execution import claims
 from apps.campaigns.models import Run
 from apps.hosts import contact, services
 from apps.hosts.models import Host
-from tests import campaigns
 from tests.faults import audit
 from tests.faults.ledger import Ledger
 from tests.lab.conftest import differences, read_settings, wait
 from tests.lab.machines.machine import Machine
+from tests.servers import campaigns
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 

@@ -14,11 +14,11 @@ from apps.hosts import contact, models
 from apps.hosts.access import signing, ssh
 from apps.hosts.models import Host
 from common.errors import HostError, PlanError
-from tests import campaigns
 from tests.lab import launched_host
 from tests.lab.conftest import BASE, differences, read_settings
 from tests.lab.launched_host import ACCOUNT
 from tests.lab.machines.machine import Machine
+from tests.servers import campaigns
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 AS_ACCOUNT = f"sudo -u {ACCOUNT} sudo -n"

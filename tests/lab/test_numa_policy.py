@@ -8,10 +8,10 @@ from apps.accounts.models import User
 from apps.campaigns import services
 from apps.campaigns.models import Run
 from apps.hosts.models import Host
-from tests import campaigns
 from tests.lab.conftest import differences, read_settings
 from tests.lab.machines.machine import Machine
 from tests.lab.placement import TIMEOUT_S, allocated, finish, measured, proofs, share
+from tests.servers import campaigns
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 

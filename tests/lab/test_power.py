@@ -27,12 +27,12 @@ from apps.hosts import contact
 from apps.hosts.access import ssh
 from apps.hosts.models import Host
 from apps.hosts.usage import cluster_consents
-from tests import campaigns
 from tests.faults.findings import Found
 from tests.faults.ledger import Ledger
 from tests.lab import guest_cluster
 from tests.lab.conftest import BASE, differences, read_settings, wait
 from tests.lab.machines.machine import Machine
+from tests.servers import campaigns
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 

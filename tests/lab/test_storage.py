@@ -16,9 +16,9 @@ from apps.hosts import contact
 from apps.hosts.models import Host
 from apps.hosts.usage import allowed_paths
 from apps.results.answers.summary import summary_table
-from tests import campaigns
 from tests.lab.conftest import differences, read_settings
 from tests.lab.machines.machine import Machine
+from tests.servers import campaigns
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 

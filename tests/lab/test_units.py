@@ -15,9 +15,9 @@ from apps.hosts import services
 from apps.hosts.access import ssh
 from apps.hosts.models import Host
 from common.errors import PlanError
-from tests import campaigns
 from tests.lab.conftest import BASE, differences, read_settings, wait
 from tests.lab.machines.machine import Machine
+from tests.servers import campaigns
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 

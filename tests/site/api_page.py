@@ -9,7 +9,7 @@ from typing import Any
 from drf_spectacular.generators import SchemaGenerator
 
 from tests.apps.accounts.test_api_roles import ALL
-from tests.permissions import endpoints
+from tests.documents.permissions import endpoints
 from tests.site import markdown
 
 METHODS = ("get", "post", "put", "patch", "delete")

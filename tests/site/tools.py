@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agents.collectors import COLLECTORS, Collector
 from agents.workloads import WORKLOADS, Metric, Workload
-from tests.settings_table import fields
+from tests.documents.settings_table import fields
 from tests.site import markdown
 
 WORKLOADS_HEAD = """\

@@ -14,8 +14,8 @@ import pytest
 from agents import launcher
 from agents.wire import protocol
 from agents.wire.protocol import FrameReader
-from tests import launched, remote
-from tests.launched import Installed, Signer
+from tests.servers import launched, remote
+from tests.servers.launched import Installed, Signer
 
 pytestmark = [pytest.mark.fast, pytest.mark.needs("root", "ssh-keygen")]
 UNTRUSTED = "it must refuse before it runs anything"

@@ -16,7 +16,7 @@ from agents.records.spool import Spool
 from agents.rpc import Agent
 from agents.run.launching import launch
 from agents.run.planning import check_spec
-from tests import machine
+from tests.servers import machine
 
 Spec = Callable[..., dict[str, Any]]
 EXISTING = {

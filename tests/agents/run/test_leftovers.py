@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests import leftovers
 from tests.agents.conftest import Connect, postgres_processes
+from tests.session import leftovers
 
 
 def test_a_run_under_way_is_ended_with_its_server_and_its_load(

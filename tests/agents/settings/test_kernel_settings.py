@@ -18,7 +18,7 @@ from agents.settings.base import current
 from agents.settings.block_device import below
 from agents.settings.cpu_power import latency
 from tests.agents.driver import OK, Connection, Refused, of
-from tests.needs import require
+from tests.session.needs import require
 
 pytestmark = pytest.mark.usefixtures("put_back")
 as_root = os.geteuid() == 0

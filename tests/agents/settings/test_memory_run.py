@@ -21,7 +21,7 @@ from agents.settings.base import current
 from tests.agents.conftest import Connect, postgres_processes
 from tests.agents.driver import OK, Connection, of
 from tests.agents.run.test_run import supervisor
-from tests.needs import POSTGRESQL_15
+from tests.session.needs import POSTGRESQL_15
 
 Spec = Callable[..., dict[str, Any]]
 NODE0 = "/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages"

@@ -13,8 +13,8 @@ from agents.errors import HostFailure, Unplannable
 from agents.host.system import System
 from agents.postgres import cluster
 from agents.postgres.cluster import APART, choose_account
-from tests import remote
 from tests.agents.driver import OK, Connection, of
+from tests.servers import remote
 
 Spec = Callable[..., dict[str, Any]]
 FILE = f"/tmp/proving-attack-{os.getpid()}"

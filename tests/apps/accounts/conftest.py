@@ -9,7 +9,7 @@ import pytest
 from django.core.cache import cache
 
 from apps.accounts.identity import provider as oidc
-from tests.provider import Provider, configure, serve
+from tests.servers.provider import Provider, configure, serve
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from apps.campaigns.models import Artefact, Campaign, RunPart
 from apps.decisions.models import Decision
 from apps.hosts.models import Trouble
 from apps.results.models import Import, Pin, Series
-from tests import filled
-from tests.factories import (
+from tests.rows import filled
+from tests.rows.factories import (
     browser,
     issue_token,
     make_campaign,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apps.decisions.evidence.conditions import Conditions, Range, conditions, read, stale
-from tests.factories import FACTS
+from tests.rows.factories import FACTS
 
 ANY = Range()
 STOOD = Conditions("6.1.0-28-amd64", "15.14", "a processor", 8, 2, 64 * 1024 * 1024)

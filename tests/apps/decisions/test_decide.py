@@ -17,7 +17,7 @@ from apps.decisions import services
 from apps.decisions.models import Decision
 from apps.decisions.validity import newer_results
 from common.errors import PlanError, RoleError
-from tests.factories import browser, end_run, make_campaign, make_host
+from tests.rows.factories import browser, end_run, make_campaign, make_host
 
 Status = Decision.Status
 

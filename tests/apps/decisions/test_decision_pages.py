@@ -12,8 +12,8 @@ from apps.accounts.templatetags.pages import figure
 from apps.campaigns.models import Campaign, Run
 from apps.decisions.models import Decision
 from apps.hosts.services import archive_host
-from tests import filled
-from tests.factories import make_campaign
+from tests.rows import filled
+from tests.rows.factories import make_campaign
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from apps.decisions.search import decided_settings
 from apps.hosts import contact
 from apps.hosts.models import Host
 from common.errors import PlanError
-from tests.factories import FACTS, browser, make_campaign, make_host, make_profile
+from tests.rows.factories import FACTS, browser, make_campaign, make_host, make_profile
 
 SWAPPINESS = Path("/proc/sys/vm/swappiness")
 WANTED = {"sysctl": {"vm": {"swappiness": 10}}, "postgresql": {"work_mem": "64MB"}}

@@ -20,8 +20,8 @@ from apps.hosts import contact
 from apps.hosts.models import Host
 from tests.agents.theirs import Theirs
 from tests.apps.decisions.test_drift import decide
-from tests.factories import FACTS, browser
-from tests.needs import require
+from tests.rows.factories import FACTS, browser
+from tests.session.needs import require
 
 Make = Callable[..., Theirs]
 WORK_MEM = {"postgresql": {"work_mem": "8MB"}}

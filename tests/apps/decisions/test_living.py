@@ -22,7 +22,7 @@ from apps.hosts import contact
 from apps.hosts.models import Host
 from apps.hosts.services import change_host
 from common.errors import PlanError
-from tests.factories import FACTS, browser, end_run, make_campaign, make_host
+from tests.rows.factories import FACTS, browser, end_run, make_campaign, make_host
 
 ONE_CPU, TWO_CPUS = 1000.0, 1900.0
 Status = Decision.Status

@@ -19,9 +19,9 @@ from apps.hosts import contact
 from apps.hosts.models import Host
 from apps.hosts.services import change_host
 from embedded.servers.postgres import bin_dir
-from tests import machines, remote
-from tests.campaigns import PGBENCH
-from tests.remote import Server
+from tests.servers import machines, remote
+from tests.servers.campaigns import PGBENCH
+from tests.servers.remote import Server
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.needs("root", "machine-id")]
 

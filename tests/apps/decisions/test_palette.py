@@ -7,7 +7,7 @@ import pytest
 from apps.accounts.models import Role, Team, User
 from apps.campaigns.models import Campaign
 from apps.decisions.search import palette
-from tests.factories import browser, make_campaign, make_host, make_member
+from tests.rows.factories import browser, make_campaign, make_host, make_member
 
 PATH = "/api/v1/palette/"
 

@@ -12,7 +12,7 @@ from apps.campaigns.models import Campaign
 from apps.decisions import services
 from apps.decisions.models import Decision
 from apps.decisions.validity import reviews
-from tests.factories import end_run, make_campaign
+from tests.rows.factories import end_run, make_campaign
 
 ONE_CPU, OTHER_CPUS = 1000.0, 1900.0
 

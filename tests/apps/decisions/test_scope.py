@@ -17,7 +17,7 @@ from apps.decisions.evidence import replay
 from apps.decisions.models import Decision, Standing
 from apps.hosts.services import change_host, remove_host
 from common.errors import PlanError
-from tests.factories import browser, make_campaign, make_host
+from tests.rows.factories import browser, make_campaign, make_host
 
 Status = Decision.Status
 

@@ -16,7 +16,7 @@ from apps.decisions.models import Decision
 from apps.decisions.search import full_text
 from apps.tuning.models import Profile
 from common.errors import PlanError
-from tests.factories import browser, make_campaign, make_host, make_profile, make_recipe, make_workload
+from tests.rows.factories import browser, make_campaign, make_host, make_profile, make_recipe, make_workload
 
 HUGE = {"postgresql": {"shared_buffers": "16GB"}, "huge_pages": {"use": "on", "pool": 9000}}
 

@@ -17,7 +17,7 @@ from apps.celery import app
 from apps.hosts import services
 from apps.hosts.models import Host
 from apps.results.models import Series
-from tests import populate
+from tests.rows import populate
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from apps.decisions.models import Decision, Event, FeedToken
 from apps.decisions.timeline import entries
 from apps.decisions.timeline.entries import Criteria
 from common.errors import PlanError
-from tests.factories import browser, make_campaign, make_host
+from tests.rows.factories import browser, make_campaign, make_host
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 

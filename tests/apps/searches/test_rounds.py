@@ -18,8 +18,8 @@ from apps.results.queries import campaign_table
 from apps.searches import queries, rounds, services
 from apps.searches.models import Round, Search, Trial
 from common.errors import PlanError
-from tests.factories import make_campaign, make_host, make_search, make_user
-from tests.searched import BEST_KB, advance, end_round, finish, planted
+from tests.rows.factories import make_campaign, make_host, make_search, make_user
+from tests.rows.searched import BEST_KB, advance, end_round, finish, planted
 
 pytestmark = pytest.mark.django_db
 

@@ -13,8 +13,8 @@ from apps.accounts.models import Membership, Role, Team
 from apps.campaigns.models import Campaign
 from apps.searches import queries
 from apps.searches.models import Search, Trial
-from tests import searched
-from tests.factories import browser, make_campaign, make_host, make_search, make_user
+from tests.rows import searched
+from tests.rows.factories import browser, make_campaign, make_host, make_search, make_user
 
 pytestmark = pytest.mark.django_db
 BODY = {"name": "memory", "space": ["work_mem 1MB to 64MB log"], "budget_runs": 75}

@@ -17,7 +17,7 @@ from apps.hosts.models import Host
 from apps.results.queries import campaign_table
 from apps.searches import rounds, services
 from apps.searches.models import Round, Search, Trial
-from tests.campaigns import PGBENCH, drive
+from tests.servers.campaigns import PGBENCH, drive
 
 pytestmark = pytest.mark.django_db(transaction=True)
 # 1 ms at 64 MB, and 4 ms more for each time that work_mem is halved or doubled.

@@ -9,7 +9,7 @@ import pytest
 from apps.searches import optimiser, presets, space
 from apps.searches.optimiser import Tried
 from common.errors import PlanError
-from tests.factories import FACTS
+from tests.rows.factories import FACTS
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from agents.settings import SETTINGS
 from apps.accounts.models import User
 from apps.tuning.exports import FORMATS
 from apps.tuning.models import Revision
-from tests.factories import browser, make_host, make_profile
+from tests.rows.factories import browser, make_host, make_profile
 
 PROFILES = "/api/v1/profiles/"
 PINNED = {"cpu_affinity": {"server": "0"}}

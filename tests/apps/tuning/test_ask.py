@@ -12,7 +12,7 @@ from agents.settings.base import current
 from apps.accounts.models import User
 from apps.hosts.models import Host
 from apps.tuning import services
-from tests.factories import make_profile
+from tests.rows.factories import make_profile
 
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 WANTED = {"transparent_huge_pages": {"enabled": "never"}, "cpu_affinity": {"server": "0"}}

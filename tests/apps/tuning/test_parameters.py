@@ -11,9 +11,9 @@ from django.urls import reverse
 from apps.accounts.models import Role, User
 from apps.tuning import parameters, rules
 from apps.tuning.forms import RevisionForm
-from tests import populate
-from tests.factories import browser, make_profile
-from tests.machine import facts
+from tests.rows import populate
+from tests.rows.factories import browser, make_profile
+from tests.servers.machine import facts
 
 PATH = "/api/v1/settings/parameters/"
 

@@ -9,7 +9,8 @@ from django.urls import reverse
 from apps.accounts.models import Role, User
 from apps.hosts.models import Host
 from apps.tuning.models import Profile
-from tests import machine, populate
+from tests.rows import populate
+from tests.servers import machine
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests import needs
+from tests.session import needs
 
 LAB = Path(os.environ.get("PROVING_LAB_DIR") or "/var/tmp/proving-lab").resolve()
 MACHINES = LAB / "machines"

@@ -15,7 +15,7 @@ import pytest
 from tests.agents.driver import OK, Connection, of
 from tests.agents.host.as_root import strace
 from tests.agents.host.as_root.strace import Open, Trace
-from tests.alone import alone
+from tests.session.alone import alone
 
 # One worker runs all of these tests, so there is one trace.
 pytestmark = [pytest.mark.needs("root", "strace", "fio"), pytest.mark.usefixtures("host_wide")]

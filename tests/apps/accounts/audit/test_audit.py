@@ -9,7 +9,7 @@ from apps.accounts.models import AuditEntry, Role, User
 from apps.accounts.services import audit, issue_token
 from apps.campaigns.models import Campaign
 from common.errors import PlanError
-from tests.factories import browser, make_campaign, make_host
+from tests.rows.factories import browser, make_campaign, make_host
 
 
 @pytest.mark.parametrize("sql", ["UPDATE accounts_auditentry SET action = 'x'", "DELETE FROM accounts_auditentry"])

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit
-from tests import populate
+from tests.rows import populate
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 
 from apps.accounts.models import AuditEntry, ProviderAccount, Role, Session, User
-from tests import populate
-from tests.provider import SECRET, Forge, Provider, signed
+from tests.rows import populate
+from tests.servers.provider import SECRET, Forge, Provider, signed
 
 pytestmark = pytest.mark.django_db
 ANOTHER_KEY = RSAKey.generate_key(2048)

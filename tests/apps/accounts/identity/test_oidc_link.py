@@ -14,9 +14,9 @@ from apps.accounts.identity import access
 from apps.accounts.models import AuditEntry, Membership, ProviderAccount, Role, Team, User
 from apps.accounts.team import people
 from common.errors import PlanError
-from tests import populate
-from tests.factories import issue_token
-from tests.provider import Provider
+from tests.rows import populate
+from tests.rows.factories import issue_token
+from tests.servers.provider import Provider
 
 pytestmark = pytest.mark.django_db
 

@@ -18,8 +18,8 @@ from apps.accounts.identity.recheck import MARK
 from apps.accounts.models import AuditEntry, ProviderAccount, ProviderSession, Role, Session, User
 from apps.accounts.operation import sealed
 from apps.decisions.timeline.feed import renew_feed
-from tests.factories import issue_token
-from tests.provider import Provider
+from tests.rows.factories import issue_token
+from tests.servers.provider import Provider
 
 pytestmark = pytest.mark.django_db
 ROLES = mapping.instance_roles("ROLES", "staff=viewer; dba=tuner")

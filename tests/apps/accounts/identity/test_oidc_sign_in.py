@@ -10,8 +10,8 @@ from django.urls import reverse
 
 from apps.accounts.identity import mapping
 from apps.accounts.models import AuditEntry, Membership, ProviderAccount, Role, Team, User
-from tests import populate
-from tests.provider import Provider
+from tests.rows import populate
+from tests.servers.provider import Provider
 
 pytestmark = pytest.mark.django_db
 ROLES = mapping.instance_roles("ROLES", "staff=viewer; dba=tuner; cn=admins,ou=pg=admin")

@@ -12,7 +12,7 @@ from apps.accounts.models import AuditEntry, Channel, Delivery, Role, User
 from apps.accounts.notices import channels, notify
 from apps.accounts.operation.vault import decrypt
 from common.errors import PlanError, RoleError
-from tests.factories import browser, make_user
+from tests.rows.factories import browser, make_user
 
 URL = "http://127.0.0.1:9/hooks/secret-part"
 

@@ -29,7 +29,7 @@ from apps.campaigns.models import Run
 from apps.hosts import contact
 from common.errors import HostError, PlanError, UnreachableError
 from tests.apps.accounts.notices.receivers import closed_port, hook, post_office
-from tests.factories import make_campaign, make_host
+from tests.rows.factories import make_campaign, make_host
 
 Make = Callable[..., tuple[Channel, str]]
 

@@ -25,7 +25,7 @@ from apps.fingerprints import fingerprint
 from apps.hosts.models import Identity
 from apps.results.exchange import downloads, exports
 from common.errors import HostError, PlanError
-from tests import populate
+from tests.rows import populate
 
 ROOT = Path(__file__).resolve().parents[4]
 # A report says when it was made.

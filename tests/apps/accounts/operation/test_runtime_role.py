@@ -13,7 +13,7 @@ from apps.accounts.models import AuditEntry, Role, User
 from apps.accounts.operation import runtime_role
 from apps.accounts.services import audit
 from common.errors import PlanError
-from tests.factories import make_host, make_user
+from tests.rows.factories import make_host, make_user
 
 NAME = "role_of_a_test"
 

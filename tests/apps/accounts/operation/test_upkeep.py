@@ -14,7 +14,7 @@ from django.utils import timezone
 from apps.accounts import tasks
 from apps.accounts.models import IdempotentRequest, Role, Session, User
 from apps.celery import app
-from tests import populate
+from tests.rows import populate
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from apps.accounts.models import AuditEntry, Role, Session, User
 from apps.accounts.services import issue_token
 from apps.accounts.team import people
 from common.errors import PlanError
-from tests import populate
+from tests.rows import populate
 
 NEW = "a longer horse battery"
 LINK = re.compile(r"http\S+(/password/\S+/\S+/)")

@@ -9,8 +9,8 @@ from django.urls import reverse
 from apps.accounts.models import AuditEntry, Membership, Role, Team, User
 from apps.accounts.team import teams
 from apps.hosts.models import Host
-from tests.factories import browser, make_campaign, make_host, make_user
-from tests.factories import make_member as member
+from tests.rows.factories import browser, make_campaign, make_host, make_user
+from tests.rows.factories import make_member as member
 
 VIEWER, OPERATOR, TUNER, ADMIN = Role
 

@@ -22,7 +22,7 @@ from apps.hosts.services import add_host, archive_host, change_host
 from apps.hosts.usage import reservations
 from apps.tuning.services import create_profile, revise
 from common.errors import PlanError, RoleError
-from tests.factories import (
+from tests.rows.factories import (
     FACTORS,
     OPTIONS,
     browser,
@@ -34,7 +34,7 @@ from tests.factories import (
     make_workload,
     script,
 )
-from tests.factories import make_member as member
+from tests.rows.factories import make_member as member
 
 VIEWER, OPERATOR, TUNER, ADMIN = Role
 

@@ -9,7 +9,7 @@ from django.urls import reverse
 from apps.accounts.models import ApiToken, Role, User
 from apps.accounts.web.pages import spoken
 from common.errors import HostError, PlanError, ProvingError
-from tests import populate
+from tests.rows import populate
 
 
 @pytest.fixture

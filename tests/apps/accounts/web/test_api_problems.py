@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 
 from apps.accounts.models import User
 from common.errors import AgentError, HostError, PlanError, RoleError
-from tests.factories import browser, make_host
+from tests.rows.factories import browser, make_host
 
 SHAPE = {"title", "status", "field", "hint", "blame"}
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from apps.accounts.models import ApiToken, AuditEntry, Role, User
-from tests.factories import browser, make_user, script
+from tests.rows.factories import browser, make_user, script
 
 TOKENS, ME, WORKLOADS = "/api/v1/tokens/", "/api/v1/me/", "/api/v1/workloads/"
 

@@ -15,7 +15,7 @@ from apps.accounts.models import Role, User
 from apps.accounts.web import attempts
 from apps.accounts.web.attempts import FAILED_LOGINS, FORGOTTEN
 from apps.logs import WithoutSecrets
-from tests import populate
+from tests.rows import populate
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from apps.accounts.models import ApiToken, AuditEntry, Credential, IdempotentReq
 from apps.accounts.services import generate_password, issue_token
 from apps.accounts.team import people
 from apps.decisions.timeline.feed import renew_feed
-from tests import populate
-from tests.factories import browser, make_user, script
+from tests.rows import populate
+from tests.rows.factories import browser, make_user, script
 
 NEW = "another horse battery"
 

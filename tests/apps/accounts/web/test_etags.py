@@ -6,7 +6,7 @@ import pytest
 
 from apps.accounts.models import User
 from apps.hosts.models import Host
-from tests.factories import browser, make_host
+from tests.rows.factories import browser, make_host
 
 
 @pytest.fixture

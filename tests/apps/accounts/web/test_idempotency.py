@@ -18,7 +18,7 @@ from apps.accounts.models import ApiToken, IdempotentRequest, Role, User
 from apps.accounts.web import idempotency
 from apps.campaigns.models import Campaign
 from apps.results.models import Import
-from tests.factories import browser, make_campaign, make_user, script
+from tests.rows.factories import browser, make_campaign, make_user, script
 
 BODY = {"name": "again"}
 

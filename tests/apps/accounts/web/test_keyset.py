@@ -12,7 +12,7 @@ from django.utils import timezone
 from apps.accounts.models import Role, User
 from apps.accounts.web import keyset
 from common.errors import PlanError
-from tests.factories import browser, make_user
+from tests.rows.factories import browser, make_user
 
 pytestmark = pytest.mark.django_db
 

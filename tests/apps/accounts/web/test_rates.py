@@ -11,7 +11,7 @@ from django.test import override_settings
 
 from apps.accounts.models import User
 from apps.accounts.web import rates
-from tests.factories import browser, script
+from tests.rows.factories import browser, script
 
 URL = "/api/v1/me/"
 

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts.models import AuditEntry, Role, Session, User
-from tests import populate
+from tests.rows import populate
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from apps.campaigns.library.workloads import save_workload
 from apps.campaigns.models import Campaign
 from apps.hosts.models import Host
 from common.errors import PlanError
-from tests import machine
-from tests.factories import FACTS, browser, make_campaign, make_host, make_profile, make_workload
+from tests.rows.factories import FACTS, browser, make_campaign, make_host, make_profile, make_workload
+from tests.servers import machine
 
 
 def checks_of(campaign: Campaign) -> dict[str, Check]:

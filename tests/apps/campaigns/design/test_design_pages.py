@@ -18,8 +18,8 @@ from apps.campaigns.models import Campaign, Run
 from apps.campaigns.pages import factor_rows
 from apps.hosts.models import Host
 from common.errors import PlanError
-from tests import populate
-from tests.factories import browser, make_campaign, make_host
+from tests.rows import populate
+from tests.rows.factories import browser, make_campaign, make_host
 
 POOL = "settings.postgresql.shared_buffers"
 LEVELS = [{"label": size, "set": {POOL: size}} for size in ("128MB", "1GB")]

@@ -16,8 +16,8 @@ from apps.campaigns.execution.ensemble import Ensemble
 from apps.campaigns.models import Campaign, Run
 from apps.hosts import contact
 from apps.hosts.models import Host
-from tests import campaigns, machine
-from tests.factories import browser, make_campaign, make_host
+from tests.rows.factories import browser, make_campaign, make_host
+from tests.servers import campaigns, machine
 
 UPGRADED = machine.facts(kernel=machine.kernel(release="6.12.57-amd64"))
 RENAMED = machine.facts(hostname="bench-07")

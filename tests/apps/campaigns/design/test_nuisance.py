@@ -13,8 +13,8 @@ from apps.campaigns.design.steps import Step, single
 from apps.campaigns.models import Run
 from apps.hosts.models import Host
 from common.errors import PlanError
-from tests import campaigns
-from tests.factories import browser
+from tests.rows.factories import browser
+from tests.servers import campaigns
 
 LOAD = {"builtin": "select-only", "transactions": 100, "log": "reduced", "clients": 2}
 SPEC: dict[str, Any] = {

@@ -20,7 +20,7 @@ from apps.hosts.usage import reservations
 from apps.results.answers.summary import summary_table
 from apps.results.queries import campaign_table, evidence
 from common.errors import PlanError
-from tests.factories import FACTS, browser, end_run, make_campaign, make_host, make_user
+from tests.rows.factories import FACTS, browser, end_run, make_campaign, make_host, make_user
 
 pytestmark = pytest.mark.django_db
 EACH, SPREAD = Campaign.Placement.EACH, Campaign.Placement.SPREAD

@@ -17,7 +17,7 @@ from apps.campaigns.pages.forms import CampaignForm
 from apps.hosts.models import Host
 from apps.results.exchange import exports
 from common.errors import PlanError
-from tests.factories import FACTS, make_host, make_user, make_workload
+from tests.rows.factories import FACTS, make_host, make_user, make_workload
 
 Hosts = dict[str, Host]
 TOOLS = ["initdb", "pg_basebackup", "pgbench", "postgres", "psql"]

@@ -16,8 +16,8 @@ from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
 from apps.hosts.usage import cluster_consents
 from common.errors import PlanError
-from tests import machine
-from tests.factories import browser, make_campaign, make_host, make_user
+from tests.rows.factories import browser, make_campaign, make_host, make_user
+from tests.servers import machine
 
 CLUSTER = machine.CLUSTER
 MAIN = {"data_dir": CLUSTER["data_dir"]}

@@ -9,7 +9,7 @@ from apps.campaigns.design.steps import single
 from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign
 from apps.campaigns.pages.forms import CampaignForm
-from tests.factories import FACTORS, browser, make_host, make_user
+from tests.rows.factories import FACTORS, browser, make_host, make_user
 
 
 def test_the_usual_collectors_sample_each_second_unless_a_campaign_chooses_others(operator: User) -> None:

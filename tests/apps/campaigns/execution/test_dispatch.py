@@ -20,7 +20,7 @@ from apps.hosts.models import Host, Lease
 from apps.hosts.usage import leases
 from apps.results import queries
 from common.errors import PlanError
-from tests import campaigns
+from tests.servers import campaigns
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -16,7 +16,7 @@ from apps.campaigns.design.before_start import previews
 from apps.campaigns.models import Campaign, Run
 from apps.results import queries
 from common.errors import PlanError
-from tests.factories import browser, make_campaign
+from tests.rows.factories import browser, make_campaign
 
 ALL_CPUS: dict[str, Any] = {"label": "4 cpus", "set": {"settings.cpu_affinity.server": "0-3"}}
 

@@ -19,7 +19,7 @@ from apps.campaigns.models import Run
 from apps.hosts.access import ssh
 from apps.hosts.models import Host
 from tests.apps.campaigns.execution.test_received import MANIFEST
-from tests.factories import make_campaign
+from tests.rows.factories import make_campaign
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

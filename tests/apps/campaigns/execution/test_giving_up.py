@@ -13,8 +13,8 @@ from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host, Lease
 from apps.hosts.usage import leases
 from common.errors import PlanError
-from tests import populate
-from tests.factories import make_user
+from tests.rows import populate
+from tests.rows.factories import make_user
 
 pytestmark = pytest.mark.django_db
 

@@ -17,8 +17,8 @@ from apps.hosts.models import Host, Lease
 from apps.hosts.usage import leases
 from apps.results import queries
 from common.errors import PlanError, RoleError
-from tests import campaigns
-from tests.factories import end_run, make_campaign, make_user
+from tests.rows.factories import end_run, make_campaign, make_user
+from tests.servers import campaigns
 
 
 @pytest.fixture

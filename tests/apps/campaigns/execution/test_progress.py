@@ -14,7 +14,7 @@ from apps.campaigns.design.before_start import previews
 from apps.campaigns.execution import schedule
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import Progress, progress
-from tests.factories import end_run, make_campaign
+from tests.rows.factories import end_run, make_campaign
 
 pytestmark = pytest.mark.django_db
 

@@ -21,8 +21,8 @@ from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
 from apps.hosts.usage import reservations
 from common.errors import PlanError
-from tests import campaigns
-from tests.factories import browser, end_run, make_campaign, make_host, make_user
+from tests.rows.factories import browser, end_run, make_campaign, make_host, make_user
+from tests.servers import campaigns
 
 pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)

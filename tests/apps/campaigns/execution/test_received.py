@@ -14,7 +14,7 @@ from apps.accounts.models import User
 from apps.campaigns.execution import event_shapes, fetching, received
 from apps.campaigns.models import Run
 from apps.hosts.models import Host
-from tests import campaigns
+from tests.servers import campaigns
 
 STATE: dict[str, Any] = {"seq": 1, "boot_id": "b", "wall": 1.7e9, "mono": 1.0, "kind": "state"}
 STATE["data"] = {"state": "RUNNING", "step": "measure"}

@@ -15,8 +15,8 @@ from apps.hosts import services
 from apps.hosts.models import Host
 from apps.hosts.usage import remote_servers
 from common.errors import PlanError
-from tests import campaigns
 from tests.agents.remote_servers import ADDRESS, PLAIN, SECRET, Served, created, running
+from tests.servers import campaigns
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.needs("postgresql-15")]
 

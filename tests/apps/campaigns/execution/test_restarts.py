@@ -19,8 +19,9 @@ from apps.campaigns.execution import claims
 from apps.campaigns.models import Run
 from apps.hosts.models import Host
 from common.errors import PlanError
-from tests import campaigns, filled
-from tests.factories import FACTS, browser, end_run, make_campaign, make_host
+from tests.rows import filled
+from tests.rows.factories import FACTS, browser, end_run, make_campaign, make_host
+from tests.servers import campaigns
 
 RESTART = {"name": "restart", "kind": "reboot", "options": {"limit_s": 1800}}
 

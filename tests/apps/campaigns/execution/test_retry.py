@@ -13,7 +13,7 @@ from apps.campaigns.execution import queue
 from apps.campaigns.models import Campaign, Run
 from apps.results import queries
 from common.errors import PlanError
-from tests.factories import browser, end_run, make_campaign
+from tests.rows.factories import browser, end_run, make_campaign
 
 
 @pytest.fixture

@@ -26,9 +26,9 @@ from apps.campaigns.models import Campaign, Run, RunPart
 from apps.hosts.access import links, ssh
 from apps.hosts.models import Host, Lease
 from apps.hosts.usage import leases
-from tests import campaigns, machines, remote
 from tests.agents.conftest import postgres_processes
-from tests.remote import Server
+from tests.servers import campaigns, machines, remote
+from tests.servers.remote import Server
 
 NAMES = ["server", "client", "one", "two"]
 Hosts = dict[str, Host]

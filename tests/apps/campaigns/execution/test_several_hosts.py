@@ -14,8 +14,8 @@ from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host, Lease
 from apps.results import queries
-from tests import campaigns, machines, remote
-from tests.remote import Server
+from tests.servers import campaigns, machines, remote
+from tests.servers.remote import Server
 
 LEVELS = [{"label": mb, "set": {"settings.postgresql.work_mem": mb}} for mb in ("4MB", "8MB")]
 

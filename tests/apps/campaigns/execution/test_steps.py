@@ -9,7 +9,7 @@ import pytest
 from apps.accounts.models import User
 from apps.hosts.models import Host
 from apps.results import queries
-from tests import campaigns
+from tests.servers import campaigns
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

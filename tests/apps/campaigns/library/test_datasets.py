@@ -12,7 +12,7 @@ from apps.campaigns.models import Campaign, DataCopy, DataSet, DataUse
 from apps.hosts.models import Host
 from apps.results import queries
 from common.errors import PlanError
-from tests import campaigns
+from tests.servers import campaigns
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -14,8 +14,8 @@ from apps.campaigns.library import code, datasets, own_recipes, preparing, workl
 from apps.campaigns.models import Campaign
 from apps.hosts.models import Host
 from common.errors import PlanError, RoleError
-from tests import campaigns
-from tests.factories import browser, make_recipe, make_user
+from tests.rows.factories import browser, make_recipe, make_user
+from tests.servers import campaigns
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -15,8 +15,8 @@ from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.hosts.models import Host
 from common.errors import PlanError
-from tests import campaigns
-from tests.factories import browser
+from tests.rows.factories import browser
+from tests.servers import campaigns
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BROKEN = "select 1;\n\\set a random(1,)\n"

@@ -18,7 +18,7 @@ from apps.campaigns.twins.schema import Schema, schema, steps
 from common.errors import PlanError, RoleError
 from readers.twin.capture import read_capture
 from readers.twin.model import Capture, Column, Counts, Statement
-from tests.factories import make_user
+from tests.rows.factories import make_user
 
 NAN = float("nan")
 RAW = (Path(__file__).parents[3] / "contract" / "captures" / "shop-18.jsonl").read_bytes()

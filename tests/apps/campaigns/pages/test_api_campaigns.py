@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from apps.accounts.models import Role, User
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
-from tests.factories import (
+from tests.rows.factories import (
     FACTORS,
     FACTS,
     browser,

@@ -10,7 +10,7 @@ from apps.campaigns import archiving, lifecycle
 from apps.campaigns.history import history
 from apps.campaigns.models import Campaign
 from common.errors import PlanError, RoleError
-from tests.factories import browser, make_campaign, make_host, make_user
+from tests.rows.factories import browser, make_campaign, make_host, make_user
 
 pytestmark = pytest.mark.django_db
 FINISHED = Campaign.State.FINISHED

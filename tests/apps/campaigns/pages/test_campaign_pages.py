@@ -14,7 +14,7 @@ from apps.campaigns.models import Campaign, Run, Workload
 from apps.campaigns.pages import factor_rows
 from apps.hosts.models import Host
 from apps.hosts.services import archive_host
-from tests import populate
+from tests.rows import populate
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from apps.accounts.models import User
 from apps.campaigns import lifecycle, services
 from apps.campaigns.history import history
 from apps.campaigns.models import Campaign
-from tests.factories import browser, make_campaign, make_profile
+from tests.rows.factories import browser, make_campaign, make_profile
 
 NOT_CHOSEN = {
     *(

@@ -16,7 +16,7 @@ from apps.hosts.models import Host
 from apps.hosts.usage import allowed_paths
 from apps.results.exchange import exports
 from readers.others.huge_page_csv import parse_huge_page_csv
-from tests import campaigns
+from tests.servers import campaigns
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("host_wide")]
 

@@ -10,8 +10,8 @@ from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
 from common.errors import PlanError
-from tests import campaigns, machine
-from tests.factories import make_host
+from tests.rows.factories import make_host
+from tests.servers import campaigns, machine
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("host_wide")]
 

@@ -17,8 +17,8 @@ from apps.campaigns.library import own_recipes, recipe_hosts
 from apps.campaigns.models import Campaign, OwnRecipe
 from apps.campaigns.recipes.reading import LARGEST, dump, parse
 from common.errors import PlanError, RoleError
-from tests import machine
-from tests.factories import browser, make_campaign, make_host, make_profile, make_user, script
+from tests.rows.factories import browser, make_campaign, make_host, make_profile, make_user, script
+from tests.servers import machine
 
 pytestmark = pytest.mark.django_db
 

@@ -13,8 +13,8 @@ from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
 from apps.results import queries
 from common.errors import PlanError
-from tests import campaigns
-from tests.factories import make_host
+from tests.rows.factories import make_host
+from tests.servers import campaigns
 
 SHARES = {"at25": 0.25, "at50": 0.5, "at75": 0.75, "at90": 0.9}
 

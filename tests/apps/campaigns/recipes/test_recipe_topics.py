@@ -12,8 +12,8 @@ from apps.campaigns import recipes
 from apps.campaigns.recipes.reading import dump, parse
 from apps.campaigns.recipes.topics import TOPICS, by_topic, matches
 from common.errors import PlanError
-from tests import machine
-from tests.factories import browser, make_host, make_user
+from tests.rows.factories import browser, make_host, make_user
+from tests.servers import machine
 
 
 def names_matching(query: str) -> list[str]:

@@ -11,7 +11,7 @@ from django.urls import reverse
 from apps.accounts.models import User
 from apps.campaigns import recipes
 from common.errors import PlanError
-from tests.factories import FACTS, browser, make_host
+from tests.rows.factories import FACTS, browser, make_host
 
 pytestmark = pytest.mark.django_db
 

@@ -16,8 +16,8 @@ from apps.campaigns.recipes.levels import GENERATORS
 from apps.hosts.models import Host
 from common.errors import PlanError
 from embedded.servers.postgres import bin_dir
-from tests import machine
-from tests.factories import make_host
+from tests.rows.factories import make_host
+from tests.servers import machine
 
 pytestmark = pytest.mark.django_db
 

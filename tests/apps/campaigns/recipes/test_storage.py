@@ -21,8 +21,8 @@ from apps.hosts.usage import allowed_paths
 from apps.results.answers.summary import summary_table
 from apps.results.store import series
 from common.errors import PlanError
-from tests import campaigns
-from tests.factories import FACTS, make_host
+from tests.rows.factories import FACTS, make_host
+from tests.servers import campaigns
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

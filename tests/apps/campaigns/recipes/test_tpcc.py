@@ -12,7 +12,7 @@ from apps.hosts.models import Host
 from apps.results import queries
 from apps.results.answers.key_figures import key_figures
 from apps.results.models import Measurement
-from tests import campaigns
+from tests.servers import campaigns
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

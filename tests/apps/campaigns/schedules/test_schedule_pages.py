@@ -13,7 +13,7 @@ from apps.accounts.models import Team, User
 from apps.campaigns.history import history
 from apps.campaigns.models import Campaign, Schedule
 from apps.campaigns.schedules import firing, services
-from tests.factories import browser, make_campaign, make_host
+from tests.rows.factories import browser, make_campaign, make_host
 
 WINDOW = {"days": [0, 1], "from": "00:00", "to": "06:00"}
 FORM = {"name": "nightly", "when": "daily 02:30", "time_zone": "Europe/Berlin", "late_by_min": "30"}

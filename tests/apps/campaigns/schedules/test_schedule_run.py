@@ -12,7 +12,7 @@ from apps.campaigns.models import Campaign, Run, Slot
 from apps.campaigns.schedules import firing, services
 from apps.hosts.models import Host
 from apps.results.answers.history.trend import trend
-from tests import campaigns
+from tests.servers import campaigns
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WAL = {

@@ -19,7 +19,7 @@ from apps.campaigns.schedules import firing, services, times
 from apps.campaigns.services import cancel_campaign, start_campaign
 from apps.hosts.models import Host
 from common.errors import PlanError, RoleError
-from tests.factories import make_campaign, make_host, make_member, make_user
+from tests.rows.factories import make_campaign, make_host, make_member, make_user
 
 pytestmark = pytest.mark.django_db
 

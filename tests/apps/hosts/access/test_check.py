@@ -13,8 +13,8 @@ from apps.hosts import contact, services
 from apps.hosts.access import ssh
 from apps.hosts.models import Host, HostKey
 from common.errors import HostError, PlanError, RoleError
-from tests import machine, remote
-from tests.factories import make_host
+from tests.rows.factories import make_host
+from tests.servers import machine, remote
 
 pytestmark = pytest.mark.fast
 Register = Callable[..., Host]

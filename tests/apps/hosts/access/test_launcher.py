@@ -16,9 +16,9 @@ from apps.hosts import contact, models
 from apps.hosts.access import signing, ssh
 from apps.hosts.models import AgentSignature, Host, SigningKey
 from common.errors import HostError, PlanError
-from tests import campaigns, launched, remote
-from tests.factories import make_host
-from tests.launched import Installed
+from tests.rows.factories import make_host
+from tests.servers import campaigns, launched, remote
+from tests.servers.launched import Installed
 
 Register = Callable[..., Host]
 real = [pytest.mark.django_db(transaction=True), pytest.mark.needs("root", "sshd", "ssh-keygen")]

@@ -13,9 +13,9 @@ from apps.hosts.facts import machines
 from apps.hosts.models import Host, HostKey, Lease
 from apps.hosts.usage import leases
 from common.errors import HostError, PlanError, RoleError
-from tests import machines as registered
-from tests import remote
-from tests.factories import make_host, make_user
+from tests.rows.factories import make_host, make_user
+from tests.servers import machines as registered
+from tests.servers import remote
 
 BOOT = "b" * 32
 

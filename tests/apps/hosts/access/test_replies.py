@@ -13,8 +13,8 @@ from agents.host import cpulist
 from apps.hosts import contact
 from apps.hosts.access import replies
 from common.errors import HostError
-from tests import machine
-from tests.factories import make_host
+from tests.rows.factories import make_host
+from tests.servers import machine
 
 HELLO: dict[str, Any] = {
     "agent": "ab" * 32,

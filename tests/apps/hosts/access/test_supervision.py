@@ -15,8 +15,8 @@ from apps.accounts.models import AuditEntry, User
 from apps.campaigns.execution import claims
 from apps.campaigns.models import Run
 from apps.hosts.models import Host
-from tests import campaigns
-from tests.factories import browser, make_host
+from tests.rows.factories import browser, make_host
+from tests.servers import campaigns
 
 HOSTS = "/api/v1/hosts/"
 

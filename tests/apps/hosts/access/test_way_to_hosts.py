@@ -10,7 +10,7 @@ from django.urls import reverse
 from apps.accounts.models import Membership, Role, Team, User
 from apps.hosts.models import Host, HostKey, Identity
 from apps.hosts.services import WAY
-from tests.factories import browser, make_host, make_identity, make_user
+from tests.rows.factories import browser, make_host, make_identity, make_user
 
 pytestmark = pytest.mark.django_db
 # One change of each field of the way; `jump` and `identity` are filled in from the database.

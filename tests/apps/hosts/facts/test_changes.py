@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apps.hosts.facts import changes
-from tests import machine
+from tests.servers import machine
 
 
 def edited(path: str, value: Any, facts: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from apps.hosts import contact
 from apps.hosts.facts import health
 from apps.hosts.models import Host, Trouble
 from apps.hosts.usage import leases
-from tests import campaigns
-from tests.factories import browser, make_campaign, make_host
+from tests.rows.factories import browser, make_campaign, make_host
+from tests.servers import campaigns
 
 LIMITS = health.Limits(free_mib=1024, clock_s=2.0, celsius=95.0)
 FINE: dict[str, Any] = {

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from apps.hosts.facts import topology
-from tests import machine
+from tests.servers import machine
 
 
 def host(*rows: tuple[int, int, int, str], caches: list[dict[str, Any]] | None = None) -> dict[str, Any]:

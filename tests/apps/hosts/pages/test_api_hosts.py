@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from apps.accounts.models import AuditEntry, User
 from apps.hosts.models import Facts, Host, HostKey, Identity
-from tests import machine
-from tests.factories import FACTS, browser, make_host, make_identity
+from tests.rows.factories import FACTS, browser, make_host, make_identity
+from tests.servers import machine
 
 HOSTS = "/api/v1/hosts/"
 

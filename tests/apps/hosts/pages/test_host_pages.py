@@ -9,8 +9,9 @@ from django.urls import reverse
 from apps.accounts.models import AuditEntry, Role, User
 from apps.hosts import services
 from apps.hosts.models import Host, HostKey, Identity
-from tests import machine, populate
-from tests.factories import make_host
+from tests.rows import populate
+from tests.rows.factories import make_host
+from tests.servers import machine
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from apps.accounts.models import AuditEntry, Role, User
 from apps.hosts.models import Host
 from apps.hosts.usage import allowed_paths
 from common.errors import PlanError
-from tests import populate
-from tests.factories import browser, make_user
+from tests.rows import populate
+from tests.rows.factories import browser, make_user
 
 SSD = {"path": "/data01", "kind": "directory"}
 

@@ -12,8 +12,9 @@ from apps.accounts.models import AuditEntry, Role, User
 from apps.hosts.models import Host
 from apps.hosts.usage import cluster_consents
 from common.errors import PlanError
-from tests import machine, populate
-from tests.factories import browser, make_host, make_user
+from tests.rows import populate
+from tests.rows.factories import browser, make_host, make_user
+from tests.servers import machine
 
 MAIN = machine.CLUSTER["data_dir"]
 RESTART = {"data_dir": MAIN, "may": "restart"}

@@ -15,8 +15,8 @@ from apps.hosts import services
 from apps.hosts.models import Host, RemoteServer
 from apps.hosts.usage import remote_servers
 from common.errors import PlanError, RoleError
-from tests import populate
-from tests.factories import make_user
+from tests.rows import populate
+from tests.rows.factories import make_user
 
 SECRET = "s3cret-of-loader"
 FIELDS = {"addresses": ["db.example.com"], "user": "loader", "sslmode": "require", "password": SECRET}

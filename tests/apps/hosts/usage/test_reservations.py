@@ -11,7 +11,7 @@ from apps.accounts.models import AuditEntry, Role, User
 from apps.hosts.models import Host, Reservation
 from apps.hosts.usage import reservations
 from common.errors import PlanError, RoleError
-from tests.factories import browser, make_host, make_user
+from tests.rows.factories import browser, make_host, make_user
 
 pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)

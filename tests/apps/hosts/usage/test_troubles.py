@@ -14,8 +14,8 @@ from apps.accounts.models import AuditEntry, Role, User
 from apps.hosts import contact, services
 from apps.hosts.models import Host, Trouble
 from common.errors import PlanError, RoleError
-from tests import filled, populate
-from tests.factories import browser, make_host
+from tests.rows import filled, populate
+from tests.rows.factories import browser, make_host
 
 KEYS = [{"key": "/proc/sys/vm/swappiness", "original": "60", "ours": "1", "found": "10"}]
 RUN = "3f0c1d2e-0000-4000-8000-000000000001"

@@ -20,7 +20,7 @@ from apps.results.answers.table import CampaignTable, LevelRow
 from apps.results.models import Kept
 from apps.results.store import campaign_cache
 from apps.results.store.campaign_cache import Keeper
-from tests.factories import browser, end_run, make_campaign, make_host, make_user
+from tests.rows.factories import browser, end_run, make_campaign, make_host, make_user
 
 pytestmark = pytest.mark.django_db
 

@@ -14,7 +14,7 @@ from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Facts, Host
 from apps.results.answers.history.baselines import baselines
-from tests.factories import FACTS, browser, make_campaign, make_host, make_workload
+from tests.rows.factories import FACTS, browser, make_campaign, make_host, make_workload
 
 pytestmark = pytest.mark.django_db
 QUIET = [10110, 10080, 10150, 10095, 10130, 10070, 10120, 10105, 10140, 10090]

@@ -27,7 +27,7 @@ from apps.results.models import Measurement, StepMeans
 from apps.results.queries import campaign_table
 from stats.comparison.associations import Association
 from tests.apps.results.answers.test_judgements import factor, measured
-from tests.factories import browser, make_campaign
+from tests.rows.factories import browser, make_campaign
 
 COMMIT = "settings.postgresql.synchronous_commit"
 FAST = {"on": (1000, 1010, 990, 1005, 995, 1002), "off": (1900, 1920, 1890, 1905, 1899, 1910)}

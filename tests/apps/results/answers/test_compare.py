@@ -17,9 +17,9 @@ from apps.results import charts, queries
 from apps.results.answers.comparison.compare import compare
 from apps.results.models import Measurement
 from common.errors import PlanError
-from tests import split
-from tests.factories import browser, make_campaign
-from tests.machine import facts, kernel
+from tests.rows import split
+from tests.rows.factories import browser, make_campaign
+from tests.servers.machine import facts, kernel
 
 pytestmark = pytest.mark.django_db
 

@@ -21,7 +21,7 @@ from apps.results.answers import interim_analyses
 from apps.results.store import ingest
 from common.errors import PlanError
 from stats.stopping import sequential
-from tests.factories import browser, end_run, make_campaign
+from tests.rows.factories import browser, end_run, make_campaign
 
 ONE, TWO = {"server cpus": "1 cpu"}, {"server cpus": "2 cpus"}
 WIDTH: dict[str, Any] = {"until": "width", "between": [ONE, TWO], "width": 0.12, "least": 3}

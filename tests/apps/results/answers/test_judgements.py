@@ -21,7 +21,7 @@ from apps.results.answers.judgements import judgements
 from apps.results.answers.sentences import Judgement
 from apps.results.models import Measurement, Within
 from apps.results.queries import campaign_table
-from tests.factories import browser, make_campaign, make_workload
+from tests.rows.factories import browser, make_campaign, make_workload
 
 pytestmark = pytest.mark.django_db
 

@@ -15,7 +15,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.results.answers.comparison import shared_cells
 from apps.results.answers.comparison.compare import Compared, compare
 from apps.results.models import Measurement
-from tests import split
+from tests.rows import split
 
 pytestmark = pytest.mark.django_db
 A, B = [10120, 10080, 10240, 9990, 10170], [10390, 10330, 10480, 10360, 10400]

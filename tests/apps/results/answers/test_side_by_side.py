@@ -13,8 +13,8 @@ from apps.campaigns.models import Run
 from apps.results.models import Measurement
 from apps.results.runs import side_by_side
 from apps.results.store import fold
-from tests import filled
 from tests.apps.results.store.test_series import BEGAN, tell
+from tests.rows import filled
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from apps.hosts.models import Facts
 from apps.results.answers.history import regressions
 from apps.results.answers.history.trend import trend
 from apps.results.charts import theme, trend_chart
-from tests.factories import make_campaign, make_schedule
-from tests.scheduled import measured
+from tests.rows.factories import make_campaign, make_schedule
+from tests.rows.scheduled import measured
 
 pytestmark = pytest.mark.django_db
 FIRST = datetime(2026, 5, 1, 2, 30, tzinfo=UTC)

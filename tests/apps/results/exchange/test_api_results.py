@@ -11,7 +11,7 @@ from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
 from apps.results.models import Measurement
 from apps.results.store import fold
-from tests.factories import browser, end_run, make_campaign
+from tests.rows.factories import browser, end_run, make_campaign
 
 
 def test_the_table_compares_levels_with_the_first(viewer: User) -> None:

@@ -16,9 +16,9 @@ from apps.campaigns.models import Campaign, Run
 from apps.results.exchange import exports
 from apps.results.models import Measurement
 from readers.others.huge_page_csv import COLUMNS, parse_huge_page_csv
-from tests import machine
 from tests.apps.results.exchange.test_imports import imported
-from tests.factories import browser, make_campaign, make_host
+from tests.rows.factories import browser, make_campaign, make_host
+from tests.servers import machine
 
 SIZES = ("1GB", "128kB")
 LEVELS = ["1GB, off", "1GB, on", "128kB, off", "128kB, on"]

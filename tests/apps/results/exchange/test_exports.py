@@ -13,9 +13,9 @@ from pyarrow import parquet
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
 from apps.results.exchange import downloads, exports
-from tests import populate
 from tests.apps.results.exchange.test_imports import imported
-from tests.factories import browser, script
+from tests.rows import populate
+from tests.rows.factories import browser, script
 
 # Of one run: five seconds of three columns of pgbench and eight of the cpus.
 SAMPLES = 5 * (3 + 8)

@@ -17,7 +17,7 @@ from apps.results import queries, services
 from apps.results.answers.summary import summary_table
 from apps.results.models import Measurement
 from tests.apps.results.exchange.test_imports import SAID, imported, rows, sample
-from tests.factories import browser
+from tests.rows.factories import browser
 
 # What each file stands for: two storages, the first measured twice with pgbench.
 FOLDER = {

@@ -21,7 +21,7 @@ from apps.results.exchange import transfer
 from apps.results.models import Import
 from common.errors import PlanError, RoleError
 from tests.apps.results.exchange.test_imports import SAID, imported, rows, sample
-from tests.factories import browser, make_user, script
+from tests.rows.factories import browser, make_user, script
 
 PGBENCH = sample("pgbench-15-progress.out")
 CSV = sample("exp001-dataHP.csv")
@@ -246,7 +246,7 @@ def test_what_was_imported_cannot_be_run(operator: User, host_of_mine: Host) -> 
 
 @pytest.fixture
 def host_of_mine(db: None) -> Host:
-    from tests.factories import make_host
+    from tests.rows.factories import make_host
 
     return make_host()
 

@@ -16,8 +16,8 @@ from apps.campaigns.models import Campaign, Run
 from apps.results import queries, report
 from apps.results.exchange import exports
 from apps.results.report.pdf import report_pdf
-from tests import split
-from tests.factories import make_campaign, script
+from tests.rows import split
+from tests.rows.factories import make_campaign, script
 
 pytestmark = pytest.mark.django_db
 

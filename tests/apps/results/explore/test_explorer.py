@@ -18,7 +18,7 @@ from apps.results import charts
 from apps.results.explore import explorer, level_numbers
 from apps.results.models import Measurement
 from common.errors import PlanError
-from tests import split
+from tests.rows import split
 
 pytestmark = pytest.mark.django_db
 

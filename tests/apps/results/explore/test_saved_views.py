@@ -16,9 +16,9 @@ from apps.campaigns.models import Campaign, Run
 from apps.results.explore import chart_addresses, pins
 from apps.results.models import Pin
 from common.errors import PlanError, RoleError
-from tests import pinned, populate, split
 from tests.apps.results.answers.test_baselines import QUIET, repeated
-from tests.factories import browser, make_host, make_user
+from tests.rows import pinned, populate, split
+from tests.rows.factories import browser, make_host, make_user
 
 pytestmark = pytest.mark.django_db
 

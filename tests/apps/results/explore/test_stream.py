@@ -18,7 +18,7 @@ from apps.results.live import hub as hubs
 from apps.results.live import news
 from apps.results.live.hub import AGAIN, BEAT, Hub, Word
 from apps.results.pages import live_views
-from tests import filled
+from tests.rows import filled
 
 
 class Told:

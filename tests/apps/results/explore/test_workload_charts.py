@@ -15,7 +15,7 @@ from apps.accounts.models import User
 from apps.campaigns.models import Run
 from apps.hosts.models import Host
 from apps.results.models import Block
-from tests import campaigns
+from tests.servers import campaigns
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

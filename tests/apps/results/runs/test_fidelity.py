@@ -13,7 +13,7 @@ from apps.campaigns.models import Artefact, Campaign, Twin
 from apps.campaigns.twins import services as twins
 from apps.results.runs import counters
 from apps.results.runs.fidelity import badge, compare, lowest
-from tests.factories import make_campaign, make_twin
+from tests.rows.factories import make_campaign, make_twin
 
 CAPTURE = Path(__file__).parents[3] / "contract" / "captures" / "shop-18.jsonl"
 

@@ -21,7 +21,7 @@ from apps.results.models import Measurement
 from apps.results.runs import latencies
 from apps.results.runs.timeline import Axis
 from readers.latency import parse_latency
-from tests.factories import make_campaign
+from tests.rows.factories import make_campaign
 
 pytestmark = pytest.mark.django_db
 FIRST = 1_780_000_000  # by the wall clock, when the first transaction ended

@@ -14,8 +14,8 @@ from apps.campaigns.models import Run
 from apps.hosts.models import Facts
 from apps.results.runs import nodes
 from apps.results.store import fold, series
-from tests import filled
 from tests.apps.results.store.test_series import BEGAN, tell
+from tests.rows import filled
 
 pytestmark = pytest.mark.django_db
 BUSY, USED = nodes.KEY, "numa.memory used per node"

@@ -14,8 +14,8 @@ from agents.wire.protocol import digest
 from apps.campaigns.models import Artefact, Run, RunEvent
 from apps.results.runs import observed
 from apps.results.store import ingest, series
-from tests import filled
 from tests.contract.test_server_log import V15
+from tests.rows import filled
 
 BEGAN = 1795273630.0  # of the measured step, in the log's seconds: after the first checkpoint, before the second
 COSTS = {

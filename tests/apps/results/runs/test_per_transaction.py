@@ -27,7 +27,7 @@ from apps.results.runs.step_means import SERVER, step_means
 from apps.results.store import fold
 from common.errors import PlanError
 from tests.apps.results.answers.test_judgements import factor, measured
-from tests.factories import browser, make_campaign, make_host, make_workload
+from tests.rows.factories import browser, make_campaign, make_host, make_workload
 
 pytestmark = pytest.mark.django_db
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign
 from apps.results.runs import page_content
-from tests.factories import make_campaign, make_host
+from tests.rows.factories import make_campaign, make_host
 
 pytestmark = pytest.mark.django_db
 

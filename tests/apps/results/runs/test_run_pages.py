@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from apps.accounts.models import Role
 from apps.campaigns.models import Artefact, Run
-from tests import filled, populate
+from tests.rows import filled, populate
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from readers import measure
 from readers.fio.report import parse_fio
 from readers.histogram import Histogram
 from readers.measure import fio
-from tests import split, storage
-from tests.factories import make_campaign
+from tests.rows import split, storage
+from tests.rows.factories import make_campaign
 
 pytestmark = pytest.mark.django_db
 SAMPLES, CASES = Path(__file__).parents[3] / "samples", Path(__file__).parents[1] / "cases"

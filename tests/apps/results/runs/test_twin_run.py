@@ -17,9 +17,9 @@ from apps.hosts.models import Host
 from apps.results.answers.judgements import judgements
 from apps.results.runs.fidelity import fidelity_of
 from embedded.servers.postgres import bin_dir
-from tests import campaigns
 from tests.cli.program import Program
-from tests.production import OTHERS, Production, start
+from tests.servers import campaigns
+from tests.servers.production import OTHERS, Production, start
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -18,7 +18,7 @@ from apps.results.models import Mark, Measurement, Within
 from apps.results.runs import stability
 from apps.results.store import fold
 from apps.results.store.ingest import SERVER_LOG
-from tests.factories import browser, make_campaign, make_workload
+from tests.rows.factories import browser, make_campaign, make_workload
 
 pytestmark = pytest.mark.django_db
 

@@ -16,7 +16,7 @@ from apps.campaigns.models import Run
 from apps.results.exchange import exports
 from apps.results.models import Block, Measurement, Series, Within
 from apps.results.store import codec, fold, retention
-from tests import populate
+from tests.rows import populate
 
 HOUR = 3600
 

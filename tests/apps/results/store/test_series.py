@@ -24,7 +24,7 @@ from apps.results.live import news
 from apps.results.models import Block
 from apps.results.runs import thin, timeline
 from apps.results.store import codec, fold, ingest, samples, series
-from tests import filled
+from tests.rows import filled
 
 BEGAN = 1795273600.0
 SYSBENCH_LINE = (

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.results import tasks
-from tests.factories import make_campaign
+from tests.rows.factories import make_campaign
 
 pytestmark = pytest.mark.django_db
 MEASURED = {"step": "measure", "began": 1795273600.0, "ended": 1795273610.0, "costs": {}}

@@ -1,0 +1,371 @@
+"""docs/permissions.md: every endpoint with every method, and the least role that it answers.
+
+    python -m tests.documents.permissions
+
+Endpoints come from the table of addresses (apps/urls.py); rules from PAGES and OPEN below and, for the API, from
+WRITERS and READERS in tests/apps/accounts/test_api_roles.py and OF_TEAMS in tests/apps/test_team_roles.py.
+tests/apps/test_permissions.py fails where an endpoint has no rule, where a rule has no endpoint, where an answer is
+another than the rule says, and where the document is stale.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "apps.settings")
+django.setup()
+
+from django.urls import URLPattern, URLResolver, get_resolver  # noqa: E402
+
+from apps.accounts.models import Role  # noqa: E402
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "permissions.md"
+VIEWER, OPERATOR, TUNER, ADMIN = Role
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The least role that may GET and that may POST; None where the method is not answered (405)."""
+
+    get: Role | None
+    post: Role | None
+
+
+def shown(role: Role) -> Rule:
+    """A page that only shows: a POST shows it as well, and changes nothing."""
+    return Rule(role, role)
+
+
+def form(role: Role) -> Rule:
+    return Rule(role, role)
+
+
+def button(role: Role) -> Rule:
+    return Rule(None, role)
+
+
+# Without a login: what each answers to GET.
+OPEN = {
+    "login": 200,
+    "oidc_start": 404,
+    "oidc_callback": 404,
+    "healthz": 200,
+    "readyz": 200,
+    "metrics": 200,
+    "password_forgot": 200,
+    "password_set": 200,
+    "api:schema": 200,
+    "api:docs": 200,
+    "timeline_feed": 404,
+}
+# Of pages, by the name of the address, and of those with an action behind a colon.
+PAGES: dict[str, Rule] = {
+    "logout": button(VIEWER),
+    "account": shown(VIEWER),
+    "oidc_link": button(VIEWER),
+    "token_add": button(VIEWER),
+    "token_revoke": button(VIEWER),
+    "session_end": button(VIEWER),
+    "session_end_others": button(VIEWER),
+    "password_change": button(VIEWER),
+    "user_list": form(ADMIN),
+    "user_change": button(ADMIN),
+    "user_link": button(ADMIN),
+    "user_unlink": button(ADMIN),
+    "team_list": shown(VIEWER),
+    "team_add": button(ADMIN),
+    "team_detail": shown(VIEWER),
+    "team_action:set-member": button(ADMIN),
+    "team_action:remove-member": button(ADMIN),
+    "team_change": button(ADMIN),
+    "team_remove": button(ADMIN),
+    "team_action:take": button(ADMIN),
+    "team_action:give": button(ADMIN),
+    "audit_log": shown(ADMIN),
+    "audit_csv": shown(ADMIN),
+    "channel_list": shown(VIEWER),
+    "channel_add:mail": form(VIEWER),
+    "channel_add:chat": form(ADMIN),
+    "channel_add:webhook": form(ADMIN),
+    "channel_detail": form(ADMIN),
+    "channel_action:test": button(ADMIN),
+    "channel_action:switch-off": button(ADMIN),
+    "channel_action:switch-on": button(ADMIN),
+    "channel_action:renew-secret": button(ADMIN),
+    "delivery_retry": button(VIEWER),
+    "trouble_dismiss": button(OPERATOR),
+    "host_list": shown(VIEWER),
+    "host_add": form(ADMIN),
+    "identity_add": form(ADMIN),
+    "launcher": shown(ADMIN),
+    "signers": shown(ADMIN),
+    "host_detail": shown(VIEWER),
+    "host_action:check": button(OPERATOR),
+    "host_action:reserve": button(OPERATOR),
+    "host_action:give-up": button(OPERATOR),
+    "host_action:fetch-key": button(ADMIN),
+    "host_action:approve": button(ADMIN),
+    "host_action:release": button(ADMIN),
+    "host_action:windows": button(ADMIN),
+    "host_action:install-units": button(ADMIN),
+    "host_action:uninstall-units": button(ADMIN),
+    "host_action:restore": button(ADMIN),
+    "host_action:allow-reboots": button(ADMIN),
+    "host_action:forbid-reboots": button(ADMIN),
+    "host_action:accept-machine": button(ADMIN),
+    "host_action:use-launcher": button(ADMIN),
+    "host_action:use-python": button(ADMIN),
+    "host_action:allow-cluster": button(ADMIN),
+    "host_action:forbid-cluster": button(ADMIN),
+    "host_action:labels": button(ADMIN),
+    "host_action:save-remote": button(ADMIN),
+    "host_action:check-remote": button(OPERATOR),
+    "host_action:remove-remote": button(ADMIN),
+    "host_action:allow-path": button(ADMIN),
+    "host_action:forbid-path": button(ADMIN),
+    "setting_list": shown(VIEWER),
+    "profile_list": shown(VIEWER),
+    "profile_add": form(TUNER),
+    "profile_detail": shown(VIEWER),
+    "profile_export": shown(VIEWER),
+    "profile_revise": form(TUNER),
+    "dry_run": Rule(VIEWER, OPERATOR),
+    "campaign_detail": shown(VIEWER),
+    "campaign_figure": shown(VIEWER),
+    "campaign_summary": shown(VIEWER),
+    "campaign_csv": shown(VIEWER),
+    "campaign_export": shown(VIEWER),
+    "host_baselines": shown(VIEWER),
+    "baseline_figure": shown(VIEWER),
+    "run_detail": shown(VIEWER),
+    "run_export": shown(VIEWER),
+    "run_figure": shown(VIEWER),
+    "run_latency": shown(VIEWER),
+    "run_csv": shown(VIEWER),
+    "run_artefact": shown(VIEWER),
+    "part_artefact": shown(VIEWER),
+    "campaign_explore": shown(VIEWER),
+    "campaign_explore_figure": shown(VIEWER),
+    "campaign_explore_csv": shown(VIEWER),
+    "run_spread": shown(VIEWER),
+    "run_spread_csv": shown(VIEWER),
+    "campaign_spread": shown(VIEWER),
+    "campaign_spread_csv": shown(VIEWER),
+    "compare": shown(VIEWER),
+    "compare_csv": shown(VIEWER),
+    "compare_levels": shown(VIEWER),
+    "compare_figure": shown(VIEWER),
+    "run_live": shown(VIEWER),
+    "run_stream": shown(VIEWER),
+    "campaign_live": shown(VIEWER),
+    "campaign_stream": shown(VIEWER),
+    "import_new": form(OPERATOR),
+    "import_detail": form(OPERATOR),
+    "dashboard": shown(VIEWER),
+    "pin_list": shown(VIEWER),
+    "pin_go": shown(VIEWER),
+    "pin_edit": form(OPERATOR),
+    "pin_action:up": button(OPERATOR),
+    "pin_action:down": button(OPERATOR),
+    "pin_action:remove": button(OPERATOR),
+    "pin_new": form(OPERATOR),
+    "workload_list": shown(VIEWER),
+    "workload_add": form(TUNER),
+    "workload_check": button(OPERATOR),
+    "workload_detail": shown(VIEWER),
+    "recipe_list": shown(VIEWER),
+    "recipe_add": form(TUNER),
+    "recipe_file": shown(VIEWER),
+    "recipe_hours": shown(VIEWER),
+    "recipe_withdraw": button(TUNER),
+    "campaign_list": shown(VIEWER),
+    "campaign_new": form(OPERATOR),
+    "campaign_preview": button(OPERATOR),
+    "campaign_checks": button(OPERATOR),
+    "campaign_extend": form(OPERATOR),
+    "campaign_rename": form(OPERATOR),
+    "campaigns_change": button(OPERATOR),
+    "campaign_action:start": button(OPERATOR),
+    "campaign_action:cancel": button(OPERATOR),
+    "campaign_action:priority": button(OPERATOR),
+    "campaign_action:pause": button(OPERATOR),
+    "campaign_action:resume": button(OPERATOR),
+    "campaign_action:retry": button(OPERATOR),
+    "campaign_action:archive": button(OPERATOR),
+    "campaign_action:unarchive": button(OPERATOR),
+    "schedule_list": shown(VIEWER),
+    "schedule_detail": shown(VIEWER),
+    "schedule_figure": shown(VIEWER),
+    "schedule_csv": shown(VIEWER),
+    "schedule_add": form(OPERATOR),
+    "schedule_change": form(OPERATOR),
+    "schedule_action:pause": button(OPERATOR),
+    "schedule_action:resume": button(OPERATOR),
+    "schedule_action:delete": button(OPERATOR),
+    "searches_list": shown(VIEWER),
+    "searches_detail": shown(VIEWER),
+    "searches_figure": shown(VIEWER),
+    "searches_csv": shown(VIEWER),
+    "searches_add": form(OPERATOR),
+    "searches_action:pause": button(OPERATOR),
+    "searches_action:resume": button(OPERATOR),
+    "searches_action:stop": button(OPERATOR),
+    "searches_action:extend": button(OPERATOR),
+    "host_queue": shown(VIEWER),
+    "run_action:cancel": button(OPERATOR),
+    "run_action:give-up": button(OPERATOR),
+    "dataset_list": shown(VIEWER),
+    "dataset_add": form(TUNER),
+    "dataset_copy_remove": button(OPERATOR),
+    "dataset_detail": shown(VIEWER),
+    "dataset_prepare": button(OPERATOR),
+    "twin_list": shown(VIEWER),
+    "twin_add": form(TUNER),
+    "twin_detail": shown(VIEWER),
+    "decisions_on_host": shown(VIEWER),
+    "decision_export": shown(VIEWER),
+    "feed_action:renew": button(VIEWER),
+    "feed_action:drop": button(VIEWER),
+    "search": shown(VIEWER),
+    "drift": shown(VIEWER),
+    "drift_ask": button(OPERATOR),
+    "why": shown(VIEWER),
+    "home": shown(VIEWER),
+    "timeline": shown(VIEWER),
+    "decision_new": form(TUNER),
+    "decision_detail": shown(VIEWER),
+    "decision_action:accept": button(TUNER),
+    "decision_action:reject": button(TUNER),
+    "decision_action:withdraw": button(TUNER),
+    "decision_action:confirm": button(OPERATOR),
+    "decision_action:renew": button(TUNER),
+    "decision_action:comment": button(OPERATOR),
+}
+# What the role alone does not say.
+BY_OBJECT = (
+    ("`metrics`", "clients that send `PROVING_METRICS_TOKEN`; if none is set, the machine itself without a proxy"),
+    ("`oidc_*`", "servers with an identity provider; on all others, the response is 404"),
+    ("`timeline_feed`", "users of a feed's secret address; all others get 404"),
+    ("`password_set`", "users of an unused link; for all others the link is invalid"),
+    ("`token_revoke`, `Token`", "only your own tokens"),
+    ("`session_end`, `Session`", "only your own sessions"),
+    ("`channel_*`, `Channel`", "mail: its owner, of any role, and admins; chats and webhooks: admins"),
+    ("`delivery_retry`, `Delivery.retry`", "deliveries of channels that you may change"),
+    (
+        "your own programs, scripts and SQL, in workloads, levels, recipes and data sets",
+        "users who also have the permission to run commands; no role includes it",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An address of a page; `action` is what stands for <action> in it. `of_teams`: on what is a team's, the role there
+    counts."""
+
+    name: str
+    pattern: str
+    keys: tuple[str, ...]
+    of_teams: bool = False
+
+    @property
+    def rules(self) -> dict[str, Rule]:
+        """By action; "" where it has none."""
+        ours = {key: rule for key, rule in PAGES.items() if key.partition(":")[0] == self.name}
+        return {key.partition(":")[2]: rule for key, rule in ours.items()}
+
+
+def endpoints(patterns: list[Any] | None = None, before: str = "/") -> Iterator[Endpoint]:
+    """Every address of the server, those of the API with "api:" before their name."""
+    for pattern in get_resolver("apps.urls").url_patterns if patterns is None else patterns:
+        if isinstance(pattern, URLResolver):
+            yield from endpoints(pattern.url_patterns, before + str(pattern.pattern))
+        elif isinstance(pattern, URLPattern):
+            room = "api:" if before.startswith("/api/") else ""
+            keys = tuple(pattern.pattern.regex.groupindex)
+            of_teams = bool(getattr(pattern.callback, "somewhere", False))
+            yield Endpoint(f"{room}{pattern.name or ''}", before + str(pattern.pattern), keys, of_teams)
+
+
+def pages() -> list[Endpoint]:
+    """Those that are no part of the API."""
+    return [each for each in endpoints() if not each.name.startswith("api:")]
+
+
+def _may(role: Role | None) -> str:
+    """The cells from anonymous to admin."""
+    cells = ["no", *("yes" if role and each.includes(role) else "no" for each in Role)]
+    return " | ".join(cells)
+
+
+def _there(of_teams: bool) -> str:
+    """The last cell: whose role counts on what is a team's."""
+    return "the role there" if of_teams else "the same"
+
+
+def _rows() -> Iterator[str]:
+    for each in endpoints():
+        if each.name in OPEN:
+            method = "GET, POST" if each.name in ("login", "password_forgot", "password_set") else "GET"
+            yield f"| `{each.pattern}` | `{each.name}` | {method} | yes | yes | yes | yes | yes | the same |"
+        for action, rule in each.rules.items():
+            address = each.pattern.replace("<slug:action>", action).replace("<str:action>", action)
+            address = address.replace("<str:kind>", action or "<str:kind>")
+            name = f"{each.name}:{action}".rstrip(":")
+            if rule.get == rule.post:
+                yield f"| `{address}` | `{name}` | GET, POST | {_may(rule.get)} | {_there(each.of_teams)} |"
+            else:
+                answered = {"GET": rule.get, "POST": rule.post}
+                yield from (
+                    f"| `{address}` | `{name}` | {how} | {_may(role)} | {_there(each.of_teams)} |"
+                    for how, role in answered.items()
+                    if role
+                )
+
+
+def _api_rows() -> Iterator[str]:
+    from tests.apps.accounts.test_api_roles import ALL
+    from tests.apps.test_team_roles import OF_TEAMS
+
+    for each in ALL:
+        there = _there(each.name in OF_TEAMS)
+        yield f"| `{each.name}` | {each.method.upper()} | {_may(each.needs)} | {there} |"
+
+
+HEAD = """# Permissions
+
+This page lists every address of the server and the roles that may use it. `python -m tests.documents.permissions`
+generates it from the table of addresses and from the rules that the tests enforce. Do not edit it by hand.
+
+| request | response |
+|---|---|
+| not logged in | pages redirect to the login; the API answers 401 |
+| role not sufficient | 403 |
+| GET where this page lists only POST | 405 |
+| POST to a page that only shows data | the same as GET; nothing changes |
+
+Each role includes the ones before it. A token of the API has its own role, which is never more than its owner's.
+
+The columns are roles in the instance. If the last column says *the role there* and a team owns the object, your role
+in that team counts instead. For a campaign, it is the team of each of its hosts ([teams.md](teams.md)).
+"""
+PEOPLE = "anonymous | viewer | operator | tuner | admin | of a team's"
+
+
+def render() -> str:
+    """The text of docs/permissions.md."""
+    lines = [HEAD, "## Pages", "", f"| address | name | method | {PEOPLE} |", "|---|---|---|---|---|---|---|---|---|"]
+    lines += [*_rows(), "", "## API", "", f"| endpoint | method | {PEOPLE} |", "|---|---|---|---|---|---|---|---|"]
+    lines += [*_api_rows(), "", "## What depends on the thing", "", "| of | is for |", "|---|---|"]
+    lines += [f"| {what} | {who} |" for what, who in BY_OBJECT]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(render())

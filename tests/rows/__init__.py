@@ -1,0 +1,1 @@
+"""Rows for tests: single ones, a full site, years of history."""

@@ -1,0 +1,32 @@
+"""Several hosts on this one: each with an SSH server, a spool, clusters and a machine-id of its own."""
+
+from __future__ import annotations
+
+from apps.accounts.models import User
+from apps.hosts import contact, services
+from apps.hosts.models import Host
+from embedded.servers.postgres import bin_dir
+from tests.servers import remote
+
+
+def register(name: str, server: remote.Server, by: User) -> Host:
+    """The machine behind a server, checked and ready."""
+    identity = services.create_identity(f"key-{name}", by=by)
+    server.authorize(identity.public_key)
+    host = services.add_host(
+        by=by,
+        name=name,
+        address="127.0.0.1",
+        port=server.port,
+        user=server.user,
+        identity=identity,
+        python=str(server.home / "python"),
+        spool_dir=str(server.home / "spool"),
+        data_dir=str(server.home / "clusters"),
+        pg_bin_dirs=[str(bin_dir())],
+    )
+    services.approve_host_key(host, services.fetch_host_key(host, by=by).fingerprint, by=by)
+    contact.check_host(host)
+    host.refresh_from_db()
+    assert host.state == Host.State.READY, host.state_reason
+    return host
