@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import Resolver404, resolve, reverse
 
 from apps.accounts.models import Channel, Role, User
-from apps.campaigns.models import PartArtefact
+from apps.campaigns.models import Artefact
 from apps.hosts.models import Trouble
 from apps.hosts.pages.views import ACTIONS
 from tests.apps.accounts.test_api_roles import ALL
@@ -35,7 +35,7 @@ def keys(team: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """What stands in the addresses that no link of tests/documents/pages.py has."""
     run, campaign, host = team["ok_run"], team["finished"], team["host"]
     part = run.parts.create(host=host, role="server", position=0, spec=run.spec)
-    file = PartArtefact.objects.create(part=part, path="out/measure/stdout", size=3, sha256="0" * 64, content=b"LOG")
+    file = Artefact.objects.create(part=part, path="out/measure/stdout", size=3, sha256="0" * 64, content=b"LOG")
     workload = team["workload"]
     by_room = {"run_": {"pk": run.pk}, "campaign_": {"pk": campaign.pk}}
     keys_by_name: dict[str, dict[str, Any]] = {

@@ -11,7 +11,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.campaigns import services
 from apps.campaigns.execution import queue
-from apps.campaigns.models import Campaign, PartArtefact, PartEvent, Run
+from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.hosts.models import Host
 from tests.rows import populate
 
@@ -62,8 +62,8 @@ def with_standby(by: User, *, client: Host, server: Host, standby: Host) -> Camp
             part.state, part.outcome, part.agent_state, part.last_seq = "ended", "ok", "SEALED", 1
             part.save()
             entry = {"level": "info", "message": f"{part.name} streams"}
-            PartEvent.objects.create(part=part, seq=1, at=run.ended_at, kind="log", data=entry)
-            PartArtefact.objects.create(part=part, path="out/postgresql.log", size=7, sha256="", content=b"LOG: ok")
+            RunEvent.objects.create(part=part, seq=1, at=run.ended_at, kind="log", data=entry)
+            Artefact.objects.create(part=part, path="out/postgresql.log", size=7, sha256="", content=b"LOG: ok")
     return done
 
 

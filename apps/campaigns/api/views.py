@@ -315,7 +315,12 @@ class ArtefactFilter(filters.FilterSet):  # type: ignore[misc]  # it has no type
 class ArtefactViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Artefact]):
     """Raw output of the tools."""
 
-    queryset = Artefact.objects.defer("content").annotate(fetched=Q(content__isnull=False)).order_by("run_id", "path")
+    queryset = (
+        Artefact.objects.exclude(run=None)
+        .defer("content")
+        .annotate(fetched=Q(content__isnull=False))
+        .order_by("run_id", "path")
+    )
     serializer_class = ArtefactSerializer
     filterset_class = ArtefactFilter
     ordering_fields = ["path", "size"]

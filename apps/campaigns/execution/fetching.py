@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from apps.campaigns.execution import received
 from apps.campaigns.execution.received import ARTEFACT_BYTES
-from apps.campaigns.models import Run, RunPart
+from apps.campaigns.models import Artefact, Run, RunPart
 from apps.hosts.access import ssh
 from common.errors import AgentError, ProvingError
 
@@ -120,38 +120,37 @@ def bring(job: Run | RunPart, link: ssh.Link, hold: Callable[[], None]) -> tuple
     small = {path: base64.b64decode(data) for path, data in answer.items()}
     sealed = small.pop(MANIFEST, b"") or fetch(job, link, MANIFEST, ARTEFACT_BYTES)
     manifest = received.manifest(sealed, f"agent on {job.host}")
-    stored: Any = job.artefacts  # of a run, or of its part on one host
-    owner, model = stored.field.name, stored.model
-    _delete_others(job, manifest)
-    for batch in _batches(job, link, manifest, small):
+    owner = owner_of(job)
+    missing = _missing(job, manifest)
+    for batch in _batches(job, link, missing, small):
         with transaction.atomic():
             hold()
-            model.objects.bulk_create(
-                [model(**{owner: job}, **file) for file in batch],
-                update_conflicts=True,
-                unique_fields=[owner, "path"],
-                update_fields=["size", "sha256", "content"],
-            )
+            Artefact.objects.bulk_create([Artefact(**owner, **file) for file in batch])
     return sealed, manifest
 
 
-def _delete_others(job: Run | RunPart, manifest: dict[str, Any]) -> None:
-    """Files of a manifest that the host has changed since: they are beyond what a run may store."""
-    named = {file["path"] for file in manifest["files"]}
-    others = [pk for pk, path in job.artefacts.values_list("pk", "path") if path not in named]
+def owner_of(job: Run | RunPart) -> dict[str, Any]:
+    """The column that says whose an event or an artefact is."""
+    return {"run": job} if isinstance(job, Run) else {"part": job}
+
+
+def _missing(job: Run | RunPart, manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """The files that the manifest names and that are not stored. Deletes stored ones that it does not name: an earlier
+    manifest did, and they are beyond what a run may store."""
+    named = {(file["path"], file["sha256"]) for file in manifest["files"]}
+    stored = {(path, sha256): pk for pk, path, sha256 in job.artefacts.values_list("pk", "path", "sha256")}
+    others = [pk for file, pk in stored.items() if file not in named]
     job.artefacts.filter(pk__in=others).delete()
+    return [file for file in manifest["files"] if (file["path"], file["sha256"]) not in stored]
 
 
 def _batches(
-    job: Run | RunPart, link: ssh.Link, manifest: dict[str, Any], small: dict[str, bytes]
+    job: Run | RunPart, link: ssh.Link, files: list[dict[str, Any]], small: dict[str, bytes]
 ) -> Iterator[list[dict[str, Any]]]:
-    """The fields of the files that the manifest names and that are not stored yet."""
-    stored = set(job.artefacts.values_list("path", "sha256"))
+    """The fields of these files, to be stored together."""
     batch: list[dict[str, Any]] = []
     size = 0
-    for file in manifest["files"]:
-        if (file["path"], file["sha256"]) in stored:
-            continue
+    for file in files:
         batch.append(_with_content(job, link, file, small))
         size += len(batch[-1].get("content") or b"")
         if len(batch) == BATCH_FILES or size >= BATCH_BYTES:

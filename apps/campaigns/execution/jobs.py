@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -18,7 +18,7 @@ from agents.host.paths import needed
 from apps.campaigns.design import steps
 from apps.campaigns.execution import claims, closing, fetching
 from apps.campaigns.library import code, copies
-from apps.campaigns.models import Run, RunPart
+from apps.campaigns.models import Run, RunEvent, RunPart
 from apps.hosts import contact
 from apps.hosts.access import ssh
 from apps.hosts.models import Host
@@ -112,7 +112,7 @@ class Job:
 
     def store(self, lines: bytes) -> None:
         """Commit whole lines and the offset after them together: a line that is read twice is stored once."""
-        row, events = self.row, cast("Any", self.row.events)  # of a run or of a part
+        row, owner = self.row, fetching.owner_of(self.row)
         received, damaged = fetching.events_of(row, lines)
         new = [event for event in received if event["seq"] > row.last_seq]
         changes: dict[str, Any] = {
@@ -123,7 +123,7 @@ class Job:
         }
         with transaction.atomic():
             self.hold()
-            events.model.objects.bulk_create([events.model(**{events.field.name: row}, **event) for event in new])
+            RunEvent.objects.bulk_create([RunEvent(**owner, **event) for event in new])
             copies.learn(self.run, [event["data"] for event in new if event["kind"] == "dataset"], self.part)
             self.save(**changes)
         self.stages.update({event["kind"]: event["data"] for event in new if event["kind"] in STAGES})

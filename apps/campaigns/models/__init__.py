@@ -2,7 +2,7 @@
 
 from apps.campaigns.models.campaign import Campaign, all_sources
 from apps.campaigns.models.copies import DataCopy, DataUse
-from apps.campaigns.models.runs import Artefact, PartArtefact, PartEvent, Run, RunEvent, RunPart, RunQuerySet
+from apps.campaigns.models.runs import Artefact, Run, RunEvent, RunPart, RunQuerySet
 from apps.campaigns.models.schedules import Schedule, Slot
 from apps.campaigns.models.twins import Twin
 from apps.campaigns.models.workloads import DataSet, OwnRecipe, Workload
@@ -14,8 +14,6 @@ __all__ = [
     "DataSet",
     "DataUse",
     "OwnRecipe",
-    "PartArtefact",
-    "PartEvent",
     "Run",
     "RunEvent",
     "RunPart",

@@ -169,70 +169,56 @@ class RunPart(JobFields):
         return str(self.spec["target"].get("name", self.role))
 
 
-class Event(models.Model):
-    """One line of an agent's event log; it is stored once for its job, however often it is read."""
+# Which of two columns says what a row belongs to.
+OF_RUN_OR_PART = models.Q(run=None) ^ models.Q(part=None)
 
+
+class RunEvent(models.Model):
+    """One line of the event log of a job. It is stored once, however often it is read. An event of a part has no run,
+    so that nobody takes what another host reported for the run's own: `run.events`, `part.events`."""
+
+    run = models.ForeignKey(Run, null=True, on_delete=models.CASCADE, related_name="events")
+    part = models.ForeignKey(RunPart, null=True, on_delete=models.CASCADE, related_name="events", db_index=False)
     seq = models.PositiveIntegerField()
     at = models.DateTimeField()
     kind = models.CharField(max_length=12)
     data: Any = models.JSONField()
 
     class Meta:
-        abstract = True
-
-
-class RunEvent(Event):
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
-
-    class Meta:
-        ordering = ["run", "seq"]
-        constraints = [models.UniqueConstraint(fields=["run", "seq"], name="event_once")]
-
-    def __str__(self) -> str:
-        return f"{self.run_id} {self.seq} {self.kind}"
-
-
-class PartEvent(Event):
-    """In a table of its own, so that nobody takes what another host told for the run's."""
-
-    part = models.ForeignKey(RunPart, on_delete=models.CASCADE, related_name="events")
-
-    class Meta:
-        ordering = ["part", "seq"]
-        constraints = [models.UniqueConstraint(fields=["part", "seq"], name="part_event_once")]
+        ordering = ["seq"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "seq"], name="event_once"),
+            # Also the index of the foreign key, small because most events are of runs.
+            models.UniqueConstraint(
+                fields=["part", "seq"], condition=models.Q(part__isnull=False), name="event_once_per_part"
+            ),
+            models.CheckConstraint(condition=OF_RUN_OR_PART, name="event_of_run_or_part"),
+        ]
 
     def __str__(self) -> str:
-        return f"{self.part_id} {self.seq} {self.kind}"
+        return f"{self.run_id or self.part_id} {self.seq} {self.kind}"
 
 
-class Output(models.Model):
-    """Raw output of a tool, as it was printed: what is parsed from it can be parsed again."""
+class Artefact(models.Model):
+    """Raw output of a tool, as it was printed: what is parsed from it can be parsed again. An artefact of a part, such
+    as the log of its PostgreSQL, has no run."""
 
+    run = models.ForeignKey(Run, null=True, on_delete=models.CASCADE, related_name="artefacts")
+    part = models.ForeignKey(RunPart, null=True, on_delete=models.CASCADE, related_name="artefacts", db_index=False)
     path = models.CharField(max_length=300, help_text="relative to the job's directory: out/<step>/<name>")
     size = models.PositiveBigIntegerField(help_text="bytes on the host")
     sha256 = models.CharField(max_length=64)
     content = models.BinaryField(null=True, help_text="empty if it was too large to fetch")
 
     class Meta:
-        abstract = True
+        ordering = ["path"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "path"], name="artefact_once"),
+            models.UniqueConstraint(
+                fields=["part", "path"], condition=models.Q(part__isnull=False), name="artefact_once_per_part"
+            ),
+            models.CheckConstraint(condition=OF_RUN_OR_PART, name="artefact_of_run_or_part"),
+        ]
 
     def __str__(self) -> str:
         return self.path
-
-
-class Artefact(Output):
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="artefacts")
-
-    class Meta:
-        ordering = ["run", "path"]
-        constraints = [models.UniqueConstraint(fields=["run", "path"], name="artefact_once")]
-
-
-class PartArtefact(Output):
-    """Such as the log of a part's PostgreSQL."""
-
-    part = models.ForeignKey(RunPart, on_delete=models.CASCADE, related_name="artefacts")
-
-    class Meta:
-        ordering = ["part", "path"]
-        constraints = [models.UniqueConstraint(fields=["part", "path"], name="part_artefact_once")]

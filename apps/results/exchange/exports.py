@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 import yaml
-from django.db.models import Model, Prefetch, QuerySet
+from django.db.models import Prefetch, QuerySet
 
 from apps.campaigns.design.steps import measured
-from apps.campaigns.models import Artefact, Campaign, PartArtefact, PartEvent, Run, RunEvent, RunPart
+from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
 from apps.results.answers import cache_split
 from apps.results.imports.reading import FIGURES, OUTPUTS
 from apps.results.models import Measurement, Series
@@ -126,17 +126,17 @@ def document(campaign: Campaign, with_series: bool = False) -> Iterator[str]:
     did for it and, where asked for, series."""
     header = {"format": "proving-ground campaign", "version": 1, "campaign": _design(campaign)}
     yield json.dumps(header, ensure_ascii=False)[:-1] + ', "runs": ['
-    parts = RunPart.objects.select_related("host").prefetch_related(*_job_prefetches(PartEvent, PartArtefact))
-    related: list[Any] = [*_job_prefetches(RunEvent, Artefact), Prefetch("parts", parts)]
+    parts = RunPart.objects.select_related("host").prefetch_related(*_job_prefetches())
+    related: list[Any] = [*_job_prefetches(), Prefetch("parts", parts)]
     for place, run in enumerate(runs_of(campaign, *related, *(["series"] if with_series else []))):
         yield (",\n" if place else "\n") + json.dumps(_whole(run, with_series), ensure_ascii=False, allow_nan=False)
     yield "\n]}\n"
 
 
-def _job_prefetches(events: type[Model], artefacts: type[Model]) -> list[Prefetch[Any]]:
+def _job_prefetches() -> list[Prefetch[Any]]:
     """For _job: what was set and proven as `proof_events`, and the files, without their contents, as `files`."""
-    proofs = events._default_manager.filter(kind__in=("proof", "write")).order_by("seq")
-    files = artefacts._default_manager.defer("content").order_by("path")
+    proofs = RunEvent.objects.filter(kind__in=("proof", "write")).order_by("seq")
+    files = Artefact.objects.defer("content").order_by("path")
     return [Prefetch("events", proofs, "proof_events"), Prefetch("artefacts", files, "files")]
 
 

@@ -18,7 +18,7 @@ from django.views.decorators.cache import cache_control
 from apps.accounts.models import Role
 from apps.accounts.web.pages import needs, page
 from apps.campaigns.design import steps
-from apps.campaigns.models import Artefact, Campaign, PartArtefact, Run
+from apps.campaigns.models import Artefact, Campaign, Run
 from apps.campaigns.queries import breaks_at
 from apps.results import charts
 from apps.results.answers.sentences import by_topic
@@ -195,10 +195,10 @@ def run_artefact(request: HttpRequest, pk: UUID, artefact: int) -> HttpResponse:
 def part_artefact(request: HttpRequest, pk: UUID, artefact: int) -> HttpResponse:
     """The same of what another host's tools wrote for this run."""
     run = get_object_or_404(Run, pk=pk)
-    return _file(request, run, get_object_or_404(PartArtefact, part__run=run, pk=artefact))
+    return _file(request, run, get_object_or_404(Artefact, part__run=run, pk=artefact))
 
 
-def _file(request: HttpRequest, run: Run, artefact: Artefact | PartArtefact) -> HttpResponse:
+def _file(request: HttpRequest, run: Run, artefact: Artefact) -> HttpResponse:
     if artefact.content is None:
         messages.error(request, f"{artefact.path} was not fetched: it is damaged or too large ({artefact.size} bytes).")
         return redirect("run_detail", run.pk)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from apps.campaigns.models import PartEvent, Run
+from apps.campaigns.models import Run, RunEvent
 
 WARM, MEASURE = "warm", "measure"
 PART = "@"  # in no step's name: what follows is a part of the run on another host
@@ -83,10 +83,9 @@ def part_step(name: str) -> str:
 
 def _of_parts(run: Run, first: float) -> list[Step]:
     """What other hosts served meanwhile, by their own clocks."""
-    events = PartEvent.objects.filter(part__run=run, kind__in=("measuring", "measured")).order_by("part", "seq")
-    spans = {
-        event.part: (event.data["began"], event.data.get("ended")) for event in events.select_related("part__host")
-    }
+    events = RunEvent.objects.filter(part__run=run, kind__in=("measuring", "measured")).order_by("part", "seq")
+    of_parts = [(event.part, event.data) for event in events.select_related("part__host")]
+    spans = {part: (data["began"], data.get("ended")) for part, data in of_parts if part}
     return [
         Step(part_step(part.name), f"on {part.host}", round(begin - first, 3), end and round(end - first, 3))
         for part, (begin, end) in spans.items()

@@ -1,0 +1,110 @@
+"""The migrations that move events and artefacts of parts into the tables of runs, forward and back, on rows of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.apps.registry import Apps
+from django.db import IntegrityError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.utils import timezone
+
+from apps.campaigns.models import Artefact, Run, RunEvent, RunPart
+from tests.rows.factories import make_campaign
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+BEFORE, AFTER = "0028_twins", "0031_one_event_table"
+EVENT, FILE = ("seq", "at", "kind", "data"), ("path", "size", "sha256", "content")
+
+
+def migrate(name: str) -> Apps:
+    executor = MigrationExecutor(connection)
+    executor.migrate([("campaigns", name)])
+    return MigrationExecutor(connection).loader.project_state([("campaigns", name)]).apps
+
+
+@pytest.fixture
+def part() -> Iterator[RunPart]:
+    """Of a run that has rows of its own with the same numbers and paths."""
+    run = make_campaign("running").runs.order_by("position")[0]
+    yield RunPart.objects.create(run=run, host=run.host, role="server", position=0, spec=run.spec, digest=run.digest)
+    latest = [key for key in MigrationExecutor(connection).loader.graph.leaf_nodes() if key[0] == "campaigns"]
+    MigrationExecutor(connection).migrate(latest)
+
+
+def fill(run: Run, part: RunPart) -> None:
+    for owner in ({"run": run}, {"part": part}):
+        word = next(iter(owner))
+        events = [{"seq": seq, "kind": "log", "data": {"message": f"{word} {seq}"}} for seq in (1, 2, 3)]
+        RunEvent.objects.bulk_create([RunEvent(**owner, at=timezone.now(), **event) for event in events])
+        files = [("out/a", word.encode()), ("out/b", None)]
+        Artefact.objects.bulk_create(
+            [Artefact(**owner, path=path, size=3, sha256="0" * 64, content=content) for path, content in files]
+        )
+
+
+def rows(apps: Apps, model: str, owner: str, fields: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    found = apps.get_model("campaigns", model).objects.exclude(**{owner: None}).order_by("pk")
+    return [
+        tuple(bytes(value) if isinstance(value, memoryview) else value for value in row)
+        for row in found.values_list(f"{owner}_id", *fields)
+    ]
+
+
+def test_events_and_artefacts_of_parts_move_without_loss(part: RunPart) -> None:
+    fill(part.run, part)
+    old = migrate(BEFORE)
+    before = [
+        *(rows(old, "RunEvent", "run", EVENT), rows(old, "Artefact", "run", FILE)),
+        *(rows(old, "PartEvent", "part", EVENT), rows(old, "PartArtefact", "part", FILE)),
+    ]
+
+    new = migrate(AFTER)
+
+    assert [len(listed) for listed in before] == [3, 2, 3, 2]
+    assert before == [
+        *(rows(new, "RunEvent", "run", EVENT), rows(new, "Artefact", "run", FILE)),
+        *(rows(new, "RunEvent", "part", EVENT), rows(new, "Artefact", "part", FILE)),
+    ]
+    tables = connection.introspection.table_names()
+    assert not {"campaigns_partevent", "campaigns_partartefact"} & set(tables)
+
+
+def test_the_last_release_reads_and_writes_until_it_is_replaced(part: RunPart) -> None:
+    fill(part.run, part)
+    events = migrate(BEFORE).get_model("campaigns", "PartEvent").objects
+    before = list(events.values_list("seq", "data"))
+    migrate(AFTER)
+
+    assert list(events.values_list("seq", "data")) == before
+    event = {"seq": 4, "at": timezone.now(), "kind": "log", "data": {"message": "late"}}
+    events.bulk_create([events.model(part_id=part.pk, **event)])
+
+    assert part.events.get(seq=4).data == event["data"]
+    assert not part.run.events.filter(seq=4).exists()
+
+
+def test_a_run_has_its_own_events_only(part: RunPart) -> None:
+    fill(part.run, part)
+
+    assert [event.data["message"] for event in part.run.events.all()] == ["run 1", "run 2", "run 3"]
+    assert [event.data["message"] for event in part.events.all()] == ["part 1", "part 2", "part 3"]
+    assert [bytes(file.content) for file in part.artefacts.exclude(content=None)] == [b"part"]
+
+
+@pytest.mark.parametrize("owners", [(), ("run", "part")])
+def test_an_event_is_of_a_run_or_of_a_part(part: RunPart, owners: tuple[str, ...]) -> None:
+    both: dict[str, Any] = {"run": part.run, "part": part}
+
+    with pytest.raises(IntegrityError, match="event_of_run_or_part"):
+        RunEvent.objects.create(**{name: both[name] for name in owners}, seq=1, at=timezone.now(), kind="log", data={})
+
+
+def test_an_event_of_a_part_is_stored_once(part: RunPart) -> None:
+    fill(part.run, part)
+
+    with pytest.raises(IntegrityError, match="event_once_per_part"):
+        RunEvent.objects.create(part=part, seq=3, at=timezone.now(), kind="log", data={})
