@@ -130,6 +130,7 @@ class RemoteServer(Instance):
 
     def identify(self) -> Record:
         """Which server answers, and which rights the role has there. HostFailure if it cannot be queried."""
+        self._put_primary_first()
         try:
             identity: Record = self.sql(_IDENTITY, "postgres")
         except WorkloadFailure as failure:
@@ -138,6 +139,20 @@ class RemoteServer(Instance):
         if self.major < OLDEST:
             raise HostFailure(f"{self.label} is PostgreSQL {self.version}", f"use PostgreSQL {OLDEST} or later")
         return identity
+
+    def _put_primary_first(self) -> None:
+        """libpq tries the addresses in order. It would end at a standby that has not replayed a new database or role,
+        and therefore refuses it."""
+        for address in self.addresses if len(self.addresses) > 1 else ():
+            one = {**self.connection, "addresses": [address]}
+            server = RemoteServer(self._system, one, os.fspath(self.bin_dir), self.account, self._files)
+            try:
+                is_standby = server.sql("select to_json(pg_is_in_recovery())", "postgres")
+            except WorkloadFailure:
+                continue  # of several, one may be down
+            if not is_standby:
+                self.addresses = [address, *(each for each in self.addresses if each != address)]
+                return
 
     def reload(self) -> None:
         """Have the server read its configuration, and wait until it has."""

@@ -263,7 +263,8 @@ def test_with_a_standby_at_the_first_address_the_primary_is_the_one_that_is_prov
 
     remote.execute(Death(0), lambda death: None)
 
-    assert remote.outcome[0] == "ok" and (remote.job.manifest or {})["conflicts"] == []
+    assert remote.outcome[0] == "ok", remote.outcome
+    assert (remote.job.manifest or {})["conflicts"] == []
     assert served.sql("show checkpoint_timeout") == "7min"
     assert standby.sql("select setting from pg_file_settings where name = 'checkpoint_timeout'").endswith("8min")
     standby.stop()
