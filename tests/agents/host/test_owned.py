@@ -290,7 +290,7 @@ ALLOWED = {
     "postgres/service.py": 2,
     "records/spool.py": 9,
     "recovery/units.py": 2,
-    "rpc.py": 2,
+    "run/launching.py": 2,
     "run/session.py": 1,
     "workloads/fio.py": 2,
     "workloads/pgbench.py": 2,
