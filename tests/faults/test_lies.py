@@ -32,7 +32,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def lie(program: Path, tmp_path: Path) -> Iterator[Lie]:
+def lie(program: Path, tmp_path: Path, host_wide: None) -> Iterator[Lie]:
     """A connection to an agent for which `over` lies over a file of the kernel."""
     require("root")
     with ExitStack() as stack:

@@ -140,7 +140,7 @@ def types_of(schema: Any) -> Any:
 
 
 @pytest.fixture
-def loop(tmp_path: Path) -> Iterator[str]:
+def loop(tmp_path: Path, host_wide: None) -> Iterator[str]:
     """The name of a block device of our own, with a queue of a length that an admin chose, and a file system on it."""
     require("root")
     image = tmp_path / "image"
