@@ -1,4 +1,4 @@
-"""JSON and YAML that somebody else wrote: bounded in depth before anything reads it. Pure.
+"""JSON and YAML from users and hosts: bounded in depth before anything reads it. Pure.
 
 What is wrong is a ValueError that says where, or a yaml.MarkedYAMLError with its place.
 """

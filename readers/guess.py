@@ -50,7 +50,7 @@ def as_json(result: Any) -> Any:
     if isinstance(result, list | tuple | array | Rows):
         return [as_json(value) for value in result]
     if isinstance(result, Histogram):
-        # Its percentiles are fields of their own; nobody reads the numbers of its buckets.
+        # Its percentiles are fields of their own; the numbers of its buckets are not read.
         return {name: value for name, value in result.as_json().items() if name != "buckets"}
     if isinstance(result, float) and not math.isfinite(result):
         return None  # the last bucket has no end, and JSON no infinity

@@ -38,7 +38,7 @@ def detach(spool: Spool, job: Job, lock: int, agent_id: str) -> None:
             _let_go(job, lock)
             Session(spool, job, agent_id).execute()
         code = 0
-    except Exception:  # noqa: BLE001 - nobody is above us; the log of the job is the place to say it
+    except Exception:  # noqa: BLE001 - no caller is left; the log of the job gets the traceback
         import traceback
 
         traceback.print_exc()

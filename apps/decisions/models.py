@@ -22,7 +22,7 @@ class DecisionQuerySet(models.QuerySet["Decision"]):
         return self.filter(Q(pk__in=listed) | Q(labels__overlap=host.labels))
 
     def alive(self) -> DecisionQuerySet:
-        """Those that the team goes by; expired ones included until somebody has reviewed them."""
+        """Those that the team follows; expired ones are included until they are reviewed."""
         return self.filter(status__in=(Decision.Status.ACCEPTED, Decision.Status.EXPIRED))
 
 

@@ -2,7 +2,7 @@
 
 Looking after each block at 5 % finds a difference in one of six campaigns where there is none. So alpha is spent bit
 by bit, as a function of the share of blocks that have run, and an interval is as wide as its test may be (Jennison and
-Turnbull's repeated confidence intervals): they hold together at all interim analyses, whatever made somebody stop.
+Turnbull's repeated confidence intervals): they hold together at all interim analyses, whatever the reason to stop.
 """
 
 from __future__ import annotations

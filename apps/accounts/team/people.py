@@ -93,7 +93,7 @@ def send_invitation(user: User, *, by: User) -> None:
 
 
 def forgot(email: str) -> None:
-    """Mail a link to whoever has this address, if anybody has. The response does not reveal whether somebody does."""
+    """Mail a link to the user with this address, if there is one. The response does not reveal whether there is."""
     for user in User.objects.filter(email__iexact=email, is_active=True).exclude(email=""):
         if access.password_works(user) and cache.add(f"password-link:{user.pk}", 1, AGAIN_S):
             try:

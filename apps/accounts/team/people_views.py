@@ -107,7 +107,7 @@ def user_unlink(request: HttpRequest, pk: int) -> HttpResponse:
 
 @login_not_required
 def password_forgot(request: HttpRequest) -> HttpResponse:
-    """The same answer for everybody, at once: a worker finds out whether somebody has the address."""
+    """The same response for any address, at once: a worker checks whether a user has it."""
     form = ForgotForm(request.POST or None)
     if request.method == "POST" and (wait_s := FORGOTTEN.wait_s(request)):
         return too_often(request, wait_s)

@@ -1,4 +1,4 @@
-"""Serializer of the cache: JSON, so that nobody who can write to the cache can run code here."""
+"""Serializer of the cache: JSON, so that an attacker who can write to the cache cannot run code here."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def begin(run: Run) -> bool:
 
 
 def is_cancelled(run: Run) -> bool:
-    """Whether somebody has asked to cancel the run; ClaimLostError when it is not ours any more."""
+    """Whether a user has cancelled the run. ClaimLostError if another worker has claimed it."""
     row = run.mine().values_list("cancel_requested_at").first()
     if row is None:
         raise ClaimLostError

@@ -61,7 +61,7 @@ def _work(run: Run) -> None:
 
 
 def _may_begin(run: Run, supervision: Supervision) -> bool:
-    """Whether a queued run that was armed may still begin. A paused campaign's gives back the machines it has."""
+    """Whether a queued run may still begin. One of a paused campaign releases the machines that it has."""
     if queue.hindrance(run.host, run, timezone.now()):
         return False
     if run.campaign.state == Campaign.State.PAUSED:

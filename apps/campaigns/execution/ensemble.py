@@ -65,7 +65,7 @@ class Ensemble:
         return {"password": password_of(self.run), "database": database}
 
     def reason_to_end(self, is_cancelled: bool) -> str:
-        """Why all jobs are to end now; "" while they go on."""
+        """Why all jobs must end now; "" while they continue."""
         if is_cancelled:
             return CANCELLED
         if not self.own.is_done and any(part.is_done and part.result[0] != Run.Outcome.OK for part in self.parts):
@@ -81,7 +81,7 @@ class Ensemble:
         return "listening" in self.primary.stages
 
     def verb_to_end(self, job: Job, reason: str) -> str:
-        """The verb that ends a job now; "" if it goes on. The load ends first, then the primary, then the standbys."""
+        """The verb that ends a job now; "" for none. The load ends first, then the primary, then the standbys."""
         is_standby = job is not self.own and job is not self.primary
         if reason != CANCELLED and is_standby and "released" in self.primary.stages:
             return "finish"

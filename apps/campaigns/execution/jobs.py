@@ -143,7 +143,7 @@ class Job:
         self.manifest_bytes, self.row.manifest = fetching.bring(self.row, link, self.hold)
 
     def save_end(self) -> None:
-        """Store that this job is done while others of its run go on."""
+        """Store that this job is done while others of its run continue."""
         ended: dict[str, Any] = {}
         if self.part:
             outcome, error = self.result

@@ -1,7 +1,7 @@
 """One tick of a claimed run: take its machines, then start, follow and end its jobs over the connections to them.
 
-The machines of a run are taken together and given back together. What has been started is stored before an agent hears
-of it (`epoch`, or the state of a run with one job), and an agent may be told the same twice.
+The machines of a run are taken and released together. The start of a job is stored (`epoch`, or the state of a run with
+one job) before its agent is called, and an agent may get the same call twice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Act = Callable[[Job, ssh.Link, str], None]  # on a job, over its connection; the
 
 # How long to wait for events of one agent.
 WAIT_S = 1.0
-UNWATCHED_WAIT_S = 5.0  # if nobody watches the run, and a nudge interrupts the wait
+UNWATCHED_WAIT_S = 5.0  # if no user watches the run; a nudge interrupts the wait
 SHARED_WAIT_S = 0.3  # while other agents of the run wait for us
 
 
@@ -105,13 +105,13 @@ class Supervision:
                 return
 
     def _connect_begun(self) -> None:
-        """Before the first look at the run: whoever asks for a cancel after it finds connections to nudge."""
+        """Before the run is read: a cancel that comes later then finds connections to nudge."""
         for job in self.jobs:
             if job.has_begun and not job.is_done:
                 self._connect(job)
 
     def _do_round(self, reason: str) -> None:
-        """Start or end jobs, then read the events of each, as far as the hosts answer. All are told of an end before
+        """Start or end jobs, then read the events of each, as far as the hosts answer. All are ended before
         any is waited for: a primary misses a standby that left before it, and a standby its primary."""
         for act in (self._start_or_end, self._read):
             for job in reversed(self.jobs) if reason else self.jobs:
@@ -123,7 +123,7 @@ class Supervision:
                     self._try(act, job, link, reason)
 
     def _try(self, act: Act, job: Job, link: ssh.Link, reason: str) -> None:
-        """Act on a job; an error of its host lets the other jobs of the round go on."""
+        """Act on a job. After an error of its host, the other jobs of the round continue."""
         try:
             act(job, link, reason)
         except PlanError as error:
@@ -221,7 +221,7 @@ class Supervision:
                 queue.arm_host(part.host.pk)
 
     def _lock_hosts(self) -> None:
-        """In the order in which everybody locks several. One host alone is locked when its next run is armed."""
+        """In the order in which all code locks several. A single host is locked when its next run is armed."""
         if self.jobs.parts:
             hosts = Host.objects.filter(pk__in=[job.host.pk for job in self.jobs])
             list(hosts.select_for_update().order_by("pk"))

@@ -35,7 +35,7 @@ def recipe_workload(name: str, raw_steps: Any, by: User) -> Workload:
 
 
 def imported_workload(name: str, imported_steps: list[dict[str, Any]], by: User) -> Workload:
-    """The workload of imported results, as far as it is known; everybody who may import may create it."""
+    """The workload of imported results, as far as it is known. Any user who may import may create it."""
     workload = Workload(
         name=name, steps=imported_steps, digest=digest({"steps": imported_steps}), author=by, description="imported"
     )

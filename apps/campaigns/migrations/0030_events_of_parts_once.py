@@ -20,7 +20,7 @@ def unique(model: str, column: str, name: str) -> list[migrations.RunSQL | migra
 
 
 class Migration(migrations.Migration):
-    """Both tables are read twice, and nobody waits meanwhile."""
+    """Both tables are read twice, while others read and write them."""
 
     atomic = False
 

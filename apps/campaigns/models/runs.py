@@ -175,7 +175,7 @@ OF_RUN_OR_PART = models.Q(run=None) ^ models.Q(part=None)
 
 class RunEvent(models.Model):
     """One line of the event log of a job. It is stored once, however often it is read. An event of a part has no run,
-    so that nobody takes what another host reported for the run's own: `run.events`, `part.events`."""
+    so that `run.events` has only what the run's own host reported, and `part.events` what the part's did."""
 
     run = models.ForeignKey(Run, null=True, on_delete=models.CASCADE, related_name="events")
     part = models.ForeignKey(RunPart, null=True, on_delete=models.CASCADE, related_name="events", db_index=False)

@@ -95,7 +95,7 @@ def _begin(t: Floats, place: int, every: float) -> float:
 
 
 def _inside(t: Floats, marks: Iterable[Mark]) -> NDArray[np.bool_]:
-    """Which samples were taken during a checkpoint; one without an end goes on."""
+    """Which samples were taken during a checkpoint; one without an end continues."""
     inside = np.zeros(t.size, dtype=bool)
     for mark in marks:
         inside |= (t >= mark.t) & (t <= (np.inf if mark.until is None else mark.until))

@@ -14,7 +14,7 @@ PART = "@"  # in no step's name: what follows is a part of the run on another ho
 
 @dataclass(frozen=True)
 class Step:
-    """A measured step, from `begin` to `end` (None while it goes on), in seconds on the axis."""
+    """A measured step, from `begin` to `end` (None while it continues), in seconds on the axis."""
 
     name: str
     role: str
