@@ -225,7 +225,7 @@ def record_health(host: Host, rows: list[health.Row]) -> None:
 
 
 def _back(host: Host, rows: list[health.Row]) -> None:
-    """In service as far as its health allows; a quarantine ends only when an operator releases the host."""
+    """In service as far as its health allows; a quarantine ends only when an admin releases the host."""
     wrong = health.failed(rows)
     if wrong:
         mark_unfit(host, wrong)
@@ -288,7 +288,7 @@ def _notify(kind: str, host: Host, reason: str) -> None:
 
 @transaction.atomic
 def quarantine(host: Host, reason: str) -> None:
-    """No further run until an operator releases the host."""
+    """No further run until an admin releases the host."""
     if (
         Host.objects.filter(pk=host.pk)
         .exclude(state=Host.State.QUARANTINED)

@@ -205,7 +205,7 @@ def accept_machine(host: Host, *, by: User) -> None:
 
 @transaction.atomic
 def release_host(host: Host, *, by: User) -> None:
-    """Someone looked: a worker has the agent put back what is left, and the host takes runs again if that succeeds."""
+    """Have the agent restore what is left, by a worker. If that succeeds, the host takes runs again."""
     require(by, Role.ADMIN, "release host", on=host)
     if not Host.objects.filter(pk=host.pk, state=Host.State.QUARANTINED).exists():
         raise PlanError("host", f"{host} is not in quarantine")
