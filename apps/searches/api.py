@@ -17,7 +17,7 @@ from apps.accounts.models import Role, Team
 from apps.accounts.services import user_of
 from apps.accounts.web.rest import paged
 from apps.campaigns.models import Campaign
-from apps.searches import queries, results, services
+from apps.searches import budget, queries, results, services
 from apps.searches.models import Round, Search, Trial
 
 LINE = "a setting per item, such as work_mem 1MB to 64MB log, or jit on, off"
@@ -33,13 +33,24 @@ class SearchSerializer(serializers.ModelSerializer[Search]):
     space = serializers.ListField(child=serializers.CharField(), help_text=LINE)
     allowed_risks = serializers.ListField(child=serializers.CharField())
     spent_runs = serializers.IntegerField(source="spent")
+    spent_minutes = serializers.FloatField(help_text="in which runs executed; hosts at the same time count once")
     trials = serializers.IntegerField(source="tried", help_text="number of candidates so far")
 
     class Meta:
         model = Search
         fields = [
             *("id", "name", "campaign", "host_name", "metric", "owner", "space", "allowed_risks", "budget_runs"),
-            *("spent_runs", "trials", "candidates", "blocks", "finalists", "confirmation_blocks", "seed"),
+            *(
+                "budget_minutes",
+                "spent_runs",
+                "spent_minutes",
+                "trials",
+                "candidates",
+                "blocks",
+                "finalists",
+                "confirmation_blocks",
+                "seed",
+            ),
             *("state", "state_reason", "created_at", "ended_at"),
         ]
 
@@ -47,12 +58,18 @@ class SearchSerializer(serializers.ModelSerializer[Search]):
 class SearchDetailSerializer(SearchSerializer):
     """A search, with the verdict of its confirmation."""
 
+    remaining_s = serializers.SerializerMethodField(
+        help_text="about how many seconds it may still take; null unless it is running"
+    )
     confirmation = serializers.SerializerMethodField(
         help_text="{campaign, findings}: only its verdicts show a gain; null until the confirmation starts"
     )
 
     class Meta(SearchSerializer.Meta):
-        fields = [*SearchSerializer.Meta.fields, "confirmation"]
+        fields = [*SearchSerializer.Meta.fields, "remaining_s", "confirmation"]
+
+    def get_remaining_s(self, search: Search) -> float | None:
+        return budget.of(search).remaining_s if search.state == Search.State.RUNNING else None
 
     @extend_schema_field(serializers.JSONField())
     def get_confirmation(self, search: Search) -> dict[str, Any] | None:
@@ -67,7 +84,16 @@ class NewSearchSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(max_length=80, help_text="its campaigns have this name and a number")
     space = serializers.ListField(child=serializers.CharField(max_length=300), help_text=LINE)
     budget_runs = serializers.IntegerField(
-        min_value=1, max_value=services.MOST_RUNS, help_text="runs in total, including those of the confirmation"
+        min_value=1,
+        max_value=services.MOST_RUNS,
+        required=False,
+        help_text="runs in total, including those of the confirmation; required without budget_minutes",
+    )
+    budget_minutes = serializers.IntegerField(
+        min_value=1,
+        max_value=services.MOST_MINUTES,
+        required=False,
+        help_text="minutes of running, including those of the confirmation; the limit that ends first counts",
     )
     allowed_risks = serializers.ListField(
         child=serializers.CharField(max_length=100), required=False, help_text="settings that risk data; admins only"
@@ -80,7 +106,12 @@ class NewSearchSerializer(serializers.Serializer[Any]):
 
 
 class ExtendSearchSerializer(serializers.Serializer[Any]):
-    runs = serializers.IntegerField(min_value=1, max_value=services.MOST_RUNS, help_text="runs to add to the budget")
+    runs = serializers.IntegerField(
+        min_value=1, max_value=services.MOST_RUNS, required=False, help_text="runs to add to the budget"
+    )
+    minutes = serializers.IntegerField(
+        min_value=1, max_value=services.MOST_MINUTES, required=False, help_text="minutes to add to the budget"
+    )
 
 
 class RoundSerializer(serializers.ModelSerializer[Round]):
@@ -180,7 +211,7 @@ class SearchesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @extend_schema(request=ExtendSearchSerializer, responses=SearchDetailSerializer)
     @action(detail=True, methods=["post"])
     def extend(self, request: Request, pk: str) -> Response:
-        """Add runs to the budget. A finished search continues, and ends with another confirmation."""
+        """Add runs or minutes to the budget. A finished search continues, and ends with another confirmation."""
         body = ExtendSearchSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         return self._changed(services.extend_search, **body.validated_data)

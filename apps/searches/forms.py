@@ -6,14 +6,14 @@ from typing import Any
 
 from django import forms
 
-from apps.searches.services import MOST_RUNS, SIZES
+from apps.searches.services import MOST_MINUTES, MOST_RUNS, SIZES
 
 EXAMPLE = "shared_buffers 128MB to 4GB log\nwork_mem 1MB to 64MB log\njit on, off"
 
 
-def _number(label: str, help_text: str, least: int, most: int) -> forms.IntegerField:
+def _number(label: str, help_text: str, least: int, most: int, *, required: bool = True) -> forms.IntegerField:
     """A field for a whole number from `least` to `most`."""
-    return forms.IntegerField(label=label, help_text=help_text, min_value=least, max_value=most)
+    return forms.IntegerField(label=label, help_text=help_text, min_value=least, max_value=most, required=required)
 
 
 class SearchForm(forms.Form):
@@ -29,7 +29,10 @@ class SearchForm(forms.Form):
         required=False,
         help_text="Settings above that risk data, such as fsync. Separate them with commas.",
     )
-    budget_runs = _number("Budget (runs)", "Includes the runs of the confirmation.", 1, MOST_RUNS)
+    budget_runs = _number("Budget (runs)", "Includes the runs of the confirmation.", 1, MOST_RUNS, required=False)
+    budget_minutes = _number(
+        "Budget (minutes)", "Minutes of running. The limit that ends first counts.", 1, MOST_MINUTES, required=False
+    )
     candidates = _number("Candidates per round", "They run beside the default in each block.", *SIZES["candidates"])
     blocks = _number("Blocks per round", "Repetitions of each round.", *SIZES["blocks"])
     finalists = _number("Finalists", "Most candidates to confirm.", *SIZES["finalists"])

@@ -33,7 +33,12 @@ class Search(models.Model):
     allowed_risks: Any = models.JSONField(
         default=list, blank=True, help_text="settings that risk data and that an admin allowed"
     )
-    budget_runs = models.PositiveIntegerField(help_text="runs in all, those of the confirmation included")
+    budget_runs = models.PositiveIntegerField(
+        null=True, blank=True, help_text="runs in all, those of the confirmation included"
+    )
+    budget_minutes = models.PositiveIntegerField(
+        null=True, blank=True, help_text="in which its runs may execute, those of the confirmation included"
+    )
     candidates = models.PositiveSmallIntegerField(default=4, help_text="candidates of a round, beside the default")
     blocks = models.PositiveSmallIntegerField(default=1, help_text="blocks of a round")
     finalists = models.PositiveSmallIntegerField(default=2, help_text="candidates that are confirmed, at most")
@@ -50,6 +55,11 @@ class Search(models.Model):
         indexes = [
             models.Index(fields=["-created_at", "-id"], name="search_newest"),
             models.Index(fields=["state"], condition=models.Q(state="running"), name="search_running"),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=~models.Q(budget_runs=None, budget_minutes=None), name="search_has_a_budget"
+            )
         ]
 
     def __str__(self) -> str:

@@ -6,41 +6,35 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, FloatField, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
 from apps.campaigns import queries as campaigns
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers.table import CampaignTable
 from apps.results.store.campaign_cache import Keeper
-from apps.searches import results, rounds, space
+from apps.searches import budget, results, space
 from apps.searches.models import Round, Search, Trial
 
 
 def listed() -> QuerySet[Search]:
-    """Each search with `spent`, its runs so far, and `tried`, its number of trials."""
-    runs = Run.objects.filter(rounds.COUNTED, campaign__search_round__search=OuterRef("pk")).order_by()
-    spent = runs.values("campaign__search_round__search").annotate(count=Count("pk")).values("count")
+    """Each search with `spent`, its runs so far, `spent_minutes` of them, and `tried`, its number of trials."""
+    runs = Run.objects.filter(budget.COUNTED, campaign__search_round__search=OuterRef("pk")).order_by()
+    counted = runs.values("campaign__search_round__search").annotate(
+        count=Count("pk"), minutes=Sum(budget.WALL_S) / Count("host", distinct=True) / 60.0
+    )
     trials = Trial.objects.filter(search=OuterRef("pk")).order_by().values("search").annotate(count=Count("pk"))
     searches = Search.objects.select_related("campaign__host", "campaign__workload", "owner")
-    return searches.annotate(spent=Coalesce(Subquery(spent), 0), tried=Coalesce(Subquery(trials.values("count")), 0))
+    return searches.annotate(
+        spent=Coalesce(Subquery(counted.values("count")), 0),
+        spent_minutes=Coalesce(Subquery(counted.values("minutes")), 0.0, output_field=FloatField()),
+        tried=Coalesce(Subquery(trials.values("count")), 0),
+    )
 
 
 def of_team(team: int) -> Q:
     """Searches on a host of the team."""
     return Q(campaign__in=Campaign.objects.filter(campaigns.of_team(team)))
-
-
-def remaining_s(search: Search) -> float | None:
-    """About how many seconds a search of `listed` may still take; None unless it runs. Two queries. Until one of its
-    runs has ended, it uses the estimate that was made when it was created."""
-    if search.state != Search.State.RUNNING:
-        return None
-    runs = Run.objects.filter(campaign__search_round__search=search)
-    open_runs = runs.exclude(state=Run.State.ENDED).count()
-    run_s = campaigns.median_s(runs.filter(state=Run.State.ENDED)) or search.run_s
-    spent: int = search.spent  # type: ignore[attr-defined]  # annotated
-    return run_s * (max(0, search.budget_runs - spent) + open_runs)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from apps.accounts.services import audit
 from apps.campaigns import lifecycle
 from apps.campaigns.design import plan
 from apps.campaigns.models import Campaign, Run
-from apps.searches import optimiser, results, space, strategy
+from apps.searches import budget, optimiser, results, space, strategy
 from apps.searches.models import Round, Search, Trial
 from apps.searches.space import Space
 from common.errors import ProvingError, RoleError
@@ -27,7 +27,6 @@ from stats.stopping.racing import Standing, standing, unstable
 
 OPEN = (Campaign.State.DRAFT, Campaign.State.RUNNING, Campaign.State.PAUSED)
 NOTHING_BETTER = "no candidate was better than the default"
-COUNTED = ~Q(outcome=Run.Outcome.CANCELLED, started_at=None)  # runs that count towards the budget
 VARIES = "its results vary more from block to block than those of the other candidates"
 
 
@@ -88,7 +87,7 @@ def _record(search: Search, last: Round, now: datetime) -> None:
 def _judge(search: Search, evidence: dict[str, results.Evidence]) -> None:
     """Set state and figures of every trial that has evidence. The same evidence gives the same state."""
     completed = {label: each.ratios for label, each in evidence.items() if not each.failed}
-    varying, size = unstable(completed, search.campaign.delta), sizes(search)
+    varying, size = unstable(completed, search.campaign.delta), budget.sizes(search)
     trials = [each for each in search.trials.all() if each.label in evidence]
     for trial in trials:
         own = evidence[trial.label]
@@ -107,25 +106,14 @@ def _standing(own: results.Evidence, size: strategy.Sizes) -> Standing:
     return standing([own.rounds[number] for number in sorted(own.rounds)], size.most_blocks)
 
 
-def sizes(search: Search) -> strategy.Sizes:
-    hosts = 1 + search.campaign.further_hosts.count() if search.campaign.placement == Campaign.Placement.EACH else 1
-    return strategy.Sizes(search.candidates, search.blocks, search.finalists, search.confirmation_blocks, hosts)
-
-
-def spent_runs(search: Search) -> int:
-    """Runs of its campaigns that count towards the budget."""
-    return Run.objects.filter(COUNTED, campaign__search_round__search=search).count()
-
-
 def _plan(search: Search, now: datetime) -> None:
     """Create the next round or the confirmation, or end the search."""
     trials = {each.number: each for each in search.trials.all()}
-    evidence, size = results.evidence(search), sizes(search)
+    evidence, size = results.evidence(search), budget.sizes(search)
     measured = [number for number, each in trials.items() if each.state == Trial.State.MEASURED]
     standings = {number: _standing(evidence[trials[number].label], size) for number in measured}
-    left_runs = max(0, search.budget_runs - spent_runs(search))
     waiting = [number for number, each in trials.items() if each.state == Trial.State.ASKED]
-    step = strategy.next_round(size, standings, left_runs, waiting)
+    step = strategy.next_round(size, standings, budget.of(search).left_runs, waiting)
     if step is not None:
         candidates = [trials[number] for number in step.earlier] + _propose(search, list(trials.values()), step.new)
         if candidates:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Sequence
 from typing import Any
@@ -15,12 +16,13 @@ from apps.campaigns import services as campaigns
 from apps.campaigns.design import steps
 from apps.campaigns.design.before_start import previews
 from apps.campaigns.models import Campaign
-from apps.searches import presets, rounds
+from apps.searches import budget, presets, rounds
 from apps.searches import space as spaces
 from apps.searches.models import Round, Search
 from common.errors import PlanError
 
 MOST_RUNS = 10_000
+MOST_MINUTES = 100_000  # 69 days
 # field -> accepted numbers, from and to
 SIZES = {"candidates": (1, 20), "blocks": (1, 20), "finalists": (1, 10), "confirmation_blocks": (3, 100)}
 
@@ -32,7 +34,8 @@ def create_search(
     by: User,
     name: str,
     space: Sequence[str],
-    budget_runs: int,
+    budget_runs: int | None = None,
+    budget_minutes: int | None = None,
     allowed_risks: Sequence[str] = (),
     seed: int | None = None,
     **sizes: int,
@@ -56,6 +59,7 @@ def create_search(
         space=lines,
         allowed_risks=list(allowed_risks),
         budget_runs=budget_runs,
+        budget_minutes=budget_minutes,
         seed=secrets.randbits(32) if seed is None else seed,
         run_s=_run_s(campaign),
         **sizes,
@@ -83,14 +87,27 @@ def _check_sizes(search: Search) -> None:
     for field, (least, most) in SIZES.items():
         if not least <= getattr(search, field) <= most:
             raise PlanError(field, f"{getattr(search, field)} is not a number from {least} to {most}")
-    least = rounds.sizes(search).least_runs
-    if not least <= search.budget_runs <= MOST_RUNS:
-        hint = f"one round and the confirmation need {least:,}; use fewer candidates, finalists or blocks for less"
-        raise _outside("budget_runs", search.budget_runs, least, hint)
+    if search.budget_runs is None and search.budget_minutes is None:
+        raise PlanError("budget_runs", "a search needs a budget", hint="enter a number of runs, of minutes, or both")
+    least = budget.sizes(search).least_runs
+    smaller = "use fewer candidates, finalists or blocks for less"
+    if search.budget_runs is not None and not least <= search.budget_runs <= MOST_RUNS:
+        hint = f"one round and the confirmation need {least:,}; {smaller}"
+        raise _outside("budget_runs", search.budget_runs, "runs", least, MOST_RUNS, hint)
+    at_once = budget.hosts(search)
+    minutes = _minutes(least, search.run_s, at_once)
+    if search.budget_minutes is not None and not minutes <= search.budget_minutes <= MOST_MINUTES:
+        hint = f"one round and the confirmation need {least:,} runs of about {search.run_s:.0f} s; {smaller}"
+        raise _outside("budget_minutes", search.budget_minutes, "minutes", minutes, MOST_MINUTES, hint)
 
 
-def _outside(field: str, runs: int, least: int, hint: str) -> PlanError:
-    return PlanError(field, f"{runs:,} is not a number of runs from {least:,} to {MOST_RUNS:,}", hint=hint)
+def _minutes(runs: int, run_s: float, hosts: int) -> int:
+    """Whole minutes that runs take on so many hosts at once."""
+    return max(1, math.ceil(runs * run_s / hosts / 60))
+
+
+def _outside(field: str, number: int, unit: str, least: int, most: int, hint: str) -> PlanError:
+    return PlanError(field, f"{number:,} is not a number of {unit} from {least:,} to {most:,}", hint=hint)
 
 
 @transaction.atomic
@@ -127,22 +144,50 @@ def stop_search(search: Search, *, by: User) -> None:
 
 
 @transaction.atomic
-def extend_search(search: Search, *, by: User, runs: int) -> None:
-    """Add runs to its budget. A finished search continues, and ends with another confirmation."""
+def extend_search(search: Search, *, by: User, runs: int = 0, minutes: int = 0) -> None:
+    """Add runs and minutes to its budget. A finished search continues, and ends with another confirmation."""
     require(by, Role.OPERATOR, "extend search", on=search)
     locked = _locked(search, [Search.State.RUNNING, Search.State.PAUSED, Search.State.FINISHED], "extended")
     if locked.rounds.filter(kind=Round.Kind.CONFIRMATION).exclude(state=Round.State.DONE).exists():
         raise PlanError("state", f"{locked} is being confirmed", hint="extend it after the confirmation")
-    least = rounds.sizes(locked).least_runs if locked.state == Search.State.FINISHED else 1
-    if not least <= runs <= MOST_RUNS:
-        raise _outside("runs", runs, least, "another round and another confirmation must fit" if least > 1 else "")
-    before = {"budget_runs": locked.budget_runs, "state": locked.state}
+    before = {"budget_runs": locked.budget_runs, "budget_minutes": locked.budget_minutes, "state": locked.state}
+    _extend(locked, runs, minutes)
     if locked.state == Search.State.FINISHED:
         locked.state, locked.state_reason, locked.ended_at, locked.owner = Search.State.RUNNING, "", None, by
-    locked.budget_runs += runs
-    locked.save(update_fields=["state", "state_reason", "ended_at", "owner", "budget_runs"])
+    locked.save(update_fields=["state", "state_reason", "ended_at", "owner", "budget_runs", "budget_minutes"])
     audit(by, "search.extend", locked, before=before, after=_audited(locked))
     search.refresh_from_db()
+
+
+def _extend(search: Search, runs: int, minutes: int) -> None:
+    """Add to both limits of a locked search. PlanError names the limit that leaves a finished search too little."""
+    for field, limit, added, most in (
+        ("runs", search.budget_runs, runs, MOST_RUNS),
+        ("minutes", search.budget_minutes, minutes, MOST_MINUTES),
+    ):
+        if limit is None and added:
+            hint = f"it has a budget in {'minutes' if field == 'runs' else 'runs'}: extend that"
+            raise PlanError(field, f"{search} has no budget in {field}", hint=hint)
+        if not 0 <= added <= most:
+            raise _outside(field, added, field, 0, most, "")
+    if not runs and not minutes:
+        raise PlanError("runs", "nothing is added to the budget", hint="enter a number of runs, of minutes, or both")
+    search.budget_runs = None if search.budget_runs is None else search.budget_runs + runs
+    search.budget_minutes = None if search.budget_minutes is None else search.budget_minutes + minutes
+    if search.state == Search.State.FINISHED:
+        _check_left(search, runs, minutes)
+
+
+def _check_left(search: Search, runs: int, minutes: int) -> None:
+    """PlanError unless another round and another confirmation fit into both limits of its new budget."""
+    spent, least = budget.of(search), budget.sizes(search).least_runs
+    reason = "another round and another confirmation must fit"
+    if spent.runs is not None and spent.runs - spent.spent_runs < least:
+        needed = runs + least - (spent.runs - spent.spent_runs)
+        raise _outside("runs", runs, "runs", needed, MOST_RUNS, reason)
+    if spent.seconds is not None and spent.runs_in(spent.seconds - spent.spent_s) < least:
+        short_s = spent.seconds_of(least) - (spent.seconds - spent.spent_s)
+        raise _outside("minutes", minutes, "minutes", minutes + math.ceil(short_s / 60), MOST_MINUTES, reason)
 
 
 def _locked(search: Search, states: Sequence[str], action: str) -> Search:
@@ -155,6 +200,6 @@ def _locked(search: Search, states: Sequence[str], action: str) -> Search:
 
 
 def _audited(search: Search) -> dict[str, Any]:
-    fields = ("space", "allowed_risks", "budget_runs", "seed", *SIZES)
+    fields = ("space", "allowed_risks", "budget_runs", "budget_minutes", "seed", *SIZES)
     references = {"id": str(search.pk), "campaign": str(search.campaign_id), "owner": search.owner.username}
     return references | {name: getattr(search, name) for name in fields}

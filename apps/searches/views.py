@@ -21,7 +21,7 @@ from apps.campaigns.models import Campaign
 from apps.results.charts import theme
 from apps.results.exchange import exports
 from apps.results.pages.figures import as_json
-from apps.searches import charts, presets, queries, results, rounds, services, space
+from apps.searches import budget, charts, presets, queries, results, rounds, services, space
 from apps.searches.forms import SearchForm
 from apps.searches.models import Search
 from common.errors import PlanError
@@ -70,7 +70,7 @@ def search_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     context: dict[str, Any] = {
         "search": search,
         "campaign": search.campaign,
-        "remaining_s": queries.remaining_s(search),
+        "budget": budget.of(search),
         "dimensions": varied.dimensions,
         "risks": varied.risks,
         "default": rounds.default_level(search.campaign),
@@ -111,12 +111,12 @@ def search_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
 @needs(Role.OPERATOR, somewhere=True)
 def search_action(request: HttpRequest, pk: UUID, action: str) -> HttpResponse:
     search = get_object_or_404(Search.objects.select_related("campaign__host", "owner"), pk=pk)
-    by, runs = user_of(request), whole(request.POST.get("runs", "")) or 0
+    by, (runs, minutes) = user_of(request), (whole(request.POST.get(name, "")) or 0 for name in ("runs", "minutes"))
     actions = {
         "pause": (lambda: services.pause_search(search, by=by), "Search paused. The campaign of its round continues."),
         "resume": (lambda: services.resume_search(search, by=by), "Search resumed. You own it now."),
         "stop": (lambda: services.stop_search(search, by=by), "Search stopped."),
-        "extend": (lambda: services.extend_search(search, by=by, runs=runs), "Budget extended."),
+        "extend": (lambda: services.extend_search(search, by=by, runs=runs, minutes=minutes), "Budget extended."),
     }
     if action not in actions:
         raise Http404(f"{action} is not one of {', '.join(actions)}")

@@ -63,7 +63,7 @@ BASELINE = {
     "schedules/{schedule}/": 3,
     "schedules/{schedule}/slots/": 4,
     "searches/": 3,
-    "searches/{search}/": 4,
+    "searches/{search}/": 5,
     "searches/{search}/rounds/": 4,
     "searches/{search}/trials/": 4,
     "runs/?campaign={campaign}": 3,

@@ -27,6 +27,16 @@ def test_a_search_is_created_listed_paused_and_stopped(proving: Program, people:
     assert "tune: stopped, 0 of 100 runs" in proving.run("search", "stop", "tune").stdout
 
 
+def test_a_search_has_a_budget_in_minutes_and_shows_what_is_left(proving: Program, people: dict[Role, User]) -> None:
+    make_campaign(host=make_host("db1"), name="Memory")
+
+    made = proving.json("search", "create", "Memory", "--name", "tune", *VARY, "--minutes", "120")
+
+    assert (made["budget_runs"], made["budget_minutes"]) == (None, 120)
+    assert proving.json("search", "extend", "tune", "--minutes", "30")["budget_minutes"] == 150
+    assert "tune: running, 0 runs, 0 of 150 minutes, at most about 1" in proving.run("search", "show", "tune").stdout
+
+
 def test_a_search_is_shown_with_its_best_trials_first_and_its_verdict(
     proving: Program, people: dict[Role, User]
 ) -> None:

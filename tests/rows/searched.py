@@ -32,7 +32,7 @@ def advance(search: Search) -> Search:
     return search
 
 
-def end_round(search: Search, tps: Tps = planted, noise: float = 0.01) -> Campaign:
+def end_round(search: Search, tps: Tps = planted, noise: float = 0.01, wall_s: float = 10.0) -> Campaign:
     """End every run of the open round: failed if `tps` is None, else with that figure and a little noise."""
     campaign = search.rounds.get(state=Round.State.RUNNING).campaign
     values = {each.label: each.values for each in search.trials.all()} | {"default": {}}
@@ -41,7 +41,7 @@ def end_round(search: Search, tps: Tps = planted, noise: float = 0.01) -> Campai
         if figure is None:
             end_run(run, Run.Outcome.FAILED)
         else:
-            end_run(run, tps=figure * (1 + noise * math.sin(7 * run.position + run.block)))
+            end_run(run, wall_s=wall_s, tps=figure * (1 + noise * math.sin(7 * run.position + run.block)))
     queue.close_campaign(campaign.pk)
     campaign.refresh_from_db()
     return campaign

@@ -24,8 +24,14 @@ def create(
         list[str],
         typer.Option(help='A setting and its range, such as "work_mem 1MB to 64MB log" or "jit on, off". Repeatable.'),
     ],
-    budget: Annotated[int, typer.Option(min=1, max=10000, help="Runs in total, including those of the confirmation.")],
     name: Annotated[str, typer.Option(help="Name of the search. Its campaigns have this name and a number.")],
+    budget: Annotated[
+        int | None, typer.Option(min=1, max=10000, help="Runs in total, including those of the confirmation.")
+    ] = None,
+    minutes: Annotated[
+        int | None,
+        typer.Option(min=1, max=100000, help="Minutes in which runs execute. The limit that ends first counts."),
+    ] = None,
     candidates: Annotated[int, typer.Option(min=1, max=20, help="Candidates of a round, beside the default.")] = 4,
     blocks: Annotated[int, typer.Option(min=1, max=20, help="Blocks of a round.")] = 1,
     finalists: Annotated[int, typer.Option(min=1, max=10, help="Most candidates to confirm.")] = 2,
@@ -42,14 +48,14 @@ def create(
         "campaign": ids.campaign(session.client, campaign),
         "name": name,
         "space": vary,
-        "budget_runs": budget,
         "allowed_risks": allow_risk or [],
         "candidates": candidates,
         "blocks": blocks,
         "finalists": finalists,
         "confirmation_blocks": confirmation_blocks,
     }
-    _show(session, session.client.post("searches/", body))
+    limits = {"budget_runs": budget, "budget_minutes": minutes}
+    _show(session, session.client.post("searches/", body | {key: each for key, each in limits.items() if each}))
 
 
 def show(ctx: typer.Context, search: Name, json: Json = False) -> None:
@@ -84,11 +90,12 @@ def resume(ctx: typer.Context, search: Name, json: Json = False) -> None:
 def extend(
     ctx: typer.Context,
     search: Name,
-    runs: Annotated[int, typer.Option(min=1, max=10000, help="Runs to add to the budget.")],
+    runs: Annotated[int | None, typer.Option(min=1, max=10000, help="Runs to add to the budget.")] = None,
+    minutes: Annotated[int | None, typer.Option(min=1, max=100000, help="Minutes to add to the budget.")] = None,
     json: Json = False,
 ) -> None:
-    """Add runs to the budget. A finished search continues, and ends with another confirmation."""
-    _act(of(ctx), search, "extend", {"runs": runs})
+    """Add runs or minutes to the budget. A finished search continues, and ends with another confirmation."""
+    _act(of(ctx), search, "extend", {key: each for key, each in (("runs", runs), ("minutes", minutes)) if each})
 
 
 def stop(ctx: typer.Context, search: Name, json: Json = False) -> None:
@@ -109,7 +116,7 @@ def _lines(detail: dict[str, Any]) -> list[str]:
     confirmation = detail["confirmation"]
     default = f"campaign {detail['campaign'][:8]} on {detail['host_name']}"
     lines = [
-        f"{detail['name']}: {detail['state']}, {detail['spent_runs']} of {detail['budget_runs']} runs",
+        f"{detail['name']}: {detail['state']}, {_budget(detail)}",
         detail["state_reason"],
         f"searches for better values than {default}; owner {detail['owner']}",
         *detail["space"],
@@ -117,6 +124,16 @@ def _lines(detail: dict[str, Any]) -> list[str]:
     if confirmation:
         lines += [f"confirmation: campaign {confirmation['campaign'][:8]}", *confirmation["findings"]]
     return lines
+
+
+def _budget(detail: dict[str, Any]) -> str:
+    """ "8 of 75 runs, 12 of 30 minutes"."""
+    runs, minutes = detail["budget_runs"], detail["budget_minutes"]
+    limits = [f"{detail['spent_runs']}{f' of {runs}' if runs else ''} runs"]
+    limits += [f"{detail['spent_minutes']:.0f} of {minutes} minutes"] if minutes else []
+    left_s = detail["remaining_s"]
+    limits += [] if left_s is None else [f"at most about {math.ceil(left_s / 60)} minutes left"]
+    return ", ".join(limits)
 
 
 def _cells(trial: dict[str, Any]) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Facts, Host
 from apps.results.models import Measurement
 from apps.results.queries import campaign_table
-from apps.searches import queries, rounds, services
+from apps.searches import budget, queries, rounds, services
 from apps.searches.models import Round, Search, Trial
 from common.errors import PlanError
 from tests.rows.factories import make_campaign, make_host, make_search, make_user
@@ -127,7 +127,7 @@ def test_a_search_ends_with_a_fresh_campaign_whose_verdict_alone_counts() -> Non
     assert (search.state, search.state_reason) == (Search.State.FINISHED, "")
     last = search.rounds.last()
     assert last and last.kind == Round.Kind.CONFIRMATION
-    assert rounds.spent_runs(search) <= search.budget_runs
+    assert budget.of(search).spent_runs <= search.budget_runs
     default, level = campaign_table(last.campaign).levels
     assert (default.label, level.verdict) == ("default", "better")
     best = search.trials.get(number=int(level.label.removeprefix("trial ")))
@@ -199,7 +199,7 @@ def test_trials_that_wait_leave_the_runs_of_the_confirmation() -> None:
     finish(search, lambda values: 2000.0 if values else 1000.0)
 
     assert search.rounds.filter(kind=Round.Kind.CONFIRMATION).exists()
-    assert rounds.spent_runs(search) <= search.budget_runs
+    assert budget.of(search).spent_runs <= search.budget_runs
 
 
 def test_a_candidate_whose_results_vary_is_unstable_and_not_promoted() -> None:
@@ -258,7 +258,7 @@ def test_a_cancelled_round_pauses_the_search(search: Search) -> None:
 
     assert search.state == Search.State.PAUSED
     assert search.state_reason.endswith("was cancelled")
-    assert rounds.spent_runs(search) == 0
+    assert budget.of(search).spent_runs == 0
 
 
 def test_a_host_that_cannot_start_runs_pauses_the_search_until_it_is_resumed(search: Search) -> None:
@@ -322,13 +322,10 @@ def test_a_paused_search_plans_nothing_until_it_is_resumed(search: Search) -> No
 
 def test_the_remaining_time_covers_open_runs_and_the_rest_of_the_budget(search: Search) -> None:
     advance(search)
-    assert queries.remaining_s(queries.listed().get()) == pytest.approx(40 * search.run_s)
+    assert budget.of(search).remaining_s == pytest.approx(40 * search.run_s)
 
     end_round(search)  # 8 runs of 10 s
-    assert queries.remaining_s(queries.listed().get()) == pytest.approx(32 * 10)
-
-    services.pause_search(search, by=search.owner)
-    assert queries.remaining_s(queries.listed().get()) is None
+    assert budget.of(search).remaining_s == pytest.approx(32 * 10)
 
 
 def test_an_extended_search_continues_and_is_confirmed_again(search: Search) -> None:
@@ -341,4 +338,4 @@ def test_an_extended_search_continues_and_is_confirmed_again(search: Search) -> 
     kinds = [each.kind for each in search.rounds.all()]
     assert kinds[before - 1] == kinds[-1] == Round.Kind.CONFIRMATION
     assert len(kinds) > before + 1
-    assert rounds.spent_runs(search) <= search.budget_runs == 70
+    assert budget.of(search).spent_runs <= search.budget_runs == 70

@@ -109,6 +109,21 @@ def test_the_page_of_a_search_shows_its_trials_and_the_verdict_of_its_confirmati
         assert trial.reason in page
 
 
+def test_the_page_and_the_api_show_both_limits_and_the_remaining_time(campaign: Campaign) -> None:
+    operator = make_user(Role.OPERATOR)
+    search = make_search(campaign, operator, budget_minutes=60)
+    searched.advance(search)
+    searched.end_round(search)
+
+    page = browser(operator).get(reverse("searches_detail", args=[search.pk])).content.decode()
+    body = browser(operator).get(f"/api/v1/searches/{search.pk}/").json()
+
+    assert "8 of 40 runs · 1 of 60 minutes" in page
+    assert "about 5 min" in page
+    assert (body["budget_minutes"], body["remaining_s"]) == (60, pytest.approx(320.0, abs=1))
+    assert body["spent_minutes"] == pytest.approx(80 / 60, abs=0.1)
+
+
 def test_operators_of_another_team_can_read_a_search_but_not_change_it() -> None:
     team, other = (Team.objects.create(name=name) for name in ("storage", "network"))
     admin = make_user(Role.ADMIN)
@@ -165,5 +180,5 @@ def test_the_number_of_runs_to_add_is_not_refreshed_while_a_user_enters_it(campa
     page = browser(operator).get(reverse("searches_detail", args=[search.pk])).content.decode()
 
     refreshed = page[page.index('id="actions"') :].split("</div>")[0]
-    assert "Pause search" in refreshed and "Add runs" not in refreshed
-    assert "Add runs" in page
+    assert "Pause search" in refreshed and "Extend budget" not in refreshed
+    assert "Extend budget" in page

@@ -15,7 +15,7 @@ from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
 from apps.results.queries import campaign_table
-from apps.searches import rounds, services
+from apps.searches import budget, rounds, services
 from apps.searches.models import Round, Search, Trial
 from tests.servers.campaigns import PGBENCH, drive
 
@@ -65,7 +65,7 @@ def test_a_search_finds_the_planted_value_and_a_fresh_campaign_confirms_it(searc
     assert [each.kind for each in searched] == [Round.Kind.SEARCH] * len(searched)
     assert confirmation.kind == Round.Kind.CONFIRMATION
     ran = Run.objects.filter(campaign__search_round__search=search)
-    assert rounds.spent_runs(search) == ran.count() <= search.budget_runs
+    assert budget.of(search).spent_runs == ran.count() <= search.budget_runs
     assert {run.outcome for run in ran} == {Run.Outcome.OK}, [run.error for run in ran]
     trials = list(search.trials.all())
     assert [each.number for each in trials] == list(range(1, len(trials) + 1))
