@@ -19,7 +19,7 @@ from apps.hosts import contact, services
 from apps.hosts.models import Host
 from embedded.servers.postgres import bin_dir
 from embedded.stack import FIRST_PORT
-from tests.faults.ledger import Ledger, wanted
+from tests.faults.counts.ledger import Ledger, wanted
 from tests.servers import remote
 from tests.servers.ground import Ground, prepare
 from tests.session.alone import alone

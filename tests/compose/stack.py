@@ -137,8 +137,8 @@ class Stack:
         return Client(self.url, self.manage("create_admin", "automation", "--token", "1").split()[-1])
 
     def audit(self, *campaigns: str) -> dict[str, Any]:
-        """What tests/faults/audit.py counts, in a container of the server that sees the tests of this checkout."""
-        code = f"from tests.faults import audit; audit.main({', '.join(map(repr, campaigns))})"
+        """What tests/faults/counts/audit.py counts, in a container of the server that sees the tests of this checkout."""
+        code = f"from tests.faults.counts import audit; audit.main({', '.join(map(repr, campaigns))})"
         tests = f"{self.folder}/tests:/srv/proving-ground/tests:ro"
         arguments = ["run", "--rm", "--no-deps", "-T", "--volume", tests, "migrate", "python", "manage.py", "shell"]
         shown = self.compose(*arguments, "--no-imports", "--command", code)

@@ -23,7 +23,7 @@ from embedded.errors import StackError
 from embedded.servers.loopback import Loopback
 from embedded.supervisor import Service
 from tests.faults import moments
-from tests.faults.findings import Found
+from tests.faults.counts.findings import Found
 from tests.faults.matrix import loop_device
 from tests.faults.on_host import Victim
 from tests.faults.wire import Proxy
@@ -219,7 +219,7 @@ class Siege:
 
     def audit(self, *campaigns: str) -> tuple[Found, dict[str, int], int]:
         """(what was counted, outcome -> runs, cells that were measured once), by a process of the server's own."""
-        command = f"from tests.faults import audit; audit.main({', '.join(map(repr, campaigns))})"
+        command = f"from tests.faults.counts import audit; audit.main({', '.join(map(repr, campaigns))})"
         report = json.loads(self.ground.stack.manage("shell", "--no-imports", "-c", command).splitlines()[-1])
         return Found(**report["found"]), report["outcomes"], report["cells"]
 

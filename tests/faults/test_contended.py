@@ -19,8 +19,8 @@ from django.conf import settings
 
 from agents.records.spool import read_log
 from embedded.servers.postgres import bin_dir
-from tests.faults.findings import Found
-from tests.faults.ledger import Ledger
+from tests.faults.counts.findings import Found
+from tests.faults.counts.ledger import Ledger
 from tests.servers import remote
 
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -16,7 +16,7 @@ from tempfile import NamedTemporaryFile
 import pytest
 
 from tests.agents.driver import OK, of
-from tests.faults.ledger import Ledger, often
+from tests.faults.counts.ledger import Ledger, often
 from tests.faults.struck import Field, struck, wait
 
 SEED = 22

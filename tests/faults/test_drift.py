@@ -15,7 +15,7 @@ from agents.records.spool import Spool, read_log
 from agents.run.session import Session
 from agents.wire import protocol
 from tests.agents.driver import of
-from tests.faults.ledger import Ledger, often
+from tests.faults.counts.ledger import Ledger, often
 from tests.faults.struck import KNOB_FILE, Field, struck
 
 SEED = 25

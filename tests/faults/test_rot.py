@@ -18,7 +18,7 @@ from apps.campaigns.execution import claims
 from apps.campaigns.models import Run
 from apps.hosts.models import Host
 from tests.agents.driver import of
-from tests.faults.ledger import Ledger, often
+from tests.faults.counts.ledger import Ledger, often
 from tests.faults.struck import Field, struck
 from tests.servers import campaigns
 from tests.servers.remote import Server

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.faults import moments, siege
-from tests.faults.ledger import Ledger, often
+from tests.faults.counts.ledger import Ledger, often
 from tests.faults.siege import DISPATCHER, WORKER, Siege
 
 SEED = 5

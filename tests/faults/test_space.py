@@ -15,7 +15,7 @@ from threading import Event, Thread
 import pytest
 
 from tests.agents.driver import OK, Refused, of
-from tests.faults.ledger import Ledger, often
+from tests.faults.counts.ledger import Ledger, often
 from tests.faults.struck import KNOB_FILE, Field, fill, small, struck, wait
 
 SEED = 20

@@ -18,8 +18,8 @@ from apps.campaigns.execution import claims
 from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
-from tests.faults import audit
-from tests.faults.ledger import Ledger
+from tests.faults.counts import audit
+from tests.faults.counts.ledger import Ledger
 from tests.lab.conftest import differences, read_settings, starts
 from tests.lab.machines.machine import Machine
 from tests.servers import campaigns

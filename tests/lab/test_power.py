@@ -27,8 +27,8 @@ from apps.hosts import contact
 from apps.hosts.access import ssh
 from apps.hosts.models import Host
 from apps.hosts.usage import cluster_consents
-from tests.faults.findings import Found
-from tests.faults.ledger import Ledger
+from tests.faults.counts.findings import Found
+from tests.faults.counts.ledger import Ledger
 from tests.lab import guest_cluster
 from tests.lab.conftest import BASE, differences, read_settings, wait
 from tests.lab.machines.machine import Machine

@@ -10,10 +10,10 @@ from django.db import transaction
 from apps.accounts.models import User
 from apps.campaigns.models import Run, RunEvent
 from apps.hosts.models import Host
-from tests.faults import audit
-from tests.faults.audit import Line
-from tests.faults.findings import Found
-from tests.faults.ledger import Ledger, Row, load
+from tests.faults.counts import audit
+from tests.faults.counts.audit import Line
+from tests.faults.counts.findings import Found
+from tests.faults.counts.ledger import Ledger, Row, load
 from tests.servers import campaigns, snapshot
 
 

@@ -20,7 +20,7 @@ from agents.records.spool import Job, read_log
 from agents.wire.protocol import checksum
 from apps.campaigns.models import Campaign, Run
 from apps.results.models import Measurement
-from tests.faults.findings import Found
+from tests.faults.counts.findings import Found
 
 Line = dict[str, Any]
 EVENTS = "events.ndjson"

@@ -1,6 +1,6 @@
-"""What was counted after each fault of the matrix: `FAULTS` names them, a test counts, tests/faults/seen.json keeps it.
+"""The counts after each fault of the matrix. `FAULTS` names them, a test counts, and seen.json stores the counts.
 
-A test injects a fault for real, has what it hit audited (tests/faults/audit.py), and hands both over:
+A test injects a fault for real, has what it hit audited (tests/faults/counts/audit.py), and hands both over:
 
     @often(20)
     def test_a_worker_killed_before_it_submits(times: int, ledger: Ledger) -> None:
@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.findings import Found
+from tests.faults.counts.findings import Found
 
 SEEN = Path(__file__).with_name("seen.json")
 KEEP_IN = "PROVING_FAULTS"

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.faults.ledger import FAULTS, Row, load
+from tests.faults.counts.ledger import FAULTS, Row, load
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DOCUMENT = ROOT / "docs" / "faults.md"
 HEAD = """# Fault tests
 
-`python -m tests.faults` and its parts generate this page from their counts (`tests/faults/seen.json`). Do not edit it
+`python -m tests.faults` and its parts generate this page from their counts (`tests/faults/counts/seen.json`). Do not edit it
 by hand.
 
 ## The fault matrix
