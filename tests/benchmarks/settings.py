@@ -21,8 +21,8 @@ from scipy import stats as scipy_stats
 
 from agents.build import build_zipapp
 from tests.agents.driver import OK, Connection, of
-from tests.faults.cases import SYSTEM, THP, another, block_device, current, sysctl, transparent_huge_pages
-from tests.faults.matrix import loop_device
+from tests.faults.injection.cases import SYSTEM, THP, another, block_device, current, sysctl, transparent_huge_pages
+from tests.faults.injection.matrix import loop_device
 
 BY_HAND = Path(__file__).with_name("settings_by_hand.sh")
 NAMES = (

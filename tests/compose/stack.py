@@ -137,7 +137,7 @@ class Stack:
         return Client(self.url, self.manage("create_admin", "automation", "--token", "1").split()[-1])
 
     def audit(self, *campaigns: str) -> dict[str, Any]:
-        """What tests/faults/counts/audit.py counts, in a container of the server that sees the tests of this checkout."""
+        """The counts of tests/faults/counts/audit.py, from a container of the server that has this checkout's tests."""
         code = f"from tests.faults.counts import audit; audit.main({', '.join(map(repr, campaigns))})"
         tests = f"{self.folder}/tests:/srv/proving-ground/tests:ro"
         arguments = ["run", "--rm", "--no-deps", "-T", "--volume", tests, "migrate", "python", "manage.py", "shell"]

@@ -15,10 +15,17 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import date
 
-from tests.faults.cases import CASES, all_sysctls, sysctl
 from tests.faults.counts import document
 from tests.faults.counts.ledger import KEEP_IN, SEEN, load, save
-from tests.faults.matrix import Ground, Row, every_boundary, every_boundary_of_a_recovery, ground, some_boundaries
+from tests.faults.injection.cases import CASES, all_sysctls, sysctl
+from tests.faults.injection.matrix import (
+    Ground,
+    Row,
+    every_boundary,
+    every_boundary_of_a_recovery,
+    ground,
+    some_boundaries,
+)
 from tests.session import needs
 
 ATTEMPTS = 3

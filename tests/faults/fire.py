@@ -16,11 +16,11 @@ from itertools import cycle
 from typing import Any
 
 from embedded.errors import StackError
-from tests.faults import siege
 from tests.faults.counts import document
 from tests.faults.counts.findings import Found
 from tests.faults.counts.ledger import Ledger, load, save
-from tests.faults.siege import DISPATCHER, WORKER, Siege
+from tests.faults.injection import siege
+from tests.faults.injection.siege import DISPATCHER, WORKER, Siege
 from tests.faults.soak import say
 from tests.session import needs
 

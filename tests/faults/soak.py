@@ -17,12 +17,12 @@ from random import Random
 
 from embedded import processes
 from embedded.errors import StackError
-from tests.faults import siege
 from tests.faults.counts import document
 from tests.faults.counts.findings import Found
 from tests.faults.counts.ledger import FAULTS, Ledger, load, save
-from tests.faults.on_host import DAY_S, SESSION
-from tests.faults.siege import DISPATCHER, WORKER, Siege
+from tests.faults.injection import siege
+from tests.faults.injection.on_host import DAY_S, SESSION
+from tests.faults.injection.siege import DISPATCHER, WORKER, Siege
 from tests.servers import remote
 from tests.session import needs
 

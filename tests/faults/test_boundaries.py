@@ -16,11 +16,11 @@ import pytest
 
 from agents.errors import Unplannable
 from agents.settings import SETTINGS
-from tests.faults import matrix
-from tests.faults.cases import CASES, IMPOSSIBLE, all_sysctls, sysctl
 from tests.faults.counts import document
 from tests.faults.counts.ledger import load
-from tests.faults.matrix import Ground
+from tests.faults.injection import matrix
+from tests.faults.injection.cases import CASES, IMPOSSIBLE, all_sysctls, sysctl
+from tests.faults.injection.matrix import Ground
 
 # Written out for docs/settings.md, which reads the marks from the source.
 HERE = [

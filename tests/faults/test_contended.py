@@ -44,7 +44,7 @@ class Server:
     """One contender: a process, spoken to in lines."""
 
     def __init__(self, config: dict[str, Any]) -> None:
-        argv = [sys.executable, "-m", "tests.faults.contender", json.dumps(config)]
+        argv = [sys.executable, "-m", "tests.faults.injection.contender", json.dumps(config)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         self._process = subprocess.Popen(argv, cwd=CHECKOUT, text=True, bufsize=1, **pipes)  # type: ignore[call-overload]
 

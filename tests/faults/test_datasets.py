@@ -30,7 +30,7 @@ from agents.rpc import Agent
 from agents.wire import protocol
 from tests.agents.driver import OK
 from tests.agents.dying import Death, run
-from tests.faults.matrix import bin_dir
+from tests.faults.injection.matrix import bin_dir
 
 SEED = 20260601
 PLAIN_DATABASES = 3  # template0, template1, postgres

@@ -17,7 +17,7 @@ import pytest
 
 from tests.agents.driver import OK, of
 from tests.faults.counts.ledger import Ledger, often
-from tests.faults.struck import Field, struck, wait
+from tests.faults.injection.struck import Field, struck, wait
 
 SEED = 22
 VERSION_1 = Path("/sys/fs/cgroup/memory")

@@ -16,7 +16,7 @@ from agents.run.session import Session
 from agents.wire import protocol
 from tests.agents.driver import of
 from tests.faults.counts.ledger import Ledger, often
-from tests.faults.struck import KNOB_FILE, Field, struck
+from tests.faults.injection.struck import KNOB_FILE, Field, struck
 
 SEED = 25
 DAY_S = 86_400

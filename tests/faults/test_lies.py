@@ -17,7 +17,7 @@ import pytest
 from agents.build import build_zipapp
 from agents.host.system import System
 from tests.agents.driver import Connection, of
-from tests.faults.matrix import loop_device
+from tests.faults.injection.matrix import loop_device
 from tests.session.needs import require
 
 SWAPPINESS = "/proc/sys/vm/swappiness"

@@ -21,11 +21,11 @@ from apps.campaigns.models import Campaign, Run
 from apps.hosts import contact
 from apps.hosts.access import ssh
 from apps.hosts.models import Host
-from tests.faults import siege, trap
 from tests.faults.counts import audit
 from tests.faults.counts.ledger import Ledger, often
-from tests.faults.on_host import DAY_S, Victim
-from tests.faults.wire import Proxy
+from tests.faults.injection import siege, trap
+from tests.faults.injection.on_host import DAY_S, Victim
+from tests.faults.injection.wire import Proxy
 from tests.servers import campaigns, remote, snapshot
 from tests.session.alone import alone
 

@@ -19,7 +19,7 @@ from apps.campaigns.models import Run
 from apps.hosts.models import Host
 from tests.agents.driver import of
 from tests.faults.counts.ledger import Ledger, often
-from tests.faults.struck import Field, struck
+from tests.faults.injection.struck import Field, struck
 from tests.servers import campaigns
 from tests.servers.remote import Server
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.faults import moments, siege
 from tests.faults.counts.ledger import Ledger, often
-from tests.faults.siege import DISPATCHER, WORKER, Siege
+from tests.faults.injection import moments, siege
+from tests.faults.injection.siege import DISPATCHER, WORKER, Siege
 
 SEED = 5
 BUSY_S = 2.5

@@ -12,8 +12,8 @@ ROOT = Path(__file__).resolve().parents[3]
 DOCUMENT = ROOT / "docs" / "faults.md"
 HEAD = """# Fault tests
 
-`python -m tests.faults` and its parts generate this page from their counts (`tests/faults/counts/seen.json`). Do not edit it
-by hand.
+`python -m tests.faults` and its parts generate this page from their counts (`tests/faults/counts/seen.json`). Do not
+edit it by hand.
 
 ## The fault matrix
 

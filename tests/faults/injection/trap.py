@@ -1,4 +1,4 @@
-"""Imported into a worker (--include=tests.faults.trap): it kills itself, all of it, when it comes to a named moment.
+"""Imported into a worker (--include=tests.faults.injection.trap), which then kills itself at a named moment.
 
 The file `trap` in the server's state directory names the moment; whoever comes there first removes it and dies. Without
 it the worker is what it always is. `agent-salt` makes it a server of another release: its agent has another digest.
@@ -19,7 +19,7 @@ from django.conf import settings
 
 from apps.campaigns.execution import claims
 from apps.hosts.access import ssh
-from tests.faults.moments import ARMED, SHORT, SHORT_CLAIM_S, SHORT_VISIBILITY_S
+from tests.faults.injection.moments import ARMED, SHORT, SHORT_CLAIM_S, SHORT_VISIBILITY_S
 
 _call, _zipapp = ssh.Link.call, ssh.agent_zipapp
 

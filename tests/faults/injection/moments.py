@@ -1,4 +1,4 @@
-"""The moments at which a dispatcher can be made to die, and what tests/faults/trap.py is told by its environment."""
+"""The moments at which a dispatcher can be made to die, and the variables of the environment that trap.py reads."""
 
 from __future__ import annotations
 

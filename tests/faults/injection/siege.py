@@ -22,11 +22,11 @@ from embedded.demo import campaign
 from embedded.errors import StackError
 from embedded.servers.loopback import Loopback
 from embedded.supervisor import Service
-from tests.faults import moments
 from tests.faults.counts.findings import Found
-from tests.faults.matrix import loop_device
-from tests.faults.on_host import Victim
-from tests.faults.wire import Proxy
+from tests.faults.injection import moments
+from tests.faults.injection.matrix import loop_device
+from tests.faults.injection.on_host import Victim
+from tests.faults.injection.wire import Proxy
 from tests.servers import ground, snapshot
 from tests.session.alone import alone
 
@@ -100,7 +100,7 @@ class Siege:
         """The dispatcher's service, with traps."""
         plain: Service = getattr(self.ground.stack, DISPATCHER)
         env = {**plain.env, moments.ARMED: "1", **({moments.SHORT: "1"} if short else {})}
-        argv = [*plain.argv, "--include=tests.faults.trap", f"--hostname={name}@%h"]
+        argv = [*plain.argv, "--include=tests.faults.injection.trap", f"--hostname={name}@%h"]
         ready = plain.ready if name == DISPATCHER else lambda: True
         return replace(plain, name=name, argv=argv, env=env, ready=ready)
 

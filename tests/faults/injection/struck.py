@@ -16,9 +16,9 @@ from agents.host.system import Process, System
 from agents.records.spool import Job, Spool, read_log
 from embedded.servers.postgres import bin_dir
 from tests.agents.driver import Connection
-from tests.faults.cases import sysctl
 from tests.faults.counts import audit
 from tests.faults.counts.ledger import Ledger
+from tests.faults.injection.cases import sysctl
 from tests.servers import remote, snapshot
 from tests.session import leftovers
 from tests.session.alone import alone

@@ -22,7 +22,7 @@ from agents.run.planning import plan_settings
 from agents.wire import protocol
 from embedded.servers.postgres import bin_dir
 from tests.agents.dying import Death, around_the_journal, run
-from tests.faults.cases import CASES
+from tests.faults.injection.cases import CASES
 from tests.servers import remote, snapshot
 from tests.session.alone import alone
 
