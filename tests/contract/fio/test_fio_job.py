@@ -9,7 +9,7 @@ import pytest
 from common.errors import FormatError
 from readers.fio.job import JobFile, parse_fio_job
 
-SAMPLES = Path(__file__).parents[1] / "samples"
+SAMPLES = Path(__file__).parents[2] / "samples"
 
 
 def read(text: str) -> JobFile:

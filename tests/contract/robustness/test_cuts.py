@@ -8,10 +8,10 @@ import pytest
 
 from readers.formats import FORMATS
 from readers.pgbench.summary import parse_summary
-from tests.contract.cuts import figures, read, wrong_figures
 from tests.contract.readers.kinds import KINDS
+from tests.contract.robustness.cuts import figures, read, wrong_figures
+from tests.contract.robustness.test_fuzz import SEEDS
 from tests.contract.test_formats import EXPECTED, SAMPLES
-from tests.contract.test_fuzz import SEEDS
 
 FAST_CUTS, LONGEST = 60, 20_000
 NOT_FIGURES = ("fio-stderr", "psql-error", "sysbench-failure")

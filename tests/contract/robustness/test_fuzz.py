@@ -82,7 +82,7 @@ NUMERAL = re.compile(rb"[0-9]+(?:\.[0-9]+)?")
 @cache
 def seeds(kind: str) -> tuple[bytes, ...]:
     """Samples of a kind of FORMATS, the smaller ones: damage is the same in long outputs and takes longer. Kinds that
-    the corpus does not have are in tests/contract/seeds."""
+    the corpus does not have are in tests/contract/robustness/seeds."""
     names = [name for name, entry in EXPECTED.items() if KINDS.get(entry["kind"]) == kind]
     samples = sorted({(SAMPLES / name).read_bytes() for name in names}, key=len)
     samples += [path.read_bytes() for path in SEEDS.glob(f"{kind}.*")]

@@ -11,7 +11,7 @@ from common.errors import FormatError
 from readers.fio.report import parse_fio
 from readers.fio.text import Disk, GroupRate, TextReport, parse_fio_text
 
-SAMPLES = Path(__file__).parents[1] / "samples"
+SAMPLES = Path(__file__).parents[2] / "samples"
 FOUR_GROUPS = (SAMPLES / "document002-fio-essd.out").read_bytes()
 
 OLD = """\

@@ -20,8 +20,8 @@ from readers.others.tracer import parse_perf_stat, parse_perf_trace, parse_strac
 from readers.pgbench.stderr import parse_stderr
 from readers.pgbench.summary import parse_summary
 from readers.postgres.pg_test_fsync import parse_pg_test_fsync
+from tests.contract.robustness.test_fuzz import SEEDS
 from tests.contract.test_formats import SAMPLES
-from tests.contract.test_fuzz import SEEDS
 
 OLD_REPORT = b"""\
 transaction type: Custom query
