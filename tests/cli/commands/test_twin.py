@@ -23,7 +23,7 @@ from tests.cli.program import Program
 from tests.servers.production import SECRETS, Production, start
 
 SECRET = ("shop.customers.token", "shop.customers.card")
-SAMPLE = Path(__file__).parents[1] / "contract" / "captures" / "shop-18.jsonl"
+SAMPLE = Path(__file__).parents[2] / "contract" / "captures" / "shop-18.jsonl"
 
 
 @pytest.fixture(scope="module")

@@ -215,7 +215,7 @@ def test_old_results_become_a_campaign_once(proving: Program, tmp_path: Path) ->
 
 
 def test_a_recipe_is_imported(proving: Program) -> None:
-    recipe = Path(__file__).parents[2] / "apps" / "campaigns" / "recipes" / "cpu-scaling.yaml"
+    recipe = Path(__file__).parents[3] / "apps" / "campaigns" / "recipes" / "cpu-scaling.yaml"
     text = recipe.read_text().replace("name: cpu-scaling", "name: ours")
     (proving.home / "bin").mkdir(parents=True)
     (proving.home / "ours.yaml").write_text(text)

@@ -11,7 +11,7 @@ from tests.cli import session
 from tests.cli.program import Program
 from tests.servers.ground import Ground
 
-PIPELINE = Path(__file__).parents[2] / "docs" / "pipeline.sh"
+PIPELINE = Path(__file__).parents[3] / "docs" / "pipeline.sh"
 QUICK = ["--set", "workload.time_s=2", "--set", "workload.scale=1"]
 HARMLESS = ["settings.postgresql.vacuum_cost_page_hit=1,2"]
 
