@@ -18,7 +18,7 @@ from apps.hosts.models import Host
 from apps.monitoring import latencies
 from tests.rows import filled, populate
 
-DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
 LABEL = r'[a-z_]+="(?:[^"\\]|\\.)*"'
 SAMPLE = re.compile(rf"^([a-z_]+)(\{{{LABEL}(?:,{LABEL})*\}})? (-?[0-9.e+-]+)$")
 

@@ -16,7 +16,7 @@ from apps import process
 from apps.configuration import stores
 from apps.configuration.environment import Environment
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 KEY = base64.urlsafe_b64encode(bytes(range(32))).decode()  # the same in each worker: it is part of a test's name
 STRONG = "x7-Qm2vRk9_TzB4nLw8sYc1DfHj6GpE0aUoIiXtNqSrVbMyKZeJ"
 env = Environment()

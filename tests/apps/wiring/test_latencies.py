@@ -15,7 +15,7 @@ from django.test import Client
 
 from apps.monitoring import latencies
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 NAME = latencies.NAME
 # A request gives the connection of its thread back, which an earlier test of the process may have left open.
 pytestmark = pytest.mark.django_db

@@ -16,7 +16,7 @@ from apps.hosts.access import ssh
 from apps.hosts.models import Host
 from tests.rows.factories import browser
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(autouse=True)
