@@ -10,7 +10,7 @@ import pytest
 from agents.settings import SETTINGS, Setting
 from readers.formats import FORMATS
 from tests.documents import settings_table
-from tests.site.variables import COMPOSE
+from tests.site.generated_pages.variables import COMPOSE
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])

@@ -14,7 +14,7 @@ from apps.middleware import limits
 from embedded import commands, paths
 from embedded.stack import Stack
 from embedded.supervisor import Supervisor
-from tests.site import variables
+from tests.site.generated_pages import variables
 
 TEXT = (paths.CHECKOUT / "docker-compose.yml").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)

@@ -13,7 +13,7 @@ sys.path.append(str(ROOT / "cli"))  # a distribution of its own, installed by no
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "apps.settings")
 django.setup()
 
-from tests.site import api_page, commands, problems, recipe_pages, tools, variables  # noqa: E402
+from tests.site.generated_pages import api_page, commands, problems, recipe_pages, tools, variables  # noqa: E402
 
 
 def pages() -> dict[str, str]:

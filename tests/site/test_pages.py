@@ -12,7 +12,8 @@ from apps.campaigns.design import data
 from apps.campaigns.design.orders import ORDERS
 from apps.campaigns.design.plan import REBOOTS
 from apps.campaigns.recipes.scale import NUMBERS, WORDS
-from tests.site import api_page, commands, generated, markdown, navigation, recipe_pages, sources, variables
+from tests.site import generated, markdown, navigation, sources
+from tests.site.generated_pages import api_page, commands, recipe_pages, variables
 
 ROOT = sources.ROOT
 # Read by name, or by a constant that has the name.
