@@ -25,7 +25,7 @@ from apps.results.pages import run_views as runs
 from apps.results.pages import schedule_views as schedule
 from apps.results.pages import spread_views as spreads
 from apps.results.pages import views as results
-from apps.searches import views as searches
+from apps.searches.pages import views as searches
 from apps.tuning import views as tuning
 
 handler400, handler500 = limits.bad_request, limits.server_error

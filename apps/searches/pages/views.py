@@ -21,9 +21,10 @@ from apps.campaigns.models import Campaign
 from apps.results.charts import theme
 from apps.results.exchange import exports
 from apps.results.pages.figures import as_json
-from apps.searches import budget, charts, presets, queries, results, rounds, services, space
-from apps.searches.forms import SearchForm
+from apps.searches import budget, presets, queries, results, rounds, services, space
 from apps.searches.models import Search
+from apps.searches.pages import charts
+from apps.searches.pages.forms import SearchForm
 from common.errors import PlanError
 
 SHOWN = 50
