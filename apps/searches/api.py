@@ -20,6 +20,7 @@ from apps.campaigns.models import Campaign
 from apps.searches import budget, queries, results, services
 from apps.searches.models import Round, Search, Trial
 
+CONSTRAINT = "a limit per item, such as latency_p99 <= 20 ms; a candidate that breaks one is not confirmed"
 LINE = "a setting per item, such as work_mem 1MB to 64MB log, or jit on, off"
 
 
@@ -31,6 +32,7 @@ class SearchSerializer(serializers.ModelSerializer[Search]):
     metric = serializers.CharField(source="campaign.metric")
     owner = serializers.CharField(source="owner.username", help_text="campaigns run with this user's permissions")
     space = serializers.ListField(child=serializers.CharField(), help_text=LINE)
+    constraints = serializers.ListField(child=serializers.CharField(), help_text=CONSTRAINT)
     allowed_risks = serializers.ListField(child=serializers.CharField())
     spent_runs = serializers.IntegerField(source="spent")
     spent_minutes = serializers.FloatField(help_text="in which runs executed; hosts at the same time count once")
@@ -39,18 +41,9 @@ class SearchSerializer(serializers.ModelSerializer[Search]):
     class Meta:
         model = Search
         fields = [
-            *("id", "name", "campaign", "host_name", "metric", "owner", "space", "allowed_risks", "budget_runs"),
-            *(
-                "budget_minutes",
-                "spent_runs",
-                "spent_minutes",
-                "trials",
-                "candidates",
-                "blocks",
-                "finalists",
-                "confirmation_blocks",
-                "seed",
-            ),
+            *("id", "name", "campaign", "host_name", "metric", "owner", "space", "constraints", "allowed_risks"),
+            *("budget_runs", "budget_minutes", "spent_runs", "spent_minutes", "trials"),
+            *("candidates", "blocks", "finalists", "confirmation_blocks", "seed"),
             *("state", "state_reason", "created_at", "ended_at"),
         ]
 
@@ -62,7 +55,7 @@ class SearchDetailSerializer(SearchSerializer):
         help_text="about how many seconds it may still take; null unless it is running"
     )
     confirmation = serializers.SerializerMethodField(
-        help_text="{campaign, findings}: only its verdicts show a gain; null until the confirmation starts"
+        help_text="{campaign, findings, constraints}: only its verdicts show a gain; null until the confirmation starts"
     )
 
     class Meta(SearchSerializer.Meta):
@@ -74,7 +67,10 @@ class SearchDetailSerializer(SearchSerializer):
     @extend_schema_field(serializers.JSONField())
     def get_confirmation(self, search: Search) -> dict[str, Any] | None:
         newest = queries.confirmation(search)
-        return {"campaign": str(newest.campaign.pk), "findings": newest.findings} if newest else None
+        if newest is None:
+            return None
+        limits = [{"level": label} | each.as_dict for label, own in newest.limits.items() for each in own]
+        return {"campaign": str(newest.campaign.pk), "findings": newest.findings, "constraints": limits}
 
 
 class NewSearchSerializer(serializers.Serializer[Any]):
@@ -94,6 +90,9 @@ class NewSearchSerializer(serializers.Serializer[Any]):
         max_value=services.MOST_MINUTES,
         required=False,
         help_text="minutes of running, including those of the confirmation; the limit that ends first counts",
+    )
+    constraints = serializers.ListField(
+        child=serializers.CharField(max_length=200), required=False, help_text=CONSTRAINT
     )
     allowed_risks = serializers.ListField(
         child=serializers.CharField(max_length=100), required=False, help_text="settings that risk data; admins only"
@@ -129,6 +128,9 @@ class TrialSerializer(serializers.ModelSerializer[Trial]):
     gain."""
 
     values = serializers.JSONField(help_text="setting -> value in its own unit")
+    checks = serializers.ListField(
+        child=serializers.DictField(), help_text="{constraint, value, is_met}: mean of its runs; null if not measured"
+    )
     log_ratio = serializers.FloatField(
         allow_null=True, help_text="mean log ratio to the default in the same blocks; above 0 is better"
     )
@@ -141,7 +143,7 @@ class TrialSerializer(serializers.ModelSerializer[Trial]):
 
     class Meta:
         model = Trial
-        fields = ["number", "values", "state", "reason", "blocks", "log_ratio", "low", "high", "change"]
+        fields = ["number", "values", "state", "reason", "checks", "blocks", "log_ratio", "low", "high", "change"]
 
     @extend_schema_field(serializers.DictField(child=serializers.FloatField(allow_null=True)))
     def get_change(self, trial: Trial) -> dict[str, float | None]:

@@ -33,6 +33,9 @@ class Search(models.Model):
     allowed_risks: Any = models.JSONField(
         default=list, blank=True, help_text="settings that risk data and that an admin allowed"
     )
+    constraints: Any = models.JSONField(
+        default=list, blank=True, help_text='a line for each limit: ["latency_p99 <= 20 ms"]'
+    )
     budget_runs = models.PositiveIntegerField(
         null=True, blank=True, help_text="runs in all, those of the confirmation included"
     )
@@ -109,13 +112,17 @@ class Trial(models.Model):
         UNSTABLE = "unstable", "unstable"
         FAILED = "failed", "failed"
         NOT_IN_EFFECT = "not_in_effect", "not in effect"
+        BREAKS_LIMIT = "breaks_limit", "breaks a constraint"
         REFUSED = "refused", "refused"
 
     search = models.ForeignKey(Search, on_delete=models.CASCADE, related_name="trials")
     number = models.PositiveIntegerField(help_text="from 1")
     values: Any = models.JSONField(help_text="setting -> value in the setting's own unit")
     state = models.CharField(max_length=13, choices=State, default=State.ASKED)
-    reason = models.TextField(blank=True, help_text="why it failed, was refused or is unstable")
+    reason = models.TextField(blank=True, help_text="why it is bad")
+    checks: Any = models.JSONField(
+        default=list, blank=True, help_text='[{"constraint": "latency_p99 <= 20 ms", "value": 25.3, "is_met": false}]'
+    )
     blocks = models.PositiveIntegerField(default=0, help_text="in which both it and the default have a result")
     log_ratio = models.FloatField(null=True, blank=True, help_text="mean")
     low = models.FloatField(null=True, blank=True, help_text="of the interval that holds over all rounds")
@@ -143,5 +150,5 @@ class Trial(models.Model):
 
     @property
     def is_bad(self) -> bool:
-        """Whether the optimiser has to avoid its values."""
+        """Whether it is not confirmed, and the optimiser has to avoid its values."""
         return self.state not in (self.State.ASKED, self.State.MEASURED)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agents.wire.protocol import canonical
@@ -27,11 +27,13 @@ BAD = 0.5  # a bad trial counts as this much below the worst measured log ratio
 @dataclass(frozen=True)
 class Tried:
     """A trial. `log_ratio` to the default is above 0 if it is better, and None while it waits for results. `bad`:
-    failed, refused, not in effect or unstable."""
+    failed, refused, not in effect or unstable. `excess`: name of a constraint -> how far the trial is beyond its limit,
+    above 0 if it is. Those that break none come first for the optimiser."""
 
     values: Values
     log_ratio: float | None = None
     bad: bool = False
+    excess: Mapping[str, float] = field(default_factory=dict)
 
 
 def derived_seed(seed: int, number: int) -> int:
@@ -91,7 +93,10 @@ def _history(space: Space, tried: Sequence[Tried]) -> list[optuna.trial.FrozenTr
         value = worst if each.bad else each.log_ratio
         state = TrialState.RUNNING if value is None else TrialState.COMPLETE
         own = {one.name: _distribution(one) for one in space.dimensions if one.name in each.values}
-        trials.append(create_trial(state=state, value=value, params=dict(each.values), distributions=own))
+        limits = None if each.bad or value is None else dict(each.excess)
+        trials.append(
+            create_trial(state=state, value=value, params=dict(each.values), distributions=own, constraints=limits)
+        )
     return trials
 
 

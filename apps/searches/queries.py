@@ -14,7 +14,10 @@ from apps.campaigns.models import Campaign, Run
 from apps.results.answers.table import CampaignTable
 from apps.results.store.campaign_cache import Keeper
 from apps.searches import budget, results, space
+from apps.searches.constraints import Check, Confirmed, Constraint
 from apps.searches.models import Round, Search, Trial
+from common.wording import and_of
+from stats.comparison.limits import BROKEN, MET, UNCERTAIN
 
 
 def listed() -> QuerySet[Search]:
@@ -39,13 +42,15 @@ def of_team(team: int) -> Q:
 
 @dataclass(frozen=True)
 class TrialRow:
-    """A trial in a table: its values, and its effect on the metric in percent, with the interval over all rounds."""
+    """A trial in a table: its values, its effect on the metric in percent, with the interval over all rounds, and its
+    mean of the metric of each constraint."""
 
     trial: Trial
     values: dict[str, str]
     percent: float | None
     low: float | None
     high: float | None
+    checks: list[Check]
 
     @property
     def text(self) -> str:
@@ -54,13 +59,14 @@ class TrialRow:
 
 def trial_rows(search: Search, trials: Iterable[Trial]) -> list[TrialRow]:
     """A row for each trial. No query for a search of `listed`."""
-    varied, direction = space.read(search.space), results.direction(search)
-    return [_row(each, varied, direction) for each in trials]
+    varied, direction, limits = space.read(search.space), results.direction(search), results.constraints_of(search)
+    return [_row(each, varied, direction, limits) for each in trials]
 
 
-def _row(trial: Trial, varied: space.Space, direction: int) -> TrialRow:
+def _row(trial: Trial, varied: space.Space, direction: int, limits: list[Constraint]) -> TrialRow:
     values = {one.name: one.text(trial.values[one.name]) for one in varied.dimensions if one.name in trial.values}
-    return TrialRow(trial, values, *change(trial, direction))
+    measured = {each["constraint"]: each["value"] for each in trial.checks}
+    return TrialRow(trial, values, *change(trial, direction), [Check(each, measured.get(each.line)) for each in limits])
 
 
 def change(trial: Trial, direction: int) -> tuple[float | None, float | None, float | None]:
@@ -75,7 +81,8 @@ def as_line(row: TrialRow, names: Iterable[str]) -> list[object]:
     """A line of the CSV. `names`: the settings in the order of its columns."""
     trial = row.trial
     figures = [trial.blocks, row.percent, row.low, row.high]
-    return [trial.number, trial.state, trial.reason, *figures, *(row.values.get(name, "") for name in names)]
+    checks = [each["value"] for each in trial.checks] or [None] * len(trial.search.constraints)
+    return [trial.number, trial.state, trial.reason, *figures, *checks, *(row.values.get(name, "") for name in names)]
 
 
 def _percent(log_ratio: float, direction: int) -> float:
@@ -89,17 +96,29 @@ class Confirmation:
     campaign: Campaign
     table: CampaignTable | None
     candidates: list[TrialRow]
+    limits: dict[str, list[Confirmed]]  # by label
 
     @property
     def findings(self) -> list[str]:
-        """A verdict for each candidate."""
-        return [level.sentence for level in self.table.levels if level.sentence] if self.table else []
+        """A verdict for each candidate, on metric and constraints."""
+        levels = self.table.levels if self.table else []
+        return [self._finding(level.label, level.sentence) for level in levels if level.sentence]
+
+    def _finding(self, label: str, sentence: str) -> str:
+        limits = self.limits.get(label, [])
+        broken = [each.sentence for each in limits if each.verdict == BROKEN]
+        uncertain = [each.sentence for each in limits if each.verdict == UNCERTAIN]
+        if not broken and not uncertain:
+            return sentence
+        size = "No gain" if broken else "No certain gain"
+        return f"{size}: {label} {and_of(broken or uncertain)}. Without constraints: {sentence}"
 
     @property
     def is_better(self) -> bool:
-        """Whether a candidate is better or likely better."""
+        """Whether a candidate is better or likely better, and meets all constraints."""
         levels = self.table.levels if self.table else []
-        return any(level.verdict in ("better", "direction_better") for level in levels)
+        better = [level.label for level in levels if level.verdict in ("better", "direction_better")]
+        return any(all(each.verdict == MET for each in self.limits.get(label, [])) for label in better)
 
 
 def confirmation(search: Search) -> Confirmation | None:
@@ -111,4 +130,5 @@ def confirmation(search: Search) -> Confirmation | None:
     labels = [level["label"] for level in last.campaign.factors[0]["levels"]]
     rows = [each for each in trial_rows(search, search.trials.all()) if each.trial.label in labels]
     ended = last.state == Round.State.DONE and last.campaign.state == Campaign.State.FINISHED
-    return Confirmation(last.campaign, Keeper(last.campaign).table() if ended else None, rows)
+    table = Keeper(last.campaign).table() if ended else None
+    return Confirmation(last.campaign, table, rows, results.confirmed_limits(search, last.campaign) if ended else {})

@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from uuid import UUID
 
 from django.db.models import F, Q
 
 from apps.campaigns.design import steps
-from apps.campaigns.models import Run
+from apps.campaigns.design.steps import Metric
+from apps.campaigns.models import Campaign, Run
 from apps.results.models import Measurement
+from apps.searches import constraints
+from apps.searches.constraints import Check, Confirmed, Constraint
 from apps.searches.models import Round, Search, Trial
 
 FACTOR = "values"
@@ -22,10 +27,12 @@ BLAMED = (Run.Outcome.FAILED, Run.Outcome.NOT_IN_EFFECT)
 
 @dataclass
 class Evidence:
-    """The log ratios of one candidate by round, and its failed runs. At least one of both."""
+    """The log ratios of one candidate by round, and its failed runs; at least one of both. `figures`: metric of each
+    constraint -> its figure in each run, None for a run that did not measure it."""
 
     rounds: dict[int, list[float]] = field(default_factory=dict)
     failed: list[Run] = field(default_factory=list)
+    figures: dict[str, list[float | None]] = field(default_factory=dict)
 
     @property
     def ratios(self) -> list[float]:
@@ -41,9 +48,11 @@ def evidence(search: Search) -> dict[str, Evidence]:
 
     A block counts only if its default has a result: if the default fails as well, the candidate is not to blame."""
     metric, sign = steps.metric(search.campaign.steps, search.campaign.metric), direction(search)
+    limits = constraints_of(search)
     runs = list(_runs(search))
-    figures = Measurement.objects.filter(run__in=[run.pk for run in runs], step=metric.step, name=metric.name)
-    logs = {run: math.log(value) for run, value in figures.values_list("run_id", "value") if value > 0}
+    figures = _figures(runs, [metric, *limits])
+    objective = {run: value for (run, *key), value in figures.items() if key == [metric.step, metric.name]}
+    logs = {run: math.log(value) for run, value in objective.items() if value > 0}
     candidates: dict[str, Evidence] = {}
     for block in _blocks(runs):
         default = block.pop(DEFAULT, None)
@@ -56,7 +65,56 @@ def evidence(search: Search) -> dict[str, Evidence]:
                 rounds = candidates.setdefault(label, Evidence()).rounds
                 number: int = run.round  # type: ignore[attr-defined]  # annotated
                 rounds.setdefault(number, []).append(sign * (logs[run.pk] - logs[default.pk]))
+                for each in limits:
+                    own = figures.get((run.pk, each.step, each.name))
+                    candidates[label].figures.setdefault(each.metric, []).append(own)
     return candidates
+
+
+def constraints_of(search: Search) -> list[Constraint]:
+    return constraints.read(search.constraints, search.campaign.steps)
+
+
+def _figures(runs: Iterable[Run], metrics: Iterable[Metric | Constraint]) -> dict[tuple[UUID, str, str], float]:
+    """(run, step, name) -> the figure of these metrics. One query."""
+    wanted = reduce(or_, (Q(step=each.step, name=each.name) for each in metrics))
+    rows = Measurement.objects.filter(wanted, run__in=[run.pk for run in runs])
+    return {(run, step, name): value for run, step, name, value in rows.values_list("run_id", "step", "name", "value")}
+
+
+def default_checks(search: Search) -> list[Check]:
+    """The constraints with the mean of the default in all rounds, None before its first run. Two queries, none without
+    constraints."""
+    limits = constraints_of(search)
+    if not limits:
+        return []
+    runs = [run for run in _runs(search) if run.cell.get(FACTOR) == DEFAULT and run.outcome == Run.Outcome.OK]
+    figures = _figures(runs, limits)
+    own = {each.metric: [figures.get((run.pk, each.step, each.name)) for run in runs] for each in limits}
+    return constraints.check(limits, own)
+
+
+def confirmed_limits(search: Search, campaign: Campaign) -> dict[str, list[Confirmed]]:
+    """Label -> each constraint in the runs of the confirmation; of several hosts, that of the worst. Two queries, none
+    without constraints."""
+    limits = constraints_of(search)
+    if not limits:
+        return {}
+    runs = list(campaign.runs.filter(outcome=Run.Outcome.OK, retries=None).only("cell", "host_id"))
+    figures = _figures(runs, limits)
+    groups: dict[str, dict[int, list[Run]]] = {}
+    for run in runs:
+        groups.setdefault(run.cell.get(FACTOR, ""), {}).setdefault(run.host_id, []).append(run)
+    return {
+        label: [
+            constraints.worst(
+                constraints.confirm(each, [figures.get((run.pk, each.step, each.name)) for run in own])
+                for own in by_host.values()
+            )
+            for each in limits
+        ]
+        for label, by_host in groups.items()
+    }
 
 
 def direction(search: Search) -> int:

@@ -19,7 +19,8 @@ from apps.accounts.services import audit
 from apps.campaigns import lifecycle
 from apps.campaigns.design import plan
 from apps.campaigns.models import Campaign, Run
-from apps.searches import budget, optimiser, results, space, strategy
+from apps.searches import budget, constraints, optimiser, results, space, strategy
+from apps.searches.constraints import Constraint
 from apps.searches.models import Round, Search, Trial
 from apps.searches.space import Space
 from common.errors import ProvingError, RoleError
@@ -27,6 +28,7 @@ from stats.stopping.racing import Standing, standing, unstable
 
 OPEN = (Campaign.State.DRAFT, Campaign.State.RUNNING, Campaign.State.PAUSED)
 NOTHING_BETTER = "no candidate was better than the default"
+NOTHING_BETTER_WITHIN = "no candidate that meets the constraints was better than the default"
 VARIES = "its results vary more from block to block than those of the other candidates"
 
 
@@ -88,18 +90,24 @@ def _judge(search: Search, evidence: dict[str, results.Evidence]) -> None:
     """Set state and figures of every trial that has evidence. The same evidence gives the same state."""
     completed = {label: each.ratios for label, each in evidence.items() if not each.failed}
     varying, size = unstable(completed, search.campaign.delta), budget.sizes(search)
+    limits = results.constraints_of(search)
     trials = [each for each in search.trials.all() if each.label in evidence]
     for trial in trials:
         own = evidence[trial.label]
         if own.ratios:
             at = _standing(own, size)
             trial.blocks, trial.log_ratio, trial.low, trial.high = at.blocks, at.mean, at.low, at.high
+        checks = constraints.check(limits, own.figures) if own.ratios else []
+        trial.checks = [each.as_dict for each in checks]
         trial.state, trial.reason = Trial.State.MEASURED, ""
+        broken = "; ".join(each.reason for each in checks if not each.is_met)
         if own.failed:
             trial.state, trial.reason = results.failure(own.failed[-1])
+        elif broken:
+            trial.state, trial.reason = Trial.State.BREAKS_LIMIT, broken
         elif trial.label in varying:
             trial.state, trial.reason = Trial.State.UNSTABLE, VARIES
-    Trial.objects.bulk_update(trials, ["state", "reason", "blocks", "log_ratio", "low", "high"])
+    Trial.objects.bulk_update(trials, ["state", "reason", "checks", "blocks", "log_ratio", "low", "high"])
 
 
 def _standing(own: results.Evidence, size: strategy.Sizes) -> Standing:
@@ -123,19 +131,29 @@ def _plan(search: Search, now: datetime) -> None:
     if final:
         _create(search, final, Round.Kind.CONFIRMATION)
     else:
-        end(search, Search.State.FINISHED, NOTHING_BETTER, now)
+        end(search, Search.State.FINISHED, NOTHING_BETTER_WITHIN if search.constraints else NOTHING_BETTER, now)
 
 
 def _propose(search: Search, trials: list[Trial], count: int) -> list[Trial]:
     """At most `count` new trials, saved."""
     if not count:
         return []
-    tried = [optimiser.Tried(each.values, each.log_ratio, each.is_bad) for each in trials]
+    tried = [_tried(each, results.constraints_of(search)) for each in trials]
     seed = optimiser.derived_seed(search.seed, len(trials))
     proposals = optimiser.propose(space.read(search.space), tried, count, seed)
     return Trial.objects.bulk_create(
         Trial(search=search, number=number, values=values) for number, values in enumerate(proposals, len(trials) + 1)
     )
+
+
+def _tried(trial: Trial, limits: list[Constraint]) -> optimiser.Tried:
+    """A trial that breaks constraints keeps its result, and the optimiser learns how far it is beyond each limit."""
+    if trial.state != Trial.State.BREAKS_LIMIT:
+        return optimiser.Tried(trial.values, trial.log_ratio, trial.is_bad)
+    values = {each["constraint"]: each["value"] for each in trial.checks}
+    measured = [each for each in limits if values.get(each.line) is not None]
+    excess = {each.line: each.excess(values[each.line]) for each in measured}
+    return optimiser.Tried(trial.values, trial.log_ratio, len(measured) < len(limits), excess)
 
 
 def _create(search: Search, trials: list[Trial], kind: str) -> None:
@@ -195,7 +213,7 @@ def _clone(search: Search, trials: list[Trial], kind: str) -> Campaign:
     confirms = kind == Round.Kind.CONFIRMATION
     changes: dict[str, Any] = {
         "name": f"{search.name}: {'confirmation' if confirms else f'round {number}'}",
-        "question": _question(varied, ordered, confirms),
+        "question": _question(search, varied, ordered, confirms),
         "factors": [{"name": results.FACTOR, "levels": [{"label": results.DEFAULT, "set": default}, *levels]}],
         "repetitions": search.confirmation_blocks if confirms else search.blocks,
         "seed": optimiser.derived_seed(search.seed, -number),
@@ -205,13 +223,15 @@ def _clone(search: Search, trials: list[Trial], kind: str) -> Campaign:
     return lifecycle.clone_campaign(search.campaign, by=search.owner, **changes)
 
 
-def _question(varied: Space, trials: list[Trial], confirms: bool) -> str:
-    """Names the candidates, and the settings that risk data: every page and report of a campaign shows its question."""
+def _question(search: Search, varied: Space, trials: list[Trial], confirms: bool) -> str:
+    """Names the candidates, the constraints, and the settings that risk data: every page and report of a campaign shows
+    its question."""
     names = "; ".join(f"{each.label}: {varied.text(each.values)}" for each in trials)
     question = "Are the best candidates better than the default?" if confirms else "Which candidates deserve more runs?"
     risks = "; ".join(f"{name}: {risk}" for name, risk in varied.risks.items())
     warning = f" Some settings risk data ({risks})." if risks else ""
-    return f"{question}{warning} {names}"
+    limits = f" Constraints: {', '.join(search.constraints)}." if search.constraints else ""
+    return f"{question}{warning}{limits} {names}"
 
 
 def default_level(campaign: Campaign) -> dict[str, Any]:

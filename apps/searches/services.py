@@ -17,6 +17,7 @@ from apps.campaigns.design import steps
 from apps.campaigns.design.before_start import previews
 from apps.campaigns.models import Campaign
 from apps.searches import budget, presets, rounds
+from apps.searches import constraints as limits
 from apps.searches import space as spaces
 from apps.searches.models import Round, Search
 from common.errors import PlanError
@@ -36,6 +37,7 @@ def create_search(
     space: Sequence[str],
     budget_runs: int | None = None,
     budget_minutes: int | None = None,
+    constraints: Sequence[str] = (),
     allowed_risks: Sequence[str] = (),
     seed: int | None = None,
     **sizes: int,
@@ -58,6 +60,7 @@ def create_search(
         name=name.strip(),
         space=lines,
         allowed_risks=list(allowed_risks),
+        constraints=[each.line for each in limits.read(constraints, campaign.steps)],
         budget_runs=budget_runs,
         budget_minutes=budget_minutes,
         seed=secrets.randbits(32) if seed is None else seed,
@@ -200,6 +203,6 @@ def _locked(search: Search, states: Sequence[str], action: str) -> Search:
 
 
 def _audited(search: Search) -> dict[str, Any]:
-    fields = ("space", "allowed_risks", "budget_runs", "budget_minutes", "seed", *SIZES)
+    fields = ("space", "constraints", "allowed_risks", "budget_runs", "budget_minutes", "seed", *SIZES)
     references = {"id": str(search.pk), "campaign": str(search.campaign_id), "owner": search.owner.username}
     return references | {name: getattr(search, name) for name in fields}

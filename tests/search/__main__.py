@@ -30,6 +30,12 @@ def main(arguments: list[str]) -> int:
                 print(_row(noise, runs, f"search, {sampler}", outcomes), flush=True)
             library = [plain(Surrogate(noise), runs, seed) for seed in range(options.seeds)]
             print(_row(noise, runs, "plain TPE", library), flush=True)
+    print(f"with a limit that half of the space breaks; best possible: {_percent(best_gain(limited=True))}")
+    for noise in NOISES:
+        for sampler in SAMPLERS[:2]:
+            server = Surrogate(noise, limited=True)
+            outcomes = [search(server, options.runs[0], seed, sampler) for seed in range(options.seeds)]
+            print(_row(noise, options.runs[0], f"with a limit, {sampler}", outcomes), flush=True)
     for noise in NOISES:
         flat = [
             search(Surrogate(noise, faulty=False, flat=True), 75, seed, "random") for seed in range(4 * options.seeds)
@@ -45,7 +51,7 @@ def _row(noise: float, runs: int, method: str, outcomes: Sequence[Outcome]) -> s
     gains = [each.gain for each in outcomes]
     error = statistics.stdev(gains) / math.sqrt(len(gains))
     chosen = [each for each in outcomes if each.confirmed]
-    holds = sum(each.gain > 0 and not each.unstable for each in chosen)
+    holds = sum(each.gain > 0 and not each.unstable and not each.breaks_limit for each in chosen)
     confirmed = "–" if method.startswith("plain") else _share(len(chosen), len(outcomes))
     gain = f"{_percent(statistics.mean(gains))} ± {100 * error:.1f}"
     return f"| {noise:.0%} | {runs} | {method} | {gain} | {confirmed} | {_share(holds, len(chosen))} |"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,9 +12,10 @@ from apps.searches.optimiser import Tried
 from apps.searches.space import Values
 from apps.searches.strategy import Sizes
 from stats.comparison.levels import against_baseline
+from stats.comparison.limits import MET, against_limit, mean
 from stats.model import Metric, Observation
 from stats.stopping.racing import Standing, standing, unstable
-from tests.search.surrogate import DEFAULT, SPACE, Surrogate
+from tests.search.surrogate import DEFAULT, LIMIT_MS, SPACE, Surrogate
 
 DRIFT = 0.05  # standard deviation of the log of a block, which is common to its runs
 DELTA = 0.02
@@ -27,17 +29,25 @@ class Trial:
     rounds: list[list[float]] = field(default_factory=list)
     bad: bool = False
     unstable: bool = False
+    p99_ms: list[float] = field(default_factory=list)
+
+    @property
+    def excess(self) -> float:
+        """How far its p99 is above the limit; 0 or less if it meets the limit, and for a server without one."""
+        return math.log(mean(self.p99_ms) / LIMIT_MS) if self.p99_ms else 0.0
 
 
 @dataclass(frozen=True)
 class Outcome:
     """`gain`: the true log ratio of the chosen candidate; `unstable`: whether some of its runs are halved. `confirmed`:
-    whether the confirmation called it better. `false_promising`: number of promising candidates that are not better."""
+    whether the confirmation called it better and, on a limited server, within the limit. `breaks_limit`: whether its
+    true p99 is above it. `false_promising`: number of promising candidates that are not better."""
 
     chosen: Values | None
     gain: float
     confirmed: bool
     unstable: bool
+    breaks_limit: bool = False
     promising: int = 0
     false_promising: int = 0
     trials: int = 0
@@ -49,7 +59,7 @@ def search(server: Surrogate, runs: int, seed: int, sampler: str) -> Outcome:
     left, number = runs, 0
     while step := strategy.next_round(SIZES, _standings(trials), left):
         number += 1
-        tried = [Tried(each.values, _mean(each), each.bad or each.unstable) for each in trials]
+        tried = [Tried(each.values, _mean(each), each.bad or each.unstable, {"p99": each.excess}) for each in trials]
         proposals = optimiser.propose(SPACE, tried, step.new, optimiser.derived_seed(seed, number), sampler)
         new = [Trial(values) for values in proposals]
         running = [trials[index] for index in step.earlier] + new
@@ -66,7 +76,8 @@ def search(server: Surrogate, runs: int, seed: int, sampler: str) -> Outcome:
         return Outcome(None, 0.0, False, False, **counts)
     better = _confirm(server, [trials[index].values for index in final], rng)
     chosen = trials[final[better if better is not None else 0]].values
-    return Outcome(chosen, server.gain(chosen), better is not None, server.is_unstable(chosen), **counts)
+    true = (server.is_unstable(chosen), server.breaks_limit(chosen))
+    return Outcome(chosen, server.gain(chosen), better is not None, *true, **counts)
 
 
 def plain(server: Surrogate, runs: int, seed: int) -> Outcome:
@@ -92,6 +103,7 @@ def _measure(server: Surrogate, running: list[Trial], rng: np.random.Generator) 
             each.bad |= result is None
             if result is not None:
                 each.rounds[-1].append(result - base)
+                each.p99_ms += [server.p99_ms(each.values, rng)] if server.limited else []
 
 
 def _mark_unstable(trials: list[Trial]) -> None:
@@ -112,18 +124,22 @@ def _standings(trials: list[Trial]) -> dict[int, Standing]:
     return {
         index: standing(each.rounds, SIZES.most_blocks)
         for index, each in enumerate(trials)
-        if not each.bad and not each.unstable and _flat(each)
+        if not each.bad and not each.unstable and each.excess <= 0 and _flat(each)
     }
 
 
 def _confirm(server: Surrogate, finalists: list[Values], rng: np.random.Generator) -> int | None:
-    """The index of the best finalist that the confirmation calls better; None if there is none."""
+    """The index of the best finalist that the confirmation calls better and within the limit; None if there is none."""
     rows: list[Observation] = []
+    p99_ms: dict[str, list[float]] = {f"{index}": [] for index in range(len(finalists))}
     for number in range(SIZES.confirmation_blocks):
         block = DRIFT * float(rng.standard_normal())
         for level, values in [("default", DEFAULT), *((f"{i}", each) for i, each in enumerate(finalists))]:
             result = server.run(values, block, rng)
+            if server.limited and level in p99_ms:
+                p99_ms[level].append(server.p99_ms(values, rng))
             rows += [] if result is None else [Observation(level, number, float(np.exp(result)), len(rows))]
     verdicts = against_baseline(rows, "default", METRIC, DELTA)
     better = [one for one in verdicts if one.verdict in ("better", "direction_better")]
+    better = [one for one in better if not p99_ms[one.b] or against_limit(p99_ms[one.b], LIMIT_MS, True).verdict == MET]
     return int(max(better, key=lambda one: one.ratio_percent).b) if better else None

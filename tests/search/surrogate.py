@@ -29,17 +29,20 @@ DEFAULT: Values = {
 }
 # The best position of each setting in its range, from 0 to 1, and the loss of log throughput at distance 1.
 BEST = {"shared_buffers": 0.75, "work_mem": 0.55, "max_wal_size": 0.85, "random_page_cost": 0.05}
+LIMIT_MS = 10.0
 COST = {"shared_buffers": 0.9, "work_mem": 0.3, "max_wal_size": 0.5, "random_page_cost": 0.25}
 
 
 @dataclass(frozen=True)
 class Surrogate:
     """`noise`: standard deviation of the log of a run. `faulty`: 15 % of the space fails, and 15 % halves every third
-    run. `flat`: every candidate equals the default."""
+    run. `flat`: every candidate equals the default. `limited`: the p99 of half of the space, which has the best gains,
+    is above LIMIT_MS."""
 
     noise: float
     faulty: bool = True
     flat: bool = False
+    limited: bool = False
 
     def gain(self, values: Values) -> float:
         """The true log ratio to the default."""
@@ -61,6 +64,17 @@ class Surrogate:
         """15 % of the space, near its best values."""
         return self.faulty and 0.55 < SPACE.dimensions[1].position(values["work_mem"]) < 0.7
 
+    def breaks_limit(self, values: Values) -> bool:
+        """Whether its true p99 is above the limit."""
+        return self.limited and self._log_p99(values) > math.log(LIMIT_MS)
+
+    def _log_p99(self, values: Values) -> float:
+        return math.log(LIMIT_MS) + 1.5 * (SPACE.dimensions[0].position(values["shared_buffers"]) - 0.5)
+
+    def p99_ms(self, values: Values, rng: np.random.Generator) -> float:
+        """Of one run, with the noise of the throughput."""
+        return math.exp(self._log_p99(values) + self.noise * float(rng.standard_normal()))
+
     def run(self, values: Values, block: float, rng: np.random.Generator) -> float | None:
         """The log throughput of one run in a block; None if it fails."""
         if self.fails(values):
@@ -69,12 +83,12 @@ class Surrogate:
         return self.gain(values) + block + self.noise * float(rng.standard_normal()) + dip
 
 
-def best_gain() -> float:
-    """The largest gain among 200 000 random candidates, without those that fail or are unstable."""
-    rng, server, best = np.random.default_rng(1), Surrogate(0.0), 0.0
+def best_gain(limited: bool = False) -> float:
+    """The largest gain among 200 000 random candidates, without those that fail, are unstable or break the limit."""
+    rng, server, best = np.random.default_rng(1), Surrogate(0.0, limited=limited), 0.0
     for _ in range(200_000):
         values: Values = {each.name: _at(each, rng.random()) for each in SPACE.dimensions}
-        if not server.fails(values) and not server.is_unstable(values):
+        if not server.fails(values) and not server.is_unstable(values) and not server.breaks_limit(values):
             best = max(best, server.gain(values))
     return best
 

@@ -80,6 +80,7 @@ SIGNS = {
     "asked": ("idle", "○"),
     "measured": ("idle", "·"),
     "unstable": ("bad", "↯"),
+    "breaks_limit": ("bad", "⊘"),
 }
 VERDICTS = {
     "better": ("better", "▲"),

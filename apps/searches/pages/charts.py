@@ -87,7 +87,7 @@ def _bad(rows: Sequence[TrialRow], look: Theme) -> Figure:
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": "failed, refused or unstable",
+        "name": "failed, unstable or breaks a constraint",
         "x": [row.trial.number for row in rows],
         "y": [0.0 for _ in rows],
         "marker": {"color": look.series[1], "symbol": BAD_SYMBOL, "size": 9},

@@ -9,6 +9,7 @@ from django import forms
 from apps.searches.services import MOST_MINUTES, MOST_RUNS, SIZES
 
 EXAMPLE = "shared_buffers 128MB to 4GB log\nwork_mem 1MB to 64MB log\njit on, off"
+LIMITS = "latency_p99 <= 20 ms\nfailed <= 0"
 
 
 def _number(label: str, help_text: str, least: int, most: int, *, required: bool = True) -> forms.IntegerField:
@@ -23,6 +24,11 @@ class SearchForm(forms.Form):
         help_text="One per line: NAME LOW to HIGH, optionally log; or NAME CHOICE, CHOICE. "
         "A condition can follow: when OTHER = CHOICE.",
         widget=forms.Textarea(attrs={"rows": 7, "spellcheck": "false", "placeholder": EXAMPLE, "class": "code"}),
+    )
+    constraints = forms.CharField(
+        required=False,
+        help_text="One per line: METRIC <= VALUE or METRIC >= VALUE. A candidate that breaks one is not confirmed.",
+        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false", "placeholder": LIMITS, "class": "code"}),
     )
     allowed_risks = forms.CharField(
         label="Allowed risks",
@@ -44,4 +50,5 @@ class SearchForm(forms.Form):
         """The fields of services.create_search."""
         cleaned = self.cleaned_data
         risks = [name.strip() for name in cleaned["allowed_risks"].split(",") if name.strip()]
-        return {**cleaned, "space": cleaned["space"].splitlines(), "allowed_risks": risks}
+        lines = {name: cleaned[name].splitlines() for name in ("space", "constraints")}
+        return {**cleaned, **lines, "allowed_risks": risks}

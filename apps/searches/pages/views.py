@@ -74,6 +74,7 @@ def search_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "budget": budget.of(search),
         "dimensions": varied.dimensions,
         "risks": varied.risks,
+        "limits": results.default_checks(search),
         "default": rounds.default_level(search.campaign),
         "rounds": search.rounds.select_related("campaign"),
         "trials": queries.trial_rows(search, search.trials.all()),
@@ -102,7 +103,7 @@ def search_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     search = get_object_or_404(queries.listed(), pk=pk)
     names = [each.name for each in space.read(search.space).dimensions]
     rows = queries.trial_rows(search, search.trials.all())
-    lines = exports.csv_lines((*HEAD, *names), (queries.as_line(row, names) for row in rows))
+    lines = exports.csv_lines((*HEAD, *search.constraints, *names), (queries.as_line(row, names) for row in rows))
     response = StreamingHttpResponse(lines, content_type=exports.CSV)
     response["Content-Disposition"] = f'attachment; filename="trials-{pk}.csv"'
     return response

@@ -36,6 +36,12 @@ def create(
     blocks: Annotated[int, typer.Option(min=1, max=20, help="Blocks of a round.")] = 1,
     finalists: Annotated[int, typer.Option(min=1, max=10, help="Most candidates to confirm.")] = 2,
     confirmation_blocks: Annotated[int, typer.Option(min=3, max=100, help="Blocks of the confirmation.")] = 5,
+    constraint: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='A limit, such as "latency_p99 <= 20 ms". A candidate that breaks it is not confirmed. Repeatable.'
+        ),
+    ] = None,
     allow_risk: Annotated[
         list[str] | None,
         typer.Option(help="A setting of --vary that risks data, such as fsync. Admins only. Repeatable."),
@@ -48,6 +54,7 @@ def create(
         "campaign": ids.campaign(session.client, campaign),
         "name": name,
         "space": vary,
+        "constraints": constraint or [],
         "allowed_risks": allow_risk or [],
         "candidates": candidates,
         "blocks": blocks,
@@ -120,6 +127,7 @@ def _lines(detail: dict[str, Any]) -> list[str]:
         detail["state_reason"],
         f"searches for better values than {default}; owner {detail['owner']}",
         *detail["space"],
+        *(f"constraint: {each}" for each in detail["constraints"]),
     ]
     if confirmation:
         lines += [f"confirmation: campaign {confirmation['campaign'][:8]}", *confirmation["findings"]]
@@ -138,5 +146,7 @@ def _budget(detail: dict[str, Any]) -> str:
 
 def _cells(trial: dict[str, Any]) -> tuple[Any, ...]:
     values = ", ".join(f"{name}={value}" for name, value in trial["values"].items())
-    state = "waiting" if trial["state"] == "asked" else trial["state"].replace("_", " ")
+    states = {"asked": "waiting", "breaks_limit": "breaks a constraint"}
+    state = states.get(trial["state"], trial["state"].replace("_", " "))
+    values = f"{values}; {trial['reason']}" if trial["state"] == "breaks_limit" else values
     return trial["number"], state, trial["blocks"], tables.change(**trial["change"]), values

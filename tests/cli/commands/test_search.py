@@ -37,6 +37,24 @@ def test_a_search_has_a_budget_in_minutes_and_shows_what_is_left(proving: Progra
     assert "tune: running, 0 runs, 0 of 150 minutes, at most about 1" in proving.run("search", "show", "tune").stdout
 
 
+def test_a_constraint_is_shown_with_the_value_of_each_trial_that_breaks_it(
+    proving: Program, people: dict[Role, User]
+) -> None:
+    make_campaign(host=make_host("db1"), name="Memory")
+    limit = ("--constraint", "latency_avg <= 0.1 ms")
+    made = proving.json("search", "create", "Memory", "--name", "tune", *VARY, "--budget", "75", *limit)
+    search = Search.objects.get(pk=made["id"])
+    searched.advance(search)
+    searched.end_round(search)
+    searched.advance(search)
+
+    text = proving.run("search", "show", "tune").stdout
+
+    assert "constraint: latency_avg <= 0.1 ms" in text
+    assert "breaks a constraint" in text
+    assert "the limit is at most 0.1 ms" in " ".join(text.split())
+
+
 def test_a_search_is_shown_with_its_best_trials_first_and_its_verdict(
     proving: Program, people: dict[Role, User]
 ) -> None:
