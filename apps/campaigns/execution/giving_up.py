@@ -6,7 +6,7 @@ from django.db import transaction
 
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require
-from apps.campaigns.execution import closing
+from apps.campaigns.execution import run_end
 from apps.campaigns.models import Campaign, Run, RunPart
 from apps.hosts import contact
 from apps.hosts.usage import leases
@@ -42,4 +42,4 @@ def abandon(run: Run, error: ProvingError) -> None:
         leases.release(part.host.machine_id, part.pk)
     for host in [run.host, *(part.host for part in parts)]:
         contact.quarantine(host, f"run {run.pk} ended without a report of its changes: {error.message}")
-    closing.close(run, Run.Outcome.FAILED, error.as_dict(), None)
+    run_end.close(run, Run.Outcome.FAILED, error.as_dict(), None)

@@ -12,7 +12,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.accounts.services import audit
 from apps.campaigns import queries
-from apps.campaigns.execution import ending, queue
+from apps.campaigns.execution import campaign_end, queue
 from apps.campaigns.models import Campaign, Run, RunQuerySet
 from apps.hosts.models import Host
 from apps.hosts.usage import leases
@@ -120,7 +120,7 @@ def enforce(campaign: Campaign) -> None:
     failed = failures(campaign) - campaign.forgiven_failures
     if campaign.max_failures and failed >= campaign.max_failures:
         if pause(campaign, f"{failed} run{'' if failed == 1 else 's'} failed; the limit is {campaign.max_failures}"):
-            ending.tell(campaign)
+            campaign_end.tell(campaign)
     elif reason := over_budget(campaign):
         stop_campaign(campaign, reason)
 

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from agents.host.paths import needed
 from apps.campaigns.design import steps
-from apps.campaigns.execution import claims, closing, fetching
+from apps.campaigns.execution import claims, fetching, run_end
 from apps.campaigns.library import code, copies
 from apps.campaigns.models import Run, RunEvent, RunPart
 from apps.hosts import contact
@@ -155,7 +155,7 @@ class Job:
         outcome, error = self.result if self.is_done else (Run.Outcome.CANCELLED, None)
         self.save(state=Run.State.ENDED, outcome=outcome, error=error, manifest=self.row.manifest)
         if self.row.manifest:
-            closing.report(self.row, self.row.manifest)
+            run_end.report(self.row, self.row.manifest)
         leases.release(self.host.machine_id, self.pk)
 
     def forget(self, link: ssh.Link) -> None:

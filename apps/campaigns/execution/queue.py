@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 
 from apps.accounts import waking
 from apps.campaigns import queries
-from apps.campaigns.execution import ending
+from apps.campaigns.execution import campaign_end
 from apps.campaigns.models import Campaign, Run, RunPart, RunQuerySet
 from apps.hosts.models import Host
 from apps.hosts.usage import reservations, windows
@@ -153,7 +153,7 @@ def close_campaign(campaign_id: UUID) -> None:
     if campaign.exclude(state=Campaign.State.DRAFT).update(ended_at=timezone.now()):
         ended = Campaign.objects.get(pk=campaign_id)
         if ended.state == Campaign.State.FINISHED:
-            ending.tell(ended)
+            campaign_end.tell(ended)
 
 
 def rearm(run: Run, seconds: float) -> None:

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from apps.campaigns.execution import claims, closing, fetching, halts, nudges, queue, received, restarts
+from apps.campaigns.execution import claims, fetching, halts, nudges, queue, received, restarts, run_end
 from apps.campaigns.execution.ensemble import Ensemble
 from apps.campaigns.execution.jobs import Job
 from apps.campaigns.models import Run
@@ -216,7 +216,7 @@ class Supervision:
             self._lock_hosts()
             for part in self.jobs.parts:
                 part.end_part()
-            closing.close(run, outcome, error, run.manifest)
+            run_end.close(run, outcome, error, run.manifest)
             for part in self.jobs.parts:
                 queue.arm_host(part.host.pk)
 
