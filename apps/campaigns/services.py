@@ -16,7 +16,7 @@ from apps.accounts.services import audit, require, save
 from apps.campaigns import recipes
 from apps.campaigns.design import plan, steps, stopping
 from apps.campaigns.design.before_start import checks, previews
-from apps.campaigns.execution import halts, nudges, queue
+from apps.campaigns.execution import campaign_end, halts, nudges, queue
 from apps.campaigns.library import code, datasets, own_recipes, scripts, workloads
 from apps.campaigns.models import Campaign, DataSet, Run, RunPart, Workload
 from apps.hosts.models import Facts, Host
@@ -266,7 +266,7 @@ def cancel_campaign(campaign: Campaign, *, by: User) -> None:
         )
     for run in campaign.runs.exclude(state=Run.State.ENDED).select_related("host"):
         cancel(run)
-    queue.close_campaign(campaign.pk)
+    campaign_end.close_campaign(campaign.pk)
     halts.arm_hosts(campaign)
     audit(by, "campaign.cancel", campaign, after={"id": str(campaign.pk)})
     campaign.refresh_from_db()
@@ -278,7 +278,7 @@ def cancel_run(run: Run, *, by: User) -> None:
     require(by, Role.OPERATOR, "cancel run", on=run.campaign)
     if not cancel(run):
         raise PlanError("state", f"{run} has ended", hint="there is nothing to cancel")
-    queue.close_campaign(run.campaign_id)
+    campaign_end.close_campaign(run.campaign_id)
     queue.arm_host(run.host_id)
     after = {"id": str(run.pk), "campaign": str(run.campaign_id), "run": run.position + 1}
     audit(by, "run.cancel", run, after=after)

@@ -149,7 +149,7 @@ def _give_up(hosts: list[Host], by: User, after_s: float) -> None:
 
     from django.utils import timezone
 
-    from apps.campaigns.execution import giving_up
+    from apps.campaigns.execution import run_end
     from apps.campaigns.models import Run
     from common.errors import ProvingError
 
@@ -157,7 +157,7 @@ def _give_up(hosts: list[Host], by: User, after_s: float) -> None:
     stuck = Run.objects.filter(host__in=hosts, state__in=["submitting", "running"], started_at__lt=since)
     for run in stuck.select_related("campaign", "host"):
         with suppress(ProvingError):
-            giving_up.give_up_run(run, by=by)
+            run_end.give_up_run(run, by=by)
 
 
 @contextmanager

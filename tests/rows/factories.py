@@ -13,7 +13,7 @@ from apps.accounts.models import Membership, Role, Team, User
 from apps.accounts.services import issue_token
 from apps.campaigns import services
 from apps.campaigns.design.steps import single
-from apps.campaigns.execution import queue
+from apps.campaigns.execution import campaign_end
 from apps.campaigns.library import datasets, own_recipes, workloads
 from apps.campaigns.models import Campaign, DataCopy, DataSet, OwnRecipe, Run, Schedule, Twin, Workload
 from apps.campaigns.recipes.reading import dump
@@ -183,7 +183,7 @@ def make_campaign(
     planned = list(campaign.runs.order_by("position"))
     for run in planned if state == Campaign.State.FINISHED else planned[:runs]:
         end_run(run)
-    queue.close_campaign(campaign.pk)
+    campaign_end.close_campaign(campaign.pk)
     if state == Campaign.State.CANCELLED:
         services.cancel_campaign(campaign, by=by)
     campaign.refresh_from_db()

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.campaigns import services
-from apps.campaigns.execution import queue
+from apps.campaigns.execution import campaign_end
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.hosts.models import Host
 from tests.rows import populate
@@ -78,7 +78,7 @@ def _ended(planned: Campaign, by: User, rates: dict[Host, tuple[float, float]]) 
     for run in planned.runs.order_by("position"):
         mean = rates.get(run.host, (6000.0,) * len(labels))[labels.index(run.label)]
         _end(run, begin + timedelta(seconds=9 * run.position), mean * chance.gauss(1, 0.006))
-    queue.close_campaign(planned.pk)
+    campaign_end.close_campaign(planned.pk)
     planned.refresh_from_db()
     return planned
 

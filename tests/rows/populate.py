@@ -17,7 +17,7 @@ from apps.accounts.operation import vault
 from apps.accounts.team import teams
 from apps.campaigns import services
 from apps.campaigns.design.steps import single
-from apps.campaigns.execution import queue
+from apps.campaigns.execution import campaign_end
 from apps.campaigns.library import copies, datasets, preparing, workloads
 from apps.campaigns.models import Artefact, Campaign, DataSet, Run, RunEvent
 from apps.decisions import services as decisions
@@ -113,7 +113,7 @@ def finished(by: User, on: Host, *, failed: int = 1, not_in_effect: int = 1, **o
             end_badly(run, at, Run.Outcome.NOT_IN_EFFECT)
         else:
             end_well(run, at, TPS[run.label] * chance.gauss(1, 0.006))
-    queue.close_campaign(done.pk)
+    campaign_end.close_campaign(done.pk)
     done.refresh_from_db()
     return done
 
@@ -329,7 +329,7 @@ def preparation(by: User, of: DataSet, on: Host, at: datetime, *, ended: bool = 
             state=Run.State.ENDED, outcome=Run.Outcome.OK, ended_at=at + timedelta(seconds=1003),
             ingested_at=at + timedelta(seconds=1004), next_tick_at=None,
         )  # fmt: skip
-        queue.close_campaign(made.pk)
+        campaign_end.close_campaign(made.pk)
     return made
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.campaigns.execution import queue
+from apps.campaigns.execution import campaign_end
 from apps.campaigns.models import Campaign, Run
 from apps.searches import rounds
 from apps.searches.models import Round, Search
@@ -42,7 +42,7 @@ def end_round(search: Search, tps: Tps = planted, noise: float = 0.01, wall_s: f
             end_run(run, Run.Outcome.FAILED)
         else:
             end_run(run, wall_s=wall_s, tps=figure * (1 + noise * math.sin(7 * run.position + run.block)))
-    queue.close_campaign(campaign.pk)
+    campaign_end.close_campaign(campaign.pk)
     campaign.refresh_from_db()
     return campaign
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.campaigns import services
 from apps.campaigns.design.steps import single
-from apps.campaigns.execution import queue
+from apps.campaigns.execution import campaign_end
 from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
@@ -67,6 +67,6 @@ def finished(
         run.ingested_at = run.ended_at
     Measurement.objects.bulk_create(rows)
     Run.objects.bulk_update(runs, ["state", "outcome", "next_tick_at", "started_at", "ended_at", "ingested_at"])
-    queue.close_campaign(made.pk)
+    campaign_end.close_campaign(made.pk)
     made.refresh_from_db()
     return made

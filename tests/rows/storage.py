@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.campaigns import services
-from apps.campaigns.execution import queue
+from apps.campaigns.execution import campaign_end
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
 from apps.hosts.usage import allowed_paths
@@ -36,7 +36,7 @@ def finished(by: User, on: Host) -> Campaign:
         ended = {"started_at": began, "ended_at": began + timedelta(minutes=8), "ingested_at": timezone.now()}
         run_row = Run.objects.filter(pk=run.pk)
         run_row.update(state=Run.State.ENDED, outcome=Run.Outcome.OK, next_tick_at=None, **ended)
-    queue.close_campaign(made.pk)
+    campaign_end.close_campaign(made.pk)
     return made
 
 

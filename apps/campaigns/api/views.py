@@ -46,7 +46,7 @@ from apps.campaigns.api.serializers import (
     WorkloadSerializer,
 )
 from apps.campaigns.design.before_start import previews
-from apps.campaigns.execution import giving_up, nudges
+from apps.campaigns.execution import nudges, run_end
 from apps.campaigns.library import own_recipes, recipe_hosts, scripts, workloads
 from apps.campaigns.models import Artefact, Campaign, Run, Workload
 from apps.hosts.models import Host
@@ -285,7 +285,7 @@ class RunViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gene
     def give_up(self, request: Request, pk: str) -> Response:
         """Give up an active run that its agent does not end. The run fails, and its hosts are quarantined."""
         run = self.get_object()
-        giving_up.give_up_run(run, by=user_of(request))
+        run_end.give_up_run(run, by=user_of(request))
         return Response(RunSerializer(run).data)
 
     @extend_schema(parameters=[EventQuerySerializer], responses=EventsSerializer, filters=False)

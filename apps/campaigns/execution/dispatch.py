@@ -14,8 +14,8 @@ from django.db import DataError, IntegrityError
 from django.utils import timezone
 
 from apps import logs
-from apps.campaigns.execution import claims, giving_up, halts, queue, received, restarts
-from apps.campaigns.execution.supervision import Supervision
+from apps.campaigns.execution import claims, halts, queue, received, run_end
+from apps.campaigns.execution.supervision import Supervision, restart_under_way
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.access import replies
 from apps.hosts.models import Host
@@ -41,14 +41,14 @@ def tick(run: Run) -> None:
         except claims.ClaimLostError:
             log.warning("run %s: another worker took over", run.pk)
         except received.UnusableError as error:
-            giving_up.abandon(run, error)
+            run_end.abandon(run, error)
         except replies.RefusedError as error:
             _refuse(run, error)
         except ProvingError as error:
             _put_off(run, error)
         except UNPROCESSABLE as error:
             log.exception("run %s: tick failed", run.pk)
-            giving_up.abandon(run, received.unusable(f"agent on {run.host}", error))
+            run_end.abandon(run, received.unusable(f"agent on {run.host}", error))
 
 
 def _work(run: Run) -> None:
@@ -76,18 +76,18 @@ def _refuse(run: Run, error: replies.RefusedError) -> None:
     if error.verb == "hello":
         claims.wait(run, error, claims.UNREACHABLE_RETRY_S)
     else:
-        giving_up.abandon(run, error)
+        run_end.abandon(run, error)
 
 
 def _put_off(run: Run, error: ProvingError) -> None:
     """Try again later: sooner while the run restarts its host. A host that did not come back in time ends the run."""
-    restart = restarts.of_run(run)
+    restart = restart_under_way(run)
     if restart and restart.is_in_time:
         queue.rearm(run, claims.RESTART_RETRY_S)
     elif restart and isinstance(error, UnreachableError):
         message = f"did not answer within {restart.limit_s} s of the restart in step {run.step}: {error.message}"
         hint = "start the host; its agent restores it at the next contact. Then release the host"
-        giving_up.abandon(run, HostError(run.host, message, hint=hint))
+        run_end.abandon(run, HostError(run.host, message, hint=hint))
     else:
         is_unreachable = isinstance(error, UnreachableError)
         claims.wait(run, error, claims.UNREACHABLE_RETRY_S if is_unreachable else claims.BUSY_RETRY_S)

@@ -52,7 +52,7 @@ def stop_campaign(campaign: Campaign, reason: str) -> bool:
     count = _forget_queued(campaign)
     told = f"{reason}; {count} planned run{'' if count == 1 else 's'} did not start" if count else reason
     Campaign.objects.filter(pk=campaign.pk).update(state_reason=told)
-    queue.close_campaign(campaign.pk)
+    campaign_end.close_campaign(campaign.pk)
     audit(None, "campaign.stop", campaign, after={"id": str(campaign.pk), "reason": told})
     campaign.refresh_from_db()
     arm_hosts(campaign)
@@ -120,7 +120,7 @@ def enforce(campaign: Campaign) -> None:
     failed = failures(campaign) - campaign.forgiven_failures
     if campaign.max_failures and failed >= campaign.max_failures:
         if pause(campaign, f"{failed} run{'' if failed == 1 else 's'} failed; the limit is {campaign.max_failures}"):
-            campaign_end.tell(campaign)
+            campaign_end.notify_end(campaign)
     elif reason := over_budget(campaign):
         stop_campaign(campaign, reason)
 

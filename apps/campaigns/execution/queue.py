@@ -15,7 +15,6 @@ from redis.exceptions import RedisError
 
 from apps.accounts import waking
 from apps.campaigns import queries
-from apps.campaigns.execution import campaign_end
 from apps.campaigns.models import Campaign, Run, RunPart, RunQuerySet
 from apps.hosts.models import Host
 from apps.hosts.usage import reservations, windows
@@ -141,19 +140,6 @@ def arm_idle_hosts() -> None:
         hosts |= {first, further}
     for host_id in sorted(hosts):
         arm_host(host_id)
-
-
-def close_campaign(campaign_id: UUID) -> None:
-    """Finish a campaign whose last run has ended; a cancelled one gets its end time."""
-    if Run.objects.filter(campaign_id=campaign_id).exclude(state=Run.State.ENDED).exists():
-        return
-    campaign = Campaign.objects.filter(pk=campaign_id, ended_at=None)
-    going_on = [Campaign.State.RUNNING, Campaign.State.PAUSED]
-    campaign.filter(state__in=going_on).update(state=Campaign.State.FINISHED)
-    if campaign.exclude(state=Campaign.State.DRAFT).update(ended_at=timezone.now()):
-        ended = Campaign.objects.get(pk=campaign_id)
-        if ended.state == Campaign.State.FINISHED:
-            campaign_end.tell(ended)
 
 
 def rearm(run: Run, seconds: float) -> None:

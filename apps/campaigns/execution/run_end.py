@@ -1,4 +1,8 @@
-"""The end of a run in the tables: its outcome, its machine free again, and what people have to know of the host."""
+"""The end of a run in the tables: its outcome, its machine free again, and what users have to know of the host.
+
+A run that its agent does not end is given up by a user, or abandoned by the server: it fails, and its hosts are
+quarantined.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,17 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts import waking
-from apps.campaigns.execution import halts, queue
-from apps.campaigns.models import Run, RunPart
+from apps.accounts.models import Role, User
+from apps.accounts.services import audit, require
+from apps.campaigns.execution import campaign_end, halts, queue
+from apps.campaigns.models import Campaign, Run, RunPart
 from apps.hosts import contact
 from apps.hosts.models import Trouble
 from apps.hosts.usage import leases
+from common.errors import AgentError, PlanError, ProvingError
 
 READ_AFTER_S = 1.0  # the next run of the host begins first: its machine waits, and whoever reads results does not
+HINT = "check what the run changed on the host, then release the host"
 
 
 def close(run: Run, outcome: str, error: dict[str, Any] | None, manifest: dict[str, Any] | None) -> None:
@@ -26,7 +34,7 @@ def close(run: Run, outcome: str, error: dict[str, Any] | None, manifest: dict[s
     if manifest:
         report(run, manifest)
     halts.after(run)
-    queue.close_campaign(run.campaign_id)
+    campaign_end.close_campaign(run.campaign_id)
     armed = queue.arm_host(run.host_id)
     run_id, after_s = str(run.pk), READ_AFTER_S if armed else 0
     transaction.on_commit(lambda: waking.send("results.ingest", run_id, after_s=after_s))
@@ -43,6 +51,36 @@ def report(run: Run | RunPart, manifest: dict[str, Any]) -> None:
         contact.report(run.host, run.pk, Trouble.Kind.DIRTY, keys, problems)
         what = ", ".join([*(each["key"] for each in keys), *([] if keys else problems)]) or "see its manifest"
         contact.quarantine(run.host, f"run {run.pk} could not restore: {what}")
+
+
+@transaction.atomic
+def give_up_run(run: Run, *, by: User) -> None:
+    """End a run that its agent does not end. PlanError for one that still waits, or has ended."""
+    require(by, Role.OPERATOR, "give up run", on=run.campaign)
+    state = Run.objects.values_list("state", flat=True).get(pk=run.pk)
+    if state not in (Run.State.SUBMITTING, Run.State.RUNNING):
+        raise PlanError("state", f"{run} is {state}", hint="only an active run can be given up; cancel a queued one")
+    abandon(run, AgentError(f"agent on {run.host}", f"{by} gave up the run before it ended", hint=HINT))
+    audit(by, "run.give_up", run, after={"id": str(run.pk), "campaign": str(run.campaign_id), "run": run.position + 1})
+    run.refresh_from_db()
+
+
+@transaction.atomic
+def abandon(run: Run, error: ProvingError) -> None:
+    """End a run as failed, without its manifest. A tick that works on it loses its claim."""
+    Campaign.objects.select_for_update().get(pk=run.campaign_id)
+    run = Run.objects.select_for_update(of=("self",)).select_related("host", "campaign").get(pk=run.pk)
+    if run.state == Run.State.ENDED:
+        return
+    Run.objects.filter(pk=run.pk).update(claim=None)
+    failed = {"state": RunPart.State.ENDED, "outcome": RunPart.Outcome.FAILED, "error": error.as_dict()}
+    parts = list(run.parts.exclude(state=RunPart.State.ENDED).select_related("host"))
+    for part in parts:
+        RunPart.objects.filter(pk=part.pk).update(**failed)
+        leases.release(part.host.machine_id, part.pk)
+    for host in [run.host, *(part.host for part in parts)]:
+        contact.quarantine(host, f"run {run.pk} ended without a report of its changes: {error.message}")
+    close(run, Run.Outcome.FAILED, error.as_dict(), None)
 
 
 def _left(run: Run | RunPart) -> list[dict[str, Any]]:

@@ -10,11 +10,15 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
+from django.utils import timezone
 
-from apps.campaigns.execution import claims, fetching, halts, nudges, queue, received, restarts, run_end
+from agents.wire.protocol import REBOOT
+from apps.campaigns.execution import claims, fetching, halts, nudges, queue, received, run_end
 from apps.campaigns.execution.ensemble import Ensemble
 from apps.campaigns.execution.jobs import Job
 from apps.campaigns.models import Run
@@ -32,6 +36,31 @@ Act = Callable[[Job, ssh.Link, str], None]  # on a job, over its connection; the
 WAIT_S = 1.0
 UNWATCHED_WAIT_S = 5.0  # if no user watches the run; a nudge interrupts the wait
 SHARED_WAIT_S = 0.3  # while other agents of the run wait for us
+
+
+@dataclass(frozen=True)
+class Restart:
+    """A restart of the host by a step of the run, and until when the host has to be back."""
+
+    limit_s: int
+    ends: datetime
+
+    @property
+    def is_in_time(self) -> bool:
+        return timezone.now() < self.ends
+
+
+def restart_under_way(run: Run) -> Restart | None:
+    """The restart that is under way, even if it takes too long."""
+    if run.agent_state != "REBOOTING" or run.agent_state_at is None:
+        return None
+    limits = (
+        step["options"]["limit_s"]
+        for step in run.spec["steps"]
+        if step["name"] == run.step and step["kind"] == REBOOT  # a host may name any step
+    )
+    limit_s = next(limits, 0)
+    return Restart(limit_s, run.agent_state_at + timedelta(seconds=limit_s)) if limit_s else None
 
 
 class Supervision:
@@ -178,7 +207,7 @@ class Supervision:
     def _fail(self, job: Job, error: ProvingError) -> None:
         """The next tick tries again."""
         self._links[job.host.pk], self._error = None, error
-        restart = restarts.of_run(self.run)
+        restart = restart_under_way(self.run)
         is_expected = isinstance(error, UnreachableError) and restart and restart.is_in_time
         if isinstance(error, UnreachableError | replies.RefusedError) and not is_expected:
             contact.mark_unreachable(job.host, error)

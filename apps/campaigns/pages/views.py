@@ -20,7 +20,7 @@ from apps.accounts.web.pages import attempt, needs, of_team, page, spoken
 from apps.accounts.web.parsing import whole
 from apps.campaigns import services
 from apps.campaigns.design import steps
-from apps.campaigns.execution import giving_up, schedule
+from apps.campaigns.execution import run_end, schedule
 from apps.campaigns.library import scripts, workloads
 from apps.campaigns.models import Campaign, Run, Workload
 from apps.campaigns.pages import lifecycle_views, list_views, recipe_views
@@ -216,7 +216,7 @@ def run_action(request: HttpRequest, pk: UUID, action: str) -> HttpResponse:
     run, by = get_object_or_404(Run, pk=pk), user_of(request)
     if action == "give-up":
         done = "Run given up. Its hosts are quarantined."
-        attempt(request, lambda: giving_up.give_up_run(run, by=by), done)
+        attempt(request, lambda: run_end.give_up_run(run, by=by), done)
     elif action == "cancel":
         done = "Run cancelled." if run.state == Run.State.QUEUED else "Stopping the run and restoring its host."
         attempt(request, lambda: services.cancel_run(run, by=by), done)

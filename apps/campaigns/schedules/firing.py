@@ -19,7 +19,7 @@ from django.urls import reverse
 from apps.accounts.notices.notify import notify
 from apps.accounts.services import audit
 from apps.campaigns import lifecycle
-from apps.campaigns.execution import queue
+from apps.campaigns.execution import campaign_end, queue
 from apps.campaigns.models import Campaign, Schedule, Slot
 from apps.campaigns.schedules import times
 from apps.hosts.models import Host
@@ -198,7 +198,7 @@ def _drop(campaign: Campaign, reason: str) -> None:
     """A draft that will not start is cancelled; in the caller's transaction."""
     draft = Campaign.objects.filter(pk=campaign.pk, state=Campaign.State.DRAFT)
     if draft.update(state=Campaign.State.CANCELLED, state_reason=reason):
-        queue.close_campaign(campaign.pk)
+        campaign_end.close_campaign(campaign.pk)
         audit(None, "campaign.cancel", campaign, after={"id": str(campaign.pk)})
 
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Channel, User
 from apps.campaigns import services
-from apps.campaigns.execution import queue
+from apps.campaigns.execution import campaign_end
 from apps.campaigns.models import Campaign
 from apps.decisions import periodic
 from apps.decisions import services as decisions
@@ -49,7 +49,7 @@ def carry_out(campaign: Campaign, by: User, other: float = TWO_CPUS) -> None:
     services.start_campaign(campaign, by=by)
     for run in campaign.runs.order_by("position"):
         end_run(run, tps=(ONE_CPU if run.label.startswith("1") else other) + run.block)
-    queue.close_campaign(campaign.pk)
+    campaign_end.close_campaign(campaign.pk)
     periodic.tend()
 
 

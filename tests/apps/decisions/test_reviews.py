@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import Channel, User
-from apps.campaigns.execution import queue
+from apps.campaigns.execution import campaign_end
 from apps.campaigns.models import Campaign
 from apps.decisions import services
 from apps.decisions.models import Decision
@@ -31,7 +31,7 @@ def again(decision: Decision, by: User, *, other: float = OTHER_CPUS, repetition
     newer = make_campaign(Campaign.State.RUNNING, by=by, host=old.host, workload=old.workload, repetitions=repetitions)
     for run in newer.runs.order_by("position"):
         end_run(run, tps=(ONE_CPU if run.label.startswith("1") else other) + run.block)
-    queue.close_campaign(newer.pk)
+    campaign_end.close_campaign(newer.pk)
     newer.refresh_from_db()
     return newer
 

@@ -24,7 +24,7 @@ from django.utils import timezone
 
 from apps.accounts.models import Channel, Delivery, User
 from apps.accounts.notices import channels, mail, notify, posting
-from apps.campaigns.execution import halts, queue
+from apps.campaigns.execution import campaign_end, halts
 from apps.campaigns.models import Run
 from apps.hosts import contact
 from common.errors import HostError, PlanError, UnreachableError
@@ -405,8 +405,8 @@ def test_the_end_of_a_campaign_notifies_with_its_outcome(make_webhook: Make, adm
     outcome = Run.Outcome.OK if ok else Run.Outcome.FAILED
     campaign.runs.update(state="ended", outcome=outcome, ended_at=timezone.now(), next_tick_at=None)
 
-    queue.close_campaign(campaign.pk)
-    queue.close_campaign(campaign.pk)
+    campaign_end.close_campaign(campaign.pk)
+    campaign_end.close_campaign(campaign.pk)
 
     assert delivery_of(channel).kind == kind
     assert delivery_of(channel).payload["runs"] == {outcome: campaign.runs.count()}

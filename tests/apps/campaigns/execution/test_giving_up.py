@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.models import Role
-from apps.campaigns.execution import claims, dispatch, giving_up
+from apps.campaigns.execution import claims, dispatch, run_end
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host, Lease
 from apps.hosts.usage import leases
@@ -31,7 +31,7 @@ def run() -> Run:
 
 
 def test_a_run_that_is_given_up_fails_and_its_host_is_quarantined(run: Run) -> None:
-    giving_up.give_up_run(run, by=run.campaign.created_by)
+    run_end.give_up_run(run, by=run.campaign.created_by)
 
     host = Host.objects.get(pk=run.host_id)
     assert (run.state, run.outcome) == (Run.State.ENDED, Run.Outcome.FAILED)
@@ -44,7 +44,7 @@ def test_a_run_that_is_given_up_fails_and_its_host_is_quarantined(run: Run) -> N
 def test_a_tick_of_a_run_that_was_given_up_writes_nothing(run: Run) -> None:
     run.claim_tick(60)
 
-    giving_up.give_up_run(Run.objects.get(pk=run.pk), by=run.campaign.created_by)
+    run_end.give_up_run(Run.objects.get(pk=run.pk), by=run.campaign.created_by)
 
     with pytest.raises(claims.ClaimLostError):
         claims.is_cancelled(run)
@@ -54,11 +54,11 @@ def test_a_queued_run_is_cancelled_and_not_given_up(run: Run) -> None:
     waiting = run.campaign.runs.filter(state=Run.State.QUEUED)[0]
 
     with pytest.raises(PlanError, match="cancel a queued one"):
-        giving_up.give_up_run(waiting, by=run.campaign.created_by)
+        run_end.give_up_run(waiting, by=run.campaign.created_by)
 
 
 def test_the_other_runs_of_the_campaign_wait_for_the_host(run: Run) -> None:
-    giving_up.give_up_run(run, by=run.campaign.created_by)
+    run_end.give_up_run(run, by=run.campaign.created_by)
 
     campaign = Campaign.objects.get(pk=run.campaign_id)
     assert campaign.state == Campaign.State.RUNNING

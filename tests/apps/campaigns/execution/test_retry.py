@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 
 from apps.accounts.models import User
 from apps.campaigns import lifecycle
-from apps.campaigns.execution import queue
+from apps.campaigns.execution import campaign_end
 from apps.campaigns.models import Campaign, Run
 from apps.results import queries
 from common.errors import PlanError
@@ -22,7 +22,7 @@ def finished(admin: User) -> Campaign:
     campaign = make_campaign(Campaign.State.RUNNING, by=admin)
     for place, run in enumerate(campaign.runs.order_by("position")):
         end_run(run, Run.Outcome.FAILED if place == 2 else Run.Outcome.OK)
-    queue.close_campaign(campaign.pk)
+    campaign_end.close_campaign(campaign.pk)
     campaign.refresh_from_db()
     assert campaign.state == Campaign.State.FINISHED
     return campaign
@@ -48,7 +48,7 @@ def test_a_retry_takes_the_place_of_the_failed_run_in_the_statistics(finished: C
     failed = finished.runs.get(outcome=Run.Outcome.FAILED)
     lifecycle.retry_failed(finished, by=admin)
     end_run(finished.runs.get(retry_of=failed))
-    queue.close_campaign(finished.pk)
+    campaign_end.close_campaign(finished.pk)
 
     levels = queries.campaign_table(finished).levels
 
@@ -109,7 +109,7 @@ def test_a_campaign_with_failed_runs_is_not_plainly_finished_until_they_are_retr
 
     lifecycle.retry_failed(finished, by=admin)
     end_run(finished.runs.get(retry_of__isnull=False))
-    queue.close_campaign(finished.pk)
+    campaign_end.close_campaign(finished.pk)
 
     assert [plain in page for page in pages()] == [True] * 3
     assert ["1 run not ok" in page for page in pages()] == [False] * 3

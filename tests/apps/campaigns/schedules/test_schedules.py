@@ -13,7 +13,7 @@ from django.db import IntegrityError, connection, transaction
 
 from apps.accounts.models import AuditEntry, Channel, Delivery, Role, Team, User
 from apps.campaigns import lifecycle
-from apps.campaigns.execution import queue
+from apps.campaigns.execution import campaign_end
 from apps.campaigns.models import Campaign, Schedule, Slot
 from apps.campaigns.schedules import firing, services, times
 from apps.campaigns.services import cancel_campaign, start_campaign
@@ -40,7 +40,7 @@ def finish(schedule: Schedule) -> None:
     """End the campaigns of a schedule, as their last runs would."""
     for campaign in Campaign.objects.filter(slot__schedule=schedule, state=Campaign.State.RUNNING):
         campaign.runs.update(state="ended", outcome="ok", next_tick_at=None)
-        queue.close_campaign(campaign.pk)
+        campaign_end.close_campaign(campaign.pk)
 
 
 def beat(now: datetime) -> None:
