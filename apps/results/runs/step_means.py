@@ -1,4 +1,4 @@
-"""SELECT only: the mean of every column of the collectors over one measured step.
+"""SELECT only: the mean of every column of the collectors over one measured step, and its cost per transaction.
 
 Where the load runs on another host than PostgreSQL, the collectors of PostgreSQL's host count.
 """
@@ -11,13 +11,15 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from agents.collectors import COLLECTORS
+from agents.collectors.per_transaction import PER_TRANSACTION, PerTransaction
 from apps.campaigns.models import Run, RunPart
-from apps.results.models import Series, StepMeans
+from apps.results.models import Measurement, Series, StepMeans
 from apps.results.runs import counters
 from apps.results.runs.timeline import Step, part_step, steps_of
 from apps.results.store import samples
 
 SERVER = part_step(RunPart.Role.SERVER)
+TRANSACTIONS = "transactions"
 POSTGRESQL, WAIT = "postgresql", "wait."
 # Parts of the machine whose numbers add up; temperatures do not.
 _PARTS, _NO_SUM = re.compile(r"<(cpu|node|device|interface)>"), "<zone>"
@@ -34,6 +36,26 @@ def step_means(run: Run, step: str) -> StepMeans | None:
     seconds = span.end - span.begin
     data = {source: means for source, means in _by_source(run, spans, step, seconds) if means}
     return StepMeans(run=run, step=step, seconds=seconds, data=data) if data else None
+
+
+def per_transaction(means: StepMeans, transactions: float) -> list[Measurement]:
+    """Of one measured step; nothing is saved. Figures whose collector did not run are missing."""
+    if transactions <= 0:
+        return []
+    rows = []
+    for figure in PER_TRANSACTION.values():
+        grown = _growth(means, figure)
+        if grown is not None:
+            row = Measurement(run=means.run, step=means.step, name=figure.name, value=grown / transactions)
+            row.unit, row.better, row.definition = figure.unit, figure.better, figure.definition
+            rows.append(row)
+    return rows
+
+
+def _growth(means: StepMeans, figure: PerTransaction) -> float | None:
+    """By how much its columns grew during the step, in units of the figure; None where there is no such column."""
+    own = [mean for name, mean in means.data.get(figure.collector, {}).items() if figure.uses(name)]
+    return figure.factor * means.seconds * sum(own) if own else None
 
 
 def _by_source(run: Run, spans: Mapping[str, Step], step: str, seconds: float) -> Iterator[tuple[str, Means]]:

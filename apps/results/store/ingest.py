@@ -19,8 +19,7 @@ from apps.campaigns.models import Run, RunPart
 from apps.results.answers import interim_analyses
 from apps.results.models import Mark, Measurement, StepMeans, Within
 from apps.results.runs import stability
-from apps.results.runs.per_transaction import TRANSACTIONS, per_transaction
-from apps.results.runs.step_means import step_means
+from apps.results.runs.step_means import TRANSACTIONS, per_transaction, step_means
 from apps.results.store import fold
 from common.errors import WorkloadError
 from readers import measure

@@ -13,8 +13,7 @@ from apps.campaigns.design import steps
 from apps.campaigns.models import Run
 from apps.results.models import Kept, Measurement, Series, StepMeans, Within
 from apps.results.runs import stability
-from apps.results.runs.per_transaction import TRANSACTIONS, per_transaction
-from apps.results.runs.step_means import step_means
+from apps.results.runs.step_means import TRANSACTIONS, per_transaction, step_means
 
 
 class Command(BaseCommand):

@@ -14,7 +14,7 @@ import stats
 from apps.accounts.models import User
 from apps.campaigns import lifecycle
 from apps.campaigns.design.before_start import previews
-from apps.campaigns.execution import halts, queue
+from apps.campaigns.execution import campaign_end, halts, queue
 from apps.campaigns.models import Campaign, Run
 from apps.results import queries
 from apps.results.answers import interim_analyses
@@ -152,7 +152,7 @@ def run_block(campaign: Campaign, block: int, *, ratio: float = 1.5, outcome: st
     for run in campaign.runs.filter(block=block, state=Run.State.QUEUED):
         tps = 1000.0 if run.label == "1 cpu" else 1000.0 * ratio * wave
         end_run(run, outcome, tps=tps)
-        queue.close_campaign(campaign.pk)
+        campaign_end.close_campaign(campaign.pk)
         queue.arm_host(run.host_id)
     interim_analyses.analyse(campaign)
     campaign.refresh_from_db()

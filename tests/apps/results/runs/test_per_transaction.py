@@ -22,8 +22,7 @@ from apps.results.answers.key_figures import key_figures
 from apps.results.models import Measurement
 from apps.results.queries import campaign_table
 from apps.results.runs.key_figures import of_run
-from apps.results.runs.per_transaction import per_transaction
-from apps.results.runs.step_means import SERVER, step_means
+from apps.results.runs.step_means import SERVER, per_transaction, step_means
 from apps.results.store import fold
 from common.errors import PlanError
 from tests.apps.results.answers.test_judgements import factor, measured
