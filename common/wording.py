@@ -13,6 +13,14 @@ VERDICTS: Mapping[str, str] = {
     "better_failing": "better, but more failures",
 }
 
+# What a state of a host is called where people read it; each other one is called as it is written.
+HOST_STATES: Mapping[str, str] = {"unfit": "not ready"}
+
+
+def host_state(state: str) -> str:
+    """ "unfit" -> "not ready"."""
+    return HOST_STATES.get(state, state)
+
 
 def verdict_word(verdict: str) -> str:
     """ "direction_better" -> "likely better"."""

@@ -99,7 +99,7 @@ class Host(Owned):
         NEW = "new", "new: its host key is not approved yet"
         READY = "ready", "ready"
         UNREACHABLE = "unreachable", "unreachable"
-        UNFIT = "unfit", "unfit: a health check failed"
+        UNFIT = "unfit", "not ready: a health check failed"
         QUARANTINED = "quarantined", "quarantined: an admin has to check it"
         ARCHIVE = "archive", "archive: exists only in imported results"
 

@@ -188,7 +188,7 @@ class ProfileViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     @extend_schema(parameters=[DryRunQuerySerializer], responses=DryRunSerializer)
     @action(detail=True, url_path="dry-run")
     def dry_run(self, request: Request, pk: str) -> Response:
-        """The effect of a revision on a host: present and wanted values, commands and refusals."""
+        """The effect of a revision on a host: present and new values, commands and refusals."""
         revision, fields = self._read_query(request.query_params, DryRunQuerySerializer)
         return Response(DryRunSerializer(services.dry_run(revision.settings, fields["host"])).data)
 

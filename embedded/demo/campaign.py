@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from common.wording import percent, signed, verdict_word
+from common.wording import host_state, percent, signed, verdict_word
 from embedded import paths
 from embedded.demo.client import Client
 from embedded.errors import StackError
@@ -73,7 +73,8 @@ def check(client: Client, host: dict[str, Any]) -> dict[str, Any]:
         checked: dict[str, Any] = client.get(f"hosts/{host['id']}/")
         if checked["check_requested_at"] is None:
             if checked["state"] != "ready":
-                raise StackError(f"{HOST} is {checked['state']}: {checked['state_reason']}")
+                reason = f"{HOST} is {host_state(checked['state'])}: {checked['state_reason']}"
+                raise StackError(f"{reason}; fix this, then run `make demo` again")
             return checked
         time.sleep(POLL_S / 2)
     raise StackError(f"{HOST} was not checked within {CHECK_TIMEOUT_S} s; see {paths.CHECKOUT}/var/log/worker.log")

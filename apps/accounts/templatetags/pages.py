@@ -13,7 +13,7 @@ from django.utils.html import format_html
 
 from apps.accounts.models import Role, Thing, User
 from apps.accounts.web.pages import spoken
-from common.wording import signed, verdict_word
+from common.wording import host_state, signed, verdict_word
 
 register = template.Library()
 DASH = "\u2013"
@@ -124,6 +124,12 @@ def on(user: Any, thing: Thing) -> Requester:
 def somewhere(user: Any) -> Requester:
     """`{% if user|somewhere|may:"tuner" %}`: in the house or in any team, before it is known on what."""
     return Requester(user, anywhere=True)
+
+
+@register.filter
+def state_word(state: str) -> str:
+    """What a state is called on a page: not ready, for a host that is unfit."""
+    return host_state(str(state))
 
 
 @register.filter

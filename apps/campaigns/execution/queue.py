@@ -18,6 +18,7 @@ from apps.campaigns import queries
 from apps.campaigns.models import Campaign, Run, RunPart, RunQuerySet
 from apps.hosts.models import Host
 from apps.hosts.usage import reservations, windows
+from common.wording import host_state
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ def _ours(run: Run, host: Host) -> bool:
 def hindrance(host: Host, run: Run, now: datetime) -> str:
     """Why this run must not begin on its host now, in words; "" where nothing stands against it."""
     if host.state in OUT_OF_SERVICE:
-        return f"{host} is {host.state}: {host.state_reason}"
+        return f"{host} is {host_state(host.state)}: {host.state_reason}"
     calendar = windows.read(host.windows, host.time_zone)
     reserved = reservations.in_force(host, now)
     if reserved:

@@ -25,6 +25,7 @@ from apps.campaigns.schedules import times
 from apps.hosts.models import Host
 from apps.hosts.usage import windows
 from common.errors import ProvingError, RoleError
+from common.wording import host_state
 
 MOST_MISSED = 500  # of one time without a server: the newest are recorded
 UNREACHED = (*queue.OUT_OF_SERVICE, Host.State.UNREACHABLE, Host.State.NEW, Host.State.ARCHIVE)
@@ -121,7 +122,10 @@ def _hindered(schedule: Schedule) -> str:
         state = "is paused" if previous.campaign.state == Campaign.State.PAUSED else "still runs"
         return f"{previous.campaign} {state}"
     away = _hosts(schedule.campaign).filter(state__in=UNREACHED).order_by("name").first()
-    return f"{away} is {away.state}{f': {away.state_reason}' if away.state_reason else ''}" if away else ""
+    if away is None:
+        return ""
+    reason = f": {away.state_reason}" if away.state_reason else ""
+    return f"{away} is {host_state(away.state)}{reason}"
 
 
 def _hosts(campaign: Campaign) -> QuerySet[Host]:

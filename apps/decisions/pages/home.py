@@ -21,6 +21,7 @@ from apps.decisions.models import Decision
 from apps.decisions.validity import reviews
 from apps.hosts.models import Host, HostKey, Trouble
 from apps.results.queries import labels_of
+from common.wording import host_state
 
 RECENT = 8
 FAILED_DAYS = 7
@@ -129,7 +130,7 @@ def _hosts() -> list[Task]:
 
 def _why(host: Host) -> str:
     if host.state in (Host.State.QUARANTINED, Host.State.UNREACHABLE, Host.State.UNFIT):
-        return f"{host} is {host.state}: {host.state_reason}"
+        return f"{host} is {host_state(host.state)}: {host.state_reason}"
     return f"{host}: compare and approve its host key" if host.offered else f"{host}: fetch its host key"  # type: ignore[attr-defined]
 
 

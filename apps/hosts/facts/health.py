@@ -82,7 +82,7 @@ def _heat(celsius: float, limits: Limits) -> Row:
 
 def failed(rows: Sequence[Mapping[str, Any]]) -> str:
     """The failed checks as one text; "" if there are none."""
-    return "; ".join(f"{row['check']}: {row['found']}, wanted {row['wanted']}" for row in rows if not row["ok"])
+    return "; ".join(f"{row['check']}: {row['found']}, needs {row['wanted']}" for row in rows if not row["ok"])
 
 
 def at_once(hosts: int, every_s: float, beat_s: float) -> int:

@@ -171,11 +171,13 @@ def text_of(event: RunEvent) -> str:
     if event.kind == "command":
         return f"{data['purpose']}: {command_line(data)}"
     if event.kind == "write":
-        return f"{data['key']}: {data['original']} -> {data['wanted']}, found {data['found']}"
+        observed = "" if data["found"] == data["wanted"] else f", but is {data['found']}"
+        return f"{data['key']}: {data['original']} -> {data['wanted']}{observed}"
     if event.kind == "proof":
-        verdict = "ok" if data["ok"] else "NOT IN EFFECT"
         checked = f"{data['setting']} {data['phase']}, {data['subject']}"
-        return f"{checked}: wanted {data['wanted']}, found {data['found']}: {verdict}"
+        if data["ok"]:
+            return f"{checked}: {data['found']}, in effect"
+        return f"{checked}: {data['found']} instead of {data['wanted']}, NOT IN EFFECT"
     if event.kind in ("measuring", "measured"):
         return f"step {data['step']} {'begins' if event.kind == 'measuring' else 'has ended'}"
     if event.kind == "outcome":

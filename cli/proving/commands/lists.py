@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from proving import ids, tables
+from proving import bundle, ids, tables
 from proving.commands.watch import shown
 from proving.errors import Code
 from proving.session import CampaignArgument, Json, of
@@ -37,9 +37,14 @@ Limit = Annotated[int, typer.Option(min=1, max=10000, help="Number of rows, newe
 
 def hosts(ctx: typer.Context, json: Json = False) -> None:
     """List hosts: state, level, and why a host accepts no runs."""
+    bundle.enable()
+    from common.wording import host_state
+
     session = of(ctx)
     listed = list(session.client.rows("hosts/", ordering="name"))
-    rows = [(row["name"], row["state"], row["level"], row["address"], row["state_reason"]) for row in listed]
+    rows = [
+        (row["name"], host_state(row["state"]), row["level"], row["address"], row["state_reason"]) for row in listed
+    ]
     session.tell(listed, lambda: tables.table(("name", "state", "level", "address", "why"), rows))
 
 
@@ -92,7 +97,8 @@ def check(
     address = f"campaigns/{ids.campaign(session.client, campaign)}/checks/"
     checks = session.client.post(address) if ask else session.client.get(address)
     columns = ("host", "check", "status", "found", "wanted", "field", "hint")
-    session.tell(checks, lambda: tables.table(columns, [[row[name] for name in columns] for row in checks]))
+    head = ["needs" if name == "wanted" else name for name in columns]
+    session.tell(checks, lambda: tables.table(head, [[row[name] for name in columns] for row in checks]))
     if not all(row["ok"] for row in checks):
         raise typer.Exit(Code.FAILED)
 

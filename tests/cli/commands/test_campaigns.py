@@ -45,6 +45,16 @@ def test_hosts_are_listed(proving: Program, host: Host) -> None:
     assert "db1" in proving.run("hosts").stdout
 
 
+def test_a_host_whose_check_failed_is_listed_as_not_ready(proving: Program, host: Host) -> None:
+    reason = "free space for /pg: 165 MiB, needs at least 1,024 MiB"
+    Host.objects.filter(pk=host.pk).update(state=Host.State.UNFIT, state_reason=reason)
+
+    listed = " ".join(proving.run("hosts").stdout.split())
+
+    assert "db1 not ready" in listed and "unfit" not in listed
+    assert proving.json("hosts")[0]["state"] == "unfit"
+
+
 def test_a_campaign_from_a_recipe_is_started(proving: Program, host: Host) -> None:
     made = proving.json("run", RECIPE, "--host", "db1", "--repetitions", "4", "--delta", "5", "--name", "Tonight")
 

@@ -18,6 +18,7 @@ from apps.campaigns.design.before_start.placement import Preview
 from apps.campaigns.models import Campaign, DataCopy
 from apps.hosts.models import Host
 from common.errors import PlanError
+from common.wording import host_state
 
 STALE = timedelta(days=7)
 # A run that writes has a copy of its data set, and WAL besides.
@@ -53,7 +54,7 @@ def refuse(checks: Sequence[Check]) -> None:
     """PlanError naming the first check that failed."""
     for each in checks:
         if not each.ok:
-            expected = f"; expected: {each.wanted}" if each.wanted else ""
+            expected = f"; needs {each.wanted}" if each.wanted else ""
             raise PlanError(each.field or each.check, f"{each.host}: {each.found}{expected}", hint=each.hint)
 
 
@@ -69,7 +70,8 @@ def of_host(host: Host) -> Iterator[Check]:
     if state == Host.State.QUARANTINED:
         yield Check(name, "host", FAILED, f"quarantined: {host.state_reason}", "ready", "release it on its page")
     else:
-        why = f"{state}: {host.state_reason}" if host.state_reason else str(state)
+        word = host_state(state)
+        why = f"{word}: {host.state_reason}" if host.state_reason else word
         hint = "" if state == Host.State.READY else "its runs are queued until it is ready"
         yield Check(name, "host", OK if state == Host.State.READY else DOUBTFUL, why, "ready", hint)
     newest = host.facts_history.order_by("-number").first()

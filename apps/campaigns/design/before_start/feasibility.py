@@ -64,7 +64,7 @@ def memory(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
     (most, text), total = max(buffers), topology.memory_kb(facts) * 1024
     status = FAILED if most >= total else DOUBTFUL if most > MOST_OF_MEMORY * total else OK
     hint = "" if status == OK else "lower shared_buffers: the kernel, backends and the page cache need memory as well"
-    expected = f"{size(most)} of shared_buffers at most"
+    expected = f"{size(most)} for shared_buffers"
     field = "settings.postgresql.shared_buffers"
     yield Check(host.name, "memory", status, f"{size(total)} of memory", expected, hint, field, text)
 

@@ -159,7 +159,7 @@ def test_the_clients_of_a_level_count(admin: User) -> None:
     levels = [{"label": each, "set": {"workload.clients": int(each)}} for each in ("8", "400")]
     campaign = on(machine.facts(), admin, factors=[{"name": "clients", "levels": levels}])
 
-    with pytest.raises(PlanError, match="max_connections 100, of which 3 are reserved; expected: 400") as refused:
+    with pytest.raises(PlanError, match="max_connections 100, of which 3 are reserved; needs 400") as refused:
         services.start_campaign(campaign, by=admin)
 
     assert refused.value.subject == "workload.clients" and "raise max_connections" in refused.value.hint
@@ -195,7 +195,7 @@ def test_a_failed_check_refuses_the_start_and_names_what_to_do(admin: User) -> N
     profile = make_profile(settings={"postgresql": {"shared_buffers": "80GB"}})
     campaign = on(machine.facts(), admin, profile=profile)
 
-    with pytest.raises(PlanError, match="GiB of memory; expected: 80") as refused:
+    with pytest.raises(PlanError, match="GiB of memory; needs 80") as refused:
         services.start_campaign(campaign, by=admin)
 
     assert (

@@ -271,7 +271,7 @@ def test_while_a_host_is_out_of_service_nobody_knows_when_a_run_begins(bench: Ho
     queue = schedule(bench, timezone.now())
 
     assert queue.waiting[0].begins is None
-    assert queue.why == "bench is unfit: clock: 9 s"
+    assert queue.why == "bench is not ready: clock: 9 s"
 
 
 def test_a_run_that_nobody_takes_up_says_so(bench: Host) -> None:

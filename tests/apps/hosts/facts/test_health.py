@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -9,6 +10,7 @@ from uuid import uuid4
 import pytest
 from django.core.management import call_command
 from django.test import override_settings
+from django.urls import reverse
 from django.utils import timezone
 
 from agents.host import health as agent_health
@@ -19,7 +21,7 @@ from apps.hosts import contact
 from apps.hosts.facts import health
 from apps.hosts.models import Host, Trouble
 from apps.hosts.usage import leases
-from tests.rows.factories import browser, make_campaign, make_host
+from tests.rows.factories import browser, make_campaign, make_host, make_user
 from tests.servers import campaigns
 
 LIMITS = health.Limits(free_mib=1024, clock_s=2.0, celsius=95.0)
@@ -49,11 +51,11 @@ def test_a_host_that_is_fine_fails_nothing() -> None:
             {"space": [{"path": "/pg", "free_kb": 1000 * 1024}]},
             {},
             EXACT,
-            "free space for /pg: 1,000 MiB, wanted at least 1,024 MiB",
+            "free space for /pg: 1,000 MiB, needs at least 1,024 MiB",
         ),
         ({}, {}, health.Clock(-3.5, 0.1), "clock: 3.50 s behind the server's"),
         ({"celsius": 99.0}, {}, EXACT, "hottest thermal zone: 99 °C"),
-        ({}, {"units": "outdated"}, EXACT, "units of the agent: outdated, wanted current"),
+        ({}, {"units": "outdated"}, EXACT, "units of the agent: outdated, needs current"),
         ({}, {"dirty": ["0123456789"]}, EXACT, "values that were not restored: of run 01234567"),
     ],
 )
@@ -103,6 +105,16 @@ class TestTransitions:
         contact.record_health(bench, health.judge(FINE, HELLO, EXACT, LIMITS))
         assert (bench.state, bench.state_reason) == (Host.State.READY, "")
         assert list(AuditEntry.objects.order_by("pk").values_list("action", flat=True)) == ["host.unfit", "host.fit"]
+
+    @pytest.mark.parametrize("page", ["host_list", "home", "host_detail"])
+    def test_pages_call_a_host_whose_check_failed_not_ready(self, page: str) -> None:
+        bench, user = make_host("bench"), make_user()
+        contact.mark_unfit(bench, "free space for /pg: 165 MiB, needs at least 1,024 MiB")
+
+        content = browser(user).get(reverse(page, args=[bench.name] if page == "host_detail" else [])).content.decode()
+
+        assert "not ready" in content
+        assert not re.search(r">[^<]*unfit", content)
 
     def test_health_never_ends_a_quarantine(self) -> None:
         bench = make_host("bench", state=Host.State.QUARANTINED, state_reason="dirty")

@@ -36,6 +36,17 @@ def test_live_updates_have_what_is_new_and_nothing_twice(client: Client, team: d
     assert not again["ended"]
 
 
+def test_the_log_says_of_a_proof_what_is_in_effect_and_what_should_be(client: Client, team: dict[str, Any]) -> None:
+    logs = [
+        client.get(reverse("run_detail", args=[team[name].pk]), {"tab": "log"}).content.decode()
+        for name in ("ok_run", "drifted_run")
+    ]
+
+    assert "cpu_affinity before, server: postmaster: 0,1, in effect" in logs[0]
+    assert "always instead of never, NOT IN EFFECT" in logs[1]
+    assert not any("wanted" in log for log in logs)
+
+
 def test_live_takes_as_many_queries_whatever_has_happened(
     client: Client, team: dict[str, Any], django_assert_num_queries: Any
 ) -> None:
