@@ -4,10 +4,11 @@ from django.urls import include, path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.routers import SimpleRouter
 
-from apps.accounts.api import MeViewSet, TokenViewSet, UserViewSet
+from apps.accounts.api import MeViewSet, UserViewSet
 from apps.accounts.audit.audit_api import AuditViewSet, SessionViewSet
 from apps.accounts.notices.channel_api import ChannelViewSet, DeliveryViewSet
 from apps.accounts.team.team_api import TeamViewSet
+from apps.accounts.tokens.token_api import TokenViewSet
 from apps.accounts.version_api import VersionViewSet
 from apps.accounts.web.problems import NotHere
 from apps.campaigns.api.datasets import DataCopyViewSet, DataSetViewSet

@@ -8,6 +8,7 @@ from apps.accounts.identity import oidc_views as oidc
 from apps.accounts.notices import channel_views as channels
 from apps.accounts.team import people_views as people
 from apps.accounts.team import team_views as teams
+from apps.accounts.tokens import token_views as tokens
 from apps.campaigns.pages import dataset_views as datasets
 from apps.campaigns.pages import schedule_views as schedules
 from apps.campaigns.pages import twin_views as twins
@@ -35,6 +36,7 @@ urlpatterns = [
     path("metrics", metrics.metrics, name="metrics"),
     path("api/", include("apps.api_urls")),
     *accounts.urlpatterns,
+    *tokens.urlpatterns,
     *oidc.urlpatterns,
     *audit.urlpatterns,
     *people.urlpatterns,

@@ -1,10 +1,9 @@
-"""Your tokens, and who you are."""
+"""Users, and who you are."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import mixins, serializers, status, viewsets
 from rest_framework.request import Request
@@ -14,48 +13,9 @@ from apps.accounts import services
 from apps.accounts.identity import access
 from apps.accounts.models import ApiToken, Role, Team, User
 from apps.accounts.team import people
+from apps.accounts.tokens.token_api import TokenSerializer
 from apps.accounts.web.idempotency import SecretResponse
 from common.errors import ProvingError
-
-
-class TokenSerializer(serializers.ModelSerializer[ApiToken]):
-    days = serializers.IntegerField(write_only=True, default=90, min_value=1, max_value=366)
-    secret = serializers.CharField(read_only=True, default="", help_text="only in the response that creates the token")
-
-    class Meta:
-        model = ApiToken
-        fields = ["id", "name", "role", "days", "secret", "created_at", "expires_at", "last_used_at"]
-        read_only_fields = ["created_at", "expires_at", "last_used_at"]
-
-
-class TokenViewSet(
-    mixins.ListModelMixin, mixins.CreateModelMixin, mixins.DestroyModelMixin, viewsets.GenericViewSet[ApiToken]
-):
-    """Your own API tokens."""
-
-    queryset = ApiToken.objects.none()
-    serializer_class = TokenSerializer
-    ordering_fields = ["name", "created_at", "expires_at", "last_used_at"]
-    roles = {"create": Role.VIEWER, "destroy": Role.VIEWER}
-
-    def get_queryset(self) -> QuerySet[ApiToken]:
-        if not isinstance(self.request.user, User):
-            return ApiToken.objects.none()
-        return ApiToken.objects.filter(user=self.request.user)
-
-    @extend_schema(responses={201: TokenSerializer})
-    def create(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        body = TokenSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        fields = body.validated_data
-        role = Role(fields.get("role", Role.VIEWER))
-        within = request.auth if isinstance(request.auth, ApiToken) else None
-        user = services.user_of(request)
-        token, secret = services.issue_token(user, fields["name"], role, days=fields["days"], within=within)
-        return Response(TokenSerializer(token).data | {"secret": secret}, status=status.HTTP_201_CREATED)
-
-    def perform_destroy(self, instance: ApiToken) -> None:
-        services.revoke_token(instance, by=services.user_of(self.request))
 
 
 class UserSerializer(serializers.ModelSerializer[User]):

@@ -6,16 +6,48 @@ from typing import Any, ClassVar, Self
 
 from django import forms
 
-from apps.accounts.models import Role, Team, User
+from apps.accounts.models import Role, Scope, Team, User
 from apps.accounts.notices.events import KINDS
 from apps.accounts.notices.kinds import CHANNELS
 from apps.accounts.team import teams
+from apps.accounts.tokens.lifecycle import MOST_DAYS, MOST_OVERLAP_H
 
 
 class TokenForm(forms.Form):
     name = forms.CharField(max_length=80, help_text="its purpose, for example: nightly CI")
     role = forms.ChoiceField(choices=Role.choices, help_text="at most your own role, in the instance or in a team")
-    days = forms.IntegerField(initial=90, min_value=1, max_value=366, label="Valid for (days)")
+    days = forms.IntegerField(initial=90, min_value=1, max_value=MOST_DAYS, label="Valid for (days)")
+    scopes = forms.MultipleChoiceField(
+        choices=[(scope.value, scope.label) for scope in Scope],
+        widget=forms.CheckboxSelectMultiple,
+        required=False,
+        help_text="Choose none to permit all actions of the role.",
+    )
+    team = forms.ModelChoiceField(
+        Team.objects.none(),
+        required=False,
+        empty_label="not limited to a team",
+        label="Only in team",
+        help_text="the role then counts only for what this team owns",
+    )
+    networks = forms.CharField(
+        max_length=1000,
+        required=False,
+        label="Only from networks",
+        help_text="such as 10.2.0.0/16 192.0.2.7, separated by blanks",
+    )
+
+    def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"initial": {"role": user.role}, **kwargs})
+        team = self.fields["team"]
+        assert isinstance(team, forms.ModelChoiceField)  # noqa: S101 - for the type checker
+        team.queryset = teams.open_to(user, Role.VIEWER)
+        if not team.queryset.exists():
+            del self.fields["team"]
+
+
+class RotationForm(forms.Form):
+    overlap_hours = forms.IntegerField(min_value=0, max_value=MOST_OVERLAP_H)
 
 
 class OfTeam(forms.Form):

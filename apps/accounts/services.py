@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from datetime import timedelta
 from typing import Any
 
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.db import models, transaction
 from django.http import HttpRequest
-from django.utils import timezone
 from rest_framework.request import Request
 
-from apps.accounts.models import ApiToken, AuditEntry, Credential, Membership, ProviderAccount, Role, Team, Thing, User
+from apps.accounts.models import AuditEntry, Credential, Membership, ProviderAccount, Role, Team, Thing, User
 from common.errors import PlanError, RoleError
 
 
@@ -26,13 +24,33 @@ def user_of(request: HttpRequest | Request) -> User:
 def require(user: User, role: Role, action: str, *, on: Thing | None = None) -> None:
     """RoleError unless `user` may do what needs `role`: in the house, or on a thing that may be a team's."""
     if not user.may(role, on):
-        raise _refusal(user, role, action, on)
+        raise _token_refusal(user, role, action, on) or _refusal(user, role, action, on)
 
 
 def require_somewhere(user: User, role: Role, action: str) -> None:
     """RoleError unless `user` has `role` in the house or in any team. A door asks so; the service asks on the thing."""
     if not user.may_somewhere(role):
-        raise _refusal(user, role, action, None)
+        raise _token_refusal(user, role, action, None, somewhere=True) or _refusal(user, role, action, None)
+
+
+def _token_refusal(
+    user: User, role: Role, action: str, on: Thing | None, *, somewhere: bool = False
+) -> RoleError | None:
+    """Names the limit of the token that asks, if the user may do it without the token; else None."""
+    if not user.narrowed:
+        return None
+    owner = User.objects.get(pk=user.pk)
+    if not (owner.may_somewhere(role) if somewhere else owner.may(role, on)):
+        return None
+    limits = user.limits
+    if limits.team is None or not limits.role.includes(role):
+        message = f"the token of {user} is {limits.role.value}; this needs {role.value}"
+        return RoleError(action, message, hint=f"use a token with the role {role.value}, or log in with your password")
+    foreign = [team for team in (on.owners if on else [None]) if team != limits.team]
+    owning = Team.objects.filter(pk__in=[each for each in foreign if each is not None]).first()
+    where = f"the team {owning}" if owning else "the instance"
+    message = f"the token is limited to the team {Team.objects.get(pk=limits.team)}; this needs {role.value} in {where}"
+    return RoleError(action, message, hint="use a token that is not limited to a team, or log in with your password")
 
 
 def _refusal(user: User, role: Role, action: str, on: Thing | None) -> RoleError:
@@ -86,44 +104,18 @@ def audit(actor: User | None, action: str, target: object, *, before: Any = None
     AuditEntry.objects.create(actor=actor, action=action, target=str(target)[:200], before=before, after=after)
 
 
-@transaction.atomic
-def issue_token(
-    user: User, name: str, role: Role, *, days: int = 90, within: ApiToken | None = None
-) -> tuple[ApiToken, str]:
-    """A token of `user` with at most the most that the user may anywhere, and its secret, shown this once.
-
-    `within` is the token that asks, if one does: what it issues ends no later, or a leaked token would never expire.
-    """
-    require_somewhere(user, role, "issue token")
-    if not name.strip():
-        raise PlanError("name", "a token needs a name", hint="state its purpose, for example: nightly CI")
-    if not 1 <= days <= 366:
-        raise PlanError("days", f"{days} is not between 1 and 366")
-    if within and timezone.now() + timedelta(days=days) > within.expires_at:
-        hint = "choose fewer days, or log in with your password"
-        raise PlanError(
-            "days", f"{days} days exceed the validity of the current token: {within.expires_at:%F %T} UTC", hint=hint
-        )
-    token, secret = ApiToken.issue(user, name.strip(), role, days)
-    audit(user, "token.issue", token, after={"role": role.value, "expires_at": token.expires_at.isoformat()})
-    return token, secret
-
-
-@transaction.atomic
-def revoke_token(token: ApiToken, *, by: User) -> None:
-    """Delete a token; its owner and admins may. A token that asks revokes none that may do more than itself."""
-    if token.user_id != by.pk:
-        require(by, Role.ADMIN, "revoke token")
-    if not by.limit.includes(Role(token.role)):
-        raise beyond_token(by, "revoke token", f"{token.name!r} has only the role {token.role}")
-    audit(by, "token.revoke", token)
-    token.delete()
-
-
 def beyond_token(by: User, action: str, why: str) -> RoleError:
     """The refusal of what the user may do, and the token that asks may not."""
-    hint = "log in with your password, or use a token with that role"
-    return RoleError(action, f"the current token has the role {by.limit.value}; {why}", hint=hint)
+    message = f"the current token has {limits_of(by)}; {why}"
+    return RoleError(action, message, hint="log in with your password, or use a token that permits it")
+
+
+def limits_of(user: User) -> str:
+    """What the token that asks is limited to: "the role viewer, the team storage"."""
+    limits = user.limits
+    team = Team.objects.filter(pk=limits.team).first() if limits.team is not None else None
+    scopes = f"the scope {', '.join(limits.scopes)}" if limits.scopes else ""
+    return ", ".join(filter(None, [f"the role {limits.role.value}", f"the team {team}" if team else "", scopes]))
 
 
 @transaction.atomic

@@ -1,4 +1,4 @@
-"""Login, and a user's own account: tokens and password."""
+"""Login, and a user's own account: sessions and password."""
 
 from __future__ import annotations
 
@@ -16,37 +16,12 @@ from django.urls import path
 from django.views.decorators.http import require_POST
 
 from apps.accounts import services, sessions
-from apps.accounts.forms import TokenForm
+from apps.accounts.account_page import Shown, render_account
 from apps.accounts.identity import access, recheck
-from apps.accounts.identity.oidc_views import LinkForm, LogoutView
-from apps.accounts.models import ApiToken, Role, User
+from apps.accounts.identity.oidc_views import LogoutView
+from apps.accounts.models import Role, User
 from apps.accounts.web.attempts import FAILED_LOGINS
-from apps.accounts.web.pages import attempt, blame, needs, page, too_often
-from common.errors import PlanError
-
-
-def _account(request: HttpRequest, form: TokenForm, password: PasswordChangeForm, secret: str = "") -> HttpResponse:
-    tokens = ApiToken.objects.filter(user=services.user_of(request))
-    context = {"form": form, "password": password, "tokens": tokens, "secret": secret}
-    context |= {
-        "sessions": sessions.of(services.user_of(request)),
-        "here": sessions.digest(request.session.session_key or ""),
-    }
-    context |= _provider(services.user_of(request))
-    context |= {"memberships": services.user_of(request).memberships.select_related("team").order_by("team__name")}
-    return page(request, "accounts/detail.html", context, password if password.is_bound else form)
-
-
-def _provider(user: User) -> dict[str, Any]:
-    """What the page shows about sign-in with the provider."""
-    if not access.enabled():
-        return {}
-    may_link = access.password_works(user) and user.username != settings.BREAK_GLASS_ADMIN
-    return {
-        "provider": settings.OIDC_NAME,
-        "linked": access.linked(user),
-        "link_form": LinkForm() if may_link else None,
-    }
+from apps.accounts.web.pages import attempt, needs, too_often
 
 
 class LoginForm(AuthenticationForm):
@@ -91,35 +66,7 @@ class LoginView(views.LoginView):
 
 @needs(Role.VIEWER)
 def account(request: HttpRequest) -> HttpResponse:
-    user = services.user_of(request)
-    return _account(request, TokenForm(initial={"role": user.role}), PasswordChangeForm(user))
-
-
-@require_POST
-@needs(Role.VIEWER)
-def token_add(request: HttpRequest) -> HttpResponse:
-    """The secret is in this one answer and nowhere else, so it is no redirect."""
-    user, form, secret = services.user_of(request), TokenForm(request.POST), ""
-    if form.is_valid():
-        try:
-            fields = form.cleaned_data
-            role = Role(fields["role"])
-            if not user.may_somewhere(role):
-                raise PlanError("role", f"{role.value} exceeds your own role {user.role}, and your roles in teams")
-            _, secret = services.issue_token(user, fields["name"], role, days=fields["days"])
-            form = TokenForm(initial={"role": user.role})
-        except PlanError as error:
-            blame(form, error)
-    return _account(request, form, PasswordChangeForm(user), secret)
-
-
-@require_POST
-@needs(Role.VIEWER)
-def token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
-    user = services.user_of(request)
-    token = get_object_or_404(ApiToken, pk=pk, user=user)
-    attempt(request, lambda: services.revoke_token(token, by=user), f"Token {token.name} is revoked.")
-    return redirect("account")
+    return render_account(request)
 
 
 @require_POST
@@ -128,7 +75,7 @@ def password_change(request: HttpRequest) -> HttpResponse:
     user = services.user_of(request)
     form = PasswordChangeForm(user, request.POST)
     if not form.is_valid():
-        return _account(request, TokenForm(initial={"role": user.role}), form)
+        return render_account(request, Shown(password_form=form))
     services.change_password(user, form.cleaned_data["new_password1"])
     update_session_auth_hash(request, user)
     messages.success(request, "Your password is changed. Your other sessions, API tokens and feed have ended.")
@@ -158,8 +105,6 @@ urlpatterns = [
     path("login/", LoginView.as_view(), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("account/", account, name="account"),
-    path("account/tokens/", token_add, name="token_add"),
-    path("account/tokens/<int:pk>/revoke/", token_revoke, name="token_revoke"),
     path("account/sessions/end-others/", session_end_others, name="session_end_others"),
     path("account/sessions/<uuid:public>/end/", session_end, name="session_end"),
     path("account/password/", password_change, name="password_change"),

@@ -13,7 +13,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.models import Role, Team
+from apps.accounts.models import Role, Scope, Team
 from apps.accounts.services import user_of
 from apps.accounts.web.rest import paged
 from apps.campaigns.models import Campaign
@@ -173,6 +173,7 @@ class SearchesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     filterset_class = SearchFilter
     ordering_fields = ["name", "created_at"]
     ordering = ["-created_at"]
+    scope = Scope.CAMPAIGNS
     roles = dict.fromkeys(("create", "pause", "resume", "stop", "extend"), Role.OPERATOR)
     of_teams = tuple(roles)
 

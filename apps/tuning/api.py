@@ -17,7 +17,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents.settings import SETTINGS
-from apps.accounts.models import Role
+from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
 from apps.accounts.web.pages import attachment
 from apps.accounts.web.rest import paged
@@ -136,6 +136,7 @@ class ProfileViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     serializer_class = ProfileSerializer
     filterset_fields = ["name", "team"]
     ordering_fields = ["name", "created_at"]
+    scope = Scope.CAMPAIGNS
     roles = {"create": Role.TUNER, "revise": Role.TUNER, "ask": Role.OPERATOR}
     of_teams = tuple(roles)
 

@@ -18,6 +18,7 @@ from proving.commands import (
     run,
     schedule,
     search,
+    token,
     transfer,
     twin,
     watch,
@@ -35,6 +36,9 @@ for each_twin in (twin.capture, twin.script, twin.show, twin.create):
 searches = typer.Typer(name="search", help=search.HELP, no_args_is_help=True)
 for command in (search.create, search.show, search.pause, search.resume, search.extend, search.stop):
     searches.command()(command)
+tokens = typer.Typer(name="token", help=token.HELP, no_args_is_help=True)
+for each_token in (token.create, token.ls, token.rotate, token.revoke):
+    tokens.command()(each_token)
 remotes = typer.Typer(name="remote", help=remote.HELP, no_args_is_help=True)
 remotes.command()(remote.add)
 remotes.command()(remote.ls)
@@ -78,6 +82,7 @@ app.command()(decide.decide)
 app.command()(transfer.export)
 app.command("import")(transfer.import_)
 app.add_typer(twins)
+app.add_typer(tokens)
 app.command()(parse.parse)
 app.command()(compare_outputs.stat)
 

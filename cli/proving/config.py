@@ -61,6 +61,12 @@ def save(login: Login) -> Path:
     return path
 
 
+def replace_token(old: str, new: str) -> Path | None:
+    """Store `new` in the file if that has `old`; its path then, else None."""
+    stored = _stored_login()
+    return save(Login(stored.url, new)) if stored and stored.token == old else None
+
+
 def patience_s() -> float:
     """How long a server that does not answer is tried again."""
     text = os.environ.get("PROVING_PATIENCE_S", "10")

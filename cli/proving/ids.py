@@ -67,6 +67,27 @@ def host(client: Client, name: str) -> int:
     return int(host_id)
 
 
+def team(client: Client, name: str) -> int:
+    """The id of the team with this name."""
+    known = list(client.rows("teams/", ordering="name"))
+    team_id = next((row["id"] for row in known if row["name"] == name), None)
+    if team_id is None:
+        accepted = ", ".join(row["name"] for row in known) or "no teams yet: an instance admin creates teams"
+        raise UsageError("no team of this name", field="--team", value=name, accepted=accepted)
+    return int(team_id)
+
+
+def token(client: Client, text: str) -> int:
+    """The id of a token of the user from its id or its name. UsageError if none or several match."""
+    known = list(client.rows("tokens/"))
+    matches = [row for row in known if row["name"] == text] or [row for row in known if str(row["id"]) == text]
+    if len(matches) != 1:
+        message = f"{len(matches)} tokens match" if matches else "no token matches"
+        accepted = "; ".join(f"{row['id']} {row['name']}" for row in (matches or known)[:5])
+        raise UsageError(message, field="TOKEN", value=text, accepted=accepted)
+    return int(matches[0]["id"])
+
+
 def side(client: Client, text: str) -> str:
     """What is compared, as the server calls it: run:, host:, profile: as they are, else CAMPAIGN or CAMPAIGN:LEVEL."""
     kind, _, rest = text.partition(":")

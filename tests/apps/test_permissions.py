@@ -40,6 +40,7 @@ def keys(team: dict[str, Any]) -> dict[str, dict[str, Any]]:
     by_room = {"run_": {"pk": run.pk}, "campaign_": {"pk": campaign.pk}}
     keys_by_name: dict[str, dict[str, Any]] = {
         "token_revoke": {"pk": issue_token(team["admin"], "t", Role.VIEWER)[0].pk},
+        "token_rotate": {"pk": issue_token(team["admin"], "t", Role.VIEWER)[0].pk},
         "user_change": {"pk": team["viewer"].pk},
         "user_link": {"pk": team["viewer"].pk},
         "user_unlink": {"pk": team["viewer"].pk},

@@ -44,7 +44,7 @@ OF_HOUSE = {
     "Recipe.destroy",
     *("Import.create", "Import.say", "Import.commit", "Import.destroy"),
     *("Pin.create", "Pin.partial_update", "Pin.move", "Pin.destroy"),
-    *("Feed.create", "Feed.destroy", "Token.create", "Token.destroy", "Session.destroy"),
+    *("Feed.create", "Feed.destroy", "Token.create", "Token.destroy", "Token.rotate", "Session.destroy"),
     *("User.create", "User.partial_update"),
     *("Team.create", "Team.partial_update", "Team.destroy"),
     *("Channel.create", "Channel.partial_update", "Channel.test", "Channel.renew_secret", "Delivery.retry"),

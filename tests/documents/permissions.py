@@ -23,7 +23,7 @@ django.setup()
 
 from django.urls import URLPattern, URLResolver, get_resolver  # noqa: E402
 
-from apps.accounts.models import Role  # noqa: E402
+from apps.accounts.models import ANY, NONE, Role, Scope  # noqa: E402
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "permissions.md"
 VIEWER, OPERATOR, TUNER, ADMIN = Role
@@ -70,6 +70,7 @@ PAGES: dict[str, Rule] = {
     "account": shown(VIEWER),
     "oidc_link": button(VIEWER),
     "token_add": button(VIEWER),
+    "token_rotate": button(VIEWER),
     "token_revoke": button(VIEWER),
     "session_end": button(VIEWER),
     "session_end_others": button(VIEWER),
@@ -247,13 +248,22 @@ PAGES: dict[str, Rule] = {
     "decision_action:renew": button(TUNER),
     "decision_action:comment": button(OPERATOR),
 }
+# The scope with which a token may write to an endpoint of the API, by its name or by that of its viewset. Only tokens
+# without scopes may write to the others.
+CAMPAIGNS, HOSTS = Scope.CAMPAIGNS, Scope.HOSTS
+SCOPES: dict[str, str] = {
+    **dict.fromkeys(("Campaign", "Run", "Schedule", "Searches", "Profile", "Workload", "Recipe", "DataSet"), CAMPAIGNS),
+    **dict.fromkeys(("DataCopy", "Twin", "Import", "Pin", "Decision"), CAMPAIGNS),
+    **dict.fromkeys(("Host", "Identity", "Trouble"), HOSTS),
+    **dict.fromkeys(("Token.rotate", "Token.destroy"), ANY),
+}
 # What the role alone does not say.
 BY_OBJECT = (
     ("`metrics`", "clients that send `PROVING_METRICS_TOKEN`; if none is set, the machine itself without a proxy"),
     ("`oidc_*`", "servers with an identity provider; on all others, the response is 404"),
     ("`timeline_feed`", "users of a feed's secret address; all others get 404"),
     ("`password_set`", "users of an unused link; for all others the link is invalid"),
-    ("`token_revoke`, `Token`", "only your own tokens"),
+    ("`token_rotate`, `token_revoke`, `Token`", "only your own tokens; a token rotates only itself"),
     ("`session_end`, `Session`", "only your own sessions"),
     ("`channel_*`, `Channel`", "mail: its owner, of any role, and admins; chats and webhooks: admins"),
     ("`delivery_retry`, `Delivery.retry`", "deliveries of channels that you may change"),
@@ -335,7 +345,8 @@ def _api_rows() -> Iterator[str]:
 
     for each in ALL:
         there = _there(each.name in OF_TEAMS)
-        yield f"| `{each.name}` | {each.method.upper()} | {_may(each.needs)} | {there} |"
+        needed = Scope.READ if each.method == "get" else SCOPES.get(each.name, SCOPES.get(each.room, NONE))
+        yield f"| `{each.name}` | {each.method.upper()} | {_may(each.needs)} | {there} | {needed or 'none'} |"
 
 
 HEAD = """# Permissions
@@ -352,6 +363,10 @@ generates it from the table of addresses and from the rules that the tests enfor
 
 Each role includes the ones before it. A token of the API has its own role, which is never more than its owner's.
 
+A token can have scopes: *read*, *campaigns* and *hosts*. The last column of the API's table names the scope that such
+a token needs. Each scope includes *read*. *any* is permitted with each scope, *none* only without scopes. Sessions have
+no scopes.
+
 The columns are roles in the instance. If the last column says *the role there* and a team owns the object, your role
 in that team counts instead. For a campaign, it is the team of each of its hosts ([teams.md](teams.md)).
 """
@@ -361,7 +376,8 @@ PEOPLE = "anonymous | viewer | operator | tuner | admin | of a team's"
 def render() -> str:
     """The text of docs/permissions.md."""
     lines = [HEAD, "## Pages", "", f"| address | name | method | {PEOPLE} |", "|---|---|---|---|---|---|---|---|---|"]
-    lines += [*_rows(), "", "## API", "", f"| endpoint | method | {PEOPLE} |", "|---|---|---|---|---|---|---|---|"]
+    lines += [*_rows(), "", "## API", "", f"| endpoint | method | {PEOPLE} | scope of a token |"]
+    lines += ["|---|---|---|---|---|---|---|---|---|"]
     lines += [*_api_rows(), "", "## What depends on the thing", "", "| of | is for |", "|---|---|"]
     lines += [f"| {what} | {who} |" for what, who in BY_OBJECT]
     return "\n".join(lines) + "\n"

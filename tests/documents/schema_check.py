@@ -76,7 +76,7 @@ def prepare() -> tuple[str, dict[str, dict[str, Any]]]:
     from django.db import connection
 
     from apps.accounts.models import ApiToken, Role
-    from apps.accounts.services import issue_token
+    from apps.accounts.tokens.lifecycle import issue_token
     from tests.rows import populate
 
     team = populate.team()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from itertools import count
 from typing import Any
@@ -10,7 +11,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from apps.accounts.models import Membership, Role, Team, User
-from apps.accounts.services import issue_token
+from apps.accounts.tokens.lifecycle import Restriction, issue_token
 from apps.campaigns import services
 from apps.campaigns.design.steps import single
 from apps.campaigns.execution import campaign_end
@@ -227,9 +228,18 @@ def browser(user: User, **options: Any) -> APIClient:
     return client
 
 
-def script(user: User, role: Role | None = None, days: int = 1) -> APIClient:
+def script(
+    user: User,
+    role: Role | None = None,
+    days: int = 1,
+    *,
+    scopes: Sequence[str] = (),
+    team: Team | None = None,
+    networks: Sequence[str] = (),
+) -> APIClient:
     """A client with a token of the user."""
-    _, secret = issue_token(user, "script", role or Role(user.role), days=days)
+    restriction = Restriction(scopes, team, networks)
+    _, secret = issue_token(user, "script", role or Role(user.role), days=days, restriction=restriction)
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
     return client

@@ -127,12 +127,13 @@ def belongings(team: Team) -> list[tuple[str, str, int]]:
 
 
 def open_to(user: User, role: Role) -> QuerySet[Team]:
-    """Teams in which `user` has `role`; for admins of the house every team."""
-    if not user.limit.includes(role):
+    """Teams in which `user` has `role`; for admins of the house every team. A token may limit it to one."""
+    if not user.limits.role.includes(role):
         return Team.objects.none()
     enough = [each for each in Role if each.includes(role)]
     held = Team.objects.filter(memberships__user=user, memberships__role__in=enough)
-    return Team.objects.all() if user.of_house else held
+    rows = Team.objects.all() if user.of_house else held
+    return rows if user.limits.team is None else rows.filter(pk=user.limits.team)
 
 
 def reach(user: User, role: Role, path: str = "team") -> Q:

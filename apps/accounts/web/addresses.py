@@ -33,16 +33,16 @@ def resolve(name: str) -> str:
 
 def allowed(address: Address) -> bool:
     """Whether the server may connect to it: in a network of the allow-list, and not reserved."""
-    plain = _without_mapping(address)
+    plain = without_mapping(address)
     return not is_reserved(plain) and any(plain in ipaddress.ip_network(each) for each in settings.ADDRESS_ALLOW)
 
 
 def is_reserved(address: Address) -> bool:
     """Whether it is link-local, the metadata of a cloud, multicast or unspecified: no contact leads there."""
-    plain = _without_mapping(address)
+    plain = without_mapping(address)
     return plain.is_link_local or plain.is_multicast or plain.is_unspecified or str(plain) in METADATA
 
 
-def _without_mapping(address: Address) -> Address:
+def without_mapping(address: Address) -> Address:
     """The IPv4 address that an IPv6 address such as ::ffff:10.0.0.1 stands for."""
     return (address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None) or address

@@ -21,7 +21,7 @@ from django.utils import timezone
 from django.utils.encoding import force_bytes
 from rest_framework.response import Response
 
-from apps.accounts.models import IdempotentRequest, Role, User
+from apps.accounts.models import IdempotentRequest, User
 from apps.accounts.web.requester import PREFIX, user_of
 
 HEADER, REPLAYED = "Idempotency-Key", "Idempotent-Replayed"
@@ -73,7 +73,7 @@ class IdempotencyMiddleware:
         return response
 
 
-def digest_of(request: HttpRequest, narrowed: Role | None) -> str:
+def digest_of(request: HttpRequest, narrowed: str | None) -> str:
     """Of the body, and of what narrows the user: an answer is not told again to a token that may do less. Of a form
     with files what it holds, for a client that sends it again parts it by other words."""
     kind = request.headers.get("Content-Type", "").partition(";")[0]

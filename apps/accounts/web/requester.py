@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
-from django.utils import timezone
+from rest_framework.exceptions import AuthenticationFailed
 
-from apps.accounts.identity import access
-from apps.accounts.models import ApiToken, Role, User
+from apps.accounts.models import ApiToken, User
+from apps.accounts.tokens import admission
+from common.errors import RoleError
 
 PREFIX = "/api/v1/"
 
 
 def token_of(request: HttpRequest) -> ApiToken | None:
-    """The token that a request shows, if it is known and holds; whether it may do this, the view says."""
+    """The token that a request sends, if it is admitted; whether it permits the action, the view decides."""
     scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         return None
-    known = ApiToken.objects.filter(digest=ApiToken.hash(secret.strip()), expires_at__gt=timezone.now())
-    token = known.select_related("user").first()
-    return None if token is None or access.lapsed(token.user) else token
+    try:
+        return admission.admit(secret.strip(), request.META.get("REMOTE_ADDR", ""))
+    except (AuthenticationFailed, RoleError):
+        return None
 
 
 def user_of(request: HttpRequest) -> User | None:
     """None where nobody is logged in: the view answers 401."""
     token = token_of(request)
-    if token:
-        token.user.limit_to(Role(token.role))
     user = token.user if token else getattr(request, "user", AnonymousUser())
     return user if isinstance(user, User) and user.is_active else None

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 from django.db.models import QuerySet
-from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
-from rest_framework.exceptions import AuthenticationFailed, ParseError, ValidationError
+from rest_framework.exceptions import ParseError, ValidationError
 from rest_framework.pagination import BasePagination
 from rest_framework.parsers import JSONParser
 from rest_framework.permissions import SAFE_METHODS, BasePermission
@@ -20,8 +19,8 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
 from apps.accounts import services
-from apps.accounts.identity import access
-from apps.accounts.models import ApiToken, Role, User
+from apps.accounts.models import NONE, ApiToken, Role, Scope, User
+from apps.accounts.tokens import admission
 from apps.accounts.web import keyset
 from apps.accounts.web.parsing import whole
 from apps.documents import check_depth
@@ -33,22 +32,15 @@ if TYPE_CHECKING:
 
 
 class TokenAuthentication(BaseAuthentication):
-    """`Authorization: Bearer SECRET`. The user of such a request has the token's role where that is less, in the house
-    and in every team."""
+    """`Authorization: Bearer SECRET`. The user of such a request may do no more than the token permits."""
 
     def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
         scheme, _, secret = get_authorization_header(request).decode("latin-1").partition(" ")
         if scheme.lower() != "bearer":
             return None
-        token = ApiToken.objects.select_related("user").filter(digest=ApiToken.hash(secret.strip())).first()
-        if token is None or not token.user.is_active:
-            raise AuthenticationFailed("unknown token")
-        if token.expires_at <= timezone.now():
-            raise AuthenticationFailed(f"this token expired on {token.expires_at:%Y-%m-%d}; issue a new one")
-        if why := access.lapsed(token.user):
-            raise AuthenticationFailed(why)
-        ApiToken.objects.filter(pk=token.pk).update(last_used_at=timezone.now())
-        token.user.limit_to(Role(token.role))
+        address = str(request.META.get("REMOTE_ADDR", ""))
+        token = admission.admit(secret.strip(), address)
+        admission.note_use(token, address)
         return token.user, token
 
     def authenticate_header(self, request: Request) -> str:
@@ -71,6 +63,7 @@ class RolePermission(BasePermission):
         needed = role_of(view, str(action), str(request.method))
         if needed is None:
             return False
+        admission.check_scope(request.user, scope_of(view, str(action), str(request.method)), str(action))
         ask = services.require_somewhere if action in getattr(view, "of_teams", ()) else services.require
         ask(request.user, needed, str(action))
         return True
@@ -81,6 +74,15 @@ def role_of(view: Any, action: str, method: str) -> Role | None:
     default = Role.VIEWER if method.upper() in SAFE_METHODS else None
     roles: dict[str, Role] = getattr(view, "roles", {})
     return roles.get(action, default)
+
+
+def scope_of(view: Any, action: str, method: str) -> str:
+    """The scope that a token needs for an action of a viewset: that of the action in `scopes`, else the viewset's
+    `scope`. Where neither is declared, only a token without scopes permits it."""
+    if method.upper() in SAFE_METHODS:
+        return Scope.READ
+    scopes: dict[str, str] = getattr(view, "scopes", {})
+    return scopes.get(action, getattr(view, "scope", NONE))
 
 
 class KeptJSONParser(JSONParser):

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents.datasets import DATASETS, RESETS
-from apps.accounts.models import Role
+from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
 from apps.campaigns.api.serializers import CampaignSerializer, NewTeamField
 from apps.campaigns.library import datasets, preparing
@@ -74,6 +74,7 @@ class DataSetViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     serializer_class = DataSetSerializer
     filterset_fields = ["name", "team"]
     ordering_fields = ["name", "revision", "created_at"]
+    scope = Scope.CAMPAIGNS
     roles = {"create": Role.TUNER, "prepare": Role.OPERATOR}
     of_teams = tuple(roles)
 
@@ -105,6 +106,7 @@ class DataCopyViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     serializer_class = DataCopySerializer
     filterset_fields = ["host", "state", "dataset"]
     ordering_fields = ["size", "made_at", "used_at"]
+    scope = Scope.CAMPAIGNS
     roles = {"remove": Role.OPERATOR}
     of_teams = ("remove",)
 

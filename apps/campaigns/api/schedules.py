@@ -14,7 +14,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.models import Role, Team
+from apps.accounts.models import Role, Scope, Team
 from apps.accounts.services import user_of
 from apps.accounts.web.rest import paged
 from apps.campaigns import queries as campaigns
@@ -103,6 +103,7 @@ class ScheduleViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     filterset_class = ScheduleFilter
     ordering_fields = ["name", "next_at", "created_at"]
     ordering = ["name"]
+    scope = Scope.CAMPAIGNS
     roles = dict.fromkeys(("create", "partial_update", "destroy", "pause", "resume"), Role.OPERATOR)
     of_teams = tuple(roles)
 

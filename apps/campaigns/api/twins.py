@@ -10,7 +10,7 @@ from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.models import Role
+from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
 from apps.campaigns.api.serializers import NewTeamField
 from apps.campaigns.models import Twin
@@ -80,6 +80,7 @@ class TwinViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
     queryset = Twin.objects.select_related("author").order_by("name", "-created_at", "-pk")
     filterset_fields = ["name", "team", "workload"]
     ordering_fields = ["name", "created_at"]
+    scope = Scope.CAMPAIGNS
     roles = {"create": Role.TUNER}
     of_teams = tuple(roles)
 

@@ -18,7 +18,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.models import Role, Team
+from apps.accounts.models import Role, Scope, Team
 from apps.accounts.services import user_of
 from apps.accounts.web.pages import attachment
 from apps.accounts.web.parsing import whole
@@ -59,6 +59,7 @@ class WorkloadViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     serializer_class = WorkloadSerializer
     filterset_fields = ["name", "team"]
     ordering_fields = ["name", "revision", "created_at"]
+    scope = Scope.CAMPAIGNS
     roles = {"create": Role.TUNER, "check": Role.OPERATOR}
     of_teams = tuple(roles)
 
@@ -103,6 +104,7 @@ class RecipeViewSet(viewsets.ViewSet):
 
     lookup_field = "name"
     lookup_value_regex = "[a-z0-9-]+"
+    scope = Scope.CAMPAIGNS
     roles = {"create": Role.TUNER, "destroy": Role.TUNER}
 
     def _recipe(self, name: str) -> recipes.Recipe:
@@ -192,6 +194,7 @@ class CampaignViewSet(
     filterset_class = CampaignFilter
     ordering_fields = ["name", "state", "created_at", "started_at", "ended_at"]
     ordering = ["-created_at"]
+    scope = Scope.CAMPAIGNS
     roles = {
         **dict.fromkeys(("create", "start", "cancel", "priority"), Role.OPERATOR),
         **LifecycleActions.writers,
@@ -261,6 +264,7 @@ class RunViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gene
     queryset = Run.objects.select_related("host", "facts").defer("facts__data").order_by("campaign_id", "position")
     filterset_class = RunFilter
     ordering_fields = ["position", "block", "started_at", "ended_at"]
+    scope = Scope.CAMPAIGNS
     roles = {"cancel": Role.OPERATOR, "give_up": Role.OPERATOR}
     of_teams = ("cancel", "give_up")
 

@@ -16,7 +16,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents.wire.protocol import digest
-from apps.accounts.models import Role
+from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
 from apps.accounts.web.pages import attachment
 from apps.accounts.web.rest import paged
@@ -198,6 +198,7 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     filterset_class = DecisionFilter
     ordering_fields = ["title", "status", "created_at", "review_on"]
     ordering = ["-created_at"]
+    scope = Scope.CAMPAIGNS
     roles = {
         "create": Role.TUNER,
         "accept": Role.TUNER,

@@ -14,7 +14,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.models import Role
+from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
 from apps.accounts.web.rest import paged
 from apps.hosts import services
@@ -49,6 +49,7 @@ class IdentityViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     serializer_class = IdentitySerializer
     filterset_fields = ["name"]
     ordering_fields = ["name", "created_at"]
+    scope = Scope.HOSTS
     roles = {"create": Role.ADMIN}
 
     @extend_schema(responses={201: IdentitySerializer})
@@ -79,6 +80,7 @@ class TroubleViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     filterset_class = TroubleFilter
     ordering_fields = ["opened_at", "closed_at"]
     ordering = ["-opened_at"]
+    scope = Scope.HOSTS
     roles = {"dismiss": Role.OPERATOR}
     of_teams = ("dismiss",)
 
@@ -115,6 +117,7 @@ class HostViewSet(
     serializer_class = HostSerializer
     filterset_class = HostFilter
     ordering_fields = ["name", "state", "created_at", "last_contact_at"]
+    scope = Scope.HOSTS
     roles = {
         "create": Role.ADMIN,
         "partial_update": Role.ADMIN,

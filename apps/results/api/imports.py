@@ -12,7 +12,7 @@ from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.models import Role
+from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
 from apps.campaigns.api.serializers import CampaignSerializer, FactorSerializer
 from apps.campaigns.design import steps
@@ -134,6 +134,7 @@ class ImportViewSet(
 
     queryset = Import.objects.select_related("created_by").order_by("-created_at")
     ordering_fields = ["created_at", "title"]
+    scope = Scope.CAMPAIGNS
     roles = dict.fromkeys(("create", "retrieve", "say", "commit", "destroy"), Role.OPERATOR)
 
     def get_serializer_class(self) -> type[serializers.BaseSerializer[Any]]:

@@ -10,7 +10,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.models import Role
+from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
 from apps.results.explore import chart_addresses, pins
 from apps.results.models import Pin
@@ -77,6 +77,7 @@ class PinViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gene
     filterset_class = PinFilter
     ordering_fields = ["title", "position", "at"]
     ordering = ["-at"]
+    scope = Scope.CAMPAIGNS
     roles = dict.fromkeys(("create", "partial_update", "move", "destroy"), Role.OPERATOR)
 
     @extend_schema(responses={201: PinSerializer})

@@ -32,7 +32,7 @@ def login(ctx: typer.Context, url: Url, token: Token = "", json: Json = False) -
 
 
 def whoami(ctx: typer.Context, json: Json = False) -> None:
-    """Show the owner, the role and the expiry of the token."""
+    """Show the owner, the role, the limits and the expiry of the token."""
     session = of(ctx)
     me = session.client.get("me/")
     session.tell(me | {"url": session.client.url}, lambda: tables.lines(_account_line(me), session.client.url))
@@ -45,5 +45,10 @@ def _read_token(url: str) -> str:
 
 
 def _account_line(me: dict[str, Any]) -> str:
-    until = me["token"]["expires_at"][:10] if me["token"] else ""
-    return f"{me['username']}, {me['role']}" + (f", until {until}" if until else "")
+    token = me["token"]
+    if not token:
+        return f"{me['username']}, {me['role']}"
+    limits = [f"scopes {' '.join(token['scopes'])}"] if token["scopes"] else []
+    limits += [f"only in team {each['name']}" for each in me["teams"] if each["id"] == token["team"]]
+    limits += [f"only from {', '.join(token['networks'])}"] if token["networks"] else []
+    return ", ".join([me["username"], me["role"], *limits, f"until {token['expires_at'][:10]}"])

@@ -111,6 +111,7 @@ WRITERS = {
     "Decision.comment": Role.OPERATOR,
     "Token.create": Role.VIEWER,
     "Token.destroy": Role.VIEWER,
+    "Token.rotate": Role.VIEWER,
     "Session.destroy": Role.VIEWER,
     "User.create": Role.ADMIN,
     "User.partial_update": Role.ADMIN,

@@ -9,6 +9,7 @@ from django.db import transaction
 
 from apps.accounts import services
 from apps.accounts.models import Role, User
+from apps.accounts.tokens.lifecycle import issue_token
 from common.errors import PlanError
 
 
@@ -29,7 +30,7 @@ class Command(BaseCommand):
                 if token is None:
                     secret, kind = services.generate_password(user), f"password of {name}"
                 else:
-                    secret = services.issue_token(user, "create_admin", Role.ADMIN, days=token)[1]
+                    secret = issue_token(user, "create_admin", Role.ADMIN, days=token)[1]
                     kind = f"API token of {name}, valid for {token} days"
         except PlanError as error:
             raise CommandError(str(error)) from error

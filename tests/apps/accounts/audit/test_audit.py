@@ -6,7 +6,8 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 
 from apps.accounts.models import AuditEntry, Role, User
-from apps.accounts.services import audit, issue_token
+from apps.accounts.services import audit
+from apps.accounts.tokens.lifecycle import issue_token
 from apps.campaigns.models import Campaign
 from common.errors import PlanError
 from tests.rows.factories import browser, make_campaign, make_host

@@ -12,8 +12,8 @@ from django.urls import reverse
 
 from apps.accounts import tasks
 from apps.accounts.models import AuditEntry, Role, Session, User
-from apps.accounts.services import issue_token
 from apps.accounts.team import people
+from apps.accounts.tokens.lifecycle import issue_token
 from common.errors import PlanError
 from tests.rows import populate
 

@@ -11,8 +11,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Membership, Role, Team, User
-from apps.accounts.services import issue_token, require
+from apps.accounts.services import require
 from apps.accounts.team import teams
+from apps.accounts.tokens.lifecycle import issue_token
 from apps.campaigns import services as campaigns
 from apps.campaigns.design.steps import single
 from apps.campaigns.library import workloads

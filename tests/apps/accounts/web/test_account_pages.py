@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
-from apps.accounts.models import ApiToken, Role, User
+from apps.accounts.models import ApiToken, Role, Team, User
+from apps.accounts.tokens.lifecycle import issue_token
 from apps.accounts.web.pages import spoken
 from common.errors import HostError, PlanError, ProvingError
 from tests.rows import populate
@@ -38,9 +40,50 @@ def test_a_token_beyond_what_is_allowed_is_refused_beside_its_field(
     assert not ApiToken.objects.exists()
 
 
+def test_the_page_creates_a_limited_token_and_shows_its_limits_and_last_use(client: Client, operator: User) -> None:
+    team = Team.objects.create(name="storage")
+    team.memberships.create(user=operator, role=Role.OPERATOR)
+    typed = {"name": "nightly", "role": "viewer", "days": "30", "scopes": ["campaigns"], "team": team.pk}
+
+    client.post(reverse("token_add"), typed | {"networks": "10.2.0.0/16, 192.0.2.7"})
+    ApiToken.objects.update(last_used_at=timezone.now(), last_used_from="192.0.2.7")
+
+    text = client.get(reverse("account")).content.decode()
+    assert ApiToken.objects.get().networks == ["10.2.0.0/16", "192.0.2.7/32"]
+    assert "viewer: reading, campaigns" in text
+    assert "only in team storage" in text
+    assert "from 192.0.2.7<" in text
+
+
+def test_a_wrong_network_is_refused_beside_its_field(client: Client, operator: User) -> None:
+    answer = client.post(reverse("token_add"), {"name": "x", "role": "viewer", "days": "30", "networks": "office"})
+
+    assert (answer.status_code, list(answer.context["form"].errors)) == (422, ["networks"])
+
+
+def test_the_page_rotates_a_token_and_shows_the_new_value_once(client: Client, operator: User) -> None:
+    token, old = issue_token(operator, "mine", Role.VIEWER)
+
+    answer = client.post(reverse("token_rotate", args=[token.pk]), {"overlap_hours": "48"})
+
+    token.refresh_from_db()
+    assert answer.context["secret"] != old
+    assert (token.digest, token.old_digest) == (ApiToken.hash(answer.context["secret"]), ApiToken.hash(old))
+    assert "old value" in answer.content.decode()
+
+
+def test_an_overlap_that_is_not_accepted_is_named(client: Client, operator: User) -> None:
+    token, _ = issue_token(operator, "mine", Role.VIEWER)
+
+    answer = client.post(reverse("token_rotate", args=[token.pk]), {"overlap_hours": "500"}, follow=True)
+
+    assert "less than or equal to 168" in answer.content.decode()
+    assert ApiToken.objects.get().rotated_at is None
+
+
 def test_only_one_s_own_tokens_are_revoked_here(client: Client, operator: User) -> None:
-    mine, _ = ApiToken.issue(operator, "mine", Role.VIEWER)
-    other, _ = ApiToken.issue(populate.user(Role.VIEWER), "other", Role.VIEWER)
+    mine, _ = issue_token(operator, "mine", Role.VIEWER)
+    other, _ = issue_token(populate.user(Role.VIEWER), "other", Role.VIEWER)
 
     client.post(reverse("token_revoke", args=[mine.pk]))
     refused = client.post(reverse("token_revoke", args=[other.pk]))

@@ -10,8 +10,9 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import ApiToken, AuditEntry, Credential, IdempotentRequest, Role, Session, User
-from apps.accounts.services import generate_password, issue_token
+from apps.accounts.services import generate_password
 from apps.accounts.team import people
+from apps.accounts.tokens.lifecycle import issue_token
 from apps.decisions.timeline.feed import renew_feed
 from tests.rows import populate
 from tests.rows.factories import browser, make_user, script

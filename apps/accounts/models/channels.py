@@ -1,0 +1,110 @@
+"""Channels of notifications, and the deliveries to them."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Any
+
+from django.db import models
+from django.utils import timezone
+
+from apps.accounts.models.limits import Role
+from apps.accounts.models.users import User
+from apps.accounts.notices.events import KINDS
+from apps.accounts.notices.kinds import CHANNELS
+
+# Kinds of which everybody may have a channel.
+OWN_KINDS = [name for name, kind in CHANNELS.items() if not kind.for_admins]
+
+
+class ChannelQuerySet(models.QuerySet["Channel"]):
+    def of(self, user: User) -> ChannelQuerySet:
+        """Those that `user` may change: the own ones, and an admin all."""
+        return self if user.may(Role.ADMIN) else self.filter(owner=user, kind__in=OWN_KINDS)
+
+
+class Channel(models.Model):
+    """A destination for notifications, and the kinds of events that it receives."""
+
+    class Kind(models.TextChoices):
+        MAIL = "mail", "mail"
+        CHAT = "chat", "chat"
+        WEBHOOK = "webhook", "webhook"
+
+    name = models.CharField(max_length=63, unique=True)
+    owner = models.ForeignKey(User, on_delete=models.PROTECT, related_name="channels")
+    kind = models.CharField(max_length=7, choices=Kind)
+    address = models.CharField(max_length=500, help_text="a mail address, or the URL of a webhook")
+    secret_encrypted = models.TextField(blank=True, editable=False)
+    events: Any = models.JSONField(default=list, blank=True, help_text="kinds of events to send")
+    active = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = ChannelQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def address_for(self, user: User) -> str:
+        """The address; of a URL only the server to those who may not change it: its path may be a secret."""
+        return self.address if user.may(Role.ADMIN) else CHANNELS[self.kind].shown(self.address)
+
+    @property
+    def titles(self) -> list[str]:
+        """The titles of the events that it receives."""
+        return [KINDS.get(kind, kind) for kind in self.events]
+
+
+class DeliveryQuerySet(models.QuerySet["Delivery"]):
+    def due(self, now: datetime) -> DeliveryQuerySet:
+        """What wants to be sent and nobody is sending; what failed before comes last."""
+        due = self.filter(state=Delivery.State.PENDING, next_try_at__lte=now, channel__active=True)
+        return due.order_by("attempts", "created_at")
+
+
+class Delivery(models.Model):
+    """One event on its way to one channel: written in the transaction of the event, sent by whoever is awake."""
+
+    class State(models.TextChoices):
+        PENDING = "pending", "pending"
+        SENT = "sent", "sent"
+        FAILED = "failed", "failed"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    channel = models.ForeignKey(Channel, on_delete=models.PROTECT, related_name="deliveries")
+    kind = models.CharField(max_length=40)
+    subject = models.CharField(max_length=200)
+    payload: Any = models.JSONField(help_text='{"text", "path", ...}')
+    state = models.CharField(max_length=7, choices=State, default=State.PENDING)
+    attempts = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    next_try_at = models.DateTimeField(null=True, default=timezone.now)
+    status = models.PositiveIntegerField(null=True, help_text="last answer of the receiver of a webhook")
+    error = models.TextField(blank=True)
+    ended_at = models.DateTimeField(null=True)
+
+    objects = DeliveryQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at"]
+        verbose_name_plural = "deliveries"
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(state="pending") ^ models.Q(next_try_at=None), name="tried_again_while_pending"
+            )
+        ]
+        indexes = [
+            models.Index(fields=["next_try_at"], condition=models.Q(state="pending"), name="delivery_due"),
+            models.Index(fields=["channel", "-created_at"], name="delivery_log"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.subject} to {self.channel}"
+
+    def mine(self) -> DeliveryQuerySet:
+        """This row, while the try that we claimed is the newest."""
+        return Delivery.objects.filter(pk=self.pk, state=self.State.PENDING, attempts=self.attempts)

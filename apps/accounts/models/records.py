@@ -1,0 +1,48 @@
+"""The audit log, and the responses to requests that may be repeated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.postgres.indexes import GinIndex
+from django.db import models
+
+from apps.accounts.models.users import User
+
+
+class IdempotentRequest(models.Model):
+    """A POST with an Idempotency-Key, and what was answered; `status` None while it is being done."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    key = models.CharField(max_length=255)
+    path = models.CharField(max_length=500)
+    digest = models.CharField(max_length=64, help_text="digest of the body")
+    status = models.PositiveSmallIntegerField(null=True)
+    content_type = models.CharField(max_length=100, blank=True)
+    body = models.BinaryField(default=b"")
+    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "key", "path"], name="one_per_key")]
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.path}"
+
+
+class AuditEntry(models.Model):
+    """Who did what to which thing; a trigger refuses to change or delete rows."""
+
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    actor = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+")
+    action = models.CharField(max_length=60)
+    target = models.CharField(max_length=200)
+    before: Any = models.JSONField(null=True)
+    after: Any = models.JSONField(null=True)
+
+    class Meta:
+        ordering = ["-id"]
+        # What was done to one thing, by its key in `after`.
+        indexes = [GinIndex(fields=["after"], opclasses=["jsonb_path_ops"], name="audit_after")]
+
+    def __str__(self) -> str:
+        return f"{self.at:%F %T} {self.actor} {self.action} {self.target}"

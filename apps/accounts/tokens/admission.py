@@ -1,0 +1,99 @@
+"""Whether a request with a token is admitted, and whether the token's scopes permit the action."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+
+from django.core.cache import cache
+from django.db.models import Q
+from django.utils import timezone
+from redis.exceptions import RedisError
+from rest_framework.exceptions import AuthenticationFailed
+
+from apps.accounts.identity import access
+from apps.accounts.models import NONE, ApiToken, Scope, User
+from apps.accounts.services import audit
+from apps.accounts.web.addresses import without_mapping
+from common.errors import RoleError
+
+AUDITED_EVERY_S = 3600
+log = logging.getLogger(__name__)
+
+
+def admit(secret: str, address: str) -> ApiToken:
+    """The token with this secret, whose user is limited to it. `address` is the client's.
+
+    AuthenticationFailed if it is unknown, expired or not confirmed; RoleError if it does not work from this address.
+    """
+    digest = ApiToken.hash(secret)
+    rows = ApiToken.objects.select_related("user")
+    token = rows.filter(Q(digest=digest) | Q(old_digest=digest)).first()
+    if token is None or not token.user.is_active:
+        raise AuthenticationFailed("unknown token")
+    if why := _not_valid(token, digest) or access.lapsed(token.user):
+        raise AuthenticationFailed(why)
+    _check_network(token, address)
+    token.shown_digest = digest
+    token.user.limit_to(token.limits)
+    return token
+
+
+def _not_valid(token: ApiToken, digest: str) -> str:
+    now, old_works_until = timezone.now(), token.old_works_until
+    if token.expires_at <= now:
+        return f"this token expired on {token.expires_at:%Y-%m-%d}; issue a new one"
+    if digest == token.old_digest and old_works_until and old_works_until <= now:
+        return f"this token was rotated, and its old value ended on {old_works_until:%F %H:%M} UTC; use the new value"
+    return ""
+
+
+def _check_network(token: ApiToken, address: str) -> None:
+    if not token.networks or _is_in(address, token.networks):
+        return
+    _audit_refused(token, address)
+    message = f"this token works only from {', '.join(token.networks)}; the request came from {address or 'nowhere'}"
+    raise RoleError("network", message, hint="send it from there, or use a token that works from your network")
+
+
+def _is_in(address: str, networks: list[str]) -> bool:
+    try:
+        client = without_mapping(ipaddress.ip_address(address))
+    except ValueError:
+        return False
+    return any(client in ipaddress.ip_network(each) for each in networks)
+
+
+def _audit_refused(token: ApiToken, address: str) -> None:
+    """Once an hour per token, so that nobody fills the audit log with a token that they found."""
+    try:
+        if not cache.add(f"token-refused:{token.pk}", 1, AUDITED_EVERY_S):
+            return
+    except RedisError as error:
+        log.warning("refusals of token %s are not counted: %s", token.pk, error)
+        return
+    audit(None, "token.refuse", token, after={"address": address, "networks": token.networks})
+
+
+def check_scope(user: User, scope: str, action: str) -> None:
+    """RoleError unless the token that asks permits actions of this scope. A session permits all."""
+    if user.limits.permits(scope):
+        return
+    held = ", ".join(user.limits.scopes)
+    if scope == NONE:
+        message = f"the token has the scope {held}; no scope permits this"
+        raise RoleError(action, message, hint="use a token for all actions, or log in with your password")
+    message = f"the token has the scope {held}; this needs {Scope(scope).value}"
+    raise RoleError(action, message, hint=f"use a token with the scope {Scope(scope).value}")
+
+
+def note_use(token: ApiToken, address: str) -> None:
+    """Remember when and from where the token was used last."""
+    ApiToken.objects.filter(pk=token.pk).update(last_used_at=timezone.now(), last_used_from=_stored(address))
+
+
+def _stored(address: str) -> str | None:
+    try:
+        return str(without_mapping(ipaddress.ip_address(address)))
+    except ValueError:
+        return None

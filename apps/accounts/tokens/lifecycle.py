@@ -1,0 +1,174 @@
+"""Tokens are issued, rotated and revoked; each is in the audit log."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.utils import timezone
+
+from apps.accounts.models import ApiToken, Role, Scope, Team, User
+from apps.accounts.services import audit, beyond_token, require, require_somewhere
+from common.errors import PlanError, RoleError
+
+MOST_DAYS = 366
+MOST_OVERLAP_H = 168
+MOST_NETWORKS = 20
+
+
+@dataclass(frozen=True)
+class Restriction:
+    """What a new token is limited to, beside its role: nothing where a field is empty."""
+
+    scopes: Sequence[str] = ()
+    team: Team | None = None
+    networks: Sequence[str] = field(default_factory=list)
+
+
+@transaction.atomic
+def issue_token(
+    user: User,
+    name: str,
+    role: Role,
+    *,
+    days: int = 90,
+    restriction: Restriction | None = None,
+    within: ApiToken | None = None,
+) -> tuple[ApiToken, str]:
+    """A token of `user` with at most the most that the user may anywhere, and its secret, shown this once.
+
+    `within` is the token that asks, if one does: what it issues ends no later and permits no more, or a leaked token
+    would never expire.
+    """
+    require_somewhere(user, role, "issue token")
+    restriction = restriction or Restriction()
+    if not name.strip():
+        raise PlanError("name", "a token needs a name", hint="state its purpose, for example: nightly CI")
+    if within:
+        restriction = _inherited(restriction, within)
+    secret = ApiToken.new_secret()
+    token = ApiToken.objects.create(
+        user=user,
+        name=name.strip(),
+        role=role,
+        digest=ApiToken.hash(secret),
+        expires_at=_expiry(days, within),
+        scopes=_scopes(restriction.scopes),
+        team=restriction.team,
+        networks=_networks(restriction.networks),
+    )
+    audit(user, "token.issue", token, after=_facts(token))
+    return token, secret
+
+
+@transaction.atomic
+def rotate_token(
+    token: ApiToken, *, by: User, overlap_h: int = 24, days: int | None = None, within: ApiToken | None = None
+) -> tuple[ApiToken, str]:
+    """The token with a new secret, shown this once. The old one works for `overlap_h` hours more; 0: not at all.
+
+    `days` sets a new expiry, counted from now; None keeps the present one. `within` is the token that asks, if one
+    does: it rotates only itself, and only by its newest value.
+    """
+    locked = ApiToken.objects.select_for_update().get(pk=token.pk)
+    _check_rotation(locked, by, within)
+    if not 0 <= overlap_h <= MOST_OVERLAP_H:
+        raise PlanError("overlap_hours", f"{overlap_h} is not between 0 and {MOST_OVERLAP_H}")
+    now = timezone.now()
+    if days is not None:
+        locked.expires_at = _expiry(days, within)
+    elif locked.expires_at <= now:
+        raise PlanError("days", f"the token expired on {locked.expires_at:%Y-%m-%d}", hint="state its new validity")
+    secret = ApiToken.new_secret()
+    locked.old_digest, locked.digest = locked.digest, ApiToken.hash(secret)
+    locked.rotated_at, locked.old_works_until = now, now + timedelta(hours=overlap_h)
+    locked.save()
+    about = {"old_works_until": locked.old_works_until.isoformat(), "by_token": within is not None}
+    audit(by, "token.rotate", locked, after=about | {"id": locked.pk, "expires_at": locked.expires_at.isoformat()})
+    return locked, secret
+
+
+def _check_rotation(token: ApiToken, by: User, within: ApiToken | None) -> None:
+    if token.user_id != by.pk:
+        raise RoleError("rotate token", "only the owner of a token can rotate it", hint="revoke it instead")
+    if within is None:
+        return
+    if within.pk != token.pk:
+        raise beyond_token(by, "rotate token", f"a token rotates only itself, not {token.name!r}")
+    if within.shown_digest != token.digest:
+        message = "this is the old value of a rotated token"
+        raise RoleError("rotate token", message, hint="send the new value, or rotate it on the page Account")
+
+
+@transaction.atomic
+def revoke_token(token: ApiToken, *, by: User) -> None:
+    """Delete a token; its owner and admins may. A token that asks revokes none that permits more than itself."""
+    if token.user_id != by.pk:
+        require(by, Role.ADMIN, "revoke token")
+    if not by.limits.includes(token.limits):
+        raise beyond_token(by, "revoke token", f"{token.name!r} permits more: {token.limits}")
+    audit(by, "token.revoke", token)
+    token.delete()
+
+
+def _expiry(days: int, within: ApiToken | None) -> datetime:
+    if not 1 <= days <= MOST_DAYS:
+        raise PlanError("days", f"{days} is not between 1 and {MOST_DAYS}")
+    expires_at = timezone.now() + timedelta(days=days)
+    if within and expires_at > within.expires_at:
+        message = f"{days} days exceed the validity of the current token: {within.expires_at:%F %T} UTC"
+        raise PlanError("days", message, hint="choose fewer days, or log in with your password")
+    return expires_at
+
+
+def _scopes(names: Sequence[str]) -> list[str]:
+    """In the order of Scope, each once."""
+    for each in names:
+        if each not in Scope.values:
+            raise PlanError("scopes", f"{each!r} is not a scope", hint=f"accepted: {', '.join(Scope.values)}")
+    return [each for each in Scope.values if each in names]
+
+
+def _networks(texts: Sequence[str]) -> list[str]:
+    """Each as a network in its usual notation: 10.1.2.3 is 10.1.2.3/32."""
+    if len(texts) > MOST_NETWORKS:
+        raise PlanError("networks", f"{len(texts)} networks", hint=f"accepted: at most {MOST_NETWORKS}")
+    return [str(_network(each)) for each in dict.fromkeys(text.strip() for text in texts)]
+
+
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError as error:
+        hint = "accepted: addresses, and networks such as 10.2.0.0/16 or 2001:db8::/32"
+        with suppress(ValueError):  # an address with host bits, such as 10.2.0.1/16
+            hint = f"did you mean {ipaddress.ip_network(text, strict=False)}?"
+        raise PlanError("networks", f"{text[:60]!r} is not a network", hint=hint) from error
+
+
+def _inherited(restriction: Restriction, within: ApiToken) -> Restriction:
+    """The restriction, completed with the limits of the token that asks. PlanError where it permits more."""
+    if within.team_id is not None and restriction.team is not None and restriction.team.pk != within.team_id:
+        raise PlanError("team", f"the current token is limited to the team {within.team}", hint="leave it out")
+    allowed = [ipaddress.ip_network(each) for each in within.networks]
+    for text in _networks(restriction.networks) if allowed else ():
+        if not any(_is_part(_network(text), each) for each in allowed):
+            hint = "choose networks inside of these, or leave them out"
+            raise PlanError("networks", f"{text} is outside of {', '.join(within.networks)}", hint=hint)
+    team = within.team or restriction.team
+    return Restriction(restriction.scopes, team, list(restriction.networks) or within.networks)
+
+
+def _is_part(inner: ipaddress.IPv4Network | ipaddress.IPv6Network, outer: object) -> bool:
+    same = isinstance(outer, type(inner))
+    return same and inner.subnet_of(outer)  # type: ignore[arg-type]  # the same version
+
+
+def _facts(token: ApiToken) -> dict[str, object]:
+    """For the audit log."""
+    facts = {"role": token.role, "expires_at": token.expires_at.isoformat(), "scopes": token.scopes}
+    return facts | {"team": str(token.team or ""), "networks": token.networks}
