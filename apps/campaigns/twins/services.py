@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from django.db import transaction
+from django.db.models import F
 
 from apps.accounts.models import Role, Team, User
 from apps.accounts.services import audit, require, require_commands, save
@@ -110,3 +112,11 @@ def of_campaign(campaign: Campaign) -> Twin | None:
     if campaign.dataset is None or not is_twin(campaign.dataset):
         return None
     return Twin.objects.filter(workload=campaign.workload_id, dataset=campaign.dataset_id).first()
+
+
+def twins_of(campaigns: Collection[UUID]) -> dict[UUID, Twin]:
+    """{campaign: its twin}, of those of these campaigns that run one."""
+    runs_twin = Campaign.objects.filter(pk__in=campaigns, dataset__twins__workload=F("workload"))
+    keys = dict(runs_twin.values_list("pk", "dataset__twins"))
+    twins = Twin.objects.in_bulk(set(keys.values())) if keys else {}
+    return {campaign: twins[key] for campaign, key in keys.items()}

@@ -65,6 +65,12 @@ class ComparisonSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="runs of each item that detect the margin with 80 % power"
     )
     method = serializers.CharField()
+    twin = serializers.CharField(
+        allow_blank=True, help_text="for a verdict that rests on a twin: its badge, such as twin, fidelity 87 %"
+    )
+    fidelity = serializers.FloatField(
+        allow_null=True, help_text="lower fidelity of the two items, 0 to 1; null if neither runs a twin, or unknown"
+    )
 
 
 class UnlikeSerializer(serializers.Serializer[Any]):
@@ -140,18 +146,21 @@ class ComparedSerializer(serializers.Serializer[Any]):
     whats = SharedSerializer(many=True)
 
 
-def _comparison_fields(one: stats.Comparison) -> dict[str, Any]:
+def _comparison_fields(compared: Compared, one: stats.Comparison) -> dict[str, Any]:
+    rests_on = compared.fidelity(one)
     low, high = one.interval or (None, None)
     names = ("a", "b", "verdict", "preliminary", "n_a", "n_b", "p", "mde_percent", "runs_needed", "method")
     fields = {name: getattr(one, name) for name in names} | {
         "sentence": one.sentence(),
         "worse": one.verdict == "worse",
+        "twin": rests_on.badge if rests_on else "",
+        "fidelity": rests_on.value if rests_on else None,
     }
     return fields | {"relative_percent": one.ratio_percent, "relative_low": low, "relative_high": high}
 
 
 def _shown(compared: Compared) -> dict[str, Any]:
-    comparisons = [_comparison_fields(one) for one in compared.comparisons]
+    comparisons = [_comparison_fields(compared, one) for one in compared.comparisons]
     whats = [{"what": what, "words": level_name, "runs": runs} for what, level_name, runs in compared.whats]
     worse = any(one["worse"] for one in comparisons)
     changes = comparison_changes(compared)

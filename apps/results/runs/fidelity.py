@@ -13,10 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import QuerySet
+
 from apps.campaigns.models import Artefact, Campaign, Run, Twin
 from apps.campaigns.twins.services import STEP, of_campaign
 from apps.results.runs import counters
+from common.wording import counted
 
+TRUSTED = 0.8  # below it, a verdict has a warning
 MOST_RUNS = 20  # of a campaign: the lowest fidelity of the newest ones counts
 COMPARED = ("calls_share", "rows", "blocks")
 _MARK = re.compile(r"/\* (s\d\d) \*/")
@@ -112,20 +116,40 @@ def fidelity_of(run: Run) -> Fidelity | None:
 
 @dataclass(frozen=True)
 class Lowest:
-    """The lowest fidelity of the newest runs of a campaign, 0 to 1; None if the statements of none were counted."""
+    """The lowest fidelity of the newest of several runs, 0 to 1; None if the statements of none were counted."""
 
     twin: Twin
     value: float | None
     runs: int
 
+    @property
+    def badge(self) -> str:
+        """For the verdict that rests on these runs."""
+        return "twin, fidelity unknown" if self.value is None else f"twin, fidelity {100 * self.value:.0f} %"
+
+    @property
+    def is_trusted(self) -> bool:
+        return self.value is not None and self.value >= TRUSTED
+
+    @property
+    def sentence(self) -> str:
+        load = f"The load is a twin of the database {self.twin.database}."
+        if self.value is None:
+            return f"{load} Its fidelity is unknown: no run counted its statements."
+        at_least = "at least " if self.runs > 1 else ""
+        return f"{load} Its fidelity is {at_least}{100 * self.value:.0f} % in {counted(self.runs, 'run')}."
+
 
 def lowest(campaign: Campaign) -> Lowest | None:
     """None if the campaign does not run a twin."""
     twin = of_campaign(campaign)
-    if twin is None:
-        return None
-    newest = campaign.runs.filter(outcome=Run.Outcome.OK).order_by("-position")[:MOST_RUNS]
-    files = Artefact.objects.filter(run__in=newest.values("pk"), path=counters.path_of(STEP)).exclude(content=None)
+    return lowest_of(twin, campaign.runs.filter(outcome=Run.Outcome.OK).order_by("-position")) if twin else None
+
+
+def lowest_of(twin: Twin, runs: QuerySet[Run]) -> Lowest:
+    """Of the first MOST_RUNS of these runs, all of which run this twin."""
+    chosen = runs[:MOST_RUNS].values("pk")
+    files = Artefact.objects.filter(run__in=chosen, path=counters.path_of(STEP)).exclude(content=None)
     values = [each.value for file in files if (each := _compare(twin, counters.read(file)))]
     return Lowest(twin, min(values, default=None), len(values))
 
@@ -133,9 +157,7 @@ def lowest(campaign: Campaign) -> Lowest | None:
 def badge(campaign: Campaign) -> str:
     """The lowest fidelity, for the verdict of a campaign; "" if it does not run a twin."""
     result = lowest(campaign)
-    if result is None:
-        return ""
-    return "twin, fidelity unknown" if result.value is None else f"twin, fidelity {100 * result.value:.0f} %"
+    return result.badge if result else ""
 
 
 def _compare(twin: Twin, counted: dict[str, Any] | None) -> Fidelity | None:

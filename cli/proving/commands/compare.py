@@ -76,4 +76,5 @@ def _row(side: dict[str, Any], one: dict[str, Any] | None) -> tuple[Any, ...]:
     if one is None:
         return (*mean, "", "baseline")
     change = tables.change(one["relative_percent"], one["relative_low"], one["relative_high"])
-    return (*mean, change, tables.verdict(one["verdict"], one["preliminary"]))
+    verdict = tables.verdict(one["verdict"], one["preliminary"])
+    return (*mean, change, f"{verdict} ({one['twin']})" if one.get("twin") else verdict)

@@ -19,7 +19,7 @@ from apps.hosts.models import Host
 from proving.__main__ import app
 from tests.cli import reference
 from tests.cli.program import Program
-from tests.rows.factories import end_run, make_campaign, make_host
+from tests.rows.factories import end_run, make_campaign, make_host, make_twin
 
 RECIPE = "cpu-scaling"
 EXPORT = "tests/samples/pgbench"
@@ -186,6 +186,16 @@ def test_an_inconclusive_comparison_exits_with_0_or_5_if_strict(proving: Program
 
     assert proving.run("compare", str(few.pk)).returncode == 0
     assert proving.run("compare", str(few.pk), "--strict").returncode == 5
+
+
+def test_a_verdict_that_rests_on_a_twin_shows_its_fidelity(proving: Program, finished: Campaign) -> None:
+    twin = make_twin()
+    Campaign.objects.filter(pk=finished.pk).update(workload=twin.workload, dataset=twin.dataset)
+
+    shown = " ".join(proving.run("compare", level(finished, "1 cpu"), level(finished, "2 cpus")).stdout.split())
+
+    assert "twin, fidelity unknown" in shown
+    assert "Its fidelity is unknown: no run counted its statements." in shown
 
 
 def test_a_decision_is_written_and_accepted(proving: Program, finished: Campaign) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from django.http import QueryDict
 import stats
 from apps.campaigns.design import steps
 from apps.campaigns.models import Campaign, Run
-from apps.results.answers.comparison import differences
+from apps.results.answers.comparison import differences, twins
 from apps.results.answers.comparison.between_campaigns import Days, campaigns_of, days_of
 from apps.results.answers.comparison.differences import Difference
 from apps.results.answers.comparison.sides import (
@@ -35,6 +35,7 @@ from apps.results.answers.comparison.sides import (
     with_runs,
 )
 from apps.results.models import Measurement
+from apps.results.runs.fidelity import Lowest
 from common.errors import PlanError
 
 ENOUGH = 50  # runs that tell how long one takes
@@ -44,7 +45,7 @@ ENOUGH = 50  # runs that tell how long one takes
 class Compared:
     """`whats`: what all `wide` sides have in common to be compared on, as (value for an address, words, fewest runs);
     `sentences`: each other side against the first; `hours`: of the runs still needed, where more would tell; `days`:
-    where the sides are of several campaigns."""
+    where the sides are of several campaigns; `fidelities`: of the sides that run a twin, by their titles."""
 
     arms: list[Arm]
     figure: str
@@ -62,10 +63,21 @@ class Compared:
     warnings: list[str]
     more: list[str]
     days: Days | None = None
+    fidelities: dict[str, Lowest] = field(default_factory=dict)
 
     @property
     def sentence(self) -> str:
         return " ".join(one.sentence() for one in self.comparisons)
+
+    def fidelity(self, one: stats.Comparison) -> Lowest | None:
+        """What this verdict rests on: the lower fidelity of its two sides; None if neither runs a twin."""
+        return twins.weaker(self.fidelities.get(one.a), self.fidelities.get(one.b))
+
+    @property
+    def answers(self) -> list[tuple[stats.Comparison, str]]:
+        """Each comparison, with the badge of the twin that it rests on, or ""."""
+        rests_on = [self.fidelity(one) for one in self.comparisons]
+        return [(one, each.badge if each else "") for one, each in zip(self.comparisons, rests_on, strict=True)]
 
     def query(self) -> dict[str, Any]:
         """As an address has it, with what it left open."""
@@ -144,6 +156,7 @@ def _compared(
     shown = [_with_mean(arm, levels.get(arm.title)) for arm in filled]
     sides, first = [arm.runs for arm in shown], shown[0].runs[0].campaign
     unplanned, warnings = differences.of_hosts(sides, [arm.title for arm in shown])
+    fidelities = twins.fidelities(shown)
     return Compared(
         arms=shown,
         figure=name,
@@ -158,9 +171,10 @@ def _compared(
         paired=paired,
         differences=differences.of_settings(sides),
         unplanned=unplanned,
-        warnings=warnings,
+        warnings=[*warnings, *dict.fromkeys(each.sentence for each in fidelities.values() if not each.is_trusted)],
         more=_more(shown, comparisons),
         days=days,
+        fidelities=fidelities,
     )
 
 

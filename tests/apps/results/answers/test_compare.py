@@ -245,7 +245,7 @@ def test_the_page_explains_what_it_cannot_compare(client: Client, viewer: User) 
 def test_comparing_asks_no_more_with_more_runs(admin: User, django_assert_max_num_queries: Any) -> None:
     for repetitions in (2, 9):
         campaign = split.finished(admin, split.host(), repetitions=repetitions)
-        with django_assert_max_num_queries(18):
+        with django_assert_max_num_queries(19):
             compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
 
 

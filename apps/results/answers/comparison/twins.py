@@ -1,0 +1,33 @@
+"""SELECT only: the twins that the sides of a comparison run, and how much they resemble production."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from apps.campaigns.models import Run, Twin
+from apps.campaigns.twins.services import twins_of
+from apps.results.answers.comparison.sides import Arm
+from apps.results.runs.fidelity import Lowest, lowest_of
+
+
+def fidelities(arms: Sequence[Arm]) -> dict[str, Lowest]:
+    """{title of a side: the lowest fidelity of its runs}, of the sides that run a twin."""
+    twins = twins_of({run.campaign.pk for arm in arms for run in arm.runs})
+    return {arm.title: lowest for arm in arms if (lowest := _lowest(arm, twins))}
+
+
+def weaker(a: Lowest | None, b: Lowest | None) -> Lowest | None:
+    """The one that a comparison of both rests on: an unknown fidelity, else the lower; None if neither is of a twin."""
+    known = [each for each in (a, b) if each]
+    return min(known, key=lambda each: -1.0 if each.value is None else each.value, default=None)
+
+
+def _lowest(arm: Arm, twins: dict[UUID, Twin]) -> Lowest | None:
+    """Over all twins of a side: a campaign and its clone may run two revisions."""
+    result = None
+    for twin in {each.pk: each for run in arm.runs if (each := twins.get(run.campaign.pk))}.values():
+        campaigns = [campaign for campaign, each in twins.items() if each.pk == twin.pk]
+        ours = [run.pk for run in arm.runs if run.campaign.pk in campaigns]
+        result = weaker(result, lowest_of(twin, Run.objects.filter(pk__in=ours).order_by("-ended_at", "-position")))
+    return result
