@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
-import numpy as np
 from django.db.models import Count, QuerySet
 
 import stats
 from agents.collectors.per_transaction import CPU
 from apps.campaigns.design import plan, steps
-from apps.campaigns.design.factors import readable_name, text_of
+from apps.campaigns.design.factors import text_of
 from apps.campaigns.models import Campaign, Run
-from apps.results.answers import cpu, interim_analyses
-from apps.results.answers.headline import BETTER_FAILING, headline, missing
-from apps.results.answers.hosts import HostAnswer, answer, block_numbers, disagreement, retries_of
+from apps.results.answers import interim_analyses
+from apps.results.answers.headline import headline, missing
+from apps.results.answers.hosts import disagreement
+from apps.results.answers.level_rows import (
+    FAILURES,
+    Comparing,
+    level_rows,
+    measured_points,
+    of_points,
+    with_cpu_time,
+    with_failures,
+    with_interim_analysis,
+)
 from apps.results.answers.overheads import tracer_overheads
-from apps.results.answers.table import CampaignTable, LevelRow, Point
+from apps.results.answers.table import CampaignTable, LevelRow
 from apps.results.models import Measurement
 from apps.results.store import fold
-from common.wording import percent
 from stats.model import POINTS_ONLY_BELOW
 
 # Fewer runs than this show no trend.
 DRIFT_FROM = 6
-FAILURES = ("failed", "ignored_errors")  # counts of failed transactions, of pgbench and of sysbench
-QUARTILES = (0, 0.25, 0.5, 0.75, 1)
 
 
 def to_ingest() -> QuerySet[Run]:
@@ -46,100 +51,65 @@ def to_fold() -> QuerySet[Run]:
 def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable:
     """Three queries, whatever the number of runs: the runs, the two measurements shown, and their definition. Of one
     host, or of all: then each is a block, and tells its own answer as well."""
-    shown = ("pk", "campaign", "cell", "block", "position", "outcome", "proof", "retry_of", "host__name", "started_at")
-    runs = list(runs_on(campaign, host).order_by("position").select_related("host").only(*shown))
-    names = {run.host_id: run.host.name for run in runs}
+    runs = _runs_of_table(campaign, host)
+    hosts = {run.host_id: run.host.name for run in runs}
     chosen = steps.metric(campaign.steps, campaign.metric)
-    metric = stats.Metric(campaign.metric, chosen.unit, chosen.better)  # type: ignore[arg-type]
     values = _values(campaign, chosen)
     labels = labels_of(campaign, runs)
-    rows: dict[str, list[Run]] = {label: [] for label in labels}
-    for run in runs:
-        rows[run.label].append(run)
-    retries = retries_of(runs)
-    measured = {label: _points(rows[label], values.get(chosen.name, {}), retries) for label in labels}
-    of_host = of_points(measured)
-    identical = campaign.placement == Campaign.Placement.SPREAD
-    baseline = labels[0]
-    observations = stats.of_hosts(list(of_host.values()), identical=identical)
-    spread = stats.level_table(observations) if observations else None
     newest = interim_analyses.newest(campaign) if host is None else None
-    unplanned = interim_analyses.unplanned(campaign, newest)
-    compared = {one.b: one for one in _compared(observations, baseline, metric, campaign.delta, unplanned)}
-    answers = [
-        _host_answer(key, name, of_host.get(name, []), baseline, metric, campaign.delta, unplanned)
-        for key, name in names.items()
-        if len(names) > 1
-    ]
-    means = {level.level: level for level in spread.levels} if spread else {}
-    latencies = values.get("latency_avg", {})
-    readable = {run.label: readable_name(campaign.factors, run.cell) for run in runs}
-    levels = [
-        _level(
-            *(label, readable, rows[label], measured[label], means.get(label), compared.get(label), latencies),
-            zeros=sum(values.get(chosen.name, {}).get(run.pk, 1.0) <= 0 for run in rows[label]),
-        )
-        for label in labels
-    ]
-    costs = tracer_overheads(campaign, chosen.step)
-    if newest and newest.found:
-        levels = [_with_interim_interval(level, baseline, newest.found) for level in levels]
-    levels = _with_failures(levels, _failed_shares(values), baseline, metric.label)
-    costly = _costs(measured, values.get(CPU, {}), identical)
-    by_cpu = {one.b: one for one in _compared(costly, baseline, cpu.METRIC, campaign.delta, unplanned)}
-    base = readable.get(baseline, baseline)
-    levels = [cpu.with_cpu(level, by_cpu.get(level.label), metric.label, base) for level in levels]
-    best = headline(levels, metric.better)
+    comparing = Comparing(
+        labels[0],
+        stats.Metric(campaign.metric, chosen.unit, chosen.better),  # type: ignore[arg-type]
+        campaign.delta,
+        interim_analyses.unplanned(campaign, newest),
+        identical_hosts=campaign.placement == Campaign.Placement.SPREAD,
+    )
+    figures = values.get(chosen.name, {})
+    measured = measured_points(labels, runs, figures)
+    of_host = of_points(measured)
+    observations = comparing.observations(measured)
+    spread = stats.level_table(observations) if observations else None
+    latencies, compared = values.get("latency_avg", {}), comparing.with_baseline(observations)
+    levels = level_rows(campaign, runs, measured, spread, compared, figures, latencies)
+    levels = with_failures(with_interim_analysis(levels, comparing, newest), comparing, values)
+    levels = with_cpu_time(levels, comparing, measured, values.get(CPU, {}))
+    best = headline(levels, chosen.better)
     analysis_sentence = newest.found["sentence"] if newest and newest.found and not (best and best.failures) else ""
+    answers = [comparing.on_host(key, name, of_host.get(name, [])) for key, name in hosts.items() if len(hosts) > 1]
     return CampaignTable(
-        metric=metric.name,
-        unit=metric.unit,
-        better=metric.better,
+        metric=comparing.metric.name,
+        unit=chosen.unit,
+        better=chosen.better,
         definition=_definition(campaign, chosen),
         factor_names=", ".join(factor["name"] for factor in campaign.factors),
         delta=campaign.delta,
-        baseline=baseline,
+        baseline=comparing.baseline,
         levels=levels,
-        sentence=analysis_sentence or _sentence(levels, baseline, metric.better),
-        method=_method(spread, list(of_host.values()), identical) if spread else "",
-        drift=_drift(observations, campaign.delta) if len(names) == 1 else None,
+        sentence=analysis_sentence or _sentence(levels, comparing.baseline, chosen.better),
+        method=_method(spread, list(of_host.values()), comparing.identical_hosts) if spread else "",
+        drift=_drift(observations, campaign.delta) if len(hosts) == 1 else None,
         look=newest.as_dict() if newest else None,
         hosts=answers,
         disagreement=disagreement(answers),
-        overheads={label: costs[label].sentence() for label in labels if label in costs},
+        overheads=_overheads(campaign, chosen.step, labels),
         noise_floor_percent=_noise_floor(spread),
-        identical_hosts=identical,
-        unplanned_look=unplanned,
+        identical_hosts=comparing.identical_hosts,
+        unplanned_look=comparing.unplanned,
     )
+
+
+def _runs_of_table(campaign: Campaign, host: int | None) -> list[Run]:
+    shown = ("pk", "campaign", "cell", "block", "position", "outcome", "proof", "retry_of", "host__name", "started_at")
+    return list(runs_on(campaign, host).order_by("position").select_related("host").only(*shown))
+
+
+def _overheads(campaign: Campaign, step: str, labels: Sequence[str]) -> dict[str, str]:
+    costs = tracer_overheads(campaign, step)
+    return {label: costs[label].sentence() for label in labels if label in costs}
 
 
 def runs_on(campaign: Campaign, host: int | None) -> QuerySet[Run]:
     return campaign.runs.all() if host is None else campaign.runs.filter(host=host)
-
-
-def of_points(measured: Mapping[str, list[Point]]) -> dict[str, list[stats.Observation]]:
-    """Host -> its runs in the order of the levels; no two hosts have a block in common."""
-    points = [(label, point) for label, own in measured.items() for point in own]
-    numbers = block_numbers((point.host, point.block, point.retry) for _, point in points)
-    hosts: dict[str, list[stats.Observation]] = {}
-    for label, point in points:
-        block = numbers[point.host, point.block, point.retry]
-        row = stats.Observation(label, block, point.value, point.position, retried=point.retry > 0)
-        hosts.setdefault(point.host, []).append(row)
-    return hosts
-
-
-def _host_answer(
-    host: int,
-    name: str,
-    rows: list[stats.Observation],
-    baseline: str,
-    metric: stats.Metric,
-    delta: float,
-    unplanned: str,
-) -> HostAnswer:
-    compared = {one.b: one for one in _compared(rows, baseline, metric, delta, unplanned)}
-    return answer(host, name, rows, compared, baseline)
 
 
 def _noise_floor(spread: stats.LevelTable | None) -> float | None:
@@ -233,125 +203,9 @@ def _values(campaign: Campaign, chosen: steps.Metric) -> dict[str, dict[UUID, fl
     return values
 
 
-def _costs(
-    measured: Mapping[str, list[Point]], cpu_ms: Mapping[UUID, float], identical: bool
-) -> list[stats.Observation]:
-    """The same runs with their CPU time per transaction, of those that have it."""
-    own = {
-        label: [replace(point, value=cpu_ms[point.run]) for point in points if cpu_ms.get(point.run, 0.0) > 0]
-        for label, points in measured.items()
-    }
-    return stats.of_hosts(list(of_points(own).values()), identical=identical)
-
-
-def _failed_shares(values: Mapping[str, Mapping[UUID, float]]) -> dict[UUID, float]:
-    """run -> share of its transactions that failed, 0 to 1; of those that count both."""
-    succeeded = values.get("transactions", {})
-    failed = {run: count for name in FAILURES for run, count in values.get(name, {}).items() if run in succeeded}
-    return {run: count / max(1.0, count + succeeded[run]) for run, count in failed.items()}
-
-
-def _with_failures(levels: list[LevelRow], shares: Mapping[UUID, float], baseline: str, metric: str) -> list[LevelRow]:
-    """With the shares of failed transactions; a better level that fails clearly more often says so in its verdict."""
-    of_level = {level.label: [shares[point.run] for point in level.points if point.run in shares] for level in levels}
-    name = next((level.name for level in levels if level.label == baseline), "") or baseline
-    return [_failing(level, of_level[level.label], of_level.get(baseline, []), name, metric) for level in levels]
-
-
-def _failing(level: LevelRow, own: list[float], base: list[float], baseline: str, metric: str) -> LevelRow:
-    if not own:
-        return level
-    level = replace(level, failed_percent=100 * float(np.mean(own)))
-    if not stats.fails_more(own, base):
-        return level
-    text = f"{level.failed_percent:.3g} % of the transactions of {level.name} failed"
-    against = f"against {100 * np.mean(base):.3g} % at {baseline}"
-    failures = f"{text}, {against}. Its {metric} counts only those that succeeded."
-    if level.verdict not in ("better", "direction_better"):
-        return replace(level, failures=failures)
-    size = f"{metric} {percent(level.relative_percent or 0.0)}"
-    sentence = f"{level.name} is better than {baseline}, but more of its transactions failed: {size}. {failures}"
-    return replace(level, failures=failures, verdict=BETTER_FAILING, sentence=sentence)
-
-
 def _definition(campaign: Campaign, chosen: steps.Metric) -> str:
     rows = Measurement.objects.filter(run__campaign=campaign, step=chosen.step, name=chosen.name)
     return ", ".join(sorted(rows.order_by().values_list("definition", flat=True).distinct()))
-
-
-def _points(runs: list[Run], values: dict[UUID, float], retries: Mapping[UUID, int]) -> list[Point]:
-    """Of the runs whose figure can be compared: a ratio needs one above 0."""
-    return [
-        Point(run.pk, run.block, run.position, values[run.pk], run.host.name, retries[run.pk])
-        for run in runs
-        if values.get(run.pk, 0.0) > 0
-    ]
-
-
-def _compared(
-    rows: list[stats.Observation], baseline: str, metric: stats.Metric, delta: float, unplanned: str
-) -> list[stats.Comparison]:
-    """Nothing to compare while only one level, or not the baseline, has runs."""
-    measured = {row.level for row in rows}
-    if baseline not in measured or len(measured) < 2:
-        return []
-    comparisons = stats.against_baseline(rows, baseline, metric, delta)
-    return [stats.at_unplanned_analysis(one) for one in comparisons] if unplanned else comparisons
-
-
-def _level(
-    label: str,
-    readable: Mapping[str, str],
-    runs: list[Run],
-    points: list[Point],
-    spread: stats.Level | None,
-    compared: stats.Comparison | None,
-    latencies: dict[UUID, float],
-    zeros: int,
-) -> LevelRow:
-    proofs = [run.proof for run in runs if run.outcome == Run.Outcome.OK and run.proof]
-    measured = [latencies[point.run] for point in points if point.run in latencies]
-    low, high = spread.interval if spread and spread.interval else (None, None)
-    relative_low, relative_high = compared.interval if compared and compared.interval else (None, None)
-    return LevelRow(
-        label=label,
-        name=readable.get(label, label),
-        points=points,
-        planned=len({run.pk for run in runs} - {run.retry_of_id for run in runs}),
-        outcomes=dict(Counter("" if _never_began(run) else run.outcome for run in runs)),
-        mean=spread.mean if spread else None,
-        low=low,
-        high=high,
-        relative_percent=compared.ratio_percent if compared else None,
-        relative_low=relative_low,
-        relative_high=relative_high,
-        verdict=compared.verdict if compared else "",
-        preliminary=compared.preliminary if compared else False,
-        sentence=compared.sentence(readable[compared.a], readable[compared.b]) if compared else "",
-        latency_ms=float(np.mean(measured)) if measured else None,
-        mde_percent=compared.mde_percent if compared else None,
-        runs_needed=compared.runs_needed if compared else None,
-        method=compared.method if compared else "",
-        proven=sum(proof["checked"] > 0 and proof["checked"] == proof["ok"] for proof in proofs),
-        proof_lines=list(dict.fromkeys(line for proof in proofs for line in proof["lines"])),
-        ok=len(points),
-        zeros=zeros,
-        quartiles=np.quantile([point.value for point in points], QUARTILES).tolist() if points else [],
-    )
-
-
-def _never_began(run: Run) -> bool:
-    """Cancelled before it began: it has no end, good or bad."""
-    return run.outcome == Run.Outcome.CANCELLED and run.started_at is None
-
-
-def _with_interim_interval(level: LevelRow, baseline: str, analysis: dict[str, Any]) -> LevelRow:
-    """The row that a stop rule compares, with the interval of the newest interim analysis, adjusted for all of them."""
-    if (analysis["a"], analysis["b"]) != (baseline, level.label):
-        return level
-    fields = {name: analysis[name] for name in ("verdict", "preliminary", "sentence")}
-    ends = {"relative_low": analysis["low"], "relative_high": analysis["high"]}
-    return replace(level, relative_percent=analysis["ratio_percent"], **ends, **fields)
 
 
 def _sentence(levels: list[LevelRow], baseline: str, better: str) -> str:

@@ -52,22 +52,10 @@ def _preview_on(campaign: Campaign) -> Preview:
         _check_reboots(campaign.host, facts)
     cast = roles.read(campaign)
     loader, there = (cast.loader.host, dict(cast.loader.facts)) if cast else (campaign.host, facts)
-    placed_steps = [_placed(step, loader, there) for step in campaign.steps]
-    with_postgres = bool(campaign.dataset) or any(WORKLOADS[step["kind"]].needs_postgres for step in placed_steps)
-    target = targets.target(campaign.host, facts, campaign.target) if with_postgres else None
-    base = {
-        "target": target,
-        "settings": preloading.settings(_settings(campaign), campaign.dataset, target),
-        "dataset": campaign.dataset.spec if campaign.dataset else None,
-        "steps": placed_steps,
-        "collect": collect(campaign, with_postgres),
-    }
-    if any(WORKLOADS[step["kind"]].needs_directory for step in placed_steps):
-        base["allowed_paths"] = allowed_paths.of(loader)
-    factors = plan.read_factors(campaign.factors)
+    base = _base(campaign, facts, loader, [_placed(step, loader, there) for step in campaign.steps])
     planned = plan.expand(
         base,
-        factors,
+        plan.read_factors(campaign.factors),
         campaign.repetitions,
         campaign.order,
         campaign.seed,
@@ -97,6 +85,23 @@ def _preview_on(campaign: Campaign) -> Preview:
         restart_known=learned.restart_is_measured,
         longest_s=max(took.values(), default=0.0),
     )
+
+
+def _base(campaign: Campaign, facts: dict[str, Any], loader: Host, placed: list[steps.Step]) -> dict[str, Any]:
+    """What the specs of all runs have in common; `loader`: the host that runs the steps."""
+    kinds = [WORKLOADS[step["kind"]] for step in placed]
+    with_postgres = bool(campaign.dataset) or any(kind.needs_postgres for kind in kinds)
+    target = targets.target(campaign.host, facts, campaign.target) if with_postgres else None
+    base = {
+        "target": target,
+        "settings": preloading.settings(_settings(campaign), campaign.dataset, target),
+        "dataset": campaign.dataset.spec if campaign.dataset else None,
+        "steps": placed,
+        "collect": collect(campaign, with_postgres),
+    }
+    if any(kind.needs_directory for kind in kinds):
+        base["allowed_paths"] = allowed_paths.of(loader)
+    return base
 
 
 def _placed(step: steps.Step, host: Host, facts: dict[str, Any]) -> steps.Step:

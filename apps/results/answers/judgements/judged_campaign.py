@@ -14,8 +14,8 @@ from apps.campaigns.design.cells import MOST, cells, every
 from apps.campaigns.design.factors import Cell
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import median_s
+from apps.results.answers.level_rows import of_points
 from apps.results.answers.table import CampaignTable, LevelRow
-from apps.results.queries import of_points
 
 NAMED = 5
 Rows = Sequence[stats.Observation]

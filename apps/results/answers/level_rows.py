@@ -1,0 +1,202 @@
+"""The rows of a campaign's table: what each level measured, and how it compares with the baseline. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+import numpy as np
+
+import stats
+from apps.campaigns.design.factors import readable_name
+from apps.campaigns.models import Campaign, Run
+from apps.results.answers import cpu
+from apps.results.answers.headline import BETTER_FAILING
+from apps.results.answers.hosts import HostAnswer, answer, block_numbers, retries_of
+from apps.results.answers.table import LevelRow, Point
+from apps.results.models import Look
+from common.wording import percent
+
+FAILURES = ("failed", "ignored_errors")  # counts of failed transactions, of pgbench and of sysbench
+QUARTILES = (0, 0.25, 0.5, 0.75, 1)
+
+Values = Mapping[str, Mapping[UUID, float]]  # measurement name -> run -> value
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """How the levels of a campaign are compared; `unplanned`: why its intervals must hold at any number of runs."""
+
+    baseline: str
+    metric: stats.Metric
+    delta: float
+    unplanned: str
+    identical_hosts: bool
+
+    def observations(self, measured: Mapping[str, list[Point]]) -> list[stats.Observation]:
+        """Of all hosts together: each run of identical hosts, otherwise the means of each host."""
+        return stats.of_hosts(list(of_points(measured).values()), identical=self.identical_hosts)
+
+    def with_baseline(
+        self, rows: Sequence[stats.Observation], metric: stats.Metric | None = None
+    ) -> dict[str, stats.Comparison]:
+        """Level -> its comparison; none while only one level, or not the baseline, has runs."""
+        measured = {row.level for row in rows}
+        if self.baseline not in measured or len(measured) < 2:
+            return {}
+        compared = stats.against_baseline(rows, self.baseline, metric or self.metric, self.delta)
+        return {one.b: stats.at_unplanned_analysis(one) if self.unplanned else one for one in compared}
+
+    def on_host(self, host: int, name: str, rows: list[stats.Observation]) -> HostAnswer:
+        return answer(host, name, rows, self.with_baseline(rows), self.baseline)
+
+
+def measured_points(labels: Iterable[str], runs: Sequence[Run], values: Mapping[UUID, float]) -> dict[str, list[Point]]:
+    """Label -> its runs whose figure can be compared: a ratio needs one above 0."""
+    retries = retries_of(runs)
+    measured: dict[str, list[Point]] = {label: [] for label in labels}
+    for run in runs:
+        if values.get(run.pk, 0.0) > 0:
+            point = Point(run.pk, run.block, run.position, values[run.pk], run.host.name, retries[run.pk])
+            measured[run.label].append(point)
+    return measured
+
+
+def of_points(measured: Mapping[str, list[Point]]) -> dict[str, list[stats.Observation]]:
+    """Host -> its runs in the order of the levels; no two hosts have a block in common."""
+    points = [(label, point) for label, own in measured.items() for point in own]
+    numbers = block_numbers((point.host, point.block, point.retry) for _, point in points)
+    hosts: dict[str, list[stats.Observation]] = {}
+    for label, point in points:
+        block = numbers[point.host, point.block, point.retry]
+        row = stats.Observation(label, block, point.value, point.position, retried=point.retry > 0)
+        hosts.setdefault(point.host, []).append(row)
+    return hosts
+
+
+def level_rows(
+    campaign: Campaign,
+    runs: Sequence[Run],
+    measured: Mapping[str, list[Point]],
+    spread: stats.LevelTable | None,
+    compared: Mapping[str, stats.Comparison],
+    figures: Mapping[UUID, float],
+    latencies: Mapping[UUID, float],
+) -> list[LevelRow]:
+    """One for each label of `measured`, in its order. `figures`, `latencies`: metric and mean latency of each run."""
+    readable = {run.label: readable_name(campaign.factors, run.cell) for run in runs}
+    means = {level.level: level for level in spread.levels} if spread else {}
+    of_level: dict[str, list[Run]] = {label: [] for label in measured}
+    for run in runs:
+        of_level[run.label].append(run)
+    rows = []
+    for label, points in measured.items():
+        own = of_level[label]
+        row = _row(label, own, points, means.get(label), compared.get(label), readable)
+        known = [latencies[point.run] for point in points if point.run in latencies]
+        latency_ms = float(np.mean(known)) if known else None
+        rows.append(replace(row, latency_ms=latency_ms, zeros=sum(figures.get(run.pk, 1.0) <= 0 for run in own)))
+    return rows
+
+
+def _row(
+    label: str,
+    runs: list[Run],
+    points: list[Point],
+    spread: stats.Level | None,
+    compared: stats.Comparison | None,
+    readable: Mapping[str, str],
+) -> LevelRow:
+    proofs = [run.proof for run in runs if run.outcome == Run.Outcome.OK and run.proof]
+    low, high = spread.interval if spread and spread.interval else (None, None)
+    relative_low, relative_high = compared.interval if compared and compared.interval else (None, None)
+    return LevelRow(
+        label=label,
+        name=readable.get(label, label),
+        points=points,
+        planned=len({run.pk for run in runs} - {run.retry_of_id for run in runs}),
+        outcomes=dict(Counter("" if _never_began(run) else run.outcome for run in runs)),
+        mean=spread.mean if spread else None,
+        low=low,
+        high=high,
+        relative_percent=compared.ratio_percent if compared else None,
+        relative_low=relative_low,
+        relative_high=relative_high,
+        verdict=compared.verdict if compared else "",
+        preliminary=compared.preliminary if compared else False,
+        sentence=compared.sentence(readable[compared.a], readable[compared.b]) if compared else "",
+        mde_percent=compared.mde_percent if compared else None,
+        runs_needed=compared.runs_needed if compared else None,
+        method=compared.method if compared else "",
+        proven=sum(proof["checked"] > 0 and proof["checked"] == proof["ok"] for proof in proofs),
+        proof_lines=list(dict.fromkeys(line for proof in proofs for line in proof["lines"])),
+        ok=len(points),
+        quartiles=np.quantile([point.value for point in points], QUARTILES).tolist() if points else [],
+    )
+
+
+def _never_began(run: Run) -> bool:
+    """Cancelled before it began: it has no end, good or bad."""
+    return run.outcome == Run.Outcome.CANCELLED and run.started_at is None
+
+
+def with_interim_analysis(rows: list[LevelRow], comparing: Comparing, newest: Look | None) -> list[LevelRow]:
+    """The row that a stop rule compares gets the interval of the newest interim analysis, adjusted for all of them."""
+    analysis = newest.found if newest else None
+    if not analysis:
+        return rows
+    fields = {name: analysis[name] for name in ("verdict", "preliminary", "sentence")}
+    fields |= {"relative_percent": analysis["ratio_percent"]}
+    fields |= {"relative_low": analysis["low"], "relative_high": analysis["high"]}
+    pair = (analysis["a"], analysis["b"])
+    return [replace(row, **fields) if pair == (comparing.baseline, row.label) else row for row in rows]
+
+
+def _failed_shares(values: Values) -> dict[UUID, float]:
+    """run -> share of its transactions that failed, 0 to 1; of those that count both."""
+    succeeded = values.get("transactions", {})
+    failed = {run: count for name in FAILURES for run, count in values.get(name, {}).items() if run in succeeded}
+    return {run: count / max(1.0, count + succeeded[run]) for run, count in failed.items()}
+
+
+def with_failures(rows: list[LevelRow], comparing: Comparing, values: Values) -> list[LevelRow]:
+    """With the shares of failed transactions; a better level that fails clearly more often says so in its verdict."""
+    shares = _failed_shares(values)
+    of_level = {row.label: [shares[point.run] for point in row.points if point.run in shares] for row in rows}
+    base, name = of_level.get(comparing.baseline, []), _baseline_name(rows, comparing)
+    return [_failing(row, of_level[row.label], base, name, comparing.metric.label) for row in rows]
+
+
+def _baseline_name(rows: list[LevelRow], comparing: Comparing) -> str:
+    return next((row.name for row in rows if row.label == comparing.baseline), "") or comparing.baseline
+
+
+def _failing(level: LevelRow, own: list[float], base: list[float], baseline: str, metric: str) -> LevelRow:
+    if not own:
+        return level
+    level = replace(level, failed_percent=100 * float(np.mean(own)))
+    if not stats.fails_more(own, base):
+        return level
+    text = f"{level.failed_percent:.3g} % of the transactions of {level.name} failed"
+    against = f"against {100 * np.mean(base):.3g} % at {baseline}"
+    failures = f"{text}, {against}. Its {metric} counts only those that succeeded."
+    if level.verdict not in ("better", "direction_better"):
+        return replace(level, failures=failures)
+    size = f"{metric} {percent(level.relative_percent or 0.0)}"
+    sentence = f"{level.name} is better than {baseline}, but more of its transactions failed: {size}. {failures}"
+    return replace(level, failures=failures, verdict=BETTER_FAILING, sentence=sentence)
+
+
+def with_cpu_time(
+    rows: list[LevelRow], comparing: Comparing, measured: Mapping[str, list[Point]], cpu_ms: Mapping[UUID, float]
+) -> list[LevelRow]:
+    """With the verdict on CPU time per transaction, from the same runs, of those that have it."""
+    costs = {
+        label: [replace(point, value=cpu_ms[point.run]) for point in points if cpu_ms.get(point.run, 0.0) > 0]
+        for label, points in measured.items()
+    }
+    compared = comparing.with_baseline(comparing.observations(costs), cpu.METRIC)
+    baseline = _baseline_name(rows, comparing)
+    return [cpu.with_cpu(row, compared.get(row.label), comparing.metric.label, baseline) for row in rows]
