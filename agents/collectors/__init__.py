@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .base import Collector, NotAvailable, Subject
+from .cgroup import Cgroup
 from .cpu import Cpu
 from .disk import Disk
 from .frequency import Frequency
@@ -14,7 +15,7 @@ from .postgresql import PostgreSQL
 from .pressure import Pressure
 from .processes import Processes
 
-_ALL = (Cpu, Memory, Numa, Disk, PostgreSQL, Processes, Pressure, Network, Frequency, Perf)
+_ALL = (Cpu, Memory, Numa, Disk, PostgreSQL, Processes, Pressure, Cgroup, Network, Frequency, Perf)
 COLLECTORS: dict[str, type[Collector]] = {collector.name: collector for collector in _ALL}
 USUAL = [name for name, collector in COLLECTORS.items() if collector.usual]  # for runs that name none
 

@@ -23,7 +23,8 @@ class NotAvailable(Exception):
 
 @dataclass(frozen=True)
 class Subject:
-    """What is looked at: the directory on whose device the data lie and, where the run has one, its PostgreSQL.
+    """What is looked at: the directory on whose device the data lie and, where the run has them, its PostgreSQL and the
+    directory of its control group.
 
     `converse` starts a program as the cluster's clients are started, with pipes to its stdin and stdout: (argument
     list, purpose) -> its process, whose stderr is kept with the run. `attach` starts one without stdin, as the user of
@@ -34,6 +35,7 @@ class Subject:
     postmaster: Optional[int] = None
     converse: Optional[Callable[[list[str], str], Child]] = None
     attach: Optional[Callable[[list[str], str], Child]] = None
+    group: str = ""
 
 
 class Collector(ABC):
@@ -43,6 +45,7 @@ class Collector(ABC):
     help: str
     columns: Columns
     needs_postgres = False
+    needs_group = False  # whether only runs with a control group of their own have it
     usual = True  # whether a run that names no collectors has it
     notes: tuple[str, ...] = ()  # messages for the run's log, complete after start()
     slow_start = False  # whether it starts before the others, whose first rates would include the wait for it

@@ -22,6 +22,8 @@ A fact that the kernel does not tell is left out, or "" or [] where a text or a 
     block_devices    [{"name", "kb", "model", "scheduler", "schedulers", "read_ahead_kb", "nr_requests", "rq_affinity",
                      "rotational", "queue_depth" (SCSI), "write_cache", "logical_block_bytes", "physical_block_bytes",
                      "node", "holders", "mounted_on", "partitions": [{"name", "kb", "holders", "mounted_on"}]}]
+    cgroup           version: "2", "hybrid", "1" or "none"; controllers: of version 2 that a run can use; legacy: those
+                     of version 1; mount; manager: "systemd" or ""; problem: why a run can use none, or ""
     tools            {name: {"path", "version" (full only)}}
     policy           only where an admin of the host has narrowed what the agent does: see policy.py
 
@@ -49,7 +51,7 @@ import platform
 from pathlib import Path
 from typing import Any, Callable, Iterable, Optional
 
-from ..host import policy
+from ..host import cgroups, policy
 from ..host.system import System
 from .cpu import caches, cpus
 from .kernel import distribution, firmware, kernel, sysctls, virtualization
@@ -77,6 +79,7 @@ def core(system: System) -> Facts:
         "kernel": kernel(system),
         "sysctls": sysctls(system),
         "block_devices": block_devices(system),
+        "cgroup": cgroups.fact(system),
         "tools": tools(system),
         **_narrowed(system),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Optional
 
+from ..host.cgroups import mounts
 from ..host.system import System
 from .cpu import online
 from .memory import NODES
@@ -28,7 +29,7 @@ def limits(system: System) -> dict[str, Any]:
 
 def _groups(system: System) -> dict[str, list[str]]:
     """Controller -> directories from ours up to the root; "" is the one hierarchy of v2."""
-    roots = _roots(system)
+    roots = mounts(system)
     groups = {}
     for line in system.text("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -36,19 +37,6 @@ def _groups(system: System) -> dict[str, list[str]]:
             if controller in roots:
                 groups[controller] = _up(*roots[controller], path)
     return groups
-
-
-def _roots(system: System) -> dict[str, tuple[str, str]]:
-    """Controller -> (where it is mounted, which group that is)."""
-    roots = {}
-    for line in system.text("/proc/self/mountinfo").splitlines():
-        fields, _, tail = line.partition(" - ")
-        kind, options = tail.split(" ")[0], tail.split(" ")[-1]
-        if kind in ("cgroup", "cgroup2"):
-            root, place = fields.split(" ")[3:5]
-            for controller in [""] if kind == "cgroup2" else options.split(","):
-                roots[controller] = (place, root)
-    return roots
 
 
 def _up(place: str, root: str, path: str) -> list[str]:

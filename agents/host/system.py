@@ -150,6 +150,14 @@ class System:
         finally:
             os.close(fd)
 
+    def make_directory(self, path: str) -> None:
+        """A directory of the kernel's, such as a control group. OSError as it comes."""
+        os.mkdir(path)
+
+    def remove_directory(self, path: str) -> None:
+        """Remove such a directory; the kernel removes its files with it. OSError as it comes."""
+        os.rmdir(path)
+
     def hold(self, path: str, data: bytes) -> int:
         """Open a device, write to it and keep it open: a descriptor for the caller to close."""
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -173,6 +181,12 @@ class System:
         from .pagecache import resident
 
         return resident(path)
+
+    def drop_from_page_cache(self, path: str) -> None:
+        """Have the kernel forget the clean pages of a file, which nobody maps. OSError as it comes."""
+        from .pagecache import drop
+
+        drop(path)
 
     def reboot(self) -> None:
         """Begin an orderly restart of the host; returns while the shutdown is under way. HostFailure when refused."""

@@ -75,7 +75,7 @@ def check(spec: Record, plans: dict[str, Plan]) -> None:
             tool = step["options"]["tracer"]["tool"]
             raise Unplannable(f"steps.{step['name']}.tracer", tool, "none: the backends run on the server's host")
     for name, plan in plans.items() if kind in OTHERS else []:
-        remote = kind == "remote" and (plan.conf or plan.server_prefix or plan.sql)
+        remote = kind == "remote" and (plan.conf or plan.server_prefix or plan.sql or plan.limits)
         if remote or plan.initdb:
             raise Unplannable(
                 f"settings.{name}", spec["settings"][name], "nothing here; it applies only to the server's host"

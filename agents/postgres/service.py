@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import IO, Callable, Mapping, Optional, Sequence
 
 from ..errors import HostFailure
+from ..host import numa_maps
 from ..host.system import TOOL_PATH, Process, System
 from ..records.journal import Journal
 from ..records.processes import Account, spawn, working_in
 from ..records.spool import Record
-from ..settings import numa_maps
 from .instance import Instance
 
 LIMIT_S = 600.0  # a shutdown writes all of shared_buffers; a start may have to recover

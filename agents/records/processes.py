@@ -115,11 +115,22 @@ def spawn(
     stdin: int = DEVNULL,
     stdout: Union[IO[bytes], int],
     stderr: IO[bytes],
+    group: str = "",
 ) -> Child:
-    """Start `argv` as `account` in a session of its own. HostFailure when it cannot be executed."""
+    """Start `argv` as `account` in a session of its own, and in the control group with the directory `group`.
+    HostFailure when it cannot be executed."""
     identity: dict[str, Any] = {}
-    if account.user is not None:
+    if account.user is not None and not group:
         identity = {"user": account.user, "group": account.group, "extra_groups": account.groups}
+
+    def before_exec() -> None:
+        journal.starting(purpose, str(directory))
+        if group:
+            # By the child itself: all that it will ever use counts for the group. Only root may, so the account comes
+            # after it, where Popen would have it first.
+            journal.join(group)
+            _become(account)
+
     try:
         popen = subprocess.Popen(
             [*account.wrapper, *argv],
@@ -129,7 +140,7 @@ def spawn(
             env=dict(env),
             cwd=str(directory),
             start_new_session=True,
-            preexec_fn=lambda: journal.starting(purpose, str(directory)),
+            preexec_fn=before_exec,
             **identity,
         )
     except (OSError, subprocess.SubprocessError) as error:
@@ -137,6 +148,15 @@ def spawn(
     finally:
         journal.reread()
     return Child(popen, journal.open_processes()[-1])
+
+
+def _become(account: Account) -> None:
+    """Give up root for the account, as Popen does."""
+    if account.user is not None:
+        os.setgroups(account.groups)
+        gid = account.group or 0
+        os.setresgid(gid, gid, gid)
+        os.setresuid(account.user, account.user, account.user)
 
 
 def end(system: System, entry: Record) -> bool:

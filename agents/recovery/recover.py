@@ -14,7 +14,7 @@ from ..records import processes
 from ..records.journal import Journal
 from ..records.spool import Job, Record, Spool
 from ..wire import protocol
-from . import existing_cluster, reboot, remote_server
+from . import control_group, existing_cluster, reboot, remote_server
 
 Emit = Callable[[str, Record], None]
 
@@ -62,6 +62,7 @@ def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
             result.unproven.append(f"{entry['purpose']} (pid {entry['pid']}) is still running")
     left = processes.end_strays(system, job.run, existing_cluster.data_dir(journal))
     result.unproven += [f"{process.name} (pid {process.pid}) is still running" for process in left]
+    result.unproven += control_group.remove(system, journal)
     if cluster:
         cluster.before()
     journal.remove_scratch()
@@ -74,7 +75,7 @@ def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
         if restored:
             result.conflicts += restored.conflicts
             result.unproven += restored.unproven
-    for proof in _restored(journal, conflicts, unproven):
+    for proof in (*_restored(journal, conflicts, unproven), *control_group.proofs(journal)):
         emit("proof", proof)
     return result
 
@@ -215,7 +216,8 @@ def descriptions(journal: Journal, after: int) -> list[str]:
         _description(record, by_seq[record["of"]])
         for record in journal.records
         if record["seq"] > after
-        and record["entry"] in ("restored", "ended", "removed", "dropped", "stopped", "owned", "reset", "left")
+        and record["entry"]
+        in ("restored", "ended", "removed", "ungrouped", "dropped", "stopped", "owned", "reset", "left")
     ]
 
 
@@ -224,6 +226,8 @@ def _description(record: Record, of: Record) -> str:
         return f"ended {of['purpose']} (pid {of['pid']})"
     if record["entry"] == "removed":
         return f"removed {of['path']}"
+    if record["entry"] == "ungrouped":
+        return f"removed the control group {of['path']}"
     if record["entry"] == "dropped":
         return f"dropped the {of['entry']} {of['name']}"
     if record["entry"] == "stopped":

@@ -150,9 +150,24 @@ def plan_settings(facts: Record, requested: dict[str, Any]) -> dict[str, Plan]:
             check(setting.schema, requested[name], name)
             plans[name] = _plan(setting, facts, requested[name])
             _check_level(facts, name, plans[name])
+            facts = setting.facts_after(facts, requested[name])
     _check_conf(plans)
     _check_unit(plans)
     return plans
+
+
+def check_together(requested: dict[str, Any], plans: dict[str, Plan]) -> None:
+    """Pure. Unplannable when settings that a host can have cannot be in effect in the same run. Not for settings of a
+    part of the run: then PostgreSQL's parameters may be missing."""
+    for name in plans:
+        SETTINGS[name].check_together(requested[name], plans)
+
+
+def facts_after(facts: Record, requested: dict[str, Any]) -> Record:
+    """Pure. The facts once all of these settings are in effect."""
+    for name, setting in SETTINGS.items():
+        facts = setting.facts_after(facts, requested[name]) if name in requested else facts
+    return facts
 
 
 def _plan(setting: Setting, facts: Record, requested: Any) -> Plan:
@@ -165,6 +180,7 @@ def _plan(setting: Setting, facts: Record, requested: Any) -> Plan:
 
 def _check_level(facts: Record, name: str, plan: Plan) -> None:
     needs_root = [write.line() for write in plan.writes] + [hold.path for hold in plan.holds]
+    needs_root += [f"{file} = {text}" for file, text in plan.limits]
     if needs_root and facts["level"] != "root":
         raise Unplannable(
             name, needs_root[0], "this setting requires level root; the agent runs as an ordinary user here"
@@ -273,7 +289,7 @@ def plan_target(facts: Record, spec: Spec, plans: dict[str, Plan]) -> None:
         check(TARGETS[target["kind"]], target, "target")
     for name, plan in plans.items():
         requested = spec["settings"][name]
-        if target is None and (plan.server_prefix or plan.conf or plan.initdb or plan.sql):
+        if target is None and (plan.server_prefix or plan.conf or plan.initdb or plan.sql or plan.limits):
             raise Unplannable(f"settings.{name}", requested, "a target, because it applies to PostgreSQL")
         if target is not None and target["kind"] == "existing":
             _check_existing(facts, target, name, requested, plan)
@@ -284,6 +300,9 @@ def plan_target(facts: Record, spec: Spec, plans: dict[str, Plan]) -> None:
 def _check_existing(facts: Record, target: Record, name: str, requested: Any, plan: Plan) -> None:
     if plan.initdb:
         raise Unplannable(f"settings.{name}", requested, "a private cluster: it applies only to a new cluster")
+    if plan.limits:
+        accepted = "a private cluster: the control group of an existing cluster belongs to its administrator"
+        raise Unplannable(f"settings.{name}", requested, accepted)
     if plan.conf and not target["include"]:
         line = "include_if_exists 'proving_ground.conf'"
         raise Unplannable(
@@ -314,6 +333,7 @@ def check_spec(facts: Record, spec: Spec) -> None:
     check(SPEC, spec, "spec")
     policy.check(facts.get("policy", {}), spec)
     plans = plan_settings(facts, spec["settings"])
+    check_together(spec["settings"], plans)
     plan_target(facts, spec, plans)
     roles.check(spec, plans)
     plan_steps(spec)

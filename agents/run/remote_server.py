@@ -11,7 +11,7 @@ from ..workloads import WORKLOADS
 Record = dict[str, Any]
 LOADS = ("pgbench", "tpcc", "sql", "wait")
 # Settings of the machine that PostgreSQL runs on, which the agent does not reach.
-OF_SERVER = ("transparent_huge_pages", "huge_pages", "initdb", "block_device", "cache")
+OF_SERVER = ("transparent_huge_pages", "huge_pages", "initdb", "block_device", "cache", "cgroup")
 SYNCHRONOUS = "synchronous_standby_names"
 
 

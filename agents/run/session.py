@@ -18,12 +18,12 @@ from ..postgres import roles
 from ..records.journal import Journal
 from ..records.processes import DEVNULL, PIPE, Account, Child, adopt_orphans, end, environment, spawn
 from ..records.spool import Job, Record, Spool
-from ..recovery import reboot, recover
+from ..recovery import control_group, reboot, recover
 from ..settings import SETTINGS, Plan, Proof, Scene, Write
 from ..wire.protocol import COOL, MEASURE, REBOOT
 from ..workloads import WORKLOADS
 from . import scripts
-from .planning import check_spec, plan_settings
+from .planning import check_spec, facts_after, plan_settings
 
 if TYPE_CHECKING:
     from ..collectors import Collector
@@ -146,6 +146,7 @@ class Session:
         check_spec(self.scene.facts, self.spec)
         self._check_scripts()
         plans = plan_settings(self.scene.facts, self.settings)
+        self.scene.facts = facts_after(self.scene.facts, self.settings)
         self.scene.data_dir = self._data_dir()
         if self.spec["target"]:
             self._make_cluster(plans)
@@ -153,9 +154,13 @@ class Session:
         for name, plan in plans.items():
             resolved = SETTINGS[name].resolve(self.scene, plan, self.settings[name])
             self.scene.writes[name] = resolved.writes
+            self.scene.limits = self.scene.limits + resolved.limits
             self.client_prefix += plan.client_prefix
             self.tracer_prefix += plan.tracer_prefix
         self._change(plans)
+        if self.scene.limits:
+            out = self.job.path / "out"
+            self.scene.group = control_group.make(self.system, self.journal, out, self.scene.limits)
         self.act("stopped")
         self.check()
         if self.cluster:
@@ -200,6 +205,7 @@ class Session:
         scene, cluster = self.scene, self.cluster
         scene.major, scene.conf_file, scene.sql = cluster.major, cluster.conf_file, cluster.sql
         scene.pgdata, scene.parameter_proofs = str(cluster.pgdata), cluster.parameter_proofs
+        scene.parameter = cluster.parameter
         scene.huge_pages_needed = lambda page_kb: targets.huge_pages_needed(self, cluster, page_kb)
 
     def _start_server(self, prefix: list[str]) -> None:
@@ -358,8 +364,9 @@ class Session:
             return self._beside(argv, purpose, out, Account(name=str(self.system.euid())), DEVNULL)
 
         directory = Path((self.spec["target"] or {}).get("data_dir") or self.job.path)
-        subject = Subject(directory, self.cluster, self.scene.postmaster, converse, attach)
-        return [COLLECTORS[name](self.system, subject) for name in self.spec["collect"]["sources"]]
+        subject = Subject(directory, self.cluster, self.scene.postmaster, converse, attach, self.scene.group)
+        chosen = [COLLECTORS[name] for name in self.spec["collect"]["sources"]]
+        return [each(self.system, subject) for each in chosen if self.scene.group or not each.needs_group]
 
     def note(self, message: str) -> None:
         """Log something once in a run."""

@@ -112,8 +112,9 @@ def _hands(run: Run) -> tuple[Any, Any]:
         run_tool(run, argv, purpose=purpose, limit_s=limit_s, out=out / purpose)
 
     def start(argv: list[str], **options: Any) -> Child:
+        group = run.scene.group
         run.emit("command", {"purpose": options["purpose"], "argv": [*run.account.wrapper, *argv], "env": {}})
-        return spawn(run.journal, argv, account=run.account, env=environment(run.job.run), **options)
+        return spawn(run.journal, argv, account=run.account, env=environment(run.job.run), group=group, **options)
 
     return execute, start
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 from .base import Plan, Proof, Scene, Setting, Write
 from .block_device import BlockDevice
 from .cache import Cache
+from .cgroup import Cgroup
 from .cpu_affinity import CpuAffinity
 from .cpu_power import CpuPower
 from .huge_pages import HugePages
 from .initdb import Initdb
 from .numa import Numa
 from .postgresql import PostgreSQL
+from .smt import Smt
 from .sysctl import Sysctl
 from .transparent_huge_pages import TransparentHugePages
 
 SETTINGS: dict[str, Setting] = {
     setting.name: setting
     for setting in (
+        # All other settings find the CPUs that it leaves.
+        Smt(),
         CpuAffinity(),
         Numa(),
         CpuPower(),
@@ -25,6 +29,7 @@ SETTINGS: dict[str, Setting] = {
         TransparentHugePages(),
         HugePages(),
         Initdb(),
+        Cgroup(),
         Sysctl(),
         BlockDevice(),
         PostgreSQL(),

@@ -73,12 +73,14 @@ class Hold:
 class Plan:
     """What one setting wants of the host: writes, held devices, prefixes of the command lines, lines of
     configuration, options of initdb. `unit` says for systemd ({"CPUAffinity": "0-3"}) what server_prefix says else.
-    `acts` and `sql` show what `act` does: commands, and statements for the running server."""
+    `acts` and `sql` show what `act` does: commands, and statements for the running server. `limits` are (file, text) of
+    a control group of the run's own, in which PostgreSQL is started."""
 
     writes: list[Write] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
     acts: list[str] = field(default_factory=list)
     sql: list[str] = field(default_factory=list)
+    limits: list[tuple[str, str]] = field(default_factory=list)
     server_prefix: list[str] = field(default_factory=list)
     client_prefix: list[str] = field(default_factory=list)
     tracer_prefix: list[str] = field(default_factory=list)
@@ -95,6 +97,11 @@ class Plan:
             [shlex.join(["initdb", *(f"{n}={v}" if v else n for n, v in self.initdb.items())])] if self.initdb else []
         )
         lines += [f"echo {_quoted(conf_line(n, v))} >> $PGDATA/postgresql.conf" for n, v in self.conf.items()]
+        if self.limits:
+            lines.append("mkdir $CGROUP")
+        lines += [f'echo "{text}" > $CGROUP/{file}' for file, text in self.limits]  # a device's number is a command
+        if self.limits:
+            lines.append("echo $$ > $CGROUP/cgroup.procs  # in the shell that starts PostgreSQL")
         if self.server_prefix:
             lines.append(f"{shlex.join(self.server_prefix)} postgres -D $PGDATA")
         if self.client_prefix:
@@ -106,6 +113,9 @@ class Plan:
 
     def with_writes(self, writes: list[Write]) -> Plan:
         return replace(self, writes=writes)
+
+    def with_limits(self, limits: list[tuple[str, str]]) -> Plan:
+        return replace(self, limits=limits)
 
 
 def _quoted(text: str) -> str:
@@ -146,6 +156,9 @@ class Scene:
     data_dir: str = ""
     pgdata: str = ""
     conf_file: str = ""
+    group: str = ""  # directory of the control group that the server is started in; "" for none of the run's own
+    limits: list[tuple[str, str]] = field(default_factory=list)  # (file, text) that were written there
+    parameter: Optional[Callable[[str], str]] = None  # as postgres -C tells it
     sql: Optional[Callable[[str], Any]] = None
     parameter_proofs: Optional[Callable[[dict[str, str]], Optional[list[Proof]]]] = None  # if they are set by SQL
     huge_pages_needed: Optional[Callable[[int], int]] = None  # of so many kB
@@ -191,6 +204,13 @@ class Setting(ABC):
     @abstractmethod
     def plan(self, facts: Facts, requested: Any) -> Plan:
         """Pure. Unplannable, with field, value and what is accepted, when this host cannot."""
+
+    def check_together(self, requested: Any, plans: dict[str, Plan]) -> None:
+        """Pure. Unplannable for what this host can have, but not with these plans of the same run."""
+
+    def facts_after(self, facts: Facts, requested: Any) -> Facts:
+        """Pure. The facts that later settings of the run are planned with."""
+        return facts
 
     def resolve(self, scene: Scene, plan: Plan, requested: Any) -> Plan:
         """Fill in what only the configured server can tell. NotApplied when the host cannot give it."""

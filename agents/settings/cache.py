@@ -112,9 +112,14 @@ def _drops(system: System) -> int:
     return int(counters.get("drop_pagecache", 0))
 
 
+def data_files(pgdata: str) -> list[str]:
+    """The files that relations of a cluster are in."""
+    return [file for place in _DATA for file in _files(os.path.join(pgdata, place))]
+
+
 def left(system: System, pgdata: str) -> Proof:
     """The share of a cluster's data that is in the page cache."""
-    files = [file for place in _DATA for file in _files(os.path.join(pgdata, place))]
+    files = data_files(pgdata)
     sizes = [system.in_page_cache(file) for file in files]
     size, cached = sum(one[0] for one in sizes), sum(one[1] for one in sizes)
     share = round(cached / size, 4) if size else 0.0

@@ -43,7 +43,7 @@ class CpuAffinity(Setting):
         return "server" if part == "server" else ""
 
     def plan(self, facts: Facts, requested: Any) -> Plan:
-        prefixes = {side: ["taskset", "-c", _cpus(facts, side, _requested_cpus(requested, side))] for side in requested}
+        prefixes = {side: _taskset(facts, side, requested) for side in requested}
         if prefixes and not facts["tools"].get("taskset"):
             raise Unplannable("cpu_affinity", requested, "hosts with taskset", "install util-linux")
         server, client, tracer = (prefixes.get(side, []) for side in ("server", "client", "tracer"))
@@ -68,6 +68,10 @@ class CpuAffinity(Setting):
         return []
 
 
+def _taskset(facts: Facts, side: str, requested: Any) -> list[str]:
+    return ["taskset", "-c", online_cpus(facts, f"cpu_affinity.{side}", _requested_cpus(requested, side))]
+
+
 def _requested_cpus(requested: Any, side: str) -> str:
     """The CPUs requested for a side; the tracer may request those of PostgreSQL."""
     if requested[side] != SAME:
@@ -77,8 +81,9 @@ def _requested_cpus(requested: Any, side: str) -> str:
     return str(requested[SAME])
 
 
-def _cpus(facts: Facts, side: str, text: str) -> str:
-    field, cpus = f"cpu_affinity.{side}", facts["cpus"]
+def online_cpus(facts: Facts, field: str, text: str) -> str:
+    """A text of the grammar as a list of CPUs. Unplannable if one of them is not online, or not ours to use."""
+    cpus = facts["cpus"]
     try:
         chosen = _chosen(facts, text)
     except ValueError as error:
@@ -88,8 +93,15 @@ def _cpus(facts: Facts, side: str, text: str) -> str:
         missing = set(chosen) - set(cpulist.parse(cpus[known]))
         if missing or not chosen:
             accepted = f"CPUs that are {description}: {cpus[known]}"
-            raise Unplannable(field, text, accepted, f"CPU {cpulist.render(missing) or '(none)'} is not {description}")
+            raise Unplannable(field, text, accepted, _reason(cpus, missing, description))
     return cpulist.render(chosen)
+
+
+def _reason(cpus: dict[str, Any], missing: set[int], description: str) -> str:
+    off = set(cpulist.parse(cpus.get("smt_off", ""))) & missing
+    if off:
+        return f"CPU {cpulist.render(off)} goes offline with smt.control off in the same run"
+    return f"CPU {cpulist.render(missing) or '(none)'} is not {description}"
 
 
 def _chosen(facts: Facts, text: str) -> list[int]:

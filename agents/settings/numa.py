@@ -138,7 +138,7 @@ def memory_nodes(facts: Facts, requested: Any) -> list[int]:
         if text:
             raise Unplannable("numa.nodes", text, f"no nodes with {policy}")
         return []
-    nodes = _listed(facts, "numa.nodes", text or "all", having="memory")
+    nodes = listed_nodes(facts, "numa.nodes", text or "all", having="memory")
     if policy == "preferred" and len(nodes) != 1:
         raise Unplannable("numa.nodes", text, "one node with preferred")
     return nodes
@@ -148,10 +148,10 @@ def cpu_nodes(facts: Facts, requested: Any) -> list[int]:
     """The nodes whose cpus are meant; none when any may run PostgreSQL."""
     if "cpunodebind" not in requested:
         return []
-    return _listed(facts, "numa.cpunodebind", requested["cpunodebind"], having="cpus")
+    return listed_nodes(facts, "numa.cpunodebind", requested["cpunodebind"], having="cpus")
 
 
-def _listed(facts: Facts, field: str, text: str, having: str) -> list[int]:
+def listed_nodes(facts: Facts, field: str, text: str, having: str) -> list[int]:
     """Nodes that have cpus, or memory: numactl refuses to run on the others, and the kernel allocates nothing there."""
     key = {"cpus": "cpus", "memory": "mem_kb"}[having]
     able = [int(node["id"]) for node in facts["numa"]["nodes"] if node[key]]

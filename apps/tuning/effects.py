@@ -31,7 +31,7 @@ class Item:
     """One thing that changes. `present` is None if it was not read; `also` names what the kernel changes along."""
 
     setting: str
-    kind: str  # initdb, conf, write, hold, act, sql, or whose command: server, client, tracer
+    kind: str  # initdb, conf, write, hold, limit, act, sql, or whose command: server, client, tracer
     key: str
     wanted: str
     line: str
@@ -85,7 +85,7 @@ class DryRun:
     @property
     def needs_root(self) -> list[str]:
         plans = ((effect.setting.title, effect.plan) for effect in self.effects)
-        return [title for title, plan in plans if plan.writes or plan.holds or plan.acts]
+        return [title for title, plan in plans if plan.writes or plan.holds or plan.acts or plan.limits]
 
     @property
     def needs_start(self) -> list[str]:
@@ -162,7 +162,7 @@ def _together(facts: Mapping[str, Any], effects: list[Effect]) -> list[Refusal]:
     """What only shows when the settings that are possible each alone are planned together."""
     able = {effect.setting.name: effect.wanted for effect in effects if not effect.refusals}
     try:
-        planning.plan_settings(dict(facts), able)
+        planning.check_together(able, planning.plan_settings(dict(facts), able))
     except Unplannable as error:
         return [Refusal(error.field, error.value, error.accepted, error.hint)]
     return []
@@ -179,6 +179,9 @@ def items_of(name: str, plan: Plan) -> Iterator[Item]:
         yield Item(name, "write", write.key, write.wanted, write.line(), when="at once", also=write.also)
     for hold in plan.holds:
         yield Item(name, "hold", hold.path, hold.shown, Plan(holds=[hold]).lines()[0], when="while the run lasts")
+    for file, text in plan.limits:
+        line = Plan(limits=[(file, text)]).lines()[1]
+        yield Item(name, "limit", file, text, line, when=f"{AT_START} PostgreSQL")
     for act in plan.acts:
         yield Item(name, "act", "once", act, act, when="while PostgreSQL is down")
     for statement in plan.sql:
@@ -205,8 +208,9 @@ def script(plans: Mapping[str, Plan]) -> list[str]:
 
 
 def starts(plans: Mapping[str, Plan]) -> list[str]:
-    """The commands with the prefixes of all plans before them, and the statements for the running server."""
-    lines = []
+    """The control group for PostgreSQL, the commands with the prefixes of all plans before them, and the statements for
+    the running server."""
+    lines = Plan(limits=[limit for plan in plans.values() for limit in plan.limits]).lines()
     for kind, (_, command) in COMMANDS.items():
         prefix = [word for plan in plans.values() for word in getattr(plan, f"{kind}_prefix")]
         lines += [f"{shlex.join(prefix)} {command}"] if prefix else []
@@ -226,7 +230,7 @@ def _present(item: Item, facts: Mapping[str, Any], keys: Mapping[str, str]) -> s
     """The value now: as the host answers, else as its facts had it; None if neither has it."""
     if item.kind in ("conf", "initdb"):
         return "PostgreSQL's default"
-    if item.kind in ("act", "sql") or item.kind in COMMANDS:
+    if item.kind in ("act", "sql", "limit") or item.kind in COMMANDS:
         return "none"
     if item.key in keys:
         return keys[item.key]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.settings import numa_maps as agent_numa_maps
+from agents.host import numa_maps as agent_numa_maps
 from common.errors import FormatError
 from readers.host.cpuinfo import parse_cpuinfo
 from readers.host.lscpu import cpu_list, parse_lscpu

@@ -146,6 +146,8 @@ def acts(setting: Setting, setting_plans: list[Plan]) -> list[str]:
     ):
         tools = dict.fromkeys(getattr(plan, prefixes)[0] for plan in setting_plans if getattr(plan, prefixes))
         lines += [f"starts {who} under {_few(tools)}"] if tools else []
+    limits = dict.fromkeys(file for plan in setting_plans for file, _ in plan.limits)
+    lines += [f"starts PostgreSQL in a control group with {_few(limits)}"] if limits else []
     held = dict.fromkeys(hold.path for plan in setting_plans for hold in plan.holds)
     lines += [f"holds {_few(held)} open"] if held else []
     options = dict.fromkeys(option for plan in setting_plans for option in plan.initdb)
@@ -167,6 +169,7 @@ def undone(setting_plans: list[Plan]) -> list[str]:
         else []
     )
     lines += ["ends with the processes"] if any(p.server_prefix or p.client_prefix for p in setting_plans) else []
+    lines += ["the group is removed"] if any(p.limits for p in setting_plans) else []
     lines += ["the kernel takes it back when we let go"] if any(p.holds for p in setting_plans) else []
     lines += ["nothing is left: the cluster is the run's own"] if any(p.initdb for p in setting_plans) else []
     return lines + (["the include file is ours, and goes"] if any(p.conf for p in setting_plans) else [])

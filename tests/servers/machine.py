@@ -66,6 +66,14 @@ def facts(**changes: Any) -> dict[str, Any]:
         "sysctls": {"vm.swappiness": "60", "kernel.numa_balancing": "1", "net.core.somaxconn": "4096"},
         **_devices(),
         "limits": {"pids_max": 154_000},
+        "cgroup": {
+            "version": "2",
+            "controllers": ["cpu", "cpuset", "io", "memory"],
+            "legacy": [],
+            "mount": "/sys/fs/cgroup",
+            "manager": "systemd",
+            "problem": "",
+        },
         **_software(),
     }
     return whole | changes

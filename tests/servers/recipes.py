@@ -93,6 +93,7 @@ REDUCED: dict[str, Reduction] = {
         5, {"steps.warm.time_s": 1, "steps.reads.time_s": 3, "steps.writes.time_s": 3}, {"scale": 10}
     ),
     "rate-sweep": Reduction(3, {f"steps.{name}.time_s": 3 for name in ("max", "at25", "at50", "at75", "at90")}),
+    "smaller-machine": Reduction(3, {"steps.warm.time_s": 2, "steps.measure.time_s": 4}, {"scale": 20}),
     "storage": Reduction(2, {"steps.fsync.secs_per_test": 1}, text=FIO, device="beside"),
     "synchronous-replication": Reduction(3, {"steps.measure.time_s": 3}, standbys=("standby",)),
     "tpcc": Reduction(

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from agents.host.cgroups import BOOT_HINT
+from agents.settings.cgroup import NO_LIMIT
 from apps.campaigns.design import data
 from apps.campaigns.recipes.scale import DATA_TO_MEMORY, cpus, free_kb, parse_cpus, rows_that_fit, spelled
 from apps.hosts.facts.topology import file_system, memory_kb
@@ -182,6 +184,32 @@ def numa_policies(facts: Facts) -> list[tuple[str, dict[str, str]]]:
     ]
 
 
+def memory_limits(facts: Facts) -> list[tuple[str, str]]:
+    """The whole memory of the host, and half of it, as limits of a control group."""
+    _check_controller(facts, "memory")
+    half = spelled(memory_kb(facts) // 2 // MB * MB)
+    return [("all memory", NO_LIMIT), (f"half: {half}", half)]
+
+
+def cpu_limits(facts: Facts) -> list[tuple[str, str]]:
+    """The time of all CPUs of the host, and of half of them, as limits of a control group."""
+    _check_controller(facts, "cpu")
+    half = f"{cpus(facts) / 2:g}"
+    return [("all cpus", NO_LIMIT), (f"half: {_cpus(half)}", half)]
+
+
+def _check_controller(facts: Facts, controller: str) -> None:
+    about = facts.get("cgroup") or {"controllers": [], "legacy": [], "problem": ""}
+    if controller in about["controllers"]:
+        return
+    if controller in about["legacy"]:
+        hint = f"its {controller} controller is in version 1; {BOOT_HINT}"
+    else:
+        hint = about["problem"] or "check the host again, or choose a host with systemd and Linux 5 or later"
+    problem = f"this host has no {controller} controller of control groups version 2 that a run can use"
+    raise PlanError("factors", problem, hint=hint)
+
+
 def cpu_doubling(facts: Facts) -> list[tuple[str, str]]:
     """1, 2, 4 ... cpus and all of them, taken core by core so that SMT siblings come last."""
     ordered = _by_core(facts)
@@ -222,8 +250,8 @@ def _by_core(facts: Facts) -> list[int]:
     return sorted(parse_cpus(facts["cpus"]["allowed"]), key=_place(facts))
 
 
-def _cpus(count: int) -> str:
-    return "1 cpu" if count == 1 else f"{count} cpus"
+def _cpus(count: int | str) -> str:
+    return "1 cpu" if str(count) == "1" else f"{count} cpus"
 
 
 def _place(facts: Facts) -> Any:
@@ -241,8 +269,10 @@ GENERATORS: dict[str, Callable[[Facts], Levels]] = {
     "active_sets": active_sets,
     "clients": clients,
     "cpu_doubling": cpu_doubling,
+    "cpu_limits": cpu_limits,
     "directories": directories,
     "huge_page_sizes": huge_page_sizes,
+    "memory_limits": memory_limits,
     "numa_policies": numa_policies,
     "postgresql_versions": postgresql_versions,
     "read_ahead": read_ahead,

@@ -22,6 +22,7 @@ REFERENCE: dict[str, Any] = {
     },
     "memory": {"total_kb": 64 * GB_KB, "available_kb": 60 * GB_KB},
     "limits": {},
+    "cgroup": {"controllers": ["cpu", "cpuset", "io", "memory"], "legacy": [], "problem": ""},
     "huge_pages": {"default_kb": 2048, "sizes": [{"kb": 2048, **_PAGES}, {"kb": GB_KB, **_PAGES}]},
     "transparent_huge_pages": {
         "choices": {"enabled": ["always", "madvise", "never"], "shmem_enabled": ["always", "never"]},

@@ -16,6 +16,7 @@ UNREAD = {
     "initdb": "set when the cluster was created",
     "hold": "fixed for the lifetime of a process",
     "act": "applied before a server starts",
+    "limit": "visible only during runs",
     "sql": "applied to a running server",
     **dict.fromkeys(COMMANDS, "visible only during runs"),
 }

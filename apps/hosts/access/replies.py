@@ -124,7 +124,7 @@ BYTES = ("read", "collect")  # base64, which is never stored as JSON
 # Keys of the facts that pages and planning read, and what they must be.
 _SECTIONS: dict[str, type] = {
     **dict.fromkeys(("cpus", "numa", "memory", "huge_pages", "transparent_huge_pages", "kernel", "sysctls"), dict),
-    **dict.fromkeys(("tools", "os", "firmware", "limits", "unread", "policy"), dict),
+    **dict.fromkeys(("tools", "os", "firmware", "limits", "cgroup", "unread", "policy"), dict),
     **dict.fromkeys(("block_devices", "file_systems", "network", "postgresql", "clusters"), list),
     **dict.fromkeys(("level", "hostname", "machine_id", "boot_id", "python", "virtualization"), str),
 }

@@ -95,6 +95,47 @@ def test_without_postgresql_its_processes_are_not_available() -> None:
         COLLECTORS["processes"](FakeSystem(), Subject(Path("/"))).start()
 
 
+def test_a_control_group_shows_how_much_of_the_time_it_was_throttled() -> None:
+    group = "/sys/fs/cgroup/run"
+    files = {
+        f"{group}/memory.current": "2097152\n",
+        f"{group}/memory.events": "high 0\nmax 4\noom_kill 0\n",
+        f"{group}/cpu.stat": "usage_usec 1000000\nnr_periods 10\nnr_throttled 2\nthrottled_usec 100000\n",
+        f"{group}/io.stat": "8:0 rbytes=1000000 wbytes=0 rios=10 wios=0\n8:16 \n",
+    }
+    system = FakeSystem(files)
+    collector = COLLECTORS["cgroup"](system, Subject(Path("/"), group=group))
+    collector.start()
+    system.sleep(2)
+    system.files |= {
+        f"{group}/memory.events": "high 0\nmax 10\noom_kill 0\n",
+        f"{group}/cpu.stat": "usage_usec 2000000\nnr_periods 30\nnr_throttled 17\nthrottled_usec 900000\n",
+        f"{group}/io.stat": "8:0 rbytes=5000000 wbytes=2000000 rios=20 wios=8\n8:16 rbytes=2000000 wios=0 rios=2\n",
+    }
+
+    sample = collector.sample()
+
+    assert sample == {
+        "memory": 2048.0,
+        "cpu": 50.0,
+        "throttled": 75.0,
+        "waiting": 40.0,
+        "max": 3.0,
+        "high": 0.0,
+        "oom_kill": 0.0,
+        "read_mb_s": 3.0,
+        "write_mb_s": 1.0,
+        "reads": 6.0,
+        "writes": 4.0,
+    }
+    assert collector.finish()["cpu.stat"]["nr_throttled"] == 17
+
+
+def test_a_run_without_limits_has_no_control_group() -> None:
+    with pytest.raises(NotAvailable, match="no control group"):
+        COLLECTORS["cgroup"](FakeSystem(), Subject(Path("/"))).start()
+
+
 @pytest.mark.parametrize("name", [name for name, each in COLLECTORS.items() if not each.needs_postgres])
 def test_every_collector_declares_its_columns_and_begins_with_gauges(name: str, tmp_path: Path) -> None:
     collector = COLLECTORS[name](System(), Subject(tmp_path))

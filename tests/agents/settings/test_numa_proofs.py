@@ -10,8 +10,8 @@ import pytest
 
 from agents.collectors.numa import Numa as NumaCollector
 from agents.errors import Unplannable, WorkloadFailure
+from agents.host.numa_maps import by_kind, by_policy, parse
 from agents.settings import SETTINGS, Proof, Scene
-from agents.settings.numa_maps import by_kind, by_policy, parse
 from agents.settings.numa_proofs import MANY, sample
 from tests.agents.fakes import FakeSystem, stat_line
 

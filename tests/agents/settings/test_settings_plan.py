@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agents.errors import Unplannable
-from agents.run.planning import check_spec, plan_settings
+from agents.run.planning import check_spec, check_together, plan_settings
 from agents.settings import SETTINGS
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -39,6 +39,7 @@ def test_every_case_gives_its_plan_or_refusal(name: str, case: dict[str, Any]) -
     assert [write.also for write in plan.writes] == case.get("also", [write.also for write in plan.writes])
     assert [list(write.resets) for write in plan.writes] == case.get("resets", [list(w.resets) for w in plan.writes])
     assert [[hold.path, hold.data.hex()] for hold in plan.holds] == case.get("holds", [])
+    assert [list(limit) for limit in plan.limits] == case.get("limits", [])
     assert plan.server_prefix == case.get("server_prefix", [])
     assert plan.client_prefix == case.get("client_prefix", [])
     assert plan.tracer_prefix == case.get("tracer_prefix", [])
@@ -75,6 +76,64 @@ def test_postgresqls_cpus_are_chosen_by_one_setting_only() -> None:
 
     plan_settings(FACTS, {"cpu_affinity": {"client": "0"}, "numa": {"cpunodebind": "1"}})
     plan_settings(FACTS, {"cpu_affinity": {"server": "0"}, "numa": {"policy": "localalloc"}})
+
+
+def together(settings: dict[str, Any]) -> None:
+    check_together(settings, plan_settings(FACTS, settings))
+
+
+def test_memory_for_postgresql_is_compared_with_its_shared_buffers() -> None:
+    limited = {"cgroup": {"memory_max": "1GB"}}
+    with pytest.raises(Unplannable, match="at least 1056MB: shared_buffers is 1GB, and its processes need 32MB"):
+        together({**limited, "postgresql": {"shared_buffers": "1GB"}})
+    with pytest.raises(Unplannable, match="at least 160MB: shared_buffers is 128MB"):
+        together({"cgroup": {"memory_high": "128MB"}})
+
+    together({**limited, "postgresql": {"shared_buffers": "512MB"}})
+    # Huge pages are not counted for a group.
+    together({**limited, "postgresql": {"shared_buffers": "1GB"}, "huge_pages": {"use": "on"}})
+
+
+def test_a_control_group_and_another_setting_do_not_both_choose_cpus_or_nodes() -> None:
+    with pytest.raises(Unplannable, match="either this or cpu_affinity: both choose PostgreSQL's CPUs"):
+        together({"cgroup": {"cpuset_cpus": "0-1"}, "cpu_affinity": {"server": "0"}})
+    with pytest.raises(Unplannable, match="either this or numa: both choose PostgreSQL's memory nodes"):
+        together({"cgroup": {"cpuset_mems": "0"}, "numa": {"policy": "membind", "nodes": "0"}})
+
+    together({"cgroup": {"cpuset_cpus": "0-1"}, "cpu_affinity": {"client": "2"}})
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"cpu_affinity": {"server": "0-4"}}, "cpu_affinity.server"),
+        ({"cpu_affinity": {"client": "4"}}, "cpu_affinity.client"),
+        ({"cgroup": {"cpuset_cpus": "3-4"}}, "cgroup.cpuset_cpus"),
+    ],
+)
+def test_without_smt_no_list_names_a_sibling_that_goes_offline(settings: dict[str, Any], field: str) -> None:
+    with pytest.raises(Unplannable) as refused:
+        plan_settings(FACTS, {"smt": {"control": "off"}, **settings})
+
+    assert (refused.value.field, refused.value.accepted) == (field, "CPUs that are online: 0-3")
+    assert refused.value.hint == "CPU 4 goes offline with smt.control off in the same run"
+    plan_settings(FACTS, {"smt": {"control": "on"}, **settings})
+
+
+def test_without_smt_the_cpus_of_nodes_and_cores_are_those_that_are_left() -> None:
+    off = {"smt": {"control": "off"}}
+
+    by_node = plan_settings(FACTS, {**off, "cpu_affinity": {"server": "node:1"}})["cpu_affinity"]
+    by_core = plan_settings(FACTS, {**off, "cpu_affinity": {"server": "cores"}})["cpu_affinity"]
+    with pytest.raises(Unplannable, match=r"0\.01 to 4 CPUs"):
+        plan_settings(FACTS, {**off, "cgroup": {"cpu_max": 5}})
+
+    assert (by_node.server_prefix[-1], by_core.server_prefix[-1]) == ("0,2", "0-3")
+
+
+def test_a_control_group_is_for_clusters_of_the_run_only() -> None:
+    with pytest.raises(Unplannable, match="a target, because it applies to PostgreSQL"):
+        check_spec(FACTS, run({"cgroup": {"cpu_max": 1}}))
 
 
 def run(settings: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -74,7 +74,9 @@ def arguments(topology: Topology, state: Path, accel: str, port: int) -> list[st
     else:
         # By default Linux reads the time from the emulated HPET, one CPU at a time.
         append += f" tsc=reliable clocksource=tsc{_tsc_frequency()}"
-        cpu = ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,-la57,-svm"]
+        # As an AMD processor it would not show Linux the threads of a core.
+        vendor = ",vendor=GenuineIntel" if topology.threads > 1 else ""
+        cpu = ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", f"max,-la57,-svm{vendor}"]
     return [
         *(QEMU, "-name", f"{topology.name},debug-threads=on", "-nodefaults", "-display", "none"),
         *("-daemonize", "-pidfile", str(state / "pid"), "-machine", "q35", *cpu, *_numa(topology)),
@@ -116,7 +118,8 @@ def _tick(read: Callable[[], int]) -> tuple[int, int]:
 def _numa(topology: Topology) -> Iterator[str]:
     sockets = sum(bool(node.cpus) for node in topology.nodes)
     yield from ("-m", f"{topology.memory_mb}M")
-    yield from ("-smp", f"{topology.cpus},sockets={sockets},cores={topology.cpus // sockets},threads=1")
+    cores = topology.cpus // sockets // topology.threads
+    yield from ("-smp", f"{topology.cpus},sockets={sockets},cores={cores},threads={topology.threads}")
     for number, node in enumerate(topology.nodes):
         options = [f"node,nodeid={number}"]
         if node.memory_mb:

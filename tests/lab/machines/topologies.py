@@ -18,6 +18,7 @@ class Topology:
     name: str
     nodes: tuple[Node, ...]
     distances: tuple[tuple[int, ...], ...]
+    threads: int = 1  # of each core
 
     @property
     def cpus(self) -> int:
@@ -34,7 +35,8 @@ class Topology:
 
     def __str__(self) -> str:
         nodes = (f"node {number}: {node.cpus} CPUs, {node.memory_mb} MiB" for number, node in enumerate(self.nodes))
-        return f"{self.name}: {'; '.join(nodes)}"
+        threads = f"; {self.threads} threads of each core" if self.threads > 1 else ""
+        return f"{self.name}: {'; '.join(nodes)}{threads}"
 
 
 TOPOLOGIES = {
@@ -55,6 +57,8 @@ TOPOLOGIES = {
         ),
         # Like a socket without DIMMs: all memory of node 1's CPUs is remote.
         Topology("cpu-only", (Node(2, 3072), Node(2, 0)), ((10, 20), (20, 10))),
+        # SMT that the kernel can switch off.
+        Topology("two-threads", (Node(4, 2048),), ((10,),), threads=2),
     )
 }
 DEFAULT = TOPOLOGIES["two-nodes"]

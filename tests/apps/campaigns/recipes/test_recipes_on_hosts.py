@@ -170,6 +170,28 @@ def test_clients_are_multiples_of_the_cpus() -> None:
     assert labels("clients", huge)[-1] == "900 clients"
 
 
+def test_memory_and_cpus_are_whole_and_halved() -> None:
+    laptop = on(memory={"total_kb": 16 * GB}, cpus={"allowed": "0-2", "topology": []})
+
+    assert GENERATORS["memory_limits"](laptop) == [("all memory", "max"), ("half: 8GB", "8GB")]
+    assert GENERATORS["cpu_limits"](laptop) == [("all cpus", "max"), ("half: 1.5 cpus", "1.5")]
+
+
+@pytest.mark.parametrize(
+    ("about", "hint"),
+    [
+        ({"controllers": [], "legacy": ["memory"], "problem": ""}, "its memory controller is in version 1; boot with"),
+        ({"controllers": [], "legacy": [], "problem": "mounted read-only"}, "mounted read-only"),
+        ({}, "check the host again"),
+    ],
+)
+def test_a_host_without_the_controller_cannot_be_made_smaller(about: dict[str, Any], hint: str) -> None:
+    with pytest.raises(PlanError, match="this host has no memory controller") as refused:
+        GENERATORS["memory_limits"](on(cgroup=about))
+
+    assert refused.value.hint.startswith(hint)
+
+
 def test_wal_may_take_a_quarter_of_what_is_free() -> None:
     def free(kb: int) -> dict[str, Any]:
         return on(file_systems=[{"mounted_on": "/", "device": "x", "type": "x", "free_kb": kb}])

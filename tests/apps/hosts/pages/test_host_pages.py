@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -173,6 +175,30 @@ def test_a_host_page_shows_what_is_there_in_words(admin_client: Client) -> None:
     for shown in ("25000 Mbit/s", "17/main", "postgresql@17-main.service", "1.2 GHz to 3.7 GHz", "154000 processes"):
         assert shown in page
     assert "<strong>kernel.release</strong>" in page and "6.12.41-amd64" in page
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({}, "version 2; runs can limit cpu, cpuset, io, memory"),
+        (
+            {"version": "hybrid", "controllers": [], "legacy": ["cpu", "memory"]},
+            "version 2, with controllers left in version 1 (cpu, memory); runs can limit nothing",
+        ),
+        (
+            {"version": "2", "controllers": [], "problem": "/sys/fs/cgroup is mounted read-only"},
+            "version 2; runs can limit nothing: /sys/fs/cgroup is mounted read-only",
+        ),
+    ],
+)
+def test_a_host_page_says_what_control_groups_can_limit(
+    admin_client: Client, changes: dict[str, Any], sentence: str
+) -> None:
+    host = make_host(facts=machine.facts(cgroup=machine.facts()["cgroup"] | changes))
+
+    page = admin_client.get(reverse("host_detail", args=[host.name])).content.decode()
+
+    assert f"<dt>Control groups</dt><dd>{sentence}</dd>" in page
 
 
 def test_a_host_whose_facts_an_older_agent_read_has_its_page(admin_client: Client) -> None:

@@ -1,0 +1,188 @@
+"""The control group that a run's PostgreSQL is started in: created for the run, and removed on every way out.
+
+Where systemd is PID 1, every group belongs to systemd: it may at any moment switch off a controller that no unit of
+its own asked for, and removes what it does not know. So the group lies below a scope of the run's own, which systemd
+delegates (`Delegate=`): a process that only sleeps keeps the scope alive, and systemd removes the scope, with what is
+below it, when the last process has left. systemd-run starts that process, because a scope can only be created with one.
+Elsewhere nobody manages the groups, and the group is a directory below the mounted root.
+
+    system.slice/proving-ground-RUN.scope/{keeper,server}     with systemd
+    proving-ground-RUN                                        without
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import Iterator, Sequence
+
+from ..errors import HostFailure, NotApplied
+from ..host import cgroups
+from ..host.system import System
+from ..records.journal import Journal
+from ..records.processes import DEVNULL, Account, Child, environment, spawn
+from ..records.spool import Record
+
+SLICE, KEEPER, SERVER = "system.slice", "keeper", "server"
+PURPOSE = "control_group"  # of the process that keeps the scope alive
+UP_S, GONE_S, STOP_S = 60.0, 60.0, 10.0
+POLL_S = 0.02
+Limits = Sequence[tuple[str, str]]
+
+
+def make(system: System, journal: Journal, out: Path, limits: Limits) -> str:
+    """The directory of a new group with these limits. NotApplied if the kernel refuses one."""
+    controllers = sorted({file.partition(".")[0] for file, _ in limits})
+    mount = cgroups.mounts(system)[cgroups.V2][0]
+    name = f"proving-ground-{journal.run}"
+    if system.exists(cgroups.SYSTEMD):
+        journal.note("group", path=f"{mount}/{SLICE}/{name}.scope", unit=f"{name}.scope", enabled=[])
+        group = _in_scope(system, journal, out, f"{name}.scope", controllers)
+    else:
+        group = f"{mount}/{name}"
+        lacking = [each for each in controllers if each not in _enabled(system, mount)]
+        journal.note("group", path=group, unit="", enabled=lacking)
+        _enable(system, mount, lacking)
+        system.make_directory(group)
+    for file, text in limits:
+        _write(system, group, file, text)
+    return group
+
+
+def _write(system: System, group: str, file: str, text: str) -> None:
+    try:
+        system.write(f"{group}/{file}", text)
+    except OSError as error:
+        raise NotApplied("cgroup", f"{file} = {text}", f"refused by the kernel: {error.strerror}") from error
+
+
+def _enabled(system: System, directory: str) -> list[str]:
+    return system.text(f"{directory}/cgroup.subtree_control").split()
+
+
+def _enable(system: System, directory: str, controllers: list[str]) -> None:
+    if not controllers:
+        return
+    text = " ".join(f"+{controller}" for controller in controllers)
+    try:
+        system.write(f"{directory}/cgroup.subtree_control", text)
+    except OSError as error:
+        raise NotApplied("cgroup", f"{text} in {directory}/cgroup.subtree_control", error.strerror) from error
+
+
+def _in_scope(system: System, journal: Journal, out: Path, unit: str, controllers: list[str]) -> str:
+    out.mkdir(exist_ok=True, mode=0o700)
+    argv = [
+        *(system.tool("systemd-run"), "--scope", "--quiet", "--collect", f"--unit={unit}", f"--slice={SLICE}"),
+        # Without a limit on tasks of its own: PostgreSQL may have thousands of connections.
+        *(f"--property=Delegate={' '.join(controllers)}", "--property=TasksMax=infinity"),
+        *(system.tool("sleep"), "infinity"),
+    ]
+    with (out / f"{PURPOSE}.stderr").open("wb") as stderr:
+        keeper = spawn(
+            journal,
+            argv,
+            purpose=PURPOSE,
+            account=Account(name="root"),
+            env=environment(journal.run),
+            stdout=DEVNULL,
+            stderr=stderr,
+        )
+    scope = _await_scope(system, keeper, unit, out)
+    for name in (KEEPER, SERVER):
+        system.make_directory(f"{scope}/{name}")
+    # A group whose children have controllers has no processes itself.
+    system.write(f"{scope}/{KEEPER}/cgroup.procs", str(keeper.pid))
+    lacking = sorted(set(controllers) - set(system.text(f"{scope}/cgroup.controllers").split()))
+    if lacking:
+        hint = "a newer systemd may delegate it; leave the setting out, or choose another host"
+        raise NotApplied("cgroup", f"{', '.join(lacking)} in {scope}", "not delegated by systemd", hint)
+    _enable(system, scope, controllers)
+    return f"{scope}/{SERVER}"
+
+
+def _await_scope(system: System, keeper: Child, unit: str, out: Path) -> str:
+    """The scope's directory, once the keeper is in it."""
+    deadline = system.mono() + UP_S
+    while not (group := cgroups.group_of(system, keeper.pid)).endswith(f"/{unit}"):
+        if keeper.wait(POLL_S) is not None or system.mono() > deadline:
+            problem = (out / f"{PURPOSE}.stderr").read_text(errors="replace").strip() or "no message"
+            raise HostFailure(f"systemd-run did not create {unit}: {problem}", "see journalctl -b")
+    return cgroups.directory(system, group)
+
+
+def remove(system: System, journal: Journal) -> list[str]:
+    """Remove the run's groups with the processes that are left there; what could not be removed. The run's own
+    processes have ended by now, and the scope's keeper with them."""
+    problems = []
+    for entry in journal.unclosed("group", "ungrouped"):
+        problem = _gone(system, entry) or _disable(system, entry)
+        if problem:
+            problems.append(problem)
+        else:
+            journal.note("ungrouped", of=entry["seq"])
+    return problems
+
+
+def proofs(journal: Journal) -> Iterator[Record]:
+    """For each group of the run, that it was removed."""
+    closed = {record["of"] for record in journal.records if record["entry"] == "ungrouped"}
+    for entry in (record for record in journal.records if record["entry"] == "group"):
+        is_gone = entry["seq"] in closed
+        yield {
+            "setting": "cgroup",
+            "phase": "restored",
+            "subject": entry["path"],
+            "wanted": "removed",
+            "found": "removed" if is_gone else "still there",
+            "ok": is_gone,
+            "evidence": {"source": "the directory of the group", "unit": entry["unit"]},
+        }
+
+
+def _gone(system: System, entry: Record) -> str:
+    """ "" once the group does not exist: killed, removed, and with systemd left to it."""
+    began, stopped = system.mono(), False
+    while system.exists(entry["path"]):
+        _empty(system, entry["path"], keep=bool(entry["unit"]))
+        waited = system.mono() - began
+        if waited > GONE_S:
+            return f"the control group {entry['path']} still exists"
+        if entry["unit"] and waited > STOP_S and not stopped:
+            stopped = True
+            with suppress(HostFailure):
+                system.run(["systemctl", "stop", entry["unit"]], limit_s=30.0)
+        system.sleep(POLL_S)
+    return ""
+
+
+def _empty(system: System, path: str, keep: bool) -> None:
+    """Kill what is in a group and below it, and remove its directories; `keep` leaves the topmost to systemd."""
+    for directory in [*_below(system, path), path]:
+        for pid in system.text(f"{directory}/cgroup.procs").split():
+            if int(pid) != os.getpid():
+                system.kill(int(pid), signal.SIGKILL)
+        if directory != path or not keep:
+            with suppress(OSError):  # busy until its processes are gone; tried again
+                system.remove_directory(directory)
+
+
+def _below(system: System, path: str) -> list[str]:
+    """The groups below one, deepest first."""
+    return [
+        found
+        for name in system.names(path)
+        if system.exists(f"{path}/{name}/cgroup.procs")
+        for found in [*_below(system, f"{path}/{name}"), f"{path}/{name}"]
+    ]
+
+
+def _disable(system: System, entry: Record) -> str:
+    """Switch off what was not on before; a controller that somebody uses by now stays on."""
+    mount = os.path.dirname(entry["path"])
+    for controller in set(entry["enabled"]) & set(_enabled(system, mount)):
+        with suppress(OSError):
+            system.write(f"{mount}/cgroup.subtree_control", f"-{controller}")
+    return ""

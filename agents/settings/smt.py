@@ -1,0 +1,111 @@
+"""Simultaneous multithreading: one thread of each core only, or all of them, switched by the kernel at run time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import Unplannable
+from ..host import cpulist
+from ..host.system import System
+from .base import Facts, Plan, Proof, Scene, Setting, Write
+
+CPUS = "/sys/devices/system/cpu"
+CONTROL, ACTIVE, ONLINE = f"{CPUS}/smt/control", f"{CPUS}/smt/active", f"{CPUS}/online"
+ON, OFF = "on", "off"
+SETTLE_S = 10.0  # CPUs go offline one after another
+# What the kernel says where it cannot be switched, and why.
+_FIXED = {
+    "notsupported": "the processors have one thread per core, or the hypervisor shows them so",
+    "notimplemented": "this architecture cannot switch it",
+    "forceoff": "it is switched off until the next boot, by nosmt=force on the kernel's command line or by an admin",
+}
+
+
+class Smt(Setting):
+    name = "smt"
+    title = "SMT"
+    help = "Simultaneous multithreading (Hyper-Threading) of all cores on or off, while the host runs (restored)"
+    risk = "takes CPUs from all programs of the host during the run; programs pinned to them alone lose their pinning"
+    level = "root"
+    schema = {
+        "type": "object",
+        "title": "SMT",
+        "properties": {
+            "control": {
+                "type": "string",
+                "enum": [ON, OFF],
+                "title": "SMT",
+                "description": "smt/control of the kernel; off leaves the first thread of each core online",
+            }
+        },
+        "required": ["control"],
+        "additionalProperties": False,
+    }
+
+    def discover(self, system: System) -> dict[str, Any]:
+        text = system.text(CONTROL)
+        return {"control": text} if text in (ON, OFF) else {}
+
+    def begins_anew(self, part: str) -> str:
+        """A server counts its CPUs at its start, and so do the kernel's queues for it."""
+        return "server"
+
+    def plan(self, facts: Facts, requested: Any) -> Plan:
+        control, present = requested["control"], facts["cpus"].get("smt", "")
+        if present not in (ON, OFF):
+            hint = _FIXED.get(present, "this kernel has no file smt/control (since Linux 4.19)")
+            accepted = f"nothing; smt/control of this kernel is {present or 'missing'}"
+            raise Unplannable("smt.control", control, accepted, hint)
+        if control == OFF and "cpuset" in facts.get("cgroup", {}).get("legacy", []):
+            hint = "cpusets of version 1 of control groups lose CPUs that go offline, for good"
+            raise Unplannable("smt.control", control, "on, because this host has cpusets of version 1", hint)
+        return Plan(writes=[Write(CONTROL, control, settle_s=SETTLE_S)])
+
+    def facts_after(self, facts: Facts, requested: Any) -> Facts:
+        """Without the CPUs that go offline; those that come online are not known before."""
+        if requested["control"] != OFF:
+            return facts
+        left = first_threads(facts)
+        nodes = [{**node, "cpus": _among(node["cpus"], left)} for node in facts["numa"]["nodes"]]
+        cpus = facts["cpus"]
+        after = {
+            "online": _among(cpus["online"], left),
+            "allowed": _among(cpus["allowed"], left),
+            "topology": [row for row in cpus["topology"] if row["cpu"] in left],
+            "smt_off": cpulist.render(set(cpulist.parse(cpus["online"])) - left),
+        }
+        return {**facts, "cpus": {**cpus, **after}, "numa": {**facts["numa"], "nodes": nodes}}
+
+    def resolve(self, scene: Scene, plan: Plan, requested: Any) -> Plan:
+        """Interrupts whose CPUs all go offline are sent elsewhere by the kernel, and stay there."""
+        if requested["control"] != OFF:
+            return plan
+        left = first_threads(scene.facts)
+        lists = (f"/proc/irq/{irq}/smp_affinity_list" for irq in scene.system.names("/proc/irq") if irq.isdigit())
+        stranded = [path for path in lists if _is_stranded(scene.system.text(path), left)]
+        return plan.with_writes([Write(CONTROL, OFF, settle_s=SETTLE_S, resets=tuple(stranded))])
+
+    def verify(self, scene: Scene, requested: Any, phase: str) -> list[Proof]:
+        if phase not in ("before", "after"):
+            return []
+        active = "1" if requested["control"] == ON else "0"
+        shown = {path: scene.system.text(path) for path in (ACTIVE, ONLINE)}
+        proofs = super().verify(scene, requested, phase)
+        proofs.append(Proof("smt/active", active, shown[ACTIVE], shown[ACTIVE] == active, {"source": ACTIVE}))
+        if requested["control"] == OFF:
+            expected = cpulist.render(first_threads(scene.facts))
+            proofs.append(Proof("CPUs online", expected, shown[ONLINE], shown[ONLINE] == expected, {"source": ONLINE}))
+        return proofs
+
+
+def first_threads(facts: Facts) -> set[int]:
+    """The CPUs that stay online without SMT: the first thread of each core."""
+    return {cpulist.parse(row["siblings"])[0] for row in facts["cpus"]["topology"]}
+
+
+def _among(cpus: str, left: set[int]) -> str:
+    return cpulist.render(set(cpulist.parse(cpus)) & left)
+
+
+def _is_stranded(affinity: str, left: set[int]) -> bool:
+    return bool(affinity) and not set(cpulist.parse(affinity)) & left
