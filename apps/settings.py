@@ -196,6 +196,9 @@ CACHES = {
     }
 }
 
+# The audit log is also sent to this syslog receiver.
+AUDIT_SYSLOG: str = stores.syslog_receiver("PROVING_AUDIT_SYSLOG", env.str("PROVING_AUDIT_SYSLOG", default=""))
+
 # Without a server for mail, notifications go to webhooks only.
 EMAIL_HOST: str = ""
 if mail_url := env.secret_url("PROVING_EMAIL_URL", default=""):
@@ -351,6 +354,7 @@ CELERY_BEAT_SCHEDULE = {
     "searches to advance": {"task": "searches.advance_due", "schedule": 5.0, "options": {"expires": 5}},
     "schedules to compare": {"task": "results.compare_scheduled", "schedule": 30.0, "options": {"expires": 30}},
     "decisions to review": {"task": "decisions.review_due", "schedule": 30.0, "options": {"expires": 30}},
+    "audit log to seal and send": {"task": "accounts.secure_audit_log", "schedule": 30.0, "options": {"expires": 30}},
     "notifications to send": {"task": "accounts.deliver_due", "schedule": 10.0, "options": {"expires": 10}},
 }
 

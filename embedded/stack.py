@@ -64,6 +64,7 @@ class Stack:
             "PROVING_RETAIN_DAYS": os.environ.get("PROVING_RETAIN_DAYS", "0"),
             "PROVING_METRICS_TOKEN": os.environ.get("PROVING_METRICS_TOKEN", ""),
             "PROVING_LOG_FORMAT": os.environ.get("PROVING_LOG_FORMAT", "line"),
+            "PROVING_AUDIT_SYSLOG": os.environ.get("PROVING_AUDIT_SYSLOG", ""),
             "PROVING_EMAIL_URL": os.environ.get("PROVING_EMAIL_URL", ""),
             "PROVING_API_PER_TOKEN_MIN": os.environ.get("PROVING_API_PER_TOKEN_MIN", "1200"),
             "PROVING_API_PER_USER_MIN": os.environ.get("PROVING_API_PER_USER_MIN", "2400"),

@@ -6,6 +6,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from apps.accounts import waking
+from apps.accounts.audit import chain, syslog
 from apps.accounts.notices import notify
 from apps.accounts.operation import upkeep
 from apps.accounts.team import people
@@ -32,3 +33,10 @@ def deliver_due() -> None:
 def forget() -> None:
     """What nobody asks for again."""
     upkeep.forget()
+
+
+@shared_task(name="accounts.secure_audit_log")
+def secure_audit_log() -> None:
+    """Seal what was added to the audit log, and send it to the syslog receiver."""
+    chain.seal()
+    syslog.send()

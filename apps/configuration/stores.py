@@ -1,4 +1,4 @@
-"""How the server reaches PostgreSQL and Redis: URLs from the environment, completed with passwords and TLS."""
+"""How the server reaches PostgreSQL, Redis and a syslog receiver: URLs from the environment, with passwords and TLS."""
 
 from __future__ import annotations
 
@@ -15,6 +15,21 @@ SYSTEM_CAS = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundl
 POSTGRESQL = ("postgres", "postgresql")
 REDIS = ("redis", "rediss", "unix", "redis+socket")
 VERIFIED = ("verify-ca", "verify-full")
+SYSLOG_PORTS = {"tls": 6514, "tcp": 601}
+
+
+def syslog_receiver(name: str, url: str) -> str:
+    """tls://HOST:PORT or tcp://HOST:PORT, with the usual port where `url` has none; "" stays ""."""
+    if not url:
+        return ""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port or SYSLOG_PORTS.get(parts.scheme)
+    except ValueError:
+        host = port = None
+    if not host or not port or url.rstrip("/") != f"{parts.scheme}://{parts.netloc}" or parts.username is not None:
+        raise ImproperlyConfigured(f"{name} is {url!r}: use tls://HOST:6514 or tcp://HOST:601")
+    return f"{parts.scheme}://{parts.netloc if parts.port else f'{parts.netloc}:{port}'}"
 
 
 def ca_bundle(path: str, name: str = "PROVING_CA_BUNDLE") -> str:

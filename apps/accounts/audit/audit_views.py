@@ -6,7 +6,7 @@ from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpRespons
 from django.http.response import HttpResponseBase
 from django.urls import path
 
-from apps.accounts.audit import records
+from apps.accounts.audit import chain, records, syslog
 from apps.accounts.models import Role, User
 from apps.accounts.web.pages import keyset_page, needs, page, spoken
 from common.errors import PlanError
@@ -26,6 +26,8 @@ def audit_log(request: HttpRequest) -> HttpResponse:
         "pages": row_page,
         "filters": filters,
         "filtered": filters != records.Filters(),
+        "head": chain.head(),
+        "receiver": list(syslog.backlog()),
         "people": User.objects.order_by("username"),
         "query": request.GET.urlencode(),
     }

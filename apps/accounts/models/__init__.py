@@ -3,7 +3,7 @@
 from apps.accounts.models.channels import OWN_KINDS, Channel, Delivery
 from apps.accounts.models.credentials import ApiToken, Credential, ProviderAccount, ProviderSession, Session
 from apps.accounts.models.limits import ANY, NONE, UNLIMITED, Limits, Role, Scope
-from apps.accounts.models.records import AuditEntry, IdempotentRequest
+from apps.accounts.models.records import AuditEntry, AuditSeal, AuditStream, IdempotentRequest
 from apps.accounts.models.users import Membership, Owned, Team, Thing, User
 
 __all__ = [
@@ -13,6 +13,8 @@ __all__ = [
     "UNLIMITED",
     "ApiToken",
     "AuditEntry",
+    "AuditSeal",
+    "AuditStream",
     "Channel",
     "Credential",
     "Delivery",

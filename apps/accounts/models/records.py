@@ -46,3 +46,29 @@ class AuditEntry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.at:%F %T} {self.actor} {self.action} {self.target}"
+
+
+class AuditSeal(models.Model):
+    """A link of the audit log's chain; apps/accounts/audit/chain.py adds it, and a trigger refuses to change it."""
+
+    number = models.PositiveBigIntegerField(primary_key=True, help_text="1, 2, 3, ... without gaps")
+    entry = models.OneToOneField(AuditEntry, on_delete=models.PROTECT, related_name="seal")
+    digest = models.CharField(max_length=64, help_text="SHA-256 of the entry and of the digest before it")
+
+    class Meta:
+        ordering = ["number"]
+
+    def __str__(self) -> str:
+        return f"{self.number}:{self.digest}"
+
+
+class AuditStream(models.Model):
+    """How far the syslog receiver has the audit log: one row."""
+
+    sent = models.PositiveBigIntegerField(default=0, help_text="number of the last seal that the receiver has read")
+    sent_at = models.DateTimeField(null=True)
+    failed_at = models.DateTimeField(null=True, help_text="last attempt, where it failed")
+    error = models.TextField(blank=True)
+
+    def __str__(self) -> str:
+        return f"sent up to {self.sent}"

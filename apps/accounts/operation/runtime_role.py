@@ -11,7 +11,7 @@ from psycopg import sql
 
 from common.errors import PlanError
 
-APPENDED = ("accounts_auditentry",)
+APPENDED = ("accounts_auditentry", "accounts_auditseal")
 READ = ("django_migrations",)
 PLAIN = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import socket
 import ssl
 import threading
@@ -13,10 +12,6 @@ from urllib.parse import quote, urlsplit
 
 import psycopg
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from django.conf import settings
 from django.db import connection
 from kombu import Connection
@@ -25,28 +20,12 @@ from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from apps.configuration import stores
-
-NOW = datetime.datetime.now(datetime.UTC)
-DAY = datetime.timedelta(days=1)
-
-
-def certificate(folder: Path, name: str) -> Path:
-    """A self-signed certificate for `name` with its key, in one file: CA and server at once."""
-    key, pem = ec.generate_private_key(ec.SECP256R1()), serialization.Encoding.PEM
-    who = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    builder = x509.CertificateBuilder().subject_name(who).issuer_name(who).public_key(key.public_key())
-    builder = builder.serial_number(x509.random_serial_number()).not_valid_before(NOW - DAY).not_valid_after(NOW + DAY)
-    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-    signed = builder.add_extension(x509.BasicConstraints(True, None), critical=True).sign(key, hashes.SHA256())
-    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (folder / name).write_bytes(secret + signed.public_bytes(pem))
-    return folder / name
+from tests.servers.certificates import certificate, server_context
 
 
 def front(unix: str, pem: Path, *, greeting: bytes) -> int:
     """The port on which TLS leads to a server's socket. Clients of PostgreSQL ask for TLS first and get `greeting`."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(pem)
+    context = server_context(pem)
     listening = socket.create_server(("127.0.0.1", 0))
     threading.Thread(target=_serve, args=(listening, context, unix, greeting), daemon=True).start()
     return int(listening.getsockname()[1])

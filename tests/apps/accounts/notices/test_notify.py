@@ -5,19 +5,13 @@ from __future__ import annotations
 import json
 import re
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from django.core.management import call_command
 from django.db import connection, transaction
 from django.utils import timezone
@@ -30,6 +24,7 @@ from apps.hosts import contact
 from common.errors import HostError, PlanError, UnreachableError
 from tests.apps.accounts.notices.receivers import closed_port, hook, post_office
 from tests.rows.factories import make_campaign, make_host
+from tests.servers.certificates import certificate, server_context
 
 Make = Callable[..., tuple[Channel, str]]
 
@@ -293,29 +288,9 @@ def test_a_name_that_leads_elsewhere_at_the_time_of_sending_is_refused(
     assert "169.254.169.254" in channel.deliveries.get(state="pending").error
 
 
-def certificate(directory: Path, name: str) -> tuple[ssl.SSLContext, Path]:
-    """A server's context, and the certificate that it shows, for `name`."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)
-    made = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
-    made = made.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + timedelta(hours=1))
-    made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    pem = made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    file = directory / "server.pem"
-    file.write_bytes(pem + private)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(file)
-    return context, file
-
-
 def test_tls_is_verified_against_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    context, file = certificate(tmp_path, "localhost")
-    with hook(tls=context) as receiver:
+    file = certificate(tmp_path, "localhost")
+    with hook(tls=server_context(file)) as receiver:
         with pytest.raises(HostError, match="CERTIFICATE_VERIFY_FAILED"):
             posting.post(f"https://localhost:{receiver.port}/", b"{}", {})
         monkeypatch.setenv("SSL_CERT_FILE", str(file))

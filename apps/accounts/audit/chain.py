@@ -1,0 +1,141 @@
+"""The chain of the audit log: each entry's seal contains the digest of the seal before it.
+
+An entry is sealed after its transaction, because a lock that holds the order until a commit would make all changes wait
+for each other. Seals are numbered from 1 without gaps. Changing or removing an entry means rewriting all later seals;
+an export, the syslog receiver or a noted digest shows that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, timedelta
+from typing import Any
+
+from django.db import connection, transaction
+from django.utils import timezone
+
+from apps.accounts.models import AuditEntry, AuditSeal
+from common.errors import PlanError
+
+LOCK = 5424
+MOST_AT_ONCE = 5000
+# An entry has its time before it is committed; no transaction takes this long.
+LATEST_COMMIT = timedelta(days=1)
+# Time in which the periodic work seals an entry.
+SEALED_WITHIN = timedelta(minutes=10)
+# What a digest covers, in this order, after the digest before it.
+COVERED = ("number", "id", "at", "actor_id", "action", "target", "before", "after")
+
+
+@dataclass(frozen=True)
+class Head:
+    """A seal as it was noted elsewhere: its number and digest."""
+
+    number: int
+    digest: str
+
+    @classmethod
+    def of(cls, text: str) -> Head:
+        """From NUMBER:DIGEST. PlanError for anything else."""
+        number, _, digest = text.partition(":")
+        if not number.isdecimal() or len(number) > 18 or len(digest) != 64:
+            hint = "accepted: NUMBER:DIGEST, as verify_audit prints it"
+            raise PlanError("head", f"{text[:90]!r} is not a seal", hint=hint)
+        return cls(int(number), digest)
+
+    def __str__(self) -> str:
+        return f"{self.number}:{self.digest}"
+
+
+NOTHING = Head(0, "")
+
+
+def digest_of(line: Mapping[str, Any], previous: str) -> str:
+    """SHA-256, in hex, of the previous digest and a line of the export, as JSON without blanks and with sorted keys."""
+    covered = [previous, *(line[name] for name in COVERED)]
+    text = json.dumps(covered, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def line_of(entry: AuditEntry, number: int, digest: str = "") -> dict[str, Any]:
+    """A sealed entry as export and syslog have it. `actor` is for readers; the digest covers `actor_id`."""
+    return {
+        "number": number,
+        "id": entry.pk,
+        "at": entry.at.astimezone(UTC).isoformat(timespec="microseconds"),
+        "actor_id": entry.actor_id,
+        "actor": entry.actor.username if entry.actor else "system",
+        "action": entry.action,
+        "target": entry.target,
+        "before": entry.before,
+        "after": entry.after,
+        "digest": digest,
+    }
+
+
+def head() -> Head:
+    """The newest seal."""
+    newest = AuditSeal.objects.order_by("-number").values_list("number", "digest").first()
+    return Head(*newest) if newest else NOTHING
+
+
+def seal() -> int:
+    """Seal the entries that have no seal yet, the oldest first; how many. Another process that does it already is left
+    to it."""
+    count, sealed = 0, MOST_AT_ONCE
+    while sealed == MOST_AT_ONCE:
+        sealed = _seal_some()
+        count += sealed
+    return count
+
+
+@transaction.atomic
+def _seal_some() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [LOCK])
+        if not cursor.fetchone()[0]:
+            return 0
+    rows = AuditEntry.objects.filter(seal=None).select_related("actor").order_by("id")
+    newest = AuditSeal.objects.select_related("entry").order_by("-number").first()
+    number, digest = (newest.number, newest.digest) if newest else (0, "")
+    if newest:
+        rows = rows.filter(at__gt=newest.entry.at - LATEST_COMMIT)
+    seals = []
+    for entry in rows[:MOST_AT_ONCE]:
+        number += 1
+        digest = digest_of(line_of(entry, number), digest)
+        seals.append(AuditSeal(number=number, entry=entry, digest=digest))
+    AuditSeal.objects.bulk_create(seals, batch_size=1000)
+    return len(seals)
+
+
+def lines(after: int = 0) -> Iterator[dict[str, Any]]:
+    """The sealed entries with a number above `after`, in their order."""
+    rows = AuditSeal.objects.filter(number__gt=after).select_related("entry__actor").order_by("number")
+    for row in rows.iterator(chunk_size=1000):
+        yield line_of(row.entry, row.number, row.digest)
+
+
+def verify(exported: Iterable[Mapping[str, Any]], noted: Head | None = None) -> tuple[Head, list[str]]:
+    """The last seal of a whole chain, and its faults in words: each entry that is missing, was inserted or changed.
+    `noted` is a seal that the chain must contain."""
+    last, faults, has_noted = NOTHING, [], noted is None or noted == NOTHING
+    for line in exported:
+        number = line["number"]
+        if number != last.number + 1:
+            faults.append(f"seal {last.number + 1} is missing: the next one is {number}")
+        elif digest_of(line, last.digest) != line["digest"]:
+            faults.append(f"seal {number} does not fit entry {line['id']}, or the seal before it: one was changed")
+        last = Head(number, line["digest"])
+        has_noted = has_noted or last == noted
+    if not has_noted:
+        faults.append(f"the noted seal {noted} is not in the chain, which ends at {last}: rewritten or truncated")
+    return last, faults
+
+
+def unsealed() -> int:
+    """Entries that the periodic work should have sealed by now."""
+    return AuditEntry.objects.filter(seal=None, at__lt=timezone.now() - SEALED_WITHIN).count()

@@ -1,0 +1,185 @@
+"""The chain of the audit log: any entry that was changed, removed or inserted is found, in the database and offline."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError, connection, connections, transaction
+
+from apps.accounts.audit import chain
+from apps.accounts.models import AuditEntry, AuditSeal, User
+from apps.accounts.services import audit
+from tests.rows.factories import browser
+
+ENTRIES = 5
+Lines = list[dict[str, Any]]
+
+
+@pytest.fixture
+def sealed(admin: User) -> None:
+    for number in range(ENTRIES):
+        audit(admin, "host.add", f"db{number}", after={"id": number, "größe": 1.5, "at": None})
+    chain.seal()
+
+
+def as_owner(statement: str) -> None:
+    """As somebody who has the owner's password: without triggers."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET session_replication_role = replica")
+        cursor.execute(statement)
+        cursor.execute("RESET session_replication_role")
+
+
+def verified(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command("verify_audit", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def test_an_untouched_log_is_intact(sealed: None) -> None:
+    assert verified() == f"intact: {ENTRIES} entries; the last seal is {chain.head()}\n"
+
+
+@pytest.mark.parametrize(
+    ("statement", "seal"),
+    [
+        ("UPDATE accounts_auditentry SET target = 'db9' WHERE target = 'db2'", 3),
+        ("UPDATE accounts_auditentry SET actor_id = NULL WHERE target = 'db0'", 1),
+        ("UPDATE accounts_auditentry SET at = at + interval '1 s' WHERE target = 'db4'", 5),
+        ("""UPDATE accounts_auditentry SET after = '{"id": 7}' WHERE target = 'db1'""", 2),
+        ("UPDATE accounts_auditseal SET digest = repeat('0', 64) WHERE number = 4", 4),
+    ],
+)
+def test_a_changed_entry_is_named_by_its_seal(sealed: None, statement: str, seal: int) -> None:
+    as_owner(statement)
+
+    with pytest.raises(CommandError, match=f"seal {seal} does not fit entry"):
+        verified()
+
+
+def test_a_removed_entry_leaves_a_gap(sealed: None) -> None:
+    as_owner(
+        "WITH gone AS (DELETE FROM accounts_auditseal WHERE number = 3 RETURNING entry_id)"
+        " DELETE FROM accounts_auditentry WHERE id IN (SELECT entry_id FROM gone)"
+    )
+
+    with pytest.raises(CommandError, match="seal 3 is missing: the next one is 4"):
+        verified()
+
+
+def test_a_chain_that_was_rewritten_lacks_the_noted_seal(sealed: None) -> None:
+    noted = str(chain.head())
+    as_owner("UPDATE accounts_auditentry SET target = 'db9' WHERE target = 'db2'")
+    as_owner("DELETE FROM accounts_auditseal")
+    chain.seal()
+
+    assert "intact" in verified()
+    with pytest.raises(CommandError, match="rewritten or truncated"):
+        verified("--head", noted)
+
+
+def test_a_log_that_was_truncated_lacks_the_noted_seal(sealed: None) -> None:
+    noted = str(chain.head())
+    as_owner("DELETE FROM accounts_auditseal WHERE number = 5")
+    as_owner("DELETE FROM accounts_auditentry WHERE target = 'db4'")
+
+    with pytest.raises(CommandError, match="rewritten or truncated"):
+        verified("--head", noted)
+
+
+@pytest.mark.parametrize("head", ["5", "5:abc", "x:" + "0" * 64])
+def test_a_head_that_is_no_seal_is_refused(sealed: None, head: str) -> None:
+    with pytest.raises(CommandError, match="accepted: NUMBER:DIGEST"):
+        verified("--head", head)
+
+
+@pytest.mark.parametrize("statement", ["UPDATE accounts_auditseal SET digest = ''", "DELETE FROM accounts_auditseal"])
+def test_seals_can_neither_be_changed_nor_deleted(sealed: None, statement: str) -> None:
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(statement)
+
+
+def test_an_entry_that_commits_after_a_later_one_is_sealed_next(sealed: None, admin: User) -> None:
+    """Ids are taken before the commit, so a lower one may become visible later."""
+    audit(admin, "host.add", "early")
+    audit(admin, "host.add", "late")
+    early, late = AuditEntry.objects.get(target="early"), AuditEntry.objects.get(target="late")
+    digest = chain.digest_of(chain.line_of(late, 6), chain.head().digest)
+    AuditSeal.objects.create(number=6, entry=late, digest=digest)
+
+    chain.seal()
+
+    assert AuditSeal.objects.get(entry=early).number == 7
+    assert "intact: 7 entries" in verified()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_processes_never_seal_at_the_same_time(admin: User) -> None:
+    audit(admin, "host.add", "db1")
+    other = connections.create_connection("default")
+    with other.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [chain.LOCK])
+
+        assert chain.seal() == 0
+
+        cursor.execute("SELECT pg_advisory_unlock(%s)", [chain.LOCK])
+    other.close()
+    assert chain.seal() == 1
+
+
+@pytest.fixture
+def exported(sealed: None, tmp_path: Path) -> Path:
+    file = tmp_path / "audit.ndjson"
+    call_command("export_audit", str(file), stdout=io.StringIO())
+    return file
+
+
+def test_an_export_is_verified_without_the_database(exported: Path, django_db_blocker: Any) -> None:
+    noted = str(chain.head())
+    with django_db_blocker.block():
+        assert f"the last seal is {noted}" in verified(str(exported), "--head", noted)
+
+
+def _without_the_third(lines: Lines) -> Lines:
+    return [*lines[:2], *lines[3:]]
+
+
+def _another_target(lines: Lines) -> Lines:
+    return [*lines[:2], {**lines[2], "target": "db9"}, *lines[3:]]
+
+
+def _one_twice(lines: Lines) -> Lines:
+    return [*lines[:3], *lines[2:]]
+
+
+@pytest.mark.parametrize("forge", [_without_the_third, _another_target, _one_twice])
+def test_a_forged_export_is_not_intact(exported: Path, forge: Callable[[Lines], Lines]) -> None:
+    forged = forge([json.loads(line) for line in exported.read_text().splitlines()])
+    exported.write_text("".join(json.dumps(line) + "\n" for line in forged))
+
+    with pytest.raises(CommandError, match="not intact"):
+        verified(str(exported))
+
+
+@pytest.mark.parametrize("content", ["not JSON\n", "{}\n", "[" * 9999 + "\n", "3\n"])
+def test_a_file_that_is_no_export_is_refused_with_its_line(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "audit.ndjson"
+    file.write_text(content)
+
+    with pytest.raises(CommandError, match="line 1 is not an entry"):
+        verified(str(file))
+
+
+def test_an_existing_file_is_not_overwritten(exported: Path) -> None:
+    with pytest.raises(CommandError, match="File exists; name a new file"):
+        call_command("export_audit", str(exported))
+
+
+def test_the_page_shows_the_last_seal(sealed: None, admin: User) -> None:
+    assert str(chain.head()) in browser(admin).get("/audit/").content.decode()
