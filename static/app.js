@@ -20,6 +20,12 @@
     document.dispatchEvent(new CustomEvent("theme"));
   }
 
+  // The narrow navigation scrolls sideways: the section of this page is in view.
+
+  const current = document.querySelector(".top nav [aria-current]");
+  const nav = current && current.closest("nav");
+  if (nav && nav.scrollWidth > nav.clientWidth) nav.scrollLeft = current.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
+
   // Keys
 
   const help = document.getElementById("keys");

@@ -124,25 +124,28 @@
     if (!plot.data || isNew(plot, samples)) return false;
     if (plot.data.some((trace) => (trace.x || []).length > MOST_POINTS)) return false;
     const alone = new URL(plot.dataset.figure, location.href).searchParams.get("step");
-    for (const told of samples) {
-      const begin = (plot.steps || {})[told.step];
-      if (told.seq <= plot.seq || (alone && alone !== told.step)) continue;
-      if (begin === undefined) return false;
-      const sample = { ...told, t: told.t + begin };
-      const lines = { x: [], y: [], at: [] };
+    const fresh = samples.filter((sample) => sample.seq > plot.seq && (!alone || alone === sample.step));
+    if (fresh.some((sample) => (plot.steps || {})[sample.step] === undefined)) return false;
+    const lines = new Map(); // trace -> its new points: Plotly draws all panels anew for each call, so there is one
+    for (const each of fresh) {
+      const sample = { ...each, t: each.t + plot.steps[each.step] };
       plot.data.forEach((trace, at) => {
         const value = trace.type === "scatter" ? valueOf(plot, trace.meta || "", sample) : undefined;
-        if (value !== undefined) { lines.x.push([sample.t]); lines.y.push([value]); lines.at.push(at); }
+        if (value === undefined) return;
+        if (!lines.has(at)) lines.set(at, { x: [], y: [] });
+        lines.get(at).x.push(sample.t);
+        lines.get(at).y.push(value);
       });
-      if (lines.at.length) Plotly.extendTraces(plot, { x: lines.x, y: lines.y }, lines.at);
-      const values = { ...sample.values, ...means(plot.means[told.step] || {}, sample.values) };
+      const values = { ...sample.values, ...means(plot.means[sample.step] || {}, sample.values) };
       for (const map of plot.data.filter((trace) => trace.type === "heatmap" && trace.meta === sample.source)) {
         if (!map.y.some((name) => name in values)) continue;
         map.x.push(sample.t);
         map.z.forEach((row, place) => row.push(values[map.y[place]] ?? null));
       }
     }
-    if (plot.data.some((trace) => trace.type === "heatmap")) Plotly.redraw(plot);
+    const points = [...lines.values()];
+    if (lines.size) Plotly.extendTraces(plot, { x: points.map((each) => each.x), y: points.map((each) => each.y) }, [...lines.keys()]);
+    else if (fresh.length && plot.data.some((trace) => trace.type === "heatmap")) Plotly.redraw(plot);
     return true;
   }
 

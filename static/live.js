@@ -1,5 +1,5 @@
 // A run or a campaign while it goes on: hears what is new by server-sent events, asks every second where there is no
-// stream, and says how old the newest point is and whether the server is still there.
+// stream, and says how old the newest sample is and whether the server is still there.
 (function () {
   "use strict";
 
@@ -8,6 +8,7 @@
   const AGAIN_MS = 1000;
   const STREAM_AGAIN_MS = 30000;
   const REFRESH_MS = 3000;
+  const DRAW_MS = 1000; // least between two drawings of a chart
   const LINES = 400;
   const LEAVING_MS = 5000;
   // As the server writes a duration: two units.
@@ -15,6 +16,11 @@
     const s = Math.max(1, Math.round(seconds));
     const parts = [[Math.floor(s / 86400), "d"], [Math.floor(s / 3600) % 24, "h"], [Math.floor(s / 60) % 60, "min"], [s % 60, "s"]];
     return parts.filter(([count]) => count).slice(0, 2).map((part) => part.join(" ")).join(" ");
+  }
+
+  // As the server writes a figure: four digits, and whole numbers with thousands apart from 1 000 on.
+  function readable(value) {
+    return Math.abs(value) < 999.5 ? String(Number(value.toPrecision(4))) : Math.round(value).toLocaleString("en").replaceAll(",", "\u202f");
   }
 
   // The time left counts down between answers of the server.
@@ -104,6 +110,9 @@
     let trouble = "";
     let left = null; // seconds left of this step when the last answer came
     let note = "";
+    const waiting = []; // samples that are not in the chart yet
+    let skipped = false;
+    let isDrawing = false;
 
     function eta() {
       const remaining = left === null ? "" : `about ${duration(left - (Date.now() - heard) / 1000)} of this step left`;
@@ -116,7 +125,7 @@
       const element = at("clock");
       element.classList.toggle("stale", Boolean(gone) || silent || seconds === null);
       const why = gone || trouble || (silent ? "the host's agent is silent" : "");
-      const told = seconds === null ? "no data yet" : `last point ${duration(seconds)} ago`;
+      const told = seconds === null ? "no data yet" : `last sample ${duration(seconds)} ago`;
       element.textContent = why ? `${told}: ${why}` : told;
     }
 
@@ -133,7 +142,7 @@
 
     function figures(samples) {
       for (const { throughput } of samples) {
-        if (throughput) at("figure").textContent = `${Math.round(throughput.value * 100) / 100} ${throughput.unit}`;
+        if (throughput) at("figure").textContent = `${readable(throughput.value)} ${throughput.unit}`;
       }
     }
 
@@ -154,10 +163,27 @@
       at("step").textContent = [news.cancelling ? "cancelling:" : "", news.doing].join(" ");
       const samples = news.samples.filter(isNew);
       figures(samples);
+      waiting.push(...samples);
+      skipped = skipped || news.skipped;
       log(news.lines.filter(isNew));
       clock();
+      chart();
+    }
+
+    // Collectors report one after the other, and each drawing takes all panels: what came meanwhile waits for the next one.
+    async function chart() {
+      if (isDrawing || !plot || !waiting.length) return;
+      isDrawing = true;
+      const [samples, again] = [waiting.splice(0), skipped];
+      skipped = false;
+      const began = performance.now();
       const { draw, extend } = window.provingCharts;
-      if (samples.length && plot && (news.skipped || !extend(plot, samples))) await draw(plot);
+      try {
+        if (again || !extend(plot, samples)) await draw(plot);
+      } finally {
+        const took = performance.now() - began;
+        setTimeout(() => { isDrawing = false; chart(); }, Math.max(DRAW_MS - took, took));
+      }
     }
 
     const poll = async () => hear(await asked(`${page.dataset.live}?after=${after}`));

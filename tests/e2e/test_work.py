@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import Page, Route, expect
@@ -17,10 +18,18 @@ from tests.rows import populate
 
 pytestmark = pytest.mark.e2e
 
+COUNT_DRAWINGS = """() => {
+  window.drawings = 0;
+  for (const name of ["extendTraces", "redraw", "react"]) {
+    const draw = Plotly[name];
+    Plotly[name] = (...parts) => { window.drawings += 1; return draw(...parts); };
+  }
+}"""
+
 
 @pytest.fixture
 def live_team(transactional_db: None) -> dict[str, Any]:
-    """Made now, not copied: a page says when the last point of a run is some seconds old."""
+    """Made now, not copied: a page says when the last sample of a run is some seconds old."""
     return populate.team()
 
 
@@ -80,17 +89,37 @@ def test_a_run_is_followed_while_it_goes_on(open_as: Callable[..., Page], live_t
     page = open_as(live_team["operator"])
     page.goto(reverse("run_detail", args=[run.pk]))
     page.wait_for_selector("[data-figure][data-drawn]")
-    expect(page.locator("[data-live-clock]")).to_contain_text("last point")
+    expect(page.locator("[data-live-clock]")).to_contain_text("last sample")
 
     _tell(run, 4.0, 12345.0)
 
-    expect(page.locator("[data-live-figure]")).to_have_text("12345 TPS", timeout=2000)
+    expect(page.locator("[data-live-figure]")).to_have_text("12\u202f345 TPS", timeout=2000)
     drawn = "document.getElementById('run-chart').data.find(trace => trace.name === 'tps').y"
-    assert 12345.0 in page.evaluate(drawn)
+    page.wait_for_function(f"() => {drawn}.includes(12345)", timeout=5000)
     expect(page.locator("[data-live-clock]")).not_to_have_class("clock stale")
     expect(page.locator("[data-live-clock]")).to_have_class("clock stale", timeout=8000)
     expect(page.locator("[data-live-clock]")).to_contain_text("s ago: the host's agent is silent")
     assert page.messages == []  # type: ignore[attr-defined]
+
+
+def test_samples_of_several_collectors_are_drawn_together(
+    open_as: Callable[..., Page], live_team: dict[str, Any]
+) -> None:
+    run = live_team["live_run"]
+    page = open_as(live_team["operator"])
+    page.goto(reverse("run_detail", args=[run.pk]))
+    page.wait_for_selector("[data-figure][data-drawn]")
+    expect(page.locator("[data-live-clock]")).to_contain_text("last sample")
+    page.evaluate(COUNT_DRAWINGS)
+
+    with transaction.atomic():
+        for second in (4.0, 5.0, 6.0):
+            _tell(run, second, 12345.0)
+            _add_sample(run, second, "cpu", {"busy": 44.0, **{f"cpu{n}.busy": 90.0 for n in range(4)}})
+
+    tps = "document.getElementById('run-chart').data.find(trace => trace.name === 'tps')"
+    page.wait_for_function(f"() => {tps}.x.includes(6)")
+    assert page.evaluate("drawings") == 1
 
 
 def test_a_panel_appears_with_the_first_sample_of_its_source(
@@ -101,7 +130,7 @@ def test_a_panel_appears_with_the_first_sample_of_its_source(
     page = open_as(live_team["operator"])
     page.goto(reverse("run_detail", args=[run.pk]))
     page.wait_for_selector("[data-figure][data-drawn]")
-    expect(page.locator("[data-live-clock]")).to_contain_text("last point")
+    expect(page.locator("[data-live-clock]")).to_contain_text("last sample")
     drawn = "() => (document.getElementById('run-chart').data || []).some(trace => trace.name === 'tps')"
     assert not page.evaluate(drawn)
 
@@ -151,8 +180,12 @@ def test_the_answer_of_a_running_campaign_changes_with_its_results(
 
 def _tell(run: Run, t: float, tps: float) -> None:
     """What a tick commits while the run is followed."""
+    _add_sample(run, t, "pgbench", {"tps": tps, "latency_ms": 0.6})
+
+
+def _add_sample(run: Run, t: float, source: str, values: dict[str, float]) -> None:
     seq = run.events.order_by("-seq")[0].seq + 1
-    sample = {"step": "measure", "source": "pgbench", "t": t, "values": {"tps": tps, "latency_ms": 0.6}}
+    sample = {"step": "measure", "source": source, "t": t, "values": values}
     RunEvent.objects.create(run=run, seq=seq, at=timezone.now(), kind="sample", data=sample)
     Run.objects.filter(pk=run.pk).update(last_seq=seq)
 

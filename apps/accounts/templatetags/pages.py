@@ -82,6 +82,16 @@ SIGNS = {
     "unstable": ("bad", "↯"),
     "breaks_limit": ("bad", "⊘"),
 }
+PGBENCH_STEPS = {
+    "d": "drop",
+    "t": "create tables",
+    "g": "generate data",
+    "G": "generate on the server",
+    "v": "vacuum",
+    "p": "primary keys",
+    "f": "foreign keys",
+}
+PHASES = {"ROLLING_BACK": "restoring"}
 VERDICTS = {
     "better": ("better", "▲"),
     "direction_better": ("better", "△"),
@@ -133,6 +143,18 @@ def state_word(state: str) -> str:
 
 
 @register.filter
+def step_name(step: str, kind: str) -> str:
+    """What a step of creating a data set is called: those of pgbench -i are letters."""
+    return PGBENCH_STEPS.get(step, step) if kind == "pgbench" else step
+
+
+@register.filter
+def phase_name(state: str) -> str:
+    """The state of an agent as the name of a phase: ROLLING_BACK -> "restoring"."""
+    return PHASES.get(state, state.lower().replace("_", " "))
+
+
+@register.filter
 def sign_class(state: str) -> str:
     return SIGNS.get(str(state), ("idle", ""))[0]
 
@@ -154,12 +176,12 @@ def verdict_sign(verdict: str) -> str:
 
 @register.filter
 def span(seconds: float | timedelta | None) -> str:
-    """8.25 -> "8.2 s", 130 -> "2 min 10 s", 7300 -> "2 h 2 min"."""
+    """8.25 -> "8.2 s", 5.0 -> "5 s", 130 -> "2 min 10 s", 7300 -> "2 h 2 min"."""
     if seconds is None:
         return DASH
     total = seconds.total_seconds() if isinstance(seconds, timedelta) else float(seconds)
     if total < 10:
-        return f"{total:.1f} s"
+        return f"{total:.2g} s"
     minutes, rest = divmod(round(total), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)

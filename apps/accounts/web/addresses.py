@@ -11,6 +11,7 @@ from common.errors import HostError, PlanError
 
 # Where clouds keep metadata outside of the link-local networks: AWS by IPv6, Alibaba.
 METADATA = ("fd00:ec2::254", "100.100.100.200")
+HINT = "check the address, or DNS of this server"
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
@@ -19,9 +20,8 @@ def resolve(name: str) -> str:
     try:
         entries = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:  # the latter for what can be no name, such as "db1..lan"
-        raise HostError(
-            name, f"cannot be resolved: {error}", hint="check the address, or DNS of this server"
-        ) from error
+        reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+        raise HostError(name, f"the address cannot be resolved: {reason}", hint=HINT) from error
     addresses = [ipaddress.ip_address(entry[4][0]) for entry in entries]
     for address in addresses:
         if allowed(address):

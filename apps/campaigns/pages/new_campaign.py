@@ -18,7 +18,7 @@ from apps.campaigns.design.before_start import checks, previews
 from apps.campaigns.design.plan import Planned
 from apps.campaigns.design.steps import Step, metrics, single
 from apps.campaigns.library import own_recipes
-from apps.campaigns.models import Campaign, DataSet, Workload
+from apps.campaigns.models import Campaign, DataSet, Twin, Workload
 from apps.campaigns.pages import factor_rows
 from apps.campaigns.pages.forms import ALIKE, ARRANGED, OF_RULE, CampaignForm, alike_shown
 from apps.hosts.models import Host
@@ -59,6 +59,7 @@ class Draft:
             self.host = None
         else:
             self.host = self._host(request.GET.get("host", ""))
+            self.twin = Twin.objects.filter(pk=whole(request.GET.get("twin", "")) or 0).first()
             self.rows = self._cloned() or self._proposed() or [factor_rows.Row() for _ in range(factor_rows.BLANK_ROWS)]
             self.form = CampaignForm(initial=self._initial(), by=user_of(request), recipe=self.recipe)
         if self.source:
@@ -95,6 +96,8 @@ class Draft:
             filled = CampaignForm.filled(self.source)
             return filled | ({"name": self.source.name, "seed": self.source.seed} if self.replaces else {})
         initial: dict[str, Any] = {"host": self.host}
+        if self.twin:
+            initial |= {"name": self.twin.name, "workload": self.twin.workload_id, "dataset": self.twin.dataset_id}
         if self.recipe:
             name = f"{self.recipe['title']} on {self.host}" if self.host else self.recipe["title"]
             initial |= {"name": name, "delta": f"{self.recipe['delta'] * 100:g}"}

@@ -14,7 +14,7 @@ from apps.accounts.forms import OfTeam
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
 from apps.accounts.web.pages import blame, needs, of_team, page
-from apps.campaigns.models import Twin
+from apps.campaigns.models import Campaign, Twin
 from apps.campaigns.twins import services
 from apps.hosts.models import NAME
 from common.errors import PlanError, RoleError
@@ -56,6 +56,7 @@ def twin_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "made": _with_percent(twin.made),
         "left_out": _with_percent(twin.left_out[:SHOWN]),
         "missing": twin.missing[:SHOWN],
+        "campaigns": Campaign.objects.filter(workload=twin.workload_id, dataset=twin.dataset_id)[:SHOWN],
     }
     return page(request, "campaigns/twins/detail.html", context)
 

@@ -83,7 +83,9 @@ def _badges(table: CampaignTable, ended: bool, planned: int) -> list[str]:
     measured = [level.ok for level in table.levels]
     least, most = min(measured, default=0), max(measured, default=0)
     runs = f"{least}" if least == most else f"{least} to {most}"
-    badges = [f"{runs} of {planned} runs per level"] if planned else [f"{runs} runs per level"]
+    badges = [
+        f"{runs} of {planned} runs per level" if planned else f"{runs} {'run' if most == 1 else 'runs'} per level"
+    ]
     if any(level.preliminary for level in table.levels):
         badges.insert(0, "preliminary")
     failed = sum(level.not_ok for level in table.levels)

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture
 def team(transactional_db: None) -> dict[str, Any]:
-    """Made now, not copied: a page says when the last point of a run is some seconds old."""
+    """Made now, not copied: a page says when the last sample of a run is some seconds old."""
     return populate.team()
 
 
@@ -84,7 +84,7 @@ def follow(page: Page, path: str) -> list[str]:
     """Opens the page of a run; the addresses that it asks for from then on."""
     page.goto(path)
     page.wait_for_selector("[data-figure][data-drawn]")
-    expect(page.locator("[data-live-clock]")).to_contain_text("last point")
+    expect(page.locator("[data-live-clock]")).to_contain_text("last sample")
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
     return requests
@@ -98,7 +98,7 @@ def test_points_come_without_a_request_and_a_lost_server_is_told_until_it_is_bac
     requests = follow(page, reverse("run_detail", args=[run.pk]))
 
     _tell(run, 4.0, 12345.0)
-    expect(page.locator("[data-live-figure]")).to_have_text("12345 TPS", timeout=2000)
+    expect(page.locator("[data-live-figure]")).to_have_text("12\u202f345 TPS", timeout=2000)
     assert requests == []
 
     web.stop()
@@ -110,9 +110,11 @@ def test_points_come_without_a_request_and_a_lost_server_is_told_until_it_is_bac
     _tell(run, 5.0, 23456.0)
     web.start()
 
-    expect(page.locator("[data-live-figure]")).to_have_text("23456 TPS", timeout=15_000)
+    expect(page.locator("[data-live-figure]")).to_have_text("23\u202f456 TPS", timeout=15_000)
     expect(clock).not_to_contain_text("connection lost")
-    drawn = page.evaluate("document.getElementById('run-chart').data.find(trace => trace.name === 'tps').y")
+    tps = "document.getElementById('run-chart').data.find(trace => trace.name === 'tps').y"
+    page.wait_for_function(f"() => {tps}.includes(23456)", timeout=5000)
+    drawn = page.evaluate(tps)
     assert [drawn.count(12345.0), drawn.count(23456.0)] == [1, 1]
 
 
@@ -123,7 +125,7 @@ def test_a_page_that_gets_no_stream_polls(page: Page, web: Web, team: dict[str, 
 
     _tell(run, 4.0, 12345.0)
 
-    expect(page.locator("[data-live-figure]")).to_have_text("12345 TPS", timeout=3000)
+    expect(page.locator("[data-live-figure]")).to_have_text("12\u202f345 TPS", timeout=3000)
     expect(page.locator("[data-live-clock]")).not_to_contain_text("lost")
     assert any("live.json" in url for url in requests)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.accounts.templatetags.pages import figure, kept_together
+from apps.accounts.templatetags.pages import figure, kept_together, span, step_name
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,15 @@ def test_numbers_have_four_digits_and_thousands_are_apart(value: float | None, t
 def test_an_option_in_a_label_does_not_break_after_a_hyphen() -> None:
     assert kept_together("Latency limit (-L) (ms)") == 'Latency limit <span class="kept">(-L)</span> (ms)'
     assert kept_together("Repetitions (of <all>)") == "Repetitions (of <all>)"
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(5.0, "5 s"), (8.25, "8.2 s"), (0.04, "0.04 s"), (130, "2 min 10 s")])
+def test_a_short_span_has_a_decimal_only_where_it_says_something(seconds: float, shown: str) -> None:
+    assert span(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("step", "kind", "shown"), [("v", "pgbench", "vacuum"), ("v", "sql", "v"), ("orders", "sql", "orders")]
+)
+def test_steps_of_pgbench_have_names_instead_of_letters(step: str, kind: str, shown: str) -> None:
+    assert step_name(step, kind) == shown

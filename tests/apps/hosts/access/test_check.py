@@ -9,6 +9,7 @@ import asyncssh
 import pytest
 
 from apps.accounts.models import User
+from apps.accounts.web import addresses
 from apps.hosts import contact, services
 from apps.hosts.access import ssh
 from apps.hosts.models import Host, HostKey
@@ -114,6 +115,14 @@ def test_what_can_be_no_name_is_refused_as_an_address(host: Host, admin: User, a
         services.change_host(host, address=address, by=admin)
 
     assert refused.value.subject == "address"
+
+
+def test_an_address_that_cannot_be_resolved_is_named_without_numbers_of_errors(host: Host) -> None:
+    with pytest.raises(HostError) as refused:
+        addresses.resolve("bench.invalid")
+
+    assert str(refused.value).startswith("bench.invalid: the address cannot be resolved: ")
+    assert "Errno" not in str(refused.value)
 
 
 def test_a_viewer_adds_no_host(admin: User) -> None:

@@ -120,6 +120,12 @@ def test_at_most_five_findings_are_shown_and_none_is_lost() -> None:
     assert sorted(each.sentence for each in key + others) == sorted(each.sentence for each in judgements)
 
 
+def test_one_run_per_level_is_in_the_singular() -> None:
+    few = table(level("12", ok=1), level("14", "points_only", 89.1, ok=1))
+
+    assert "1 run per level" in answer_card(few, ended=True, planned=0).badges
+
+
 def test_no_figure_breaks_the_scale() -> None:
     for percent in (0.0, 1e-9, 99999.0, -99.999):
         card = answer_card(table(BASE, level("on", "undetectable", percent)), ended=True)

@@ -36,6 +36,13 @@ def test_live_updates_have_what_is_new_and_nothing_twice(client: Client, team: d
     assert not again["ended"]
 
 
+def test_a_queued_run_says_why_it_waits_and_when_its_chart_appears(client: Client, team: dict[str, Any]) -> None:
+    page = client.get(reverse("run_detail", args=[team["queued_run"].pk])).content.decode()
+
+    assert "Queued. A host runs one benchmark at a time" in page
+    assert "The chart appears with the first sample." in page and "nothing was measured" not in page
+
+
 def test_the_log_says_of_a_proof_what_is_in_effect_and_what_should_be(client: Client, team: dict[str, Any]) -> None:
     logs = [
         client.get(reverse("run_detail", args=[team[name].pk]), {"tab": "log"}).content.decode()
