@@ -17,7 +17,7 @@ from apps.accounts.models import Role, Scope, Team
 from apps.accounts.services import user_of
 from apps.accounts.web.rest import paged
 from apps.campaigns.models import Campaign
-from apps.searches import budget, queries, results, services
+from apps.searches import budget, importance, queries, results, services
 from apps.searches.models import Round, Search, Trial
 
 CONSTRAINT = "a limit per item, such as latency_p99 <= 20 ms; a candidate that breaks one is not confirmed"
@@ -151,6 +151,26 @@ class TrialSerializer(serializers.ModelSerializer[Trial]):
         return dict(zip(("mean", "low", "high"), figures, strict=True))
 
 
+class SettingImportanceSerializer(serializers.Serializer[Any]):
+    """Share of the variance that depends on a setting, alone or together with others."""
+
+    name = serializers.CharField()
+    percent = serializers.FloatField(help_text="of the variance of the results, for the values that were tried")
+    low = serializers.FloatField(help_text="95 % interval")
+    high = serializers.FloatField()
+
+
+class ImportanceSerializer(serializers.Serializer[Any]):
+    """How much of the variance of a search's results depends on each setting."""
+
+    trials = serializers.IntegerField(help_text="with a result")
+    reason = serializers.CharField(help_text="why there is no answer yet, else empty")
+    predicted = serializers.FloatField(
+        allow_null=True, help_text="percent of the variance that the settings predict for a trial from the others"
+    )
+    settings = SettingImportanceSerializer(many=True, help_text="most important first; empty if there is a reason")
+
+
 class SearchFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types
     host = filters.NumberFilter("campaign__host_id")
     team = filters.ModelChoiceFilter(
@@ -230,6 +250,12 @@ class SearchesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     def trial_list(self, request: Request, pk: str) -> Response:
         """The candidates of a search, oldest first."""
         return paged(self, self.get_object().trials.order_by("number"), TrialSerializer)
+
+    @extend_schema(responses=ImportanceSerializer)
+    @action(detail=True, filter_backends=[])
+    def importance(self, request: Request, pk: str) -> Response:
+        """Which settings matter, by the trials of the search. The first request after a round takes seconds."""
+        return Response(importance.answer(self.get_object()).as_dict)
 
     def _changed(self, change: Callable[..., Any], **fields: Any) -> Response:
         search = self.get_object()

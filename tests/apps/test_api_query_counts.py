@@ -65,6 +65,7 @@ BASELINE = {
     "searches/": 3,
     "searches/{search}/": 5,
     "searches/{search}/rounds/": 4,
+    "searches/{search}/importance/": 4,
     "searches/{search}/trials/": 4,
     "runs/?campaign={campaign}": 3,
     "runs/{run}/": 4,

@@ -76,6 +76,7 @@ def keys(team: dict[str, Any]) -> dict[str, dict[str, Any]]:
         **{name: {"pk": team["schedule"].pk} for name in ("schedule_action", "schedule_figure", "schedule_csv")},
         "searches_figure": {"pk": team["search"].pk, "name": "trials"},
         "searches_csv": {"pk": team["search"].pk},
+        "searches_importance": {"pk": team["search"].pk},
         "searches_action": {"pk": team["search"].pk},
         "decision_action": {"pk": team["decision"].pk},
     }

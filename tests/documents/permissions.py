@@ -213,6 +213,7 @@ PAGES: dict[str, Rule] = {
     "searches_detail": shown(VIEWER),
     "searches_figure": shown(VIEWER),
     "searches_csv": shown(VIEWER),
+    "searches_importance": shown(VIEWER),
     "searches_add": form(OPERATOR),
     "searches_action:pause": button(OPERATOR),
     "searches_action:resume": button(OPERATOR),

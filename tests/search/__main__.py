@@ -8,8 +8,9 @@ import statistics
 import sys
 from collections.abc import Sequence
 
+from tests.search.importance import explain
 from tests.search.simulation import Outcome, plain, search
-from tests.search.surrogate import Surrogate, best_gain
+from tests.search.surrogate import SPACE, Surrogate, best_gain
 
 NOISES = (0.01, 0.05, 0.15)
 SAMPLERS = ("tpe", "random", "qmc")
@@ -36,6 +37,17 @@ def main(arguments: list[str]) -> int:
             server = Surrogate(noise, limited=True)
             outcomes = [search(server, options.runs[0], seed, sampler) for seed in range(options.seeds)]
             print(_row(noise, options.runs[0], f"with a limit, {sampler}", outcomes), flush=True)
+    for noise in NOISES:
+        explained = [explain(noise, options.runs[0], seed) for seed in range(options.seeds)]
+        resolved = [each for each in explained if each.is_resolved]
+        right, covered = sum(each.is_top_right for each in resolved), sum(each.covered for each in resolved)
+        print(
+            f"importance, noise {noise:.0%}: {_share(len(resolved), len(explained))} searches have an answer;", end=" "
+        )
+        print(f"most important setting right: {_share(right, len(resolved))};", end=" ")
+        print(f"intervals with the true share: {_share(covered, len(resolved) * len(SPACE.dimensions))}", flush=True)
+    false = sum(explain(0.05, options.runs[0], seed, flat=True).is_resolved for seed in range(options.seeds))
+    print(f"importance, no differences: {_share(false, options.seeds)} searches have an answer", flush=True)
     for noise in NOISES:
         flat = [
             search(Surrogate(noise, faulty=False, flat=True), 75, seed, "random") for seed in range(4 * options.seeds)

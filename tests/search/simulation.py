@@ -27,6 +27,7 @@ METRIC = Metric("tps", "TPS", "higher")
 class Trial:
     values: Values
     rounds: list[list[float]] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)  # of its rounds
     bad: bool = False
     unstable: bool = False
     p99_ms: list[float] = field(default_factory=list)
@@ -55,18 +56,7 @@ class Outcome:
 
 def search(server: Surrogate, runs: int, seed: int, sampler: str) -> Outcome:
     rng = np.random.default_rng(seed)
-    trials: list[Trial] = []
-    left, number = runs, 0
-    while step := strategy.next_round(SIZES, _standings(trials), left):
-        number += 1
-        tried = [Tried(each.values, _mean(each), each.bad or each.unstable, {"p99": each.excess}) for each in trials]
-        proposals = optimiser.propose(SPACE, tried, step.new, optimiser.derived_seed(seed, number), sampler)
-        new = [Trial(values) for values in proposals]
-        running = [trials[index] for index in step.earlier] + new
-        trials += new
-        left -= SIZES.round_runs(len(running))
-        _measure(server, running, rng)
-        _mark_unstable(trials)
+    trials = explore(server, runs, seed, sampler, rng)
     standings = _standings(trials)
     final = strategy.finalists(SIZES, standings)
     promising = [index for index, each in standings.items() if each.promising]
@@ -78,6 +68,23 @@ def search(server: Surrogate, runs: int, seed: int, sampler: str) -> Outcome:
     chosen = trials[final[better if better is not None else 0]].values
     true = (server.is_unstable(chosen), server.breaks_limit(chosen))
     return Outcome(chosen, server.gain(chosen), better is not None, *true, **counts)
+
+
+def explore(server: Surrogate, runs: int, seed: int, sampler: str, rng: np.random.Generator) -> list[Trial]:
+    """The trials of all rounds before the confirmation."""
+    trials: list[Trial] = []
+    left, number = runs, 0
+    while step := strategy.next_round(SIZES, _standings(trials), left):
+        number += 1
+        tried = [Tried(each.values, mean_of(each), each.bad or each.unstable, {"p99": each.excess}) for each in trials]
+        proposals = optimiser.propose(SPACE, tried, step.new, optimiser.derived_seed(seed, number), sampler)
+        new = [Trial(values) for values in proposals]
+        running = [trials[index] for index in step.earlier] + new
+        trials += new
+        left -= SIZES.round_runs(len(running))
+        _measure(server, running, number, rng)
+        _mark_unstable(trials)
+    return trials
 
 
 def plain(server: Surrogate, runs: int, seed: int) -> Outcome:
@@ -92,9 +99,10 @@ def plain(server: Surrogate, runs: int, seed: int) -> Outcome:
     return Outcome(best.values, server.gain(best.values), True, server.is_unstable(best.values))
 
 
-def _measure(server: Surrogate, running: list[Trial], rng: np.random.Generator) -> None:
+def _measure(server: Surrogate, running: list[Trial], number: int, rng: np.random.Generator) -> None:
     for each in running:
         each.rounds.append([])
+        each.numbers.append(number)
     for _ in range(SIZES.blocks):
         block = DRIFT * float(rng.standard_normal())
         base = server.run(DEFAULT, block, rng) or 0.0
@@ -116,7 +124,7 @@ def _flat(trial: Trial) -> list[float]:
     return [ratio for each in trial.rounds for ratio in each]
 
 
-def _mean(trial: Trial) -> float | None:
+def mean_of(trial: Trial) -> float | None:
     return float(np.mean(_flat(trial))) if _flat(trial) else None
 
 

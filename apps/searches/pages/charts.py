@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from apps.results.charts.themes import Figure, Theme, layout
+from apps.searches.importance import Setting
 from apps.searches.models import Trial
 from apps.searches.queries import TrialRow
 from apps.searches.space import Dimension, Space, Value
@@ -13,6 +14,9 @@ from apps.searches.space import Dimension, Space, Value
 BAD_SYMBOL, SYMBOL, PROMISING_SYMBOL = "x", "circle", "diamond"
 SHADES = 5  # opacities of lines, from the worst trials to the best
 FAINT = 0.25
+BAD_NAME = "failed, unstable or breaks a constraint"
+PANEL_PX, SLICE_PX = 300, 230  # least width and the height of a panel
+BAR_MARGIN = {"l": 190, "r": 16, "t": 16, "b": 50}
 
 
 def trials_chart(rows: Sequence[TrialRow], metric: str, better: int, look: Theme) -> Figure:
@@ -26,7 +30,7 @@ def trials_chart(rows: Sequence[TrialRow], metric: str, better: int, look: Theme
     ]
     drawn = layout(
         look,
-        xaxis={"title": {"text": "Trial"}, "dtick": max(1, len(rows) // 20)},
+        xaxis={"title": {"text": "Trial"}, "dtick": max(1, math.ceil(len(rows) / 10))},
         yaxis={"title": {"text": f"{metric} against the default (%)"}, "zeroline": True, "zerolinecolor": look.text},
     )
     legend = {"orientation": "h", "y": 1.05, "yanchor": "bottom", "x": 0}
@@ -87,7 +91,7 @@ def _bad(rows: Sequence[TrialRow], look: Theme) -> Figure:
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": "failed, unstable or breaks a constraint",
+        "name": BAD_NAME,
         "x": [row.trial.number for row in rows],
         "y": [0.0 for _ in rows],
         "marker": {"color": look.series[1], "symbol": BAD_SYMBOL, "size": 9},
@@ -109,6 +113,111 @@ def parallel_chart(rows: Sequence[TrialRow], space: Space, look: Theme) -> Figur
     return {"data": data, "layout": {**drawn, "height": 380, "showlegend": False, "annotations": ends}}
 
 
+def importance_chart(settings: Sequence[Setting], look: Theme) -> Figure:
+    """A bar for each setting with its interval, most important on top."""
+    rows = list(reversed(settings))
+    bars = {
+        "type": "bar",
+        "orientation": "h",
+        "x": [each.percent for each in rows],
+        "y": [each.name for each in rows],
+        "marker": {"color": look.series[0]},
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [each.high - each.percent for each in rows],
+            "arrayminus": [each.percent - each.low for each in rows],
+            "color": look.text,
+            "thickness": 1.5,
+            "width": 5,
+        },
+        "customdata": [[each.low, each.high] for each in rows],
+        "hovertemplate": "%{y}: %{x:.3g} % (95 % interval %{customdata[0]:.3g} to %{customdata[1]:.3g})<extra></extra>",
+    }
+    drawn = layout(
+        look,
+        xaxis={"title": {"text": "Share of the variance (%)"}, "rangemode": "tozero"},
+        yaxis={"type": "category", "ticklabelposition": "outside"},
+    )
+    return {"data": [bars], "layout": {**drawn, "height": 110 + 34 * len(rows), "margin": BAR_MARGIN, "bargap": 0.4}}
+
+
+def slices_chart(rows: Sequence[TrialRow], space: Space, metric: str, width_px: int, look: Theme) -> Figure:
+    """A panel for each setting: the effect of each trial by its value."""
+    count = len(space.dimensions)
+    across = max(1, min(count, width_px // PANEL_PX))
+    lines = math.ceil(count / across)
+    drawn = layout(look)
+    data: list[Figure] = []
+    for place, each in enumerate(space.dimensions):
+        axes = _panel_axes(place, across, lines, each, metric, drawn, look)
+        own = [row for row in rows if each.name in row.trial.values]
+        data += [trace | axes | {"showlegend": place == 0} for trace in _slice(own, each, look)]
+    legend = {"orientation": "h", "y": 1 + 20 / (lines * SLICE_PX), "yanchor": "bottom", "x": 0}
+    return {"data": data, "layout": {**drawn, "height": 90 + lines * SLICE_PX, "legend": legend}}
+
+
+def _panel_axes(
+    place: int, across: int, lines: int, each: Dimension, metric: str, drawn: Figure, look: Theme
+) -> dict[str, str]:
+    """Add the axes of a panel to the layout."""
+    number = "" if place == 0 else str(place + 1)
+    column, line = place % across, place // across
+    width, height = 1 / across, 1 / lines
+    grid = {"gridcolor": look.grid, "linecolor": look.grid, "zeroline": False}
+    ends: tuple[Value, ...] = each.choices if each.kind == "choice" else (each.low, each.high)
+    drawn[f"xaxis{number}"] = grid | {
+        "domain": [column * width + (0.03 if column else 0), (column + 1) * width - 0.01],
+        "anchor": f"y{number}",
+        "title": {"text": each.name, "standoff": 4},
+        "range": [-0.08, 1.08],
+        "tickvals": [each.position(end) for end in ends],
+        "ticktext": [each.text(end) for end in ends],
+        "tickangle": 0,
+    }
+    top = 1 - line * height
+    drawn[f"yaxis{number}"] = grid | {
+        "domain": [top - height + 60 / (lines * SLICE_PX), top],
+        "anchor": f"x{number}",
+        "title": {"text": f"{metric} (%)" if column == 0 else ""},
+        "showticklabels": column == 0,
+        "zeroline": True,
+        "zerolinecolor": look.text,
+        "automargin": True,
+        **({"matches": "y"} if place else {}),
+    }
+    return {"xaxis": f"x{number}", "yaxis": f"y{number}"}
+
+
+def _slice(rows: Sequence[TrialRow], each: Dimension, look: Theme) -> list[Figure]:
+    measured = _measured(rows)
+    groups = [
+        ("measured", SYMBOL, look.series[0], [row for row in measured if not row.trial.is_promising]),
+        ("promising", PROMISING_SYMBOL, look.series[2], [row for row in measured if row.trial.is_promising]),
+        (BAD_NAME, BAD_SYMBOL, look.series[1], [row for row in rows if row.trial.is_bad]),
+    ]
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": name,
+            "legendgroup": name,
+            "x": [each.position(row.trial.values[each.name]) for row in own],
+            "y": [0.0 if row.trial.is_bad else row.percent for row in own],
+            "marker": {"color": colour, "symbol": symbol, "size": 7},
+            "text": [f"{_name(row)}<br>{_effect(row)}" for row in own],
+            "hovertemplate": "%{text}<extra></extra>",
+        }
+        for name, symbol, colour, own in groups
+    ]
+
+
+def _effect(row: TrialRow) -> str:
+    """ "+3.5 %", or the state of a trial whose figures do not count."""
+    is_counted = row.percent is not None and not row.trial.is_bad
+    return f"{row.percent:+.3g} %" if is_counted else row.trial.get_state_display()
+
+
 def _opacity(rank: int, count: int) -> float:
     """From FAINT for the worst rank, 1, to fully opaque for the best fifth."""
     return FAINT + (1 - FAINT) * math.floor(SHADES * rank / count) / SHADES
@@ -116,7 +225,6 @@ def _opacity(rank: int, count: int) -> float:
 
 def _line(row: TrialRow, space: Space, colour: str, opacity: float, dash: str) -> Figure:
     values = row.trial.values
-    effect = row.trial.get_state_display() if row.percent is None else f"{row.percent:+.3g} %"
     return {
         "type": "scatter",
         "mode": "lines+markers",
@@ -125,7 +233,7 @@ def _line(row: TrialRow, space: Space, colour: str, opacity: float, dash: str) -
         "line": {"color": colour, "width": 1 + opacity, "dash": dash},
         "marker": {"color": colour, "size": 5},
         "opacity": opacity,
-        "text": [f"{_name(row)}<br>{effect}"] * len(space.dimensions),
+        "text": [f"{_name(row)}<br>{_effect(row)}"] * len(space.dimensions),
         "hovertemplate": "%{text}<extra></extra>",
     }
 

@@ -19,9 +19,10 @@ from apps.accounts.web.pages import attempt, blame, keyset_page, needs, page, ro
 from apps.accounts.web.parsing import whole
 from apps.campaigns.models import Campaign
 from apps.results.charts import theme
+from apps.results.charts.themes import WIDTH_PX
 from apps.results.exchange import exports
 from apps.results.pages.figures import as_json
-from apps.searches import budget, presets, queries, results, rounds, services, space
+from apps.searches import budget, importance, presets, queries, results, rounds, services, space
 from apps.searches.models import Search
 from apps.searches.pages import charts
 from apps.searches.pages.forms import SearchForm
@@ -87,14 +88,26 @@ def search_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 @needs(Role.VIEWER)
 @cache_control(no_cache=True)
 def search_figure(request: HttpRequest, pk: UUID, name: str) -> HttpResponse:
-    """The trials in their order, or their values as parallel coordinates."""
+    """The trials in their order, their values as parallel coordinates or setting by setting, or what matters."""
     search = get_object_or_404(queries.listed(), pk=pk)
     rows, look = queries.trial_rows(search, search.trials.all()), theme(request.GET.get("theme", ""))
     if name == "parallel":
         return as_json(charts.parallel_chart(rows, space.read(search.space), look))
     if name == "trials":
         return as_json(charts.trials_chart(rows, search.campaign.metric, results.direction(search), look))
-    raise Http404(f"{name} is not one of trials, parallel")
+    if name == "slices":
+        width = whole(request.GET.get("width", "")) or WIDTH_PX
+        return as_json(charts.slices_chart(rows, space.read(search.space), search.campaign.metric, width, look))
+    if name == "importance":
+        return as_json(charts.importance_chart(importance.answer(search).settings, look))
+    raise Http404(f"{name} is not one of trials, parallel, slices, importance")
+
+
+@needs(Role.VIEWER)
+def search_importance(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """A part of the page: chart and table of importance, or why there is none yet."""
+    search = get_object_or_404(queries.listed(), pk=pk)
+    return page(request, "searches/_importance.html", {"search": search, "importance": importance.answer(search)})
 
 
 @needs(Role.VIEWER)
@@ -130,6 +143,7 @@ urlpatterns = [
     path("searches/", search_list, name="searches_list"),
     path("searches/add/", search_add, name="searches_add"),
     path("searches/<uuid:pk>/", search_detail, name="searches_detail"),
+    path("searches/<uuid:pk>/importance/", search_importance, name="searches_importance"),
     path("searches/<uuid:pk>/<slug:name>.json", search_figure, name="searches_figure"),
     path("searches/<uuid:pk>/trials.csv", search_csv, name="searches_csv"),
     path("searches/<uuid:pk>/<slug:action>/", search_action, name="searches_action"),

@@ -11,7 +11,7 @@ from proving import ids, tables
 from proving.session import CampaignArgument, Json, Session, of
 
 HELP = (
-    "Create, show, pause, resume, extend or stop a search for better values of settings. "
+    "Create, show, explain, pause, resume, extend or stop a search for better values of settings. "
     "List them with: proving ls searches"
 )
 Name = Annotated[str, typer.Argument(metavar="SEARCH", help="Name of the search, its id, or the beginning of its id.")]
@@ -82,6 +82,24 @@ def _order(trial: dict[str, Any]) -> tuple[bool, float]:
     """Measured trials first, best first."""
     ratio = trial["log_ratio"]
     return trial["state"] != "measured", math.inf if ratio is None else -ratio
+
+
+def importance(ctx: typer.Context, search: Name, json: Json = False) -> None:
+    """Show which settings matter, by the trials of a search."""
+    session = of(ctx)
+    answer = session.client.get(f"searches/{ids.search(session.client, search)}/importance/")
+    session.tell(answer, lambda: _importance(answer))
+
+
+def _importance(answer: dict[str, Any]) -> Any:
+    if answer["reason"]:
+        return tables.lines(answer["reason"])
+    rows = [
+        (each["name"], f"{each['percent']:.0f} %", f"{each['low']:.0f} to {each['high']:.0f} %")
+        for each in answer["settings"]
+    ]
+    lines = f"by {answer['trials']} trials, whose settings predict {answer['predicted']:.0f} % of the variance"
+    return tables.below(tables.lines(lines), tables.table(("setting", "share of the variance", "95 % interval"), rows))
 
 
 def pause(ctx: typer.Context, search: Name, json: Json = False) -> None:

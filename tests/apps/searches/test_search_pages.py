@@ -161,6 +161,20 @@ def test_the_charts_of_a_search_have_each_trial_once_and_the_csv_a_line_for_each
     assert len(lines) == trials + 1
 
 
+def test_the_slices_have_a_panel_for_each_setting_and_fewer_columns_on_a_narrow_page(campaign: Campaign) -> None:
+    search = searched.finished(campaign, make_user(Role.TUNER))
+    client = browser(make_user())
+    address = reverse("searches_figure", args=[search.pk, "slices"])
+
+    wide, narrow = (client.get(f"{address}?width={width}").json() for width in (1200, 360))
+
+    assert [wide["layout"][axis]["title"]["text"] for axis in ("xaxis", "xaxis2")] == ["work_mem", "jit"]
+    assert wide["layout"]["yaxis"]["domain"] == wide["layout"]["yaxis2"]["domain"]
+    assert narrow["layout"]["yaxis"]["domain"] != narrow["layout"]["yaxis2"]["domain"]
+    points = [x for trace in wide["data"] if trace["xaxis"] == "x" for x in trace["x"]]
+    assert len(points) == search.trials.count()
+
+
 def test_a_named_space_is_scaled_to_the_host_in_the_form_and_in_the_api(campaign: Campaign) -> None:
     client = browser(make_user(Role.OPERATOR))
     address = reverse("searches_add") + f"?campaign={campaign.pk}&space=tune-memory"
