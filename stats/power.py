@@ -7,6 +7,7 @@ less than .05: `alpha` is what is left for it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 from stats.model import NO_SPREAD, POINTS_ONLY_BELOW, ratio_percent
@@ -59,7 +60,12 @@ def runs_needed(
         # So far off that the distribution has no number any more, it is found.
         return not power_of(effect * math.sqrt(n), each * (n - 1), alpha) < POWER
 
-    low, high = POINTS_ONLY_BELOW - 1, POINTS_ONLY_BELOW
+    return fewest_runs(enough, POINTS_ONLY_BELOW)
+
+
+def fewest_runs(enough: Callable[[int], bool], least: int) -> int:
+    """The smallest number from `least` on that is enough, as all larger ones are; about MOST_RUNS where none is."""
+    low, high = least - 1, least
     while not enough(high) and high < MOST_RUNS:
         low, high = high, 2 * high
     while high - low > 1:

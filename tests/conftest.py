@@ -15,12 +15,11 @@ from django.test import override_settings
 
 from agents.settings import SETTINGS
 from apps.accounts.models import Role, User
-from apps.hosts import contact, services
+from apps.hosts import contact
 from apps.hosts.models import Host
-from embedded.servers.postgres import bin_dir
 from embedded.stack import FIRST_PORT
 from tests.faults.counts.ledger import Ledger, wanted
-from tests.servers import remote
+from tests.servers import machines, remote
 from tests.servers.ground import Ground, prepare
 from tests.session.alone import alone
 
@@ -115,24 +114,7 @@ def register(admin: User) -> Callable[..., Host]:
     """Registers the machine behind an SSH server, key approved, not yet checked."""
 
     def add(server: remote.Server, name: str = "here", *, launcher: bool = False) -> Host:
-        identity = services.create_identity(f"key-{name}", by=admin)
-        server.authorize(identity.public_key)
-        host = services.add_host(
-            by=admin,
-            name=name,
-            address="127.0.0.1",
-            port=server.port,
-            user=server.user,
-            identity=identity,
-            python=sys.executable,
-            spool_dir=str(server.home / "spool"),
-            data_dir=str(server.home / "clusters"),
-            pg_bin_dirs=[str(bin_dir())],
-            launcher=launcher,
-        )
-        offered = services.fetch_host_key(host, by=admin)
-        services.approve_host_key(host, offered.fingerprint, by=admin)
-        return host
+        return machines.add(name, server, admin, python=sys.executable, launcher=launcher)
 
     return add
 

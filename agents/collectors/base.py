@@ -117,12 +117,6 @@ def rounded(value: float) -> float:
     return round(value, 4) if value < 10 else float("%.5g" % value)
 
 
-def fields_of(text: str) -> dict[str, int]:
-    """Lines of "name[:] number ..." as most files of /proc have them."""
-    rows = (line.replace(":", " ").split() for line in text.splitlines())
-    return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}
-
-
 class Fields:
     """Some of the fields of a file whose lines keep their places while the kernel runs."""
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import combinations
 
 import numpy as np
 
@@ -272,20 +271,6 @@ def pair_of_all(rows: Sequence[Observation], a: str, b: str, metric: Metric, del
         return compare_levels(rows, a, b, metric, delta)
     estimate = _tukey(absorbed, a, b, _TUKEY[blocked])
     return in_units(_judge(levels, a, b, estimate, metric, delta), rows[0].unit)
-
-
-def all_pairs(rows: Sequence[Observation], metric: Metric, delta: float) -> list[Comparison]:
-    """Every level against every later one, with intervals that hold together (Tukey)."""
-    levels = by_level(rows)
-    pairs = list(combinations(levels, 2))
-    if len(levels) < 3:
-        return [compare_levels(rows, a, b, metric, delta) for a, b in pairs]
-    if min(len(own) for own in levels.values()) < POINTS_ONLY_BELOW:
-        arms = {name: logs([row.value for row in own]) for name, own in levels.items()}
-        return [points_only(arms[a], arms[b], metric, delta, (a, b)) for a, b in pairs]
-    blocked = complete_blocks(rows)
-    fitted = fit(rows, blocked=blocked)
-    return [_judge(levels, a, b, _tukey(fitted, a, b, _TUKEY[blocked]), metric, delta) for a, b in pairs]
 
 
 @lru_cache(maxsize=256)

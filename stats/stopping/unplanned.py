@@ -12,13 +12,12 @@ import math
 from dataclasses import replace
 
 from stats.model import NO_SPREAD, Comparison, decide, ratio_interval, ratio_percent
-from stats.power import ALPHA, POWER, detectable_errors, power_of
+from stats.power import ALPHA, POWER, detectable_errors, fewest_runs, power_of
 
 SPENT = 0.04  # of all unplanned analyses together
 PRIOR = 3.0  # variance of the effect: small numbers of runs already say something, large ones little less
 # An interval that reaches beyond ten times either way says nothing.
 _SAYS_NOTHING = math.log(10)
-_MOST_RUNS = 1_000_000
 
 
 def critical_t(n: int, df: float, alpha: float = SPENT) -> float:
@@ -100,10 +99,4 @@ def _runs_needed(comparison: Comparison, factor: float) -> int | None:
             return False
         return not power_of(effect * math.sqrt(n), df, _alpha(n, df, factor)) < POWER
 
-    low, high = comparison.runs_needed - 1, comparison.runs_needed
-    while not enough(high) and high < _MOST_RUNS:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return fewest_runs(enough, comparison.runs_needed)

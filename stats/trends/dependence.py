@@ -140,11 +140,6 @@ def _form(one: Floats, other: Floats) -> Floats:
     return form
 
 
-def effective_size(n: int, autocorrelation: float) -> float:
-    """How many independent values tell as much about a mean as `n` autocorrelated ones (order 1)."""
-    return n * (1 - autocorrelation) / (1 + autocorrelation)
-
-
 def without_outliers(residuals: Floats, furthest: float = 4.0) -> Floats:
     """Residuals, those further out than so many robust standard deviations moved there (Winsor's way)."""
     scale = furthest * 1.4826 * float(np.median(np.abs(residuals - np.median(residuals))))

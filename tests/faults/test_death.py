@@ -13,11 +13,9 @@ from pathlib import Path
 from random import Random
 from tempfile import NamedTemporaryFile
 
-import pytest
-
 from tests.agents.driver import OK, of
 from tests.faults.counts.ledger import Ledger, often
-from tests.faults.injection.struck import Field, struck, wait
+from tests.faults.injection.struck import Field, wait
 
 SEED = 22
 VERSION_1 = Path("/sys/fs/cgroup/memory")
@@ -37,12 +35,6 @@ with open(path, "wb", buffering=0) as file:
 """
 # Of pgbench and of a backend that waits for its next command: which of them a client hears first is chance.
 CONNECTION_LOST = ("perhaps the backend died", "unexpected postmaster exit")
-
-
-@pytest.fixture
-def here() -> Iterator[Field]:
-    with struck() as field:
-        yield field
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -16,17 +15,11 @@ from agents.run.session import Session
 from agents.wire import protocol
 from tests.agents.driver import of
 from tests.faults.counts.ledger import Ledger, often
-from tests.faults.injection.struck import KNOB_FILE, Field, struck
+from tests.faults.injection.struck import KNOB_FILE, Field
 
 SEED = 25
 DAY_S = 86_400
 POOL = "/proc/sys/vm/nr_hugepages"
-
-
-@pytest.fixture
-def here() -> Iterator[Field]:
-    with struck() as field:
-        yield field
 
 
 class ClockSet(System):

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -19,17 +19,11 @@ from apps.campaigns.models import Run
 from apps.hosts.models import Host
 from tests.agents.driver import of
 from tests.faults.counts.ledger import Ledger, often
-from tests.faults.injection.struck import Field, struck
+from tests.faults.injection.struck import Field
 from tests.servers import campaigns
 from tests.servers.remote import Server
 
 SEED = 30
-
-
-@pytest.fixture
-def here() -> Iterator[Field]:
-    with struck() as field:
-        yield field
 
 
 def half_a_line(path: Path, chance: Random) -> None:

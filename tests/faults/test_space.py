@@ -16,16 +16,10 @@ import pytest
 
 from tests.agents.driver import OK, Refused, of
 from tests.faults.counts.ledger import Ledger, often
-from tests.faults.injection.struck import KNOB_FILE, Field, fill, small, struck, wait
+from tests.faults.injection.struck import KNOB_FILE, Field, fill, small, wait
 
 SEED = 20
 SPOOL_SIZE = "72m"  # its reserve of 64 MiB, and a little more
-
-
-@pytest.fixture
-def here() -> Iterator[Field]:
-    with struck() as field:
-        yield field
 
 
 @contextmanager

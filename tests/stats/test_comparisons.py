@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -16,7 +17,6 @@ from stats import (
     Metric,
     Observation,
     against_baseline,
-    all_pairs,
     benjamini_hochberg,
     compare,
     compare_levels,
@@ -33,6 +33,7 @@ from stats import (
     warm_up,
 )
 from stats.comparison.family import critical
+from stats.comparison.levels import pair_of_all
 from stats.trends.within_run import mser_cut
 
 TPS = Metric("tps", "tps", "higher")
@@ -156,10 +157,9 @@ def test_an_unknown_baseline_is_refused_with_the_levels_there_are() -> None:
         against_baseline(rows_of(SHARED_BUFFERS), "4GB", TPS, DELTA)
 
 
-def test_all_pairs_by_tukey() -> None:
-    pairs = {(one.a, one.b): one for one in all_pairs(rows_of(SHARED_BUFFERS)[::-1], TPS, DELTA)}
+def test_a_pair_of_many_levels_is_compared_by_tukey() -> None:
+    comparison = pair_of_all(rows_of(SHARED_BUFFERS)[::-1], "64GB", "32GB", TPS, DELTA)
 
-    comparison = pairs["64GB", "32GB"]
     assert comparison.ratio_percent == pytest.approx(0.53, abs=0.005)
     assert comparison.interval == interval(-0.47, 1.54)
     assert comparison.p == pytest.approx(0.429, abs=0.0005)
@@ -396,7 +396,8 @@ def test_levels_without_any_spread_do_not_break_the_table() -> None:
     rows = rows_of({"a": (1.0,) * 3, "b": (2.0,) * 3, "c": (1.0,) * 3})
 
     assert [one.verdict for one in against_baseline(rows, "a", TPS, DELTA)] == ["better", "equivalent"]
-    assert [one.verdict for one in all_pairs(rows, TPS, DELTA)] == ["better", "equivalent", "worse"]
+    pairs = [pair_of_all(rows, a, b, TPS, DELTA).verdict for a, b in combinations("abc", 2)]
+    assert pairs == ["better", "equivalent", "worse"]
     assert level_table(rows).p is None
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stats import Trend, trend
-from stats.trends.dependence import autocorrelated_effect, effective_size
+from stats.trends.dependence import autocorrelated_effect
 
 DELTA = 0.02
 
@@ -29,12 +29,6 @@ def test_a_line_without_noise_has_no_width() -> None:
 
     assert estimate is not None and estimate.flagged
     assert (estimate.low_percent, estimate.high_percent) == (estimate.total_percent, estimate.total_percent)
-
-
-def test_three_hundred_autocorrelated_values_are_worth_fewer() -> None:
-    worth = [effective_size(300, phi) for phi in (0.5, 0.7, 0.9)]
-
-    assert worth == [pytest.approx(100), pytest.approx(52.94, abs=0.01), pytest.approx(15.79, abs=0.01)]
 
 
 def test_independent_values_have_the_interval_of_least_squares() -> None:

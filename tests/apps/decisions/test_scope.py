@@ -17,6 +17,7 @@ from apps.decisions.evidence import replay
 from apps.decisions.models import Decision, Standing
 from apps.hosts.services import change_host, remove_host
 from common.errors import PlanError
+from tests.apps.decisions.test_decide import write
 from tests.rows.factories import browser, make_campaign, make_host
 
 Status = Decision.Status
@@ -25,11 +26,6 @@ Status = Decision.Status
 @pytest.fixture
 def campaign(db: None) -> Campaign:
     return make_campaign(Campaign.State.FINISHED)
-
-
-def write(by: User, campaign: Campaign, **fields: Any) -> Decision:
-    all_fields: dict[str, Any] = {"title": "Two cpus", "decision": "Give PostgreSQL two cpus"} | fields
-    return services.write_decision(by=by, campaign=campaign, **all_fields)
 
 
 def test_a_label_brings_in_every_host_that_carries_it(tuner: User, admin: User, campaign: Campaign) -> None:

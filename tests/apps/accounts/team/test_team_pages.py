@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from django.test import Client
 from django.urls import reverse
 
@@ -13,21 +12,6 @@ from tests.rows.factories import browser, make_campaign, make_host, make_user
 from tests.rows.factories import make_member as member
 
 VIEWER, OPERATOR, TUNER, ADMIN = Role
-
-
-@pytest.fixture
-def storage(db: None) -> Team:
-    return Team.objects.create(name="storage")
-
-
-@pytest.fixture
-def network(db: None) -> Team:
-    return Team.objects.create(name="network")
-
-
-@pytest.fixture
-def host(storage: Team) -> Host:
-    return make_host("raid-01", team=storage)
 
 
 def test_everybody_reads_what_a_team_has(host: Host, viewer: User) -> None:

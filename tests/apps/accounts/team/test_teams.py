@@ -40,21 +40,6 @@ from tests.rows.factories import make_member as member
 VIEWER, OPERATOR, TUNER, ADMIN = Role
 
 
-@pytest.fixture
-def storage(db: None) -> Team:
-    return Team.objects.create(name="storage")
-
-
-@pytest.fixture
-def network(db: None) -> Team:
-    return Team.objects.create(name="network")
-
-
-@pytest.fixture
-def host(storage: Team) -> Host:
-    return make_host("raid-01", team=storage)
-
-
 # What a role is
 
 

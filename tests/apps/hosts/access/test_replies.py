@@ -13,29 +13,11 @@ from agents.host import cpulist
 from apps.hosts import contact
 from apps.hosts.access import replies
 from common.errors import HostError
+from tests.hostile.lies import HONEST
 from tests.rows.factories import make_host
 from tests.servers import machine
 
-HELLO: dict[str, Any] = {
-    "agent": "ab" * 32,
-    "version": "1.0",
-    "commit": "",
-    "protocol": 1,
-    "python": "3.11.2",
-    "level": "root",
-    "supervisor": "detached",
-    "units": "absent",
-    "machine_id": "0" * 32,
-    "boot_id": "1" * 32,
-    "epoch": 7,
-    "busy": None,
-    "dirty": [],
-    "conflicts": [],
-    "sealed": ["11111111-2222-3333-4444-555555555555"],
-    "recovered": [],
-    "wall": 1.0,
-    "mono": 1.0,
-}
+HELLO: dict[str, Any] = HONEST["hello"] | {"epoch": 7, "sealed": ["11111111-2222-3333-4444-555555555555"], "wall": 1.0}
 RECOVERED = {"run": "11111111-2222-3333-4444-555555555555", "state": "SEALED", "did": ["ended postgres"]}
 
 

@@ -1,0 +1,16 @@
+"""What the tests of faults share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faults.injection.struck import Field, struck
+
+
+@pytest.fixture
+def here() -> Iterator[Field]:
+    """A spool and a cluster on this machine, for runs that faults hit."""
+    with struck() as field:
+        yield field
