@@ -13,22 +13,25 @@ import io
 import json
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from django.conf import settings
 from django.core.cache import cache
 from django.core.management import call_command
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
+from apps.accounts.audit import chain
 from apps.accounts.operation import sealed
 from apps.accounts.services import audit
 from common.errors import HostError, PlanError
@@ -42,6 +45,16 @@ ELSEWHERE = {
     "PROVING_SECRET_KEY": "signs sessions; with another one, all users have to log in again",
 }
 Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A backup that was restored for a check: its manifest, the last seal of its audit log, and the secrets that no key
+    decrypts."""
+
+    manifest: Manifest
+    seal: chain.Head
+    closed: list[str]
 
 
 def backup(file: Path) -> Manifest:
@@ -99,6 +112,61 @@ def restore_from(source: IO[bytes], name: str, *, replace: bool = False) -> Mani
     PlanError for a stream that is none of ours, is damaged, or is of a newer version; for a database that is not empty;
     for one that is in use. HostError where a tool is missing, too old or fails: then everything is as it was.
     """
+    manifest = _load(source, name, replace=replace)
+    cache.clear()
+    summary = {"made_at": manifest["made_at"], "sha256": manifest["files"][DUMP]["sha256"]}
+    audit(None, "backup.restore", Path(name).name, after=summary)
+    return manifest
+
+
+def check(file: Path) -> Checked:
+    """Restore `file` as `check_from` does. PlanError where it cannot be read."""
+    with _opened(file) as source:
+        return check_from(source, str(file))
+
+
+def check_from(source: IO[bytes], name: str) -> Checked:
+    """Restore a backup into a database of its own on the same server, verify it there, and drop it. The server can keep
+    running. Errors are those of `restore_from`; HostError also where the audit log of the backup is not intact, or the
+    role may not create databases."""
+    with _scratch_database():
+        manifest = _load(source, name, replace=False)
+        chain.seal()
+        last, faults = chain.verify(chain.lines())
+        if faults:
+            raise HostError("audit log", f"it is not intact in {name}: {'; '.join(faults[:3])}")
+        return Checked(manifest, last, sealed.needed()[1])
+
+
+@contextmanager
+def _scratch_database() -> Iterator[None]:
+    """`connection` leads to an empty database meanwhile, which is then dropped."""
+    configured = connection.settings_dict["NAME"]
+    scratch = f"{configured[:40]}_check_{secrets.token_hex(4)}"
+    quoted = connection.ops.quote_name(scratch)
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {quoted}")
+    except DatabaseError as error:
+        hint = "the check needs a role with CREATEDB: set PROVING_DATABASE_URL to the owner's"
+        raise HostError("database", f"a database for the check cannot be created: {error}", hint=hint) from error
+    try:
+        _lead_to(scratch)
+        yield
+    finally:
+        _lead_to(configured)
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP DATABASE {quoted} WITH (FORCE)")
+
+
+def _lead_to(name: str) -> None:
+    connection.close()
+    connection.close_pool()  # type: ignore[attr-defined]  # that of PostgreSQL has it
+    connection.settings_dict["NAME"] = name
+
+
+def _load(source: IO[bytes], name: str, *, replace: bool) -> Manifest:
+    """Load a backup into the database, compare its rows with the manifest, and migrate."""
     psql, pg_restore = _tool("psql"), _tool("pg_restore")
     with _work_folder(_state_dir()) as folder:
         manifest, dump = _unpack(source, name, folder)
@@ -112,9 +180,6 @@ def restore_from(source: IO[bytes], name: str, *, replace: bool = False) -> Mani
         _run([psql, *once, f"--file={script}", "--output=/dev/null", *_where()])
     _check_rows(manifest)
     call_command("migrate", interactive=False, verbosity=0)
-    cache.clear()
-    summary = {"made_at": manifest["made_at"], "sha256": manifest["files"][DUMP]["sha256"]}
-    audit(None, "backup.restore", Path(name).name, after=summary)
     return manifest
 
 

@@ -20,9 +20,31 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="a file written by backup; - reads standard input")
-        parser.add_argument("--replace", action="store_true", help="drop all existing data first")
+        how = parser.add_mutually_exclusive_group()
+        how.add_argument("--replace", action="store_true", help="drop all existing data first")
+        how.add_argument(
+            "--check", action="store_true", help="restore into a temporary database, verify it there, and drop it"
+        )
 
-    def handle(self, *, file: Path, replace: bool, **_: Any) -> None:
+    def handle(self, *, file: Path, replace: bool, check: bool, **_: Any) -> None:
+        if check:
+            self.check_backup(file)
+        else:
+            self.restore(file, replace)
+
+    def check_backup(self, file: Path) -> None:
+        try:
+            piped = str(file) == "-"
+            checked = backup.check_from(sys.stdin.buffer, "standard input") if piped else backup.check(file)
+        except ProvingError as error:
+            raise CommandError(str(error)) from error
+        rows, made_at = sum(checked.manifest["rows"].values()), checked.manifest["made_at"]
+        self.stdout.write(
+            f"{file} can be restored: {rows} rows of {made_at}; the audit log is intact to {checked.seal}"
+        )
+        self.warn(checked.closed)
+
+    def restore(self, file: Path, replace: bool) -> None:
         try:
             if str(file) == "-":
                 manifest = backup.restore_from(sys.stdin.buffer, "standard input", replace=replace)
@@ -30,8 +52,10 @@ class Command(BaseCommand):
                 manifest = backup.restore(file, replace=replace)
         except ProvingError as error:
             raise CommandError(str(error)) from error
-        closed = sealed.needed()[1]
         self.stdout.write(f"restored {sum(manifest['rows'].values())} rows of {manifest['made_at']}, and migrated")
+        self.warn(sealed.needed()[1])
+
+    def warn(self, closed: list[str]) -> None:
         for what in closed:
             self.stderr.write(
                 f"warning: no key of PROVING_SSH_KEYS decrypts the secret of {what}: add its original key"

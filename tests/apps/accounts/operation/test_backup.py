@@ -18,6 +18,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
+from apps.accounts.audit import chain
 from apps.accounts.models import AuditEntry, Role
 from apps.accounts.operation import backup, sealed, vault
 from apps.campaigns.models import Campaign
@@ -65,6 +66,56 @@ def test_what_was_wiped_and_restored_leaves_as_the_same_bytes(finished: Campaign
     assert exported(finished.pk) == before
     assert {"runs.csv", "series.parquet", "campaign-with-series.json", "outputs.zip"} <= before.keys()
     assert list(AuditEntry.objects.values_list("action", flat=True)[:1]) == ["backup.restore"]
+
+
+def databases() -> set[str]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT datname FROM pg_database WHERE datname LIKE current_database() || '%'")
+        return {name for (name,) in cursor}
+
+
+def test_a_check_restores_a_backup_beside_the_data_and_leaves_nothing(
+    finished: Campaign, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call_command("backup", tmp_path / "all.tar")
+    rows, before = sum(backup.read_manifest(tmp_path / "all.tar")["rows"].values()), databases()
+    entries = AuditEntry.objects.count()
+
+    call_command("restore", tmp_path / "all.tar", check=True)
+
+    assert f"can be restored: {rows} rows" in capsys.readouterr().out
+    assert databases() == before
+    assert (Campaign.objects.get().pk, AuditEntry.objects.count()) == (finished.pk, entries)
+
+
+def test_a_check_finds_an_audit_log_that_was_changed_before_the_backup(finished: Campaign, tmp_path: Path) -> None:
+    chain.seal()
+    with connection.cursor() as cursor:
+        cursor.execute("SET session_replication_role = replica")
+        cursor.execute(
+            "UPDATE accounts_auditentry SET action = 'x' WHERE id = (SELECT min(id) FROM accounts_auditentry)"
+        )
+        cursor.execute("RESET session_replication_role")
+    call_command("backup", tmp_path / "all.tar")
+    before = databases()
+
+    with pytest.raises(CommandError, match="audit log: it is not intact"):
+        call_command("restore", tmp_path / "all.tar", check=True)
+
+    assert databases() == before
+
+
+def test_a_check_of_a_damaged_backup_leaves_no_database(finished: Campaign, tmp_path: Path) -> None:
+    call_command("backup", tmp_path / "all.tar")
+    with (tmp_path / "all.tar").open("r+b") as file:
+        file.truncate(20_000)
+    before = databases()
+
+    with pytest.raises(CommandError, match=r"all\.tar"):
+        call_command("restore", tmp_path / "all.tar", check=True)
+
+    assert databases() == before
+    assert Campaign.objects.get() == finished
 
 
 def test_a_backup_through_a_pipe_is_restored_through_a_pipe(finished: Campaign, tmp_path: Path) -> None:
