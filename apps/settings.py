@@ -83,6 +83,9 @@ mapping.check_provider(
     },
 )
 
+# Users with one of these roles, in the instance or in a team, need a second factor. See docs/identity.md.
+SECOND_FACTOR_ROLES = mapping.roles("PROVING_SECOND_FACTOR_ROLES", env.list("PROVING_SECOND_FACTOR_ROLES", default=[]))
+
 # A decision is accepted by somebody else than its author.
 DECISIONS_BY_TWO: bool = env.bool("PROVING_DECISIONS_BY_TWO", default=False)
 
@@ -131,6 +134,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "apps.accounts.identity.recheck.Recheck",
+    "apps.accounts.second_factor.policy.Enforcement",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",

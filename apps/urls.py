@@ -6,6 +6,7 @@ from apps.accounts import views as accounts
 from apps.accounts.audit import audit_views as audit
 from apps.accounts.identity import oidc_views as oidc
 from apps.accounts.notices import channel_views as channels
+from apps.accounts.second_factor import factor_views as factors
 from apps.accounts.team import people_views as people
 from apps.accounts.team import team_views as teams
 from apps.accounts.tokens import token_views as tokens
@@ -37,6 +38,7 @@ urlpatterns = [
     path("api/", include("apps.api_urls")),
     *accounts.urlpatterns,
     *tokens.urlpatterns,
+    *factors.urlpatterns,
     *oidc.urlpatterns,
     *audit.urlpatterns,
     *people.urlpatterns,

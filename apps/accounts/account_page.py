@@ -14,6 +14,7 @@ from apps.accounts.forms import TokenForm
 from apps.accounts.identity import access
 from apps.accounts.identity.oidc_views import LinkForm
 from apps.accounts.models import ApiToken, User
+from apps.accounts.second_factor import policy
 from apps.accounts.web.pages import page
 
 
@@ -38,6 +39,8 @@ def render_account(request: HttpRequest, shown: Shown | None = None) -> HttpResp
         "sessions": sessions.of(user),
         "here": sessions.digest(request.session.session_key or ""),
         "memberships": user.memberships.select_related("team").order_by("team__name"),
+        "password_works": access.password_works(user),
+        "factor": policy.enrolled(user),
         **_provider(user),
     }
     return page(request, "accounts/detail.html", context, password if password.is_bound else token_form)

@@ -9,6 +9,7 @@ from apps.accounts import waking
 from apps.accounts.audit import chain, syslog
 from apps.accounts.notices import notify
 from apps.accounts.operation import upkeep
+from apps.accounts.second_factor import notices
 from apps.accounts.team import people
 
 
@@ -20,6 +21,11 @@ def deliver(channel_id: str) -> None:
 @shared_task(name="accounts.forgot")
 def forgot(email: str) -> None:
     people.forgot(email)
+
+
+@shared_task(name="accounts.mail_factor_notice")
+def mail_factor_notice(user_id: str, kind: str) -> None:
+    notices.deliver(int(user_id), kind)
 
 
 @shared_task(name="accounts.deliver_due")

@@ -17,9 +17,11 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts import services, sessions
 from apps.accounts.account_page import Shown, render_account
-from apps.accounts.identity import access, recheck
+from apps.accounts.identity import access
 from apps.accounts.identity.oidc_views import LogoutView
 from apps.accounts.models import Role, User
+from apps.accounts.second_factor import login as second_step
+from apps.accounts.second_factor import policy
 from apps.accounts.web.attempts import FAILED_LOGINS
 from apps.accounts.web.pages import attempt, needs, too_often
 
@@ -39,7 +41,7 @@ class LoginForm(AuthenticationForm):
 
 
 class LoginView(views.LoginView):
-    template_name = "accounts/login.html"
+    template_name = "accounts/sign_in/login.html"
     authentication_form = LoginForm
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -55,13 +57,12 @@ class LoginView(views.LoginView):
         return super().form_invalid(form)
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        answer = super().form_valid(form)
-        sessions.note(self.request)
-        if access.enabled():
-            recheck.forget(self.request)
-            user = services.user_of(self.request)
-            services.audit(user, "login.password", user, after={"address": self.request.META.get("REMOTE_ADDR", "")})
-        return answer
+        user = form.get_user()
+        if policy.enrolled(user):
+            second_step.begin(self.request, user, self.get_redirect_url())
+            return redirect("second_step")
+        second_step.log_in(self.request, user)
+        return redirect(self.get_success_url())
 
 
 @needs(Role.VIEWER)

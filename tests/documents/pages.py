@@ -137,6 +137,8 @@ def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
         ("why-profile", reverse("why") + f"?profile={team['profile'].name}", Role.VIEWER),
         ("decision-new", reverse("decision_new") + f"?campaign={team['finished'].pk}", Role.TUNER),
         ("account", reverse("account"), Role.VIEWER),
+        ("second-factor", reverse("second_factor"), Role.VIEWER),
+        ("second-factor-reset", reverse("user_second_factor", args=[team["viewer"].pk]), Role.ADMIN),
         ("users", reverse("user_list"), Role.ADMIN),
         ("teams", reverse("team_list"), Role.VIEWER),
         ("team", reverse("team_detail", args=[team["owners"].pk]), Role.VIEWER),

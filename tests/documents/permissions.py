@@ -53,6 +53,7 @@ def button(role: Role) -> Rule:
 # Without a login: what each answers to GET.
 OPEN = {
     "login": 200,
+    "second_step": 302,
     "oidc_start": 404,
     "oidc_callback": 404,
     "healthz": 200,
@@ -75,10 +76,15 @@ PAGES: dict[str, Rule] = {
     "session_end": button(VIEWER),
     "session_end_others": button(VIEWER),
     "password_change": button(VIEWER),
+    "second_factor": form(VIEWER),
+    "second_factor_confirm": button(VIEWER),
+    "second_factor_codes": button(VIEWER),
+    "second_factor_remove": button(VIEWER),
     "user_list": form(ADMIN),
     "user_change": button(ADMIN),
     "user_link": button(ADMIN),
     "user_unlink": button(ADMIN),
+    "user_second_factor": form(ADMIN),
     "team_list": shown(VIEWER),
     "team_add": button(ADMIN),
     "team_detail": shown(VIEWER),
@@ -263,6 +269,8 @@ BY_OBJECT = (
     ("`metrics`", "clients that send `PROVING_METRICS_TOKEN`; if none is set, the machine itself without a proxy"),
     ("`oidc_*`", "servers with an identity provider; on all others, the response is 404"),
     ("`timeline_feed`", "users of a feed's secret address; all others get 404"),
+    ("`second_step`", "users who entered their password less than 5 minutes ago"),
+    ("`second_factor*`", "only your own second factor; `user_second_factor` only that of other users"),
     ("`password_set`", "users of an unused link; for all others the link is invalid"),
     ("`token_rotate`, `token_revoke`, `Token`", "only your own tokens; a token rotates only itself"),
     ("`session_end`, `Session`", "only your own sessions"),
@@ -323,7 +331,7 @@ def _there(of_teams: bool) -> str:
 def _rows() -> Iterator[str]:
     for each in endpoints():
         if each.name in OPEN:
-            method = "GET, POST" if each.name in ("login", "password_forgot", "password_set") else "GET"
+            method = "GET, POST" if each.name in ("login", "second_step", "password_forgot", "password_set") else "GET"
             yield f"| `{each.pattern}` | `{each.name}` | {method} | yes | yes | yes | yes | yes | the same |"
         for action, rule in each.rules.items():
             address = each.pattern.replace("<slug:action>", action).replace("<str:action>", action)

@@ -30,6 +30,12 @@ class Grant:
     teams: Mapping[str, str] = field(default_factory=dict)
 
 
+def roles(name: str, values: Sequence[str]) -> frozenset[str]:
+    """The roles in a list. ImproperlyConfigured names the variable and the value that is not a role."""
+    named = [value.strip() for value in values if value.strip()]
+    return frozenset(_role(name, each, each) for each in named)
+
+
 def instance_roles(name: str, text: str) -> list[GroupRole]:
     """`GROUP=ROLE; GROUP=ROLE`. ImproperlyConfigured names the variable and the entry that is wrong."""
     return [GroupRole(group, _role(name, entry, role)) for entry, group, role in _entries(name, text, "GROUP=ROLE")]

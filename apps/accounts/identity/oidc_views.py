@@ -112,7 +112,7 @@ def oidc_link(request: HttpRequest) -> HttpResponse:
 def leaving(request: HttpRequest, address: str, verb: str) -> HttpResponse:
     """A page that redirects to the provider at once, because the content security policy does not allow forms to."""
     context = {"address": address, "verb": verb, "provider": settings.OIDC_NAME}
-    return render(request, "accounts/leaving.html", context)
+    return render(request, "accounts/sign_in/leaving.html", context)
 
 
 class LogoutView(views.LogoutView):
@@ -155,7 +155,7 @@ def _failed(request: HttpRequest, error: ProvingError | IntegrityError) -> HttpR
     refused = isinstance(error, PlanError)
     reason = spoken(error)
     context = {"reason": reason[:1].upper() + reason[1:], "provider": settings.OIDC_NAME, "refused": refused}
-    return render(request, "accounts/not_signed_in.html", context, status=403 if refused else 502)
+    return render(request, "accounts/sign_in/not_signed_in.html", context, status=403 if refused else 502)
 
 
 urlpatterns = [

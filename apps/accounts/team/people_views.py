@@ -36,7 +36,7 @@ class ForgotForm(forms.Form):
 
 
 def _list(request: HttpRequest, form: InviteForm, link: str = "") -> HttpResponse:
-    rows = User.objects.order_by("-is_active", "username")
+    rows = User.objects.order_by("-is_active", "username").select_related("second_factor")
     rows = rows.select_related("provider_account") if access.enabled() else rows
     context = {"people": rows, "roles": Role.choices, "mails": bool(settings.EMAIL_HOST), "link": link}
     context |= {"provider": settings.OIDC_NAME} if access.enabled() else {}
@@ -116,14 +116,14 @@ def password_forgot(request: HttpRequest) -> HttpResponse:
         waking.send("accounts.forgot", form.cleaned_data["email"])
         messages.success(request, "If this address belongs to a user, the link was sent. It may take a minute.")
         return redirect("login")
-    return page(request, "accounts/forgot.html", {"mails": bool(settings.EMAIL_HOST)}, form)
+    return page(request, "accounts/sign_in/forgot.html", {"mails": bool(settings.EMAIL_HOST)}, form)
 
 
 @method_decorator(login_not_required, name="dispatch")
 class PasswordSetView(views.PasswordResetConfirmView):
     """Django's: the token goes into the session and out of the address, so that no Referer contains it."""
 
-    template_name = "accounts/password_set.html"
+    template_name = "accounts/sign_in/password_set.html"
     success_url = reverse_lazy("login")
     title = "Set a password"
 

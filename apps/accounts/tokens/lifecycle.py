@@ -12,6 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts.models import ApiToken, Role, Scope, Team, User
+from apps.accounts.second_factor import policy
 from apps.accounts.services import audit, beyond_token, require, require_somewhere
 from common.errors import PlanError, RoleError
 
@@ -38,13 +39,16 @@ def issue_token(
     days: int = 90,
     restriction: Restriction | None = None,
     within: ApiToken | None = None,
+    by_operator: bool = False,
 ) -> tuple[ApiToken, str]:
     """A token of `user` with at most the most that the user may anywhere, and its secret, shown this once.
 
     `within` is the token that asks, if one does: what it issues ends no later and permits no more, or a leaked token
-    would never expire.
+    would never expire. `by_operator`: somebody with a shell on the server issues it, so no second factor is needed.
     """
     require_somewhere(user, role, "issue token")
+    if not by_operator:
+        policy.check_may_issue_token(user)
     restriction = restriction or Restriction()
     if not name.strip():
         raise PlanError("name", "a token needs a name", hint="state its purpose, for example: nightly CI")

@@ -30,7 +30,7 @@ class Command(BaseCommand):
                 if token is None:
                     secret, kind = services.generate_password(user), f"password of {name}"
                 else:
-                    secret = issue_token(user, "create_admin", Role.ADMIN, days=token)[1]
+                    secret = issue_token(user, "create_admin", Role.ADMIN, days=token, by_operator=True)[1]
                     kind = f"API token of {name}, valid for {token} days"
         except PlanError as error:
             raise CommandError(str(error)) from error

@@ -1,0 +1,1 @@
+"""Two factors for users with a password: an authenticator app, and recovery codes."""

@@ -1,0 +1,163 @@
+"""The user's own second factor, the second step of a login, and the reset by an admin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import segno
+from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import path
+from django.utils.safestring import SafeString, mark_safe
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST
+
+from apps.accounts.identity import access
+from apps.accounts.models import Role, User
+from apps.accounts.second_factor import factors, login, policy
+from apps.accounts.second_factor.forms import CodeForm, PasswordAndCodeForm, PasswordForm, SecondStepForm
+from apps.accounts.services import user_of
+from apps.accounts.web.attempts import FAILED_LOGINS
+from apps.accounts.web.pages import attempt, blame, needs, page, spoken, too_often
+from common.errors import PlanError, ProvingError
+
+
+@needs(Role.VIEWER)
+def second_factor(request: HttpRequest) -> HttpResponse:
+    """What the user has, and the password that starts an enrolment. The QR code is only in the response to it."""
+    user = user_of(request)
+    if request.method != "POST" or policy.enrolled(user) or not access.password_works(user):
+        return _page(request)
+    if wait_s := FAILED_LOGINS.wait_s(request):
+        return too_often(request, wait_s)
+    form = PasswordForm(request, user, request.POST)
+    if not form.is_valid():
+        return _page(request, start=form)
+    try:
+        secret = factors.begin(user)
+    except ProvingError as error:
+        blame(form, error)
+        return _page(request, start=form)
+    picture = _qr_code(factors.address(user, secret))
+    return page(request, "accounts/second_factor/enrol.html", {"form": CodeForm(), "secret": secret, "qr": picture})
+
+
+@require_POST
+@needs(Role.VIEWER)
+def second_factor_confirm(request: HttpRequest) -> HttpResponse:
+    """The recovery codes are in this one answer and nowhere else, so it is no redirect."""
+    if wait_s := FAILED_LOGINS.wait_s(request):
+        return too_often(request, wait_s)
+    user, form = user_of(request), CodeForm(request.POST)
+    if not form.is_valid():
+        return page(request, "accounts/second_factor/enrol.html", {}, form)
+    try:
+        codes = factors.confirm(user, form.cleaned_data["code"], session_key=request.session.session_key)
+    except ProvingError as error:
+        FAILED_LOGINS.count(request)
+        blame(form, error)
+        return page(request, "accounts/second_factor/enrol.html", {}, form)
+    request.session[policy.MARK] = True
+    return _show_codes(request, codes)
+
+
+@require_POST
+@needs(Role.VIEWER)
+def second_factor_codes(request: HttpRequest) -> HttpResponse:
+    user = user_of(request)
+    form = _both_factors(request, user)
+    if isinstance(form, HttpResponse):
+        return form
+    return _show_codes(request, factors.renew_codes(user))
+
+
+@require_POST
+@needs(Role.VIEWER)
+def second_factor_remove(request: HttpRequest) -> HttpResponse:
+    user = user_of(request)
+    form = _both_factors(request, user)
+    if isinstance(form, HttpResponse):
+        return form
+    key = request.session.session_key
+    if attempt(request, lambda: factors.remove(user, session_key=key), "Your second factor is removed."):
+        request.session.pop(policy.MARK, None)
+    return redirect("second_factor")
+
+
+def _both_factors(request: HttpRequest, user: User) -> PasswordAndCodeForm | HttpResponse:
+    """The form if password and code are right, else the response that says what is wrong."""
+    if wait_s := FAILED_LOGINS.wait_s(request):
+        return too_often(request, wait_s)
+    if not policy.enrolled(user):
+        return redirect("second_factor")
+    form = PasswordAndCodeForm(request, user, request.POST)
+    return form if form.is_valid() else _page(request, change=form)
+
+
+@never_cache
+@login_not_required
+def second_step(request: HttpRequest) -> HttpResponse:
+    """The code after the password. Without a password that was right a moment ago it leads back to the login."""
+    pending = login.pending(request)
+    if pending is None:
+        return redirect("login")
+    if wait_s := FAILED_LOGINS.wait_s(request):
+        return too_often(request, wait_s)
+    form = SecondStepForm(request, pending.user, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        return redirect(login.finish(request, pending))
+    return page(request, "accounts/sign_in/second_step.html", {}, form)
+
+
+@needs(Role.ADMIN)
+def user_second_factor(request: HttpRequest, pk: int) -> HttpResponse:
+    """An admin, who enters the own password again, resets the second factor of another user."""
+    user, by = get_object_or_404(User, pk=pk), user_of(request)
+    if wait_s := FAILED_LOGINS.wait_s(request):
+        return too_often(request, wait_s)
+    form = PasswordForm(request, by, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            factors.reset(user, by=by)
+        except PlanError as error:
+            messages.error(request, spoken(error))
+        else:
+            messages.success(request, f"The second factor of {user} is reset, and all sessions of {user} have ended.")
+        return redirect("user_list")
+    return page(request, "accounts/second_factor/reset.html", {"who": user}, form)
+
+
+def _page(
+    request: HttpRequest, *, start: PasswordForm | None = None, change: PasswordAndCodeForm | None = None
+) -> HttpResponse:
+    user = user_of(request)
+    context: dict[str, Any] = {
+        "factor": policy.enrolled(user),
+        "left": factors.codes_left(user),
+        "required": policy.required(user),
+        "by_provider": not access.password_works(user),
+        "change": change or PasswordAndCodeForm(request, user),
+    }
+    return page(request, "accounts/second_factor/page.html", context, change or start or PasswordForm(request, user))
+
+
+def _show_codes(request: HttpRequest, codes: list[str]) -> HttpResponse:
+    return page(request, "accounts/second_factor/codes.html", {"codes": "\n".join(codes)})
+
+
+def _qr_code(address: str) -> SafeString:
+    """An inline SVG, so that the secret goes to no other server. It consists of numbers only."""
+    drawn = segno.make(address, error="m").svg_inline(scale=4, border=4, dark="#000", light="#fff")
+    return mark_safe(drawn)  # noqa: S308
+
+
+urlpatterns = [
+    path("login/second-step/", second_step, name="second_step"),
+    path("account/second-factor/", second_factor, name="second_factor"),
+    path("account/second-factor/confirm/", second_factor_confirm, name="second_factor_confirm"),
+    path("account/second-factor/codes/", second_factor_codes, name="second_factor_codes"),
+    path("account/second-factor/remove/", second_factor_remove, name="second_factor_remove"),
+    path("users/<int:pk>/second-factor/", user_second_factor, name="user_second_factor"),
+]

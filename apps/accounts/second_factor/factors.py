@@ -1,0 +1,180 @@
+"""Enrol, verify, remove and reset second factors. Each change is in the audit log."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+import pyotp
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from apps.accounts.models import ApiToken, RecoveryCode, Role, SecondFactor, Session, User
+from apps.accounts.models.second_factor import LOCKED_FOR, MOST_FAILURES
+from apps.accounts.operation import vault
+from apps.accounts.second_factor import notices, policy
+from apps.accounts.services import audit, require
+from apps.accounts.sessions import digest as session_digest
+from common.errors import PlanError
+
+CODES = 10
+PERIOD_S = 30
+UNFINISHED = timedelta(minutes=30)
+DIGITS = 6
+# A phone's clock may be wrong by one period, in either direction.
+PERIODS = (-1, 0, 1)
+ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
+
+
+@transaction.atomic
+def begin(user: User) -> str:
+    """The secret for a new authenticator app. It replaces one whose enrolment was not finished."""
+    if policy.enrolled(user):
+        raise PlanError("password", "you have a second factor already", hint="remove it first")
+    SecondFactor.objects.filter(user=user, confirmed_at=None).delete()
+    secret = pyotp.random_base32()
+    SecondFactor.objects.create(user=user, secret_encrypted=vault.encrypt(secret), created_at=timezone.now())
+    return secret
+
+
+def address(user: User, secret: str) -> str:
+    """The otpauth:// address that the QR code contains."""
+    issuer = f"Proving Ground {urlsplit(settings.BASE_URL).hostname}"
+    return pyotp.TOTP(secret).provisioning_uri(name=user.username, issuer_name=issuer)
+
+
+def confirm(user: User, code: str, *, session_key: str | None) -> list[str]:
+    """Finish the enrolment with a code of the app: the recovery codes, shown this once. Other sessions of the user end,
+    because they began without the second factor. PlanError if the code is wrong."""
+    with transaction.atomic():
+        factor = SecondFactor.objects.select_for_update().filter(user=user, confirmed_at=None).first()
+        if factor is None or factor.created_at < timezone.now() - UNFINISHED or factor.failures >= MOST_FAILURES:
+            raise PlanError("code", "the enrolment was not started, or took too long", hint="start again")
+        period = _matching_period(factor, code)
+        if period is not None:
+            return _confirmed(factor, period, session_key)
+        factor.failures += 1
+        factor.save()
+    hint = "check the clock of your phone, or start again and scan the new QR code"
+    raise PlanError("code", "this code is wrong or expired", hint=hint)
+
+
+def _confirmed(factor: SecondFactor, period: int, session_key: str | None) -> list[str]:
+    factor.confirmed_at, factor.last_period, factor.failures = timezone.now(), period, 0
+    factor.save()
+    ended = _end_sessions(factor.user, but=session_key)
+    codes = _new_codes(factor.user)
+    audit(factor.user, "factor.enrol", factor.user, after={"sessions_ended": ended})
+    notices.mail(factor.user, "enrolled")
+    return codes
+
+
+def verify(user: User, typed: str, *, address: str) -> bool:
+    """Whether `typed` is a code of the app that was not used yet, or an unused recovery code, which it uses up.
+
+    PlanError while too many wrong codes lock the second factor, from wherever they came. The caller counts failures of
+    the client's address.
+    """
+    with transaction.atomic():
+        factor = SecondFactor.objects.select_for_update().get(user=user)
+        now = timezone.now()
+        if wait_s := factor.locked_s(now):
+            message = "too many wrong codes for this user"
+            raise PlanError("code", message, hint=f"try again in {-(-wait_s // 60)} min")
+        accepted = _accept(factor, typed)
+        if accepted:
+            factor.failures = 0
+        else:
+            recent = factor.failed_at is not None and now - factor.failed_at < LOCKED_FOR
+            factor.failures, factor.failed_at = (factor.failures + 1 if recent else 1), now
+            audit(None, "login.refused", user, after={"reason": "wrong code of the second factor", "address": address})
+        factor.save()
+    return accepted
+
+
+@transaction.atomic
+def renew_codes(user: User) -> list[str]:
+    """New recovery codes, shown this once. The old ones end."""
+    codes = _new_codes(user)
+    audit(user, "factor.codes", user)
+    return codes
+
+
+@transaction.atomic
+def remove(user: User, *, session_key: str | None) -> None:
+    """The user removes the own second factor; other sessions end. PlanError if the role needs one."""
+    if policy.required(user):
+        raise PlanError("password", "your role needs a second factor", hint="ask an admin to reset it instead")
+    _delete(user)
+    audit(user, "factor.remove", user, after={"sessions_ended": _end_sessions(user, but=session_key)})
+    notices.mail(user, "removed")
+
+
+@transaction.atomic
+def reset(user: User, *, by: User | None) -> None:
+    """Remove the second factor of a user who lost it; all sessions of the user end. `by` None is whoever has a shell on
+    the server. The user is notified."""
+    if by is not None:
+        require(by, Role.ADMIN, "reset second factor")
+        if by.pk == user.pk:
+            raise PlanError("user", "this is your own second factor", hint="remove it on the page Account")
+    if not SecondFactor.objects.filter(user=user).exists():
+        raise PlanError("user", f"{user} has no second factor")
+    _delete(user)
+    audit(by, "factor.reset", user, after={"user": user.pk, "sessions_ended": _end_sessions(user)})
+    notices.mail(user, "reset")
+
+
+def codes_left(user: User) -> int:
+    return RecoveryCode.objects.filter(user=user, used_at=None).count()
+
+
+def _accept(factor: SecondFactor, typed: str) -> bool:
+    code = typed.replace(" ", "").replace("-", "").lower()
+    if code.isascii() and code.isdecimal() and len(code) == DIGITS:
+        period = _matching_period(factor, code)
+        factor.last_period = period or factor.last_period
+        return period is not None
+    return _use_recovery_code(factor.user, code)
+
+
+def _matching_period(factor: SecondFactor, code: str) -> int | None:
+    """The period whose code this is; None for a wrong code, and for one that was accepted before."""
+    totp = pyotp.TOTP(vault.decrypt(factor.secret_encrypted, what="the second factor of this user"))
+    now, typed = int(time.time()) // PERIOD_S, code.replace(" ", "").encode()
+    periods = [now + each for each in PERIODS]
+    matching = [each for each in periods if hmac.compare_digest(totp.generate_otp(each).encode(), typed)]
+    return next((each for each in matching if each > factor.last_period), None)
+
+
+def _use_recovery_code(user: User, code: str) -> bool:
+    unused = RecoveryCode.objects.filter(user=user, digest=ApiToken.hash(code), used_at=None)
+    if not unused.update(used_at=timezone.now()):
+        return False
+    left = codes_left(user)
+    audit(user, "login.recovery_code", user, after={"left": left})
+    notices.mail(user, "recovery_code")
+    return True
+
+
+def _new_codes(user: User) -> list[str]:
+    """Such as abcd-efgh-jkmn-pqrs: 79 bits each, so that a plain hash is enough."""
+    RecoveryCode.objects.filter(user=user).delete()
+    codes = ["".join(secrets.choice(ALPHABET) for _ in range(16)) for _ in range(CODES)]
+    RecoveryCode.objects.bulk_create(RecoveryCode(user=user, digest=ApiToken.hash(code)) for code in codes)
+    return ["-".join(code[at : at + 4] for at in range(0, 16, 4)) for code in codes]
+
+
+def _delete(user: User) -> None:
+    SecondFactor.objects.filter(user=user).delete()
+    RecoveryCode.objects.filter(user=user).delete()
+
+
+def _end_sessions(user: User, *, but: str | None = None) -> int:
+    rows = Session.objects.filter(user=user)
+    rows = rows.exclude(session_key=session_digest(but)) if but else rows
+    return int(rows.delete()[1].get(Session._meta.label, 0))

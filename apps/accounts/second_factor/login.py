@@ -1,0 +1,78 @@
+"""From a right password to a session: at once, or after the second step."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.contrib import auth, messages
+from django.http import HttpRequest
+from django.shortcuts import resolve_url
+from django.utils.crypto import constant_time_compare
+
+from apps.accounts import services, sessions
+from apps.accounts.identity import access, recheck
+from apps.accounts.models import User
+from apps.accounts.second_factor import notices, policy
+
+# In the session's data, between the password and the code.
+PENDING = "_second_step"
+PENDING_S = 300
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A user whose password was right, and the page that was requested."""
+
+    user: User
+    next: str
+
+
+def begin(request: HttpRequest, user: User, next_page: str) -> None:
+    """The password was right. The session belongs to no user until the second step."""
+    auth.logout(request)
+    request.session[PENDING] = {
+        "user": user.pk,
+        "hash": user.get_session_auth_hash(),
+        "until": time.time() + PENDING_S,
+        "next": next_page,
+    }
+    request.session.set_expiry(PENDING_S)
+
+
+def pending(request: HttpRequest) -> Pending | None:
+    """The login that waits for its second step; None if there is none, if it took too long, or if the password or
+    the state of the user changed since."""
+    mark = request.session.get(PENDING)
+    if not mark or time.time() > mark["until"]:
+        return None
+    user = User.objects.filter(pk=mark["user"], is_active=True).first()
+    if user is None or not access.password_works(user) or policy.enrolled(user) is None:
+        return None
+    same_password = constant_time_compare(user.get_session_auth_hash(), mark["hash"])
+    return Pending(user, mark["next"]) if same_password else None
+
+
+def finish(request: HttpRequest, waiting: Pending) -> str:
+    """Log in after the second step: the address of the page that was requested."""
+    request.session.pop(PENDING, None)
+    log_in(request, waiting.user)
+    request.session[policy.MARK] = True
+    return waiting.next or resolve_url(settings.LOGIN_REDIRECT_URL)
+
+
+def log_in(request: HttpRequest, user: User) -> None:
+    """Start the session of a user whose password was right."""
+    reset = notices.reset_since(user, user.last_login)
+    auth.login(request, user, backend=recheck.BACKEND)
+    sessions.note(request)
+    request.session.set_expiry(None)
+    if reset:
+        when = f"{reset.at:%Y-%m-%d %H:%M} UTC"
+        text = f"Your second factor was reset on {when} by {reset.actor or 'the operator of the server'}."
+        messages.warning(request, f"{text} {notices.UNEXPECTED}")
+    if access.enabled():
+        recheck.forget(request)
+        address = request.META.get("REMOTE_ADDR", "")
+        services.audit(user, "login.password", user, after={"address": address})

@@ -1,0 +1,72 @@
+"""Who needs a second factor, and what is refused without one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.conf import settings
+from django.contrib.auth import SESSION_KEY, logout
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from apps.accounts.identity import access
+from apps.accounts.models import SecondFactor, User
+from apps.accounts.web.idempotency import problem
+from common.errors import RoleError
+
+# In a session that began with a second factor, or in which it was enrolled.
+MARK = "_second_factor"
+# Addresses for users who must enrol first.
+WITHOUT = ("second_factor", "second_factor_confirm", "second_step", "login", "logout")
+TITLE = "your role needs a second factor, and you have none yet"
+HINT = "enrol an authenticator app on the page Account"
+FORBIDDEN = 403
+
+
+def enrolled(user: User) -> SecondFactor | None:
+    """The second factor of `user`; None if there is none, or if its enrolment is not finished."""
+    return SecondFactor.objects.filter(user_id=user.pk, confirmed_at__isnull=False).first()
+
+
+def required(user: User) -> bool:
+    """Whether PROVING_SECOND_FACTOR_ROLES names a role of `user`, in the instance or in a team. Users who sign in with
+    the provider are its responsibility."""
+    if not settings.SECOND_FACTOR_ROLES or not access.password_works(user):
+        return False
+    held = {str(user.own_role_in(None)), *user.memberships.values_list("role", flat=True)}
+    return not held.isdisjoint(settings.SECOND_FACTOR_ROLES)
+
+
+def check_may_issue_token(user: User) -> None:
+    """RoleError if `user` needs a second factor and has none: a token must not be the way around it."""
+    if required(user) and enrolled(user) is None:
+        raise RoleError("issue token", TITLE, hint=HINT)
+
+
+class Enforcement:
+    """Sends users who must enrol to the page that enrols, and refuses everything else. Costs no query where no role
+    needs a second factor, nor in a session that has one."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        return _refusal(request) or self.get_response(request)
+
+
+def _refusal(request: HttpRequest) -> HttpResponseBase | None:
+    if not settings.SECOND_FACTOR_ROLES or SESSION_KEY not in request.session or MARK in request.session:
+        return None
+    user = request.user
+    if request.path in {reverse(each) for each in WITHOUT} or not isinstance(user, User) or not required(user):
+        return None
+    if enrolled(user):  # the session began before the role needed a second factor
+        logout(request)
+        return redirect("login")
+    if request.path.startswith("/api/"):
+        return problem(FORBIDDEN, TITLE, HINT, field="")
+    if request.headers.get("HX-Request"):
+        return HttpResponse(status=FORBIDDEN, headers={"HX-Redirect": reverse("second_factor")})
+    return redirect("second_factor")
