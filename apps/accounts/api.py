@@ -15,6 +15,7 @@ from apps.accounts.models import ApiToken, Role, Team, User
 from apps.accounts.team import people
 from apps.accounts.tokens.token_api import TokenSerializer
 from apps.accounts.web.idempotency import SecretResponse
+from apps.accounts.web.rest import body_of
 from common.errors import ProvingError
 
 
@@ -51,9 +52,7 @@ class UserViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
     @extend_schema(request=InviteSerializer, responses={201: InviteSerializer})
     def create(self, request: Request) -> Response:
         """Invite a user by a link to set a password. If this server sends no mail, the response contains the link."""
-        body = InviteSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        fields, by = body.validated_data, services.user_of(request)
+        fields, by = body_of(request, InviteSerializer), services.user_of(request)
         user = people.invite(fields["username"], fields["email"], Role(fields.get("role", Role.VIEWER)), by=by)
         link = ""
         try:
@@ -66,9 +65,8 @@ class UserViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
     @extend_schema(request=UserChangeSerializer, responses=UserSerializer)
     def partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Change the given fields. `is_active` false ends the sessions and tokens of the user."""
-        body = UserChangeSerializer(data=request.data, partial=True)
-        body.is_valid(raise_exception=True)
-        user, by, changes = self.get_object(), services.user_of(request), dict(body.validated_data)
+        changes = body_of(request, UserChangeSerializer, partial=True)
+        user, by = self.get_object(), services.user_of(request)
         allowed = changes.pop("may_run_commands", None)
         role = changes.pop("role", None)
         people.change(user, by=by, role=Role(role) if role else None, **changes)

@@ -15,7 +15,7 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role, Scope, Team
 from apps.accounts.services import user_of
-from apps.accounts.web.rest import paged
+from apps.accounts.web.rest import body_of, paged
 from apps.campaigns.models import Campaign
 from apps.searches import budget, importance, queries, results, services
 from apps.searches.models import Round, Search, Trial
@@ -208,9 +208,7 @@ class SearchesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @extend_schema(request=NewSearchSerializer, responses={201: SearchDetailSerializer})
     def create(self, request: Request) -> Response:
         """Start a search. Only an admin can allow settings that risk data."""
-        body = NewSearchSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        search = services.create_search(by=user_of(request), **body.validated_data)
+        search = services.create_search(by=user_of(request), **body_of(request, NewSearchSerializer))
         return Response(self._detail(search.pk), status=status.HTTP_201_CREATED)
 
     @extend_schema(request=None, responses=SearchDetailSerializer)
@@ -235,9 +233,7 @@ class SearchesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @action(detail=True, methods=["post"])
     def extend(self, request: Request, pk: str) -> Response:
         """Add runs or minutes to the budget. A finished search continues, and ends with another confirmation."""
-        body = ExtendSearchSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        return self._changed(services.extend_search, **body.validated_data)
+        return self._changed(services.extend_search, **body_of(request, ExtendSearchSerializer))
 
     @extend_schema(responses=RoundSerializer(many=True))
     @action(detail=True, filter_backends=[])

@@ -20,7 +20,7 @@ from agents.settings import SETTINGS
 from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
 from apps.accounts.web.pages import attachment
-from apps.accounts.web.rest import paged
+from apps.accounts.web.rest import body_of, paged, query_of
 from apps.hosts.models import Host
 from apps.tuning import parameters, rules, services
 from apps.tuning.exports import FORMATS
@@ -146,9 +146,7 @@ class ProfileViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
 
     @extend_schema(responses={201: ProfileSerializer})
     def create(self, request: Request) -> Response:
-        body = ProfileSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        revision = services.create_profile(by=user_of(request), **body.validated_data)
+        revision = services.create_profile(by=user_of(request), **body_of(request, ProfileSerializer))
         profile = self.get_queryset().get(pk=revision.profile_id)
         return Response(ProfileSerializer(profile).data, status=status.HTTP_201_CREATED)
 
@@ -163,19 +161,17 @@ class ProfileViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     @revisions.mapping.post
     def revise(self, request: Request, pk: str) -> Response:
         """Create the next revision, or return the latest one if it is identical."""
-        body = RevisionSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        revision = services.revise(self.get_object(), by=user_of(request), **body.validated_data)
+        body = body_of(request, RevisionSerializer)
+        revision = services.revise(self.get_object(), by=user_of(request), **body)
         return Response(RevisionSerializer(revision).data, status=status.HTTP_201_CREATED)
 
     @extend_schema(parameters=[RangeSerializer], responses=DifferenceSerializer(many=True), filters=False)
     @action(detail=True, pagination_class=None)
     def diff(self, request: Request, pk: str) -> Response:
         """Settings that differ between two revisions; null if a revision does not have the setting."""
-        query = RangeSerializer(data=request.query_params)
-        query.is_valid(raise_exception=True)
+        query = query_of(request, RangeSerializer)
         revisions = self.get_object().revisions
-        before, after = (get_object_or_404(revisions, number=query.validated_data[end]) for end in ("from", "to"))
+        before, after = (get_object_or_404(revisions, number=query[end]) for end in ("from", "to"))
         return Response(DifferenceSerializer(rules.diff(before.settings, after.settings), many=True).data)
 
     def _read_query(self, data: Any, shape: type[DryRunQuerySerializer]) -> tuple[Revision, dict[str, Any]]:
@@ -263,9 +259,7 @@ class SettingViewSet(viewsets.ViewSet):
     @action(detail=False)
     def parameters(self, request: Request) -> Response:
         """All PostgreSQL parameters and kernel settings of a host; the best matches of `q` come first."""
-        query = ParameterQuerySerializer(data=request.query_params)
-        query.is_valid(raise_exception=True)
-        fields = query.validated_data
+        fields = query_of(request, ParameterQuerySerializer)
         host, revision = fields.get("host"), fields.get("revision")
         every = parameters.every(host.facts if host else None, revision.settings if revision else None)
         matches = parameters.matching(every, fields.get("q", ""))[: fields.get("limit")]

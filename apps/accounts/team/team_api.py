@@ -15,6 +15,7 @@ from rest_framework.response import Response
 from apps.accounts.models import Membership, Role, Team, User
 from apps.accounts.services import user_of
 from apps.accounts.team import teams
+from apps.accounts.web.rest import body_of
 
 
 class MemberSerializer(serializers.ModelSerializer[Membership]):
@@ -70,16 +71,14 @@ class TeamViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
 
     @extend_schema(responses={201: TeamSerializer})
     def create(self, request: Request) -> Response:
-        body = TeamSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        return self._answer(teams.create_team(by=user_of(request), **body.validated_data), status.HTTP_201_CREATED)
+        body = body_of(request, TeamSerializer)
+        return self._answer(teams.create_team(by=user_of(request), **body), status.HTTP_201_CREATED)
 
     @extend_schema(request=TeamSerializer(partial=True), responses=TeamSerializer)
     def partial_update(self, request: Request, pk: str) -> Response:
         """Change the name or the description."""
-        body = TeamSerializer(data=request.data, partial=True)
-        body.is_valid(raise_exception=True)
-        return self._answer(teams.change_team(self.get_object(), by=user_of(request), **body.validated_data))
+        body = body_of(request, TeamSerializer, partial=True)
+        return self._answer(teams.change_team(self.get_object(), by=user_of(request), **body))
 
     @extend_schema(responses={204: None})
     def destroy(self, request: Request, pk: str) -> Response:
@@ -91,9 +90,7 @@ class TeamViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
     @action(detail=True, methods=["post"], url_path="members")
     def set_member(self, request: Request, pk: str) -> Response:
         """Add a user to the team, or change the role of a member."""
-        team, body = self.get_object(), MemberSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        fields = body.validated_data
+        team, fields = self.get_object(), body_of(request, MemberSerializer)
         teams.set_member(team, fields["user"], Role(fields["role"]), by=user_of(request))
         return self._answer(team)
 
@@ -111,8 +108,6 @@ class TeamViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
     @action(detail=False, methods=["post"], url_path="hand-over")
     def hand_over(self, request: Request) -> Response:
         """Move a host, profile, workload, data set or decision into a team, or with null out of its team."""
-        body = HandOverSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        fields = body.validated_data
+        fields = body_of(request, HandOverSerializer)
         teams.hand_over(teams.named(fields["kind"], fields["name"]), fields["team"], by=user_of(request))
         return Response(status=status.HTTP_204_NO_CONTENT)

@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from apps.accounts.models import ANY, ApiToken, Role, Scope, Team, User
 from apps.accounts.services import user_of
 from apps.accounts.tokens import lifecycle
+from apps.accounts.web.rest import body_of
 
 ONCE = "only in the response that creates or rotates the token"
 
@@ -81,9 +82,7 @@ class TokenViewSet(
 
     @extend_schema(responses={201: TokenSerializer})
     def create(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        body = TokenSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        fields = body.validated_data
+        fields = body_of(request, TokenSerializer)
         role, user = Role(fields.get("role", Role.VIEWER)), user_of(request)
         restriction = lifecycle.Restriction(fields["scopes"], fields["team"], fields["networks"])
         token, secret = lifecycle.issue_token(
@@ -95,9 +94,8 @@ class TokenViewSet(
     @action(detail=True, methods=["post"])
     def rotate(self, request: Request, pk: str) -> Response:
         """Replace the secret. The old one works for `overlap_hours` more. A token may rotate itself."""
-        body = RotationSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        overlap_h, days = body.validated_data["overlap_hours"], body.validated_data["days"]
+        body = body_of(request, RotationSerializer)
+        overlap_h, days = body["overlap_hours"], body["days"]
         token, secret = lifecycle.rotate_token(
             self.get_object(), by=user_of(request), overlap_h=overlap_h, days=days, within=_asking(request)
         )

@@ -27,7 +27,7 @@ from apps.documents import check_depth
 
 if TYPE_CHECKING:
     from rest_framework.generics import GenericAPIView
-    from rest_framework.serializers import BaseSerializer
+    from rest_framework.serializers import BaseSerializer, Serializer
     from rest_framework.views import APIView
 
 
@@ -171,3 +171,18 @@ def _parameter(name: str, kind: str, description: str) -> dict[str, Any]:
 def paged(view: GenericAPIView[Any], rows: QuerySet[Any], serializer: type[BaseSerializer[Any]]) -> Response:
     """A page of rows that are not the view's own, such as the revisions of a profile."""
     return view.get_paginated_response(serializer(view.paginate_queryset(rows), many=True).data)
+
+
+def body_of(request: Request, serializer: type[Serializer[Any]], *, partial: bool = False) -> dict[str, Any]:
+    """The fields of a request's body. ValidationError names each that is wrong."""
+    return _checked(serializer(data=request.data, partial=partial))
+
+
+def query_of(request: Request, serializer: type[Serializer[Any]]) -> dict[str, Any]:
+    """The parameters of a request's address. ValidationError names each that is wrong."""
+    return _checked(serializer(data=request.query_params))
+
+
+def _checked(serializer: Serializer[Any]) -> dict[str, Any]:
+    serializer.is_valid(raise_exception=True)
+    return dict(serializer.validated_data)

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from agents.datasets import DATASETS, RESETS
 from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
+from apps.accounts.web.rest import body_of
 from apps.campaigns.api.serializers import CampaignSerializer, NewTeamField
 from apps.campaigns.library import datasets, preparing
 from apps.campaigns.models import DataCopy, DataSet
@@ -80,18 +81,14 @@ class DataSetViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
 
     @extend_schema(request=NewDataSetSerializer, responses={201: DataSetSerializer})
     def create(self, request: Request) -> Response:
-        body = NewDataSetSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        dataset = datasets.save_dataset(by=user_of(request), **body.validated_data)
+        dataset = datasets.save_dataset(by=user_of(request), **body_of(request, NewDataSetSerializer))
         return Response(DataSetSerializer(dataset).data, status=status.HTTP_201_CREATED)
 
     @extend_schema(request=PrepareSerializer, responses={201: CampaignSerializer})
     @action(detail=True, methods=["post"])
     def prepare(self, request: Request, pk: str) -> Response:
         """Prepare the data set on a host for later runs, by a campaign of one run."""
-        body = PrepareSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        fields = body.validated_data
+        fields = body_of(request, PrepareSerializer)
         target = {"bin_dir": fields["bin_dir"]} if "bin_dir" in fields else {}
         campaign = preparing.prepare(
             self.get_object(), fields["host"], target=target, profile=fields.get("profile"), by=user_of(request)

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
+from apps.accounts.web.rest import body_of
 from apps.campaigns import archiving, lifecycle
 from apps.campaigns.api.serializers import CampaignSerializer, ChoicesSerializer, RenameSerializer
 from apps.campaigns.design.before_start import validity
@@ -145,9 +146,8 @@ class LifecycleActions(viewsets.GenericViewSet[Campaign]):
     @action(detail=True, methods=["post"])
     def clone(self, request: Request, pk: str) -> Response:
         """Create a draft with the choices of this campaign. Given fields replace them."""
-        body = ChoicesSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        made = lifecycle.clone_campaign(self.get_object(), by=user_of(request), **body.validated_data)
+        body = body_of(request, ChoicesSerializer)
+        made = lifecycle.clone_campaign(self.get_object(), by=user_of(request), **body)
         return Response(CampaignSerializer(made).data, status=status.HTTP_201_CREATED)
 
     @extend_schema(responses=HistorySerializer(many=True))

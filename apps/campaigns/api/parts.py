@@ -18,6 +18,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts.web.rest import query_of
 from apps.campaigns.api.run_serializers import EventQuerySerializer, EventsSerializer
 from apps.campaigns.api.views import FileRenderer
 from apps.campaigns.models import Run, RunPart
@@ -79,9 +80,8 @@ class RunPartViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     @action(detail=True, pagination_class=None)
     def events(self, request: Request, pk: str) -> Response:
         """The event log of its agent after `after`, as for a run."""
-        query = EventQuerySerializer(data=request.query_params)
-        query.is_valid(raise_exception=True)
-        part, after, limit = self.get_object(), query.validated_data["after"], query.validated_data["limit"]
+        query = query_of(request, EventQuerySerializer)
+        part, after, limit = self.get_object(), query["after"], query["limit"]
         events = list(part.events.filter(seq__gt=after).order_by("seq")[:limit])
         ended = part.state == Run.State.ENDED and len(events) < limit
         last = events[-1].seq if events else after

@@ -16,7 +16,7 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role, Scope, Team
 from apps.accounts.services import user_of
-from apps.accounts.web.rest import paged
+from apps.accounts.web.rest import body_of, paged
 from apps.campaigns import queries as campaigns
 from apps.campaigns.models import Campaign, Schedule, Slot
 from apps.campaigns.schedules import queries, services
@@ -114,17 +114,14 @@ class ScheduleViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @extend_schema(request=NewScheduleSerializer, responses={201: ScheduleSerializer})
     def create(self, request: Request) -> Response:
         """Repeat a campaign: a clone with a new seed starts at each time."""
-        body = NewScheduleSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        schedule = services.create_schedule(by=user_of(request), **body.validated_data)
+        schedule = services.create_schedule(by=user_of(request), **body_of(request, NewScheduleSerializer))
         return Response(ScheduleSerializer(schedule).data, status=status.HTTP_201_CREATED)
 
     @extend_schema(request=ScheduleChangeSerializer, responses=ScheduleSerializer)
     def partial_update(self, request: Request, pk: str) -> Response:
         """Change the given fields. You own the schedule from then on."""
-        schedule, body = self.get_object(), ScheduleChangeSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        services.change_schedule(schedule, by=user_of(request), **body.validated_data)
+        schedule, body = self.get_object(), body_of(request, ScheduleChangeSerializer)
+        services.change_schedule(schedule, by=user_of(request), **body)
         return Response(ScheduleSerializer(schedule).data)
 
     def destroy(self, request: Request, pk: str) -> Response:

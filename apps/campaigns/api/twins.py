@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
+from apps.accounts.web.rest import body_of
 from apps.campaigns.api.serializers import NewTeamField
 from apps.campaigns.models import Twin
 from apps.campaigns.twins import services
@@ -94,9 +95,7 @@ class TwinViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
     @extend_schema(request={"multipart/form-data": NewTwinSerializer}, responses={201: TwinSerializer})
     def create(self, request: Request) -> Response:
         """Create data set and workload from a captured file. Needs the permission to run commands."""
-        body = NewTwinSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        fields = dict(body.validated_data)
+        fields = body_of(request, NewTwinSerializer)
         load = services.Load(*(fields.pop(name) for name in ("clients", "jobs", "time_s", "pace")))
         raw = fields.pop("file").read()
         twin = services.create(fields.pop("name"), raw, load=load, by=user_of(request), **fields)

@@ -22,6 +22,7 @@ from apps.accounts.models import Role, Scope, Team
 from apps.accounts.services import user_of
 from apps.accounts.web.pages import attachment
 from apps.accounts.web.parsing import whole
+from apps.accounts.web.rest import body_of, query_of
 from apps.campaigns import queries, recipes, services
 from apps.campaigns.api.lifecycle import LifecycleActions
 from apps.campaigns.api.run_serializers import (
@@ -65,9 +66,7 @@ class WorkloadViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
 
     @extend_schema(request=NewWorkloadSerializer, responses={201: WorkloadSerializer})
     def create(self, request: Request) -> Response:
-        body = NewWorkloadSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        fields = dict(body.validated_data)
+        fields = body_of(request, NewWorkloadSerializer)
         name, raw_steps = fields.pop("name"), fields.pop("steps")
         workload = workloads.save_workload(name, raw_steps, by=user_of(request), **fields)
         return Response(WorkloadSerializer(workload).data, status=status.HTTP_201_CREATED)
@@ -76,9 +75,8 @@ class WorkloadViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @action(detail=True, methods=["post"])
     def check(self, request: Request, pk: str) -> Response:
         """Check the scripts with the tools of a host. Nothing is executed."""
-        where = WhereSerializer(data=request.data)
-        where.is_valid(raise_exception=True)
-        checked = scripts.check(self.get_object().steps, by=user_of(request), **where.validated_data)
+        where = body_of(request, WhereSerializer)
+        checked = scripts.check(self.get_object().steps, by=user_of(request), **where)
         return Response(CheckedSerializer(checked).data)
 
 
@@ -114,9 +112,7 @@ class RecipeViewSet(viewsets.ViewSet):
         return recipe
 
     def _on_host(self, recipe: recipes.Recipe, request: Request) -> recipes.Recipe:
-        query = HostQuerySerializer(data=request.query_params)
-        query.is_valid(raise_exception=True)
-        host = query.validated_data.get("host")
+        host = query_of(request, HostQuerySerializer).get("host")
         return recipe_hosts.on_host(recipe, host) if host else recipe
 
     @extend_schema(responses=RecipeSerializer(many=True))
@@ -131,17 +127,15 @@ class RecipeViewSet(viewsets.ViewSet):
     @action(detail=True)
     def preview(self, request: Request, name: str) -> Response:
         """The runs that a campaign from this recipe would have on a host, and their estimated duration."""
-        query = NamedHostSerializer(data=request.query_params)
-        query.is_valid(raise_exception=True)
-        planned = recipe_hosts.preview(self._recipe(name), query.validated_data["host"])
+        query = query_of(request, NamedHostSerializer)
+        planned = recipe_hosts.preview(self._recipe(name), query["host"])
         return Response(PreviewSerializer(planned).data)
 
     @extend_schema(request=NewRecipeSerializer, responses={201: RecipeSerializer})
     def create(self, request: Request) -> Response:
         """Import a recipe. An identical version is accepted again; if a field is invalid, nothing is saved."""
-        body = NewRecipeSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        row = own_recipes.import_recipe(body.validated_data["yaml"], by=user_of(request))
+        body = body_of(request, NewRecipeSerializer)
+        row = own_recipes.import_recipe(body["yaml"], by=user_of(request))
         recipe = own_recipes.get(row.name, row.version)
         return Response(RecipeSerializer(recipe).data, status=status.HTTP_201_CREATED)
 
@@ -211,10 +205,9 @@ class CampaignViewSet(
 
     @extend_schema(request=NewCampaignSerializer, responses={201: CampaignSerializer})
     def create(self, request: Request) -> Response:
-        body = NewCampaignSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        make = services.create_from_recipe if "recipe" in body.validated_data else services.create_campaign
-        campaign = make(by=user_of(request), **body.validated_data)
+        body = body_of(request, NewCampaignSerializer)
+        make = services.create_from_recipe if "recipe" in body else services.create_campaign
+        campaign = make(by=user_of(request), **body)
         return Response(CampaignSerializer(campaign).data, status=status.HTTP_201_CREATED)
 
     @extend_schema(responses=PreviewSerializer)
@@ -235,9 +228,8 @@ class CampaignViewSet(
     @action(detail=True, methods=["post"])
     def priority(self, request: Request, pk: str) -> Response:
         """Change its priority in the queues of its hosts, even while it runs."""
-        campaign, body = self.get_object(), PrioritySerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        services.set_priority(campaign, body.validated_data["priority"], by=user_of(request))
+        campaign, body = self.get_object(), body_of(request, PrioritySerializer)
+        services.set_priority(campaign, body["priority"], by=user_of(request))
         return Response(CampaignSerializer(campaign).data)
 
     @extend_schema(request=None, responses=CampaignSerializer)
@@ -296,9 +288,8 @@ class RunViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gene
     @action(detail=True, pagination_class=None)
     def events(self, request: Request, pk: str) -> Response:
         """The event log of the agent after `after`. Repeat the request with `next_after` until `ended` is true."""
-        query = EventQuerySerializer(data=request.query_params)
-        query.is_valid(raise_exception=True)
-        run, after, limit = self.get_object(), query.validated_data["after"], query.validated_data["limit"]
+        query = query_of(request, EventQuerySerializer)
+        run, after, limit = self.get_object(), query["after"], query["limit"]
         if run.state != Run.State.ENDED:
             nudges.watch(run.pk)
         events = list(run.events.filter(seq__gt=after).order_by("seq")[:limit])

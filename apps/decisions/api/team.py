@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
 from apps.accounts.web.idempotency import SecretResponse
+from apps.accounts.web.rest import query_of
 from apps.decisions.search import decided_settings, full_text, palette
 from apps.decisions.timeline import entries, feed
 from apps.decisions.timeline.forms import TimelineForm
@@ -100,9 +101,8 @@ class SearchViewSet(viewsets.ViewSet):
 
     @extend_schema(parameters=[SearchedSerializer], responses=HitSerializer(many=True))
     def retrieve(self, request: Request) -> Response:
-        query = SearchedSerializer(data=request.query_params)
-        query.is_valid(raise_exception=True)
-        hits = full_text.search(query.validated_data["q"], query.validated_data.get("kind", ""))
+        query = query_of(request, SearchedSerializer)
+        hits = full_text.search(query["q"], query.get("kind", ""))
         return Response(HitSerializer(hits, many=True).data)
 
 
@@ -147,6 +147,4 @@ class WhyViewSet(viewsets.ViewSet):
 
     @extend_schema(parameters=[WhyAskedSerializer], responses=WhySerializer(many=True))
     def retrieve(self, request: Request) -> Response:
-        query = WhyAskedSerializer(data=request.query_params)
-        query.is_valid(raise_exception=True)
-        return Response(WhySerializer(decided_settings.behind(**query.validated_data), many=True).data)
+        return Response(WhySerializer(decided_settings.behind(**query_of(request, WhyAskedSerializer)), many=True).data)

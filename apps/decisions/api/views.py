@@ -19,7 +19,7 @@ from agents.wire.protocol import digest
 from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
 from apps.accounts.web.pages import attachment
-from apps.accounts.web.rest import paged
+from apps.accounts.web.rest import body_of, paged, query_of
 from apps.decisions import services
 from apps.decisions.drift import comparison, report
 from apps.decisions.evidence import replay
@@ -220,9 +220,7 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
 
     @extend_schema(responses={201: DecisionSerializer})
     def create(self, request: Request) -> Response:
-        body = DecisionSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        decision = services.write_decision(by=user_of(request), **body.validated_data)
+        decision = services.write_decision(by=user_of(request), **body_of(request, DecisionSerializer))
         return Response(DecisionSerializer(decision).data, status=status.HTTP_201_CREATED)
 
     @extend_schema(request=None, responses=DecisionSerializer)
@@ -247,18 +245,15 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @action(detail=True, methods=["post"])
     def renew(self, request: Request, pk: str) -> Response:
         """Renew the decision: it was reviewed and still holds."""
-        body = RenewSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        day = body.validated_data.get("review_on")
+        day = body_of(request, RenewSerializer).get("review_on")
         return Response(DecisionSerializer(services.renew_decision(self.get_object(), day, by=user_of(request))).data)
 
     @extend_schema(request=ConfirmSerializer, responses={201: ConfirmingSerializer})
     @action(detail=True, methods=["post"])
     def confirm(self, request: Request, pk: str) -> Response:
         """Plan a confirming campaign: the same comparison on stale hosts, with enough runs for its effect."""
-        body = ConfirmSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        campaign = confirmation.confirm_decision(self.get_object(), by=user_of(request), **body.validated_data)
+        body = body_of(request, ConfirmSerializer)
+        campaign = confirmation.confirm_decision(self.get_object(), by=user_of(request), **body)
         confirming = ConfirmingSerializer({"campaign": campaign.pk, "state": campaign.state})
         return Response(confirming.data, status=status.HTTP_201_CREATED)
 
@@ -272,18 +267,15 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @drift.mapping.post
     def ask_drift(self, request: Request, pk: str) -> Response:
         """Query a host for its present values. This changes nothing on the host."""
-        body = AskDriftSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        host_drift = report.ask(self.get_object(), body.validated_data["host"], by=user_of(request))
+        body = body_of(request, AskDriftSerializer)
+        host_drift = report.ask(self.get_object(), body["host"], by=user_of(request))
         return Response(DriftSerializer(host_drift).data)
 
     @extend_schema(parameters=[DecidedFileSerializer], responses={(200, "text/plain"): OpenApiTypes.STR}, filters=False)
     @action(detail=True, filterset_class=None, renderer_classes=[JSONRenderer, TextRenderer])
     def export(self, request: Request, pk: str) -> HttpResponse:
         """The decided settings as a file to install by hand. Settings that the format does not support are comments."""
-        query = DecidedFileSerializer(data=request.query_params)
-        query.is_valid(raise_exception=True)
-        choice = query.validated_data
+        choice = query_of(request, DecidedFileSerializer)
         return attachment(*services.export(self.get_object(), choice["host"], choice["file"]))
 
     @extend_schema(responses=ReplaySerializer, filters=False)
@@ -316,7 +308,6 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @comments.mapping.post
     def comment(self, request: Request, pk: str) -> Response:
         """Add a comment, or dissent."""
-        body = CommentSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        added = services.comment(self.get_object(), by=user_of(request), **body.validated_data)
+        body = body_of(request, CommentSerializer)
+        added = services.comment(self.get_object(), by=user_of(request), **body)
         return Response(CommentSerializer(added).data, status=status.HTTP_201_CREATED)

@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.services import user_of
+from apps.accounts.web.rest import body_of
 from apps.hosts.models import AllowedPath, Host
 from apps.hosts.usage import allowed_paths
 
@@ -49,16 +50,14 @@ class PathActions(viewsets.GenericViewSet[Host]):
     @action(detail=True, methods=["post"], url_path="allow-path", pagination_class=None)
     def allow_path(self, request: Request, pk: str) -> Response:
         """Allow workloads to write in a directory, or to overwrite a file or a device."""
-        host, body = self.get_object(), NewPathSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        allowed_paths.allow(host, body.validated_data["path"], body.validated_data["kind"], by=user_of(request))
+        host, body = self.get_object(), body_of(request, NewPathSerializer)
+        allowed_paths.allow(host, body["path"], body["kind"], by=user_of(request))
         return self._allowed(host)
 
     @extend_schema(request=PathSerializer, responses=AllowedPathSerializer(many=True))
     @action(detail=True, methods=["post"], url_path="forbid-path", pagination_class=None)
     def forbid_path(self, request: Request, pk: str) -> Response:
         """Revoke this permission. Queued runs that depend on it fail when they start."""
-        host, body = self.get_object(), PathSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        allowed_paths.withdraw(host, body.validated_data["path"], by=user_of(request))
+        host, body = self.get_object(), body_of(request, PathSerializer)
+        allowed_paths.withdraw(host, body["path"], by=user_of(request))
         return self._allowed(host)

@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.services import user_of
+from apps.accounts.web.rest import body_of
 from apps.hosts import services
 from apps.hosts.models import Host, RemoteServer
 from apps.hosts.usage import remote_servers
@@ -73,9 +74,8 @@ class RemoteActions(viewsets.GenericViewSet[Host]):
     @action(detail=True, methods=["post"], url_path="save-remote-server", pagination_class=None)
     def save_remote_server(self, request: Request, pk: str) -> Response:
         """Add a remote server, or change the one of that name. Another address or port needs the secrets again."""
-        host, body = self.get_object(), NewRemoteSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        fields = dict(body.validated_data)
+        host, body = self.get_object(), body_of(request, NewRemoteSerializer)
+        fields = dict(body)
         remote_servers.register(host, fields.pop("name"), by=user_of(request), **fields)
         return self._remotes(host)
 
@@ -83,16 +83,14 @@ class RemoteActions(viewsets.GenericViewSet[Host]):
     @action(detail=True, methods=["post"], url_path="check-remote-server", pagination_class=None)
     def check_remote_server(self, request: Request, pk: str) -> Response:
         """Connect to a remote server from the host, and read its version, rights and round-trip time."""
-        host, body = self.get_object(), RemoteNameSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        server = services.check_remote_server(host, body.validated_data["name"], by=user_of(request))
+        host, body = self.get_object(), body_of(request, RemoteNameSerializer)
+        server = services.check_remote_server(host, body["name"], by=user_of(request))
         return Response(RemoteServerSerializer(server).data)
 
     @extend_schema(request=RemoteNameSerializer, responses=RemoteServerSerializer(many=True))
     @action(detail=True, methods=["post"], url_path="remove-remote-server", pagination_class=None)
     def remove_remote_server(self, request: Request, pk: str) -> Response:
         """Remove a remote server. Queued runs that were planned on it fail when they start."""
-        host, body = self.get_object(), RemoteNameSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        remote_servers.remove(host, body.validated_data["name"], by=user_of(request))
+        host, body = self.get_object(), body_of(request, RemoteNameSerializer)
+        remote_servers.remove(host, body["name"], by=user_of(request))
         return self._remotes(host)

@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.services import user_of
+from apps.accounts.web.rest import body_of
 from apps.hosts.models import Host, Reservation
 from apps.hosts.usage import reservations
 
@@ -49,9 +50,8 @@ class ReservationActions(viewsets.GenericViewSet[Host]):
     @action(detail=True, methods=["post"])
     def reserve(self, request: Request, pk: str) -> Response:
         """Reserve the host: no run starts until then, and active runs continue. This replaces your own reservation."""
-        host, body = self.get_object(), ReservationSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        made = reservations.reserve(host, by=user_of(request), **body.validated_data)
+        host, body = self.get_object(), body_of(request, ReservationSerializer)
+        made = reservations.reserve(host, by=user_of(request), **body)
         return Response(ReservationSerializer(made).data, status=status.HTTP_201_CREATED)
 
     @extend_schema(request=None, responses=ReservationSerializer)

@@ -16,7 +16,7 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
-from apps.accounts.web.rest import paged
+from apps.accounts.web.rest import body_of, paged, query_of
 from apps.hosts import services
 from apps.hosts.api.paths import PathActions
 from apps.hosts.api.remotes import RemoteActions
@@ -154,9 +154,7 @@ class HostViewSet(
 
     @extend_schema(request=HostSerializer, responses={201: HostDetailSerializer})
     def create(self, request: Request) -> Response:
-        body = HostSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        host = services.add_host(by=user_of(request), **body.validated_data)
+        host = services.add_host(by=user_of(request), **body_of(request, HostSerializer))
         return self._answer(host, status.HTTP_201_CREATED)
 
     @extend_schema(request=HostSerializer(partial=True), responses=HostDetailSerializer)
@@ -176,9 +174,8 @@ class HostViewSet(
     @action(detail=True, methods=["post"], url_path="approve-host-key")
     def approve_host_key(self, request: Request, pk: str) -> Response:
         """Approve the host key with this fingerprint, after you compared it out of band."""
-        body = FingerprintSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        key = services.approve_host_key(self.get_object(), body.validated_data["fingerprint"], by=user_of(request))
+        body = body_of(request, FingerprintSerializer)
+        key = services.approve_host_key(self.get_object(), body["fingerprint"], by=user_of(request))
         return Response(HostKeySerializer(key).data)
 
     @extend_schema(request=None, responses={202: HostDetailSerializer})
@@ -232,9 +229,8 @@ class HostViewSet(
         return Response(ClusterSerializer(cluster_consents.clusters(host, host.facts), many=True).data)
 
     def _consent(self, act: Callable[..., None], request: Request) -> Response:
-        host, body = self.get_object(), ConsentSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        act(host, body.validated_data["data_dir"], body.validated_data["may"], by=user_of(request))
+        host, body = self.get_object(), body_of(request, ConsentSerializer)
+        act(host, body["data_dir"], body["may"], by=user_of(request))
         return self._clusters(host)
 
     @extend_schema(request=ConsentSerializer, responses=ClusterSerializer(many=True))
@@ -269,11 +265,10 @@ class HostViewSet(
     @action(detail=True, url_path="facts/diff", filterset_class=None)
     def facts_diff(self, request: Request, pk: str) -> Response:
         """Differences between two versions of the facts, without values that vary all the time, such as free memory."""
-        pair = FactsPairSerializer(data=request.query_params)
-        pair.is_valid(raise_exception=True)
+        pair = query_of(request, FactsPairSerializer)
         history = self.get_object().facts_history.order_by("-number")
-        after = get_object_or_404(history, number=pair.validated_data.get("after", _newest(history)))
-        before = get_object_or_404(history, number=pair.validated_data.get("before", max(1, after.number - 1)))
+        after = get_object_or_404(history, number=pair.get("after", _newest(history)))
+        before = get_object_or_404(history, number=pair.get("before", max(1, after.number - 1)))
         differences = changes.between(before.data, after.data)
         diff = {"before": before.number, "after": after.number, "changes": differences}
         return Response(FactsDiffSerializer(diff).data)

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
+from apps.accounts.web.rest import body_of
 from apps.results.explore import chart_addresses, pins
 from apps.results.models import Pin
 from common.errors import PlanError
@@ -100,9 +101,7 @@ class PinViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gene
     def move(self, request: Request, pk: str) -> Response:
         """Move it `up` or `down` by one position on the dashboard."""
         pin = self.get_object()
-        body = MoveSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        pins.move(pin, body.validated_data["way"], by=user_of(request))
+        pins.move(pin, body_of(request, MoveSerializer)["way"], by=user_of(request))
         pin.refresh_from_db()
         return Response(self.get_serializer(pin).data)
 

@@ -15,6 +15,7 @@ from rest_framework import mixins, serializers, viewsets
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts.web.rest import query_of
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers.summary import SummaryTable
 from apps.results.answers.table import CampaignTable
@@ -92,9 +93,7 @@ class OfHostSerializer(serializers.Serializer[Any]):
 
 
 def _host(request: Request) -> int | None:
-    query = OfHostSerializer(data=request.query_params)
-    query.is_valid(raise_exception=True)
-    host: int | None = query.validated_data.get("host")
+    host: int | None = query_of(request, OfHostSerializer).get("host")
     return host
 
 
