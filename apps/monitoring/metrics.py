@@ -23,6 +23,7 @@ from django.utils.crypto import constant_time_compare
 from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
 
+from apps.accounts.audit import syslog
 from apps.accounts.models import Channel, Delivery
 from apps.campaigns.execution.queue import MAY_BEGIN
 from apps.campaigns.models import Campaign, Run
@@ -156,6 +157,10 @@ def _notifications() -> Iterator[Gauge]:
     yield Gauge("proving_notifications_failed", "Notifications dropped within a day.", _one(failed))
 
 
+def _audit_log() -> Iterator[Gauge]:
+    yield Gauge("proving_audit_waiting", "Audit entries that the syslog receiver has not read.", _one(syslog.waiting()))
+
+
 def _stores() -> Iterator[Gauge]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_database_size(current_database())")
@@ -186,4 +191,4 @@ def _waiting() -> dict[str, int]:
         return {}
 
 
-PARTS: tuple[Callable[[], Iterator[Gauge]], ...] = (_runs, _ticks, _hosts, _notifications, _stores)
+PARTS: tuple[Callable[[], Iterator[Gauge]], ...] = (_runs, _ticks, _hosts, _notifications, _audit_log, _stores)

@@ -102,8 +102,16 @@ def backlog() -> Iterator[str]:
     """What the page says about the receiver, in sentences; nothing without one."""
     if not settings.AUDIT_SYSLOG:
         return
-    stream = AuditStream.objects.filter(pk=1).first() or AuditStream()
-    waiting = chain.head().number - stream.sent
-    yield f"The syslog receiver {settings.AUDIT_SYSLOG} has the entries up to seal {stream.sent}. Waiting: {waiting}."
+    stream = _stream()
+    yield f"The syslog receiver {settings.AUDIT_SYSLOG} has the entries up to seal {stream.sent}. Waiting: {waiting()}."
     if stream.error:
         yield f"The last attempt failed: {stream.error}. It is repeated every 30 s."
+
+
+def waiting() -> int:
+    """Sealed entries that the receiver has not read; 0 without a receiver."""
+    return chain.head().number - _stream().sent if settings.AUDIT_SYSLOG else 0
+
+
+def _stream() -> AuditStream:
+    return AuditStream.objects.filter(pk=1).first() or AuditStream()

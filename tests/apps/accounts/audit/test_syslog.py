@@ -115,6 +115,7 @@ def test_entries_wait_while_the_receiver_is_down(settings: Any, admin: User, add
 
     assert "has the entries up to seal 0. Waiting: 4." in page
     assert "Connection refused" in page
+    assert syslog.waiting() == 4
     assert AuditStream.objects.get().sent == 0
 
 
@@ -149,7 +150,7 @@ def test_without_a_receiver_nothing_is_sent(settings: Any, add: Add) -> None:
     add(1)
 
     assert syslog.send() == 0
-    assert list(syslog.backlog()) == []
+    assert (list(syslog.backlog()), syslog.waiting()) == ([], 0)
 
 
 @pytest.mark.parametrize(
