@@ -32,6 +32,7 @@ class SearchSerializer(serializers.ModelSerializer[Search]):
     metric = serializers.CharField(source="campaign.metric")
     owner = serializers.CharField(source="owner.username", help_text="campaigns run with this user's permissions")
     space = serializers.ListField(child=serializers.CharField(), help_text=LINE)
+    fixed = serializers.DictField(help_text="setting -> value in its own unit, which new candidates have")
     constraints = serializers.ListField(child=serializers.CharField(), help_text=CONSTRAINT)
     allowed_risks = serializers.ListField(child=serializers.CharField())
     spent_runs = serializers.IntegerField(source="spent")
@@ -41,7 +42,8 @@ class SearchSerializer(serializers.ModelSerializer[Search]):
     class Meta:
         model = Search
         fields = [
-            *("id", "name", "campaign", "host_name", "metric", "owner", "space", "constraints", "allowed_risks"),
+            *("id", "name", "campaign", "host_name", "metric", "owner", "space", "fixed", "constraints"),
+            "allowed_risks",
             *("budget_runs", "budget_minutes", "spent_runs", "spent_minutes", "trials"),
             *("candidates", "blocks", "finalists", "confirmation_blocks", "seed"),
             *("state", "state_reason", "created_at", "ended_at"),
@@ -110,6 +112,16 @@ class ExtendSearchSerializer(serializers.Serializer[Any]):
     )
     minutes = serializers.IntegerField(
         min_value=1, max_value=services.MOST_MINUTES, required=False, help_text="minutes to add to the budget"
+    )
+
+
+class ChangeSearchSerializer(serializers.Serializer[Any]):
+    add = serializers.ListField(child=serializers.CharField(max_length=300), required=False, help_text=LINE)
+    fix = serializers.DictField(
+        child=serializers.CharField(max_length=100), required=False, help_text='such as {"work_mem": "16MB"}'
+    )
+    free = serializers.ListField(
+        child=serializers.CharField(max_length=100), required=False, help_text="fixed settings to vary again"
     )
 
 
@@ -194,7 +206,7 @@ class SearchesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     ordering_fields = ["name", "created_at"]
     ordering = ["-created_at"]
     scope = Scope.CAMPAIGNS
-    roles = dict.fromkeys(("create", "pause", "resume", "stop", "extend"), Role.OPERATOR)
+    roles = dict.fromkeys(("create", "pause", "resume", "stop", "extend", "change"), Role.OPERATOR)
     of_teams = tuple(roles)
 
     def get_queryset(self) -> QuerySet[Search]:
@@ -234,6 +246,14 @@ class SearchesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     def extend(self, request: Request, pk: str) -> Response:
         """Add runs or minutes to the budget. A finished search continues, and ends with another confirmation."""
         return self._changed(services.extend_search, **body_of(request, ExtendSearchSerializer))
+
+    @extend_schema(request=ChangeSearchSerializer, responses=SearchDetailSerializer)
+    @action(detail=True, methods=["post"])
+    def change(self, request: Request, pk: str) -> Response:
+        """Add settings or fix them at a value, from the next round on."""
+        body = ChangeSearchSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        return self._changed(services.change_search, **body.validated_data)
 
     @extend_schema(responses=RoundSerializer(many=True))
     @action(detail=True, filter_backends=[])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.db import models
@@ -30,6 +30,9 @@ class Search(models.Model):
         User, on_delete=models.PROTECT, related_name="+", help_text="campaigns run with this user's permissions"
     )
     space: Any = models.JSONField(help_text='a line for each setting: ["work_mem 1MB to 64MB log", "jit on, off"]')
+    fixed: Any = models.JSONField(
+        default=dict, blank=True, help_text="setting -> value in its own unit: candidates from then on have it"
+    )
     allowed_risks: Any = models.JSONField(
         default=list, blank=True, help_text="settings that risk data and that an admin allowed"
     )
@@ -142,6 +145,10 @@ class Trial(models.Model):
     def label(self) -> str:
         """Its level in the campaigns of the search."""
         return f"trial {self.number}"
+
+    def has(self, fixed: Mapping[str, Any]) -> bool:
+        """Whether it has the fixed values, of the settings that apply to it."""
+        return all(self.values.get(name, value) == value for name, value in fixed.items())
 
     @property
     def is_promising(self) -> bool:

@@ -41,9 +41,11 @@ def derived_seed(seed: int, number: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:4], "big")
 
 
-def propose(space: Space, tried: Sequence[Tried], count: int, seed: int, sampler: str = "tpe") -> list[Values]:
+def propose(
+    space: Space, tried: Sequence[Tried], count: int, seed: int, sampler: str = "tpe", fixed: Values | None = None
+) -> list[Values]:
     """`count` new candidates that were not tried before; fewer if the space has no others. `sampler`: tpe, random or
-    qmc."""
+    qmc. All have the `fixed` values."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -51,15 +53,15 @@ def propose(space: Space, tried: Sequence[Tried], count: int, seed: int, sampler
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         study = optuna.create_study(direction="maximize", sampler=_sampler(sampler, seed))
         study.add_trials(_history(space, tried))
-        return _ask(study, space, {canonical(each.values) for each in tried}, count)
+        return _ask(study, space, {canonical(each.values) for each in tried}, count, fixed or {})
 
 
-def _ask(study: optuna.Study, space: Space, known: set[bytes], count: int) -> list[Values]:
+def _ask(study: optuna.Study, space: Space, known: set[bytes], count: int, fixed: Values) -> list[Values]:
     proposals: list[Values] = []
     for _ in range(count + REPEATS):
         if len(proposals) == count:
             break
-        values = space.rounded(_suggested(study.ask(), space))
+        values = space.rounded(_suggested(study.ask(), space, fixed))
         key = canonical(values)
         if key not in known:
             known.add(key)
@@ -67,12 +69,14 @@ def _ask(study: optuna.Study, space: Space, known: set[bytes], count: int) -> li
     return proposals
 
 
-def _suggested(trial: optuna.Trial, space: Space) -> Values:
+def _suggested(trial: optuna.Trial, space: Space, fixed: Values) -> Values:
     values: Values = {}
     for each in space.dimensions:
         if not each.applies(values):
             continue
-        if each.kind == "choice":
+        if each.name in fixed:
+            values[each.name] = fixed[each.name]
+        elif each.kind == "choice":
             values[each.name] = str(trial.suggest_categorical(each.name, each.choices))
         elif each.kind == "integer":
             values[each.name] = trial.suggest_int(each.name, round(each.low), round(each.high), log=each.log)

@@ -118,9 +118,10 @@ def _plan(search: Search, now: datetime) -> None:
     """Create the next round or the confirmation, or end the search."""
     trials = {each.number: each for each in search.trials.all()}
     evidence, size = results.evidence(search), budget.sizes(search)
-    measured = [number for number, each in trials.items() if each.state == Trial.State.MEASURED]
+    eligible = {number: each for number, each in trials.items() if each.has(search.fixed)}
+    measured = [number for number, each in eligible.items() if each.state == Trial.State.MEASURED]
     standings = {number: _standing(evidence[trials[number].label], size) for number in measured}
-    waiting = [number for number, each in trials.items() if each.state == Trial.State.ASKED]
+    waiting = [number for number, each in eligible.items() if each.state == Trial.State.ASKED]
     step = strategy.next_round(size, standings, budget.of(search).left_runs, waiting)
     if step is not None:
         candidates = [trials[number] for number in step.earlier] + _propose(search, list(trials.values()), step.new)
@@ -140,7 +141,7 @@ def _propose(search: Search, trials: list[Trial], count: int) -> list[Trial]:
         return []
     tried = [_tried(each, results.constraints_of(search)) for each in trials]
     seed = optimiser.derived_seed(search.seed, len(trials))
-    proposals = optimiser.propose(space.read(search.space), tried, count, seed)
+    proposals = optimiser.propose(space.read(search.space), tried, count, seed, fixed=search.fixed)
     return Trial.objects.bulk_create(
         Trial(search=search, number=number, values=values) for number, values in enumerate(proposals, len(trials) + 1)
     )

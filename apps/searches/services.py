@@ -1,10 +1,10 @@
-"""What a user does with a search: create, pause, resume, extend and stop it."""
+"""What a user does with a search: create, pause, resume, extend, change and stop it."""
 
 from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
@@ -162,6 +162,41 @@ def extend_search(search: Search, *, by: User, runs: int = 0, minutes: int = 0) 
     search.refresh_from_db()
 
 
+@transaction.atomic
+def change_search(
+    search: Search, *, by: User, add: Sequence[str] = (), fix: Mapping[str, str] | None = None, free: Sequence[str] = ()
+) -> None:
+    """Vary further settings, fix settings at a value, and vary fixed ones again, from the next round on. Earlier trials
+    had the default of a setting that is added. Those without a fixed value are learned from, but not confirmed."""
+    require(by, Role.OPERATOR, "change search", on=search)
+    locked = _locked(search, [Search.State.RUNNING, Search.State.PAUSED, Search.State.FINISHED], "changed")
+    before = _audited(locked)
+    lines = [each for each in add if each.strip()]
+    if not lines and not fix and not free:
+        raise PlanError("add", "nothing changes", hint="enter settings to add, to fix, or to vary again")
+    if lines:
+        locked.space = _checked_lines([*locked.space, *lines], locked.campaign, locked.allowed_risks)
+    locked.fixed = _fixed(locked, fix or {}, free)
+    locked.save(update_fields=["space", "fixed"])
+    audit(by, "search.change", locked, before=before, after=_audited(locked))
+    search.refresh_from_db()
+
+
+def _fixed(search: Search, fix: Mapping[str, str], free: Sequence[str]) -> dict[str, Any]:
+    """Fixed values after a change. PlanError if a setting is unknown, or if none would vary."""
+    known = {each.name: each for each in spaces.read(search.space).dimensions}
+    for field, name in [*(("fix", name) for name in fix), *(("free", name) for name in free)]:
+        accepted = search.fixed if field == "free" else known
+        if name not in accepted:
+            what = "fixed" if field == "free" else "varied"
+            raise PlanError(field, f"{name} is not {what}", hint=f"accepted: {', '.join(accepted) or 'none'}")
+    kept = {name: value for name, value in search.fixed.items() if name not in free}
+    fixed = kept | {name: spaces.value_of("fix", known[name], text) for name, text in fix.items()}
+    if len(fixed) == len(known):
+        raise PlanError("fix", "no setting is left to vary", hint="leave at least one setting free")
+    return fixed
+
+
 def _extend(search: Search, runs: int, minutes: int) -> None:
     """Add to both limits of a locked search. PlanError names the limit that leaves a finished search too little."""
     for field, limit, added, most in (
@@ -203,6 +238,6 @@ def _locked(search: Search, states: Sequence[str], action: str) -> Search:
 
 
 def _audited(search: Search) -> dict[str, Any]:
-    fields = ("space", "constraints", "allowed_risks", "budget_runs", "budget_minutes", "seed", *SIZES)
+    fields = ("space", "fixed", "constraints", "allowed_risks", "budget_runs", "budget_minutes", "seed", *SIZES)
     references = {"id": str(search.pk), "campaign": str(search.campaign_id), "owner": search.owner.username}
     return references | {name: getattr(search, name) for name in fields}

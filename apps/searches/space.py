@@ -156,6 +156,18 @@ def read(lines: Iterable[str]) -> Space:
     return Space(tuple(dimensions), tuple(wanted))
 
 
+def value_of(field: str, each: Dimension, text: str) -> Value:
+    """The value of a setting that a user entered, in its own unit. PlanError unless it is in the range."""
+    if each.kind == "choice":
+        _check_choices(field, each.name, [text], each.choices)
+        return text
+    parameter = parameters.find(parameters.every(), each.name)
+    number = _number(field, parameter, text, each.unit) if parameter else math.nan
+    if not each.low <= number <= each.high:
+        raise PlanError(field, f"{text} is not in the range of {each.name}", hint=f"accepted: {each.shown}")
+    return round(number) if each.kind == "integer" else number
+
+
 def check(space: Space, facts: Mapping[str, Any], allowed: Sequence[str]) -> None:
     """PlanError if a range exceeds the host's memory, or if a setting risks data and is not `allowed`."""
     for number, each in enumerate(space.dimensions, 1):

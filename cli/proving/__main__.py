@@ -34,7 +34,16 @@ twins = typer.Typer(name="twin", help=twin.HELP, no_args_is_help=True)
 for each_twin in (twin.capture, twin.script, twin.show, twin.create):
     twins.command()(each_twin)
 searches = typer.Typer(name="search", help=search.HELP, no_args_is_help=True)
-for command in (search.create, search.show, search.importance, search.pause, search.resume, search.extend, search.stop):
+for command in (
+    search.create,
+    search.show,
+    search.importance,
+    search.pause,
+    search.resume,
+    search.extend,
+    search.change,
+    search.stop,
+):
     searches.command()(command)
 tokens = typer.Typer(name="token", help=token.HELP, no_args_is_help=True)
 for each_token in (token.create, token.ls, token.rotate, token.revoke):

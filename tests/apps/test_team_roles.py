@@ -152,6 +152,7 @@ OF_TEAMS: dict[str, Body] = {
     "Searches.resume": nothing,
     "Searches.stop": nothing,
     "Searches.extend": lambda world: {"runs": 9},
+    "Searches.change": lambda world: {"add": ["geqo on, off"]},
     "Run.cancel": nothing,
     "Run.give_up": nothing,
     "Decision.create": lambda world: {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -30,6 +31,7 @@ from common.errors import PlanError
 
 SHOWN = 50
 HEAD = ("trial", "state", "reason", "blocks", "percent", "low", "high")
+CHANGED = "Settings changed. The next round uses them."
 INITIAL = {"budget_runs": 75} | {name: getattr(Search(), name) for name in services.SIZES}
 
 
@@ -75,6 +77,9 @@ def search_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "budget": budget.of(search),
         "dimensions": varied.dimensions,
         "risks": varied.risks,
+        "fixed": {
+            each.name: each.text(search.fixed[each.name]) for each in varied.dimensions if each.name in search.fixed
+        },
         "limits": results.default_checks(search),
         "default": rounds.default_level(search.campaign),
         "rounds": search.rounds.select_related("campaign"),
@@ -131,12 +136,20 @@ def search_action(request: HttpRequest, pk: UUID, action: str) -> HttpResponse:
         "pause": (lambda: services.pause_search(search, by=by), "Search paused. The campaign of its round continues."),
         "resume": (lambda: services.resume_search(search, by=by), "Search resumed. You own it now."),
         "stop": (lambda: services.stop_search(search, by=by), "Search stopped."),
+        "change": (lambda: services.change_search(search, by=by, **_change(request.POST)), CHANGED),
         "extend": (lambda: services.extend_search(search, by=by, runs=runs, minutes=minutes), "Budget extended."),
     }
     if action not in actions:
         raise Http404(f"{action} is not one of {', '.join(actions)}")
     attempt(request, *actions[action])
     return redirect("searches_detail", pk)
+
+
+def _change(data: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of services.change_search: settings to add, and one to fix (or to vary again without a value)."""
+    name, value = data.get("setting", "").strip(), data.get("value", "").strip()
+    fix, free = ({name: value} if name and value else {}), ([name] if name and not value else [])
+    return {"add": data.get("add", "").splitlines(), "fix": fix, "free": free}
 
 
 urlpatterns = [

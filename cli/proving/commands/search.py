@@ -11,7 +11,7 @@ from proving import ids, tables
 from proving.session import CampaignArgument, Json, Session, of
 
 HELP = (
-    "Create, show, explain, pause, resume, extend or stop a search for better values of settings. "
+    "Create, show, explain, pause, resume, extend, change or stop a search for better values of settings. "
     "List them with: proving ls searches"
 )
 Name = Annotated[str, typer.Argument(metavar="SEARCH", help="Name of the search, its id, or the beginning of its id.")]
@@ -123,6 +123,19 @@ def extend(
     _act(of(ctx), search, "extend", {key: each for key, each in (("runs", runs), ("minutes", minutes)) if each})
 
 
+def change(
+    ctx: typer.Context,
+    search: Name,
+    vary: Annotated[list[str] | None, typer.Option(help="A setting to add, with its range. Repeatable.")] = None,
+    fix: Annotated[list[str] | None, typer.Option(help='A setting to fix, such as "jit=off". Repeatable.')] = None,
+    free: Annotated[list[str] | None, typer.Option(help="A fixed setting to vary again. Repeatable.")] = None,
+    json: Json = False,
+) -> None:
+    """Add settings or fix them at a value, from the next round on."""
+    fixed = dict(each.partition("=")[::2] for each in fix or [])
+    _act(of(ctx), search, "change", {"add": vary or [], "fix": fixed, "free": free or []})
+
+
 def stop(ctx: typer.Context, search: Name, json: Json = False) -> None:
     """Stop a search without a confirmation. The campaign of its round is cancelled. This cannot be undone."""
     _act(of(ctx), search, "stop")
@@ -145,6 +158,7 @@ def _lines(detail: dict[str, Any]) -> list[str]:
         detail["state_reason"],
         f"searches for better values than {default}; owner {detail['owner']}",
         *detail["space"],
+        *(f"fixed: {name} = {value}" for name, value in detail["fixed"].items()),
         *(f"constraint: {each}" for each in detail["constraints"]),
     ]
     if confirmation:

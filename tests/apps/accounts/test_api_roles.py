@@ -89,6 +89,7 @@ WRITERS = {
     "Searches.resume": Role.OPERATOR,
     "Searches.stop": Role.OPERATOR,
     "Searches.extend": Role.OPERATOR,
+    "Searches.change": Role.OPERATOR,
     "Run.cancel": Role.OPERATOR,
     "Run.give_up": Role.OPERATOR,
     "Import.create": Role.OPERATOR,

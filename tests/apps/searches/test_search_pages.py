@@ -118,7 +118,7 @@ def test_the_page_and_the_api_show_both_limits_and_the_remaining_time(campaign: 
     page = browser(operator).get(reverse("searches_detail", args=[search.pk])).content.decode()
     body = browser(operator).get(f"/api/v1/searches/{search.pk}/").json()
 
-    assert "8 of 40 runs · 1 of 60 minutes" in page
+    assert "8 of 40 runs · 1 of 60 minutes" in " ".join(page.split())
     assert "about 5 min" in page
     assert (body["budget_minutes"], body["remaining_s"]) == (60, pytest.approx(320.0, abs=1))
     assert body["spent_minutes"] == pytest.approx(80 / 60, abs=0.1)
