@@ -79,7 +79,10 @@ def import_(
     import_draft = _upload(session, files)
     options = {"name": name, "question": question, "host": host, "pattern": pattern, "metric": metric}
     fields = {field: each for field, each in options.items() if each}
-    if fields and not import_draft["campaign"]:
+    if fields and import_draft["campaign"]:
+        options_text = ", ".join(f"--{field}" for field in fields)
+        session.say(f"The same contents were imported before, so {options_text} changes nothing: edit the campaign.")
+    elif fields:
         import_draft = session.client.post(f"imports/{import_draft['id']}/say/", fields)
     if not draft:
         made = session.client.post(f"imports/{import_draft['id']}/commit/")

@@ -234,6 +234,19 @@ def test_old_results_become_a_campaign_once(proving: Program, tmp_path: Path) ->
     assert proving.json("import", str(table))["id"] == made["id"]
 
 
+def test_options_for_contents_that_were_imported_before_change_nothing_and_say_so(
+    proving: Program, tmp_path: Path
+) -> None:
+    table = tmp_path / "old.csv"
+    table.write_text(TABLE)
+    made = proving.json("import", str(table), "--name", "Old", "--host", "old-host")
+
+    again = proving.run("import", str(table), "--name", "New", "--json")
+
+    assert json.loads(again.stdout)["name"] == made["name"] == "Old"
+    assert "imported before, so --name changes nothing" in again.stderr
+
+
 def test_a_recipe_is_imported(proving: Program) -> None:
     recipe = Path(__file__).parents[3] / "apps" / "campaigns" / "recipes" / "cpu-scaling.yaml"
     text = recipe.read_text().replace("name: cpu-scaling", "name: ours")
