@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from apps.hosts.models import RemoteServer
 from apps.hosts.usage import remote_servers
 from tests.e2e.axe import violations
-from tests.e2e.conftest import log_in, shot
+from tests.e2e.conftest import OVERFLOW, log_in, shot
 from tests.hostile.lies import HONEST
 
 pytestmark = pytest.mark.e2e
@@ -113,3 +113,25 @@ def test_all_parts_are_there_without_scripts(browser: Browser, live_server: Any,
     for name in TABS:
         expect(page.locator(f"#{name}")).to_be_visible()
     context.close()
+
+
+def test_on_a_phone_tables_scroll_sideways_instead_of_having_high_rows(
+    open_as: Callable[..., Page], team: dict[str, Any]
+) -> None:
+    page = open_as(team["admin"], width=390)
+    page.goto(reverse("host_list"))
+
+    highest = page.evaluate("Math.max(...[...document.querySelectorAll('tbody tr')].map((row) => row.offsetHeight))")
+
+    assert highest <= 60  # two lines; the machine's column had seven
+    assert page.evaluate(OVERFLOW) <= 0
+
+
+def test_on_a_phone_the_navigation_shows_the_section_of_the_page(
+    open_as: Callable[..., Page], team: dict[str, Any]
+) -> None:
+    page = open_as(team["admin"], width=390)
+    page.goto(reverse("timeline"))
+
+    expect(page.locator(".top nav [aria-current]")).to_be_in_viewport(ratio=1)
+    assert page.locator(".top").bounding_box()["height"] <= 90  # type: ignore[index]

@@ -116,6 +116,7 @@ def interval_chart(compared: Compared, theme: Theme) -> Figure:
     )  # fmt: skip
 
 
+ONE_LINE = 24  # characters of a title that fit under a chart on a phone
 Row = tuple[str, float, Any, str]  # name, percent, (low, high), verdict
 
 
@@ -125,7 +126,11 @@ def forest_chart(rows: Sequence[Row], delta: float, title: str, theme: Theme) ->
     data = [_difference(row, place, theme) for place, row in enumerate(rows)]
     ends = [end for _, _, interval, _ in rows for end in interval]
     reach = 1.1 * max([margin * 1.5, *map(abs, ends)])
-    across = {"title": {"text": title}, "ticksuffix": " %", "zeroline": False, "range": [-reach, reach]}
+    name, against, baseline = title.partition(", % against ")
+    two_lines = len(title) > ONE_LINE and bool(against)
+    shown = f"{name}<br>% against {baseline}" if two_lines else title
+    across = {"title": {"text": shown, "font": {"size": 12}}, "ticksuffix": " %", "zeroline": False}
+    across |= {"range": [-reach, reach]}
     down = {
         "tickvals": list(range(len(names))),
         "ticktext": names,
@@ -136,9 +141,9 @@ def forest_chart(rows: Sequence[Row], delta: float, title: str, theme: Theme) ->
     band = {"type": "rect", "x0": -margin, "x1": margin, "yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
     zero = {"type": "line", "x0": 0, "x1": 0, "yref": "paper", "y0": 0, "y1": 1}
     drawn |= {
-        "height": 110 + 34 * max(1, len(rows)),
+        "height": 110 + 18 * two_lines + 34 * max(1, len(rows)),
         "showlegend": False,
-        "margin": {"l": 70, "r": 16, "t": 24, "b": 50},
+        "margin": {"l": 70, "r": 16, "t": 24, "b": 50 + 18 * two_lines},
         "shapes": [
             band | {"fillcolor": theme.text, "opacity": 0.1, "line": {"width": 0}},
             zero | {"line": {"color": theme.text, "width": 1}},

@@ -268,3 +268,17 @@ def test_the_api_refuses_what_cannot_be_compared(viewer: User, campaign: Campaig
 
     assert (refused.status_code, refused.json()["field"]) == (400, "of")
     assert "level:CAMPAIGN ID:LEVEL" in refused.json()["hint"]
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("tps, % against 1 cpu", "tps, % against 1 cpu"),
+        ("latency_avg, % against 8GB, off", "latency_avg<br>% against 8GB, off"),
+        ("a figure with a long name and no baseline", "a figure with a long name and no baseline"),
+    ],
+)
+def test_a_title_too_long_for_a_phone_takes_two_lines(title: str, shown: str) -> None:
+    chart = charts.forest_chart([("B against A", 1.0, (0.5, 1.5), "better")], 0.02, title, charts.LIGHT)
+
+    assert chart["layout"]["xaxis"]["title"]["text"] == shown
