@@ -32,6 +32,9 @@ class SearchSerializer(serializers.ModelSerializer[Search]):
     metric = serializers.CharField(source="campaign.metric")
     owner = serializers.CharField(source="owner.username", help_text="campaigns run with this user's permissions")
     space = serializers.ListField(child=serializers.CharField(), help_text=LINE)
+    earlier_trials = serializers.SerializerMethodField(
+        help_text="number of trials of earlier searches that its optimiser learns from"
+    )
     fixed = serializers.DictField(help_text="setting -> value in its own unit, which new candidates have")
     constraints = serializers.ListField(child=serializers.CharField(), help_text=CONSTRAINT)
     allowed_risks = serializers.ListField(child=serializers.CharField())
@@ -43,11 +46,15 @@ class SearchSerializer(serializers.ModelSerializer[Search]):
         model = Search
         fields = [
             *("id", "name", "campaign", "host_name", "metric", "owner", "space", "fixed", "constraints"),
+            "earlier_trials",
             "allowed_risks",
             *("budget_runs", "budget_minutes", "spent_runs", "spent_minutes", "trials"),
             *("candidates", "blocks", "finalists", "confirmation_blocks", "seed"),
             *("state", "state_reason", "created_at", "ended_at"),
         ]
+
+    def get_earlier_trials(self, search: Search) -> int:
+        return len(search.earlier)
 
 
 class SearchDetailSerializer(SearchSerializer):
@@ -98,6 +105,9 @@ class NewSearchSerializer(serializers.Serializer[Any]):
     )
     allowed_risks = serializers.ListField(
         child=serializers.CharField(max_length=100), required=False, help_text="settings that risk data; admins only"
+    )
+    warm_start = serializers.BooleanField(
+        required=False, help_text="learn from comparable trials of earlier searches; default: false"
     )
     candidates = serializers.IntegerField(required=False, help_text="candidates of a round; default: 4")
     blocks = serializers.IntegerField(required=False, help_text="blocks of a round; default: 1")

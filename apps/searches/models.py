@@ -33,6 +33,9 @@ class Search(models.Model):
     fixed: Any = models.JSONField(
         default=dict, blank=True, help_text="setting -> value in its own unit: candidates from then on have it"
     )
+    earlier: Any = models.JSONField(
+        default=list, blank=True, help_text="trials of earlier searches that its optimiser learns from"
+    )
     allowed_risks: Any = models.JSONField(
         default=list, blank=True, help_text="settings that risk data and that an admin allowed"
     )

@@ -42,17 +42,24 @@ def derived_seed(seed: int, number: int) -> int:
 
 
 def propose(
-    space: Space, tried: Sequence[Tried], count: int, seed: int, sampler: str = "tpe", fixed: Values | None = None
+    space: Space,
+    tried: Sequence[Tried],
+    count: int,
+    seed: int,
+    sampler: str = "tpe",
+    fixed: Values | None = None,
+    earlier: Sequence[Tried] = (),
 ) -> list[Values]:
     """`count` new candidates that were not tried before; fewer if the space has no others. `sampler`: tpe, random or
-    qmc. All have the `fixed` values."""
+    qmc. All have the `fixed` values. It learns from `earlier` trials as well, but may
+    propose their values again."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         study = optuna.create_study(direction="maximize", sampler=_sampler(sampler, seed))
-        study.add_trials(_history(space, tried))
+        study.add_trials(_history(space, [*earlier, *tried]))
         return _ask(study, space, {canonical(each.values) for each in tried}, count, fixed or {})
 
 

@@ -140,8 +140,9 @@ def _propose(search: Search, trials: list[Trial], count: int) -> list[Trial]:
     if not count:
         return []
     tried = [_tried(each, results.constraints_of(search)) for each in trials]
+    earlier = [optimiser.Tried(each["values"], each["log_ratio"], each["is_bad"]) for each in search.earlier]
     seed = optimiser.derived_seed(search.seed, len(trials))
-    proposals = optimiser.propose(space.read(search.space), tried, count, seed, fixed=search.fixed)
+    proposals = optimiser.propose(space.read(search.space), tried, count, seed, fixed=search.fixed, earlier=earlier)
     return Trial.objects.bulk_create(
         Trial(search=search, number=number, values=values) for number, values in enumerate(proposals, len(trials) + 1)
     )

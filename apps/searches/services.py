@@ -16,7 +16,7 @@ from apps.campaigns import services as campaigns
 from apps.campaigns.design import steps
 from apps.campaigns.design.before_start import previews
 from apps.campaigns.models import Campaign
-from apps.searches import budget, presets, rounds
+from apps.searches import budget, earlier, presets, rounds
 from apps.searches import constraints as limits
 from apps.searches import space as spaces
 from apps.searches.models import Round, Search
@@ -39,6 +39,7 @@ def create_search(
     budget_minutes: int | None = None,
     constraints: Sequence[str] = (),
     allowed_risks: Sequence[str] = (),
+    warm_start: bool = False,
     seed: int | None = None,
     **sizes: int,
 ) -> Search:
@@ -60,6 +61,7 @@ def create_search(
         name=name.strip(),
         space=lines,
         allowed_risks=list(allowed_risks),
+        earlier=earlier.comparable(campaign, spaces.read(lines)) if warm_start else [],
         constraints=[each.line for each in limits.read(constraints, campaign.steps)],
         budget_runs=budget_runs,
         budget_minutes=budget_minutes,

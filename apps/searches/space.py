@@ -66,6 +66,12 @@ class Dimension:
         """Whether its condition on another setting holds."""
         return self.when is None or values.get(self.when[0]) in self.when[1]
 
+    def accepts(self, value: Value) -> bool:
+        """Whether the value is in the range or one of the choices."""
+        if self.kind == "choice":
+            return value in self.choices
+        return not isinstance(value, str) and self.low <= value <= self.high
+
     def position(self, value: Value) -> float:
         """From 0 at the lower bound to 1 at the upper one; choices are evenly spaced."""
         if self.kind == "choice":

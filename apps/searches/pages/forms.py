@@ -35,6 +35,11 @@ class SearchForm(forms.Form):
         required=False,
         help_text="Settings above that risk data, such as fsync. Separate them with commas.",
     )
+    warm_start = forms.BooleanField(
+        label="Learn from earlier searches",
+        required=False,
+        help_text="Only trials with the same host, workload, data set, profile, metric and default.",
+    )
     budget_runs = _number("Budget (runs)", "Includes the runs of the confirmation.", 1, MOST_RUNS, required=False)
     budget_minutes = _number(
         "Budget (minutes)", "Minutes of running. The limit that ends first counts.", 1, MOST_MINUTES, required=False

@@ -42,6 +42,9 @@ def create(
             help='A limit, such as "latency_p99 <= 20 ms". A candidate that breaks it is not confirmed. Repeatable.'
         ),
     ] = None,
+    warm_start: Annotated[
+        bool, typer.Option("--warm-start", help="Learn from comparable trials of earlier searches.")
+    ] = False,
     allow_risk: Annotated[
         list[str] | None,
         typer.Option(help="A setting of --vary that risks data, such as fsync. Admins only. Repeatable."),
@@ -56,6 +59,7 @@ def create(
         "space": vary,
         "constraints": constraint or [],
         "allowed_risks": allow_risk or [],
+        "warm_start": warm_start,
         "candidates": candidates,
         "blocks": blocks,
         "finalists": finalists,
@@ -158,6 +162,7 @@ def _lines(detail: dict[str, Any]) -> list[str]:
         detail["state_reason"],
         f"searches for better values than {default}; owner {detail['owner']}",
         *detail["space"],
+        *([f"learns from {detail['earlier_trials']} trials of earlier searches"] if detail["earlier_trials"] else []),
         *(f"fixed: {name} = {value}" for name, value in detail["fixed"].items()),
         *(f"constraint: {each}" for each in detail["constraints"]),
     ]
