@@ -16,7 +16,7 @@ SHADES = 5  # opacities of lines, from the worst trials to the best
 FAINT = 0.25
 BAD_NAME = "failed, unstable or breaks a constraint"
 PANEL_PX, SLICE_PX = 300, 230  # least width and the height of a panel
-BAR_MARGIN = {"l": 190, "r": 16, "t": 16, "b": 50}
+BAR_MARGIN = {"l": 10, "r": 16, "t": 16, "b": 50}
 
 
 def trials_chart(rows: Sequence[TrialRow], metric: str, better: int, look: Theme) -> Figure:
@@ -136,7 +136,7 @@ def importance_chart(settings: Sequence[Setting], look: Theme) -> Figure:
     }
     drawn = layout(
         look,
-        xaxis={"title": {"text": "Share of the variance (%)"}, "rangemode": "tozero"},
+        xaxis={"title": {"text": "Share (%)"}, "rangemode": "tozero"},
         yaxis={"type": "category", "ticklabelposition": "outside"},
     )
     return {"data": [bars], "layout": {**drawn, "height": 110 + 34 * len(rows), "margin": BAR_MARGIN, "bargap": 0.4}}
