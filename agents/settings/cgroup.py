@@ -30,16 +30,16 @@ _MEMORY = {"type": "string", "pattern": f"^({NO_LIMIT}|{_SIZE})$"}
 _RATE = {
     "type": ["integer", "string"],
     "pattern": r"^[1-9]\d{0,9}(kB|MB|GB)?$",
-    "description": "bytes per second, such as 50MB",
+    "description": "such as 50MB",
 }
-_NUMBER = {"type": "integer", "minimum": LEAST_IOPS, "description": f"requests per second, from {LEAST_IOPS}"}
+_NUMBER = {"type": "integer", "minimum": LEAST_IOPS, "description": f"at least {LEAST_IOPS}"}
 _DEVICE = {
     "type": "object",
     "properties": {
-        "rbps": {**_RATE, "title": "Bytes read per second"},
-        "wbps": {**_RATE, "title": "Bytes written per second"},
-        "riops": {**_NUMBER, "title": "Reads per second"},
-        "wiops": {**_NUMBER, "title": "Writes per second"},
+        "rbps": {**_RATE, "title": "Bytes read per second from the device"},
+        "wbps": {**_RATE, "title": "Bytes written per second to the device"},
+        "riops": {**_NUMBER, "title": "Reads per second from the device"},
+        "wiops": {**_NUMBER, "title": "Writes per second to the device"},
     },
     "additionalProperties": False,
 }

@@ -13,6 +13,7 @@ from agents.errors import Unplannable
 from agents.run import planning
 from agents.settings import SETTINGS, Plan, Setting
 from agents.settings.base import conf_line
+from agents.settings.smt import CONTROL as SMT
 from apps.tuning import gucs
 
 NEEDS_START = "postmaster"
@@ -246,6 +247,8 @@ def fact_of(key: str, facts: Mapping[str, Any]) -> str | None:
         name, slash, knob = key[len(THP) :].partition("/")
         mode = facts.get("transparent_huge_pages", {}).get(name)
         fact = mode.get(knob) if slash and mode else mode
+    elif key == SMT:
+        fact = facts.get("cpus", {}).get("smt")
     else:
         fact = _device(key, facts)
     return None if fact is None else str(fact)

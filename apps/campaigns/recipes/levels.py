@@ -187,7 +187,9 @@ def numa_policies(facts: Facts) -> list[tuple[str, dict[str, str]]]:
 def memory_limits(facts: Facts) -> list[tuple[str, str]]:
     """The whole memory of the host, and half of it, as limits of a control group."""
     _check_controller(facts, "memory")
-    half = spelled(memory_kb(facts) // 2 // MB * MB)
+    kb = memory_kb(facts) // 2
+    unit = GB if kb >= 8 * GB else MB
+    half = spelled(kb // unit * unit)
     return [("all memory", NO_LIMIT), (f"half: {half}", half)]
 
 

@@ -35,6 +35,7 @@ def test_present_values_come_from_the_facts_and_from_the_host_where_it_was_asked
         ("/sys/kernel/mm/transparent_hugepage/enabled", "madvise"),
         ("/sys/block/sda/queue/scheduler", "mq-deadline"),
         ("/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan", "4096"),
+        ("/sys/devices/system/cpu/smt/control", "on"),
         ("/sys/block/sdz/queue/scheduler", None),
         ("/sys/kernel/mm/ksm/run", None),
         ("/proc/sys/vm/nothing_of_ours", None),
@@ -45,6 +46,7 @@ def test_what_the_facts_do_not_know_is_none_and_not_a_guess(key: str, known: str
         "huge_pages": {"default_kb": 2048, "sizes": [{"kb": 2048, "total": 0}]},
         "transparent_huge_pages": {"enabled": "madvise", "khugepaged": {"pages_to_scan": 4096}},
         "block_devices": [{"name": "sda", "scheduler": "mq-deadline"}],
+        "cpus": {"smt": "on"},
     }
 
     assert effects.fact_of(key, facts) == known
@@ -116,6 +118,28 @@ def test_what_is_done_once_stands_where_a_dba_would_type_it() -> None:
     ]
     assert run({"cache": {"state": "cold"}}).lines == ["sync", "echo 3 > /proc/sys/vm/drop_caches"]
     assert run({"cache": {"state": "cold"}}).needs_root == ["Cache state"]
+
+
+def test_limits_of_a_control_group_are_set_before_postgresql_starts_in_it() -> None:
+    shown = run({"cgroup": {"memory_max": "1GB", "cpu_max": 2}, "cpu_affinity": {"server": "0"}})
+
+    assert shown.lines == [
+        "mkdir $CGROUP",
+        'echo "1073741824" > $CGROUP/memory.max',
+        'echo "200000 100000" > $CGROUP/cpu.max',
+        "echo $$ > $CGROUP/cgroup.procs  # in the shell that starts PostgreSQL",
+        "taskset -c 0 postgres -D $PGDATA",
+    ]
+    assert shown.needs_root == ["Control group"]
+    assert shown.needs_start == ["taskset of PostgreSQL", "memory.max", "cpu.max"]
+
+
+def test_shared_buffers_of_the_profile_are_compared_with_its_memory_limit() -> None:
+    fits = {"cgroup": {"memory_max": "100MB"}, "postgresql": {"shared_buffers": "32MB"}}
+
+    assert run(fits).refusals == []
+    (refusal,) = run({**fits, "postgresql": {"shared_buffers": "96MB"}}).refusals
+    assert refusal.field == "cgroup.memory_max" and "shared_buffers is 96MB" in refusal.accepted
 
 
 def test_every_refused_sysctl_is_named() -> None:

@@ -29,7 +29,7 @@ def kill_runs(
     archive = subprocess.run(
         ["tar", "cz", "--exclude=__pycache__", "-C", str(ROOT), *SOURCES], capture_output=True, check=True
     ).stdout
-    vm.shell(f"rm -rf {THERE} && mkdir {THERE} && tar xz -C {THERE}", stdin=archive)
+    vm.shell(f"sudo rm -rf {THERE} && mkdir {THERE} && tar xz -C {THERE}", stdin=archive)
     order = json.dumps({"settings": settings, "bin_dir": bin_dir, "every": every}).encode()
     command = f"cd {THERE} && sudo {prefix}python3 -m tests.lab.kills.in_guest"
     return dict(json.loads(vm.shell(command, stdin=order, limit_s=LIMIT_S)))
