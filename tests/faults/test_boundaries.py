@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,7 @@ from agents.settings import SETTINGS
 from tests.faults.counts import document
 from tests.faults.counts.ledger import load
 from tests.faults.injection import matrix
-from tests.faults.injection.cases import CASES, IMPOSSIBLE, all_sysctls, sysctl
+from tests.faults.injection.cases import CASES, IMPOSSIBLE, IN_LAB, all_sysctls, sysctl
 from tests.faults.injection.matrix import Ground
 
 # Written out for docs/settings.md, which reads the marks from the source.
@@ -50,11 +51,15 @@ def check(row: matrix.Row, capsys: pytest.CaptureFixture[str]) -> None:
     assert not row.differences
 
 
-def test_every_setting_has_a_case_here_or_a_reason_why_not() -> None:
-    assert set(SETTINGS) == CASES.keys() | IMPOSSIBLE.keys()
-    assert not CASES.keys() & IMPOSSIBLE.keys()
+def test_every_setting_has_a_case_here_or_in_the_lab_or_a_reason_why_not() -> None:
+    assert sorted(SETTINGS) == sorted([*CASES, *IN_LAB, *IMPOSSIBLE])
     assert [param.values[0] for param in HERE] == list(CASES)
     assert [name for name, why in IMPOSSIBLE.items() if not why.holds()] == []
+
+
+def test_a_setting_of_the_lab_is_killed_there_at_every_boundary() -> None:
+    root = Path(__file__).parents[2]
+    assert [name for name, file in IN_LAB.items() if "kill_runs(vm, " not in (root / file).read_text()] == []
 
 
 def test_the_document_lists_every_setting() -> None:
