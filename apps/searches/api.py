@@ -64,7 +64,9 @@ class SearchDetailSerializer(SearchSerializer):
         help_text="about how many seconds it may still take; null unless it is running"
     )
     confirmation = serializers.SerializerMethodField(
-        help_text="{campaign, findings, constraints}: only its verdicts show a gain; null until the confirmation starts"
+        help_text=(
+            "{campaign, findings, constraints, twin}: only its verdicts show a gain; null until the confirmation starts"
+        )
     )
 
     class Meta(SearchSerializer.Meta):
@@ -79,7 +81,12 @@ class SearchDetailSerializer(SearchSerializer):
         if newest is None:
             return None
         limits = [{"level": label} | each.as_dict for label, own in newest.limits.items() for each in own]
-        return {"campaign": str(newest.campaign.pk), "findings": newest.findings, "constraints": limits}
+        return {
+            "campaign": str(newest.campaign.pk),
+            "findings": newest.findings,
+            "constraints": limits,
+            "twin": newest.twin,
+        }
 
 
 class NewSearchSerializer(serializers.Serializer[Any]):

@@ -12,6 +12,7 @@ from django.db.models.functions import Coalesce
 from apps.campaigns import queries as campaigns
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers.table import CampaignTable
+from apps.results.runs.fidelity import badge
 from apps.results.store.campaign_cache import Keeper
 from apps.searches import budget, results, space
 from apps.searches.constraints import Check, Confirmed, Constraint
@@ -112,6 +113,11 @@ class Confirmation:
             return sentence
         size = "No gain" if broken else "No certain gain"
         return f"{size}: {label} {and_of(broken or uncertain)}. Without constraints: {sentence}"
+
+    @property
+    def twin(self) -> str:
+        """The badge of the twin that the verdicts rest on; "" if the load is not a twin."""
+        return badge(self.campaign)
 
     @property
     def is_better(self) -> bool:

@@ -168,6 +168,7 @@ def _lines(detail: dict[str, Any]) -> list[str]:
     ]
     if confirmation:
         lines += [f"confirmation: campaign {confirmation['campaign'][:8]}", *confirmation["findings"]]
+        lines += [confirmation["twin"]] if confirmation.get("twin") else []
     return lines
 
 

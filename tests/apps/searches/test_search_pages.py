@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,14 +10,16 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.html import escape
 
-from apps.accounts.models import Membership, Role, Team
+from apps.accounts.models import Membership, Role, Team, User
 from apps.campaigns.models import Campaign
+from apps.campaigns.twins import services as twins
 from apps.searches import queries
 from apps.searches.models import Search, Trial
 from tests.rows import searched
 from tests.rows.factories import browser, make_campaign, make_host, make_search, make_user
 
 pytestmark = pytest.mark.django_db
+CAPTURE = Path(__file__).parents[2] / "contract" / "captures" / "shop-18.jsonl"
 BODY = {"name": "memory", "space": ["work_mem 1MB to 64MB log"], "budget_runs": 75}
 
 
@@ -107,6 +110,19 @@ def test_the_page_of_a_search_shows_its_trials_and_the_verdict_of_its_confirmati
     assert page.count("<tr data-row>") == search.trials.count()
     for trial in search.trials.filter(state=Trial.State.FAILED):
         assert trial.reason in page
+
+
+def test_a_confirmation_that_runs_a_twin_shows_its_fidelity(campaign: Campaign, admin: User) -> None:
+    tuner = make_user(Role.TUNER)
+    search = searched.finished(campaign, tuner)
+    twin = twins.create("shop", CAPTURE.read_bytes(), by=admin)
+    Campaign.objects.update(workload=twin.workload, dataset=twin.dataset)
+
+    page = browser(tuner).get(reverse("searches_detail", args=[search.pk])).content.decode()
+    body = browser(tuner).get(f"/api/v1/searches/{search.pk}/").json()
+
+    assert "<li>twin, fidelity unknown</li>" in page
+    assert body["confirmation"]["twin"] == "twin, fidelity unknown"
 
 
 def test_the_page_and_the_api_show_both_limits_and_the_remaining_time(campaign: Campaign) -> None:

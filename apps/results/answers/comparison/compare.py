@@ -37,6 +37,7 @@ from apps.results.answers.comparison.sides import (
 from apps.results.models import Measurement
 from apps.results.runs.fidelity import Lowest
 from common.errors import PlanError
+from common.wording import counted
 
 ENOUGH = 50  # runs that tell how long one takes
 
@@ -110,8 +111,8 @@ def compare(addresses: Sequence[str], what: str = "", figure: str = "", delta: f
     """A comparison of the items that the addresses name; the first is the baseline. PlanError for an unknown item."""
     keys = list(dict.fromkeys(addresses))
     if not LEAST <= len(keys) <= MOST:
-        hint = "pick from: " + ", ".join(KINDS.values())
-        raise PlanError("of", f"compare {LEAST} to {MOST} items, not {len(keys)}", hint=hint)
+        hint = f"choose {LEAST} to {MOST} of: {', '.join(KINDS.values())}"
+        raise PlanError("of", f"{counted(len(keys), 'item')} cannot be compared", hint=hint)
     sides = with_distinct_titles([read_side(key) for key in keys])
     wide = [Wide(arm, count_levels(arm.chosen)) for arm in sides if arm.kind in WIDE]
     whats = common(wide)

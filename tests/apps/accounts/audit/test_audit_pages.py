@@ -85,7 +85,11 @@ def test_a_formula_in_the_file_is_disarmed(client: Client, people: Any) -> None:
 
 
 def test_an_invalid_day_is_reported(client: Client, people: Any) -> None:
-    assert client.get(reverse("audit_log"), {"since": "yesterday"}).status_code == 404
+    refused = client.get(reverse("audit_log"), {"since": "yesterday"})
+
+    page = refused.content.decode()
+    assert refused.status_code == 404
+    assert "is not a date. Accepted: a date such as 2026-01-31." in page and "There is no page" not in page
     refused = client.get("/api/v1/audit/", {"since": "yesterday"})
     assert (refused.status_code, refused.json()["field"]) == (400, "since")
 

@@ -163,7 +163,7 @@ def test_an_inconclusive_comparison_says_what_more_runs_would_cost(admin: User) 
 @pytest.mark.parametrize(
     ("of", "why"),
     [
-        (["run:nonsense"], "compare 2 to 6 items, not 1"),
+        (["run:nonsense"], "1 item cannot be compared"),
         (["run:nonsense", "host:x"], "'run:nonsense' does not exist"),
         (["planet:earth", "host:x"], "does not name an item to compare"),
         (["host:nowhere", "host:x"], "'host:nowhere' does not exist"),
