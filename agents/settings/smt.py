@@ -68,12 +68,15 @@ class Smt(Setting):
         left = first_threads(facts)
         nodes = [{**node, "cpus": _among(node["cpus"], left)} for node in facts["numa"]["nodes"]]
         cpus = facts["cpus"]
-        after = {
+        after: dict[str, Any] = {
             "online": _among(cpus["online"], left),
             "allowed": _among(cpus["allowed"], left),
             "topology": [row for row in cpus["topology"] if row["cpu"] in left],
             "smt_off": cpulist.render(set(cpulist.parse(cpus["online"])) - left),
         }
+        if "frequency" in cpus:  # an offline CPU has no files of its frequency
+            policies = [{**each, "cpus": _among(each["cpus"], left)} for each in cpus["frequency"]["policies"]]
+            after["frequency"] = {**cpus["frequency"], "policies": [each for each in policies if each["cpus"]]}
         return {**facts, "cpus": {**cpus, **after}, "numa": {**facts["numa"], "nodes": nodes}}
 
     def resolve(self, scene: Scene, plan: Plan, requested: Any) -> Plan:

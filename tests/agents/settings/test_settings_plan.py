@@ -131,6 +131,13 @@ def test_without_smt_the_cpus_of_nodes_and_cores_are_those_that_are_left() -> No
     assert (by_node.server_prefix[-1], by_core.server_prefix[-1]) == ("0,2", "0-3")
 
 
+def test_without_smt_only_the_cpus_that_are_left_get_a_governor() -> None:
+    plans = plan_settings(FACTS, {"smt": {"control": "off"}, "cpu_power": {"governor": "performance"}})
+
+    cpus = [write.key.split("/")[5] for write in plans["cpu_power"].writes]
+    assert cpus == ["cpu0", "cpu1", "cpu2", "cpu3"]
+
+
 def test_a_control_group_is_for_clusters_of_the_run_only() -> None:
     with pytest.raises(Unplannable, match="a target, because it applies to PostgreSQL"):
         check_spec(FACTS, run({"cgroup": {"cpu_max": 1}}))
