@@ -90,13 +90,17 @@ def write_decision(
     )
     listed = [campaign.host, *campaign.further_hosts.all()] if hosts is None else list(hosts)
     _check_scope(written, listed)
-    if supersedes:
-        _move(supersedes, Status.SUPERSEDED, by=by, text=f"by “{written.title}”")
-    save(written)
-    written.hosts.set(listed)
-    staleness.begin(written)
-    audit(by, "decision.write", written, after={"id": written.pk, "evidence": written.evidence_digest})
+    _propose(written, listed, by=by)
     return written
+
+
+def _propose(decision: Decision, hosts: Sequence[Host], *, by: User) -> None:
+    if decision.supersedes:
+        _move(decision.supersedes, Status.SUPERSEDED, by=by, text=f"by “{decision.title}”")
+    save(decision)
+    decision.hosts.set(hosts)
+    staleness.begin(decision)
+    audit(by, "decision.write", decision, after={"id": decision.pk, "evidence": decision.evidence_digest})
 
 
 def _decided(campaign: Campaign, level: str) -> dict[str, Any]:

@@ -1,8 +1,10 @@
-"""Times by the clock of a host."""
+"""Times by the clock of a host, and sentences on its facts."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from django import template
@@ -18,3 +20,13 @@ register = template.Library()
 def at_host(at: datetime, host: Host) -> str:
     """ "18:00 EET" today, "Mon 20:00 EET" within a week, else with the date."""
     return shown(at, ZoneInfo(host.time_zone), timezone.now())
+
+
+@register.filter
+def control_groups(cgroup: Mapping[str, Any]) -> str:
+    """ "version 2; runs can limit cpu, memory": which control groups a host has, and what they can limit."""
+    version = "none" if cgroup["version"] == "none" else f"version {cgroup['version']}"
+    if cgroup["version"] == "hybrid":
+        version = f"version 2, with controllers left in version 1 ({', '.join(cgroup['legacy'])})"
+    problem = f": {cgroup['problem']}" if cgroup.get("problem") else ""
+    return f"{version}; runs can limit {', '.join(cgroup['controllers']) or f'nothing{problem}'}"
