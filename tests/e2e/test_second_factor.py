@@ -38,7 +38,8 @@ def _enter_password(page: Page) -> None:
     page.goto(reverse("login"))
     page.fill("#id_username", "olga")
     page.fill("#id_password", populate.PASSWORD)
-    page.get_by_role("button", name="Log in").click()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Log in").click()
 
 
 def test_a_user_enrols_because_the_role_needs_it_and_logs_in_with_the_app(
@@ -96,17 +97,21 @@ def test_the_pages_of_the_second_factor_fit_and_are_clean(
         assert page.evaluate(OVERFLOW) <= 0, name
         assert violations(page, *WCAG) == [], name
 
+    def press(button: str) -> None:
+        with page.expect_navigation():
+            page.get_by_role("button", name=button).click()
+
     _enter_password(page)
     check("required")
     page.fill("#id_password", populate.PASSWORD)
-    page.get_by_role("button", name="Start enrolment").click()
+    press("Start enrolment")
     check("enrol")
     secret = page.locator("#key").inner_text()
     page.fill("#id_code", "000000")
-    page.get_by_role("button", name="Finish enrolment").click()
+    press("Finish enrolment")
     check("enrol-wrong")
     page.fill("#id_code", _code(secret))
-    page.get_by_role("button", name="Finish enrolment").click()
+    press("Finish enrolment")
     check("codes")
     page.goto(reverse("account"))
     check("account")
@@ -115,16 +120,17 @@ def test_the_pages_of_the_second_factor_fit_and_are_clean(
     settings.SECOND_FACTOR_ROLES = frozenset()
     page.goto(reverse("second_factor"))
     check("page")
-    page.get_by_role("button", name="Log out").click()
+    press("Log out")
     _enter_password(page)
     check("second-step")
     page.fill("#id_code", "000000")
-    page.get_by_role("button", name="Log in").click()
+    press("Log in")
     check("second-step-wrong")
     context.clear_cookies()
     log_in(context, live_server.url, populate.user(Role.ADMIN, "ada"))
     page.goto(reverse("user_list"))
     check("users")
-    page.get_by_role("link", name="Reset second factor").click()
+    with page.expect_navigation():
+        page.get_by_role("link", name="Reset second factor").click()
     check("reset")
     context.close()
