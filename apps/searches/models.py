@@ -31,16 +31,19 @@ class Search(models.Model):
     )
     space: Any = models.JSONField(help_text='a line for each setting: ["work_mem 1MB to 64MB log", "jit on, off"]')
     fixed: Any = models.JSONField(
-        default=dict, blank=True, help_text="setting -> value in its own unit: candidates from then on have it"
+        default=dict,
+        db_default={},
+        blank=True,
+        help_text="setting -> value in its own unit: candidates from then on have it",
     )
     earlier: Any = models.JSONField(
-        default=list, blank=True, help_text="trials of earlier searches that its optimiser learns from"
+        default=list, db_default=[], blank=True, help_text="trials of earlier searches that its optimiser learns from"
     )
     allowed_risks: Any = models.JSONField(
         default=list, blank=True, help_text="settings that risk data and that an admin allowed"
     )
     constraints: Any = models.JSONField(
-        default=list, blank=True, help_text='a line for each limit: ["latency_p99 <= 20 ms"]'
+        default=list, db_default=[], blank=True, help_text='a line for each limit: ["latency_p99 <= 20 ms"]'
     )
     budget_runs = models.PositiveIntegerField(
         null=True, blank=True, help_text="runs in all, those of the confirmation included"
@@ -125,9 +128,12 @@ class Trial(models.Model):
     number = models.PositiveIntegerField(help_text="from 1")
     values: Any = models.JSONField(help_text="setting -> value in the setting's own unit")
     state = models.CharField(max_length=13, choices=State, default=State.ASKED)
-    reason = models.TextField(blank=True, help_text="why it is bad")
+    reason = models.TextField(blank=True, db_default="", help_text="why it is bad")
     checks: Any = models.JSONField(
-        default=list, blank=True, help_text='[{"constraint": "latency_p99 <= 20 ms", "value": 25.3, "is_met": false}]'
+        default=list,
+        db_default=[],
+        blank=True,
+        help_text='[{"constraint": "latency_p99 <= 20 ms", "value": 25.3, "is_met": false}]',
     )
     blocks = models.PositiveIntegerField(default=0, help_text="in which both it and the default have a result")
     log_ratio = models.FloatField(null=True, blank=True, help_text="mean")

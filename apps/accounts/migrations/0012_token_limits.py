@@ -18,7 +18,9 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="apitoken",
             name="networks",
-            field=models.JSONField(blank=True, default=list, help_text="from where it works; none: from everywhere"),
+            field=models.JSONField(
+                blank=True, db_default=[], default=list, help_text="from where it works; none: from everywhere"
+            ),
         ),
         migrations.AddField(
             model_name="apitoken",
@@ -38,7 +40,9 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="apitoken",
             name="scopes",
-            field=models.JSONField(blank=True, default=list, help_text="values of Scope; none: all actions"),
+            field=models.JSONField(
+                blank=True, db_default=[], default=list, help_text="values of Scope; none: all actions"
+            ),
         ),
         migrations.AddField(
             model_name="apitoken",

@@ -38,12 +38,16 @@ class ApiToken(Credential):
     name = models.CharField(max_length=80)
     digest = models.CharField(max_length=64, unique=True, editable=False)
     role = models.CharField(max_length=10, choices=Role, default=Role.VIEWER)
-    scopes: Any = models.JSONField(default=list, blank=True, help_text="values of Scope; none: all actions")
+    scopes: Any = models.JSONField(
+        default=list, db_default=[], blank=True, help_text="values of Scope; none: all actions"
+    )
     # Without its team a token would permit more than before, so it goes with the team.
     team = models.ForeignKey(
         Team, null=True, blank=True, on_delete=models.CASCADE, help_text="the only team in which its role counts"
     )
-    networks: Any = models.JSONField(default=list, blank=True, help_text="from where it works; none: from everywhere")
+    networks: Any = models.JSONField(
+        default=list, db_default=[], blank=True, help_text="from where it works; none: from everywhere"
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
     last_used_at = models.DateTimeField(null=True, blank=True)

@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
             model_name="search",
             name="constraints",
             field=models.JSONField(
-                blank=True, default=list, help_text='a line for each limit: ["latency_p99 <= 20 ms"]'
+                blank=True, db_default=[], default=list, help_text='a line for each limit: ["latency_p99 <= 20 ms"]'
             ),
         ),
         migrations.AddField(
@@ -21,6 +21,7 @@ class Migration(migrations.Migration):
             name="checks",
             field=models.JSONField(
                 blank=True,
+                db_default=[],
                 default=list,
                 help_text='[{"constraint": "latency_p99 <= 20 ms", "value": 25.3, "is_met": false}]',
             ),
@@ -28,7 +29,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name="trial",
             name="reason",
-            field=models.TextField(blank=True, help_text="why it is bad"),
+            field=models.TextField(blank=True, db_default="", help_text="why it is bad"),
         ),
         migrations.AlterField(
             model_name="trial",

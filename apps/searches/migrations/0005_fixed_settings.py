@@ -13,7 +13,10 @@ class Migration(migrations.Migration):
             model_name="search",
             name="fixed",
             field=models.JSONField(
-                blank=True, default=dict, help_text="setting -> value in its own unit: candidates from then on have it"
+                blank=True,
+                db_default={},
+                default=dict,
+                help_text="setting -> value in its own unit: candidates from then on have it",
             ),
         ),
     ]

@@ -13,7 +13,10 @@ class Migration(migrations.Migration):
             model_name="search",
             name="earlier",
             field=models.JSONField(
-                blank=True, default=list, help_text="trials of earlier searches that its optimiser learns from"
+                blank=True,
+                db_default=[],
+                default=list,
+                help_text="trials of earlier searches that its optimiser learns from",
             ),
         ),
     ]
