@@ -19,6 +19,7 @@ from apps.hosts import contact
 from apps.hosts.models import Host
 from embedded.stack import FIRST_PORT
 from tests.faults.counts.ledger import Ledger, wanted
+from tests.rows import factories
 from tests.servers import machines, remote
 from tests.servers.ground import Ground, prepare
 from tests.session.alone import alone
@@ -33,11 +34,20 @@ collect_ignore = [] if find_spec("playwright") else ["e2e"]
 def pytest_configure() -> None:
     """Workers side by side: a test that empties the cache empties that of its own worker only, and a stack looks for a
     free port in a hundred that are its worker's."""
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    worker = _worker()
     if worker:  # the first one has the default, and so has a process without workers
         os.environ["PORT"] = str(int(os.environ.get("PORT", FIRST_PORT)) + 100 * worker)
     cache = settings.CACHES["default"]
     cache["LOCATION"] = re.sub(r"\bdb=\d+", f"db={FIRST_CACHE_DB + worker}", str(cache["LOCATION"]))
+
+
+def _worker() -> int:
+    return int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+
+
+def pytest_collection_finish() -> None:
+    """Rows that one worker made are copied by the others (tests/rows/filled.py): theirs have other numbers."""
+    factories.number_from(1 + 100_000 * _worker())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

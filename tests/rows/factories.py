@@ -74,6 +74,12 @@ FACTORS = [
 OPTIONS = {"builtin": "select-only", "scale": 1, "clients": 2, "jobs": 1, "time_s": 2, "progress_s": 1}
 
 
+def number_from(first: int) -> None:
+    """The next names end in this number."""
+    global _numbers
+    _numbers = count(first)
+
+
 def make_user(role: Role = Role.VIEWER, name: str = "") -> User:
     """A user with PASSWORD."""
     return User.objects.create_user(name or f"{role.value}-{next(_numbers)}", password=PASSWORD, role=role)

@@ -289,6 +289,7 @@ ALLOWED = {
     "postgres/cluster.py": 1,
     "postgres/service.py": 2,
     "records/spool.py": 9,
+    "recovery/control_group.py": 1,
     "recovery/units.py": 2,
     "run/launching.py": 2,
     "run/session.py": 1,

@@ -25,7 +25,7 @@ BEFORE_THE_RULE = {
 
 def added_columns() -> Iterator[tuple[str, models.Field]]:  # type: ignore[type-arg]
     """("app.migration model.field", the field) of each column that a migration under the rule adds to a table."""
-    for (app, name), migration in MigrationLoader(None).disk_migrations.items():
+    for (app, name), migration in sorted(MigrationLoader(None).disk_migrations.items(), key=lambda item: item[0]):
         if app in BEFORE_THE_RULE and name > BEFORE_THE_RULE[app]:
             for operation in migration.operations:
                 if isinstance(operation, AddField):

@@ -88,7 +88,7 @@ def test_a_run_fails_whose_directory_is_not_allowed_any_more(host: Host, admin: 
 
 
 @pytest.fixture
-def mounted(tmp_path: Path) -> Iterator[Path]:
+def mounted(tmp_path: Path, host_wide: None) -> Iterator[Path]:
     """A file system of its own, as another device would be."""
     image, mount = tmp_path / "image", tmp_path / "mount"
     mount.mkdir()

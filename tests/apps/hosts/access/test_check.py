@@ -125,9 +125,7 @@ def test_an_address_that_cannot_be_resolved_is_named_without_numbers_of_errors(h
     assert "Errno" not in str(refused.value)
 
 
-def test_a_viewer_adds_no_host(admin: User) -> None:
-    viewer = User(username="vic", role="viewer")
-
+def test_a_viewer_adds_no_host(viewer: User) -> None:
     with pytest.raises(RoleError, match="needs admin"):
         services.create_identity("key", by=viewer)
 
