@@ -9,7 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional
 
-from ..host.system import Reader, System
+from ..host.reader import Reader
+from ..host.system import System
 from ..wire.columns import Column, Columns
 
 if TYPE_CHECKING:

@@ -17,13 +17,12 @@ from functools import lru_cache
 from typing import Any, Mapping, Optional, Sequence
 
 from ..errors import HostFailure
+from .reader import PAGE_BYTES, READ_BYTES, Reader
 
 # Directories where distributions keep tools that a service account's PATH may lack.
 TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 PAGE_KB = PAGE_BYTES // 1024
-READ_BYTES = 1 << 16
 MOST_BYTES = 64 << 20  # of a file that is read whole
 
 
@@ -82,36 +81,6 @@ def _above(path: str) -> set[str]:
     return paths
 
 
-class Reader:
-    """A file of /proc or /sys that is read again and again: kept open, it costs a tenth of what opening it does."""
-
-    def __init__(self, path: str) -> None:
-        self.path, self._fd = path, -1
-
-    def text(self) -> str:
-        """What it says now; "" when it is not there (any more), or not ours to read."""
-        try:
-            if self._fd < 0:
-                self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-            data = part = os.pread(self._fd, READ_BYTES, 0)
-            # The kernel gives whole records, up to a page: less than half of one was all, or a record would be longer.
-            while len(part) > PAGE_BYTES // 2:
-                part = os.pread(self._fd, READ_BYTES, len(data))
-                data += part
-        except OSError:
-            self.close()
-            return ""
-        return data.decode("utf-8", errors="replace")
-
-    def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def __del__(self) -> None:
-        self.close()
-
-
 class System:
     """The real machine."""
 
@@ -134,7 +103,7 @@ class System:
         return b"".join(parts).decode("utf-8", errors="replace")
 
     def reader(self, path: str) -> Reader:
-        """For a file that is looked at each second."""
+        """For a file that is read each second."""
         return Reader(path)
 
     def head(self, path: str, size: int) -> str:
@@ -151,11 +120,11 @@ class System:
             os.close(fd)
 
     def make_directory(self, path: str) -> None:
-        """A directory of the kernel's, such as a control group. OSError as it comes."""
+        """Create a directory of a kernel file system, such as a control group. OSError as the kernel gives it."""
         os.mkdir(path)
 
     def remove_directory(self, path: str) -> None:
-        """Remove such a directory; the kernel removes its files with it. OSError as it comes."""
+        """Remove such a directory; its files go with it. OSError as the kernel gives it."""
         os.rmdir(path)
 
     def hold(self, path: str, data: bytes) -> int:
@@ -183,7 +152,7 @@ class System:
         return resident(path)
 
     def drop_from_page_cache(self, path: str) -> None:
-        """Have the kernel forget the clean pages of a file, which nobody maps. OSError as it comes."""
+        """Drop the clean pages of a file that no process maps from the page cache. OSError as the kernel gives it."""
         from .pagecache import drop
 
         drop(path)

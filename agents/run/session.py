@@ -16,7 +16,7 @@ from ..host import owned, paths
 from ..measure.stage import Stage
 from ..postgres import roles
 from ..records.journal import Journal
-from ..records.processes import DEVNULL, PIPE, Account, Child, adopt_orphans, end, environment, spawn
+from ..records.processes import Account, adopt_orphans, end
 from ..records.spool import Job, Record, Spool
 from ..recovery import control_group, reboot, recover
 from ..settings import SETTINGS, Plan, Proof, Scene, Write
@@ -355,40 +355,15 @@ class Session:
         self._held.append(descriptor)
 
     def make_collectors(self, out: Path) -> list[Collector]:
-        from ..collectors import COLLECTORS, Subject
+        from . import collecting
 
-        def converse(argv: list[str], purpose: str) -> Child:
-            return self._beside(argv, purpose, out, self.cluster.account if self.cluster else self.account, PIPE)
-
-        def attach(argv: list[str], purpose: str) -> Child:
-            return self._beside(argv, purpose, out, Account(name=str(self.system.euid())), DEVNULL)
-
-        directory = Path((self.spec["target"] or {}).get("data_dir") or self.job.path)
-        subject = Subject(directory, self.cluster, self.scene.postmaster, converse, attach, self.scene.group)
-        chosen = [COLLECTORS[name] for name in self.spec["collect"]["sources"]]
-        return [each(self.system, subject) for each in chosen if self.scene.group or not each.needs_group]
+        return collecting.make(self, out)
 
     def note(self, message: str) -> None:
         """Log something once in a run."""
         if message not in self._noted:
             self._noted.add(message)
             self.log("info", message)
-
-    def _beside(self, argv: list[str], purpose: str, out: Path, account: Account, stdin: int) -> Child:
-        """A program of the agent, not of the load: it runs on the agent's cpus, not on the load generator's."""
-        env = self.cluster.env if self.cluster and account is self.cluster.account else {}
-        self.emit("command", {"purpose": purpose, "argv": [*account.wrapper, *argv], "env": env})
-        with (out / f"{purpose}.stderr").open("wb") as stderr:
-            return spawn(
-                self.journal,
-                argv,
-                purpose=purpose,
-                account=account,
-                env=environment(self.job.run, env),
-                stdin=stdin,
-                stdout=PIPE,
-                stderr=stderr,
-            )
 
     def make_scratch(self, data_dir: str, step: str) -> Path:
         path = Path(data_dir) / f"scratch-{self.job.run}-{step}"

@@ -10,7 +10,8 @@ from typing import Any
 
 from ..errors import NotApplied, Unplannable
 from ..host import cgroups, cpulist
-from ..host.system import PAGE_BYTES, Process
+from ..host.reader import PAGE_BYTES
+from ..host.system import Process
 from .base import Facts, Plan, Proof, Scene, Setting
 from .block_device import BLOCK, DATA, UNKNOWN, below
 from .cache import data_files, left

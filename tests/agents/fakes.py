@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agents.host.system import Reader, Stat, System
+from agents.host.reader import Reader
+from agents.host.system import Stat, System
 
 
 class FakeReader(Reader):

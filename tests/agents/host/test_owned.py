@@ -291,8 +291,8 @@ ALLOWED = {
     "records/spool.py": 9,
     "recovery/control_group.py": 1,
     "recovery/units.py": 2,
+    "run/collecting.py": 1,
     "run/launching.py": 2,
-    "run/session.py": 1,
     "workloads/fio.py": 2,
     "workloads/pgbench.py": 2,
 }
