@@ -1,24 +1,33 @@
-"""Control groups: where they are mounted, who is in which group, and which controllers a run can use."""
+"""Control groups: where they are mounted, the group of a process, and the controllers that a run can use."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Iterable
 
 from .system import System
 
 V2 = ""  # the name of the one hierarchy of version 2, beside those of version 1, which have their controllers' names
 SYSTEMD = "/run/systemd/system"  # there if systemd is PID 1: sd_booted(3)
 USED = ("cpu", "cpuset", "io", "memory")  # the controllers that a run can use
+# The kernel attributes a write from the page cache to the group that its memory is charged to. Where a group has no
+# memory controller, that is the group above it, and io.max would limit reads and direct I/O only.
+_ALSO_NEEDED = {"io": "memory"}
 _EFFECTS = ("memory.current", "memory.peak", "memory.events", "cpu.stat", "io.stat")
-_V1_NAMES = {"blkio": "io"}  # controllers that version 1 calls otherwise
+_V1_NAMES = {"blkio": "io"}  # controllers with another name in version 1
 BOOT_HINT = (
     "boot with systemd.unified_cgroup_hierarchy=1, or with cgroup_no_v1=all where systemd does not mount control groups"
 )
 
 
+def controllers_for(files: Iterable[str]) -> list[str]:
+    """The controllers that a group with these limits needs: "io.max" -> ["io", "memory"]."""
+    names = {file.partition(".")[0] for file in files}
+    return sorted(names | {_ALSO_NEEDED[name] for name in names if name in _ALSO_NEEDED})
+
+
 def mounts(system: System) -> dict[str, tuple[str, str]]:
-    """Controller -> (where it is mounted, which group that is); V2 for the hierarchy of version 2."""
+    """Controller, or V2 -> (mount point, group that is mounted there). Of several mounts, the last one."""
     return {name: (place, root) for name, place, root, _ in _mounts(system)}
 
 
@@ -49,7 +58,7 @@ def directory(system: System, group: str) -> str:
 
 
 def kernel_path(system: System, path: str) -> str:
-    """The reverse: what /proc/PID/cgroup says of a process in the group with this directory."""
+    """The reverse: the path in /proc/PID/cgroup of a process whose group has this directory."""
     place, root = mounts(system)[V2]
     return f"{root.rstrip('/')}/{path[len(place) :].strip('/')}"
 
@@ -58,7 +67,7 @@ def fact(system: System) -> dict[str, Any]:
     """{"version": "2", "hybrid" (both), "1" or "none", "controllers": of version 2 that a run can use, "legacy": those
     that version 1 has, "mount": of version 2, "manager": "systemd" or "", "problem": why a run can use none, or ""}."""
     rows = _mounts(system)
-    v2 = next(((place, writable) for name, place, _, writable in rows if name == V2), None)
+    v2 = {name: (place, writable) for name, place, _, writable in rows}.get(V2)
     named = [_V1_NAMES.get(name, name) for name, *_ in rows if name != V2]
     legacy = sorted(name for name in named if name in USED)
     version = ("hybrid" if legacy else "2") if v2 else "1" if legacy else "none"
@@ -82,8 +91,8 @@ def _problem(system: System, about: dict[str, Any], writable: bool) -> str:
 
 
 def _usable(system: System, about: dict[str, Any]) -> list[str]:
-    """Under systemd and at the true root, which has no type: all of version 2. Within a container's group: those that
-    are on for its children, as its own processes keep the kernel from enabling more."""
+    """Under systemd, and at the true root, which has no cgroup.type: all of version 2. Elsewhere, as in a container,
+    those that are on for child groups: the kernel enables no more while the group has processes of its own."""
     mount = about["mount"]
     is_root = bool(about["manager"]) or not system.exists(f"{mount}/cgroup.type")
     text = system.text(f"{mount}/cgroup.{'controllers' if is_root else 'subtree_control'}")
@@ -91,8 +100,8 @@ def _usable(system: System, about: dict[str, Any]) -> list[str]:
 
 
 def figures(system: System, group: str) -> dict[str, Any]:
-    """What the limits of a group did so far: {"memory.peak": bytes, "cpu.stat": {"nr_throttled": ...}, ...}, as far as
-    the kernel counts it."""
+    """The counters of a group: {"memory.peak": bytes, "cpu.stat": {"nr_throttled": ...}, ...}, without those that this
+    kernel lacks."""
     values: dict[str, Any] = {}
     for file in _EFFECTS:
         text = system.text(f"{group}/{file}")

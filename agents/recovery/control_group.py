@@ -34,7 +34,7 @@ Limits = Sequence[tuple[str, str]]
 
 def make(system: System, journal: Journal, out: Path, limits: Limits) -> str:
     """The directory of a new group with these limits. NotApplied if the kernel refuses one."""
-    controllers = sorted({file.partition(".")[0] for file, _ in limits})
+    controllers = cgroups.controllers_for(file for file, _ in limits)
     mount = cgroups.mounts(system)[cgroups.V2][0]
     name = f"proving-ground-{journal.run}"
     if system.exists(cgroups.SYSTEMD):

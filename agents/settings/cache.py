@@ -114,7 +114,7 @@ def _drops(system: System) -> int:
 
 def data_files(pgdata: str) -> list[str]:
     """The files that relations of a cluster are in."""
-    return [file for place in _DATA for file in _files(os.path.join(pgdata, place))]
+    return [file for place in _DATA for file in files_below(os.path.join(pgdata, place))]
 
 
 def left(system: System, pgdata: str) -> Proof:
@@ -127,7 +127,7 @@ def left(system: System, pgdata: str) -> Proof:
     return Proof("share of the data in the page cache", f"< {COLD}", share, share < COLD, evidence)
 
 
-def _files(directory: str) -> list[str]:
+def files_below(directory: str) -> list[str]:
     paths = []
     for place, _, names in os.walk(directory, followlinks=True):
         paths += [os.path.join(place, name) for name in names]

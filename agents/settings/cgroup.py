@@ -14,7 +14,7 @@ from ..host.reader import PAGE_BYTES
 from ..host.system import Process
 from .base import Facts, Plan, Proof, Scene, Setting
 from .block_device import BLOCK, DATA, UNKNOWN, below
-from .cache import data_files, left
+from .cache import data_files, files_below, left
 from .cpu_affinity import online_cpus
 from .numa import listed_nodes
 from .postgresql import normalise
@@ -24,7 +24,7 @@ PERIOD_US = 100_000  # the kernel's default
 LEAST_CPUS = 0.01  # the kernel's least: 1 ms in each period
 LEAST_BYTES_S, LEAST_IOPS = 65_536, 10  # below these, a checkpoint alone takes hours
 SHARED_BUFFERS = "128MB"  # PostgreSQL's default
-PROCESSES_BYTES = 32 << 20  # what PostgreSQL needs besides shared_buffers to start at all
+PROCESSES_BYTES = 32 << 20  # the least that PostgreSQL needs to start, besides its shared memory
 MANY = 200  # processes that a proof lists
 _SIZE = r"[1-9]\d{0,9}(kB|MB|GB|TB)"
 _MEMORY = {"type": "string", "pattern": f"^({NO_LIMIT}|{_SIZE})$"}
@@ -128,10 +128,12 @@ class Cgroup(Setting):
 
     def act(self, scene: Scene, requested: Any, moment: str) -> list[Proof]:
         """drops the data from the page cache first"""
-        if moment != "stopped" or not scene.pgdata or not _limits_memory(requested):
+        # Pages that another group has read count for that group: their memory, and the I/O of writing them back.
+        limits_pages = _limits_memory(requested) or requested.get("io_max")
+        if moment != "stopped" or not scene.pgdata or not limits_pages:
             return []
         scene.system.sync()
-        for file in data_files(scene.pgdata):
+        for file in (*data_files(scene.pgdata), *files_below(f"{scene.pgdata}/pg_wal")):
             scene.system.drop_from_page_cache(file)
         return [left(scene.system, scene.pgdata)]
 
@@ -149,9 +151,11 @@ class Cgroup(Setting):
 
 
 def _check_controller(facts: Facts, name: str, value: Any) -> None:
-    """Unplannable with what is missing on a host whose control groups cannot limit this."""
-    about, controller = facts["cgroup"], name.partition("_")[0]
-    if controller in about["controllers"]:
+    """Unplannable, with the missing controller, if the control groups of this host cannot limit this."""
+    about = facts["cgroup"]
+    needed = cgroups.controllers_for([name.replace("_", ".")])
+    controller = next((each for each in needed if each not in about["controllers"]), "")
+    if not controller:
         return
     if controller in about["legacy"]:
         hint = f"the {controller} controller is in version 1 of control groups on this host; {cgroups.BOOT_HINT}"
@@ -239,7 +243,7 @@ def _check_shared_buffers(requested: Any, buffers: str) -> None:
 
 
 def _check_shared_memory(scene: Scene, requested: Any) -> None:
-    """The same with all of the shared memory, which only the configured server knows."""
+    """The same check with all shared memory, whose size only the configured server can report."""
     if scene.major < 15 or scene.parameter is None or not _limits_memory(requested):
         return
     if scene.parameter("huge_pages") == "on":
@@ -253,7 +257,7 @@ def _check_shared_memory(scene: Scene, requested: Any) -> None:
 
 
 def _resolved(scene: Scene, file: str, text: str) -> str:
-    """As the kernel writes it: memory in whole pages, a device by its number."""
+    """The text in the kernel's form: memory in whole pages, a device by its number."""
     if file.startswith("memory.") and text != NO_LIMIT:
         return str(int(text) // PAGE_BYTES * PAGE_BYTES)
     if file != "io.max":
@@ -278,7 +282,7 @@ def _inside(scene: Scene) -> list[Proof]:
 
 
 def _outside(scene: Scene) -> list[Proof]:
-    """The load generator is not in the group: it would compete for what is limited."""
+    """The load generator is not in the group, where it would use memory and CPU time of PostgreSQL."""
     group = cgroups.kernel_path(scene.system, scene.group)
     groups = _groups(scene, scene.client_processes())
     if not groups:
@@ -300,7 +304,7 @@ def _rows(groups: dict[Process, str]) -> list[dict[str, Any]]:
 
 
 def _limit(scene: Scene, file: str, text: str) -> Proof:
-    """The kernel's file still has what was written; io.max has a line for each device, with all four limits."""
+    """The kernel's file still has the value written; io.max has a line for each device, with all four limits."""
     path = f"{scene.group}/{file}"
     actual = " ".join(scene.system.text(path).split()) if file != "io.max" else _io_of(scene, path, text)
     subject = f"{file} of {text.split()[0]}" if file == "io.max" else file
@@ -319,7 +323,7 @@ def _io_of(scene: Scene, path: str, text: str) -> str:
 
 
 def _effective(scene: Scene, requested: Any) -> list[Proof]:
-    """CPUs and nodes of the group may be fewer than written: a group above it, or a CPU that went offline."""
+    """The CPUs and nodes in effect: a group above, or a CPU that went offline, may leave fewer than written."""
     proofs = []
     for file, text in scene.limits:
         if file.startswith("cpuset."):

@@ -29,7 +29,7 @@ class Kernel(FakeSystem):
         self.refused: set[str] = set()
 
     def make_directory(self, path: str) -> None:
-        for name in ("cgroup.procs", "memory.max", "cpu.max"):
+        for name in ("cgroup.procs", "memory.max", "cpu.max", "io.max"):
             self.files[f"{path}/{name}"] = ""
 
     def remove_directory(self, path: str) -> None:
@@ -44,6 +44,23 @@ class Kernel(FakeSystem):
                 on = on | {word[1:]} if word[0] == "+" else on - {word[1:]}
             text = " ".join(sorted(on))
         super().write(path, text)
+
+
+class PageCache(FakeSystem):
+    """Records which files were dropped from it; has nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropped: list[str] = []
+
+    def sync(self) -> None:
+        pass
+
+    def drop_from_page_cache(self, path: str) -> None:
+        self.dropped.append(path)
+
+    def in_page_cache(self, path: str) -> tuple[int, int]:
+        return 8192, 0
 
 
 def container(**files: str) -> Kernel:
@@ -223,6 +240,33 @@ def test_a_group_is_removed_and_a_controller_that_was_switched_on_for_it_is_off_
     assert control_group.remove(system, records) == []
     assert not system.exists(group) and system.files["/sys/fs/cgroup/cgroup.subtree_control"] == "cpu"
     assert [proof["ok"] for proof in control_group.proofs(records)] == [True]
+
+
+def test_a_limit_on_io_switches_memory_on_because_writes_from_the_page_cache_need_it(tmp_path: Path) -> None:
+    system = container()
+
+    control_group.make(system, journal(tmp_path, system), tmp_path, [("io.max", "8:0 wbps=1048576")])
+
+    assert system.files["/sys/fs/cgroup/cgroup.subtree_control"] == "cpu io memory"
+
+
+@pytest.mark.parametrize(
+    ("requested", "dropped"),
+    [({"memory_max": "1GB"}, 1), ({"io_max": {"sda": {"wbps": "1MB"}}}, 1), ({"memory_max": "max", "cpu_max": 1}, 0)],
+)
+def test_limits_on_memory_or_io_drop_the_data_that_another_group_has_read(
+    tmp_path: Path, requested: dict[str, object], dropped: int
+) -> None:
+    files = [tmp_path / "base/16384", tmp_path / "pg_wal/000000010000000000000001"]
+    for file in files:
+        file.parent.mkdir()
+        file.write_bytes(bytes(8192))
+    system = PageCache()
+
+    proofs = CGROUP.act(Scene(system=system, facts=FACTS, pgdata=str(tmp_path)), requested, "stopped")
+
+    assert system.dropped == [str(file) for file in files] * dropped
+    assert [proof.ok for proof in proofs] == [True] * dropped
 
 
 def test_a_limit_that_the_kernel_refuses_is_not_in_effect(tmp_path: Path) -> None:
