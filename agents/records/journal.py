@@ -6,8 +6,8 @@ Entries   write {setting, key, original, wanted, persistence}   applied {of, fou
           process {purpose, pid, start, directory}              ended {of}
           undoing {cause}: from now on the files that this key resets read what the kernel says
           scratch {path}                                        removed {of}
-          group {path, unit, enabled}: a control group          ungrouped {of}
-          (enabled: controllers that are switched on for it)
+          group {path, unit, enabled, others}: a control group  ungrouped {of}
+          (enabled: controllers that are switched on for it; others: groups beside it before)
           service {data_dir, was, ...: a cluster of somebody else's, as service.py found it}
           database {name}, role {name}: ours, in that cluster   dropped {of}
           restart {}: that cluster is stopped or started by us  stopped {of}: and again, on the way back
@@ -269,7 +269,7 @@ class Journal:
         )
 
     def join(self, group: str) -> None:
-        """Called in the child as well: it moves itself to the control group with this directory."""
+        """Called in the child, too: move it to the control group with this directory."""
         self._system.write(f"{group}/cgroup.procs", "0")
 
     def reread(self) -> None:

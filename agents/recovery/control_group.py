@@ -1,10 +1,10 @@
 """The control group that a run's PostgreSQL is started in: created for the run, and removed on every way out.
 
-Where systemd is PID 1, every group belongs to systemd: it may at any moment switch off a controller that no unit of
-its own asked for, and removes what it does not know. So the group lies below a scope of the run's own, which systemd
-delegates (`Delegate=`): a process that only sleeps keeps the scope alive, and systemd removes the scope, with what is
-below it, when the last process has left. systemd-run starts that process, because a scope can only be created with one.
-Elsewhere nobody manages the groups, and the group is a directory below the mounted root.
+Where systemd is PID 1, it manages all groups: at any moment it may switch off controllers that none of its units
+needs, and remove groups that are not its units. So the group lies below a scope of the run's own, which systemd
+delegates (`Delegate=`). systemd creates a scope only with a process, and removes it, with the groups below it, after
+its last process. So systemd-run starts a process that sleeps. Without systemd, the group is a directory below the
+mounted root.
 
     system.slice/proving-ground-RUN.scope/{keeper,server}     with systemd
     proving-ground-RUN                                        without
@@ -33,17 +33,21 @@ Limits = Sequence[tuple[str, str]]
 
 
 def make(system: System, journal: Journal, out: Path, limits: Limits) -> str:
-    """The directory of a new group with these limits. NotApplied if the kernel refuses one."""
+    """The directory of a new group with these limits. NotApplied if it exists, or if the kernel refuses a limit."""
     controllers = cgroups.controllers_for(file for file, _ in limits)
     mount = cgroups.mounts(system)[cgroups.V2][0]
-    name = f"proving-ground-{journal.run}"
-    if system.exists(cgroups.SYSTEMD):
-        journal.note("group", path=f"{mount}/{SLICE}/{name}.scope", unit=f"{name}.scope", enabled=[])
-        group = _in_scope(system, journal, out, f"{name}.scope", controllers)
+    unit = f"proving-ground-{journal.run}.scope" if system.exists(cgroups.SYSTEMD) else ""
+    path = f"{mount}/{SLICE}/{unit}" if unit else f"{mount}/proving-ground-{journal.run}"
+    if system.exists(path):
+        # Before it is on record: recovery kills the processes of a recorded group.
+        raise NotApplied("cgroup", f"a new group {path}", "one that exists", "end its processes and remove it")
+    if unit:
+        journal.note("group", path=path, unit=unit, enabled=[], others=[])
+        group = _in_scope(system, journal, out, unit, controllers)
     else:
-        group = f"{mount}/{name}"
+        group = path
         lacking = [each for each in controllers if each not in _enabled(system, mount)]
-        journal.note("group", path=group, unit="", enabled=lacking)
+        journal.note("group", path=group, unit="", enabled=lacking, others=_children(system, mount))
         _enable(system, mount, lacking)
         system.make_directory(group)
     for file, text in limits:
@@ -114,20 +118,21 @@ def _await_scope(system: System, keeper: Child, unit: str, out: Path) -> str:
 
 
 def remove(system: System, journal: Journal) -> list[str]:
-    """Remove the run's groups with the processes that are left there; what could not be removed. The run's own
-    processes have ended by now, and the scope's keeper with them."""
+    """Remove the run's groups with the processes in them; the reason for each group that remains. The recorded
+    processes of the run, and the process that keeps the scope, have ended before."""
     problems = []
     for entry in journal.unclosed("group", "ungrouped"):
-        problem = _gone(system, entry) or _disable(system, entry)
+        problem = _remove(system, entry)
         if problem:
             problems.append(problem)
         else:
+            _disable(system, entry)
             journal.note("ungrouped", of=entry["seq"])
     return problems
 
 
 def proofs(journal: Journal) -> Iterator[Record]:
-    """For each group of the run, that it was removed."""
+    """The proof for each group of the run that it was removed."""
     closed = {record["of"] for record in journal.records if record["entry"] == "ungrouped"}
     for entry in (record for record in journal.records if record["entry"] == "group"):
         is_gone = entry["seq"] in closed
@@ -142,8 +147,10 @@ def proofs(journal: Journal) -> Iterator[Record]:
         }
 
 
-def _gone(system: System, entry: Record) -> str:
-    """ "" once the group does not exist: killed, removed, and with systemd left to it."""
+def _remove(system: System, entry: Record) -> str:
+    """Kill the processes of a group and remove it; "" once it does not exist. systemd removes its scope itself."""
+    if entry["boot_id"] == system.boot_id() and cgroups.V2 not in cgroups.mounts(system):
+        return f"whether the control group {entry['path']} exists is unknown: version 2 is no longer mounted"
     began, stopped = system.mono(), False
     while system.exists(entry["path"]):
         _empty(system, entry["path"], keep=bool(entry["unit"]))
@@ -159,30 +166,34 @@ def _gone(system: System, entry: Record) -> str:
 
 
 def _empty(system: System, path: str, keep: bool) -> None:
-    """Kill what is in a group and below it, and remove its directories; `keep` leaves the topmost to systemd."""
+    """Kill the processes of a group and of those below it, and remove the groups; `keep` leaves the topmost one."""
     for directory in [*_below(system, path), path]:
-        for pid in system.text(f"{directory}/cgroup.procs").split():
-            if int(pid) != os.getpid():
-                system.kill(int(pid), signal.SIGKILL)
+        # A process of another PID namespace reads 0 here, which would signal our own process group.
+        pids = {int(pid) for pid in system.text(f"{directory}/cgroup.procs").split()} - {0, os.getpid()}
+        for pid in pids:
+            system.kill(pid, signal.SIGKILL)
         if directory != path or not keep:
-            with suppress(OSError):  # busy until its processes are gone; tried again
+            with suppress(OSError):  # busy until its processes have ended; tried again
                 system.remove_directory(directory)
 
 
 def _below(system: System, path: str) -> list[str]:
     """The groups below one, deepest first."""
-    return [
-        found
-        for name in system.names(path)
-        if system.exists(f"{path}/{name}/cgroup.procs")
-        for found in [*_below(system, f"{path}/{name}"), f"{path}/{name}"]
-    ]
+    children = [f"{path}/{name}" for name in _children(system, path)]
+    return [group for child in children for group in [*_below(system, child), child]]
 
 
-def _disable(system: System, entry: Record) -> str:
-    """Switch off what was not on before; a controller that somebody uses by now stays on."""
+def _children(system: System, path: str) -> list[str]:
+    """Names of the groups directly below one."""
+    return [name for name in system.names(path) if system.exists(f"{path}/{name}/cgroup.procs")]
+
+
+def _disable(system: System, entry: Record) -> None:
+    """Switch off the controllers that were switched on for the group, unless a newer group may use them by now: its
+    limits would be lost with the controller."""
     mount = os.path.dirname(entry["path"])
+    if set(_children(system, mount)) - set(entry["others"]):
+        return
     for controller in set(entry["enabled"]) & set(_enabled(system, mount)):
-        with suppress(OSError):
+        with suppress(OSError):  # busy if an older group has switched it on for groups of its own: it stays on
             system.write(f"{mount}/cgroup.subtree_control", f"-{controller}")
-    return ""

@@ -128,6 +128,7 @@ def left(system: System, pgdata: str) -> Proof:
 
 
 def files_below(directory: str) -> list[str]:
+    """All files below a directory, also behind symbolic links."""
     paths = []
     for place, _, names in os.walk(directory, followlinks=True):
         paths += [os.path.join(place, name) for name in names]

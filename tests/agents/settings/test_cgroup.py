@@ -27,6 +27,10 @@ class Kernel(FakeSystem):
     def __init__(self, files: dict[str, str]) -> None:
         super().__init__(files)
         self.refused: set[str] = set()
+        self.killed: list[int] = []
+
+    def kill(self, pid: int, number: int) -> None:
+        self.killed.append(pid)
 
     def make_directory(self, path: str) -> None:
         for name in ("cgroup.procs", "memory.max", "cpu.max", "io.max"):
@@ -229,7 +233,7 @@ def journal(path: Path, system: FakeSystem) -> Journal:
 
 
 def test_a_group_is_removed_and_a_controller_that_was_switched_on_for_it_is_off_again(tmp_path: Path) -> None:
-    system = container()
+    system = container(**{"old/cgroup.procs": ""})
     records = journal(tmp_path, system)
 
     group = control_group.make(system, records, tmp_path, [("memory.max", "1048576"), ("cpu.max", "50000 100000")])
@@ -275,6 +279,50 @@ def test_a_limit_that_the_kernel_refuses_is_not_in_effect(tmp_path: Path) -> Non
 
     with pytest.raises(NotApplied, match="refused by the kernel: Device or resource busy"):
         control_group.make(system, journal(tmp_path, system), tmp_path, [("memory.max", "1048576")])
+
+
+def test_a_group_that_exists_is_neither_used_nor_on_record(tmp_path: Path) -> None:
+    system = container(**{"proving-ground-run-1/cgroup.procs": "4711"})
+    records = journal(tmp_path, system)
+
+    with pytest.raises(NotApplied, match="a new group /sys/fs/cgroup/proving-ground-run-1, but is one that exists"):
+        control_group.make(system, records, tmp_path, [("cpu.max", "50000 100000")])
+
+    assert control_group.remove(system, records) == [] and system.exists("/sys/fs/cgroup/proving-ground-run-1")
+
+
+def test_processes_of_a_group_are_killed_but_not_pid_0_of_another_namespace(tmp_path: Path) -> None:
+    system = container()
+    records = journal(tmp_path, system)
+    group = control_group.make(system, records, tmp_path, [("cpu.max", "50000 100000")])
+    system.files[f"{group}/cgroup.procs"] = "0\n4711\n"
+
+    control_group.remove(system, records)
+
+    assert system.killed == [4711]
+
+
+def test_a_controller_that_a_newer_group_may_use_stays_on(tmp_path: Path) -> None:
+    system = container(**{"old/cgroup.procs": ""})
+    records = journal(tmp_path, system)
+    control_group.make(system, records, tmp_path, [("memory.max", "1048576")])
+    system.make_directory("/sys/fs/cgroup/new")
+
+    assert control_group.remove(system, records) == []
+
+    assert system.files["/sys/fs/cgroup/cgroup.subtree_control"] == "cpu memory"
+
+
+def test_a_group_is_not_called_removed_while_version_2_is_not_mounted(tmp_path: Path) -> None:
+    system = container()
+    records = journal(tmp_path, system)
+    group = control_group.make(system, records, tmp_path, [("cpu.max", "50000 100000")])
+    system.files = {}
+
+    (problem,) = control_group.remove(system, records)
+
+    assert problem == f"whether the control group {group} exists is unknown: version 2 is no longer mounted"
+    assert [proof["ok"] for proof in control_group.proofs(records)] == [False]
 
 
 def test_a_group_that_cannot_be_removed_is_reported(tmp_path: Path) -> None:
