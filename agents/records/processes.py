@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import select
 import signal
@@ -17,6 +18,7 @@ from .spool import Record
 
 DEVNULL, PIPE = subprocess.DEVNULL, subprocess.PIPE
 
+CAUSE_BYTES = 4096  # of the message of an error between fork and exec
 MARK = "PROVING_GROUND_RUN"  # in the environment of every process of a run, so that strays can be told
 
 # Signals and the seconds each is given. A postmaster: fast shutdown, immediate shutdown, the end.
@@ -118,18 +120,24 @@ def spawn(
     group: str = "",
 ) -> Child:
     """Start `argv` as `account` in a session of its own, and in the control group with the directory `group`.
-    HostFailure when it cannot be executed."""
+    HostFailure, with the cause, if it cannot be started."""
+    cause = mmap.mmap(-1, CAUSE_BYTES)  # shared with the child: Popen does not say what its preexec_fn raised
     identity: dict[str, Any] = {}
     if account.user is not None and not group:
         identity = {"user": account.user, "group": account.group, "extra_groups": account.groups}
 
     def before_exec() -> None:
-        journal.starting(purpose, str(directory))
-        if group:
-            # By the child itself: all that it will ever use counts for the group. Only root may, so the account comes
-            # after it, where Popen would have it first.
-            journal.join(group)
-            _become(account)
+        try:
+            journal.starting(purpose, str(directory))
+            if group:
+                # The child joins the group itself, so that it never uses anything outside. Only root may: so the
+                # account changes afterwards, whereas Popen would change it before.
+                journal.join(group)
+                _become(account)
+        except OSError as error:
+            where = f" (control group {group})" if group and not error.filename else ""
+            cause.write(f"{error}{where}".encode()[:CAUSE_BYTES])
+            raise
 
     try:
         popen = subprocess.Popen(
@@ -144,19 +152,20 @@ def spawn(
             **identity,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise HostFailure(f"{argv[0]} cannot be started as {account.name}: {error}", argv=list(argv)) from error
+        reason = cause[:].rstrip(b"\0").decode(errors="replace") or error
+        raise HostFailure(f"{argv[0]} cannot be started as {account.name}: {reason}", argv=list(argv)) from error
     finally:
         journal.reread()
     return Child(popen, journal.open_processes()[-1])
 
 
 def _become(account: Account) -> None:
-    """Give up root for the account, as Popen does."""
-    if account.user is not None:
+    """Change to the account, in the order of Popen: groups, then gid, then uid, after which neither can change."""
+    if account.owner:
+        uid, gid = account.owner
         os.setgroups(account.groups)
-        gid = account.group or 0
         os.setresgid(gid, gid, gid)
-        os.setresuid(account.user, account.user, account.user)
+        os.setresuid(uid, uid, uid)
 
 
 def end(system: System, entry: Record) -> bool:
