@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import Unplannable
+from ..errors import NotApplied, Unplannable
 from ..host import cpulist
 from ..host.system import System
 from .base import Facts, Plan, Proof, Scene, Setting, Write
 
 CPUS = "/sys/devices/system/cpu"
-CONTROL, ACTIVE, ONLINE = f"{CPUS}/smt/control", f"{CPUS}/smt/active", f"{CPUS}/online"
+CONTROL, ACTIVE = f"{CPUS}/smt/control", f"{CPUS}/smt/active"
+ONLINE, PRESENT = f"{CPUS}/online", f"{CPUS}/present"
 ON, OFF = "on", "off"
 SETTLE_S = 10.0  # CPUs go offline one after another
-# What the kernel says where it cannot be switched, and why.
+# Values of smt/control with which it cannot be switched, and why.
 _FIXED = {
     "notsupported": "the processors have one thread per core, or the hypervisor shows them so",
     "notimplemented": "this architecture cannot switch it",
@@ -53,7 +54,8 @@ class Smt(Setting):
     def plan(self, facts: Facts, requested: Any) -> Plan:
         control, present = requested["control"], facts["cpus"].get("smt", "")
         if present not in (ON, OFF):
-            hint = _FIXED.get(present, "this kernel has no file smt/control (since Linux 4.19)")
+            missing = "this kernel has no file smt/control (since Linux 4.19)"
+            hint = _FIXED.get(present, "only on and off can be restored" if present else missing)
             accepted = f"nothing; smt/control of this kernel is {present or 'missing'}"
             raise Unplannable("smt.control", control, accepted, hint)
         if control == OFF and "cpuset" in facts.get("cgroup", {}).get("legacy", []):
@@ -62,7 +64,7 @@ class Smt(Setting):
         return Plan(writes=[Write(CONTROL, control, settle_s=SETTLE_S)])
 
     def facts_after(self, facts: Facts, requested: Any) -> Facts:
-        """Without the CPUs that go offline; those that come online are not known before."""
+        """Without the CPUs that go offline. Those that come online are unknown until then."""
         if requested["control"] != OFF:
             return facts
         left = first_threads(facts)
@@ -80,9 +82,11 @@ class Smt(Setting):
         return {**facts, "cpus": {**cpus, **after}, "numa": {**facts["numa"], "nodes": nodes}}
 
     def resolve(self, scene: Scene, plan: Plan, requested: Any) -> Plan:
-        """Interrupts whose CPUs all go offline are sent elsewhere by the kernel, and stay there."""
+        """With the affinities of interrupts whose CPUs all go offline: the kernel moves these, and does not move them
+        back. NotApplied if a CPU is offline already: switching SMT on again would bring it online."""
         if requested["control"] != OFF:
             return plan
+        _check_all_online(scene.system)
         left = first_threads(scene.facts)
         lists = (f"/proc/irq/{irq}/smp_affinity_list" for irq in scene.system.names("/proc/irq") if irq.isdigit())
         stranded = [path for path in lists if _is_stranded(scene.system.text(path), left)]
@@ -99,6 +103,14 @@ class Smt(Setting):
             expected = cpulist.render(first_threads(scene.facts))
             proofs.append(Proof("CPUs online", expected, shown[ONLINE], shown[ONLINE] == expected, {"source": ONLINE}))
         return proofs
+
+
+def _check_all_online(system: System) -> None:
+    offline = set(cpulist.parse(system.text(PRESENT))) - set(cpulist.parse(system.text(ONLINE)))
+    if system.text(CONTROL) == ON and offline:
+        actual = f"on, with CPU {cpulist.render(offline)} offline"
+        hint = "switching SMT on again would bring it online: do so before the run"
+        raise NotApplied("smt.control", "off, with all CPUs online before", actual, hint)
 
 
 def first_threads(facts: Facts) -> set[int]:

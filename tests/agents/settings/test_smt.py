@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agents.errors import NotApplied
 from agents.settings import SETTINGS, Scene
 from tests.agents.fakes import FakeSystem
 
@@ -42,6 +43,19 @@ def test_interrupts_of_cpus_that_go_offline_are_put_back() -> None:
     (write,) = SMT.resolve(at, SMT.plan(FACTS, OFF), OFF).writes
 
     assert write.resets == ("/proc/irq/4/smp_affinity_list", "/proc/irq/6/smp_affinity_list")
+
+
+def test_smt_stays_on_while_a_cpu_is_offline_that_restoring_would_bring_online() -> None:
+    at = scene(smt__control="on\n", present="0-7\n", online="0-4,6-7\n")
+
+    with pytest.raises(NotApplied, match="is on, with CPU 5 offline"):
+        SMT.resolve(at, SMT.plan(FACTS, OFF), OFF)
+
+
+def test_siblings_that_are_offline_because_smt_is_off_are_no_obstacle() -> None:
+    at = scene(smt__control="off\n", present="0-7\n", online="0-3\n")
+
+    assert SMT.resolve(at, SMT.plan(FACTS, OFF), OFF).writes
 
 
 def test_facts_without_smt_have_the_first_thread_of_each_core_only() -> None:
