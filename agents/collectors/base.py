@@ -24,8 +24,8 @@ class NotAvailable(Exception):
 
 @dataclass(frozen=True)
 class Subject:
-    """What is looked at: the directory on whose device the data lie and, where the run has them, its PostgreSQL and the
-    directory of its control group.
+    """The objects that collectors observe: the directory with the data, by which the device is known; PostgreSQL, and
+    the directory of the control group, if the run has them.
 
     `converse` starts a program as the cluster's clients are started, with pipes to its stdin and stdout: (argument
     list, purpose) -> its process, whose stderr is kept with the run. `attach` starts one without stdin, as the user of
@@ -46,7 +46,7 @@ class Collector(ABC):
     help: str
     columns: Columns
     needs_postgres = False
-    needs_group = False  # whether only runs with a control group of their own have it
+    needs_group = False  # whether it is only for runs with a control group
     usual = True  # whether a run that names no collectors has it
     notes: tuple[str, ...] = ()  # messages for the run's log, complete after start()
     slow_start = False  # whether it starts before the others, whose first rates would include the wait for it

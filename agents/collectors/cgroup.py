@@ -1,4 +1,4 @@
-"""The control group that a run limits PostgreSQL with: its memory, the time that it was throttled, its I/O."""
+"""The control group with which a run limits PostgreSQL: its memory, throttled time and I/O."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Cgroup(Collector):
         **columns(
             "limits of memory that took effect",
             "per second",
-            {"high": "above memory_high", "max": "at memory_max", "oom_kill": "processes killed for lack of memory"},
+            {"high": "above memory_high", "max": "at memory_max", "oom_kill": "processes killed: out of memory"},
             better="lower",
         ),
         **columns("CPU time of the control group", "%", {"cpu": "of one CPU"}),
         **columns(
             "throttled by the limit of CPU time",
             "%",
-            {"throttled": "of the periods of 100 ms", "waiting": "of one CPU, time that tasks were held back"},
+            {"throttled": "of the periods of 100 ms", "waiting": "of one CPU, time for which tasks were held back"},
             better="lower",
             shown=True,
         ),
@@ -53,7 +53,7 @@ class Cgroup(Collector):
         texts = {name: reader.text() for name, reader in self._files.items()}
         cpu, events = fields(texts["cpu.stat"]), fields(texts["memory.events"])
         counts: dict[str, float] = {name: events[name] for name in ("high", "max", "oom_kill") if name in events}
-        # Microseconds per second are a ten-thousandth of a percent of one CPU.
+        # 10,000 microseconds per second are 1 % of one CPU.
         times = {"usage_usec": "cpu", "throttled_usec": "waiting"}
         counts |= {column: cpu[name] / 1e4 for name, column in times.items() if name in cpu}
         for device in io_stat(texts["io.stat"]).values():

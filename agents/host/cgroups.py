@@ -7,8 +7,8 @@ from typing import Any, Iterable
 
 from .system import System
 
-V2 = ""  # the name of the one hierarchy of version 2, beside those of version 1, which have their controllers' names
-SYSTEMD = "/run/systemd/system"  # there if systemd is PID 1: sd_booted(3)
+V2 = ""  # key of the one hierarchy of version 2; those of version 1 have the names of their controllers
+SYSTEMD = "/run/systemd/system"  # exists if systemd is PID 1: sd_booted(3)
 USED = ("cpu", "cpuset", "io", "memory")  # the controllers that a run can use
 # The kernel attributes a write from the page cache to the group that its memory is charged to. Where a group has no
 # memory controller, that is the group above it, and io.max would limit reads and direct I/O only.
@@ -45,13 +45,13 @@ def _mounts(system: System) -> list[tuple[str, str, str, bool]]:
 
 
 def group_of(system: System, pid: int) -> str:
-    """Path of a process's group of version 2 as the kernel has it, such as /system.slice/ssh.service; "" for none."""
+    """Path of a process's group of version 2, from /proc, such as /system.slice/ssh.service; "" for none."""
     lines = system.text(f"/proc/{pid}/cgroup").splitlines()
     return next((line[len("0::") :] for line in lines if line.startswith("0::")), "")
 
 
 def directory(system: System, group: str) -> str:
-    """Where the files of a group of version 2 are."""
+    """The directory with the files of a group of version 2."""
     place, root = mounts(system)[V2]
     inside = group[len(root) :] if root != "/" and group.startswith(root) else group
     return f"{place}/{inside.strip('/')}".rstrip("/")

@@ -1,4 +1,4 @@
-"""The control group that a run's PostgreSQL is started in: created for the run, and removed on every way out.
+"""The control group in which a run starts PostgreSQL: created for the run, and removed however the run ends.
 
 Where systemd is PID 1, it manages all groups: at any moment it may switch off controllers that none of its units
 needs, and remove groups that are not its units. So the group lies below a scope of the run's own, which systemd
@@ -80,7 +80,7 @@ def _in_scope(system: System, journal: Journal, out: Path, unit: str, controller
     out.mkdir(exist_ok=True, mode=0o700)
     argv = [
         *(system.tool("systemd-run"), "--scope", "--quiet", "--collect", f"--unit={unit}", f"--slice={SLICE}"),
-        # Without a limit on tasks of its own: PostgreSQL may have thousands of connections.
+        # No limit on tasks: PostgreSQL may have thousands of connections.
         *(f"--property=Delegate={' '.join(controllers)}", "--property=TasksMax=infinity"),
         *(system.tool("sleep"), "infinity"),
     ]
@@ -97,7 +97,7 @@ def _in_scope(system: System, journal: Journal, out: Path, unit: str, controller
     scope = _await_scope(system, keeper, unit, out)
     for name in (KEEPER, SERVER):
         system.make_directory(f"{scope}/{name}")
-    # A group whose children have controllers has no processes itself.
+    # A group with controllers for its children may not have processes itself.
     system.write(f"{scope}/{KEEPER}/cgroup.procs", str(keeper.pid))
     lacking = sorted(set(controllers) - set(system.text(f"{scope}/cgroup.controllers").split()))
     if lacking:
@@ -108,7 +108,7 @@ def _in_scope(system: System, journal: Journal, out: Path, unit: str, controller
 
 
 def _await_scope(system: System, keeper: Child, unit: str, out: Path) -> str:
-    """The scope's directory, once the keeper is in it."""
+    """The scope's directory, once its process is in it."""
     deadline = system.mono() + UP_S
     while not (group := cgroups.group_of(system, keeper.pid)).endswith(f"/{unit}"):
         if keeper.wait(POLL_S) is not None or system.mono() > deadline:

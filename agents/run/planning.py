@@ -157,14 +157,14 @@ def plan_settings(facts: Record, requested: dict[str, Any]) -> dict[str, Plan]:
 
 
 def check_together(requested: dict[str, Any], plans: dict[str, Plan]) -> None:
-    """Pure. Unplannable when settings that a host can have cannot be in effect in the same run. Not for settings of a
-    part of the run: then PostgreSQL's parameters may be missing."""
+    """Pure. Unplannable if settings that are each possible on the host cannot be in effect in the same run. Pass all
+    settings of the run: PostgreSQL's parameters count."""
     for name in plans:
         SETTINGS[name].check_together(requested[name], plans)
 
 
 def facts_after(facts: Record, requested: dict[str, Any]) -> Record:
-    """Pure. The facts once all of these settings are in effect."""
+    """Pure. The facts while all of these settings are in effect."""
     for name, setting in SETTINGS.items():
         facts = setting.facts_after(facts, requested[name]) if name in requested else facts
     return facts

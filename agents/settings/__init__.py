@@ -19,7 +19,7 @@ from .transparent_huge_pages import TransparentHugePages
 SETTINGS: dict[str, Setting] = {
     setting.name: setting
     for setting in (
-        # All other settings find the CPUs that it leaves.
+        # First: all other settings are planned with the CPUs that stay online.
         Smt(),
         CpuAffinity(),
         Numa(),

@@ -74,7 +74,7 @@ class Plan:
     """What one setting wants of the host: writes, held devices, prefixes of the command lines, lines of
     configuration, options of initdb. `unit` says for systemd ({"CPUAffinity": "0-3"}) what server_prefix says else.
     `acts` and `sql` show what `act` does: commands, and statements for the running server. `limits` are (file, text) of
-    a control group of the run's own, in which PostgreSQL is started."""
+    the run's control group, in which PostgreSQL starts."""
 
     writes: list[Write] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
@@ -99,7 +99,7 @@ class Plan:
         lines += [f"echo {_quoted(conf_line(n, v))} >> $PGDATA/postgresql.conf" for n, v in self.conf.items()]
         if self.limits:
             lines.append("mkdir $CGROUP")
-        lines += [f'echo "{text}" > $CGROUP/{file}' for file, text in self.limits]  # a device's number is a command
+        lines += [f'echo "{text}" > $CGROUP/{file}' for file, text in self.limits]  # $(...) reads a device's number
         if self.limits:
             lines.append("echo $$ > $CGROUP/cgroup.procs  # in the shell that starts PostgreSQL")
         if self.server_prefix:
@@ -156,9 +156,9 @@ class Scene:
     data_dir: str = ""
     pgdata: str = ""
     conf_file: str = ""
-    group: str = ""  # directory of the control group that the server is started in; "" for none of the run's own
+    group: str = ""  # directory of the run's control group, in which the server starts; "" for none
     limits: list[tuple[str, str]] = field(default_factory=list)  # (file, text) that were written there
-    parameter: Optional[Callable[[str], str]] = None  # as postgres -C tells it
+    parameter: Optional[Callable[[str], str]] = None  # its value, from postgres -C
     sql: Optional[Callable[[str], Any]] = None
     parameter_proofs: Optional[Callable[[dict[str, str]], Optional[list[Proof]]]] = None  # if they are set by SQL
     huge_pages_needed: Optional[Callable[[int], int]] = None  # of so many kB
@@ -206,7 +206,7 @@ class Setting(ABC):
         """Pure. Unplannable, with field, value and what is accepted, when this host cannot."""
 
     def check_together(self, requested: Any, plans: dict[str, Plan]) -> None:
-        """Pure. Unplannable for what this host can have, but not with these plans of the same run."""
+        """Pure. Unplannable if this request conflicts with other plans of the same run."""
 
     def facts_after(self, facts: Facts, requested: Any) -> Facts:
         """Pure. The facts that later settings of the run are planned with."""

@@ -113,7 +113,7 @@ def _drops(system: System) -> int:
 
 
 def data_files(pgdata: str) -> list[str]:
-    """The files that relations of a cluster are in."""
+    """The files of a cluster's relations."""
     return [file for place in _DATA for file in files_below(os.path.join(pgdata, place))]
 
 

@@ -1,4 +1,4 @@
-"""A smaller machine for PostgreSQL: memory, CPU time, CPUs and I/O of a control group of the run's own (version 2).
+"""Limits on PostgreSQL's memory, CPU time, CPUs and I/O, by a control group (version 2), as on a smaller machine.
 
 All processes of the server are started in the group; the load generator stays outside. The group is created for the run
 and removed after it, so nothing is left to restore: recovery/control_group.py.
@@ -21,7 +21,7 @@ from .postgresql import normalise
 
 NO_LIMIT = "max"
 PERIOD_US = 100_000  # the kernel's default
-LEAST_CPUS = 0.01  # the kernel's least: 1 ms in each period
+LEAST_CPUS = 0.01  # the kernel's minimum: 1 ms in each period
 LEAST_BYTES_S, LEAST_IOPS = 65_536, 10  # below these, a checkpoint alone takes hours
 SHARED_BUFFERS = "128MB"  # PostgreSQL's default
 PROCESSES_BYTES = 32 << 20  # the least that PostgreSQL needs to start, besides its shared memory
@@ -112,7 +112,7 @@ class Cgroup(Setting):
 
     def check_together(self, requested: Any, plans: dict[str, Plan]) -> None:
         conf = {name: value for plan in plans.values() for name, value in plan.conf.items()}
-        if conf.get("huge_pages") != "on":  # which the kernel does not count for the group
+        if conf.get("huge_pages") != "on":  # the kernel does not count huge pages for the group
             _check_shared_buffers(requested, conf.get("shared_buffers", SHARED_BUFFERS))
         for name, plan in plans.items():
             if "cpuset_cpus" in requested and "CPUAffinity" in plan.unit:
@@ -293,7 +293,7 @@ def _outside(scene: Scene) -> list[Proof]:
 
 
 def _groups(scene: Scene, processes: list[Process]) -> dict[Process, str]:
-    """The group of each process that still lives."""
+    """The group of each process that still exists."""
     groups = {process: cgroups.group_of(scene.system, process.pid) for process in processes}
     return {process: path for process, path in groups.items() if path}
 

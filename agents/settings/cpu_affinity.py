@@ -82,7 +82,7 @@ def _requested_cpus(requested: Any, side: str) -> str:
 
 
 def online_cpus(facts: Facts, field: str, text: str) -> str:
-    """A text of the grammar as a list of CPUs. Unplannable if one of them is not online, or not ours to use."""
+    """The CPUs that a text of the grammar names. Unplannable if one is offline, or not allowed for the agent."""
     cpus = facts["cpus"]
     try:
         chosen = _chosen(facts, text)

@@ -1,4 +1,4 @@
-"""Simultaneous multithreading: one thread of each core only, or all of them, switched by the kernel at run time."""
+"""Simultaneous multithreading (SMT): the kernel takes all but the first thread of each core offline, or none."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Smt(Setting):
         return {"control": text} if text in (ON, OFF) else {}
 
     def begins_anew(self, part: str) -> str:
-        """A server counts its CPUs at its start, and so do the kernel's queues for it."""
+        """The CPUs that a server runs on change under it, so a new one starts."""
         return "server"
 
     def plan(self, facts: Facts, requested: Any) -> Plan:

@@ -1,4 +1,4 @@
-"""PostgreSQL in a control group: limits proven by the kernel's files and by what they do, and nothing left of a run
+"""PostgreSQL in a control group: limits proven by the kernel's files and by their effect, and nothing left of a run
 that is killed at any boundary of its journal."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.servers import campaigns
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 
-# What a host without systemd has: nothing says that systemd is PID 1.
+# Hides from the agent that systemd is PID 1.
 WITHOUT_SYSTEMD = "unshare --mount sh -c 'mount -t tmpfs none /run/systemd && exec \"$@\"' sh "
 LIMIT = 64 << 20
 SCAN = "select sum(abalance) from pgbench_accounts"
@@ -39,9 +39,9 @@ def proofs(run: Run, phase: str) -> dict[str, Any]:
 
 
 def figures(run: Run) -> dict[str, Any]:
-    """What the limits did, from the last proof of the run."""
-    kept = [proof["evidence"].get("figures") for proof in proofs(run, "after").values()]
-    return dict(next(each for each in reversed(kept) if each))
+    """The counters of the group, from the last proof of the run."""
+    evidence = [proof["evidence"].get("figures") for proof in proofs(run, "after").values()]
+    return dict(next(each for each in reversed(evidence) if each))
 
 
 @pytest.mark.proves("cgroup", where="lab")
@@ -72,7 +72,7 @@ def test_memory_and_cpu_time_are_limited_for_postgresql_alone(supervised: Host, 
         assert proofs(run, "during")["processes of the load generator in the group"]["found"] == 0
         (removed,) = proofs(run, "restored").values()
         assert removed["found"] == "removed"
-    # The table of 78 MB does not fit: the kernel took pages back. And most of the time nobody might run.
+    # The table of 78 MB does not fit, so the kernel reclaimed pages. Most of the time the group was throttled.
     assert figures(small)["memory.events"]["max"] > 0
     assert figures(small)["cpu.stat"]["nr_throttled"] > 20 and figures(whole)["cpu.stat"]["nr_throttled"] == 0
     assert small.measurements.get(name="tps").value < whole.measurements.get(name="tps").value * 0.7
@@ -97,7 +97,7 @@ def test_a_run_killed_at_any_boundary_leaves_no_group_and_no_process(
 
 
 @pytest.mark.proves("cgroup", where="lab")
-def test_without_systemd_the_group_is_a_directory_and_goes_as_well(
+def test_without_systemd_the_group_is_a_directory_and_is_removed_as_well(
     vm: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = kill_runs(vm, {"cgroup": ALL}, every=1, prefix=WITHOUT_SYSTEMD)

@@ -34,13 +34,13 @@ def test_smt_is_off_for_a_level_and_on_again_after_it(host: Host, admin: User, v
     runs = measured(host, admin, levels, scale=1, clients=1, jobs=1, time_s=15)
 
     for level, active, online in (("on", "1", None), ("off", "0", "0,2")):
-        found = {
+        observed = {
             subject: [proof["found"] for proof in proofs(runs[level], subject, "smt") if proof["phase"] != "restored"]
             for subject in (f"{CPUS}/smt/control", "smt/active", "CPUs online")
         }
-        assert found[f"{CPUS}/smt/control"] == [level, level]
-        assert found["smt/active"] == [active, active]
-        assert found["CPUs online"] == ([online, online] if online else [])
+        assert observed[f"{CPUS}/smt/control"] == [level, level]
+        assert observed["smt/active"] == [active, active]
+        assert observed["CPUs online"] == ([online, online] if online else [])
     assert (differences(before, read_settings(vm)), cpus(vm)) == ({}, threads)
 
 

@@ -185,7 +185,7 @@ def numa_policies(facts: Facts) -> list[tuple[str, dict[str, str]]]:
 
 
 def memory_limits(facts: Facts) -> list[tuple[str, str]]:
-    """The whole memory of the host, and half of it, as limits of a control group."""
+    """All memory of the host, and half of it, as limits of a control group."""
     _check_controller(facts, "memory")
     kb = memory_kb(facts) // 2
     unit = GB if kb >= 8 * GB else MB
@@ -194,7 +194,7 @@ def memory_limits(facts: Facts) -> list[tuple[str, str]]:
 
 
 def cpu_limits(facts: Facts) -> list[tuple[str, str]]:
-    """The time of all CPUs of the host, and of half of them, as limits of a control group."""
+    """The CPU time of the whole host, and half of it, as limits of a control group."""
     _check_controller(facts, "cpu")
     half = f"{cpus(facts) / 2:g}"
     return [("all cpus", NO_LIMIT), (f"half: {_cpus(half)}", half)]

@@ -1,4 +1,4 @@
-"""Times by the clock of a host, and sentences on its facts."""
+"""Times by the clock of a host, and sentences about its facts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def at_host(at: datetime, host: Host) -> str:
 
 @register.filter
 def control_groups(cgroup: Mapping[str, Any]) -> str:
-    """ "version 2; runs can limit cpu, memory": which control groups a host has, and what they can limit."""
+    """The version of a host's control groups and the controllers for runs: "version 2; runs can limit cpu, memory"."""
     version = "none" if cgroup["version"] == "none" else f"version {cgroup['version']}"
     if cgroup["version"] == "hybrid":
         version = f"version 2, with controllers left in version 1 ({', '.join(cgroup['legacy'])})"

@@ -1,5 +1,6 @@
-"""Processes that start in a control group: the account that they get, and the cause of one that cannot start. A
-directory with a file stands for the group: the kernel's part is tested in the lab."""
+"""Processes that start in a control group: their account, and the cause if one cannot start.
+
+A directory with a file stands for the group; real groups are tested in the lab."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The control group of a run: facts about it, its proofs, how it is created and removed, on a machine of text."""
+"""The control group of a run: facts, proofs, creation and removal, on a simulated machine."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Kernel(FakeSystem):
 
 
 class PageCache(FakeSystem):
-    """Records which files were dropped from it; has nothing else."""
+    """Records the files that were dropped from it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -187,7 +187,7 @@ def test_cpus_that_a_group_above_withholds_are_a_failure() -> None:
     assert proofs["cpuset.cpus"].ok and not proofs["cpuset.cpus.effective"].ok
 
 
-def test_what_the_limits_did_is_kept_with_the_last_proof() -> None:
+def test_the_last_proof_has_the_counters_of_the_group() -> None:
     at = scene(
         **{
             "memory.max": "268435456\n",

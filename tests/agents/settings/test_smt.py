@@ -1,4 +1,4 @@
-"""SMT on a machine of text: what stays online, which interrupts are put back, and what is proven."""
+"""SMT on a simulated machine: the CPUs that stay online, the interrupts that are restored, and the proofs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_smt_is_off_when_no_core_has_two_threads_online(active: str, online: str
     assert all(proof.evidence["source"] for proof in proofs)
 
 
-def test_interrupts_of_cpus_that_go_offline_are_put_back() -> None:
+def test_interrupts_of_cpus_that_go_offline_are_restored() -> None:
     at = scene(smt__control="on\n")
     lists = {"4": "5-6", "5": "0-7", "6": "4", "default": "4"}
     at.system.files.update({f"/proc/irq/{irq}/smp_affinity_list": text for irq, text in lists.items()})  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ CONTACT_S, SETTLE_S = 120.0, 20.0
 
 
 class Host:
-    """This machine: a spool of its own, and a directory for a private cluster."""
+    """This machine, with a spool and a directory for a private cluster."""
 
     def __init__(self, settings: dict[str, Any], bin_dir: str) -> None:
         shutil.rmtree(ROOT, ignore_errors=True)
@@ -45,7 +45,7 @@ class Host:
         self.spec |= {"steps": [], "collect": collect}
 
     def live(self, at: int) -> tuple[list[str], str]:
-        """(boundaries that were passed, the run) of a run that is killed at boundary `at`; at 0 it is not."""
+        """(boundaries passed, run id) of a run that is killed at boundary `at`; 0 kills none."""
         death, name = Death(at, sparse=True), str(uuid.uuid4())
         order = {"run": name, "epoch": 1, "digest": protocol.digest(self.spec), "spec": self.spec}
         self.spool.create(order).log("state.jsonl").append({"state": "RECEIVED", "step": ""})
@@ -58,7 +58,7 @@ class Host:
         return death.trail, name
 
     def contact(self) -> dict[str, Any]:
-        """The answer of hello, once it finds nobody at work."""
+        """The answer of hello, once no run is active."""
         agent, deadline = Agent(self.spool, "test", lambda *ignored: None), time.monotonic() + CONTACT_S
         while (hello := agent.hello())["busy"]:
             assert time.monotonic() < deadline, hello
@@ -66,7 +66,7 @@ class Host:
         return hello
 
     def compare(self, before: snapshot.Snapshot, name: str, outcome: str) -> dict[str, Any]:
-        """What is left of a run after the next contact; systemd may take a moment to tidy up behind it."""
+        """Differences that a run leaves after the next contact; systemd may take a moment to remove its scope."""
         hello, deadline = self.contact(), time.monotonic() + SETTLE_S
         while (left := snapshot.differences(before, self.take())) and time.monotonic() < deadline:
             time.sleep(1)
@@ -80,7 +80,7 @@ class Host:
 
 
 def groups() -> dict[str, str]:
-    """Groups and scopes of runs, and the controllers that are switched on at the root and for services."""
+    """Groups and scopes of runs, and the controllers that are on at the root and for services."""
     system = System()
     mount = cgroups.mounts(system)[cgroups.V2][0]
     ours = sorted(str(path) for path in Path(mount).rglob("proving-ground-*"))
@@ -98,12 +98,11 @@ def kill_everywhere(host: Host, every: int, report: Callable[[str], None]) -> di
     before = host.take()
     trail, name = host.live(0)
     differences = {"not killed": host.compare(before, name, "ok")}
-    places: Iterable[int] = range(1, len(trail) + 1, every)
-    for at in places:
+    for at in range(1, len(trail) + 1, every):
         passed, name = host.live(at)
         report(f"{at} of {len(trail)}: {passed[-1]}")
         differences[f"killed at {at}, {passed[-1]}"] = host.compare(before, name, "interrupted")
-    wrong = {where: found for where, found in differences.items() if found}
+    wrong = {where: changes for where, changes in differences.items() if changes}
     return {"boundaries": len(trail), "kills": len(differences) - 1, "differences": wrong, "trail": trail}
 
 
