@@ -12,23 +12,15 @@ from tests.servers import campaigns
 TIMEOUT_S = 1800
 
 
-def finish(campaign: Campaign) -> dict[str, Run]:
-    """Its runs by their only level, all of them ok."""
-
-    def ended() -> bool:
-        campaign.refresh_from_db()
-        return campaign.ended_at is not None and not campaign.runs.filter(ingested_at=None).exists()
-
-    campaigns.drive(ended, timeout_s=TIMEOUT_S)
-    runs = list(campaign.runs.all())
-    assert [run.outcome for run in runs] == ["ok"] * len(runs), [run.error for run in runs]
-    return {next(iter(run.cell.values())): run for run in runs}
+def runs_by_level(campaign: Campaign) -> dict[str, Run]:
+    """The runs of a campaign with one factor, driven to its end, by their level. All of them must be ok."""
+    return {next(iter(run.cell.values())): run for run in campaigns.ok_runs(campaign, TIMEOUT_S)}
 
 
 def measured(host: Host, admin: User, levels: dict[str, dict[str, Any]], **options: Any) -> dict[str, Run]:
     factor = {"name": "placement", "levels": [{"label": label, "set": changes} for label, changes in levels.items()]}
     options = {"scale": 5, "clients": 4, "jobs": 2, "time_s": 8, **options}
-    return finish(campaigns.start(host, admin, factor, **options))
+    return runs_by_level(campaigns.start(host, admin, factor, **options))
 
 
 def proofs(run: Run, subject: str, setting: str = "numa") -> list[dict[str, Any]]:

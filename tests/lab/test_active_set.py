@@ -15,7 +15,7 @@ import pytest
 from apps.accounts.models import User
 from apps.campaigns import recipes, services
 from apps.campaigns.library import datasets, preparing
-from apps.campaigns.models import Campaign, DataCopy, DataUse
+from apps.campaigns.models import DataCopy, DataUse
 from apps.hosts.models import Host
 from apps.results import queries
 from tests.lab.machines.machine import Machine
@@ -25,17 +25,6 @@ pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 
 TIMEOUT_S = 7200
 SMALL = 20
-
-
-def finish(campaign: Campaign) -> Campaign:
-    def ended() -> bool:
-        campaign.refresh_from_db()
-        return campaign.ended_at is not None and not campaign.runs.filter(ingested_at=None).exists()
-
-    campaigns.drive(ended, timeout_s=TIMEOUT_S)
-    runs = list(campaign.runs.all())
-    assert [run.outcome for run in runs] == ["ok"] * len(runs), [run.error for run in runs]
-    return campaign
 
 
 def scale_of_the_data(vm: Machine) -> int:
@@ -61,9 +50,10 @@ def test_the_recipe_sweeps_ranges_of_data_that_were_made_beforehand(
     changes = less(scale, admin) if scale else {}
     campaign = services.create_from_recipe(by=admin, host=host, recipe="active-set", repetitions=1, seed=1, **changes)
     assert campaign.dataset is not None
-    preparation = finish(preparing.prepare(campaign.dataset, host, by=admin))
+    preparation = preparing.prepare(campaign.dataset, host, by=admin)
+    campaigns.ok_runs(preparation, TIMEOUT_S)
     services.start_campaign(campaign, by=admin)
-    finish(campaign)
+    campaigns.ok_runs(campaign, TIMEOUT_S)
 
     copy = DataCopy.objects.get()
     assert copy.state == "pristine" and copy.made_by == preparation.runs.get()

@@ -13,7 +13,7 @@ from apps.hosts.models import Host
 from tests.lab.conftest import differences, read_settings
 from tests.lab.kills import check, kill_runs
 from tests.lab.machines.machine import Machine
-from tests.lab.placement import finish
+from tests.lab.placement import runs_by_level
 from tests.servers import campaigns
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
@@ -59,7 +59,7 @@ def test_memory_and_cpu_time_are_limited_for_postgresql_alone(supervised: Host, 
         {"name": "measure", "role": "measure", "kind": "pgbench", "options": load},
     ]
 
-    runs = finish(campaigns.start(supervised, admin, factor, steps=steps))
+    runs = runs_by_level(campaigns.start(supervised, admin, factor, steps=steps))
 
     whole, small = runs["whole"], runs["small"]
     for run, memory, cpu in ((whole, "max", "max 100000"), (small, str(LIMIT), "30000 100000")):

@@ -24,18 +24,10 @@ TABLE = "create table if not exists traced as select repeat('x', 400) from gener
 CALLS = ["pread64", "preadv"]
 
 
-def finish(campaign: Campaign, by: User) -> list[Run]:
-    """Its runs, all of them ok and read."""
+def runs_of(campaign: Campaign, by: User) -> list[Run]:
+    """The runs of a campaign, which is started and driven to its end. All of them must be ok."""
     services.start_campaign(campaign, by=by)
-
-    def ended() -> bool:
-        campaign.refresh_from_db()
-        return campaign.ended_at is not None and not campaign.runs.filter(ingested_at=None).exists()
-
-    campaigns.drive(ended, timeout_s=TIMEOUT_S)
-    runs = list(campaign.runs.all())
-    assert [run.outcome for run in runs] == ["ok"] * len(runs), [run.error for run in runs]
-    return runs
+    return campaigns.ok_runs(campaign, TIMEOUT_S)
 
 
 def measurement(run: Run, name: str) -> float:
@@ -57,7 +49,7 @@ def test_the_recipe_says_what_a_traced_read_costs_on_either_socket(host: Host, a
         by=admin, host=host, recipe="cpu-placement", workload=workload, repetitions=1, seed=1
     )
 
-    runs = {(run.cell["PostgreSQL's cpu"], run.cell["tracer"]): run for run in finish(campaign, admin)}
+    runs = {(run.cell["PostgreSQL's cpu"], run.cell["tracer"]): run for run in runs_of(campaign, admin)}
 
     assert len({server for server, _ in runs}) == 2
     sockets = {str(row["cpu"]): row["socket"] for row in host.facts["cpus"]["topology"]}
@@ -95,7 +87,7 @@ def test_every_tracer_sees_the_same_reads(host: Host, admin: User, vm: Machine) 
         metric="execution_mean", seed=1,
     )  # fmt: skip
 
-    runs = {run.cell["tool"]: run for run in finish(campaign, admin)}
+    runs = {run.cell["tool"]: run for run in runs_of(campaign, admin)}
 
     read = {label: 2 * measurement(run, "shared_read_mean") for label, run in runs.items()}
     for label, run in runs.items():

@@ -10,7 +10,7 @@ from apps.campaigns.models import Run
 from apps.hosts.models import Host
 from tests.lab.conftest import differences, read_settings
 from tests.lab.machines.machine import Machine
-from tests.lab.placement import TIMEOUT_S, allocated, finish, measured, proofs, share
+from tests.lab.placement import TIMEOUT_S, allocated, measured, proofs, runs_by_level, share
 from tests.servers import campaigns
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
@@ -24,7 +24,7 @@ def test_the_recipe_proves_each_policy_where_its_pages_lie(host: Host, admin: Us
     campaign = services.create_from_recipe(by=admin, host=host, recipe="numa-policy", repetitions=1, seed=1)
     services.start_campaign(campaign, by=admin)
 
-    runs = finish(campaign)
+    runs = runs_by_level(campaign)
 
     policies = {label: {proof["found"] for proof in proofs(run, "memory policy")} for label, run in runs.items()}
     assert policies == {

@@ -13,7 +13,7 @@ from apps.campaigns import services
 from apps.campaigns.design.before_start import previews
 from apps.campaigns.design.steps import single
 from apps.campaigns.execution import claims
-from apps.campaigns.models import Campaign, Run
+from apps.campaigns.models import Run
 from apps.hosts.models import Host
 from apps.hosts.services import install_units, uninstall_units
 from tests.faults.counts import audit
@@ -37,15 +37,6 @@ def planned(host: Host, admin: User, steps: list[dict[str, Any]]) -> Run:
     spec = {**run.spec, "steps": steps}
     Run.objects.filter(pk=run.pk).update(spec=spec, digest=digest(spec))
     return Run.objects.get(pk=run.pk)
-
-
-def finish(campaign: Campaign) -> Campaign:
-    def ended() -> bool:
-        campaign.refresh_from_db()
-        return campaign.ended_at is not None and not campaign.runs.filter(ingested_at=None).exists()
-
-    campaigns.drive(ended, timeout_s=RESTART_S)
-    return campaign
 
 
 def restart(limit_s: float = RESTART_S) -> dict[str, Any]:
@@ -75,7 +66,7 @@ def test_a_run_measures_in_two_boots(host: Host, admin: User, vm: Machine, ledge
     before, boot = read_settings(vm), vm.boot_id()
 
     run = planned(host, admin, [measure("first"), restart(), measure("second")])
-    finish(run.campaign)
+    campaigns.finish(run.campaign, RESTART_S)
 
     run.refresh_from_db()
     states = list(run.events.filter(kind="state").order_by("seq").values_list("data__state", flat=True))
@@ -101,7 +92,7 @@ def test_a_campaign_restarts_its_host_before_each_repetition(supervised: Host, a
     )
     services.start_campaign(campaign, by=admin)
 
-    finish(campaign)
+    campaigns.finish(campaign, RESTART_S)
 
     runs = list(campaign.runs.order_by("position"))
     restarted = ["REBOOTING" in run.manifest["timings"] for run in runs]
@@ -122,7 +113,7 @@ def test_a_run_cancelled_during_the_restart_does_not_go_on(
     went_down(run)
 
     services.cancel_run(run, by=admin)
-    finish(run.campaign)
+    campaigns.finish(run.campaign, RESTART_S)
 
     run.refresh_from_db()
     assert run.outcome == "cancelled" and run.manifest["clean"]
@@ -141,7 +132,7 @@ def test_a_host_that_goes_down_again_while_its_run_resumes_is_not_restarted_once
 
     vm.cut_power()
     vm.up()
-    finish(run.campaign)
+    campaigns.finish(run.campaign, RESTART_S)
 
     run.refresh_from_db()
     assert run.outcome == "interrupted" and run.manifest["clean"]
@@ -160,7 +151,7 @@ def test_a_host_whose_restart_takes_too_long_is_restored(supervised: Host, admin
     vm.shell("sudo systemctl daemon-reload && sudo systemctl start slow")
 
     run = planned(supervised, admin, [restart(limit_s=30), measure("second")])
-    finish(run.campaign)
+    campaigns.finish(run.campaign, RESTART_S)
 
     run.refresh_from_db()
     assert run.outcome == "interrupted" and "30 s were allowed" in run.error["message"], run.error

@@ -105,3 +105,10 @@ def finish(campaign: Campaign, timeout_s: float = 120) -> Campaign:
 
     drive(ended, timeout_s)
     return campaign
+
+
+def ok_runs(campaign: Campaign, timeout_s: float) -> list[Run]:
+    """The runs of a campaign, driven to its end. All of them must be ok."""
+    runs = list(finish(campaign, timeout_s).runs.all())
+    assert [run.outcome for run in runs] == ["ok"] * len(runs), [run.error for run in runs]
+    return runs
