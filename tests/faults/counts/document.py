@@ -79,7 +79,7 @@ def _line(number: int, name: str, by_test: dict[str, Row]) -> str:
 
 
 def _short(test: str) -> str:
-    """tests/lab/test_power.py::test_x is a test of the lab; tests/faults/soak.py is the soak."""
+    """tests/lab/restarts/test_power.py::test_x is a test of the lab; tests/faults/soak.py is the soak."""
     file, _, name = test.partition("::")
     where = "lab: " if file.startswith("tests/lab") else ""
     return where + (name.removeprefix("test_").replace("_", " ") or Path(file).stem)

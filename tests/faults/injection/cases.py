@@ -112,4 +112,4 @@ class Impossible:
 
 IMPOSSIBLE: dict[str, Impossible] = {}
 # Settings that few machines can have; their runs are killed at every boundary on virtual machines, by these tests.
-IN_LAB = {"cgroup": "tests/lab/test_control_group.py", "smt": "tests/lab/test_smt.py"}
+IN_LAB = {"cgroup": "tests/lab/settings/test_control_group.py", "smt": "tests/lab/settings/test_smt.py"}

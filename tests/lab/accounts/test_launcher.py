@@ -14,9 +14,9 @@ from apps.hosts import contact, models
 from apps.hosts.access import signing, ssh
 from apps.hosts.models import Host
 from common.errors import HostError, PlanError
-from tests.lab import launched_host
+from tests.lab.accounts import launched_host
+from tests.lab.accounts.launched_host import ACCOUNT
 from tests.lab.conftest import BASE, differences, read_settings
-from tests.lab.launched_host import ACCOUNT
 from tests.lab.machines.machine import Machine
 from tests.servers import campaigns
 

@@ -19,9 +19,9 @@ from apps.hosts import contact
 from apps.hosts.access import ssh
 from apps.hosts.models import Host
 from common.errors import ProvingError
-from tests.lab import attacks, launched_host
+from tests.lab.accounts import attacks, launched_host
+from tests.lab.accounts.launched_host import ACCOUNT, LOAD
 from tests.lab.conftest import BASE
-from tests.lab.launched_host import ACCOUNT, LOAD
 from tests.lab.machines.machine import Machine
 from tests.servers import campaigns
 

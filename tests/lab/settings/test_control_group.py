@@ -13,7 +13,7 @@ from apps.hosts.models import Host
 from tests.lab.conftest import differences, read_settings
 from tests.lab.kills import check, kill_runs
 from tests.lab.machines.machine import Machine
-from tests.lab.placement import runs_by_level
+from tests.lab.settings.placement import runs_by_level
 from tests.servers import campaigns
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]

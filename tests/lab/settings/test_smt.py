@@ -12,7 +12,7 @@ from common.errors import PlanError
 from tests.lab.conftest import differences, read_settings
 from tests.lab.kills import check, kill_runs
 from tests.lab.machines.machine import Machine
-from tests.lab.placement import measured, proofs
+from tests.lab.settings.placement import measured, proofs
 from tests.servers import campaigns
 
 pytestmark = [pytest.mark.lab, pytest.mark.topology("two-threads"), pytest.mark.django_db(transaction=True)]

@@ -10,7 +10,7 @@ from apps.campaigns.models import Run
 from apps.hosts.models import Host
 from tests.lab.conftest import differences, read_settings
 from tests.lab.machines.machine import Machine
-from tests.lab.placement import TIMEOUT_S, allocated, measured, proofs, runs_by_level, share
+from tests.lab.settings.placement import TIMEOUT_S, allocated, measured, proofs, runs_by_level, share
 from tests.servers import campaigns
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
