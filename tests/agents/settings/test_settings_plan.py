@@ -10,11 +10,24 @@ from typing import Any
 import pytest
 
 from agents.errors import Unplannable
-from agents.run.planning import check_spec, check_together, plan_settings
+from agents.postgres import roles
+from agents.run import remote_server
+from agents.run.planning import check_spec, check_together, plan_settings, plan_target
 from agents.settings import SETTINGS
 
 CASES = Path(__file__).parents[1] / "cases"
 FACTS = json.loads((CASES / "facts.json").read_text())
+PLACE = {"bin_dir": "/pg/bin", "data_dir": "/srv", "os_user": "postgres"}
+PRIVATE = {"kind": "private", **PLACE}
+EXISTING = {
+    **PLACE,
+    "kind": "existing",
+    "config_file": "/srv/postgresql.conf",
+    "port": 5432,
+    "unit": "",
+    "include": "",
+    "consent": {"restart": True, "disturb_clients": True},
+}
 
 
 def cases() -> Iterator[Any]:
@@ -139,8 +152,19 @@ def test_without_smt_only_the_cpus_that_are_left_get_a_governor() -> None:
 
 
 def test_a_control_group_is_for_clusters_of_the_run_only() -> None:
+    spec = run({"cgroup": {"cpu_max": 1}})
+    plans = plan_settings(FACTS, spec["settings"])
+
     with pytest.raises(Unplannable, match="a target, because it applies to PostgreSQL"):
-        check_spec(FACTS, run({"cgroup": {"cpu_max": 1}}))
+        check_spec(FACTS, spec)
+    with pytest.raises(Unplannable, match="the control group of an existing cluster belongs to its administrator"):
+        plan_target(FACTS, {**spec, "target": EXISTING}, plans)
+    with pytest.raises(Unplannable, match="it applies only to the server's host"):
+        roles.check({**spec, "target": {"kind": "remote"}}, plans)
+    with pytest.raises(Unplannable, match="only SQL reaches this server's machine"):
+        remote_server.check(spec, plans)
+
+    check_spec(FACTS, {**spec, "target": PRIVATE})
 
 
 def run(settings: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -157,8 +181,7 @@ def test_a_tracer_is_pinned_only_where_a_step_starts_one() -> None:
         check_spec(FACTS, run_spec)
 
     query = {"query": "select 1", "tracer": {"tool": "strace"}}
-    target = {"kind": "private", "bin_dir": "/pg/bin", "data_dir": "/srv", "os_user": ""}
-    check_spec(FACTS, {**run_spec, "target": target, "steps": [{"name": "q", "kind": "sql", "options": query}]})
+    check_spec(FACTS, {**run_spec, "target": PRIVATE, "steps": [{"name": "q", "kind": "sql", "options": query}]})
 
 
 def test_a_tracer_may_be_where_postgresql_is() -> None:
