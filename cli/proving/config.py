@@ -62,7 +62,7 @@ def save(login: Login) -> Path:
 
 
 def replace_token(old: str, new: str) -> Path | None:
-    """Store `new` in the file if that has `old`; its path then, else None."""
+    """The path of the file in which `new` replaces `old`; None if the file does not contain `old`."""
     stored = _stored_login()
     return save(Login(stored.url, new)) if stored and stored.token == old else None
 

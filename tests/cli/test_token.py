@@ -76,6 +76,19 @@ def test_a_refusal_names_the_scope_that_is_needed(proving: Program) -> None:
     assert "scopes read" in proving.run("whoami").stdout
 
 
+@pytest.mark.parametrize(("is_member", "shown"), [(True, "storage"), (False, "{id}")])
+def test_whoami_shows_the_team_of_a_limited_token_even_to_a_user_who_is_not_a_member(
+    proving: Program, people: dict[Role, User], is_member: bool, shown: str
+) -> None:
+    team = Team.objects.create(name="storage")
+    if is_member:
+        team.memberships.create(user=people[Role.TUNER], role=Role.TUNER)
+    limits = ("--days", "1", "--team", "storage")
+    proving.token = proving.run("token", "create", "limited", *limits).stdout.strip()
+
+    assert f"only in team {shown.format(id=team.pk)}," in proving.run("whoami").stdout
+
+
 def test_an_unknown_team_is_refused_with_the_existing_ones(proving: Program) -> None:
     Team.objects.create(name="storage")
 

@@ -49,6 +49,12 @@ def _account_line(me: dict[str, Any]) -> str:
     if not token:
         return f"{me['username']}, {me['role']}"
     limits = [f"scopes {' '.join(token['scopes'])}"] if token["scopes"] else []
-    limits += [f"only in team {each['name']}" for each in me["teams"] if each["id"] == token["team"]]
+    limits += [f"only in team {_team_name(me)}"] if token["team"] is not None else []
     limits += [f"only from {', '.join(token['networks'])}"] if token["networks"] else []
     return ", ".join([me["username"], me["role"], *limits, f"until {token['expires_at'][:10]}"])
+
+
+def _team_name(me: dict[str, Any]) -> str:
+    """The name of the team to which the token is limited; its id if the user is not a member."""
+    team: int = me["token"]["team"]
+    return next((str(each["name"]) for each in me["teams"] if each["id"] == team), str(team))

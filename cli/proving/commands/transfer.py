@@ -81,7 +81,8 @@ def import_(
     fields = {field: each for field, each in options.items() if each}
     if fields and import_draft["campaign"]:
         options_text = ", ".join(f"--{field}" for field in fields)
-        session.say(f"The same contents were imported before, so {options_text} changes nothing: edit the campaign.")
+        verb = "changes" if len(fields) == 1 else "change"
+        session.say(f"The same contents were imported before, so {options_text} {verb} nothing: edit the campaign.")
     elif fields:
         import_draft = session.client.post(f"imports/{import_draft['id']}/say/", fields)
     if not draft:
