@@ -18,8 +18,8 @@
   }
 
   async function complaint(answer) {
-    const told = answer.status === 422 ? await answer.json() : {};
-    return told.error || `the server answered ${answer.status}`;
+    const problem = answer.status === 422 ? await answer.json() : {};
+    return problem.error || `the server answered ${answer.status}`;
   }
 
   async function draw(plot) {

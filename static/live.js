@@ -38,7 +38,7 @@
     setTimeout(() => location.reload(), Math.max(0, left + LEAVING_MS - Date.now()));
   }
 
-  // Calls hear(news) for all that is new after place(), and lost(words) when nobody answers, lost("") when somebody does.
+  // Calls hear(news) with what is new after place(), lost(reason) when the server does not answer, and lost("") when it does again.
   // A hidden page hears nothing: it would keep one of the few connections that a browser has for a server.
   function follow(address, place, hear, lost, poll) {
     let source = null;
@@ -92,7 +92,7 @@
     return () => { ended = true; close(); };
   }
 
-  async function asked(address) {
+  async function fetchJson(address) {
     const answer = await fetch(address, { headers: { Accept: "application/json" } });
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
     return answer.json();
@@ -125,8 +125,8 @@
       const element = at("clock");
       element.classList.toggle("stale", Boolean(gone) || silent || seconds === null);
       const why = gone || trouble || (silent ? "the host's agent is silent" : "");
-      const told = seconds === null ? "no data yet" : `last sample ${duration(seconds)} ago`;
-      element.textContent = why ? `${told}: ${why}` : told;
+      const newest = seconds === null ? "no data yet" : `last sample ${duration(seconds)} ago`;
+      element.textContent = why ? `${newest}: ${why}` : newest;
     }
 
     function log(lines) {
@@ -148,7 +148,7 @@
 
     async function hear(news) {
       if (news.state !== page.dataset.state) { stop(); renew(); return; }
-      // What another process of the server had told already may come again.
+      // Another process of the server may send news that came before.
       const since = after;
       const isNew = (each) => each.seq > since;
       after = Math.max(after, news.seq);
@@ -170,7 +170,7 @@
       chart();
     }
 
-    // Collectors report one after the other, and each drawing takes all panels: what came meanwhile waits for the next one.
+    // Collectors report one after the other, and each drawing takes all panels. Samples that arrive meanwhile wait for the next one.
     async function chart() {
       if (isDrawing || !plot || !waiting.length) return;
       isDrawing = true;
@@ -186,7 +186,7 @@
       }
     }
 
-    const poll = async () => hear(await asked(`${page.dataset.live}?after=${after}`));
+    const poll = async () => hear(await fetchJson(`${page.dataset.live}?after=${after}`));
     setInterval(() => { clock(); eta(); }, 1000);
     const stop = follow(page.dataset.stream, () => after, hear, (words) => { gone = words; clock(); }, poll);
   }
@@ -236,7 +236,7 @@
       page.hidden = !gone;
       page.textContent = gone ? `Last update ${duration((Date.now() - heard) / 1000)} ago: ${gone}` : "";
     }, 1000);
-    const stop = follow(page.dataset.stream, () => 0, hear, lost, async () => hear(await asked(page.dataset.liveCampaign)));
+    const stop = follow(page.dataset.stream, () => 0, hear, lost, async () => hear(await fetchJson(page.dataset.liveCampaign)));
   }
 
   document.addEventListener("DOMContentLoaded", () => {

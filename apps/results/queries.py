@@ -49,8 +49,8 @@ def to_fold() -> QuerySet[Run]:
 
 
 def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable:
-    """Three queries, whatever the number of runs: the runs, the two measurements shown, and their definition. Of one
-    host, or of all: then each is a block, and tells its own answer as well."""
+    """Three queries, whatever the number of runs: the runs, the two measurements shown, and their definition. For one
+    host, or for all: then each host is a block, and has its own answer as well."""
     runs = _runs_of_table(campaign, host)
     hosts = {run.host_id: run.host.name for run in runs}
     chosen = steps.metric(campaign.steps, campaign.metric)

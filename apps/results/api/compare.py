@@ -147,14 +147,14 @@ class ComparedSerializer(serializers.Serializer[Any]):
 
 
 def _comparison_fields(compared: Compared, one: stats.Comparison) -> dict[str, Any]:
-    rests_on = compared.fidelity(one)
+    fidelity = compared.fidelity(one)
     low, high = one.interval or (None, None)
     names = ("a", "b", "verdict", "preliminary", "n_a", "n_b", "p", "mde_percent", "runs_needed", "method")
     fields = {name: getattr(one, name) for name in names} | {
         "sentence": one.sentence(),
         "worse": one.verdict == "worse",
-        "twin": rests_on.badge if rests_on else "",
-        "fidelity": rests_on.value if rests_on else None,
+        "twin": fidelity.badge if fidelity else "",
+        "fidelity": fidelity.value if fidelity else None,
     }
     return fields | {"relative_percent": one.ratio_percent, "relative_low": low, "relative_high": high}
 

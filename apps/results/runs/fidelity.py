@@ -124,7 +124,7 @@ class Lowest:
 
     @property
     def badge(self) -> str:
-        """For the verdict that rests on these runs."""
+        """Shown next to a verdict from these runs."""
         return "twin, fidelity unknown" if self.value is None else f"twin, fidelity {100 * self.value:.0f} %"
 
     @property
@@ -147,7 +147,7 @@ def lowest(campaign: Campaign) -> Lowest | None:
 
 
 def lowest_of(twin: Twin, runs: QuerySet[Run]) -> Lowest:
-    """Of the first MOST_RUNS of these runs, all of which run this twin."""
+    """The lowest fidelity of the first MOST_RUNS of these runs of the twin."""
     chosen = runs[:MOST_RUNS].values("pk")
     files = Artefact.objects.filter(run__in=chosen, path=counters.path_of(STEP)).exclude(content=None)
     values = [each.value for file in files if (each := _compare(twin, counters.read(file)))]

@@ -46,7 +46,7 @@ ENOUGH = 50  # runs that tell how long one takes
 class Compared:
     """`whats`: what all `wide` sides have in common to be compared on, as (value for an address, words, fewest runs);
     `sentences`: each other side against the first; `hours`: of the runs still needed, where more would tell; `days`:
-    where the sides are of several campaigns; `fidelities`: of the sides that run a twin, by their titles."""
+    where the sides are of several campaigns; `fidelities`: title of a side that runs a twin -> its fidelity."""
 
     arms: list[Arm]
     figure: str
@@ -71,14 +71,14 @@ class Compared:
         return " ".join(one.sentence() for one in self.comparisons)
 
     def fidelity(self, one: stats.Comparison) -> Lowest | None:
-        """What this verdict rests on: the lower fidelity of its two sides; None if neither runs a twin."""
+        """The lower fidelity of the two sides of a comparison; None if neither runs a twin."""
         return twins.weaker(self.fidelities.get(one.a), self.fidelities.get(one.b))
 
     @property
-    def answers(self) -> list[tuple[stats.Comparison, str]]:
-        """Each comparison, with the badge of the twin that it rests on, or ""."""
-        rests_on = [self.fidelity(one) for one in self.comparisons]
-        return [(one, each.badge if each else "") for one, each in zip(self.comparisons, rests_on, strict=True)]
+    def badged_comparisons(self) -> list[tuple[stats.Comparison, str]]:
+        """Each comparison, with the badge of its fidelity, or ""."""
+        fidelities = [self.fidelity(one) for one in self.comparisons]
+        return [(one, each.badge if each else "") for one, each in zip(self.comparisons, fidelities, strict=True)]
 
     def query(self) -> dict[str, Any]:
         """As an address has it, with what it left open."""

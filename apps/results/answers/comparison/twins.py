@@ -12,13 +12,13 @@ from apps.results.runs.fidelity import Lowest, lowest_of
 
 
 def fidelities(arms: Sequence[Arm]) -> dict[str, Lowest]:
-    """{title of a side: the lowest fidelity of its runs}, of the sides that run a twin."""
+    """Title of a side that runs a twin -> the lowest fidelity of its runs."""
     twins = twins_of({run.campaign.pk for arm in arms for run in arm.runs})
     return {arm.title: lowest for arm in arms if (lowest := _lowest(arm, twins))}
 
 
 def weaker(a: Lowest | None, b: Lowest | None) -> Lowest | None:
-    """The one that a comparison of both rests on: an unknown fidelity, else the lower; None if neither is of a twin."""
+    """The fidelity of a comparison of both: unknown if one is, else the lower; None if neither side runs a twin."""
     known = [each for each in (a, b) if each]
     return min(known, key=lambda each: -1.0 if each.value is None else each.value, default=None)
 
@@ -28,6 +28,6 @@ def _lowest(arm: Arm, twins: dict[UUID, Twin]) -> Lowest | None:
     result = None
     for twin in {each.pk: each for run in arm.runs if (each := twins.get(run.campaign.pk))}.values():
         campaigns = [campaign for campaign, each in twins.items() if each.pk == twin.pk]
-        ours = [run.pk for run in arm.runs if run.campaign.pk in campaigns]
-        result = weaker(result, lowest_of(twin, Run.objects.filter(pk__in=ours).order_by("-ended_at", "-position")))
+        own_runs = [run.pk for run in arm.runs if run.campaign.pk in campaigns]
+        result = weaker(result, lowest_of(twin, Run.objects.filter(pk__in=own_runs).order_by("-ended_at", "-position")))
     return result

@@ -59,7 +59,7 @@ def test_the_lower_fidelity_of_the_two_sides_counts(campaign: Campaign) -> None:
 
     comparison = compare(both(campaign))
 
-    ((_, badge),) = comparison.answers
+    ((_, badge),) = comparison.badged_comparisons
     assert badge == "twin, fidelity 63 %"
 
 
@@ -76,7 +76,7 @@ def test_a_side_whose_statements_were_not_counted_makes_the_fidelity_unknown(cam
 
     comparison = compare(both(campaign))
 
-    assert [badge for _, badge in comparison.answers] == ["twin, fidelity unknown"]
+    assert [badge for _, badge in comparison.badged_comparisons] == ["twin, fidelity unknown"]
     assert comparison.warnings == [
         "The load is a twin of the database shop. Its fidelity is unknown: no run counted its statements."
     ]
@@ -85,7 +85,7 @@ def test_a_side_whose_statements_were_not_counted_makes_the_fidelity_unknown(cam
 def test_a_comparison_without_a_twin_has_no_badge_and_no_warning(campaign: Campaign) -> None:
     comparison = compare(both(campaign))
 
-    assert ([badge for _, badge in comparison.answers], comparison.warnings) == ([""], [])
+    assert ([badge for _, badge in comparison.badged_comparisons], comparison.warnings) == ([""], [])
 
 
 @pytest.mark.parametrize(
