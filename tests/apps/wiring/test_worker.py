@@ -22,7 +22,7 @@ def app(environ, start_response):
 """
 QUICK = """
 from apps import worker
-worker.READ_S, worker.SEND_S = 3.0, 1.0
+worker.READ_S, worker.SEND_S = {read_s}, 1.0
 Worker = worker.PatientWorker
 """
 THREADS = 4
@@ -31,9 +31,21 @@ THREADS = 4
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """gunicorn with four threads, which gives a request three seconds and an unread answer one."""
-    folder: Path = tmp_path_factory.mktemp("web")
+    with serve(tmp_path_factory.mktemp("web"), read_s=3.0) as number:
+        yield number
+
+
+@pytest.fixture(scope="module")
+def patient_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The same, but a request may take an hour."""
+    with serve(tmp_path_factory.mktemp("patient"), read_s=3600.0) as number:
+        yield number
+
+
+@contextlib.contextmanager
+def serve(folder: Path, read_s: float) -> Iterator[int]:
     (folder / "app.py").write_text(APP)
-    (folder / "quick.py").write_text(QUICK)
+    (folder / "quick.py").write_text(QUICK.format(read_s=read_s))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         number = int(probe.getsockname()[1])
@@ -55,13 +67,12 @@ def _await(port: int) -> None:
     raise AssertionError("gunicorn does not listen")
 
 
-def answer_s(port: int) -> float:
-    """How long an honest request takes."""
-    began, connection = time.monotonic(), HTTPConnection("127.0.0.1", port, timeout=20)
+def assert_answers(port: int) -> None:
+    """An honest request is answered. It would wait for a long time if other clients kept all threads."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("GET", "/")
     assert connection.getresponse().read() == b"ok"
     connection.close()
-    return time.monotonic() - began
 
 
 @contextlib.contextmanager
@@ -83,35 +94,39 @@ def clients(port: int, sent: bytes, count: int = 10 * THREADS) -> Iterator[list[
     ],
     ids=["nothing", "half of the headers", "half of a body"],
 )
-def test_slow_requests_take_no_thread(port: int, sent: bytes) -> None:
-    with clients(port, sent):
-        assert answer_s(port) < 1.5
+def test_slow_requests_take_no_thread(patient_port: int, sent: bytes) -> None:
+    with clients(patient_port, sent):
+        assert_answers(patient_port)
 
 
-def test_who_sends_byte_by_byte_is_let_go(port: int) -> None:
-    with clients(port, b"GET / HTTP/1.1\r\n", count=1) as (slow,), contextlib.suppress(OSError):
+def test_a_client_that_sends_byte_by_byte_is_disconnected(port: int) -> None:
+    with clients(port, b"GET / HTTP/1.1\r\n", count=1) as (slow,):
         began = time.monotonic()
-        while time.monotonic() - began < 10 and not _closed(slow):
-            slow.sendall(b"x")
+        while not (is_closed := _closed(slow)) and time.monotonic() - began < 60:
+            with contextlib.suppress(OSError):  # closed meanwhile
+                slow.sendall(b"x")
             time.sleep(0.2)
 
-    assert 2 < time.monotonic() - began < 9
+    assert is_closed and time.monotonic() - began > 2
 
 
 def _closed(client: socket.socket) -> bool:
-    with contextlib.suppress(BlockingIOError):
+    try:
         return client.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK) == b""
-    return False
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def test_a_large_body_that_stalls_gives_its_thread_back(port: int) -> None:
     with clients(port, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000\r\n\r\nhalf", count=THREADS):
-        assert answer_s(port) < 6
+        assert_answers(port)
 
 
 def test_answers_that_nobody_reads_give_their_threads_back(port: int) -> None:
     with clients(port, b"GET /30000000 HTTP/1.1\r\nHost: x\r\n\r\n", count=THREADS):
-        assert answer_s(port) < 6
+        assert_answers(port)
 
 
 def test_a_request_in_pieces_is_answered(port: int) -> None:
@@ -141,4 +156,4 @@ def test_who_hangs_up_in_the_middle_costs_nothing(port: int) -> None:
     with clients(port, b"GET / HT", count=1) as (client,):
         client.shutdown(socket.SHUT_WR)
         client.recv(1000)
-    assert answer_s(port) < 1.5
+    assert_answers(port)

@@ -1,8 +1,6 @@
-"""Expressions that somebody typed are matched at arm's length."""
+"""Expressions of users are matched in a process of their own, which is ended after a limit."""
 
 from __future__ import annotations
-
-import time
 
 import pytest
 
@@ -20,12 +18,8 @@ def test_what_matches_last_counts() -> None:
 
 
 def test_an_expression_that_finds_no_end_is_ended() -> None:
-    began = time.monotonic()
-
     with pytest.raises(FormatError, match="did not finish within 1 s"):
         last_matches([r"(?P<x>(a+)+)$"], b"a" * 60 + b"b", limit_s=1.0)
-
-    assert time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize(("printed", "message"), [(b"y 1", "x is not in the output"), (b"x nan", "is not a number")])

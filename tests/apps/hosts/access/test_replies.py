@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -87,13 +86,9 @@ def _deep() -> Any:
     ],
     ids=lambda odd: str(odd)[:40],
 )
-def test_odd_facts_are_refused_in_words_and_within_a_moment(odd: dict[str, Any]) -> None:
-    begin = time.monotonic()
-
+def test_odd_facts_are_refused_with_a_message(odd: dict[str, Any]) -> None:
     with pytest.raises(HostError, match="invalid answer"):
         replies.answer("db1", "facts", machine.facts(**odd))
-
-    assert time.monotonic() - begin < 2
 
 
 def test_what_a_database_refuses_is_replaced() -> None:
