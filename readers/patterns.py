@@ -1,4 +1,4 @@
-"""Regular expressions that somebody typed, in a process of their own: one that never ends is ended with it."""
+"""Regular expressions of users, matched in a process of their own: one that does not finish is ended with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Campaigns that somebody renames, puts away, brings back or deletes; one at a time or many at once."""
+"""Rename, archive, unarchive and delete campaigns, one or many at once."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def change_many(action: str, campaigns: Iterable[Campaign], *, by: User) -> Done
 
 @transaction.atomic
 def replace_draft(draft: Campaign, make: Callable[[], Campaign], *, by: User) -> Campaign:
-    """What `make` creates, in the place of a draft that somebody edited."""
+    """Replace an edited draft by the campaign that `make` creates."""
     made = make()
     delete_campaign(draft, by=by)
     return made

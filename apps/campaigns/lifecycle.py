@@ -146,7 +146,7 @@ def retry_failed(campaign: Campaign, *, by: User, runs: Sequence[Run] | None = N
 
 
 def failed_runs(campaign: Campaign) -> Any:
-    """Those that nobody has retried yet."""
+    """Those that have not been retried yet."""
     failed = campaign.runs.filter(FAILED)
     return failed.select_related("host").order_by("position")
 

@@ -17,8 +17,8 @@ def close_campaign(campaign_id: UUID) -> None:
     if Run.objects.filter(campaign_id=campaign_id).exclude(state=Run.State.ENDED).exists():
         return
     campaign = Campaign.objects.filter(pk=campaign_id, ended_at=None)
-    going_on = [Campaign.State.RUNNING, Campaign.State.PAUSED]
-    campaign.filter(state__in=going_on).update(state=Campaign.State.FINISHED)
+    unfinished = [Campaign.State.RUNNING, Campaign.State.PAUSED]
+    campaign.filter(state__in=unfinished).update(state=Campaign.State.FINISHED)
     if campaign.exclude(state=Campaign.State.DRAFT).update(ended_at=timezone.now()):
         ended = Campaign.objects.get(pk=campaign_id)
         if ended.state == Campaign.State.FINISHED:

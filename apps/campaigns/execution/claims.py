@@ -1,4 +1,4 @@
-"""The claim that a tick has on its run: taken for seconds, renewed, lost to whoever takes over.
+"""The claim that a tick has on its run: it lasts seconds, is renewed, and is lost to a worker that takes over.
 
 A tick may wait long for its host, so a thread renews the claims of all ticks of this process together: they pass when
 the process dies or sleeps, not when a host is slow.
@@ -110,8 +110,8 @@ def hold_row(run: Run) -> None:
 
 
 def hold(run: Run) -> None:
-    """In a transaction that ends the run: its campaign's row and then its own, in the order in which whoever cancels or
-    pauses takes them. ClaimLostError when our claim is not ours any more."""
+    """Lock the campaign's row and then the run's, in the transaction that ends the run. A cancel and a pause take them
+    in the same order. ClaimLostError if another worker has claimed the run."""
     Campaign.objects.select_for_update().get(pk=run.campaign_id)
     hold_row(run)
 

@@ -33,8 +33,8 @@ MOST_NAMED = 5  # files in a message
 def read_lines(job: Run | RunPart, link: ssh.Link, **how: Any) -> tuple[bytes, bool]:
     """Whole lines of its events past those that are here, and whether it is sealed and these are the last.
 
-    A line longer than a read is read on. Once the job is sealed nobody ends a line any more: the rest is damaged, and
-    counts as one.
+    A line longer than one read is read to its end. In a sealed job, a last line without an end is damaged. It
+    counts as a line.
     """
     data = bytearray()
     while True:

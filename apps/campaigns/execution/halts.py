@@ -40,20 +40,20 @@ def pause(campaign: Campaign, reason: str, *, by: User | None = None) -> bool:
 
 @transaction.atomic
 def stop_campaign(campaign: Campaign, reason: str) -> bool:
-    """Finish it before its last run. False when it does not go on any more.
+    """Finish a campaign before its last run. False if it has ended already.
 
-    Runs that nobody ever armed are forgotten, for nothing became of them: `reason` and the history tell how many. What
-    the agent knows of goes on to its end.
+    Runs that were never armed are deleted; `reason` and the history contain their number. Runs that an agent knows
+    continue to their end.
     """
     going_on = Campaign.objects.filter(pk=campaign.pk, state__in=GOING_ON)
     if not going_on.update(state=Campaign.State.FINISHED):
         return False
     _lock_hosts(campaign)
     count = _forget_queued(campaign)
-    told = f"{reason}; {count} planned run{'' if count == 1 else 's'} did not start" if count else reason
-    Campaign.objects.filter(pk=campaign.pk).update(state_reason=told)
+    full_reason = f"{reason}; {count} planned run{'' if count == 1 else 's'} did not start" if count else reason
+    Campaign.objects.filter(pk=campaign.pk).update(state_reason=full_reason)
     campaign_end.close_campaign(campaign.pk)
-    audit(None, "campaign.stop", campaign, after={"id": str(campaign.pk), "reason": told})
+    audit(None, "campaign.stop", campaign, after={"id": str(campaign.pk), "reason": full_reason})
     campaign.refresh_from_db()
     arm_hosts(campaign)
     return True
@@ -68,7 +68,7 @@ def _forget_queued(campaign: Campaign) -> int:
 
 
 def end_queued(run: Run) -> bool:
-    """Cancelled before the agent heard of it; its machine is given back, which an unreachable host's run still has."""
+    """Cancel a run that its agent does not know yet, and release its machines. False if it is not queued."""
     queued = Run.objects.filter(pk=run.pk, state=Run.State.QUEUED)
     now = timezone.now()
     if not queued.update(state=Run.State.ENDED, outcome=Run.Outcome.CANCELLED, ended_at=now, next_tick_at=None):
@@ -79,13 +79,13 @@ def end_queued(run: Run) -> bool:
 
 
 def _lock_hosts(campaign: Campaign) -> None:
-    """Before their runs, as whoever arms a host does."""
+    """Before their runs, as `queue.arm_host` does."""
     used = Run.objects.filter(campaign=campaign).values("host")
     list(Host.objects.filter(pk__in=used).order_by("pk").select_for_update())
 
 
 def give_back(run: Run) -> None:
-    """The machines that a run has which did not begin: its own, and those of its parts."""
+    """Release the machines of a run that did not begin: its own, and those of its parts."""
     leases.release(run.host.machine_id, run.pk)
     for part in run.parts.select_related("host"):
         leases.release(part.host.machine_id, part.pk)
@@ -96,17 +96,17 @@ def _queued(campaign: Campaign) -> RunQuerySet:
 
 
 def arm_hosts(campaign: Campaign) -> None:
-    """In the order of their keys, as everybody locks them."""
+    """In the order of their keys, in which all code locks them."""
     hosts = Run.objects.filter(campaign=campaign).order_by("host_id").values_list("host_id", flat=True).distinct()
     for host_id in hosts:
         queue.arm_host(host_id)
 
 
 def after(run: Run) -> None:
-    """At the end of a run, in the caller's transaction: what its campaign allows no longer."""
+    """At the end of a run, in the caller's transaction: drop what its campaign no longer needs or permits."""
     campaign = Campaign.objects.select_for_update().get(pk=run.campaign_id)
     if run.outcome == Run.Outcome.OK:
-        # It was to be stopped, and its cell to run again; it ended well before that, and must not count twice.
+        # It succeeded before it was stopped, so its combination of levels must not run and count again.
         run.retries.filter(state=Run.State.QUEUED, next_tick_at=None).delete()
     enforce(campaign)
 

@@ -1,6 +1,6 @@
-"""Word to whoever follows a run that it need not wait for its next look: a cancel was asked for, somebody watches.
+"""Nudges wake the worker that follows a run before its wait ends: the run was cancelled, or a user watches it.
 
-PostgreSQL carries the word (NOTIFY, on commit). A word that is lost costs the rest of that wait, nothing else.
+PostgreSQL delivers them (NOTIFY, on commit). A lost nudge costs the rest of that wait, nothing else.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ CHANNEL = "proving_ground_runs"
 WATCHED_S = 30
 AGAIN_S = 2.0
 
-listening = threading.Event()  # this process hears of what is asked
+listening = threading.Event()  # this process receives nudges
 _followers: dict[str, Callable[[], None]] = {}
 
 
 def nudge(run_id: UUID | str) -> None:
-    """Have the run looked at now, or when this transaction commits."""
+    """Wake the worker of the run now, or when this transaction commits."""
     with connection.cursor() as cursor:
         cursor.execute("select pg_notify(%s, %s)", [CHANNEL, str(run_id)])
 
 
 def watch(run_id: UUID | str) -> None:
-    """Somebody looks at this run: for half a minute its events are to come each second. Cheap enough for each look."""
+    """Note that a user watches this run: for half a minute, its events are read each second. Cheap."""
     try:
         if cache.add(_key(run_id), True, WATCHED_S):
             nudge(run_id)
@@ -43,7 +43,7 @@ def watch(run_id: UUID | str) -> None:
 
 
 def watched(run_id: UUID | str) -> bool:
-    """Whether somebody looked at it lately; without a cache nobody knows, and events come as if."""
+    """Whether a user watches the run; True if the cache is unavailable."""
     try:
         return bool(cache.get(_key(run_id)))
     except (RedisError, OSError):

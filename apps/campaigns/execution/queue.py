@@ -39,14 +39,14 @@ def of_host(host: Host) -> RunQuerySet:
 
 
 def waiting(host: Host) -> RunQuerySet:
-    """Its queued runs in the order in which they go: by priority, then who came first, then as planned."""
+    """Its queued runs in the order in which they start: by priority, start of the campaign, and position."""
     queued = of_host(host).filter(MAY_BEGIN)
     return queued.order_by("-campaign__priority", "campaign__started_at", "position")
 
 
 def arm_host(host_id: int) -> bool:
     """Give the host's next queued run its first tick, unless a run of this host is armed or active. One that needs
-    further hosts waits until they are free, too, and nobody overtakes it. False where none was armed."""
+    further hosts waits until these are free, and no run overtakes it. False if none was armed."""
     with transaction.atomic():
         host = Host.objects.select_for_update().get(pk=host_id)
         if is_taken([host_id]):
@@ -64,8 +64,8 @@ def arm_host(host_id: int) -> bool:
 
 
 def _elsewhere(host: Host) -> Run | None:
-    """Of a campaign that is spread over this host and others: the first run of a block that nobody has begun, and that
-    waits for a host that is busy, or out of service."""
+    """The first run of a block that has not begun and waits for another host, which is busy or out of service. Of
+    campaigns that are spread over this host and others."""
     ours = Q(campaign__host=host) | Q(campaign__further_hosts=host)
     spread = Run.objects.filter(ours, campaign__placement=Campaign.Placement.SPREAD).exclude(host=host)
     queued = spread.filter(MAY_BEGIN)
@@ -77,7 +77,7 @@ def _elsewhere(host: Host) -> Run | None:
 
 def _ours(run: Run, host: Host) -> bool:
     """Whether the run is this host's, or becomes it with its whole block: what is compared stays on one host. Not while
-    somebody else looks at the queue that it is in."""
+    another transaction has locked the host of its queue."""
     if run.host_id == host.pk:
         return True
     if not Host.objects.select_for_update(skip_locked=True).filter(pk=run.host_id):
@@ -89,7 +89,7 @@ def _ours(run: Run, host: Host) -> bool:
 
 
 def hindrance(host: Host, run: Run, now: datetime) -> str:
-    """Why this run must not begin on its host now, in words; "" where nothing stands against it."""
+    """The reason why this run must not begin on its host now; "" if it may."""
     if host.state in OUT_OF_SERVICE:
         return f"{host} is {host_state(host.state)}: {host.state_reason}"
     calendar = windows.read(host.windows, host.time_zone)
@@ -144,24 +144,24 @@ def arm_idle_hosts() -> None:
 
 
 def rearm(run: Run, seconds: float) -> None:
-    """Let go of our claim, and want the next tick in `seconds`."""
+    """Release the claim and schedule the next tick in `seconds`."""
     run.mine().update(next_tick_at=timezone.now() + timedelta(seconds=seconds), claimed_until=None)
     if seconds == 0:
         wake(run.pk)
 
 
 def wake(run_id: UUID) -> None:
-    """Tell a worker after the commit. Without a broker the beat, or `manage.py tick`, finds the run all the same."""
+    """Wake a worker after the commit. Without a broker, the beat or `manage.py tick` finds the run."""
     transaction.on_commit(lambda: waking.send(TICK, str(run_id)))
 
 
 def wake_again(run_id: UUID) -> None:
-    """Of a run that is due and that nobody took up: the word was lost, or waits behind others. Not more often than
-    every AGAIN_S, or the words for those that wait would keep all others waiting."""
+    """Wake a worker for a due run that none has claimed: the message was lost, or waits behind others. At most once
+    every AGAIN_S, so that the broker's queue does not fill with repeated messages."""
     try:
-        said = not cache.add(f"woken:{run_id}", True, AGAIN_S)
+        is_recent = not cache.add(f"woken:{run_id}", True, AGAIN_S)
     except (RedisError, OSError) as error:
         log.warning("cache unavailable, call of run %s not recorded: %s", run_id, error)
-        said = False
-    if not said:
+        is_recent = False
+    if not is_recent:
         waking.send(TICK, str(run_id))

@@ -1,4 +1,4 @@
-"""The end of a run in the tables: its outcome, its machine free again, and what users have to know of the host.
+"""The end of a run in the tables: its outcome, the release of its machine, and the problems of its host.
 
 A run that its agent does not end is given up by a user, or abandoned by the server: it fails, and its hosts are
 quarantined.
@@ -21,7 +21,7 @@ from apps.hosts.models import Trouble
 from apps.hosts.usage import leases
 from common.errors import AgentError, PlanError, ProvingError
 
-READ_AFTER_S = 1.0  # the next run of the host begins first: its machine waits, and whoever reads results does not
+READ_AFTER_S = 1.0  # the next run of the host begins first; results can wait
 HINT = "check what the run changed on the host, then release the host"
 
 
@@ -84,7 +84,7 @@ def abandon(run: Run, error: ProvingError) -> None:
 
 
 def _left(run: Run | RunPart) -> list[dict[str, Any]]:
-    """The values that are neither the original nor somebody else's, from the proofs of the restore."""
+    """The values that are neither the original nor set by another program, from the proofs of the restore."""
     writes = {data["key"]: data["wanted"] for data in run.events.filter(kind="write").values_list("data", flat=True)}
     restored = run.events.filter(kind="proof", data__phase="restored", data__ok=False).values_list("data", flat=True)
     return [

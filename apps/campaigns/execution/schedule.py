@@ -103,7 +103,7 @@ def why(host: Host, now: datetime) -> str:
 
 
 def _waits_for(run: Run, now: datetime) -> str:
-    """What stopped the last try to begin it; or that nobody tries, though it takes a dispatcher seconds."""
+    """Why the last attempt to start the run failed, or that no dispatcher has claimed the run in time; else ""."""
     if run.error:
         return str(run.error["message"])
     claimed = run.claimed_until is not None and run.claimed_until >= now

@@ -53,7 +53,7 @@ def in_spec(spec: Mapping[str, Any]) -> list[Code]:
 
 
 def check_run(run: Run) -> None:
-    """PlanError when whoever started a run may not run (any more) what is in its spec, or in one of its parts."""
+    """PlanError if the user who started a run may no longer run the commands in its spec, or in that of a part."""
     parts = [spec for (spec,) in run.parts.values_list("spec")]
     codes = [each for spec in (run.spec, *parts) for each in in_spec(spec)]
     user = run.campaign.started_by or run.campaign.created_by

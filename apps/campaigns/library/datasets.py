@@ -29,7 +29,7 @@ def save_dataset(
 ) -> DataSet:
     """The next revision of the data set of that name, or the latest one if it is identical.
 
-    `team`: whose a new one is, None for everybody's; one that is known stays whose it is.
+    `team` owns a new one, or no team if it is None. An existing one keeps its owner.
     """
     latest = DataSet.objects.filter(name=name).order_by("-revision").first()
     require(by, Role.TUNER, "save data set", on=latest or DataSet(team=team))
@@ -40,7 +40,7 @@ def save_dataset(
 
 
 def recipe_dataset(name: str, dataset: Mapping[str, Any], by: User) -> DataSet:
-    """A recipe's own data set on a host; whoever may start the recipe may have it."""
+    """A recipe's own data set on a host. Any user who may start the recipe may create it."""
     # One revision per size: that of a host is found again after another host had its own.
     known = DataSet.objects.filter(name=name, kind=dataset["kind"], options=dataset["options"], reset="auto").first()
     return known or _save(name, dataset["kind"], dataset["options"], "auto", f"of the recipe {name}", by, None)
@@ -56,7 +56,7 @@ def _save(
     latest = revisions.first()
     if latest and latest.digest == new:
         return latest
-    if latest and latest.team_id:  # whoever starts a recipe may have its data set, but not write a team's
+    if latest and latest.team_id:  # starting a recipe is no permission to change a team's data set
         require(by, Role.TUNER, "save data set", on=latest)
     dataset = DataSet(name=name, kind=kind, options=options, reset=reset, digest=new, author=by)
     dataset.team = latest.team if latest else team

@@ -19,7 +19,7 @@ from common.errors import PlanError
 def save_workload(name: str, raw_steps: Any, *, description: str = "", team: Team | None = None, by: User) -> Workload:
     """The next revision of the workload of that name, with these steps, or the latest one if it is identical.
 
-    `team`: whose a new one is, None for everybody's; one that is known stays whose it is.
+    `team` owns a new one, or no team if it is None. An existing one keeps its owner.
     """
     latest = Workload.objects.filter(name=name).order_by("-revision").first()
     require(by, Role.TUNER, "save workload", on=latest or Workload(team=team))
@@ -30,7 +30,7 @@ def save_workload(name: str, raw_steps: Any, *, description: str = "", team: Tea
 
 
 def recipe_workload(name: str, raw_steps: Any, by: User) -> Workload:
-    """A recipe's own workload; whoever may start the recipe may have it."""
+    """A recipe's own workload. Any user who may start the recipe may create it."""
     return _save(name, raw_steps, f"of the recipe {name}", by, None)
 
 
@@ -51,7 +51,7 @@ def _save(name: str, raw_steps: Any, description: str, by: User, team: Team | No
     latest = Workload.objects.select_for_update().filter(name=name).order_by("-revision").first()
     if latest and latest.digest == new:
         return latest
-    if latest and latest.team_id:  # whoever starts a recipe may have its workload, but not write a team's
+    if latest and latest.team_id:  # starting a recipe is no permission to change a team's workload
         require(by, Role.TUNER, "save workload", on=latest)
     revision = latest.revision + 1 if latest else 1
     workload = Workload(name=name, revision=revision, steps=checked_steps, digest=new, author=by)

@@ -21,8 +21,8 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(state__in=[Run.State.SUBMITTING, Run.State.RUNNING])
 
     def due(self, now: datetime) -> RunQuerySet:
-        """Runs that want a tick and that nobody works on. Ticks and claims reach seconds ahead: one that is FAR was
-        written before our clock was set back."""
+        """Unclaimed runs whose tick is due. Ticks and claims reach seconds ahead: one that is FAR was written before
+        the clock was set back."""
         far = now + FAR
         unclaimed = models.Q(claimed_until=None) | models.Q(claimed_until__lt=now) | models.Q(claimed_until__gt=far)
         is_due = models.Q(next_tick_at__lte=now) | models.Q(next_tick_at__gt=far)
@@ -129,13 +129,13 @@ class Run(JobFields):
         return f"{self.agent_state.lower().replace('_', ' ')} {self.step}".strip()
 
     def claim_tick(self, seconds: float) -> bool:
-        """Claim this run for one tick. False when somebody else has it or it is not due, as after a redelivery."""
+        """Claim this run for one tick. False if another worker has it or it is not due, as after a redelivery."""
         now, token = timezone.now(), uuid.uuid4()
         until = now + timedelta(seconds=seconds)
         claimed = Run.objects.due(now).filter(pk=self.pk).update(claim=token, claimed_until=until)
         if claimed:
             self.refresh_from_db(from_queryset=Run.objects.select_related("campaign", "host__identity"))
-        return bool(claimed) and self.claim == token  # somebody else took over while we were asleep
+        return bool(claimed) and self.claim == token  # another worker took over while this one was suspended
 
     def mine(self) -> RunQuerySet:
         """This row, if the claim that we took is still ours: every write of a tick goes through it. In no order, which

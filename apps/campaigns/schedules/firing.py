@@ -207,7 +207,7 @@ def _drop(campaign: Campaign, reason: str) -> None:
 
 
 def stop(schedule: Schedule, reason: str) -> None:
-    """Nothing more starts until somebody resumes it; in the caller's transaction, which holds the row."""
+    """Start nothing more until a user resumes it; in the caller's transaction, which holds the row."""
     schedule.state, schedule.state_reason, schedule.next_at = Schedule.State.STOPPED, reason, None
     schedule.save(update_fields=["state", "state_reason", "next_at"])
     audit(None, "schedule.stop", schedule, after={"id": str(schedule.pk), "reason": reason})

@@ -1,4 +1,4 @@
-"""The timeline as an Atom feed, behind an address that nobody can guess."""
+"""The timeline as an Atom feed, at an address that cannot be guessed."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def _levels(baseline: Baseline, changes: list[Change], theme: Theme) -> Figure:
 
 
 def _mark(baseline: Baseline, change: Change, theme: Theme) -> Figure:
-    """A change that is known is drawn through, one that nobody can explain is dashed."""
+    """An explained change has a solid line, any other a dashed one."""
     place = {
         "x0": _time(baseline.at[change.at]),
         "x1": _time(baseline.at[change.at]),

@@ -1,4 +1,4 @@
-"""What somebody explores: points with means, boxes, lines of means or a heat map, side by side for each facet."""
+"""The chart of the explorer: points with means, boxes, lines of means or a heat map, side by side for each facet."""
 
 from __future__ import annotations
 

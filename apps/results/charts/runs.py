@@ -66,7 +66,7 @@ def run_chart(
     layout = blank(theme, **_times(len(drawn), axis))
     layout |= {"height": inner + MARGIN_PX, "showlegend": True, "annotations": [], "shapes": [], "margin": {**MARGINS}}
     layout["hovermode"] = "x unified"
-    # What somebody zoomed into stays so while the same panels are drawn anew.
+    # The zoom of the user is kept while the same panels are drawn again.
     layout["uirevision"] = " ".join([*(panel.key for panel in drawn), *axis.offsets()])
     if drawn:
         _steps(axis, bool(placed), layout, theme, room / LETTER_PX)

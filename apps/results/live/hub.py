@@ -74,12 +74,12 @@ class Topic:
             self._news.notify_all()
 
     def place(self) -> tuple[int, int]:
-        """(messages sent so far, the seq that they reach to): where a new viewer stands."""
+        """(messages sent so far, the seq that they reach to): where a new viewer begins."""
         with self._news:
             return self.sent, self.seq
 
     def end(self) -> None:
-        """Nothing will come any more."""
+        """End the streams of this topic."""
         with self._news:
             self.over = True
             self._news.notify_all()
@@ -94,7 +94,7 @@ class Topic:
 
 
 class Seat:
-    """One viewer's stream of bytes. The server closes it in every case, also where it never began to read."""
+    """One viewer's stream of bytes. The server closes it in any case, even if the stream was never read."""
 
     def __init__(self, topic: Topic, leave: Callable[[], None]) -> None:
         self._topic, self._leave = topic, leave
@@ -134,7 +134,7 @@ def _publish(topic: Topic) -> None:
 
 
 class Hub:
-    """All topics of this process. Its thread lives as long as somebody watches."""
+    """All topics of this process. Its thread lives as long as there are viewers."""
 
     def __init__(self, seats: int) -> None:
         self.seats, self.viewers = seats, 0
@@ -144,7 +144,7 @@ class Hub:
         self._stopping = threading.Event()
 
     def join(self, key: Any, watch: Watch) -> Seat | None:
-        """A seat at this topic, which `watch` begins where there is none; None where all are taken, or at the end."""
+        """A seat at the topic of this key, created with `watch` if needed; None if no seat is free or the hub stops."""
         with self._lock:
             if self._stopping.is_set() or self.viewers >= self.seats:
                 return None
@@ -166,7 +166,7 @@ class Hub:
         self._stopping.set()
 
     def close(self) -> None:
-        """Stop, and wait until the thread has given its connection back."""
+        """Stop, and wait until the thread has closed its connection."""
         self.stop()
         thread = self._thread
         if thread is not None:
@@ -192,7 +192,7 @@ class Hub:
             return list(self._topics.values())
 
     def _idle(self) -> bool:
-        """Whether nobody watches, and the next who comes starts the thread anew. Forgets topics that are over."""
+        """Whether there are no viewers left: the next one starts the thread again. Removes topics that are over."""
         with self._lock:
             self._topics = {key: topic for key, topic in self._topics.items() if not topic.over}
             if not self._topics:

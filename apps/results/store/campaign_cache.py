@@ -29,7 +29,7 @@ from apps.results.models import Kept
 from apps.results.store.answer_cache import cached_answer, json_of, keep, program, revived, there
 from common.errors import PlanError
 
-# From so many runs on, whoever reads a run's results computes what pages show of its campaign, so that none waits.
+# From this number of runs on, the task that reads a run's results also computes what pages show of its campaign.
 FILLED_FROM = 500
 ASKED = (
     *("kind", "factors", "design", "cells", "sample", "seed", "metric", "delta", "stop", "workload_id"),
@@ -159,7 +159,7 @@ class Keeper:
 
     @cached_property
     def _known(self) -> bool:
-        """Whether there is such a host here: of others nothing is kept, or whoever asks could fill the table."""
+        """Whether the campaign has this host. Nothing is stored for others, so that requests cannot fill the table."""
         return self.host is None or self.campaign.runs.filter(host=self.host).exists()
 
     def _drawn(self, template: str, context: Callable[[], dict[str, Any]]) -> SafeString:

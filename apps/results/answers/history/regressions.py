@@ -14,7 +14,7 @@ from apps.results.answers.history.trend import trend
 
 
 def compare_due(now: datetime) -> None:
-    """Slots whose campaign has ended and was read, and that nobody has compared yet."""
+    """Slots whose campaign has ended and was read, and that have not been compared yet."""
     unread = Run.objects.filter(campaign=OuterRef("campaign"), outcome=Run.Outcome.OK, ingested_at=None)
     due = Slot.objects.filter(campaign__ended_at__isnull=False, compared_at=None).filter(~Exists(unread))
     for slot in due.select_related("schedule__campaign__workload", "schedule__campaign__host").order_by("at"):
