@@ -160,7 +160,8 @@ def decide(interval: Interval, interval_90: Interval, delta: float, better: Bett
 
 _FIGURES = "{metric} {ratio} (95 % CI {low} to {high} %, {runs}{p})"
 _SENTENCES: dict[Verdict, str] = {
-    "points_only": "Too few runs to compare {b} with {a}: {metric} {ratio} from {runs}; a comparison needs 3{of_each}.",
+    "points_only": "Too few {unit}s to compare {b} with {a}: {metric} {ratio} from {runs}; "
+    "a comparison needs 3{of_each}.",
     "better": "{b} is better than {a}: " + _FIGURES + ".",
     "worse": "{b} is worse than {a}: " + _FIGURES + ".",
     "equivalent": "{b} and {a} are equivalent within {delta}: {metric} {ratio} "
@@ -187,6 +188,7 @@ def _figures(one: Comparison, a: str, b: str) -> dict[str, str]:
         "runs": _runs(one.n_a, one.n_b, one.unit),
         "p": "" if one.p is None else f", {p_value(one.p)}",
         "delta": f"{100 * one.delta:g} %",
+        "unit": one.unit,
         "of_each": " of each" if one.unit == "run" else "",
     }
 

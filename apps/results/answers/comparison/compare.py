@@ -14,6 +14,7 @@ from django.http import QueryDict
 import stats
 from apps.campaigns.design import steps
 from apps.campaigns.models import Campaign, Run
+from apps.results.answers import interim_analyses
 from apps.results.answers.comparison import differences, twins
 from apps.results.answers.comparison.between_campaigns import Days, campaigns_of, days_of
 from apps.results.answers.comparison.differences import Difference
@@ -34,6 +35,7 @@ from apps.results.answers.comparison.sides import (
     with_distinct_titles,
     with_runs,
 )
+from apps.results.answers.hosts import block_numbers, joint, retries_of
 from apps.results.models import Measurement
 from apps.results.runs.fidelity import Lowest
 from common.errors import PlanError
@@ -151,7 +153,7 @@ def _compared(
     kind, filled = _measured(arms, step, measured)
     rows, paired = _observations(filled)
     days = days_of(filled, step, measured) if kind.better else None
-    comparisons = _comparisons(filled, rows, kind, delta, days)
+    comparisons = _at_any_number_of_runs(filled, _comparisons(filled, rows, kind, delta, days))
     table = stats.level_table(rows) if all(row.value > 0 for row in rows) else None
     levels = {level.level: level for level in table.levels} if table else {}
     shown = [_with_mean(arm, levels.get(arm.title)) for arm in filled]
@@ -192,15 +194,32 @@ def _measured(arms: Sequence[Arm], step: str, name: str) -> tuple[Measurement, l
 
 
 def _observations(arms: Sequence[Arm]) -> tuple[list[stats.Observation], bool]:
-    """Blocks hold where all sides are of one campaign and one host; else each run stands alone."""
-    of = {(run.campaign.pk, run.host.pk) for arm in arms for run in arm.runs}
-    paired, rows = len(of) == 1, list[stats.Observation]()
-    for arm in arms:
-        for run in arm.runs:
-            if run.pk in arm.values:
-                block = run.block if paired else len(rows)
-                rows.append(stats.Observation(arm.title, block, arm.values[run.pk], run.position))
-    return rows, paired
+    """What is compared, and whether all of it is of the blocks of one host. Sides of one campaign on the same hosts are
+    compared as its own page does: one host in its blocks, several by their means. Else each run stands alone."""
+    measured = [(arm.title, run, arm.values[run.pk]) for arm in arms for run in arm.runs if run.pk in arm.values]
+    hosts = {run.host.pk for _, run, _ in measured}
+    if not _share_blocks(arms) or (len(hosts) > 1 and min(value for *_, value in measured) <= 0):
+        alone = enumerate(measured)
+        return [stats.Observation(title, at, value, run.position) for at, (title, run, value) in alone], False
+    campaign = measured[0][1].campaign
+    retries = retries_of(campaign.runs.filter(retry_of__isnull=False).only("pk", "retry_of"))
+    places = [(run.host.pk, run.block, retries.get(run.pk, 0)) for _, run, _ in measured]
+    numbers = block_numbers(places)
+    rows = [
+        stats.Observation(title, numbers[place], value, run.position, retried=place[2] > 0)
+        for place, (title, run, value) in zip(places, measured, strict=True)
+    ]
+    together = joint(places, rows, identical=campaign.placement == Campaign.Placement.SPREAD)
+    if {row.level for row in together} != {arm.title for arm in arms}:
+        hint = "retry the failed runs of the campaign, or compare fewer items"
+        raise PlanError("of", "no block on a host has a run of each item", hint=hint)
+    return together, len(hosts) == 1
+
+
+def _share_blocks(arms: Sequence[Arm]) -> bool:
+    """Whether all sides are of one campaign and have a host in common."""
+    hosts = [{run.host.pk for run in arm.runs if run.pk in arm.values} for arm in arms]
+    return len(campaigns_of(*arms)) == 1 and bool(set.intersection(*hosts))
 
 
 def _comparisons(
@@ -215,6 +234,18 @@ def _comparisons(
     if len(arms) == 2:
         return [stats.compare_levels(rows, arms[0].title, arms[1].title, metric, delta)]
     return stats.against_baseline(rows, arms[0].title, metric, delta)
+
+
+def _at_any_number_of_runs(arms: Sequence[Arm], comparisons: list[stats.Comparison]) -> list[stats.Comparison]:
+    """With wider intervals if all sides are of one campaign whose results were seen before its number of runs was
+    final."""
+    campaigns = {run.campaign.pk: run.campaign for arm in arms for run in arm.runs}
+    if len(campaigns) > 1:
+        return comparisons
+    [campaign] = campaigns.values()
+    newest = interim_analyses.newest(campaign)
+    is_seen = newest is not None or bool(interim_analyses.unplanned(campaign, newest))
+    return [stats.at_unplanned_analysis(one) if is_seen else one for one in comparisons]
 
 
 def _of_campaigns(a: Arm, b: Arm, days: Days, metric: stats.Metric, delta: float, of: int) -> stats.Comparison:

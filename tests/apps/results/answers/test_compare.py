@@ -18,7 +18,7 @@ from apps.results.answers.comparison.compare import compare
 from apps.results.models import Measurement
 from common.errors import PlanError
 from tests.rows import split
-from tests.rows.factories import browser, make_campaign
+from tests.rows.factories import browser, end_run, make_campaign, make_host
 from tests.servers.machine import facts, kernel
 
 pytestmark = pytest.mark.django_db
@@ -149,6 +149,93 @@ def test_a_side_that_mixes_hosts_says_so(admin: User) -> None:
     assert not comparison.paired
 
 
+def two_levels(campaign: Campaign) -> list[str]:
+    return [level(campaign, label) for label in queries.labels_of(campaign, [])[:2]]
+
+
+def on_two_hosts(admin: User, placement: str) -> Campaign:
+    hosts = [make_host("rack-1"), make_host("rack-2")]
+    fields = {"host": hosts[0], "further_hosts": hosts[1:], "placement": placement, "repetitions": 6}
+    campaign = make_campaign(Campaign.State.FINISHED, by=admin, **fields)
+    if placement == Campaign.Placement.SPREAD:
+        campaign.runs.filter(block__gte=3).update(host=hosts[1])
+    return campaign
+
+
+@pytest.mark.parametrize(
+    ("placement", "verdict"), [(Campaign.Placement.EACH, "points_only"), (Campaign.Placement.SPREAD, "better")]
+)
+def test_levels_on_several_hosts_get_the_verdict_of_their_campaigns_page(
+    admin: User, placement: str, verdict: str
+) -> None:
+    campaign = on_two_hosts(admin, placement)
+    row = queries.campaign_table(campaign).levels[1]
+
+    comparison = compare(two_levels(campaign))
+
+    [one] = comparison.comparisons
+    assert (one.verdict, one.interval and one.interval[0]) == (row.verdict, row.relative_low)
+    assert one.verdict == verdict
+    assert one.ratio_percent == row.relative_percent
+    assert one.sentence() == row.sentence
+    assert one.sentence().startswith("Too few hosts to compare") == (verdict == "points_only")
+
+
+def test_two_hosts_of_one_campaign_are_compared_by_their_runs(admin: User) -> None:
+    on_two_hosts(admin, Campaign.Placement.EACH)
+
+    [one] = compare(["host:rack-1", "host:rack-2"]).comparisons
+
+    assert (one.unit, one.n) == ("run", 6)
+
+
+def test_levels_without_a_common_block_on_any_host_are_refused(admin: User) -> None:
+    campaign = on_two_hosts(admin, Campaign.Placement.EACH)
+    first = queries.labels_of(campaign, [])[0]
+    for run in campaign.runs.all():
+        if (run.label == first) == (run.block % 2 == 0):
+            Run.objects.filter(pk=run.pk).update(outcome=Run.Outcome.FAILED)
+
+    with pytest.raises(PlanError, match="no block on a host has a run of each item"):
+        compare(two_levels(campaign))
+
+
+def test_a_zero_on_one_of_several_hosts_is_shown_without_a_verdict(admin: User) -> None:
+    campaign = on_two_hosts(admin, Campaign.Placement.EACH)
+    Measurement.objects.filter(run=campaign.runs.first(), name="tps").update(value=0.0)
+
+    assert compare(two_levels(campaign), figure="measure.tps").comparisons == []
+
+
+def test_levels_of_a_campaign_that_was_extended_after_its_results_get_the_verdict_of_its_page(
+    admin: User, campaign: Campaign
+) -> None:
+    planned = compare(two_levels(campaign)).comparisons[0]
+    Campaign.objects.filter(pk=campaign.pk).update(extensions=[{"seen": True}])
+    campaign.refresh_from_db()
+
+    [one] = compare(two_levels(campaign)).comparisons
+
+    assert one.method.endswith("adjusted for unplanned analyses")
+    assert planned.interval is not None
+    assert one.interval is None or one.interval[0] < planned.interval[0]
+
+
+def test_a_run_that_was_retried_later_is_not_paired_with_its_block(admin: User) -> None:
+    campaign = make_campaign(Campaign.State.FINISHED, by=admin, repetitions=5)
+    failed = campaign.runs.filter(block=0).first()
+    assert failed is not None
+    fields = {"campaign": campaign, "host": failed.host, "block": 0, "position": 99, "cell": failed.cell}
+    again = Run.objects.create(**fields, retry_of=failed, spec=failed.spec, digest=failed.digest)
+    end_run(again)
+    Run.objects.filter(pk=failed.pk).update(outcome=Run.Outcome.FAILED)
+
+    [one] = compare(two_levels(campaign)).comparisons
+
+    row = queries.campaign_table(campaign).levels[1]
+    assert (one.n, one.verdict, one.ratio_percent) == (4, row.verdict, row.relative_percent)
+
+
 def test_an_inconclusive_comparison_says_what_more_runs_would_cost(admin: User) -> None:
     campaign = split.finished(admin, split.host(), noise=0.08)
 
@@ -245,7 +332,7 @@ def test_the_page_explains_what_it_cannot_compare(client: Client, viewer: User) 
 def test_comparing_asks_no_more_with_more_runs(admin: User, django_assert_max_num_queries: Any) -> None:
     for repetitions in (2, 9):
         campaign = split.finished(admin, split.host(), repetitions=repetitions)
-        with django_assert_max_num_queries(19):
+        with django_assert_max_num_queries(20):
             compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
 
 
