@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from django.db import models
@@ -154,10 +154,6 @@ class Trial(models.Model):
     def label(self) -> str:
         """Its level in the campaigns of the search."""
         return f"trial {self.number}"
-
-    def has(self, fixed: Mapping[str, Any]) -> bool:
-        """Whether it has the fixed values, of the settings that apply to it."""
-        return all(self.values.get(name, value) == value for name, value in fixed.items())
 
     @property
     def is_promising(self) -> bool:

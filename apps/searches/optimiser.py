@@ -50,9 +50,8 @@ def propose(
     fixed: Values | None = None,
     earlier: Sequence[Tried] = (),
 ) -> list[Values]:
-    """`count` new candidates that were not tried before; fewer if the space has no others. `sampler`: tpe, random or
-    qmc. All have the `fixed` values. It learns from `earlier` trials as well, but may
-    propose their values again."""
+    """`count` new candidates that were not tried before; fewer if the space has no others. All have the `fixed` values.
+    `sampler`: tpe, random or qmc. It learns from `earlier` trials as well, but may propose their values again."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -68,7 +67,7 @@ def _ask(study: optuna.Study, space: Space, known: set[bytes], count: int, fixed
     for _ in range(count + REPEATS):
         if len(proposals) == count:
             break
-        values = space.rounded(_suggested(study.ask(), space, fixed))
+        values = _suggested(study.ask(), space, fixed)
         key = canonical(values)
         if key not in known:
             known.add(key)
@@ -77,6 +76,7 @@ def _ask(study: optuna.Study, space: Space, known: set[bytes], count: int, fixed
 
 
 def _suggested(trial: optuna.Trial, space: Space, fixed: Values) -> Values:
+    """Short values from the sampler, and the fixed ones as they are."""
     values: Values = {}
     for each in space.dimensions:
         if not each.applies(values):
@@ -86,9 +86,10 @@ def _suggested(trial: optuna.Trial, space: Space, fixed: Values) -> Values:
         elif each.kind == "choice":
             values[each.name] = str(trial.suggest_categorical(each.name, each.choices))
         elif each.kind == "integer":
-            values[each.name] = trial.suggest_int(each.name, round(each.low), round(each.high), log=each.log)
+            number = trial.suggest_int(each.name, round(each.low), round(each.high), log=each.log)
+            values[each.name] = each.rounded(number)
         else:
-            values[each.name] = trial.suggest_float(each.name, each.low, each.high, log=each.log)
+            values[each.name] = each.rounded(trial.suggest_float(each.name, each.low, each.high, log=each.log))
     return values
 
 

@@ -118,7 +118,8 @@ def _plan(search: Search, now: datetime) -> None:
     """Create the next round or the confirmation, or end the search."""
     trials = {each.number: each for each in search.trials.all()}
     evidence, size = results.evidence(search), budget.sizes(search)
-    eligible = {number: each for number, each in trials.items() if each.has(search.fixed)}
+    varied = space.read(search.space)
+    eligible = {number: each for number, each in trials.items() if varied.has(each.values, search.fixed)}
     measured = [number for number, each in eligible.items() if each.state == Trial.State.MEASURED]
     standings = {number: _standing(evidence[trials[number].label], size) for number in measured}
     waiting = [number for number, each in eligible.items() if each.state == Trial.State.ASKED]

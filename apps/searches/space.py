@@ -134,8 +134,11 @@ class Space:
         """Path -> value that a level with these values sets."""
         return {each.path: each.setting(values[each.name]) for each in self.dimensions if each.name in values}
 
-    def rounded(self, values: Mapping[str, Value]) -> Values:
-        return {each.name: each.rounded(values[each.name]) for each in self.dimensions if each.name in values}
+    def has(self, values: Mapping[str, Value], fixed: Mapping[str, Value]) -> bool:
+        """Whether the values include the fixed ones of all settings that apply to them. Those of a trial from before a
+        fixed setting was added do not."""
+        applying = [each.name for each in self.dimensions if each.name in fixed and each.applies(values)]
+        return all(values.get(name) == fixed[name] for name in applying)
 
     def text(self, values: Mapping[str, Value]) -> str:
         """ "work_mem=16MB, jit=off"."""

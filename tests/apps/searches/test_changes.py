@@ -61,6 +61,30 @@ def test_trials_without_a_fixed_value_are_neither_run_again_nor_confirmed(search
     assert search.rounds.filter(kind=Round.Kind.CONFIRMATION).exists()
 
 
+def test_a_fixed_value_is_used_as_entered(search: Search) -> None:
+    services.change_search(search, by=search.owner, add=["random_page_cost 1 to 4"], fix={"random_page_cost": "1.1"})
+    finish(search)
+
+    new = search.trials.filter(number__gt=3)
+    assert {each.values["random_page_cost"] for each in new} == {1.1}
+    assert confirmed_levels(search)
+    assert all(each["set"]["settings.postgresql.random_page_cost"] == "1.1" for each in confirmed_levels(search))
+
+
+def test_trials_from_before_a_fixed_setting_was_added_are_not_confirmed(search: Search) -> None:
+    services.change_search(search, by=search.owner, add=["random_page_cost 1 to 4"], fix={"random_page_cost": "2"})
+    finish(search, lambda values: (1200.0 if "random_page_cost" in values else 1500.0) if values else 1000.0)
+
+    assert search.rounds.exclude(number=1).exists()
+    assert all("settings.postgresql.random_page_cost" in each["set"] for each in confirmed_levels(search))
+
+
+def confirmed_levels(search: Search) -> list[dict[str, Any]]:
+    """The levels of the confirmation beside the default."""
+    levels: list[dict[str, Any]] = search.rounds.get(kind=Round.Kind.CONFIRMATION).campaign.factors[0]["levels"]
+    return levels[1:]
+
+
 @pytest.mark.parametrize(
     ("change", "field", "message"),
     [

@@ -32,7 +32,7 @@ def test_a_line_is_a_range_or_choices_in_the_units_of_the_setting(
     [each] = one.dimensions
 
     assert each.shown == shown
-    levels = one.level(one.rounded({each.name: value}))
+    levels = one.level({each.name: each.rounded(value)})
     assert levels == {f"settings.{path}": wanted for path, wanted in setting.items()}
 
 
