@@ -21,7 +21,8 @@ from stats.comparison.limits import AgainstLimit
 
 MOST = 10
 HINT = "METRIC <= VALUE or METRIC >= VALUE, such as latency_p99 <= 20 ms"
-LINE = re.compile(r"^(?P<metric>.+?)\s*(?P<sign><=|>=)\s*(?P<limit>[0-9.eE+-]+)\s*(?P<unit>\S*)$")
+NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+LINE = re.compile(rf"^(?P<metric>.+?)\s*(?P<sign><=|>=)\s*(?P<limit>{NUMBER})\s*(?P<unit>.*)$")
 
 
 @dataclass(frozen=True)
@@ -36,23 +37,31 @@ class Constraint:
     limit: float
 
     @property
+    def end(self) -> tuple[str, str, bool]:
+        """What it limits; a campaign can have several names for a metric."""
+        return self.step, self.name, self.at_most
+
+    @property
     def line(self) -> str:
         """ "latency_p99 <= 20 ms"."""
         return f"{self.metric} {'<=' if self.at_most else '>='} {self.text(self.limit)}"
 
     def text(self, value: float) -> str:
-        """ "25.3 ms"."""
-        number = unsigned(value) if value != self.limit else f"{value:.15g}"
+        """ "25.3 ms", with enough digits to differ from the limit."""
+        number = unsigned(value)
+        if number == unsigned(self.limit):
+            number = f"{value:.15g}" if value == self.limit else f"{value:.6g}"
         return f"{number} {self.unit}".strip()
 
     def is_broken(self, value: float) -> bool:
         return limits.exceeds(value, self.limit, self.at_most)
 
     def excess(self, value: float) -> float:
-        """How far a value is beyond the limit, on a scale that is the same for all metrics; above 0 if it is."""
+        """How far a value is beyond the limit; above 0 if it is. A logarithm, so that none outweighs the others."""
+        sign, beyond = (1 if self.at_most else -1), value - self.limit
         if value > 0 and self.limit > 0:
-            return math.log(value / self.limit) * (1 if self.at_most else -1)
-        return (value - self.limit) * (1 if self.at_most else -1)
+            return sign * math.log(value / self.limit)
+        return sign * math.copysign(math.log1p(abs(beyond)), beyond)
 
 
 @dataclass(frozen=True)
@@ -109,6 +118,8 @@ class Confirmed:
     def _interval(self) -> str:
         if self.result is None or self.result.low is None or self.result.high is None:
             return " (too few runs for an interval)"
+        if self.result.low == self.result.high:
+            return " (the same in every run)"
         return f" (95 % CI {unsigned(self.result.low)} to {unsigned(self.result.high)})"
 
     @property
@@ -151,17 +162,17 @@ def read(lines: Iterable[str], of: Sequence[Mapping[str, Any]]) -> list[Constrai
     constraints: list[Constraint] = []
     for number, line in enumerate(wanted, 1):
         each = _read(f"constraints.{number}", line, of)
-        if any((each.metric, each.at_most) == (other.metric, other.at_most) for other in constraints):
-            end = "upper" if each.at_most else "lower"
-            raise PlanError(f"constraints.{number}", f"{each.metric} has two {end} limits", hint="keep one of them")
+        if any(each.end == other.end for other in constraints):
+            kind = "upper" if each.at_most else "lower"
+            raise PlanError(f"constraints.{number}", f"{each.metric} has two {kind} limits", hint="keep one of them")
         constraints.append(each)
     return constraints
 
 
 def _read(field: str, line: str, of: Sequence[Mapping[str, Any]]) -> Constraint:
     match = LINE.match(line)
-    limit = _number(match["limit"]) if match else None
-    if match is None or limit is None:
+    limit = float(match["limit"]) if match else math.inf
+    if match is None or math.isinf(limit):
         raise PlanError(field, f"{line!r} is not a constraint", hint=HINT)
     try:
         metric = steps.metric(of, match["metric"])
@@ -171,11 +182,3 @@ def _read(field: str, line: str, of: Sequence[Mapping[str, Any]]) -> Constraint:
         hint = f"{match['metric']} is in {metric.unit}" if metric.unit else f"{match['metric']} has no unit"
         raise PlanError(field, f"{match['unit']!r} is not its unit", hint=hint)
     return Constraint(match["metric"], metric.step, metric.name, metric.unit, match["sign"] == "<=", limit)
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None

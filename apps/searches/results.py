@@ -65,9 +65,9 @@ def evidence(search: Search) -> dict[str, Evidence]:
                 rounds = candidates.setdefault(label, Evidence()).rounds
                 number: int = run.round  # type: ignore[attr-defined]  # annotated
                 rounds.setdefault(number, []).append(sign * (logs[run.pk] - logs[default.pk]))
-                for each in limits:
+                for name, each in {each.metric: each for each in limits}.items():
                     own = figures.get((run.pk, each.step, each.name))
-                    candidates[label].figures.setdefault(each.metric, []).append(own)
+                    candidates[label].figures.setdefault(name, []).append(own)
     return candidates
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -45,6 +46,7 @@ def search() -> Search:
         ("latency_p99<=20", True, 20.0, "ms", "latency_p99 <= 20 ms"),
         ("tps >= 1500.5", False, 1500.5, "tps", "tps >= 1500.5 tps"),
         ("failed <= 0", True, 0.0, "transactions", "failed <= 0 transactions"),
+        ("tps >= 1e3", False, 1000.0, "tps", "tps >= 1000 tps"),
     ],
 )
 def test_a_constraint_is_a_metric_and_its_limit(
@@ -56,10 +58,43 @@ def test_a_constraint_is_a_metric_and_its_limit(
     assert constraints.read([canonical], STEPS) == [each]
 
 
+def test_a_unit_of_several_words_can_be_read_again() -> None:
+    measured = steps.single("tpcc", {"warehouses": 1})
+
+    [each] = constraints.read(["nopm >= 100"], measured)
+
+    assert each.line == "nopm >= 100 new orders/min"
+    assert constraints.read([each.line], measured) == [each]
+
+
+def test_a_value_that_is_just_beyond_the_limit_is_shown_with_more_digits() -> None:
+    [each] = constraints.read(["latency_p99 <= 20 ms"], STEPS)
+
+    assert [each.text(value) for value in (20.0, 20.0413, 25.34)] == ["20 ms", "20.0413 ms", "25.3 ms"]
+
+
+def test_the_optimiser_sees_how_far_each_value_is_beyond_a_limit() -> None:
+    latency, failed, tps = constraints.read(["latency_p99 <= 20 ms", "failed <= 0", "tps >= 500"], STEPS)
+
+    assert latency.excess(40.0) == pytest.approx(tps.excess(250.0)) == pytest.approx(math.log(2))
+    assert (failed.excess(0), latency.excess(20.0)) == (0, 0)
+    assert 0 < failed.excess(1) < failed.excess(10_000) < 10
+
+
+def test_a_metric_that_is_the_same_in_every_run_has_no_interval() -> None:
+    [each] = constraints.read(["failed <= 0"], STEPS)
+
+    assert constraints.confirm(each, [0.0] * 5).sentence == (
+        "meets failed <= 0 transactions with 0 transactions (the same in every run)"
+    )
+
+
 @pytest.mark.parametrize(
     ("lines", "field", "message"),
     [
         (["latency_p99 < 20"], "constraints.1", "is not a constraint"),
+        (["latency_p99 <= 1e999"], "constraints.1", "is not a constraint"),
+        (["latency_p99 <= 20", "measure.latency_p99 <= 30"], "constraints.2", "two upper limits"),
         (["latency_p99 <= nan"], "constraints.1", "is not a constraint"),
         (["speed <= 20"], "constraints.1", "is not measured by"),
         (["tps >= 5", "latency_p99 <= 20 s"], "constraints.2", "is not its unit"),
