@@ -35,6 +35,9 @@ class SearchSerializer(serializers.ModelSerializer[Search]):
     earlier_trials = serializers.SerializerMethodField(
         help_text="number of trials of earlier searches that its optimiser learns from"
     )
+    earlier_left_out = serializers.DictField(
+        child=serializers.IntegerField(), help_text="why other trials of earlier searches are not used -> their number"
+    )
     fixed = serializers.DictField(help_text="setting -> value in its own unit, which new candidates have")
     constraints = serializers.ListField(child=serializers.CharField(), help_text=CONSTRAINT)
     allowed_risks = serializers.ListField(child=serializers.CharField())
@@ -46,7 +49,7 @@ class SearchSerializer(serializers.ModelSerializer[Search]):
         model = Search
         fields = [
             *("id", "name", "campaign", "host_name", "metric", "owner", "space", "fixed", "constraints"),
-            "earlier_trials",
+            *("earlier_trials", "earlier_left_out"),
             "allowed_risks",
             *("budget_runs", "budget_minutes", "spent_runs", "spent_minutes", "trials"),
             *("candidates", "blocks", "finalists", "confirmation_blocks", "seed"),

@@ -39,6 +39,12 @@ class Search(models.Model):
     earlier: Any = models.JSONField(
         default=list, db_default=[], blank=True, help_text="trials of earlier searches that its optimiser learns from"
     )
+    earlier_left_out: Any = models.JSONField(
+        default=dict,
+        db_default={},
+        blank=True,
+        help_text="why other trials of earlier searches are not used -> their number",
+    )
     allowed_risks: Any = models.JSONField(
         default=list, blank=True, help_text="settings that risk data and that an admin allowed"
     )

@@ -55,14 +55,19 @@ def create_search(
         hint = "choose a campaign whose metric is better if higher or lower"
         raise PlanError("campaign", f"neither direction of {campaign.metric or 'its metric'} is better", hint=hint)
     lines = _checked_lines(space, campaign, allowed_risks)
+    limit_lines = [each.line for each in limits.read(constraints, campaign.steps)]
+    learned = earlier.Earlier([], {})
+    if warm_start:
+        learned = earlier.comparable(campaign, spaces.read(lines), limit_lines)
     search = Search(
         campaign=campaign,
         owner=by,
         name=name.strip(),
         space=lines,
         allowed_risks=list(allowed_risks),
-        earlier=earlier.comparable(campaign, spaces.read(lines)) if warm_start else [],
-        constraints=[each.line for each in limits.read(constraints, campaign.steps)],
+        earlier=learned.trials,
+        earlier_left_out=learned.left_out,
+        constraints=limit_lines,
         budget_runs=budget_runs,
         budget_minutes=budget_minutes,
         seed=secrets.randbits(32) if seed is None else seed,

@@ -38,7 +38,7 @@ class SearchForm(forms.Form):
     warm_start = forms.BooleanField(
         label="Learn from earlier searches",
         required=False,
-        help_text="Only trials with the same host, workload, data set, profile, metric and default.",
+        help_text="Only trials with the same workload, data, profile, metric and default on an unchanged host.",
     )
     budget_runs = _number("Budget (runs)", "Includes the runs of the confirmation.", 1, MOST_RUNS, required=False)
     budget_minutes = _number(

@@ -162,7 +162,7 @@ def _lines(detail: dict[str, Any]) -> list[str]:
         detail["state_reason"],
         f"searches for better values than {default}; owner {detail['owner']}",
         *detail["space"],
-        *([f"learns from {detail['earlier_trials']} trials of earlier searches"] if detail["earlier_trials"] else []),
+        *_earlier(detail),
         *(f"fixed: {name} = {value}" for name, value in detail["fixed"].items()),
         *(f"constraint: {each}" for each in detail["constraints"]),
     ]
@@ -170,6 +170,15 @@ def _lines(detail: dict[str, Any]) -> list[str]:
         lines += [f"confirmation: campaign {confirmation['campaign'][:8]}", *confirmation["findings"]]
         lines += [confirmation["twin"]] if confirmation.get("twin") else []
     return lines
+
+
+def _earlier(detail: dict[str, Any]) -> list[str]:
+    """ "learns from 12 trials of earlier searches; left out: 3 (another default)"."""
+    left_out = ", ".join(f"{count} ({reason})" for reason, count in detail.get("earlier_left_out", {}).items())
+    if not detail["earlier_trials"] and not left_out:
+        return []
+    learns = f"learns from {detail['earlier_trials']} trials of earlier searches"
+    return [f"{learns}; left out: {left_out}" if left_out else learns]
 
 
 def _budget(detail: dict[str, Any]) -> str:
