@@ -188,7 +188,7 @@ class SettingImportanceSerializer(serializers.Serializer[Any]):
 
     name = serializers.CharField()
     percent = serializers.FloatField(help_text="of the variance of the results, for the values that were tried")
-    low = serializers.FloatField(help_text="95 % interval")
+    low = serializers.FloatField(help_text="95 % credible interval")
     high = serializers.FloatField()
 
 

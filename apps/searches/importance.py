@@ -22,7 +22,7 @@ MOST_TRIALS = 120  # the newest; the time grows with the cube of their number
 
 @dataclass(frozen=True)
 class Setting:
-    """Share of the variance of the results that depends on a setting, in percent, with its 95 % interval."""
+    """Share of the variance of the results that depends on a setting, in percent, with its 95 % credible interval."""
 
     name: str
     percent: float

@@ -52,7 +52,7 @@ def evidence(search: Search) -> dict[str, Evidence]:
     runs = list(_runs(search))
     figures = _figures(runs, [metric, *limits])
     objective = {run: value for (run, *key), value in figures.items() if key == [metric.step, metric.name]}
-    logs = {run: math.log(value) for run, value in objective.items() if value > 0}
+    logs = {run: math.log(value) for run, value in objective.items() if 0 < value < math.inf}
     candidates: dict[str, Evidence] = {}
     for block in _blocks(runs):
         default = block.pop(DEFAULT, None)

@@ -2,8 +2,9 @@
 
 The regression has a curve for each setting and the interactions of all pairs. A setting's importance is half the mean
 squared change of the predicted result if the setting has the values of the other trials, as a share of the variance of
-the results: the total Sobol index, for the values that were tried. The intervals are posterior ones, so they hold as
-far as the regression does. They are wide where good values of two settings were tried together.
+the results: the total Sobol index, for the values that were tried. If these depend on each other, the regression also
+predicts combinations that are far from all trials; a share above 1 is shown as 1. The intervals are credible ones, so
+they hold as far as the regression does. They are wide where good values of two settings were tried together.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MOST_SHIFTS = 24  # other trials whose value each trial gets
 
 @dataclass(frozen=True)
 class Share:
-    """Of the variance of the results, with its 95 % interval. 1 is all of it."""
+    """Of the variance of the results, with its 95 % credible interval. 1 is all of it."""
 
     mean: float
     low: float
@@ -82,7 +83,7 @@ def importance(
     """`positions`: a row for each trial, from 0 to 1 in the range of each setting, None for a setting that does not
     apply. `blocks`: round -> number of blocks that a result is the mean of. At least `least_trials` rows."""
     y = np.array(results, dtype=float)
-    variance = float(y.var())
+    variance = float(y.var(ddof=1))  # half the mean squared difference of two trials, as in _changes
     if variance == 0:
         return Importance(len(y), 0.0, 1.0, [Share(0, 0, 0) for _ in is_choice])
     columns = [_curve([row[at] for row in positions], own) for at, own in enumerate(is_choice)]
@@ -211,4 +212,4 @@ def _left_out(table: Array, y: Array, noise: Array) -> Array:
 
 def _share(draws: Array) -> Share:
     low, high = np.quantile(draws, [0.025, 0.975])
-    return Share(float(draws.mean()), float(low), float(high))
+    return Share(*(min(1.0, float(each)) for each in (draws.mean(), low, high)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stats.comparison.importance import Importance, importance, least_trials
+from stats.comparison.importance import Importance, Share, importance, least_trials
 
 
 def of(count: int, noise: float, *, seed: int = 1) -> Importance:
@@ -74,6 +74,43 @@ def test_a_conditional_setting_and_choices_are_compared_where_they_apply() -> No
     result = importance(rows, [True, False], y.tolist(), [{n: 1} for n in range(60)], seed=1)
 
     assert result.settings[0].mean > result.settings[1].mean > 0.01
+
+
+def test_the_only_setting_has_all_of_the_variance() -> None:
+    rng = np.random.default_rng(2)
+    x = rng.random((15, 1))
+    y = 2 * x[:, 0] + 0.02 * rng.standard_normal(15)
+
+    [share] = importance(x.tolist(), [False], y.tolist(), [{n: 1} for n in range(15)], seed=1).settings
+
+    assert share.mean == pytest.approx(1, abs=0.02)
+    assert share.low < 1 == share.high
+
+
+def test_a_share_of_settings_that_were_only_tried_together_is_at_most_one() -> None:
+    rng = np.random.default_rng(2)
+    first = rng.random(40)
+    second = first + 0.03 * rng.standard_normal(40)
+    y = 10 * (first - second) + 0.05 * rng.standard_normal(40)
+    rows = np.clip(np.c_[first, second], 0, 1).tolist()
+
+    result = importance(rows, [False, False], y.tolist(), [{n: 1} for n in range(40)], seed=1)
+
+    assert [(each.mean, each.high) for each in result.settings] == [(1, 1), (1, 1)]
+
+
+@pytest.mark.parametrize("value", [0.5, 0.3, None])
+@pytest.mark.parametrize("is_choice", [False, True])
+def test_a_setting_that_does_not_vary_has_no_share(value: float | None, is_choice: bool) -> None:
+    rng = np.random.default_rng(2)
+    x = rng.random(20)
+    y = 2 * x + 0.05 * rng.standard_normal(20)
+    rows = [[float(each), value] for each in x]
+
+    result = importance(rows, [False, is_choice], y.tolist(), [{n: 1} for n in range(20)], seed=1)
+
+    assert result.is_resolved
+    assert result.settings[1] == Share(0, 0, 0)
 
 
 def test_results_that_do_not_vary_have_no_importance() -> None:

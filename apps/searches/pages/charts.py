@@ -132,7 +132,8 @@ def importance_chart(settings: Sequence[Setting], look: Theme) -> Figure:
             "width": 5,
         },
         "customdata": [[each.low, each.high] for each in rows],
-        "hovertemplate": "%{y}: %{x:.3g} % (95 % interval %{customdata[0]:.3g} to %{customdata[1]:.3g})<extra></extra>",
+        "hovertemplate": "%{y}: %{x:.3g} %<br>95 % credible interval: %{customdata[0]:.3g} to %{customdata[1]:.3g} %"
+        "<extra></extra>",
     }
     drawn = layout(
         look,

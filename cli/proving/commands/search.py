@@ -103,7 +103,9 @@ def _importance(answer: dict[str, Any]) -> Any:
         for each in answer["settings"]
     ]
     lines = f"by {answer['trials']} trials, whose settings predict {answer['predicted']:.0f} % of the variance"
-    return tables.below(tables.lines(lines), tables.table(("setting", "share of the variance", "95 % interval"), rows))
+    return tables.below(
+        tables.lines(lines), tables.table(("setting", "share of the variance", "95 % credible interval"), rows)
+    )
 
 
 def pause(ctx: typer.Context, search: Name, json: Json = False) -> None:
