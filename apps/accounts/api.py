@@ -97,6 +97,6 @@ class MeViewSet(viewsets.ViewSet):
         user = services.user_of(request)
         token = TokenSerializer(request.auth).data if isinstance(request.auth, ApiToken) else None
         mine = Team.objects.filter(memberships__user=user).order_by("name")
-        teams = [{"id": team.pk, "name": team.name, "role": user.held[team.pk]} for team in mine]
+        teams = [{"id": team.pk, "name": team.name, "role": user.roles_in_teams[team.pk]} for team in mine]
         account = {"username": user.username, "role": user.role, "may_run_commands": user.may_run_commands}
         return Response({**account, "teams": teams, "token": token})

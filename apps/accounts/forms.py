@@ -34,7 +34,7 @@ class TokenForm(forms.Form):
         max_length=1000,
         required=False,
         label="Only from networks",
-        help_text="such as 10.2.0.0/16 192.0.2.7, separated by blanks",
+        help_text="such as 10.2.0.0/16 192.0.2.7, separated by spaces",
     )
 
     def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
@@ -51,7 +51,7 @@ class RotationForm(forms.Form):
 
 
 class OfTeam(forms.Form):
-    """Part of a form that writes something that may be a team's: whose it is to be."""
+    """The field for the owning team, in forms of objects that a team can own."""
 
     writes: ClassVar[Role] = Role.TUNER
     team = forms.ModelChoiceField(
@@ -62,8 +62,8 @@ class OfTeam(forms.Form):
     )
 
     def offer_teams(self, user: User) -> Self:
-        """The teams in which `user` may write it, and everybody's where the role in the house suffices; where only one
-        is left, that. Without any team there is nothing to choose."""
+        """Offer the teams in which `user` may write the object, and no team if the instance role suffices. A single
+        choice is selected; without teams there is no field."""
         offered, field = list(teams.open_to(user, self.writes)), self.fields["team"]
         assert isinstance(field, forms.ModelChoiceField)  # noqa: S101 - for the type checker
         field.queryset = Team.objects.filter(pk__in=[each.pk for each in offered])

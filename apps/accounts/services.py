@@ -1,4 +1,4 @@
-"""What every service does first and last: ask for the role, and write the audit row in the same transaction."""
+"""Checks that all services share: they require a role first, and write an audit entry in the same transaction."""
 
 from __future__ import annotations
 
@@ -10,34 +10,35 @@ from django.db import models, transaction
 from django.http import HttpRequest
 from rest_framework.request import Request
 
-from apps.accounts.models import AuditEntry, Credential, Membership, ProviderAccount, Role, Team, Thing, User
+from apps.accounts.models import AuditEntry, Credential, HasOwners, Membership, ProviderAccount, Role, Team, User
 from common.errors import PlanError, RoleError
 
 
 def user_of(request: HttpRequest | Request) -> User:
-    """The user behind a request that passed authentication; its role is the token's where a token was used."""
+    """The user of an authenticated request, with roles reduced to the limits of its token, if it has one."""
     if not isinstance(request.user, User):
         raise RoleError("login", "not logged in", hint="log in, or send a token")
     return request.user
 
 
-def require(user: User, role: Role, action: str, *, on: Thing | None = None) -> None:
-    """RoleError unless `user` may do what needs `role`: in the house, or on a thing that may be a team's."""
+def require(user: User, role: Role, action: str, *, on: HasOwners | None = None) -> None:
+    """RoleError unless `user` has `role`: in the instance, or on an object that a team can own."""
     if not user.may(role, on):
         raise _token_refusal(user, role, action, on) or _refusal(user, role, action, on)
 
 
 def require_somewhere(user: User, role: Role, action: str) -> None:
-    """RoleError unless `user` has `role` in the house or in any team. A door asks so; the service asks on the thing."""
+    """RoleError unless `user` has `role` in the instance or in any team. Pages and API check this before they know the
+    object; the service then calls `require` on it."""
     if not user.may_somewhere(role):
         raise _token_refusal(user, role, action, None, somewhere=True) or _refusal(user, role, action, None)
 
 
 def _token_refusal(
-    user: User, role: Role, action: str, on: Thing | None, *, somewhere: bool = False
+    user: User, role: Role, action: str, on: HasOwners | None, *, somewhere: bool = False
 ) -> RoleError | None:
-    """Names the limit of the token that asks, if the user may do it without the token; else None."""
-    if not user.narrowed:
+    """An error that names the limit of the request's token, if the user may do it without the token; otherwise None."""
+    if not user.token_limits:
         return None
     owner = User.objects.get(pk=user.pk)
     if not (owner.may_somewhere(role) if somewhere else owner.may(role, on)):
@@ -53,18 +54,20 @@ def _token_refusal(
     return RoleError(action, message, hint="use a token that is not limited to a team, or log in with your password")
 
 
-def _refusal(user: User, role: Role, action: str, on: Thing | None) -> RoleError:
-    """Names the first team that does not allow it, and who could."""
+def _refusal(user: User, role: Role, action: str, on: HasOwners | None) -> RoleError:
+    """An error that names the first team that does not allow it, and the admins who can change that."""
     lacking = [team for team in (on.owners if on else ()) if not user.role_in(team).includes(role)]
     team = Team.objects.filter(pk__in=[each for each in lacking if each is not None]).first()
     if team is None or None in lacking:
         return RoleError(action, f"{user} is {user.role}; this needs {role.value}", hint="ask an admin of your team")
-    held = user.role_in(team.pk).value
-    return RoleError(action, f"{user} is {held} in the team {team}; this needs {role.value} there", hint=_who(team))
+    role_there = user.role_in(team.pk).value
+    return RoleError(
+        action, f"{user} is {role_there} in the team {team}; this needs {role.value} there", hint=_admins_of(team)
+    )
 
 
-def _who(team: Team) -> str:
-    """Who can give a role in it."""
+def _admins_of(team: Team) -> str:
+    """A hint that names the users who can change roles in the team."""
     admins = Membership.objects.filter(team=team, role=Role.ADMIN, user__is_active=True)
     names = ", ".join(admins.order_by("user__username").values_list("user__username", flat=True))
     return (
@@ -75,21 +78,22 @@ def _who(team: Team) -> str:
 
 
 def require_commands(user: User, action: str, field: str) -> None:
-    """RoleError unless `user` may have code of their own executed on hosts: no role includes that. `field` holds it."""
+    """RoleError unless `user` has the permission to run commands on hosts, which no role includes. `field` is the field
+    with the command."""
     if not user.may_run_commands:
         message = f"{user} may not run commands, and {field} is a program, a script or SQL"
         raise RoleError(action, message, hint=who_grants())
 
 
 def who_grants() -> str:
-    """Who can give the permission to run commands, and how."""
+    """A hint that says which users grant the permission to run commands, and how."""
     admins = User.objects.filter(role=Role.ADMIN, is_active=True).order_by("username")
     names = ", ".join(admins.values_list("username", flat=True)[:5])
     return f"an admin{f' ({names})' if names else ''} grants it: manage.py allow_commands NAME, or the API's users"
 
 
 def save(row: models.Model) -> None:
-    """Save a row that its own rules accept; PlanError names the first field that they refuse, and its value."""
+    """Validate and save a row. PlanError names the first invalid field and its value."""
     try:
         row.full_clean()
     except ValidationError as error:
@@ -100,18 +104,18 @@ def save(row: models.Model) -> None:
 
 
 def audit(actor: User | None, action: str, target: object, *, before: Any = None, after: Any = None) -> None:
-    """Append one row; call it inside the transaction of the act. `actor` None is the system itself."""
+    """Append an audit entry. Call it in the transaction of the change. `actor` None is the system."""
     AuditEntry.objects.create(actor=actor, action=action, target=str(target)[:200], before=before, after=after)
 
 
-def beyond_token(by: User, action: str, why: str) -> RoleError:
-    """The refusal of what the user may do, and the token that asks may not."""
-    message = f"the current token has {limits_of(by)}; {why}"
+def beyond_token(by: User, action: str, reason: str) -> RoleError:
+    """An error for an action that the user may do, but not with the token of this request."""
+    message = f"the current token has {limits_of(by)}; {reason}"
     return RoleError(action, message, hint="log in with your password, or use a token that permits it")
 
 
 def limits_of(user: User) -> str:
-    """What the token that asks is limited to: "the role viewer, the team storage"."""
+    """The limits of the request's token as text: "the role viewer, the team storage"."""
     limits = user.limits
     team = Team.objects.filter(pk=limits.team).first() if limits.team is not None else None
     scopes = f"the scope {', '.join(limits.scopes)}" if limits.scopes else ""
@@ -120,8 +124,8 @@ def limits_of(user: User) -> str:
 
 @transaction.atomic
 def create_admin(name: str, *, reset: bool = False) -> User:
-    """An admin without a password. `reset` makes one of an existing user, who is unlinked from the provider; PlanError
-    where it exists without that."""
+    """An admin without a password. With `reset`, an existing user becomes admin and is unlinked from the provider.
+    PlanError if the user exists and `reset` is false."""
     user = User.objects.select_for_update().filter(username=name).first()
     if user and not reset:
         raise PlanError("name", f"{name!r} exists", hint="choose another name, or use --reset")
@@ -138,7 +142,7 @@ def create_admin(name: str, *, reset: bool = False) -> User:
 
 @transaction.atomic
 def allow_commands(user: User, allowed: bool, *, by: User | None) -> None:
-    """Grant or take the permission to run commands; `by` None is whoever has a shell on the server."""
+    """Grant or revoke the permission to run commands. `by` None is the operator of the server, at a shell."""
     if by is not None:
         require(by, Role.ADMIN, "allow commands")
     before = {"may_run_commands": user.may_run_commands}
@@ -149,7 +153,7 @@ def allow_commands(user: User, allowed: bool, *, by: User | None) -> None:
 
 @transaction.atomic
 def generate_password(user: User) -> str:
-    """A new password, shown this once. What let in before ends."""
+    """A new password, shown only once. Sessions, tokens and the feed of the user end."""
     password = secrets.token_urlsafe(18)
     user.set_password(password)
     user.save(update_fields=["password"])
@@ -159,8 +163,8 @@ def generate_password(user: User) -> str:
 
 @transaction.atomic
 def change_password(user: User, password: str) -> None:
-    """Set a password that was checked against the validators; never the password, only the act is written down.
-    Sessions, tokens and the feed of the user end: somebody who had the old password may have made them."""
+    """Set a password that the validators accepted. Sessions, tokens and the feed of the user end, because an attacker
+    with the old password may have created them. The audit log has the change without the password."""
     user.set_password(password)
     user.save(update_fields=["password"])
     audit(user, "password.change", user, after={"ended": Credential.end_all(user)})

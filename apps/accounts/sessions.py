@@ -78,7 +78,7 @@ def of(user: User) -> QuerySet[Session]:
 def end(session: Session, *, by: User) -> None:
     """Log it out, wherever it is; of one's own only, which the caller's query sees to. A session may do all that its
     user may, so a token that may do less ends none."""
-    if by.narrowed:
+    if by.token_limits:
         raise beyond_token(by, "end session", f"a session has all roles of {by}")
     session.delete()
     audit(by, "session.end", session, before={"address": session.address, "agent": session.agent})

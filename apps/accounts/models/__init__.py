@@ -1,17 +1,17 @@
-"""Users with a role, teams with roles of their own, API tokens, and the append-only audit log."""
+"""Users and teams with their roles, credentials, notifications, and the append-only audit log."""
 
-from apps.accounts.models.channels import OWN_KINDS, Channel, Delivery
+from apps.accounts.models.channels import USER_KINDS, Channel, Delivery
 from apps.accounts.models.credentials import ApiToken, Credential, ProviderAccount, ProviderSession, Session
 from apps.accounts.models.limits import ANY, NONE, UNLIMITED, Limits, Role, Scope
 from apps.accounts.models.records import AuditEntry, AuditSeal, AuditStream, IdempotentRequest
 from apps.accounts.models.second_factor import RecoveryCode, SecondFactor
-from apps.accounts.models.users import Membership, Owned, Team, Thing, User
+from apps.accounts.models.users import HasOwners, Membership, Owned, Team, User
 
 __all__ = [
     "ANY",
     "NONE",
-    "OWN_KINDS",
     "UNLIMITED",
+    "USER_KINDS",
     "ApiToken",
     "AuditEntry",
     "AuditSeal",
@@ -19,6 +19,7 @@ __all__ = [
     "Channel",
     "Credential",
     "Delivery",
+    "HasOwners",
     "IdempotentRequest",
     "Limits",
     "Membership",
@@ -31,6 +32,5 @@ __all__ = [
     "SecondFactor",
     "Session",
     "Team",
-    "Thing",
     "User",
 ]

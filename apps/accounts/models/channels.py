@@ -14,14 +14,14 @@ from apps.accounts.models.users import User
 from apps.accounts.notices.events import KINDS
 from apps.accounts.notices.kinds import CHANNELS
 
-# Kinds of which everybody may have a channel.
-OWN_KINDS = [name for name, kind in CHANNELS.items() if not kind.for_admins]
+# Kinds of channels that users of any role can create for themselves.
+USER_KINDS = [name for name, kind in CHANNELS.items() if not kind.for_admins]
 
 
 class ChannelQuerySet(models.QuerySet["Channel"]):
-    def of(self, user: User) -> ChannelQuerySet:
-        """Those that `user` may change: the own ones, and an admin all."""
-        return self if user.may(Role.ADMIN) else self.filter(owner=user, kind__in=OWN_KINDS)
+    def editable_by(self, user: User) -> ChannelQuerySet:
+        """Channels that `user` may change: all for an admin, otherwise those that the user owns."""
+        return self if user.may(Role.ADMIN) else self.filter(owner=user, kind__in=USER_KINDS)
 
 
 class Channel(models.Model):
@@ -50,24 +50,24 @@ class Channel(models.Model):
         return self.name
 
     def address_for(self, user: User) -> str:
-        """The address; of a URL only the server to those who may not change it: its path may be a secret."""
+        """The address for admins. Other users see only the server of a URL, because its path may be a secret."""
         return self.address if user.may(Role.ADMIN) else CHANNELS[self.kind].shown(self.address)
 
     @property
     def titles(self) -> list[str]:
-        """The titles of the events that it receives."""
+        """The titles of the kinds of events that the channel receives."""
         return [KINDS.get(kind, kind) for kind in self.events]
 
 
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
     def due(self, now: datetime) -> DeliveryQuerySet:
-        """What wants to be sent and nobody is sending; what failed before comes last."""
+        """Deliveries whose next attempt is due, on active channels. Deliveries that failed before come last."""
         due = self.filter(state=Delivery.State.PENDING, next_try_at__lte=now, channel__active=True)
         return due.order_by("attempts", "created_at")
 
 
 class Delivery(models.Model):
-    """One event on its way to one channel: written in the transaction of the event, sent by whoever is awake."""
+    """One event for one channel. The transaction of the event creates it; a worker sends it."""
 
     class State(models.TextChoices):
         PENDING = "pending", "pending"
@@ -106,5 +106,5 @@ class Delivery(models.Model):
         return f"{self.subject} to {self.channel}"
 
     def mine(self) -> DeliveryQuerySet:
-        """This row, while the try that we claimed is the newest."""
+        """This row, as long as no other process has claimed a later attempt."""
         return Delivery.objects.filter(pk=self.pk, state=self.State.PENDING, attempts=self.attempts)

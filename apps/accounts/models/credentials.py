@@ -1,4 +1,4 @@
-"""What lets a user in without the password: API tokens, sessions, and the account at the provider."""
+"""Credentials that replace the password: API tokens, sessions, and the account at the provider."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from apps.accounts.models.users import Team, User
 
 
 class Credential(models.Model):
-    """What lets somebody in as its `user` without the password; all of them end when the password changes."""
+    """Grants the access of `user` without the password. All credentials of a user end when the password changes."""
 
     class Meta:
         abstract = True
 
     @classmethod
     def end_all(cls, user: User) -> int:
-        """Delete every credential of `user`; how many there were."""
+        """Delete every credential of `user` and return their number."""
         kinds: list[Any] = cls.__subclasses__()
         return sum(int(kind.objects.filter(user=user).delete()[1].get(kind._meta.label, 0)) for kind in kinds)
 
 
 class ApiToken(Credential):
-    """A bearer token: shown once, stored as a hash, never with more rights than its owner."""
+    """A bearer token. It is shown once, stored as a hash, and never permits more than its owner may do."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=80)
@@ -56,7 +56,7 @@ class ApiToken(Credential):
     old_digest = models.CharField(max_length=64, unique=True, null=True, editable=False)  # noqa: DJ001 - unique
     old_works_until = models.DateTimeField(null=True, blank=True, help_text="when the value before the rotation ends")
 
-    # The hash of the value that a request sent: the present one, or the one before the rotation.
+    # The hash of the value that the request sent: the current value, or the value before the rotation.
     shown_digest = ""
 
     class Meta:
@@ -76,11 +76,11 @@ class ApiToken(Credential):
 
     @property
     def scopes_text(self) -> str:
-        """For people: "all actions", "read only", "reading, campaigns"."""
+        """The scopes as pages show them: "all actions", "read only", "reading, campaigns"."""
         if not self.scopes:
             return "all actions"
-        written = [each for each in self.scopes if each != Scope.READ]
-        return f"reading, {', '.join(written)}" if written else "read only"
+        writable = [scope for scope in self.scopes if scope != Scope.READ]
+        return f"reading, {', '.join(writable)}" if writable else "read only"
 
     @staticmethod
     def hash(secret: str) -> str:
@@ -92,7 +92,7 @@ class ApiToken(Credential):
 
 
 class Session(Credential, AbstractBaseSession):
-    """A login of somebody's browser. Its key is a secret; `public` names it where it is shown."""
+    """A login in one browser. Its key is a secret, so pages and the API identify it by `public`."""
 
     user = models.ForeignKey(User, null=True, on_delete=models.CASCADE, related_name="sessions")
     public = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)

@@ -1,4 +1,4 @@
-"""What a role includes, and what an API token lets through of its owner's roles. The one rule for both is here."""
+"""Roles and scopes, and how the limits of an API token reduce the roles of its owner."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db import models
 
 
 class Role(models.TextChoices):
-    """What a user may do; each includes the ones before it."""
+    """What a user may do. Each role includes the roles before it."""
 
     VIEWER = "viewer", "viewer: reads everything"
     OPERATOR = "operator", "operator: starts and cancels campaigns"
@@ -21,22 +21,23 @@ class Role(models.TextChoices):
 
 
 class Scope(models.TextChoices):
-    """Which actions a token permits beside reading."""
+    """The actions that a token permits in addition to reading."""
 
     READ = "read", "read only"
     CAMPAIGNS = "campaigns", "campaigns: campaigns and what they consist of, their results and decisions"
     HOSTS = "hosts", "hosts: hosts and SSH keys"
 
 
-# The scope of an action that a token with any scope permits, and of one that none of them permits.
+# Scopes of actions: every token permits an action with ANY; a token with scopes never permits one with NONE.
 ANY, NONE = "any", ""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a token lets through. `team` is the key of the only team in which its roles count; no `scopes`: all actions.
+    """What a token permits at most. `team` is the key of the only team in which the role counts, None for all teams and
+    the instance. Without `scopes`, it permits all actions.
 
-    Its networks and its expiry are checked before any action, when it is admitted: see apps/accounts/tokens.
+    apps/accounts/tokens checks networks and expiry when it admits the token, before any action.
     """
 
     role: Role = Role.ADMIN
@@ -48,7 +49,7 @@ class Limits:
         return ", ".join(each for each in (self.role.value, team, *self.scopes) if each)
 
     def role_in(self, team: int | None, own: Role) -> Role:
-        """What is left of the role `own` that the owner has in `team`; None is the instance."""
+        """The owner's role `own` in `team`, reduced to these limits. `team` None is the instance."""
         if self.team is not None and team != self.team:
             return Role.VIEWER
         return min(own, self.role, key=list(Role).index)
@@ -58,7 +59,7 @@ class Limits:
         return not self.scopes or scope in (ANY, Scope.READ) or scope in self.scopes
 
     def includes(self, other: Limits) -> bool:
-        """Whether a token with these limits may do all that one with the `other` limits may."""
+        """Whether these limits permit everything that the `other` limits permit."""
         team = self.team is None or self.team == other.team
         scopes = not self.scopes or (bool(other.scopes) and all(self.permits(each) for each in other.scopes))
         return self.role.includes(other.role) and team and scopes

@@ -11,7 +11,7 @@ from apps.accounts.models.users import User
 
 
 class IdempotentRequest(models.Model):
-    """A POST with an Idempotency-Key, and what was answered; `status` None while it is being done."""
+    """A POST with an Idempotency-Key, and its response. `status` is None while the request is in progress."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
     key = models.CharField(max_length=255)
@@ -30,7 +30,7 @@ class IdempotentRequest(models.Model):
 
 
 class AuditEntry(models.Model):
-    """Who did what to which thing; a trigger refuses to change or delete rows."""
+    """One change: its user, action and target. A trigger refuses to change or delete rows."""
 
     at = models.DateTimeField(auto_now_add=True, db_index=True)
     actor = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+")
@@ -41,7 +41,7 @@ class AuditEntry(models.Model):
 
     class Meta:
         ordering = ["-id"]
-        # What was done to one thing, by its key in `after`.
+        # Finds the entries of one object by its key in `after`.
         indexes = [GinIndex(fields=["after"], opclasses=["jsonb_path_ops"], name="audit_after")]
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class AuditSeal(models.Model):
 
 
 class AuditStream(models.Model):
-    """How far the syslog receiver has the audit log: one row."""
+    """The progress of sending the audit log to the syslog receiver. The table has one row."""
 
     sent = models.PositiveBigIntegerField(default=0, help_text="number of the last seal that the receiver has read")
     sent_at = models.DateTimeField(null=True)

@@ -13,7 +13,7 @@ LOCKED_FOR = timedelta(minutes=15)
 
 
 class SecondFactor(models.Model):
-    """An authenticator app of `user`. It counts from `confirmed_at` on; before that, enrolment is not finished."""
+    """An authenticator app of `user`. While `confirmed_at` is None, its enrolment is not finished."""
 
     user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="second_factor")
     secret_encrypted = models.TextField(editable=False)
@@ -28,7 +28,7 @@ class SecondFactor(models.Model):
         return f"second factor of {self.user}"
 
     def locked_s(self, now: datetime) -> int:
-        """For how many seconds no code is accepted, because too many were wrong; 0 if codes are accepted."""
+        """Seconds until codes are accepted again after too many wrong ones; 0 if they are accepted now."""
         if self.failures < MOST_FAILURES or self.failed_at is None:
             return 0
         return max(0, int((self.failed_at + LOCKED_FOR - now).total_seconds()))

@@ -11,15 +11,15 @@ from django.db import models
 from apps.accounts.models.limits import UNLIMITED, Limits, Role
 
 
-class Thing(Protocol):
-    """What a role is held on: `owners` are the keys of the teams that have a say, None among them for the house."""
+class HasOwners(Protocol):
+    """An object that teams own. `owners` has the keys of these teams, and None if the instance roles apply as well."""
 
     @property
     def owners(self) -> Collection[int | None]: ...
 
 
 class User(AbstractUser):
-    """`role` is that in the house. Behind a token it is the token's where that is less: see `limit_to`."""
+    """A user with a `role` in the instance. `limit_to` reduces it in a request with a token."""
 
     role = models.CharField(max_length=10, choices=Role, default=Role.VIEWER)
     may_run_commands = models.BooleanField(
@@ -27,63 +27,64 @@ class User(AbstractUser):
     )
 
     limits: Limits = UNLIMITED
-    whole: Role | None = None
+    # The role in the instance before `limit_to` reduced `role`; None in a session.
+    unlimited_role: Role | None = None
 
-    def may(self, role: Role, on: Thing | None = None) -> bool:
-        """Whether this user's role includes `role`: in the instance, or on a thing, in every team that owns it."""
-        if on is None or (self.of_house and self.limits.team is None):
+    def may(self, role: Role, on: HasOwners | None = None) -> bool:
+        """Whether this user has `role` in the instance, or, with an object `on`, in every team that owns it."""
+        if on is None or (self.is_instance_admin and self.limits.team is None):
             return self.is_active and Role(self.role).includes(role)
         allowed = self.is_active and self.limits.role.includes(role)
         return allowed and all(self.role_in(team).includes(role) for team in on.owners)
 
     def may_somewhere(self, role: Role) -> bool:
-        """Whether it does in the instance, or in any team: on what, a service has to ask."""
+        """Whether this user has `role` in the instance or in any team. Services check the role on the object."""
         if not self.is_active or self.may(role):
             return self.is_active
-        return any(self.role_in(team).includes(role) for team in (*self.held, self.limits.team))
+        return any(self.role_in(team).includes(role) for team in (*self.roles_in_teams, self.limits.team))
 
     def role_in(self, team: int | None) -> Role:
-        """In the team with this key, within the limits of the token that asks; None is the instance."""
+        """The role in the team with this key, reduced to the limits of the request's token. None is the instance."""
         return self.limits.role_in(team, self.own_role_in(team))
 
     def own_role_in(self, team: int | None) -> Role:
-        """The same, whatever a token limits. Instance admins are admins of every team; others are viewers of teams
-        that they are not a member of."""
-        if team is None or self.of_house:
-            return Role(self.whole or self.role)
-        return self._roles_in_teams.get(team, Role.VIEWER)
+        """The role in this team regardless of a token. Instance admins are admins of every team; other users are
+        viewers of teams that they are not a member of."""
+        if team is None or self.is_instance_admin:
+            return Role(self.unlimited_role or self.role)
+        return self._unlimited_roles_in_teams.get(team, Role.VIEWER)
 
     @property
-    def of_house(self) -> bool:
-        """Whether this is an instance admin, whatever a token limits."""
-        return (self.whole or self.role) == Role.ADMIN
+    def is_instance_admin(self) -> bool:
+        """Whether this user is an instance admin, regardless of a token."""
+        return (self.unlimited_role or self.role) == Role.ADMIN
 
     @property
-    def held(self) -> dict[int, Role]:
-        """Team -> role there of this member, within the limits."""
-        return {team: self.limits.role_in(team, own) for team, own in self._roles_in_teams.items()}
+    def roles_in_teams(self) -> dict[int, Role]:
+        """Key of each team of this user -> role there, reduced to the limits of the request's token."""
+        return {team: self.limits.role_in(team, own) for team, own in self._unlimited_roles_in_teams.items()}
 
     @property
-    def _roles_in_teams(self) -> dict[int, Role]:
-        """One query for as long as this row is in memory."""
+    def _unlimited_roles_in_teams(self) -> dict[int, Role]:
+        """The same before any limit. Costs one query per loaded user."""
         models.prefetch_related_objects([self], "memberships")
-        return {each.team_id: Role(each.role) for each in self.memberships.all()}
+        return {member.team_id: Role(member.role) for member in self.memberships.all()}
 
     @property
-    def narrowed(self) -> str | None:
-        """The limits of the token that asks, if it keeps back something that the user may do; else None."""
-        held = [Role(self.whole or self.role), *self._roles_in_teams.values()]
+    def token_limits(self) -> str | None:
+        """The limits of the request's token if it permits less than the user may do; otherwise None."""
+        roles = [Role(self.unlimited_role or self.role), *self._unlimited_roles_in_teams.values()]
         limited = self.limits.team is not None or bool(self.limits.scopes)
-        return str(self.limits) if limited or not all(self.limits.role.includes(each) for each in held) else None
+        return str(self.limits) if limited or not all(self.limits.role.includes(role) for role in roles) else None
 
     def limit_to(self, limits: Limits) -> None:
-        """Let this row, never the table, do no more than a token permits, in the instance and in every team."""
-        self.whole, self.limits = Role(self.role), limits
+        """Reduce the roles of this user in memory, not in the database, to what a token permits."""
+        self.unlimited_role, self.limits = Role(self.role), limits
         self.role = self.role_in(None)
 
 
 class Team(models.Model):
-    """People with roles of their own, and the things that are theirs."""
+    """Users with roles of their own for the objects that the team owns."""
 
     name = models.CharField(max_length=63, unique=True)
     about = models.CharField(max_length=500, blank=True)
@@ -97,12 +98,12 @@ class Team(models.Model):
 
     @property
     def owners(self) -> Collection[int | None]:
-        """Its admins see to it."""
+        """A team owns itself, so its admins may change it."""
         return (self.pk,)
 
 
 class Membership(models.Model):
-    """What somebody may do with what is a team's."""
+    """The role of a user for the objects of a team."""
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
@@ -117,7 +118,7 @@ class Membership(models.Model):
 
 
 class Owned(models.Model):
-    """What may be a team's. Everybody who logs in reads it; the roles of its team say who changes it."""
+    """An object that a team can own. Every user reads it; the roles in its team define who may change it."""
 
     team = models.ForeignKey(
         Team,

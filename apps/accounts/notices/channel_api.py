@@ -63,7 +63,7 @@ class ChannelViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
         rows = super().get_queryset()
         if self.request.method in SAFE_METHODS:
             return rows
-        return rows.filter(pk__in=Channel.objects.of(user_of(self.request)))
+        return rows.filter(pk__in=Channel.objects.editable_by(user_of(self.request)))
 
     @extend_schema(responses={201: ChannelSerializer})
     def create(self, request: Request) -> Response:
@@ -111,7 +111,7 @@ class DeliveryViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         rows = super().get_queryset()
         if self.request.method in SAFE_METHODS:
             return rows
-        return rows.filter(channel__in=Channel.objects.of(user_of(self.request)))
+        return rows.filter(channel__in=Channel.objects.editable_by(user_of(self.request)))
 
     @extend_schema(request=None, responses=DeliverySerializer)
     @action(detail=True, methods=["post"])

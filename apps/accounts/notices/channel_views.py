@@ -27,7 +27,7 @@ FIELDS = ("name", "address", "events")
 def channel_list(request: HttpRequest) -> HttpResponse:
     user = user_of(request)
     listed = list(Channel.objects.select_related("owner"))
-    own = set(Channel.objects.of(user).values_list("pk", flat=True))
+    own = set(Channel.objects.editable_by(user).values_list("pk", flat=True))
     rows = [(channel, channel.address_for(user), channel.pk in own) for channel in listed]
     kinds = [kind for kind in CHANNELS.values() if user.may(Role.ADMIN) or not kind.for_admins]
     newest = Delivery.objects.select_related("channel")[:LOG]
@@ -98,14 +98,14 @@ def channel_action(request: HttpRequest, pk: int, action: str) -> HttpResponse:
 @needs(Role.VIEWER)
 def delivery_retry(request: HttpRequest, pk: UUID) -> HttpResponse:
     user = user_of(request)
-    delivery = get_object_or_404(Delivery, pk=pk, channel__in=Channel.objects.of(user))
+    delivery = get_object_or_404(Delivery, pk=pk, channel__in=Channel.objects.editable_by(user))
     attempt(request, lambda: channels.retry(delivery, by=user), "The notification is being sent again.")
     return redirect("channel_detail", delivery.channel_id)
 
 
 def _own(user: User, pk: int) -> Channel:
     channel = get_object_or_404(Channel.objects.select_related("owner"), pk=pk)
-    if not Channel.objects.of(user).filter(pk=pk).exists():
+    if not Channel.objects.editable_by(user).filter(pk=pk).exists():
         raise PermissionDenied(f"This channel belongs to {channel.owner}; only its owner and admins can change it.")
     return channel
 

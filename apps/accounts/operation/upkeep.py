@@ -1,4 +1,4 @@
-"""What is forgotten every hour: nobody will ask for it again."""
+"""Deletes rows every hour that are no longer needed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ LOGINS_KEPT_FOR = timedelta(days=90)
 
 
 def forget() -> None:
-    """Answers that no client asks for again, sessions that have expired, unfinished enrolments of a second factor,
-    failed logins that lock nobody out any more, and the record of logins of long ago."""
+    """Delete old responses for idempotency keys, expired sessions, unfinished enrolments of a second factor, failed
+    logins after their lockout, and old records of logins."""
     now = timezone.now()
     idempotency.forget()
     SessionStore.clear_expired()

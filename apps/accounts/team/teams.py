@@ -1,4 +1,4 @@
-"""Teams: who is in them with which role, and whose a host, a profile, a workload, a data set or a decision is."""
+"""Teams: their members with roles, and the hosts, profiles, workloads, data sets and decisions that they own."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from apps.accounts.services import audit, require, save
 from apps.accounts.web.parsing import whole
 from common.errors import PlanError
 
-# Words for what may be a team's; the rooms to the right have the models.
+# Names of the kinds of objects that a team can own. Other apps define their models.
 OF_TEAMS = ("host", "profile", "workload", "dataset", "decision")
 
 
 def kinds() -> dict[str, type[Owned]]:
-    """Word -> model of each."""
+    """Name of each kind of object that a team can own -> its model."""
     models = {str(each._meta.model_name): each for each in Owned.__subclasses__()}
     return {word: models[word] for word in OF_TEAMS}
 
 
 @transaction.atomic
 def create_team(name: str, about: str = "", *, by: User) -> Team:
-    """A team without members; nothing is its yet. Admins of the house alone."""
+    """A new team without members and objects. Needs an instance admin."""
     require(by, Role.ADMIN, "create team")
     team = Team(name=name.strip(), about=about.strip())
     save(team)
@@ -34,7 +34,7 @@ def create_team(name: str, about: str = "", *, by: User) -> Team:
 
 @transaction.atomic
 def change_team(team: Team, *, by: User, name: str | None = None, about: str | None = None) -> Team:
-    """What is given. Admins of the house alone."""
+    """Change the fields that are not None. Needs an instance admin."""
     require(by, Role.ADMIN, "change team")
     before = {"name": team.name, "about": team.about}
     team.name = team.name if name is None else name.strip()
@@ -46,7 +46,7 @@ def change_team(team: Team, *, by: User, name: str | None = None, about: str | N
 
 @transaction.atomic
 def remove_team(team: Team, *, by: User) -> None:
-    """Only one that nothing belongs to; its memberships go with it. Admins of the house alone."""
+    """Delete a team and its memberships. Needs an instance admin. PlanError if the team owns objects."""
     require(by, Role.ADMIN, "remove team")
     belongs = [f"{count} {title}" for title, _, count in belongings(team) if count]
     if belongs:
@@ -59,8 +59,7 @@ def remove_team(team: Team, *, by: User) -> None:
 
 @transaction.atomic
 def set_member(team: Team, user: User, role: Role, *, by: User) -> Membership:
-    """Somebody who is a user already joins, or has another role there from now on. Admins of the team, and of the
-    house."""
+    """Add an existing user to the team, or change the role of a member. Needs an admin of the team or the instance."""
     require(by, Role.ADMIN, "change members", on=team)
     if not user.is_active:
         raise PlanError("user", f"{user} is switched off", hint="an instance admin can switch the user on")
@@ -73,7 +72,8 @@ def set_member(team: Team, user: User, role: Role, *, by: User) -> Membership:
 
 @transaction.atomic
 def remove_member(team: Team, user: User, *, by: User) -> None:
-    """From now on a viewer there; whoever was its last admin, too, for those of the house remain."""
+    """Remove a member, who remains a viewer. The last admin can be removed, because instance admins are admins of the
+    team as well."""
     require(by, Role.ADMIN, "change members", on=team)
     membership = Membership.objects.filter(team=team, user=user).first()
     if membership is None:
@@ -84,8 +84,8 @@ def remove_member(team: Team, user: User, *, by: User) -> None:
 
 @transaction.atomic
 def hand_over(thing: Owned, team: Team | None, *, by: User) -> None:
-    """From now on it is that team's, or everybody's, with every revision of its name. An admin of both sides does it:
-    of everybody's things, admins of the house are."""
+    """Move an object, with all revisions of its name, into a team, or with None out of its team. Needs an admin of both
+    teams; None stands for the instance."""
     word = str(thing._meta.verbose_name)
     require(by, Role.ADMIN, f"transfer {word}", on=thing)
     before, thing.team = str(thing.team or ""), team
@@ -96,13 +96,13 @@ def hand_over(thing: Owned, team: Team | None, *, by: User) -> None:
 
 
 def _rows(thing: Owned) -> QuerySet[Any]:
-    """It alone; of what has a row for each revision, all of its name."""
+    """The row of the object, or the rows of all revisions with its name."""
     rows: QuerySet[Any] = type(thing)._default_manager.all()
     return rows.filter(name=getattr(thing, "name", "")) if hasattr(thing, "revision") else rows.filter(pk=thing.pk)
 
 
 def named(kind: str, name: str) -> Owned:
-    """The thing that people know by this name, or by its number where it has no name. PlanError where there is none."""
+    """The object with this name, or with this number if its kind has no names. PlanError if there is none."""
     if kind not in kinds():
         raise PlanError("kind", f"{kind!r} cannot belong to a team", hint="one of " + ", ".join(kinds()))
     rows: QuerySet[Any] = kinds()[kind]._default_manager.all()
@@ -117,7 +117,7 @@ def named(kind: str, name: str) -> Owned:
 
 
 def belongings(team: Team) -> list[tuple[str, str, int]]:
-    """(title, kind, how many) of each kind of thing; revisions of one name are one."""
+    """(title, kind, number of objects) of each kind. Revisions of one name count as one object."""
     counts = []
     for kind, model in kinds().items():
         rows = model._default_manager.filter(team=team)
@@ -127,16 +127,16 @@ def belongings(team: Team) -> list[tuple[str, str, int]]:
 
 
 def open_to(user: User, role: Role) -> QuerySet[Team]:
-    """Teams in which `user` has `role`; for admins of the house every team. A token may limit it to one."""
+    """Teams in which `user` has `role`; for instance admins every team. A token can limit them to one team."""
     if not user.limits.role.includes(role):
         return Team.objects.none()
     enough = [each for each in Role if each.includes(role)]
-    held = Team.objects.filter(memberships__user=user, memberships__role__in=enough)
-    rows = Team.objects.all() if user.of_house else held
+    joined = Team.objects.filter(memberships__user=user, memberships__role__in=enough)
+    rows = Team.objects.all() if user.is_instance_admin else joined
     return rows if user.limits.team is None else rows.filter(pk=user.limits.team)
 
 
 def reach(user: User, role: Role, path: str = "team") -> Q:
-    """Which rows `user` has `role` on, by the team at `path`."""
-    theirs = Q(**{f"{path}__in": open_to(user, role)})
-    return theirs | Q(**{f"{path}__isnull": True}) if user.may(role) else theirs
+    """A filter for the rows on which `user` has `role`, by the team at `path`."""
+    owned = Q(**{f"{path}__in": open_to(user, role)})
+    return owned | Q(**{f"{path}__isnull": True}) if user.may(role) else owned

@@ -11,7 +11,7 @@ from typing import Any
 from django import template
 from django.utils.html import format_html
 
-from apps.accounts.models import Role, Thing, User
+from apps.accounts.models import HasOwners, Role, User
 from apps.accounts.web.pages import spoken
 from common.wording import host_state, signed, verdict_word
 
@@ -109,7 +109,7 @@ class Requester:
     """A user, and the object or the scope to check. Not a function: a template would call it."""
 
     user: Any
-    thing: Thing | None = None
+    thing: HasOwners | None = None
     anywhere: bool = False
 
     def may(self, role: Role) -> bool:
@@ -125,14 +125,14 @@ def may(requester: Any, role: str) -> bool:
 
 
 @register.filter
-def on(user: Any, thing: Thing) -> Requester:
-    """`{% if user|on:host|may:"admin" %}`: on something that may be a team's."""
+def on(user: Any, thing: HasOwners) -> Requester:
+    """`{% if user|on:host|may:"admin" %}`: the role on an object that a team can own."""
     return Requester(user, thing)
 
 
 @register.filter
 def somewhere(user: Any) -> Requester:
-    """`{% if user|somewhere|may:"tuner" %}`: in the house or in any team, before it is known on what."""
+    """`{% if user|somewhere|may:"tuner" %}`: the role in the instance or in any team, for pages without an object."""
     return Requester(user, anywhere=True)
 
 

@@ -1,6 +1,6 @@
-"""`Idempotency-Key` on a POST: what is sent again after a lost answer is done once.
+"""`Idempotency-Key` on a POST: a request that is repeated after a lost response has its effect only once.
 
-The words are those of draft-ietf-httpapi-idempotency-key-header.
+The terms are those of draft-ietf-httpapi-idempotency-key-header.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from apps.accounts.web.requester import PREFIX, user_of
 
 HEADER, REPLAYED = "Idempotency-Key", "Idempotent-Replayed"
 LONGEST = 255
-KEPT_FOR = timedelta(hours=24)
-# A server that died with a request in its hands leaves it "in progress"; nothing takes so long.
+STORED_FOR = timedelta(hours=24)
+# A server that died during a request leaves it "in progress". No request takes this long.
 LOST_AFTER = timedelta(minutes=10)
-# What is shown once is not kept: the answer is told again without it.
+# Fields that are shown only once. The stored response does not contain them.
 SHOWN_ONCE = ("secret", "password")
-# These say nothing of the request itself: asked again, they may end otherwise.
-NOT_KEPT = (401, 403, 409, 412, 429)
+# Responses that depend on more than the request itself, so a repeated request may get another one.
+NOT_STORED = (401, 403, 409, 412, 429)
 
 
 class IdempotencyMiddleware:
-    """Between the login and the view."""
+    """Responds to a repeated POST with the stored response. It runs after authentication."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -52,7 +52,7 @@ class IdempotencyMiddleware:
             hint = f"accepted: 1 to {LONGEST} printable ASCII characters, such as a UUID"
             return problem(400, f"{key[:40]!r} is not a valid key", hint)
         try:
-            digest = digest_of(request, user.narrowed)
+            digest = digest_of(request, user.token_limits)
         except RequestDataTooBig:
             return problem(413, "the body is too large", "upload files as multipart/form-data", field="")
         except (MultiPartParserError, SuspiciousOperation) as error:
@@ -63,31 +63,31 @@ class IdempotencyMiddleware:
         claimed = claim(user, key, request.path, digest)
         if claimed is None:
             known = IdempotentRequest.objects.filter(user=user, key=key, path=request.path).first()
-            return answer_again(known, digest)
+            return stored_response(known, digest)
         try:
             response = self.get_response(request)
         except BaseException:
             claimed.delete()
             raise
-        keep(claimed, response)
+        store(claimed, response)
         return response
 
 
-def digest_of(request: HttpRequest, narrowed: str | None) -> str:
-    """Of the body, and of what narrows the user: an answer is not told again to a token that may do less. Of a form
-    with files what it holds, for a client that sends it again parts it by other words."""
+def digest_of(request: HttpRequest, token_limits: str | None) -> str:
+    """A digest of the body and of the token's limits, so that a token with other limits never gets the stored response.
+    The digest of a multipart form covers its fields and files, because a repeated request has another boundary."""
     kind = request.headers.get("Content-Type", "").partition(";")[0]
     if kind == "multipart/form-data":
-        held = [
+        parts = [
             list(request.POST.lists()),
             [_file(name, each) for name, files in request.FILES.lists() for each in files],
         ]
-        return hashlib.sha256(json.dumps([kind, narrowed, *held]).encode()).hexdigest()
-    return hashlib.sha256(f"{kind}\n{narrowed or ''}\n".encode() + request.body).hexdigest()
+        return hashlib.sha256(json.dumps([kind, token_limits, *parts]).encode()).hexdigest()
+    return hashlib.sha256(f"{kind}\n{token_limits or ''}\n".encode() + request.body).hexdigest()
 
 
 def _file(field: str, sent: UploadedFile[Any]) -> list[str | None]:
-    """What tells a file from others; it is read in chunks, for a large one lies on the disk, and is left as it was."""
+    """Field, name and digest of a file. It is read in chunks, because large files are on disk, and rewound."""
     content = hashlib.sha256()
     for chunk in sent.chunks():
         content.update(chunk)
@@ -96,10 +96,10 @@ def _file(field: str, sent: UploadedFile[Any]) -> list[str | None]:
 
 
 def claim(user: User, key: str, path: str, digest: str) -> IdempotentRequest | None:
-    """The row of a request that nobody has made yet; None where it is there already."""
+    """A row for a request that is new; None if the row exists already."""
     now = timezone.now()
     same = IdempotentRequest.objects.filter(user=user, key=key, path=path)
-    same.filter(created_at__lte=now - KEPT_FOR).delete()
+    same.filter(created_at__lte=now - STORED_FOR).delete()
     same.filter(status=None, created_at__lte=now - LOST_AFTER).delete()
     try:
         with transaction.atomic():
@@ -108,9 +108,9 @@ def claim(user: User, key: str, path: str, digest: str) -> IdempotentRequest | N
         return None
 
 
-def keep(claimed: IdempotentRequest, response: HttpResponseBase) -> None:
-    """The answer for the next time; where the server failed, or the answer says nothing of the request, none."""
-    if response.status_code >= 500 or response.status_code in NOT_KEPT or not isinstance(response, HttpResponse):
+def store(claimed: IdempotentRequest, response: HttpResponseBase) -> None:
+    """Store the response for repeated requests, except after a server error and for statuses in NOT_STORED."""
+    if response.status_code >= 500 or response.status_code in NOT_STORED or not isinstance(response, HttpResponse):
         claimed.delete()
         return
     claimed.status, claimed.content_type = response.status_code, response.headers.get("Content-Type", "")
@@ -119,7 +119,7 @@ def keep(claimed: IdempotentRequest, response: HttpResponseBase) -> None:
 
 
 class SecretResponse(Response):
-    """An answer whose fields `hidden` are shown this once, and are not kept; those of SHOWN_ONCE never are."""
+    """A response whose fields `hidden` are shown only once, like those of SHOWN_ONCE, and are not stored."""
 
     def __init__(self, data: Mapping[str, Any], hidden: Sequence[str], status: int) -> None:
         super().__init__(data, status=status)
@@ -135,8 +135,8 @@ def _without_secrets(response: HttpResponse) -> bytes:
     return force_bytes(response.accepted_renderer.render(bare))
 
 
-def answer_again(known: IdempotentRequest | None, digest: str) -> HttpResponse:
-    """What was answered; 422 for another body, 409 while the first is still at it."""
+def stored_response(known: IdempotentRequest | None, digest: str) -> HttpResponse:
+    """The stored response; 422 for another body, 409 while the first request is in progress."""
     if known is None or (known.digest == digest and known.status is None):
         answer = problem(409, "the first request with this key is still in progress", "try again in a moment")
         answer["Retry-After"] = "1"
@@ -156,5 +156,5 @@ def problem(status: int, title: str, hint: str, field: str = HEADER) -> HttpResp
 
 
 def forget() -> None:
-    """What is older than it is kept for."""
-    IdempotentRequest.objects.filter(created_at__lte=timezone.now() - KEPT_FOR).delete()
+    """Delete responses that are older than STORED_FOR."""
+    IdempotentRequest.objects.filter(created_at__lte=timezone.now() - STORED_FOR).delete()

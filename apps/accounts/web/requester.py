@@ -14,7 +14,7 @@ PREFIX = "/api/v1/"
 
 
 def token_of(request: HttpRequest) -> ApiToken | None:
-    """The token that a request sends, if it is admitted; whether it permits the action, the view decides."""
+    """The token of a request if it is admitted, otherwise None. The view checks whether it permits the action."""
     scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         return None
@@ -25,7 +25,7 @@ def token_of(request: HttpRequest) -> ApiToken | None:
 
 
 def user_of(request: HttpRequest) -> User | None:
-    """None where nobody is logged in: the view answers 401."""
+    """The user of the request's token or session; None without one, and the view then responds with 401."""
     token = token_of(request)
     user = token.user if token else getattr(request, "user", AnonymousUser())
     return user if isinstance(user, User) and user.is_active else None

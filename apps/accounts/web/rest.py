@@ -1,6 +1,6 @@
-"""What settings name to the API framework: authentication, permission and paging.
+"""Classes that settings.py names to the API framework: authentication, permission and paging.
 
-The framework imports these while it imports itself, so that its views cannot be imported here.
+The framework imports this module while it is being imported itself, so its views cannot be imported here.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ class TokenAuthentication(BaseAuthentication):
 
 
 class RolePermission(BasePermission):
-    """A viewset's `roles` maps action -> Role; what it does not name is read with VIEWER and refused otherwise.
+    """Checks the role that `roles` of the viewset maps to the action. Other actions need VIEWER to read, and are
+    refused if they write.
 
-    The role is that in the house, unless `of_teams` names the action: then any team's will do at this door, for the
-    service asks on the thing itself.
+    The user needs the role in the instance. If `of_teams` names the action, the role in any team is sufficient here,
+    because the service checks the role on the object.
     """
 
     def has_permission(self, request: Request, view: APIView) -> bool:
@@ -59,26 +60,26 @@ class RolePermission(BasePermission):
             return False
         action = getattr(view, "action", None)
         if action is None and str(request.method).lower() not in getattr(view, "action_map", {}):
-            return True  # nothing would be done: the view answers 405, or raises its own error
+            return True  # no action will run: the view responds with 405, or raises its own error
         needed = role_of(view, str(action), str(request.method))
         if needed is None:
             return False
         admission.check_scope(request.user, scope_of(view, str(action), str(request.method)), str(action))
-        ask = services.require_somewhere if action in getattr(view, "of_teams", ()) else services.require
-        ask(request.user, needed, str(action))
+        check = services.require_somewhere if action in getattr(view, "of_teams", ()) else services.require
+        check(request.user, needed, str(action))
         return True
 
 
 def role_of(view: Any, action: str, method: str) -> Role | None:
-    """The role that an action of a viewset needs; None where a writing action declares none, and nobody may."""
+    """The role that an action of a viewset needs. None for a writing action without a declared role: it is refused."""
     default = Role.VIEWER if method.upper() in SAFE_METHODS else None
     roles: dict[str, Role] = getattr(view, "roles", {})
     return roles.get(action, default)
 
 
 def scope_of(view: Any, action: str, method: str) -> str:
-    """The scope that a token needs for an action of a viewset: that of the action in `scopes`, else the viewset's
-    `scope`. Where neither is declared, only a token without scopes permits it."""
+    """The scope that a token needs for an action of a viewset: that of the action in `scopes`, otherwise the viewset's
+    `scope`. If neither is declared, only a token without scopes permits the action."""
     if method.upper() in SAFE_METHODS:
         return Scope.READ
     scopes: dict[str, str] = getattr(view, "scopes", {})
@@ -86,21 +87,20 @@ def scope_of(view: Any, action: str, method: str) -> str:
 
 
 class KeptJSONParser(JSONParser):
-    """JSON that PostgreSQL can keep, and that is not nested without end: it has no NUL, and half of a surrogate pair is
-    no character."""
+    """Accepts only JSON that PostgreSQL can store, without NUL and surrogate halves, up to a limited depth."""
 
     def parse(
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> Any:
         try:
-            read = super().parse(stream, media_type, parser_context)
-            check_depth(read)
+            document = super().parse(stream, media_type, parser_context)
+            check_depth(document)
         except (RecursionError, ValueError) as error:
             raise ParseError(f"JSON parse error - {error or 'nested too deep'}") from error
-        path = _unstorable_path(read)
+        path = _unstorable_path(document)
         if path is not None:
             raise ValidationError({path: "NUL and surrogate halves cannot be stored; remove them"})
-        return read
+        return document
 
 
 def _unstorable_path(value: Any, path: str = "") -> str | None:
@@ -126,7 +126,7 @@ def _encodable(text: str) -> bool:
 
 
 class Pages(BasePagination):
-    """`?cursor=` as `next` and `previous` give it, and `?page_size=` up to 500. What there is in all is not counted."""
+    """`?cursor=` from `next` or `previous` of a response, and `?page_size=` up to 500. The total is not counted."""
 
     size, most = 50, 500
 
@@ -158,7 +158,7 @@ class Pages(BasePagination):
 
 
 def _unique(order: Sequence[str]) -> list[str]:
-    """With the key as the last column, in the direction of the first, so that rows that tie have an order."""
+    """The order with the key as the last column, in the direction of the first, so that the order is total."""
     if order and order[-1].removeprefix("-") in ("pk", "id"):
         return list(order)
     return [*order, "-pk" if order and order[0].startswith("-") else "pk"]
@@ -169,7 +169,7 @@ def _parameter(name: str, kind: str, description: str) -> dict[str, Any]:
 
 
 def paged(view: GenericAPIView[Any], rows: QuerySet[Any], serializer: type[BaseSerializer[Any]]) -> Response:
-    """A page of rows that are not the view's own, such as the revisions of a profile."""
+    """A page of rows of another model than the view's, such as the revisions of a profile."""
     return view.get_paginated_response(serializer(view.paginate_queryset(rows), many=True).data)
 
 

@@ -68,7 +68,7 @@ def accept(host: Host, *, by: User) -> None:
     if key is None or not claimed:
         raise PlanError("host", f"{host} has no machine-id to accept", hint="check the host first")
     others = _others(host, key, claimed)
-    if others and not (by.of_house and by.may(Role.ADMIN)):
+    if others and not (by.is_instance_admin and by.may(Role.ADMIN)):
         message = f"machine-id {claimed} belongs to {', '.join(others)} with another host key"
         raise RoleError("accept machine-id", message, hint="ask an instance admin")
     before = {"machine_id": key.machine_id}

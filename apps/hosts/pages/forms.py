@@ -97,7 +97,7 @@ class HostForm(OfTeam):
         assert isinstance(identity, forms.ModelChoiceField)  # noqa: S101 - for the type checker
         jump.queryset = Host.objects.filter(teams.reach(user, Role.OPERATOR)).exclude(state=Host.State.ARCHIVE)
         identity.help_text = (
-            "" if user.of_house else "that does not open hosts of other teams; an instance admin creates keys"
+            "" if user.is_instance_admin else "that does not open hosts of other teams; an instance admin creates keys"
         )
         identity.queryset = Identity.objects.exclude(hosts__in=Host.objects.exclude(teams.reach(user, Role.ADMIN)))
         return super().offer_teams(user)
