@@ -1,4 +1,4 @@
-"""Take an id, make one call. Those of the beat wake workers for what is due; `manage.py tick` has it done at once."""
+"""Tasks of a worker. Each makes one call; the beat starts those without an argument, and `manage.py tick` runs them."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def mail_factor_notice(user_id: str, kind: str) -> None:
 
 @shared_task(name="accounts.deliver_due")
 def deliver_due() -> None:
-    """What failed before, and what had its word lost on the way."""
+    """Send due deliveries: after a failed attempt, or if their task was lost."""
     for channel_id in notify.channels_due(timezone.now()):
         waking.carry_out(deliver, str(channel_id))
 
 
 @shared_task(name="accounts.forget")
 def forget() -> None:
-    """What nobody asks for again."""
+    """Delete rows that are no longer needed."""
     upkeep.forget()
 
 
 @shared_task(name="accounts.secure_audit_log")
 def secure_audit_log() -> None:
-    """Seal what was added to the audit log, and send it to the syslog receiver."""
+    """Seal new entries of the audit log, and send them to the syslog receiver."""
     chain.seal()
     syslog.send()

@@ -27,7 +27,7 @@ def audit_log(request: HttpRequest) -> HttpResponse:
         "filters": filters,
         "filtered": filters != records.Filters(),
         "head": chain.head(),
-        "receiver": list(syslog.backlog()),
+        "receiver": list(syslog.status()),
         "people": User.objects.order_by("username"),
         "query": request.GET.urlencode(),
     }

@@ -1,8 +1,8 @@
 """The chain of the audit log: each entry's seal contains the digest of the seal before it.
 
-An entry is sealed after its transaction, because a lock that holds the order until a commit would make all changes wait
-for each other. Seals are numbered from 1 without gaps. Changing or removing an entry means rewriting all later seals;
-an export, the syslog receiver or a noted digest shows that.
+Entries are sealed after their transactions, because a lock that keeps their order until the commit would make all
+changes wait for each other. Seals are numbered from 1 without gaps. To change or remove an entry, an attacker must
+rewrite all later seals; an export, the syslog receiver or a noted seal reveals that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from common.errors import PlanError
 
 LOCK = 5424
 MOST_AT_ONCE = 5000
-# An entry has its time before it is committed; no transaction takes this long.
+# An entry gets its time before its commit. No transaction takes this long.
 LATEST_COMMIT = timedelta(days=1)
 # Time in which the periodic work seals an entry.
 SEALED_WITHIN = timedelta(minutes=10)
@@ -32,7 +32,7 @@ COVERED = ("number", "id", "at", "actor_id", "action", "target", "before", "afte
 
 @dataclass(frozen=True)
 class Head:
-    """A seal as it was noted elsewhere: its number and digest."""
+    """Number and digest of a seal, as users note them elsewhere."""
 
     number: int
     digest: str
@@ -50,18 +50,19 @@ class Head:
         return f"{self.number}:{self.digest}"
 
 
-NOTHING = Head(0, "")
+EMPTY = Head(0, "")
 
 
 def digest_of(line: Mapping[str, Any], previous: str) -> str:
-    """SHA-256, in hex, of the previous digest and a line of the export, as JSON without blanks and with sorted keys."""
+    """SHA-256, in hex, of the previous digest and a line of the export, as JSON without spaces and with sorted keys."""
     covered = [previous, *(line[name] for name in COVERED)]
     text = json.dumps(covered, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    # Surrogate halves cannot be in the database, but in a forged export.
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def line_of(entry: AuditEntry, number: int, digest: str = "") -> dict[str, Any]:
-    """A sealed entry as export and syslog have it. `actor` is for readers; the digest covers `actor_id`."""
+    """A sealed entry as a line of the export and of syslog. `actor` is for readers; the digest covers `actor_id`."""
     return {
         "number": number,
         "id": entry.pk,
@@ -79,12 +80,12 @@ def line_of(entry: AuditEntry, number: int, digest: str = "") -> dict[str, Any]:
 def head() -> Head:
     """The newest seal."""
     newest = AuditSeal.objects.order_by("-number").values_list("number", "digest").first()
-    return Head(*newest) if newest else NOTHING
+    return Head(*newest) if newest else EMPTY
 
 
 def seal() -> int:
-    """Seal the entries that have no seal yet, the oldest first; how many. Another process that does it already is left
-    to it."""
+    """Seal the entries without a seal, the oldest first, and return their number. Does nothing while another process
+    seals."""
     count, sealed = 0, MOST_AT_ONCE
     while sealed == MOST_AT_ONCE:
         sealed = _seal_some()
@@ -101,8 +102,8 @@ def _seal_some() -> int:
     rows = AuditEntry.objects.filter(seal=None).select_related("actor").order_by("id")
     newest = AuditSeal.objects.select_related("entry").order_by("-number").first()
     number, digest = (newest.number, newest.digest) if newest else (0, "")
-    if newest:
-        rows = rows.filter(at__gt=newest.entry.at - LATEST_COMMIT)
+    if newest:  # a time in the future, from a clock that was set back since, must not hide new entries
+        rows = rows.filter(at__gt=min(newest.entry.at, timezone.now()) - LATEST_COMMIT)
     seals = []
     for entry in rows[:MOST_AT_ONCE]:
         number += 1
@@ -113,16 +114,16 @@ def _seal_some() -> int:
 
 
 def lines(after: int = 0) -> Iterator[dict[str, Any]]:
-    """The sealed entries with a number above `after`, in their order."""
+    """The sealed entries with a number above `after`, in the order of their seals."""
     rows = AuditSeal.objects.filter(number__gt=after).select_related("entry__actor").order_by("number")
     for row in rows.iterator(chunk_size=1000):
         yield line_of(row.entry, row.number, row.digest)
 
 
 def verify(exported: Iterable[Mapping[str, Any]], noted: Head | None = None) -> tuple[Head, list[str]]:
-    """The last seal of a whole chain, and its faults in words: each entry that is missing, was inserted or changed.
-    `noted` is a seal that the chain must contain."""
-    last, faults, has_noted = NOTHING, [], noted is None or noted == NOTHING
+    """The last seal of a complete chain, and a sentence for each entry that is missing, inserted or changed. `noted` is
+    a seal that the chain must contain."""
+    last, faults, has_noted = EMPTY, [], noted is None or noted == EMPTY
     for line in exported:
         number = line["number"]
         if number != last.number + 1:

@@ -26,7 +26,7 @@ class Command(BaseCommand):
             return
         try:
             with file.open("x", encoding="utf-8") as out:
-                last = chain.NOTHING
+                last = chain.EMPTY
                 for line in chain.lines():
                     out.write(_encoded(line))
                     last = chain.Head(line["number"], line["digest"])

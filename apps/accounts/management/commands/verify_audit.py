@@ -1,4 +1,4 @@
-"""manage.py verify_audit [FILE]: whether the chain of the audit log, or of an export of it, is whole."""
+"""manage.py verify_audit [FILE]: verifies the chain of the audit log, or of an export of it."""
 
 from __future__ import annotations
 
@@ -39,19 +39,24 @@ class Command(BaseCommand):
 
 
 def _exported(file: Path) -> Iterator[dict[str, Any]]:
-    """The lines of an export. PlanError names the first that is none."""
+    """The lines of an export, which may be forged. PlanError names the first line that is not an entry."""
     hint = "accepted: a file of export_audit"
     try:
-        source = sys.stdin if str(file) == "-" else file.open(encoding="utf-8")
+        source = sys.stdin.buffer if str(file) == "-" else file.open("rb")
     except OSError as error:
         raise PlanError("file", f"{file}: {error.strerror}", hint=hint) from error
     with source:
         for number, text in enumerate(source, 1):
             try:
                 line = json.loads(text)
-                complete = all(name in line for name in (*chain.COVERED, "digest"))
-            except (ValueError, TypeError, RecursionError):
-                complete = False
-            if not complete:
-                raise PlanError("file", f"{file}, line {number} is not an entry: {text[:40]!r}", hint=hint)
+            except (ValueError, RecursionError):
+                line = None
+            if not _is_entry(line):
+                start = text[:40].decode(errors="replace")
+                raise PlanError("file", f"{file}, line {number} is not an entry: {start!r}", hint=hint)
             yield line
+
+
+def _is_entry(line: Any) -> bool:
+    complete = isinstance(line, dict) and all(name in line for name in (*chain.COVERED, "digest"))
+    return complete and isinstance(line["number"], int) and isinstance(line["digest"], str)

@@ -1,4 +1,4 @@
-"""The chain of the audit log: any entry that was changed, removed or inserted is found, in the database and offline."""
+"""The chain of the audit log detects each changed, removed or inserted entry, in the database and in an export."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sealed(admin: User) -> None:
 
 
 def as_owner(statement: str) -> None:
-    """As somebody who has the owner's password: without triggers."""
+    """Execute a statement without triggers, as the owner of the database can."""
     with connection.cursor() as cursor:
         cursor.execute("SET session_replication_role = replica")
         cursor.execute(statement)
@@ -119,6 +119,14 @@ def test_an_entry_that_commits_after_a_later_one_is_sealed_next(sealed: None, ad
     assert "intact: 7 entries" in verified()
 
 
+def test_new_entries_are_sealed_after_the_clock_of_the_server_was_set_back(sealed: None, admin: User) -> None:
+    as_owner("UPDATE accounts_auditentry SET at = at + interval '10 days' WHERE target = 'db4'")
+
+    audit(admin, "host.add", "afterwards")
+
+    assert chain.seal() == 1
+
+
 @pytest.mark.django_db(transaction=True)
 def test_two_processes_never_seal_at_the_same_time(admin: User) -> None:
     audit(admin, "host.add", "db1")
@@ -158,7 +166,11 @@ def _one_twice(lines: Lines) -> Lines:
     return [*lines[:3], *lines[2:]]
 
 
-@pytest.mark.parametrize("forge", [_without_the_third, _another_target, _one_twice])
+def _a_surrogate(lines: Lines) -> Lines:
+    return [*lines[:2], {**lines[2], "target": "\ud800"}, *lines[3:]]
+
+
+@pytest.mark.parametrize("forge", [_without_the_third, _another_target, _one_twice, _a_surrogate])
 def test_a_forged_export_is_not_intact(exported: Path, forge: Callable[[Lines], Lines]) -> None:
     forged = forge([json.loads(line) for line in exported.read_text().splitlines()])
     exported.write_text("".join(json.dumps(line) + "\n" for line in forged))
@@ -167,10 +179,15 @@ def test_a_forged_export_is_not_intact(exported: Path, forge: Callable[[Lines], 
         verified(str(exported))
 
 
-@pytest.mark.parametrize("content", ["not JSON\n", "{}\n", "[" * 9999 + "\n", "3\n"])
-def test_a_file_that_is_no_export_is_refused_with_its_line(tmp_path: Path, content: str) -> None:
+def _without_a_number() -> bytes:
+    line = dict.fromkeys((*chain.COVERED, "digest"), "x")
+    return json.dumps(line).encode()
+
+
+@pytest.mark.parametrize("content", [b"not JSON\n", b"{}\n", b"[" * 9999, b"3\n", b"\xff\n", _without_a_number()])
+def test_a_file_that_is_no_export_is_refused_with_its_line(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "audit.ndjson"
-    file.write_text(content)
+    file.write_bytes(content)
 
     with pytest.raises(CommandError, match="line 1 is not an entry"):
         verified(str(file))

@@ -8,6 +8,7 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,11 @@ Add = Callable[[int], None]
 
 
 class Syslog:
-    """A receiver that reads what is sent to it; `resets` connections are reset after the first bytes."""
+    """Reads everything. It resets the next `resets` connections after their first bytes, and while it `hangs`, it sends
+    bytes and closes no connection."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        self.content, self.resets, self._tls = b"", 0, tls
+        self.content, self.resets, self.connections, self.hangs, self._tls = b"", 0, 0, False, tls
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._serve, daemon=True).start()
@@ -47,6 +49,7 @@ class Syslog:
                 connection.close()
 
     def _read(self, connection: socket.socket) -> None:
+        self.connections += 1
         if self.resets:
             self.resets -= 1
             connection.recv(10)
@@ -57,6 +60,9 @@ class Syslog:
         while data := connection.recv(1 << 16):
             content += data
         self.content += content
+        while self.hangs:
+            connection.sendall(b"x")
+            time.sleep(0.05)
         connection.close()
 
     def close(self) -> None:
@@ -64,7 +70,7 @@ class Syslog:
 
     @property
     def numbers(self) -> list[int]:
-        """The seals of what was received, in the order of arrival."""
+        """The numbers of the seals that arrived, in order."""
         numbers, rest = [], self.content
         while rest:
             length, _, rest = rest.partition(b" ")
@@ -129,7 +135,51 @@ def test_a_batch_that_the_receiver_did_not_read_to_its_end_is_sent_again(receive
     assert AuditStream.objects.get().error == ""
 
 
-def test_the_receiver_of_tls_has_to_have_a_valid_certificate(settings: Any, add: Add, tmp_path: Path) -> None:
+def test_a_receiver_that_never_closes_the_connection_delays_no_other_work(
+    receiver: Syslog, add: Add, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(syslog, "LIMIT_S", 0.5)
+    receiver.hangs = True
+    add(1)
+
+    assert syslog.send() == 0
+    assert "the receiver did not close the connection" in AuditStream.objects.get().error
+
+    receiver.hangs = False
+
+
+def test_large_entries_are_sent_in_batches_of_limited_size(
+    receiver: Syslog, add: Add, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(syslog, "BATCH_BYTES", 1500)
+    add(5)
+
+    assert syslog.send() == 5
+
+    assert receiver.numbers == [1, 2, 3, 4, 5]
+    assert receiver.connections == 3
+
+
+def test_an_entry_that_is_larger_than_a_batch_is_sent_alone(
+    receiver: Syslog, add: Add, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(syslog, "BATCH_BYTES", 10)
+    add(2)
+
+    assert syslog.send() == 2
+    assert receiver.connections == 2
+
+
+def test_no_character_of_an_entry_ends_a_line_or_controls_a_terminal(admin: User) -> None:
+    audit(admin, "host.add", "a\nb\r\u0085\u2028\x1b[2J\x9b2J\x7f\u202e")
+    chain.seal()
+
+    message = syslog.framed(next(chain.lines()))
+
+    assert message.isascii() and message.decode().isprintable()
+
+
+def test_a_receiver_with_tls_needs_a_valid_certificate(settings: Any, add: Add, tmp_path: Path) -> None:
     file = certificate(tmp_path, "localhost")
     running = Syslog(server_context(file))
     settings.AUDIT_SYSLOG = f"tls://localhost:{running.port}"
@@ -150,7 +200,7 @@ def test_without_a_receiver_nothing_is_sent(settings: Any, add: Add) -> None:
     add(1)
 
     assert syslog.send() == 0
-    assert (list(syslog.backlog()), syslog.waiting()) == ([], 0)
+    assert (list(syslog.status()), syslog.waiting()) == ([], 0)
 
 
 @pytest.mark.parametrize(
