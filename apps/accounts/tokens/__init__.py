@@ -1,1 +1,1 @@
-"""API tokens: which are admitted, what they permit, and how they are issued, rotated and revoked."""
+"""API tokens: admission, limits, and their lifecycle from issue to revocation."""

@@ -1,4 +1,4 @@
-"""Whether a request with a token is admitted, and whether the token's scopes permit the action."""
+"""Admits requests with a token, and checks that its scopes permit the action."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def admit(secret: str, address: str) -> ApiToken:
-    """The token with this secret, whose user is limited to it. `address` is the client's.
+    """The token with this secret. Its user has only the roles that the token permits. `address` is the client's.
 
     AuthenticationFailed if it is unknown, expired or not confirmed; RoleError if it does not work from this address.
     """
@@ -31,15 +31,16 @@ def admit(secret: str, address: str) -> ApiToken:
     token = rows.filter(Q(digest=digest) | Q(old_digest=digest)).first()
     if token is None or not token.user.is_active:
         raise AuthenticationFailed("unknown token")
-    if why := _not_valid(token, digest) or access.lapsed(token.user):
-        raise AuthenticationFailed(why)
+    if reason := _invalidity(token, digest) or access.lapsed(token.user):
+        raise AuthenticationFailed(reason)
     _check_network(token, address)
-    token.shown_digest = digest
+    token.sent_digest = digest
     token.user.limit_to(token.limits)
     return token
 
 
-def _not_valid(token: ApiToken, digest: str) -> str:
+def _invalidity(token: ApiToken, digest: str) -> str:
+    """Why this secret of the token no longer works; "" if it does."""
     now, old_works_until = timezone.now(), token.old_works_until
     if token.expires_at <= now:
         return f"this token expired on {token.expires_at:%Y-%m-%d}; issue a new one"
@@ -65,30 +66,30 @@ def _is_in(address: str, networks: list[str]) -> bool:
 
 
 def _audit_refused(token: ApiToken, address: str) -> None:
-    """Once an hour per token, so that nobody fills the audit log with a token that they found."""
+    """Record the refusal, once an hour per token, so that a leaked token cannot fill the audit log."""
     try:
         if not cache.add(f"token-refused:{token.pk}", 1, AUDITED_EVERY_S):
             return
     except RedisError as error:
-        log.warning("refusals of token %s are not counted: %s", token.pk, error)
+        log.warning("no audit entry for a refusal of token %s: %s", token.pk, error)
         return
     audit(None, "token.refuse", token, after={"address": address, "networks": token.networks})
 
 
 def check_scope(user: User, scope: str, action: str) -> None:
-    """RoleError unless the token that asks permits actions of this scope. A session permits all."""
+    """RoleError unless the token of the request permits actions of this scope. Sessions permit all."""
     if user.limits.permits(scope):
         return
-    held = ", ".join(user.limits.scopes)
+    scopes = ", ".join(user.limits.scopes)
     if scope == NONE:
-        message = f"the token has the scope {held}; no scope permits this"
+        message = f"the token has the scope {scopes}; no scope permits this"
         raise RoleError(action, message, hint="use a token for all actions, or log in with your password")
-    message = f"the token has the scope {held}; this needs {Scope(scope).value}"
+    message = f"the token has the scope {scopes}; this needs {Scope(scope).value}"
     raise RoleError(action, message, hint=f"use a token with the scope {Scope(scope).value}")
 
 
 def note_use(token: ApiToken, address: str) -> None:
-    """Remember when and from where the token was used last."""
+    """Store the time and the client's address of this use of the token."""
     ApiToken.objects.filter(pk=token.pk).update(last_used_at=timezone.now(), last_used_from=_stored(address))
 
 

@@ -1,4 +1,4 @@
-"""Your API tokens: the API's door to the same services as the page."""
+"""The user's own API tokens in the API."""
 
 from __future__ import annotations
 
@@ -73,7 +73,10 @@ class TokenViewSet(
     serializer_class = TokenSerializer
     ordering_fields = ["name", "created_at", "expires_at", "last_used_at"]
     roles = {"create": Role.VIEWER, "destroy": Role.VIEWER, "rotate": Role.VIEWER}
-    scopes = {"destroy": ANY, "rotate": ANY}  # the services check that it is the token itself, or one that permits less
+    scopes = {
+        "destroy": ANY,
+        "rotate": ANY,
+    }  # services compare the token of the request with the other token
 
     def get_queryset(self) -> QuerySet[ApiToken]:
         if not isinstance(self.request.user, User):
@@ -86,7 +89,7 @@ class TokenViewSet(
         role, user = Role(fields.get("role", Role.VIEWER)), user_of(request)
         restriction = lifecycle.Restriction(fields["scopes"], fields["team"], fields["networks"])
         token, secret = lifecycle.issue_token(
-            user, fields["name"], role, days=fields["days"], restriction=restriction, within=_asking(request)
+            user, fields["name"], role, days=fields["days"], restriction=restriction, by_token=_token_of(request)
         )
         return Response(TokenSerializer(token).data | {"secret": secret}, status=status.HTTP_201_CREATED)
 
@@ -97,7 +100,7 @@ class TokenViewSet(
         body = body_of(request, RotationSerializer)
         overlap_h, days = body["overlap_hours"], body["days"]
         token, secret = lifecycle.rotate_token(
-            self.get_object(), by=user_of(request), overlap_h=overlap_h, days=days, within=_asking(request)
+            self.get_object(), by=user_of(request), overlap_h=overlap_h, days=days, by_token=_token_of(request)
         )
         return Response(TokenSerializer(token).data | {"secret": secret})
 
@@ -105,6 +108,6 @@ class TokenViewSet(
         lifecycle.revoke_token(instance, by=user_of(self.request))
 
 
-def _asking(request: Request) -> ApiToken | None:
-    """The token of the request; None in a session."""
+def _token_of(request: Request) -> ApiToken | None:
+    """The token with which the request is authenticated; None in a session."""
     return request.auth if isinstance(request.auth, ApiToken) else None

@@ -8,7 +8,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import path
 from django.views.decorators.http import require_POST
 
-from apps.accounts.account_page import Shown, render_account
+from apps.accounts.account_page import Extra, render_account
 from apps.accounts.forms import RotationForm, TokenForm
 from apps.accounts.models import ApiToken, Role
 from apps.accounts.services import user_of
@@ -20,11 +20,11 @@ from common.errors import PlanError
 @require_POST
 @needs(Role.VIEWER)
 def token_add(request: HttpRequest) -> HttpResponse:
-    """The secret is in this one answer and nowhere else, so it is no redirect."""
+    """Responds with a page instead of a redirect, because only this response contains the secret."""
     user = user_of(request)
     form = TokenForm(user, request.POST)
     if not form.is_valid():
-        return render_account(request, Shown(token_form=form))
+        return render_account(request, Extra(token_form=form))
     fields = form.cleaned_data
     role = Role(fields["role"])
     try:
@@ -35,8 +35,8 @@ def token_add(request: HttpRequest) -> HttpResponse:
         _, secret = lifecycle.issue_token(user, fields["name"], role, days=fields["days"], restriction=restriction)
     except PlanError as error:
         blame(form, error)
-        return render_account(request, Shown(token_form=form))
-    return render_account(request, Shown(secret=secret))
+        return render_account(request, Extra(token_form=form))
+    return render_account(request, Extra(secret=secret))
 
 
 @require_POST
@@ -52,7 +52,7 @@ def token_rotate(request: HttpRequest, pk: int) -> HttpResponse:
     except PlanError as error:
         messages.error(request, spoken(error))
         return redirect("account")
-    return render_account(request, Shown(secret=secret))
+    return render_account(request, Extra(secret=secret))
 
 
 @require_POST

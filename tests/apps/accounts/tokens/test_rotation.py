@@ -1,4 +1,4 @@
-"""Rotation: a new secret, and the old one for a chosen time more."""
+"""Rotation: a new secret, and an old secret that works for a chosen overlap."""
 
 from __future__ import annotations
 
@@ -96,6 +96,26 @@ def test_the_old_value_cannot_rotate_the_token_again(operator: User) -> None:
     assert "old value of a rotated token" in answer.json()["title"]
 
 
+def test_the_old_value_issues_no_token_that_outlasts_it(operator: User) -> None:
+    """Otherwise a leaked secret would outlive the rotation."""
+    old = script(operator, days=9)
+    rotate(browser(operator), ApiToken.objects.get(), overlap_hours=48)
+
+    short, long = (old.post(TOKENS, {"name": "heir", "days": days}) for days in (1, 3))
+
+    assert short.status_code == 201
+    assert (long.status_code, long.json()["field"]) == (400, "days")
+
+
+def test_an_overlap_does_not_prolong_the_token(operator: User) -> None:
+    old = script(operator, days=2)
+    rotate(browser(operator), ApiToken.objects.get(), overlap_hours=168)
+
+    answer = old.post(TOKENS, {"name": "heir", "days": 3})
+
+    assert (answer.status_code, answer.json()["field"]) == (400, "days")
+
+
 def test_a_token_does_not_prolong_itself(operator: User) -> None:
     client = script(operator, days=2)
 
@@ -114,7 +134,7 @@ def test_revoking_ends_both_values(operator: User) -> None:
     assert [client.get(ME).status_code for client in (old, new)] == [401, 401]
 
 
-def test_nobody_rotates_the_token_of_another_user(operator: User) -> None:
+def test_an_admin_cannot_rotate_the_token_of_another_user(operator: User) -> None:
     script(operator)
 
     assert rotate(browser(make_user(Role.ADMIN)), ApiToken.objects.get()).status_code == 404
