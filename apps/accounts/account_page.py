@@ -12,47 +12,47 @@ from django.http import HttpRequest, HttpResponse
 from apps.accounts import services, sessions
 from apps.accounts.forms import TokenForm
 from apps.accounts.identity import access
-from apps.accounts.identity.oidc_views import LinkForm
+from apps.accounts.identity.oidc_views import link_form
 from apps.accounts.models import ApiToken, User
 from apps.accounts.second_factor import policy
 from apps.accounts.web.pages import page
 
 
 @dataclass
-class Shown:
-    """What the page shows beside its data: forms that were not accepted, and a secret that is shown once."""
+class Extra:
+    """What one response shows in addition: a form with errors, or a secret that is shown only once."""
 
     token_form: TokenForm | None = None
     password_form: PasswordChangeForm | None = None
     secret: str = ""
 
 
-def render_account(request: HttpRequest, shown: Shown | None = None) -> HttpResponse:
-    user, shown = services.user_of(request), shown or Shown()
-    token_form = shown.token_form or TokenForm(user)
-    password = shown.password_form or PasswordChangeForm(user)
+def render_account(request: HttpRequest, extra: Extra | None = None) -> HttpResponse:
+    user, extra = services.user_of(request), extra or Extra()
+    token_form = extra.token_form or TokenForm(user)
+    password = extra.password_form or PasswordChangeForm(user)
     context = {
         "form": token_form,
         "password": password,
         "tokens": ApiToken.objects.filter(user=user).select_related("team"),
-        "secret": shown.secret,
+        "secret": extra.secret,
         "sessions": sessions.of(user),
         "here": sessions.digest(request.session.session_key or ""),
         "memberships": user.memberships.select_related("team").order_by("team__name"),
         "password_works": access.password_works(user),
         "factor": policy.enrolled(user),
-        **_provider(user),
+        **_provider(request, user),
     }
     return page(request, "accounts/detail.html", context, password if password.is_bound else token_form)
 
 
-def _provider(user: User) -> dict[str, Any]:
-    """What the page shows about sign-in with the provider."""
+def _provider(request: HttpRequest, user: User) -> dict[str, Any]:
+    """The context for sign-in with the provider."""
     if not access.enabled():
         return {}
     may_link = access.password_works(user) and user.username != settings.BREAK_GLASS_ADMIN
     return {
         "provider": settings.OIDC_NAME,
         "linked": access.linked(user),
-        "link_form": LinkForm() if may_link else None,
+        "link_form": link_form(request, user) if may_link else None,
     }

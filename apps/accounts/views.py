@@ -16,7 +16,7 @@ from django.urls import path
 from django.views.decorators.http import require_POST
 
 from apps.accounts import services, sessions
-from apps.accounts.account_page import Shown, render_account
+from apps.accounts.account_page import Extra, render_account
 from apps.accounts.identity import access
 from apps.accounts.identity.oidc_views import LogoutView
 from apps.accounts.models import Role, User
@@ -76,7 +76,7 @@ def password_change(request: HttpRequest) -> HttpResponse:
     user = services.user_of(request)
     form = PasswordChangeForm(user, request.POST)
     if not form.is_valid():
-        return render_account(request, Shown(password_form=form))
+        return render_account(request, Extra(password_form=form))
     services.change_password(user, form.cleaned_data["new_password1"])
     update_session_auth_hash(request, user)
     messages.success(request, "Your password is changed. Your other sessions, API tokens and feed have ended.")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import logout, views
 from django.contrib.auth.decorators import login_not_required
 from django.db import IntegrityError
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import path, reverse
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -21,6 +20,8 @@ from django.views.decorators.http import require_POST, require_safe
 from apps.accounts.identity import access, provider, recheck, signing_in
 from apps.accounts.models import Role, User
 from apps.accounts.operation import vault
+from apps.accounts.second_factor import policy
+from apps.accounts.second_factor.forms import PasswordAndCodeForm, PasswordForm
 from apps.accounts.services import audit, user_of
 from apps.accounts.web.attempts import FAILED_LOGINS, PROVIDER_SIGN_INS
 from apps.accounts.web.pages import needs, spoken, too_often
@@ -31,13 +32,10 @@ log = logging.getLogger(__name__)
 UNFINISHED_S = 900
 
 
-class LinkForm(forms.Form):
-    password = forms.CharField(
-        strip=False,
-        max_length=1000,
-        label="Your current password",
-        widget=forms.PasswordInput(attrs={"autocomplete": "current-password", "id": "id_link_password"}),
-    )
+def link_form(request: HttpRequest, user: User, *typed: QueryDict) -> PasswordForm:
+    """Asks for what a login needs, because afterwards the account at the provider replaces it."""
+    form = PasswordAndCodeForm if policy.enrolled(user) else PasswordForm
+    return form(request, user, *typed, auto_id="id_link_%s")
 
 
 @require_safe
@@ -93,14 +91,15 @@ def _who_links(request: HttpRequest, key: int) -> User:
 @require_POST
 @needs(Role.VIEWER)
 def oidc_link(request: HttpRequest) -> HttpResponse:
-    """Send a user who entered their password to the provider, to link an account."""
+    """Send a user who entered password and second factor to the provider, to link an account."""
     _enabled()
     if wait_s := FAILED_LOGINS.wait_s(request):
         return too_often(request, wait_s)
-    user, form = user_of(request), LinkForm(request.POST)
-    if not (form.is_valid() and user.check_password(form.cleaned_data["password"])):
-        FAILED_LOGINS.count(request)
-        messages.error(request, "The password is not correct. Enter your current password to link your account.")
+    user = user_of(request)
+    form = link_form(request, user, request.POST)
+    if not form.is_valid():
+        field, errors = next(iter(form.errors.items()))
+        messages.error(request, f"Your account is not linked. {form[field].label}: {errors[0]}")
         return redirect("account")
     try:
         address = provider.begin(request, link=user.pk)

@@ -26,7 +26,8 @@ from common.errors import PlanError, ProvingError
 
 @needs(Role.VIEWER)
 def second_factor(request: HttpRequest) -> HttpResponse:
-    """What the user has, and the password that starts an enrolment. The QR code is only in the response to it."""
+    """The state of the user's second factor. A POST with the password starts an enrolment, and its response has the QR
+    code."""
     user = user_of(request)
     if request.method != "POST" or policy.enrolled(user) or not access.password_works(user):
         return _page(request)
@@ -47,7 +48,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
 @require_POST
 @needs(Role.VIEWER)
 def second_factor_confirm(request: HttpRequest) -> HttpResponse:
-    """The recovery codes are in this one answer and nowhere else, so it is no redirect."""
+    """Responds with a page instead of a redirect, because only this response contains the recovery codes."""
     if wait_s := FAILED_LOGINS.wait_s(request):
         return too_often(request, wait_s)
     user, form = user_of(request), CodeForm(request.POST)
@@ -59,6 +60,7 @@ def second_factor_confirm(request: HttpRequest) -> HttpResponse:
         FAILED_LOGINS.count(request)
         blame(form, error)
         return page(request, "accounts/second_factor/enrol.html", {}, form)
+    request.session.cycle_key()  # a copy of the cookie from before the second factor stops working
     request.session[policy.MARK] = True
     return _show_codes(request, codes)
 
@@ -87,7 +89,7 @@ def second_factor_remove(request: HttpRequest) -> HttpResponse:
 
 
 def _both_factors(request: HttpRequest, user: User) -> PasswordAndCodeForm | HttpResponse:
-    """The form if password and code are right, else the response that says what is wrong."""
+    """The form if password and code are right, otherwise the response with the error."""
     if wait_s := FAILED_LOGINS.wait_s(request):
         return too_often(request, wait_s)
     if not policy.enrolled(user):
@@ -99,7 +101,7 @@ def _both_factors(request: HttpRequest, user: User) -> PasswordAndCodeForm | Htt
 @never_cache
 @login_not_required
 def second_step(request: HttpRequest) -> HttpResponse:
-    """The code after the password. Without a password that was right a moment ago it leads back to the login."""
+    """Asks for the code after a right password. Without one in the last minutes, it redirects to the login."""
     pending = login.pending(request)
     if pending is None:
         return redirect("login")
@@ -113,7 +115,7 @@ def second_step(request: HttpRequest) -> HttpResponse:
 
 @needs(Role.ADMIN)
 def user_second_factor(request: HttpRequest, pk: int) -> HttpResponse:
-    """An admin, who enters the own password again, resets the second factor of another user."""
+    """Lets an admin, who enters their own password again, reset the second factor of another user."""
     user, by = get_object_or_404(User, pk=pk), user_of(request)
     if wait_s := FAILED_LOGINS.wait_s(request):
         return too_often(request, wait_s)
@@ -126,7 +128,7 @@ def user_second_factor(request: HttpRequest, pk: int) -> HttpResponse:
         else:
             messages.success(request, f"The second factor of {user} is reset, and all sessions of {user} have ended.")
         return redirect("user_list")
-    return page(request, "accounts/second_factor/reset.html", {"who": user}, form)
+    return page(request, "accounts/second_factor/reset.html", {"account": user}, form)
 
 
 def _page(
@@ -148,9 +150,9 @@ def _show_codes(request: HttpRequest, codes: list[str]) -> HttpResponse:
 
 
 def _qr_code(address: str) -> SafeString:
-    """An inline SVG, so that the secret goes to no other server. It consists of numbers only."""
-    drawn = segno.make(address, error="m").svg_inline(scale=4, border=4, dark="#000", light="#fff")
-    return mark_safe(drawn)  # noqa: S308
+    """An inline SVG, so that the secret goes to no other server. It consists of numbers, so it is safe HTML."""
+    svg = segno.make(address, error="m").svg_inline(scale=4, border=4, dark="#000", light="#fff")
+    return mark_safe(svg)  # noqa: S308
 
 
 urlpatterns = [

@@ -32,7 +32,7 @@ ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 
 @transaction.atomic
 def begin(user: User) -> str:
-    """The secret for a new authenticator app. It replaces one whose enrolment was not finished."""
+    """Start an enrolment, which replaces an unfinished one: the secret for the authenticator app."""
     if policy.enrolled(user):
         raise PlanError("password", "you have a second factor already", hint="remove it first")
     SecondFactor.objects.filter(user=user, confirmed_at=None).delete()
@@ -48,8 +48,8 @@ def address(user: User, secret: str) -> str:
 
 
 def confirm(user: User, code: str, *, session_key: str | None) -> list[str]:
-    """Finish the enrolment with a code of the app: the recovery codes, shown this once. Other sessions of the user end,
-    because they began without the second factor. PlanError if the code is wrong."""
+    """Finish the enrolment with a code of the app: the recovery codes, which are shown only once. Other sessions of the
+    user end, because they began without the second factor. PlanError if the code is wrong."""
     with transaction.atomic():
         factor = SecondFactor.objects.select_for_update().filter(user=user, confirmed_at=None).first()
         if factor is None or factor.created_at < timezone.now() - UNFINISHED or factor.failures >= MOST_FAILURES:
@@ -76,11 +76,13 @@ def _confirmed(factor: SecondFactor, period: int, session_key: str | None) -> li
 def verify(user: User, typed: str, *, address: str) -> bool:
     """Whether `typed` is a code of the app that was not used yet, or an unused recovery code, which it uses up.
 
-    PlanError while too many wrong codes lock the second factor, from wherever they came. The caller counts failures of
-    the client's address.
+    PlanError while too many wrong codes, from any address, lock the second factor. The caller counts failures by
+    address.
     """
     with transaction.atomic():
-        factor = SecondFactor.objects.select_for_update().get(user=user)
+        factor = SecondFactor.objects.select_for_update().filter(user=user, confirmed_at__isnull=False).first()
+        if factor is None:  # it was reset since the form was shown
+            return False
         now = timezone.now()
         if wait_s := factor.locked_s(now):
             message = "too many wrong codes for this user"
@@ -98,7 +100,7 @@ def verify(user: User, typed: str, *, address: str) -> bool:
 
 @transaction.atomic
 def renew_codes(user: User) -> list[str]:
-    """New recovery codes, shown this once. The old ones end."""
+    """New recovery codes, which are shown only once. The old codes stop working."""
     codes = _new_codes(user)
     audit(user, "factor.codes", user)
     return codes
@@ -106,7 +108,7 @@ def renew_codes(user: User) -> list[str]:
 
 @transaction.atomic
 def remove(user: User, *, session_key: str | None) -> None:
-    """The user removes the own second factor; other sessions end. PlanError if the role needs one."""
+    """Remove the user's own second factor, and end the other sessions. PlanError if the role needs one."""
     if policy.required(user):
         raise PlanError("password", "your role needs a second factor", hint="ask an admin to reset it instead")
     _delete(user)
@@ -116,8 +118,8 @@ def remove(user: User, *, session_key: str | None) -> None:
 
 @transaction.atomic
 def reset(user: User, *, by: User | None) -> None:
-    """Remove the second factor of a user who lost it; all sessions of the user end. `by` None is whoever has a shell on
-    the server. The user is notified."""
+    """Remove the second factor of a user who lost it; all sessions of the user end. `by` None is the operator of the
+    server, at a shell. The user is notified."""
     if by is not None:
         require(by, Role.ADMIN, "reset second factor")
         if by.pk == user.pk:
@@ -143,7 +145,7 @@ def _accept(factor: SecondFactor, typed: str) -> bool:
 
 
 def _matching_period(factor: SecondFactor, code: str) -> int | None:
-    """The period whose code this is; None for a wrong code, and for one that was accepted before."""
+    """The period of this code; None for a wrong code, and for a code that was accepted before."""
     totp = pyotp.TOTP(vault.decrypt(factor.secret_encrypted, what="the second factor of this user"))
     now, typed = int(time.time()) // PERIOD_S, code.replace(" ", "").encode()
     periods = [now + each for each in PERIODS]
@@ -162,7 +164,7 @@ def _use_recovery_code(user: User, code: str) -> bool:
 
 
 def _new_codes(user: User) -> list[str]:
-    """Such as abcd-efgh-jkmn-pqrs: 79 bits each, so that a plain hash is enough."""
+    """New recovery codes such as abcd-efgh-jkmn-pqrs. Each has 79 bits, so a hash without salt is enough."""
     RecoveryCode.objects.filter(user=user).delete()
     codes = ["".join(secrets.choice(ALPHABET) for _ in range(16)) for _ in range(CODES)]
     RecoveryCode.objects.bulk_create(RecoveryCode(user=user, digest=ApiToken.hash(code)) for code in codes)

@@ -1,4 +1,4 @@
-"""Forms that ask for the password again, or for a code."""
+"""Forms for a code, or for the password in a session."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _code_field(help_text: str) -> forms.CharField:
 
 
 class PasswordForm(forms.Form):
-    """Accepts only the password of the user who is logged in. Wrong ones count as failed logins do."""
+    """Accepts only the password of the user of the session. Wrong passwords count as failed logins."""
 
     password = forms.CharField(
         strip=False,
@@ -66,7 +66,7 @@ class SecondStepForm(forms.Form):
 
 
 class PasswordAndCodeForm(PasswordForm):
-    """Both factors, for changes of the second."""
+    """Password and code, for changes of how the user logs in."""
 
     code = _code_field(CODE_HELP)
 

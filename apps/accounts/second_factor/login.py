@@ -1,4 +1,4 @@
-"""From a right password to a session: at once, or after the second step."""
+"""Starts the session after a right password, or after the second step."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from apps.accounts.identity import access, recheck
 from apps.accounts.models import User
 from apps.accounts.second_factor import notices, policy
 
-# In the session's data, between the password and the code.
+# Key of the session's data between the password and the code.
 PENDING = "_second_step"
 PENDING_S = 300
 
 
 @dataclass(frozen=True)
 class Pending:
-    """A user whose password was right, and the page that was requested."""
+    """A login after a right password: its user, and the page to open afterwards."""
 
     user: User
     next: str
 
 
 def begin(request: HttpRequest, user: User, next_page: str) -> None:
-    """The password was right. The session belongs to no user until the second step."""
+    """Start the second step for a user whose password was right. Until it is finished, the session has no user."""
     auth.logout(request)
     request.session[PENDING] = {
         "user": user.pk,
@@ -42,8 +42,8 @@ def begin(request: HttpRequest, user: User, next_page: str) -> None:
 
 
 def pending(request: HttpRequest) -> Pending | None:
-    """The login that waits for its second step; None if there is none, if it took too long, or if the password or
-    the state of the user changed since."""
+    """The login that waits for its second step. None if there is none, if it took too long, or if the password or the
+    state of the user has changed."""
     mark = request.session.get(PENDING)
     if not mark or time.time() > mark["until"]:
         return None
@@ -55,7 +55,7 @@ def pending(request: HttpRequest) -> Pending | None:
 
 
 def finish(request: HttpRequest, waiting: Pending) -> str:
-    """Log in after the second step: the address of the page that was requested."""
+    """Log in after the second step: the address of the page to open."""
     request.session.pop(PENDING, None)
     log_in(request, waiting.user)
     request.session[policy.MARK] = True

@@ -25,13 +25,13 @@ log = logging.getLogger(__name__)
 
 
 def mail(user: User, kind: str) -> None:
-    """Let a worker mail `kind` of TEXTS to the user, after the commit. Without mail, there is none."""
+    """Let a worker mail the text `kind` after the commit, if the server sends mail and the user has an address."""
     if user.email and settings.EMAIL_HOST:
         transaction.on_commit(lambda: waking.send("accounts.mail_factor_notice", str(user.pk), kind))
 
 
 def deliver(user_id: int, kind: str) -> None:
-    """Send it; an address that does not accept it is in the log."""
+    """Send the text `kind` to the user. A failure is logged."""
     user, (subject, text) = User.objects.get(pk=user_id), TEXTS[kind]
     body = f"{text} User name: {user.username}.\n\n{UNEXPECTED}\n\n{settings.BASE_URL}\n"
     try:

@@ -1,4 +1,4 @@
-"""Who needs a second factor, and what is refused without one."""
+"""The roles that need a second factor, and the refusals without one."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from apps.accounts.models import SecondFactor, User
 from apps.accounts.web.idempotency import problem
 from common.errors import RoleError
 
-# In a session that began with a second factor, or in which it was enrolled.
+# Key of the session's data in a session that began with a second factor, or in which one was enrolled.
 MARK = "_second_factor"
-# Addresses for users who must enrol first.
-WITHOUT = ("second_factor", "second_factor_confirm", "second_step", "login", "logout")
+# Names of the addresses that work before the enrolment.
+ALLOWED_WITHOUT = ("second_factor", "second_factor_confirm", "second_step", "login", "logout")
 TITLE = "your role needs a second factor, and you have none yet"
 HINT = "enrol an authenticator app on the page Account"
 FORBIDDEN = 403
@@ -31,23 +31,23 @@ def enrolled(user: User) -> SecondFactor | None:
 
 
 def required(user: User) -> bool:
-    """Whether PROVING_SECOND_FACTOR_ROLES names a role of `user`, in the instance or in a team. Users who sign in with
-    the provider are its responsibility."""
+    """Whether PROVING_SECOND_FACTOR_ROLES names a role of `user`, in the instance or in a team. It never does for
+    users who sign in with the provider, which can ask for a second factor itself."""
     if not settings.SECOND_FACTOR_ROLES or not access.password_works(user):
         return False
-    held = {str(user.own_role_in(None)), *user.memberships.values_list("role", flat=True)}
-    return not held.isdisjoint(settings.SECOND_FACTOR_ROLES)
+    roles = {str(user.own_role_in(None)), *user.memberships.values_list("role", flat=True)}
+    return not roles.isdisjoint(settings.SECOND_FACTOR_ROLES)
 
 
 def check_may_issue_token(user: User) -> None:
-    """RoleError if `user` needs a second factor and has none: a token must not be the way around it."""
+    """RoleError if `user` needs a second factor and has none, because a token needs no second factor."""
     if required(user) and enrolled(user) is None:
         raise RoleError("issue token", TITLE, hint=HINT)
 
 
 class Enforcement:
-    """Sends users who must enrol to the page that enrols, and refuses everything else. Costs no query where no role
-    needs a second factor, nor in a session that has one."""
+    """Redirects users who must enrol to the page that enrols, and refuses all other requests. It needs no query in
+    sessions with a second factor, or if no role needs one."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -60,7 +60,7 @@ def _refusal(request: HttpRequest) -> HttpResponseBase | None:
     if not settings.SECOND_FACTOR_ROLES or SESSION_KEY not in request.session or MARK in request.session:
         return None
     user = request.user
-    if request.path in {reverse(each) for each in WITHOUT} or not isinstance(user, User) or not required(user):
+    if request.path in {reverse(each) for each in ALLOWED_WITHOUT} or not isinstance(user, User) or not required(user):
         return None
     if enrolled(user):  # the session began before the role needed a second factor
         logout(request)

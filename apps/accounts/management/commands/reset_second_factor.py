@@ -1,4 +1,4 @@
-"""manage.py reset_second_factor NAME: the way back for users, and admins, who lost their second factor."""
+"""manage.py reset_second_factor NAME: for users who lost their second factor, and for the only admin."""
 
 from __future__ import annotations
 

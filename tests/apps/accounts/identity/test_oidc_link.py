@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pyotp
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -12,6 +13,7 @@ from django.urls import reverse
 from apps.accounts import services
 from apps.accounts.identity import access
 from apps.accounts.models import AuditEntry, Membership, ProviderAccount, Role, Team, User
+from apps.accounts.second_factor import factors
 from apps.accounts.team import people
 from common.errors import PlanError
 from tests.rows import populate
@@ -35,9 +37,9 @@ def log_in(name: str = "olga") -> tuple[Client, int]:
     return client, client.post(reverse("login"), sent).status_code
 
 
-def start_link(client: Client, password: str = populate.PASSWORD) -> str:
+def start_link(client: Client, password: str = populate.PASSWORD, **second_factor: str) -> str:
     """The provider's address on the page that leads there; "" if the password was refused."""
-    page = client.post(reverse("oidc_link"), {"password": password}).content.decode()
+    page = client.post(reverse("oidc_link"), {"password": password, **second_factor}).content.decode()
     match = re.search(r'content="0; url=([^"]+)"', page)
     return match[1].replace("&amp;", "&") if match else ""
 
@@ -68,8 +70,22 @@ def test_a_session_without_the_password_cannot_link(provider: Provider, olga: Us
     assert not ProviderAccount.objects.exists()
 
 
-def test_a_link_that_somebody_else_began_is_not_finished_here(provider: Provider, olga: User, admin: User) -> None:
-    """An attacker who makes a victim follow the answer gains nothing: it belongs to the attacker's browser."""
+def test_an_enrolled_user_links_only_with_the_second_factor(provider: Provider, olga: User) -> None:
+    """Otherwise the password would be enough to replace it with an attacker's account at the provider."""
+    secret = factors.begin(olga)
+    codes = factors.confirm(olga, pyotp.TOTP(secret).now(), session_key=None)
+    client = Client()
+    client.post(reverse("login"), {"username": "olga", "password": populate.PASSWORD})
+    client.post(reverse("second_step"), {"code": codes[0]})
+
+    assert start_link(client) == ""
+    assert start_link(client, code="wrong") == ""
+    assert start_link(client, code=codes[0]) == ""
+    assert start_link(client, code=codes[1])
+
+
+def test_a_link_that_another_user_began_is_not_finished_here(provider: Provider, olga: User, admin: User) -> None:
+    """An attacker who makes a victim follow the response gains nothing: it belongs to the attacker's browser."""
     provider.user("mallory")
     attacker, _ = log_in()
     back = provider.answer(start_link(attacker), "mallory")

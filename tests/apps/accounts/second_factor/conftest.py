@@ -1,4 +1,4 @@
-"""A user with an authenticator app, and a clock that stands."""
+"""A user with an authenticator app, and a clock that only the test advances."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class App:
         return pyotp.TOTP(self.secret).generate_otp(int(self.clock.now) // factors.PERIOD_S + periods)
 
     def next_code(self) -> str:
-        """One that no request has sent yet."""
+        """A code that no request has sent yet."""
         self.clock.next_period()
         return self.code()
 

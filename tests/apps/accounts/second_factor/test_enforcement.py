@@ -1,4 +1,4 @@
-"""Roles that need a second factor, the reset by an admin, and the way back from the server's shell."""
+"""Roles that need a second factor, and the reset by an admin or at the server's shell."""
 
 from __future__ import annotations
 
@@ -124,7 +124,9 @@ def test_such_a_user_cannot_remove_the_second_factor(app: App, enforced: None) -
     assert policy.enrolled(app.user)
 
 
-def test_users_of_the_provider_are_its_responsibility(olga: User, enforced: None, settings: Any) -> None:
+def test_users_who_sign_in_with_the_provider_need_no_second_factor_here(
+    olga: User, enforced: None, settings: Any
+) -> None:
     settings.OIDC_ISSUER = "https://id.example.org"
     ProviderAccount.objects.create(user=olga, issuer=settings.OIDC_ISSUER, subject="1")
 
@@ -147,7 +149,7 @@ def reset(client: Client, user: User, password: str = populate.PASSWORD) -> Any:
     return client.post(reverse("user_second_factor", args=[user.pk]), {"password": password})
 
 
-def test_an_admin_resets_it_with_the_own_password_and_all_sessions_end(app: App, ada: User) -> None:
+def test_an_admin_resets_it_with_their_own_password_and_all_sessions_end(app: App, ada: User) -> None:
     theirs, token = log_in(app), script(app.user)
 
     reset(enter_password(ada), app.user)
@@ -194,7 +196,7 @@ def test_a_stolen_session_of_an_admin_resets_nothing(app: App, ada: User) -> Non
     assert policy.enrolled(app.user)
 
 
-def test_nobody_resets_the_own_second_factor_there(ada: User, clock: Clock) -> None:
+def test_an_admin_cannot_reset_their_own_second_factor(ada: User, clock: Clock) -> None:
     own = enrol(ada, clock)
 
     answer = log_in(own).post(
@@ -226,7 +228,7 @@ def test_the_shell_of_the_server_resets_it(app: App, capsys: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "cause"), [("grace", "no user has the name 'grace'"), ("olga", "olga has no second factor")]
 )
-def test_the_shell_names_what_is_wrong(olga: User, name: str, cause: str) -> None:
+def test_the_shell_names_the_cause_of_a_refusal(olga: User, name: str, cause: str) -> None:
     with pytest.raises(CommandError, match=cause):
         call_command("reset_second_factor", name)
 
@@ -239,7 +241,7 @@ def test_the_shell_issues_a_token_also_for_a_role_that_needs_a_second_factor(
     assert ApiToken.objects.get().user.username == "eve"
 
 
-def test_the_page_of_users_shows_who_has_one(app: App, ada: User) -> None:
+def test_the_users_page_shows_which_users_have_a_second_factor(app: App, ada: User) -> None:
     text = browser(ada).get(reverse("user_list")).content.decode()
 
     assert "active, second factor" in text

@@ -1,4 +1,4 @@
-"""Enrol, change and remove a second factor on the own page; what a stolen session cannot do."""
+"""Enrol, change and remove a second factor on its page, and what a stolen session cannot do."""
 
 from __future__ import annotations
 
@@ -75,7 +75,18 @@ def test_an_enrolment_ends_other_sessions_because_they_have_no_second_factor(olg
     assert not is_logged_in(stolen)
 
 
-def test_a_wrong_code_enrols_nothing_and_shows_the_secret_to_nobody(olga: User) -> None:
+def test_a_copy_of_the_session_cookie_from_before_the_enrolment_stops_working(olga: User, clock: Clock) -> None:
+    client, thief = enter_password(olga), Client()
+    secret = start(client).context["secret"]
+    thief.cookies["sessionid"] = client.cookies["sessionid"].value
+
+    confirm(client, pyotp.TOTP(secret).at(int(clock.now)))
+
+    assert is_logged_in(client)
+    assert not is_logged_in(thief)
+
+
+def test_a_wrong_code_enrols_nothing_and_does_not_repeat_the_secret(olga: User) -> None:
     client = enter_password(olga)
     secret = start(client).context["secret"]
 
@@ -132,7 +143,7 @@ def test_a_stolen_session_changes_nothing_without_password_and_code(app: App, na
     assert sorted(app.user.recovery_codes.values_list("digest", flat=True)) == before
 
 
-def test_guessing_the_password_in_a_stolen_session_is_locked_as_a_login_is(app: App) -> None:
+def test_guessing_the_password_in_a_stolen_session_is_locked_like_a_login(app: App) -> None:
     stolen = log_in(app)
 
     answers = [start(stolen, "wrong") for _ in range(3)]

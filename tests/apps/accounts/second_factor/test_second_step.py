@@ -49,6 +49,14 @@ def test_password_and_code_open_the_page_that_was_requested(app: App) -> None:
     assert is_logged_in(client)
 
 
+@pytest.mark.parametrize("address", ["https://evil.example.org/", "//evil.example.org", "javascript:alert(1)"])
+def test_the_second_step_redirects_to_no_other_server(app: App, address: str) -> None:
+    client = Client()
+    client.post(reverse("login"), {"username": "olga", "password": populate.PASSWORD, "next": address})
+
+    assert step(client, app.code())["Location"] == reverse("home")
+
+
 def test_a_user_without_a_second_factor_logs_in_as_before(olga: User) -> None:
     assert is_logged_in(enter_password(olga))
 
@@ -221,6 +229,13 @@ def test_a_link_to_set_a_password_does_not_replace_the_second_factor(app: App, s
 
 def test_a_token_needs_no_second_factor(app: App) -> None:
     assert script(app.user).get("/api/v1/me/").status_code == 200
+
+
+def test_a_reset_between_form_and_code_refuses_the_code(app: App) -> None:
+    factors.reset(app.user, by=None)
+    secret = factors.begin(app.user)
+
+    assert not factors.verify(app.user, App(app.user, secret, app.clock, []).code(), address="192.0.2.1")
 
 
 @pytest.mark.parametrize("recovery", [False, True])
