@@ -1,4 +1,4 @@
-"""Users, and who you are."""
+"""Users, and the current user."""
 
 from __future__ import annotations
 

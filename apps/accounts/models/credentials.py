@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import uuid
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -56,8 +57,8 @@ class ApiToken(Credential):
     old_digest = models.CharField(max_length=64, unique=True, null=True, editable=False)  # noqa: DJ001 - unique
     old_works_until = models.DateTimeField(null=True, blank=True, help_text="when the value before the rotation ends")
 
-    # The hash of the value that the request sent: the current value, or the value before the rotation.
-    shown_digest = ""
+    # The hash of the secret that the request sent: the current secret, or the one before the rotation.
+    sent_digest = ""
 
     class Meta:
         ordering = ["-created_at"]
@@ -68,6 +69,13 @@ class ApiToken(Credential):
     @property
     def limits(self) -> Limits:
         return Limits(Role(self.role), self.team_id, tuple(self.scopes))
+
+    @property
+    def sent_value_works_until(self) -> datetime:
+        """When the secret that the request sent stops working: an old secret may end before the token."""
+        if self.old_works_until is not None and self.sent_digest == self.old_digest:
+            return min(self.expires_at, self.old_works_until)
+        return self.expires_at
 
     @property
     def old_value_works(self) -> bool:

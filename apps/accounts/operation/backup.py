@@ -48,13 +48,13 @@ Manifest = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Checked:
-    """A backup that was restored for a check: its manifest, the last seal of its audit log, and the secrets that no key
-    decrypts."""
+class CheckedBackup:
+    """A backup that was restored for a check: its manifest, the last seal of its audit log, and the owners of secrets
+    that no key decrypts."""
 
     manifest: Manifest
     seal: chain.Head
-    closed: list[str]
+    undecryptable: list[str]
 
 
 def backup(file: Path) -> Manifest:
@@ -119,14 +119,14 @@ def restore_from(source: IO[bytes], name: str, *, replace: bool = False) -> Mani
     return manifest
 
 
-def check(file: Path) -> Checked:
-    """Restore `file` as `check_from` does. PlanError where it cannot be read."""
+def check(file: Path) -> CheckedBackup:
+    """Check a file as `check_from` does. PlanError if it cannot be read."""
     with _opened(file) as source:
         return check_from(source, str(file))
 
 
-def check_from(source: IO[bytes], name: str) -> Checked:
-    """Restore a backup into a database of its own on the same server, verify it there, and drop it. The server can keep
+def check_from(source: IO[bytes], name: str) -> CheckedBackup:
+    """Restore a backup into a temporary database on the same server, verify it there, and drop it. The server can keep
     running. Errors are those of `restore_from`; HostError also where the audit log of the backup is not intact, or the
     role may not create databases."""
     with _scratch_database():
@@ -135,12 +135,12 @@ def check_from(source: IO[bytes], name: str) -> Checked:
         last, faults = chain.verify(chain.lines())
         if faults:
             raise HostError("audit log", f"it is not intact in {name}: {'; '.join(faults[:3])}")
-        return Checked(manifest, last, sealed.needed()[1])
+        return CheckedBackup(manifest, last, sealed.needed()[1])
 
 
 @contextmanager
 def _scratch_database() -> Iterator[None]:
-    """`connection` leads to an empty database meanwhile, which is then dropped."""
+    """In this context, `connection` uses a new, empty database, which is dropped at the end."""
     configured = connection.settings_dict["NAME"]
     scratch = f"{configured[:40]}_check_{secrets.token_hex(4)}"
     quoted = connection.ops.quote_name(scratch)
@@ -151,15 +151,15 @@ def _scratch_database() -> Iterator[None]:
         hint = "the check needs a role with CREATEDB: set PROVING_DATABASE_URL to the owner's"
         raise HostError("database", f"a database for the check cannot be created: {error}", hint=hint) from error
     try:
-        _lead_to(scratch)
+        _connect_to(scratch)
         yield
     finally:
-        _lead_to(configured)
+        _connect_to(configured)
         with connection.cursor() as cursor:
             cursor.execute(f"DROP DATABASE {quoted} WITH (FORCE)")
 
 
-def _lead_to(name: str) -> None:
+def _connect_to(name: str) -> None:
     connection.close()
     connection.close_pool()  # type: ignore[attr-defined]  # that of PostgreSQL has it
     connection.settings_dict["NAME"] = name

@@ -1,4 +1,4 @@
-"""The server refuses to start with a secret that everybody knows, and reads secrets from files."""
+"""The server refuses to start with a published example as a secret, and reads secrets from files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/metrics: who may read it, that it counts right, and that the dashboard asks for nothing that is not there."""
+"""/metrics: access, correct figures, and that the dashboard and the alerts use only existing metrics."""
 
 from __future__ import annotations
 

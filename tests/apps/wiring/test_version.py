@@ -1,4 +1,4 @@
-"""Version and commit are shown wherever somebody may ask for them, and a client that does not fit is refused."""
+"""Pages, API and CLI show version and commit, and the server refuses incompatible clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""manage.py restore FILE: what `backup` wrote becomes this server's database again."""
+"""manage.py restore FILE: restores a file of `backup` into the database of this server, or only checks it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="a file written by backup; - reads standard input")
-        how = parser.add_mutually_exclusive_group()
-        how.add_argument("--replace", action="store_true", help="drop all existing data first")
-        how.add_argument(
+        mode = parser.add_mutually_exclusive_group()
+        mode.add_argument("--replace", action="store_true", help="drop all existing data first")
+        mode.add_argument(
             "--check", action="store_true", help="restore into a temporary database, verify it there, and drop it"
         )
 
@@ -42,7 +42,7 @@ class Command(BaseCommand):
         self.stdout.write(
             f"{file} can be restored: {rows} rows of {made_at}; the audit log is intact to {checked.seal}"
         )
-        self.warn(checked.closed)
+        self.warn(checked.undecryptable)
 
     def restore(self, file: Path, replace: bool) -> None:
         try:
@@ -55,8 +55,8 @@ class Command(BaseCommand):
         self.stdout.write(f"restored {sum(manifest['rows'].values())} rows of {manifest['made_at']}, and migrated")
         self.warn(sealed.needed()[1])
 
-    def warn(self, closed: list[str]) -> None:
-        for what in closed:
+    def warn(self, undecryptable: list[str]) -> None:
+        for name in undecryptable:
             self.stderr.write(
-                f"warning: no key of PROVING_SSH_KEYS decrypts the secret of {what}: add its original key"
+                f"warning: no key of PROVING_SSH_KEYS decrypts the secret of {name}: add its original key"
             )

@@ -153,7 +153,7 @@ def test_a_chat_is_an_admin_s_and_its_address_stays_out_of_the_audit_log(admin: 
 
     channel, _ = channels.create(by=admin, name="team", kind="chat", address=url, events=[])
 
-    assert not Channel.objects.of(tuner).filter(pk=channel.pk).exists()
+    assert not Channel.objects.editable_by(tuner).filter(pk=channel.pk).exists()
     assert "secret-part" not in str(list(AuditEntry.objects.values_list("after", flat=True)))
 
 
