@@ -140,6 +140,14 @@
       if (lines.length && list.closest("details").open) list.lastElementChild.scrollIntoView({ block: "nearest" });
     }
 
+    // What the user has to change by hand before the run continues.
+    function changes(left) {
+      const items = left.map((each) => Object.assign(document.createElement("li"), { textContent: each }));
+      at("changes").hidden = !items.length;
+      at("changes").querySelector("ul").replaceChildren(...items);
+      if (items.length) age = null;
+    }
+
     function figures(samples) {
       for (const { throughput } of samples) {
         if (throughput) at("figure").textContent = `${readable(throughput.value)} ${throughput.unit}`;
@@ -154,6 +162,7 @@
       after = Math.max(after, news.seq);
       if (news.age_s !== null) { heard = Date.now(); age = news.age_s; }
       trouble = news.trouble;
+      changes(news.changes);
       if (news.progress) {
         at("progress").value = news.progress.done;
         left = news.progress.done < 1 ? news.progress.eta_s : null;

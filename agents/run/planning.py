@@ -84,7 +84,12 @@ TARGETS: dict[str, Any] = {
         "additionalProperties": False,
     },
     "remote_server": {
-        "properties": {**_PLACE, "name": {"type": "string", "maxLength": 63}, **CONNECTION},
+        "properties": {
+            **_PLACE,
+            "name": {"type": "string", "maxLength": 63},
+            "wait_s": {"type": "integer", "minimum": 0, "maximum": 7 * 86400},
+            **CONNECTION,
+        },
         "required": [*_PLACE, "name", *CONNECTION],
         "additionalProperties": False,
     },

@@ -46,7 +46,7 @@ def _remote_server(run: Run) -> Target:
     load = choose_account(run.system, target["os_user"], target["bin_dir"], target["data_dir"])
     run.account = own_account(run.system, target["bin_dir"], target["data_dir"], load)
     room = partial(run.make_scratch, target["data_dir"])
-    remote = RemoteTarget(run.system, run.journal, target, run.job.access, run.emit, room, run.account)
+    remote = RemoteTarget(run, target, run.job.access, room, run.account)
     run.account = remote.load_account = load
     run.log("info", f"the load generator runs as {run.account.name}")
     return remote

@@ -59,7 +59,9 @@ Spec       {"version": 1,
                       {"kind": "standby", "bin_dir", "data_dir", "os_user", "address", "port": of the primary, "name":
                        of its slot and its application_name}, or
                       {"kind": "remote_server", "bin_dir": dir of psql and pgbench, "data_dir", "os_user": of the load,
-                       "name", "addresses": [name or address], "port", "database", "user", "sslmode"},
+                       "name", "addresses": [name or address], "port", "database", "user", "sslmode", "wait_s": how
+                       long to wait until a user has changed parameters that SQL cannot set; such ones are refused
+                       where it is 0 or absent},
                       or null (no PostgreSQL),
             "serve": {"limit_s": how long to wait for `finish`} of a standby; of a private target also {"listen",
                       "port", "clients": [address], "standbys": [{"name", "address"}], "writes": whether clients do}.
@@ -110,6 +112,8 @@ dataset    {"fingerprint", "home": the cluster's directory ("" = somebody else's
            "wrote": bool or null} or null}; whenever one of these has changed
 listening  {"address", "port", "database"}; standbys may be made from it
 serving    the same, or {} of a standby; standbys stream and synchronous_standby_names is in effect: clients may come
+waiting    {"changes": [{"name": parameter, "wanted", "found", "pending_restart": bool}], "limit_s"}: what a user has to
+           change on a remote server before the run continues; again whenever that changes
 released   {}; nothing waits for standbys any more: they may go
 log        {"level": "info|warning|error", "message"}; when a warm-up until steady has ended also "steady": {"reached":
            bool, "after_s", "window_s", "windows", "left_out", "mean", "drift", "within"}
@@ -154,6 +158,7 @@ VERBS = (
 STATES = (
     "RECEIVED",
     "APPLYING",
+    "WAITING",
     "VERIFIED",
     "RUNNING",
     "REBOOTING",

@@ -256,6 +256,11 @@ class RemoteServer(models.Model):
     database = models.CharField(max_length=63, default="postgres", help_text="where sessions begin")
     user = models.CharField(max_length=63, help_text="a role that may create databases")
     sslmode = models.CharField(max_length=11, choices=SslMode, default=SslMode.VERIFY_FULL)
+    wait_minutes = models.PositiveIntegerField(
+        default=0,
+        db_default=0,
+        help_text="how long a run waits for a user to change parameters that SQL cannot set; 0: they are refused",
+    )
     ca_certificate = models.TextField(blank=True)
     client_certificate = models.TextField(blank=True)
     client_key_encrypted = models.TextField(blank=True, editable=False)

@@ -220,6 +220,7 @@ RUNS: list[Lie] = [
     event("listening", {"address": "127.0.0.1", "port": "any", "database": "d"}),
     event("serving", {"port": HUGE}),
     event("released", []),
+    event("waiting", {"changes": [{"name": "work_mem", "wanted": "1GB", "found": 4}], "limit_s": 60}),
     event("log", {"message": ["no text"]}),
     event("log", {"message": "a\0b", "values": [INFINITY, HUGE * 100]}, OK, ""),
     event("outcome", {"outcome": "splendid"}),

@@ -1,7 +1,8 @@
 """Parameters of a remote server: which ones the role can set, how they are set, and the proof that they are in effect.
 
 `session` parameters are set for the load's role in the run's database (ALTER ROLE ... IN DATABASE ... SET), and are
-dropped with it. `system` parameters are set for the whole server (ALTER SYSTEM and a reload).
+dropped with it. `system` parameters are set for the whole server (ALTER SYSTEM and a reload). `by hand` parameters are
+changed by a user while the run waits: see by_hand.py.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from typing import Any, Mapping, Optional, Sequence
 from ...errors import HostFailure, Unplannable
 from ...records.spool import Record
 from ...settings.base import Proof
-from ...settings.postgresql import same
+from ...settings.postgresql import normalise, same
 from ..guest import quoted
 from .server import RemoteServer
 
-SESSION, SYSTEM = "session", "system"
+SESSION, SYSTEM, BY_HAND = "session", "system", "by hand"
 GRANTS = 15  # the first version that can grant parameters
 LISTS = ("search_path", "temp_tablespaces")  # each element is quoted
 _ROW = """json_build_object('setting', setting, 'unit', unit, 'vartype', vartype, 'source', source,
@@ -100,6 +101,20 @@ def scope(name: str, value: Any, row: Optional[Record], privileges: Record, role
     return SYSTEM
 
 
+def scope_or_by_hand(name: str, value: Any, row: Optional[Record], privileges: Record, role: str, major: int) -> str:
+    """Pure. As `scope`, but BY_HAND for a parameter that this role cannot set and that a configuration can."""
+    try:
+        return scope(name, value, row, privileges, role, major)
+    except Unplannable:
+        if row is None or row["context"] == "internal":
+            raise
+    try:
+        normalise(str(value), row["unit"] or "", row["vartype"])
+    except ValueError:
+        raise Unplannable(f"postgresql.{name}", value, f"values of type {row['vartype']}") from None
+    return BY_HAND
+
+
 def _grant(what: str, role: str, major: int) -> str:
     if "PARAMETER" in what and major < GRANTS:
         return f"PostgreSQL {major} lets only superusers set it"
@@ -152,6 +167,8 @@ def _proof(name: str, expected: str, scope: str, row: Optional[Record], file_lin
     evidence: Record = {"source": "pg_settings of a new session of the load", "pg_settings": row}
     if scope == SESSION:
         ok = in_effect and row["source"] == "database user"
+    elif scope == BY_HAND:
+        ok = in_effect
     else:
         last = [line for line in file_lines if line["name"] == name][-1:]
         ok = in_effect and bool(last) and last[0]["file"].endswith(AUTO) and last[0]["applied"] and not last[0]["error"]

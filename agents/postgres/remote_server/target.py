@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Protocol, Sequence
 
 from ...errors import Cancelled, Failure, HostFailure, Interrupted, NotApplied, PlanFailure
-from ...host.system import System
 from ...records.journal import Journal
 from ...records.processes import Account
 from ...records.spool import Record
 from ...settings import Plan, Proof
 from .. import guest
 from ..instance import Target
-from . import settings
+from . import by_hand, settings
 from .server import CONNECTION, RemoteServer, change_of_server, client_version, write_access
-from .settings import SYSTEM
+from .settings import BY_HAND, SYSTEM
 
 PREFIX, ROLE_PREFIX = "proving_ground_", "proving_load_"
 _TAKEN = f"select coalesce(json_agg(datname), '[]') from pg_database where datname like '{PREFIX}%'"  # noqa: S608
@@ -31,7 +30,13 @@ from (select usename, datname, count(*) from pg_stat_activity
   where datname is not null and datname <> '{database}' and pid <> pg_backend_pid() group by 1, 2) as clients
 """
 WAIT_S, POLL_S = 20.0, 1.0
-Emit = Callable[[str, Record], None]
+
+
+class Run(by_hand.Run, Protocol):
+    """The run that uses the server."""
+
+    @property
+    def journal(self) -> Journal: ...
 
 
 class RemoteTarget(RemoteServer, Target):
@@ -42,22 +47,20 @@ class RemoteTarget(RemoteServer, Target):
 
     def __init__(
         self,
-        system: System,
-        journal: Journal,
+        run: Run,
         target: Record,
         access: Record,
-        emit: Emit,
         make_room: Callable[[str], Path],
         own: Account,
     ) -> None:
-        self._journal, self._access, self._emit, self._make_room = journal, access, emit, make_room
-        self._client = client_version(system, target["bin_dir"], own)
+        self._owner, self._journal, self._access, self._make_room = run, run.journal, access, make_room
+        self._client = client_version(run.system, target["bin_dir"], own)
         files = write_access(make_room("access"), access, self._client, own.owner)
-        super().__init__(system, {name: target[name] for name in CONNECTION}, target["bin_dir"], own, files)
+        super().__init__(run.system, {name: target[name] for name in CONNECTION}, target["bin_dir"], own, files)
         self._target, self._identity = target, dict[str, Any]()
         self._conf, self._scopes = dict[str, str](), dict[str, str]()
         self._load_user, self._load_files = self.user, dict[str, str]()
-        self.name = f"{PREFIX}{journal.run[:8]}"
+        self.name = f"{PREFIX}{run.journal.run[:8]}"
 
     @property
     def load_role(self) -> str:
@@ -80,6 +83,11 @@ class RemoteTarget(RemoteServer, Target):
         self._identity = self.identify()
         self._check()
         self._scopes = self._find_scopes()
+        values = {name: value for name, value in self._conf.items() if self._scopes[name] == BY_HAND}
+        if values and by_hand.wait(self._owner, self, values, float(self._target["wait_s"])):
+            self._identity = self.identify()  # it may have been restarted
+            self._check()
+        self._warn()
         if SYSTEM in self._scopes.values() and self._identity["superuser"]:
             settings.check_loaded(self)
         if self._identity["superuser"]:
@@ -95,12 +103,14 @@ class RemoteTarget(RemoteServer, Target):
             hint = f"ALTER ROLE {guest.quoted(self.user)} CREATEDB"
             raise HostFailure(f"{self.user} cannot create databases on {self.label}", hint)
         self._check_free()
+
+    def _warn(self) -> None:
         if self._client < self.major:
             message = f"psql and pgbench {self._client} are older than the server, PostgreSQL {self.version}"
-            self._log("warning", message)
+            self._owner.log("warning", message)
         clients = self.foreign_clients()
         if clients:
-            self._log("warning", f"the server has other clients, which can disturb the run: {'; '.join(clients)}")
+            self._owner.log("warning", f"the server has other clients, which can disturb the run: {'; '.join(clients)}")
 
     def _check_free(self) -> None:
         """HostFailure while the server has the database of another run."""
@@ -113,13 +123,11 @@ class RemoteTarget(RemoteServer, Target):
         names = list(self._conf)
         rows = settings.rows(self, names)
         privileges = settings.privileges(self, names, self._identity["superuser"])
+        scope = settings.scope_or_by_hand if self._target.get("wait_s") else settings.scope
         return {
-            name: settings.scope(name, value, rows[name], privileges, self.user, self.major)
+            name: scope(name, value, rows[name], privileges, self.user, self.major)
             for name, value in self._conf.items()
         }
-
-    def _log(self, level: str, message: str) -> None:
-        self._emit("log", {"level": level, "message": message})
 
     def foreign_clients(self) -> list[str]:
         """Clients of other databases: "app in shop: 3"."""
@@ -134,7 +142,8 @@ class RemoteTarget(RemoteServer, Target):
         self._check_free()  # another run may have started at the same time
         self.database = self.name
         for name, value in self._conf.items():
-            self._set(name, value)
+            if self._scopes[name] != BY_HAND:
+                self._set(name, value)
         if SYSTEM in self._scopes.values():
             self.reload()
         return None
@@ -177,7 +186,7 @@ class RemoteTarget(RemoteServer, Target):
         self._journal.note("parameter", name=name, scope=scope, original=original, wanted=value, before=before)
         self.sql(statement, "postgres")
         write = {"setting": "postgresql", "key": name, "original": before["show"], "wanted": value, "found": value}
-        self._emit("write", write)
+        self._owner.emit("write", write)
 
     def parameter_proofs(self, requested: Mapping[str, str]) -> list[Proof]:
         return settings.proofs(self, requested, self._scopes)

@@ -3,6 +3,7 @@
 KINDS: dict[str, str] = {
     "campaign.finished": "a campaign has finished",
     "campaign.failed": "a campaign has failed",
+    "run.waiting": "a run waits for a change by hand",
     "schedule.missed": "a scheduled campaign did not start",
     "schedule.regression": "a scheduled campaign is worse than the earlier ones",
     "schedule.stopped": "a schedule has stopped",

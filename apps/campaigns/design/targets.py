@@ -137,10 +137,13 @@ def check(spec: Mapping[str, Any], host: Host, facts: Facts) -> None:
 
 
 def _check_remote(spec: Mapping[str, Any], facts: Facts) -> None:
-    """PlanError for a parameter that needs a restart. Other privileges are checked on the server when a run starts."""
+    """PlanError for a parameter that needs a restart, unless runs wait for changes by hand. Other privileges are
+    checked on the server when a run starts."""
+    if spec["target"].get("wait_s"):
+        return
     for name in planning.plan_settings(dict(facts), spec["settings"]).get("postgresql", Plan()).conf:
         if gucs.needs_restart(name):
-            hint = "remove it, or use a cluster on a host with an agent"
+            hint = "let runs of this server wait for changes by hand, or use a cluster on a host with an agent"
             message = "needs a restart of the server, but runs do not restart a remote server"
             raise PlanError(f"settings.postgresql.{name}", message, hint=hint)
 

@@ -43,6 +43,7 @@ _USED = {
     "seconds": SECONDS,
     "wrote": maybe(truth),
 }
+_CHANGE = record({"name": text(63), "wanted": text(2000), "found": text(2000), "pending_restart": truth})
 _RELATION = record({"bytes": maybe(number()), "rows": maybe(number())})
 
 EVENTS: dict[str, Shape] = {
@@ -96,6 +97,7 @@ EVENTS: dict[str, Shape] = {
     "listening": record(_WHERE),
     "serving": record({}, _WHERE),
     "released": record({}),
+    "waiting": record({"changes": many(_CHANGE, 200), "limit_s": SECONDS}),
     "log": record(
         {"message": text()},
         {"level": text(20), "steady": maybe(record({"reached": truth}))},

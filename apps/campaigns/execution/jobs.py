@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from agents.host.paths import needed
 from apps.campaigns.design import steps
-from apps.campaigns.execution import claims, fetching, run_end
+from apps.campaigns.execution import by_hand, claims, fetching, run_end
 from apps.campaigns.library import code, copies
 from apps.campaigns.models import Run, RunEvent, RunPart
 from apps.hosts import contact
@@ -124,6 +124,8 @@ class Job:
         with transaction.atomic():
             self.hold()
             RunEvent.objects.bulk_create([RunEvent(**owner, **event) for event in new])
+            if any(event["kind"] == "state" and event["data"]["state"] == by_hand.WAITING for event in new):
+                by_hand.notify_waiting(self.run)
             copies.learn(self.run, [event["data"] for event in new if event["kind"] == "dataset"], self.part)
             self.save(**changes)
         self.stages.update({event["kind"]: event["data"] for event in new if event["kind"] in STAGES})

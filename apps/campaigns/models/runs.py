@@ -126,6 +126,8 @@ class Run(JobFields):
         """What its agent does now, in words."""
         if self.agent_state == "REBOOTING" and self.agent_state_at:
             return f"restarting the host since {self.agent_state_at:%H:%M}"
+        if self.agent_state == "WAITING":
+            return "waiting for a change by hand"
         return f"{self.agent_state.lower().replace('_', ' ')} {self.step}".strip()
 
     def claim_tick(self, seconds: float) -> bool:

@@ -35,6 +35,12 @@ class NewRemoteSerializer(RemoteNameSerializer):
     sslmode = serializers.ChoiceField(
         choices=RemoteServer.SslMode.choices, required=False, help_text="default: verify-full"
     )
+    wait_minutes = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=remote_servers.MAX_WAIT_MINUTES,
+        help_text="how long a run waits for changes of parameters that SQL cannot set; 0, the default, refuses them",
+    )
     ca_certificate = serializers.CharField(
         required=False, allow_blank=True, help_text="PEM, for verify-ca and verify-full"
     )

@@ -24,9 +24,15 @@ def remote_fields(posted: QueryDict) -> dict[str, Any]:
     """The fields of a remote server from its form: addresses are separated by spaces or commas."""
     names = ("database", "user", "sslmode", "ca_certificate", "client_certificate", "client_key")
     texts = {name: posted.get(name, "").strip() for name in names}
-    port = whole(posted.get("port", ""))
+    port, wait_minutes = whole(posted.get("port", "")), whole(posted.get("wait_minutes", "") or "0")
     addresses = posted.get("addresses", "").replace(",", " ").split()
-    return {**texts, "addresses": addresses, "port": port or 0, "password": posted.get("password", "")}
+    return {
+        **texts,
+        "addresses": addresses,
+        "port": port or 0,
+        "wait_minutes": -1 if wait_minutes is None else wait_minutes,
+        "password": posted.get("password", ""),
+    }
 
 
 class HostForm(OfTeam):

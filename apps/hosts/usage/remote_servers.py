@@ -20,7 +20,8 @@ from common.errors import PlanError
 MAX_ADDRESSES = 4
 METADATA_NAMES = ("metadata", "metadata.google.internal")  # of clouds; they give out credentials
 NUMERIC = r"(.*\.)?(\d+|0x[0-9a-f]*)"  # an IPv4 address in another notation, such as 2852039166
-FIELDS = (*CONNECTION, "ca_certificate", "client_certificate")
+MAX_WAIT_MINUTES = 7 * 24 * 60
+FIELDS = (*CONNECTION, "wait_minutes", "ca_certificate", "client_certificate")
 SECRETS = {"password": "password_encrypted", "client_key": "client_key_encrypted"}
 VERIFYING = (RemoteServer.SslMode.VERIFY_CA, RemoteServer.SslMode.VERIFY_FULL)
 
@@ -82,8 +83,10 @@ def connection(server: RemoteServer) -> dict[str, Any]:
 
 
 def target(host: Host, name: str) -> dict[str, Any]:
-    """Name and connection, as in the target of a spec."""
-    return {"name": name, **connection(get(host, name))}
+    """Name, connection and how long runs wait for changes by hand, as in the target of a spec."""
+    server = get(host, name)
+    wait = {"wait_s": server.wait_minutes * 60} if server.wait_minutes else {}
+    return {"name": name, **connection(server), **wait}
 
 
 def access_of_run(host: Host, target: Mapping[str, Any] | None) -> dict[str, str] | None:
@@ -116,6 +119,9 @@ def _check(server: RemoteServer) -> None:
         _check_address(address)
     if not 1 <= server.port <= 65535:
         raise PlanError("port", f"{server.port} is not a port", hint="accepted: 1 to 65535")
+    if not 0 <= server.wait_minutes <= MAX_WAIT_MINUTES:
+        message = f"{server.wait_minutes} minutes are not accepted"
+        raise PlanError("wait_minutes", message, hint=f"accepted: 0 to {MAX_WAIT_MINUTES}, which is a week")
     for field in ("database", "user"):
         if not re.fullmatch(NAME, getattr(server, field)):
             raise PlanError(field, "is required", hint="accepted: 1 to 63 characters on one line")

@@ -12,7 +12,7 @@ import orjson
 from django.db.models import Count, Q
 from django.utils import timezone
 
-from apps.campaigns.execution import nudges
+from apps.campaigns.execution import by_hand, nudges
 from apps.campaigns.models import Campaign, Run
 from apps.results.live.hub import Word
 from apps.results.runs import page_content
@@ -32,7 +32,8 @@ def watched() -> Any:
 
 def of_run(run: Run, after: int) -> dict[str, Any]:
     """What happened after event `after`: {"seq", "state", ..., "samples", "progress", "lines"}; the newest batch of it,
-    and `skipped` where that is not all: a chart is to be drawn anew then. `age_s` is that of the newest event."""
+    and `skipped` where that is not all: a chart is to be drawn anew then. `age_s` is that of the newest event; None
+    while the run waits for a change by hand, when there are none."""
     listed = run.events.filter(seq__gt=after, seq__lte=max(run.last_seq, after)).order_by("-seq")
     events = list(listed[:BATCH])[::-1]
     newest = events[-1] if events else run.events.order_by("-seq").first()
@@ -46,7 +47,8 @@ def of_run(run: Run, after: int) -> dict[str, Any]:
         "step": run.step,
         "trouble": (run.error or {}).get("message", ""),
         "cancelling": run.cancel_requested_at is not None,
-        "age_s": _age(newest.at) if newest else None,
+        "changes": by_hand.changes(run),
+        "age_s": _age(newest.at) if newest and run.agent_state != by_hand.WAITING else None,
         "ended": run.state == Run.State.ENDED,
         "samples": [series.shown_sample(event.seq, event.data) for event in events if event.kind == "sample"],
         "progress": next((event.data for event in reversed(events) if event.kind == "progress"), None),

@@ -21,6 +21,7 @@ from apps.accounts.models import Role
 from apps.accounts.web.pages import needs, page
 from apps.accounts.web.parsing import whole
 from apps.campaigns.design import descriptions, roles, stopping
+from apps.campaigns.execution import by_hand
 from apps.campaigns.execution.schedule import OnHost, by_host
 from apps.campaigns.history import history
 from apps.campaigns.models import Campaign, Schedule, Slot
@@ -58,6 +59,7 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     progress = whole.progress()
     keeper, shown = Keeper(campaign, host) if host else whole, page_content.runs_of(campaign, host, **_place(request))
     table = keeper.table() if planned and compares else None
+    active = campaign.runs.active().first() if campaign.ended_at is None else None
     context: dict[str, Any] = {
         "campaign": campaign,
         "progress": progress,
@@ -71,7 +73,8 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "chosen": f"host={host}" if host else "",
         "runs": shown.runs,
         "shown": shown,
-        "active": campaign.runs.active().first() if campaign.ended_at is None else None,
+        "active": active,
+        "changes_by_hand": by_hand.changes(active) if active else [],
         "history": history(campaign),
         **_rule(campaign),
         **lifecycle_views.context(campaign),

@@ -26,6 +26,10 @@ def add(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the server.")] = 5432,
     database: Annotated[str, typer.Option(help="Database where sessions begin.")] = "postgres",
     sslmode: Annotated[str, typer.Option(help="disable, prefer, require, verify-ca or verify-full.")] = "verify-full",
+    wait_minutes: Annotated[
+        int,
+        typer.Option(min=0, max=10080, help="How long runs wait for parameters that you change by hand."),
+    ] = 0,
     ca: Annotated[
         Path | None, typer.Option(metavar="FILE", help="CA certificate (PEM), for verify-ca and verify-full.")
     ] = None,
@@ -38,7 +42,15 @@ def add(
 ) -> None:
     """Add a remote server to a host, or change the one of that name. Requires the role admin on the host."""
     session = of(ctx)
-    body = {"name": name, "addresses": address, "port": port, "database": database, "user": user, "sslmode": sslmode}
+    body: dict[str, Any] = {
+        "name": name,
+        "addresses": address,
+        "port": port,
+        "database": database,
+        "user": user,
+        "sslmode": sslmode,
+        "wait_minutes": wait_minutes,
+    }
     files = {"ca_certificate": ca, "client_certificate": certificate, "client_key": key}
     body |= {field: _text(field, path) for field, path in files.items() if path}
     body |= {"password": _password(password_file)} if password_file else {}

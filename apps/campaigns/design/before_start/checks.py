@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
+from itertools import pairwise
 
 from django.utils import timezone
 
@@ -17,6 +18,7 @@ from apps.campaigns.design.before_start.feasibility import DOUBTFUL, FAILED, OK,
 from apps.campaigns.design.before_start.placement import Preview
 from apps.campaigns.models import Campaign, DataCopy
 from apps.hosts.models import Host
+from apps.tuning import gucs
 from common.errors import PlanError
 from common.wording import host_state
 
@@ -29,7 +31,7 @@ Rule = Callable[[Host, Spec, Sequence[Spec]], Iterator[Check]]
 def rows(campaign: Campaign, preview: Preview) -> list[Check]:
     """Checks of everything that its runs need on each of its hosts."""
     of_hosts = [row for host in _hosts(campaign, preview) for row in of_host(host)]
-    return of_hosts + _by_specs(campaign, preview, RULES)
+    return of_hosts + _by_specs(campaign, preview, RULES) + _changes_by_hand(campaign, preview)
 
 
 def too_large(campaign: Campaign, preview: Preview) -> list[Check]:
@@ -107,6 +109,24 @@ def _space(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
     hint = "" if status == OK else "free some space, or choose a smaller data set"
     name = max(datasets.values(), key=lambda one: DATASETS[one["kind"]].bytes(one["options"])).get("name", "")
     yield Check(host.name, "space for data", status, actual, f"about {size(needed)}", hint, "dataset", name)
+
+
+def _changes_by_hand(campaign: Campaign, preview: Preview) -> list[Check]:
+    """How often a user has to change parameters of a remote server that need its restart."""
+    runs = [run for run in preview.runs if (run.spec["target"] or {}).get("wait_s")]
+    values = [_needing_restart(run.spec) for run in runs]
+    count = sum(bool(new) and new != old for old, new in pairwise([{}, *values]))
+    if not count:
+        return []
+    names = ", ".join(sorted({name for each in values for name in each}))
+    fewer = campaign.order != Campaign.Order.FEWEST_RESTARTS and count > 2
+    hint = "the order fewest_restarts needs fewer" if fewer else "a notification run.waiting reports each"
+    return [Check(campaign.host.name, "changes by hand", DOUBTFUL, f"up to {count}, of {names}", "", hint)]
+
+
+def _needing_restart(spec: Spec) -> dict[str, str]:
+    parameters = spec["settings"].get("postgresql", {})
+    return {name: str(value) for name, value in parameters.items() if gucs.needs_restart(name)}
 
 
 def _tools(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:

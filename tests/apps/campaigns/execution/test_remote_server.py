@@ -9,8 +9,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from apps.accounts.models import User
+from apps.accounts.models import Delivery, User
+from apps.accounts.notices import channels
 from apps.campaigns.design import targets
+from apps.campaigns.design.before_start import checks
+from apps.campaigns.design.before_start.previews import preview
+from apps.campaigns.execution import by_hand
 from apps.hosts import services
 from apps.hosts.models import Host
 from apps.hosts.usage import remote_servers
@@ -39,6 +43,10 @@ def shop(host: Host, admin: User, served: Served) -> Host:
     where = {"addresses": [ADDRESS], "port": served.port, "user": PLAIN, "sslmode": "prefer"}
     remote_servers.register(host, "shop", by=admin, password=SECRET[PLAIN], **where)
     return host
+
+
+def wait_for_changes(host: Host, by: User) -> None:
+    remote_servers.register(host, "shop", by=by, wait_minutes=10)
 
 
 def test_a_server_is_checked_and_measured_with_proven_settings(
@@ -74,6 +82,49 @@ def test_a_failed_check_stores_its_error_beside_the_earlier_answer(shop: Host, a
 def test_a_parameter_that_needs_a_restart_is_refused_before_a_campaign_starts(shop: Host, admin: User) -> None:
     with pytest.raises(PlanError, match="needs a restart of the server"):
         campaigns.start(shop, admin, factor("shared_buffers", "32MB"), target=SHOP)
+
+
+def test_a_campaign_waits_for_a_change_by_hand_and_tells_users_what_to_change(
+    shop: Host, admin: User, served: Served, client: Client
+) -> None:
+    wait_for_changes(shop, admin)
+    channels.create(by=admin, name="chat", kind="chat", address="http://127.0.0.1:9/x", events=["run.waiting"])
+    client.force_login(admin)
+
+    campaign = campaigns.start(shop, admin, factor("shared_buffers", "32MB"), target=SHOP, time_s=1)
+    campaigns.drive(campaign.runs.filter(agent_state="WAITING").exists)
+    run = campaign.runs.get()
+    page = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
+    live = client.get(reverse("run_live", args=[run.pk])).json()
+    served.configure("shared_buffers = 32MB")
+    served.stop()
+    served.start()
+    campaigns.finish(campaign)
+
+    assert "shared_buffers = 32MB (is 16MB)" in page and "waiting for a change by hand" in page
+    assert (live["changes"], live["age_s"]) == (["shared_buffers = 32MB (is 16MB)"], None)
+    assert [each.payload["changes"] for each in Delivery.objects.filter(kind="run.waiting")] == [live["changes"]]
+    run.refresh_from_db()
+    assert (run.outcome, run.error, by_hand.changes(run)) == ("ok", None, [])
+    assert run.events.filter(kind="proof", data__subject="shared_buffers", data__ok=True).exists()
+
+
+def test_runs_of_another_limit_are_planned_with_it(shop: Host, admin: User) -> None:
+    without = targets.target(shop, shop.facts, SHOP)
+    wait_for_changes(shop, admin)
+
+    assert "wait_s" not in without
+    assert targets.target(shop, shop.facts, SHOP) == without | {"wait_s": 600}
+
+
+def test_the_checks_count_the_changes_by_hand(shop: Host, admin: User) -> None:
+    wait_for_changes(shop, admin)
+    levels = [factor("shared_buffers", value)["levels"][0] for value in ("32MB", "64MB")]
+    campaign = campaigns.start(shop, admin, {"name": "memory", "levels": levels}, target=SHOP)
+
+    [row] = [each for each in checks.rows(campaign, preview(campaign)) if each.check == "changes by hand"]
+
+    assert (row.status, row.found) == (checks.DOUBTFUL, "up to 2, of shared_buffers")
 
 
 def test_a_server_that_the_host_does_not_have_is_refused(shop: Host) -> None:

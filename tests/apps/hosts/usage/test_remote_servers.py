@@ -58,6 +58,7 @@ def test_an_operator_cannot_register_a_server(host: Host) -> None:
         ({"addresses": ["169.254.43518"]}, "addresses"),
         ({"addresses": ["a b"]}, "addresses"),
         ({"port": 0}, "port"),
+        ({"wait_minutes": 10_081}, "wait_minutes"),
         ({"user": ""}, "user"),
         ({"sslmode": "verify-full"}, "ca_certificate"),
         ({"sslmode": "verify-ca", "ca_certificate": "MII"}, "ca_certificate"),

@@ -1,0 +1,41 @@
+"""Parameters that a user has to change by hand on a remote server, while a run waits for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.urls import reverse
+
+from apps.accounts.notices.notify import notify
+from apps.campaigns.models import Run
+
+WAITING = "WAITING"  # the state of the agent
+
+
+def changes(run: Run) -> list[str]:
+    """What is left to change, such as "shared_buffers = 8GB (is 128MB)"; [] if the run does not wait."""
+    return _newest(run) if run.agent_state == WAITING and run.state == Run.State.RUNNING else []
+
+
+def notify_waiting(run: Run) -> None:
+    """In the transaction that stores the events."""
+    left = _newest(run)
+    payload = {
+        "text": f"Run {run.position + 1} waits until these parameters are in effect:\n\n" + "\n".join(left),
+        "path": reverse("run_detail", args=[run.pk]),
+        "campaign": str(run.campaign_id),
+        "run": str(run.pk),
+        "host": run.host.name,
+        "changes": left,
+    }
+    notify("run.waiting", f"{run.campaign} waits for a change by hand", payload)
+
+
+def _newest(run: Run) -> list[str]:
+    event = run.events.filter(kind="waiting").order_by("-seq").first()
+    return [_line(each) for each in event.data["changes"]] if event else []
+
+
+def _line(change: dict[str, Any]) -> str:
+    pending = ", restart pending" if change["pending_restart"] else ""
+    return f"{change['name']} = {change['wanted']} (is {change['found']}{pending})"
