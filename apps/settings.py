@@ -133,6 +133,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "apps.accounts.web.walled.WalledMiddleware",
     "apps.accounts.identity.recheck.Recheck",
     "apps.accounts.second_factor.policy.Enforcement",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",

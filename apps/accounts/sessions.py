@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from apps.accounts.models import Session, User
+from apps.accounts.models import Session, Teams, User, strange_teams
 from apps.accounts.services import audit, beyond_token
 
 # No write for every page: somebody who was here five minutes ago is here.
@@ -31,6 +31,9 @@ def digest(key: str) -> str:
 
 
 class SessionStore(DatabaseStore):
+    # The user of the row, and the private teams of which that user is not a member.
+    strange_teams: tuple[int | None, Teams] | None = None
+
     @classmethod
     def get_model_class(cls) -> type[Session]:
         return Session
@@ -55,10 +58,13 @@ class SessionStore(DatabaseStore):
 
     def _get_session_from_db(self) -> Session | None:
         now = timezone.now()
-        row = Session.objects.filter(session_key=digest(self.session_key or ""), expire_date__gt=now).first()
+        rows = Session.objects.annotate(strange_teams=strange_teams("user"))
+        row = rows.filter(session_key=digest(self.session_key or ""), expire_date__gt=now).first()
         if row is None:
             self._session_key = None
-        elif row.seen_at < now - SEEN_EVERY:
+            return None
+        self.strange_teams = (row.user_id, frozenset(row.strange_teams))
+        if row.seen_at < now - SEEN_EVERY:
             Session.objects.filter(pk=row.pk).update(seen_at=now)
         return row
 

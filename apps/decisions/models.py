@@ -9,13 +9,13 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 
-from apps.accounts.models import Credential, Owned, User
+from apps.accounts.models import Credential, Owned, User, Walled, WalledQuerySet
 from apps.campaigns.models import Campaign
 from apps.decisions.evidence.conditions import Range
 from apps.hosts.models import LABEL, Host
 
 
-class DecisionQuerySet(models.QuerySet["Decision"]):
+class DecisionQuerySet(WalledQuerySet["Decision"]):
     def about(self, host: Host) -> DecisionQuerySet:
         """Those that have a host in their scope: listed, or by one of its labels."""
         listed = Decision.hosts.through.objects.filter(host=host).values("decision")
@@ -27,6 +27,8 @@ class DecisionQuerySet(models.QuerySet["Decision"]):
 
 
 class Decision(Owned):
+    behind = ("team", "campaign")
+
     class Status(models.TextChoices):
         PROPOSED = "proposed"
         ACCEPTED = "accepted"
@@ -74,7 +76,7 @@ class Decision(Owned):
     accepted_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
 
-    objects = DecisionQuerySet.as_manager()
+    objects = DecisionQuerySet.as_manager()  # type: ignore[misc]  # instead of that of Walled
 
     class Meta:
         ordering = ["-created_at"]
@@ -101,8 +103,10 @@ class Decision(Owned):
         return Range(self.kernel_from, self.kernel_to)
 
 
-class Standing(models.Model):
+class Standing(Walled):
     """A decision on one host of its scope: under which conditions it holds there, and why it may not any more."""
+
+    behind = ("decision", "host")
 
     decision = models.ForeignKey(Decision, on_delete=models.CASCADE, related_name="standings")
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="standings")
@@ -138,8 +142,10 @@ class Standing(models.Model):
         return " ".join(str(reason["words"]) for reason in self.reasons)
 
 
-class Event(models.Model):
+class Event(Walled):
     """What became of a decision, by whom and when. The audit log has the same; this is what people read."""
+
+    behind = ("decision", "host", "campaign")
 
     class Kind(models.TextChoices):
         ACCEPTED = "accepted", "was accepted"
@@ -173,8 +179,10 @@ class Event(models.Model):
         return f"{self.decision} {self.get_kind_display()}"
 
 
-class Review(models.Model):
+class Review(Walled):
     """A newer campaign beside a decision's evidence."""
+
+    behind = ("decision", "campaign")
 
     class Verdict(models.TextChoices):
         CONFIRMS = "confirms"
@@ -195,8 +203,10 @@ class Review(models.Model):
         return f"{self.campaign} {self.verdict} {self.decision}"
 
 
-class Comment(models.Model):
+class Comment(Walled):
     """Dissent and additions; a decision's text itself does not change."""
+
+    behind = ("decision",)
 
     decision = models.ForeignKey(Decision, on_delete=models.CASCADE, related_name="comments")
     author = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")

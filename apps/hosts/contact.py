@@ -283,7 +283,9 @@ def _notify(kind: str, host: Host, reason: str) -> None:
     """Those who want to know; in the caller's transaction."""
     text = f"{host}: {KINDS[kind]}.\n\n{reason}"
     path = reverse("host_detail", args=[host.name])
-    notify(kind, f"{host}: {KINDS[kind]}", {"text": text, "path": path, "host": host.name, "reason": reason})
+    notify(
+        kind, f"{host}: {KINDS[kind]}", {"text": text, "path": path, "host": host.name, "reason": reason}, about=[host]
+    )
 
 
 @transaction.atomic

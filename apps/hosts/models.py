@@ -12,7 +12,8 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.utils import timezone
 
-from apps.accounts.models import Owned, User
+from apps.accounts.models import Owned, User, Walled
+from apps.accounts.models.walls import everything
 
 # Not the words that stand in the place of a name in our own addresses.
 NAME = RegexValidator(
@@ -44,8 +45,9 @@ class Identity(models.Model):
 
     @property
     def owners(self) -> Collection[int | None]:
-        """Whose hosts it opens; none where no host has it yet."""
-        return set(self.hosts.order_by().values_list("team_id", flat=True))
+        """Whose hosts it opens, private ones included; none where no host has it yet."""
+        with everything():
+            return set(self.hosts.order_by().values_list("team_id", flat=True))
 
 
 class SigningKey(models.Model):
@@ -198,8 +200,10 @@ class Host(Owned):
         return self.host_keys.filter(state=HostKey.State.PINNED).first()
 
 
-class Reservation(models.Model):
+class Reservation(Walled):
     """A person's claim on a host: no run begins there until it ends."""
+
+    behind = ("host",)
 
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="reservations")
     by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
@@ -217,8 +221,10 @@ class Reservation(models.Model):
         return f"{self.host} reserved by {self.by} until {self.until:%Y-%m-%d %H:%M}"
 
 
-class ClusterConsent(models.Model):
+class ClusterConsent(Walled):
     """One thing that may be done to one cluster that is on the host already; the audit log keeps what was withdrawn."""
+
+    behind = ("host",)
 
     class May(models.TextChoices):
         MEASURE = "measure", "measure"
@@ -239,8 +245,10 @@ class ClusterConsent(models.Model):
         return f"{self.get_may_display()} {self.data_dir} of {self.host}"
 
 
-class RemoteServer(models.Model):
+class RemoteServer(Walled):
     """A PostgreSQL server that one host with an agent reaches only by SQL. The audit log has its earlier versions."""
+
+    behind = ("host",)
 
     class SslMode(models.TextChoices):
         DISABLE = "disable", "disable: no TLS"
@@ -283,8 +291,10 @@ class RemoteServer(models.Model):
         return f"{self.name} of {self.host}"
 
 
-class AllowedPath(models.Model):
+class AllowedPath(Walled):
     """Where workloads may write on a host besides its cluster directory; the audit log keeps what was withdrawn."""
+
+    behind = ("host",)
 
     class Kind(models.TextChoices):
         DIRECTORY = "directory", "directory: new files in it, removed with the run"
@@ -305,8 +315,10 @@ class AllowedPath(models.Model):
         return f"{self.path} of {self.host}"
 
 
-class HostKey(models.Model):
+class HostKey(Walled):
     """A public key that a host showed. One is pinned; earlier ones stay as history."""
+
+    behind = ("host",)
 
     class State(models.TextChoices):
         OFFERED = "offered"
@@ -332,9 +344,11 @@ class HostKey(models.Model):
         return f"{self.host} {self.fingerprint} ({self.state})"
 
 
-class Facts(models.Model):
+class Facts(Walled):
     """What the agent found on a host: a version, which is what lasts of `data`; see facts/changes.py. The rest of
     `data`, such as free memory, is as it was when the version was last seen."""
+
+    behind = ("host",)
 
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="facts_history")
     number = models.PositiveIntegerField()
@@ -352,8 +366,10 @@ class Facts(models.Model):
         return f"{self.host} facts {self.number}"
 
 
-class Trouble(models.Model):
+class Trouble(Walled):
     """What a run left on a host that a person should know of; open until somebody has seen to it."""
+
+    behind = ("host",)
 
     class Kind(models.TextChoices):
         CONFLICT = "conflict", "changed by another user or program, not restored"

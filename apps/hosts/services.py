@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from apps.accounts import waking
 from apps.accounts.models import Role, User
+from apps.accounts.models.walls import everything
 from apps.accounts.operation import vault
 from apps.accounts.services import audit, require, save
 from apps.accounts.web import addresses
@@ -107,7 +108,8 @@ def _referring(host: Host) -> list[str]:
     trouble tells of a run."""
     related = Host._meta.related_objects
     relations = [each for each in related if each.on_delete is not CASCADE or each.related_model is Trouble]
-    referring = [each for each in relations if getattr(host, str(each.get_accessor_name())).exists()]
+    with everything():
+        referring = [each for each in relations if getattr(host, str(each.get_accessor_name())).exists()]
     return sorted({str(each.related_model._meta.verbose_name_plural) for each in referring})
 
 

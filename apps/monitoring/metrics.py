@@ -7,6 +7,7 @@ that all is the same whichever process answers; nothing takes longer as history 
 from __future__ import annotations
 
 import ipaddress
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -25,6 +26,7 @@ from kombu.exceptions import OperationalError
 
 from apps.accounts.audit import syslog
 from apps.accounts.models import Channel, Delivery
+from apps.accounts.models.walls import everything
 from apps.campaigns.execution.queue import MAY_BEGIN
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host, Lease
@@ -34,6 +36,7 @@ from apps.results import queries
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 QUEUES = ("runs", "celery")
 BROKER_S = 2
+PRIVATE = "(private)"  # instead of the names of the hosts of private teams
 # Set by a proxy: then whoever asks is behind it, and loopback says nothing.
 FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_PROTO", "HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP")
 
@@ -99,8 +102,9 @@ def _allowed(request: HttpRequest) -> bool:
 
 
 def gauges() -> list[Gauge]:
-    """All that there are."""
-    return [gauge for part in PARTS for gauge in part()]
+    """All that there are. Totals include private teams, whose hosts are not named."""
+    with everything():
+        return [gauge for part in PARTS for gauge in part()]
 
 
 def _runs() -> Iterator[Gauge]:
@@ -110,9 +114,7 @@ def _runs() -> Iterator[Gauge]:
     yield Gauge(
         "proving_runs", "Runs that have not ended, by state.", _by("state", {s: run_counts.get(s, 0) for s in states})
     )
-    queued = Run.objects.filter(MAY_BEGIN).order_by().values_list("host__name").annotate(Count("pk"))
-    lengths = dict.fromkeys(Host.objects.exclude(state=Host.State.ARCHIVE).values_list("name", flat=True), 0)
-    yield Gauge("proving_queue_length", "Runs that are queued for a host.", _by("host", lengths | dict(queued)))
+    yield Gauge("proving_queue_length", "Runs that are queued for a host.", _by("host", _queues()))
     unread = Run.objects.filter(state=Run.State.ENDED, ingested_at=None).count()
     yield Gauge("proving_runs_unread", "Ended runs with unprocessed results.", _one(unread))
     states_of = Campaign.objects.exclude(state__in=("finished", "cancelled")).order_by().values_list("state")
@@ -120,6 +122,16 @@ def _runs() -> Iterator[Gauge]:
     open_states = (Campaign.State.DRAFT, Campaign.State.RUNNING, Campaign.State.PAUSED)
     campaign_counts = {state.value: counted.get(state.value, 0) for state in open_states}
     yield Gauge("proving_campaigns", "Campaigns that have not ended, by state.", _by("state", campaign_counts))
+
+
+def _queues() -> dict[str, int]:
+    """Queued runs by host; PRIVATE for all hosts of private teams."""
+    queued = Run.objects.filter(MAY_BEGIN).order_by().values_list("host").annotate(Count("pk"))
+    waiting, lengths = dict(queued), Counter[str]()
+    hosts = Host.objects.exclude(state=Host.State.ARCHIVE).values_list("pk", "name", "team__private")
+    for pk, name, private in hosts:
+        lengths[PRIVATE if private else name] += waiting.get(pk, 0)
+    return dict(lengths)
 
 
 def _ticks() -> Iterator[Gauge]:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import re
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from numpy.typing import NDArray
 
-from apps.accounts.models import User
+from apps.accounts.models import Membership, Teams, User, Walled
+from apps.accounts.models.walls import everything, only_hidden
 from apps.campaigns.models import Campaign, Run
+from apps.hosts.models import Host
 from apps.results.store import codec
 
 
-class Measurement(models.Model):
+class Measurement(Walled):
     """One figure of one step of one run."""
+
+    behind = ("run",)
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="measurements")
     step = models.CharField(max_length=40)
@@ -38,8 +44,10 @@ class Measurement(models.Model):
         return f"{self.name} {self.value} {self.unit}"
 
 
-class Series(models.Model):
+class Series(Walled):
     """The time series of one source during one step; its samples are in blocks."""
+
+    behind = ("run",)
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="series")
     step = models.CharField(max_length=40)
@@ -59,9 +67,11 @@ class Series(models.Model):
         return f"{self.run_id} {self.step} {self.source}"
 
 
-class Block(models.Model):
+class Block(Walled):
     """Consecutive samples of columns that a chart shows together, or of the times alone: so that a chart reads what it
     shows, of the time that it shows. A column that is in no block of some samples has none there."""
+
+    behind = ("series",)
 
     series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="blocks")
     group = models.CharField(max_length=80, blank=True, help_text="group of the declared columns; empty: t")
@@ -86,9 +96,11 @@ class Block(models.Model):
         return dict(zip((name for name in self.columns if name in names), arrays, strict=True))
 
 
-class Mark(models.Model):
+class Mark(Walled):
     """Something that happened while a step was measured, from `t` to `until`: seconds since the step began. It may have
     begun before (t < 0), and `until` is empty where its end was not seen."""
+
+    behind = ("run",)
 
     class Kind(models.TextChoices):
         CHECKPOINT = "checkpoint"
@@ -110,9 +122,11 @@ class Mark(models.Model):
         return f"{self.kind} at {self.t:.1f} s"
 
 
-class Within(models.Model):
+class Within(Walled):
     """What the samples of one measured step of an ok run say of it, found once when its results are read: its warm-up,
     whether it was steady after that, what it lost. runs/stability.py has the shape of `data`."""
+
+    behind = ("run",)
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="within")
     step = models.CharField(max_length=40)
@@ -133,9 +147,11 @@ class Within(models.Model):
         return f"{self.run_id} {self.step} within"
 
 
-class StepMeans(models.Model):
+class StepMeans(Walled):
     """The mean of each column of the collectors over one measured step of an ok run, on the host that PostgreSQL ran
     on: the figures that campaigns compare. Computed once, when the results of the run are read."""
+
+    behind = ("run",)
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="step_means")
     step = models.CharField(max_length=40)
@@ -153,8 +169,10 @@ class StepMeans(models.Model):
         return f"{self.run_id} {self.step} means"
 
 
-class Look(models.Model):
+class Look(Walled):
     """One interim analysis of the comparison that a campaign's stop rule names; never computed again."""
+
+    behind = ("campaign",)
 
     campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="looks")
     number = models.PositiveIntegerField(help_text="from 1")
@@ -185,9 +203,11 @@ class Look(models.Model):
         return self.number + max(0, self.planned - self.blocks)
 
 
-class Kept(models.Model):
+class Kept(Walled):
     """An answer about a campaign that takes all its runs, as it was computed; see store/answer_cache.py. It may be
     forgotten."""
+
+    behind = ("campaign",)
 
     campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="kept")
     name = models.CharField(max_length=60)
@@ -204,7 +224,17 @@ class Kept(models.Model):
         return f"{self.name} of {self.campaign}"
 
 
-class Pin(models.Model):
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_HOST = re.compile(r"^/hosts/([^/?]+)/")
+
+
+def _keys_in(address: str) -> set[str]:
+    """Ids of campaigns and runs, and the name of a host, in the address of a page."""
+    plain = unquote(address)
+    return {*_ID.findall(plain), *_HOST.findall(plain)}
+
+
+class Pin(Walled):
     """A chart that the team keeps: the address of its page with all choices, and where it stands on the dashboard."""
 
     title = models.CharField(max_length=160)
@@ -232,9 +262,38 @@ class Pin(models.Model):
         """Whether it is shown there."""
         return self.position is not None
 
+    @classmethod
+    def hidden_beside(cls, teams: Teams) -> Iterator[Any]:
+        """What a pin shows is only in its address: ids of campaigns and runs, or the name of a host. If such an object
+        was deleted, its team is unknown: the pin is hidden with the private teams of its author."""
+        with everything():
+            keys = {pin: _keys_in(address) for pin, address in cls.objects.values_list("pk", "address")}
+            named = {key for found in keys.values() for key in found}
+            existing, hidden = _existing(named), _existing(named, teams)
+        yield models.Q(pk__in=[pin for pin, found in keys.items() if found & hidden])
+        gone = [pin for pin, found in keys.items() if found - existing]
+        yield models.Q(_is_by_member(teams, "by"), pk__in=gone)
 
-class Import(models.Model):
+
+def _existing(keys: set[str], teams: Teams | None = None) -> set[str]:
+    """Those of these keys that are campaigns, runs or hosts; with `teams` only if they are hidden with them."""
+    ids = [key for key in keys if _ID.fullmatch(key)]
+    found: set[str] = set()
+    for model, by, among in ((Campaign, "pk", ids), (Run, "pk", ids), (Host, "name", keys)):
+        rows = models.QuerySet(model) if teams is None else only_hidden(model, teams)
+        found |= set(map(str, rows.filter(**{f"{by}__in": among}).values_list(by, flat=True)))
+    return found
+
+
+def _is_by_member(teams: Teams, author: str) -> models.Exists:
+    """Whether the user in the column `author` is a member of one of these teams."""
+    return models.Exists(models.QuerySet(Membership).filter(team__in=sorted(teams), user=models.OuterRef(author)))
+
+
+class Import(Walled):
     """Old results that were uploaded: a draft, and then the campaign that was made of it. The same contents once."""
+
+    behind = ("campaign",)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     digest = models.CharField(
@@ -257,9 +316,16 @@ class Import(models.Model):
     def __str__(self) -> str:
         return self.title
 
+    @classmethod
+    def hidden_beside(cls, teams: Teams) -> Iterator[Any]:
+        """A draft belongs to no host yet, so it is hidden with the private teams of its author."""
+        yield models.Q(_is_by_member(teams, "created_by"), campaign=None)
 
-class ImportedFile(models.Model):
+
+class ImportedFile(Walled):
     """One file of an import, as it was uploaded. What became an artefact of one run is kept there only."""
+
+    behind = ("of",)
 
     of = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="files")
     path = models.CharField(max_length=300)

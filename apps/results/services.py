@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from agents.wire.protocol import digest
 from apps.accounts.models import Role, User
+from apps.accounts.models.walls import everything, sees
 from apps.accounts.services import audit, require, save
 from apps.accounts.web.parsing import whole
 from apps.campaigns.design import steps
@@ -45,7 +46,7 @@ def upload(uploads: Iterable[tuple[str, bytes]], *, by: User) -> tuple[Import, b
         else f"{named_contents[0][0]} and {len(named_contents) - 1} more"
     )
     fields = {"title": title[:120], "created_by": by}
-    import_row, new = Import.objects.get_or_create(digest=files.digest(gathered), defaults=fields)
+    import_row, new = Import.objects.get_or_create(digest=_digest(gathered, by), defaults=fields)
     if new:
         ImportedFile.objects.bulk_create(
             ImportedFile(
@@ -80,6 +81,14 @@ def discard(import_row: Import, *, by: User) -> None:
     _draft(import_row)
     audit(by, "import.discard", import_row, before={"id": str(import_row.pk), "digest": import_row.digest})
     import_row.delete()
+
+
+def _digest(gathered: Sequence[File], by: User) -> str:
+    """What finds the same contents again; one of the user's own if an import that the user may not see has them."""
+    contents = files.digest(gathered)
+    with everything():
+        known = Import.objects.filter(digest=contents).first()
+    return digest([contents, by.pk]) if known and not sees(known) else contents
 
 
 def _draft(import_row: Import) -> Import:

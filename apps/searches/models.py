@@ -8,12 +8,14 @@ from typing import Any
 
 from django.db import models
 
-from apps.accounts.models import User
+from apps.accounts.models import User, Walled
 from apps.campaigns.models import Campaign
 
 
-class Search(models.Model):
+class Search(Walled):
     """Searches for better values of settings than those of a campaign's baseline."""
+
+    behind = ("campaign",)
 
     class State(models.TextChoices):
         RUNNING = "running", "running"
@@ -89,8 +91,10 @@ class Search(models.Model):
         return self.campaign.owners
 
 
-class Round(models.Model):
+class Round(Walled):
     """A campaign of a search that runs candidates beside the default."""
+
+    behind = ("search", "campaign")
 
     class Kind(models.TextChoices):
         SEARCH = "search", "search"
@@ -117,9 +121,11 @@ class Round(models.Model):
         return f"{self.search} {self.number}"
 
 
-class Trial(models.Model):
+class Trial(Walled):
     """A candidate: its values, state and figures. The figures are log ratios to the default in the same blocks, above 0
     if the candidate is better."""
+
+    behind = ("search",)
 
     class State(models.TextChoices):
         ASKED = "asked", "waiting for results"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db.models import Prefetch, QuerySet
 from django.http import HttpResponse
@@ -21,7 +21,7 @@ from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
 from apps.accounts.web.pages import attachment
 from apps.accounts.web.rest import body_of, paged, query_of
-from apps.hosts.models import Host
+from apps.hosts.models import NAME, Host
 from apps.tuning import parameters, rules, services
 from apps.tuning.exports import FORMATS
 from apps.tuning.models import Profile, Revision
@@ -46,6 +46,8 @@ class ProfileSerializer(serializers.ModelSerializer[Profile]):
         model = Profile
         fields = ["id", "name", "description", "team", "latest", "settings", "note", "created_at"]
         read_only_fields = ["created_at"]
+        # The service checks that the name is free, on hidden profiles as well.
+        extra_kwargs: ClassVar[dict[str, Any]] = {"name": {"validators": [NAME]}}
 
     @extend_schema_field(RevisionSerializer)
     def get_latest(self, profile: Any) -> Any:

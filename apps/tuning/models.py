@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import models
 
-from apps.accounts.models import Owned, User
+from apps.accounts.models import Owned, User, Walled
 from apps.hosts.models import NAME
 
 
@@ -28,8 +28,10 @@ class Profile(Owned):
         return self.revisions.order_by("-number").first()
 
 
-class Revision(models.Model):
+class Revision(Walled):
     """What a profile asks for, at one time. A trigger refuses to change rows."""
+
+    behind = ("profile",)
 
     profile = models.ForeignKey(Profile, on_delete=models.PROTECT, related_name="revisions")
     number = models.PositiveIntegerField()

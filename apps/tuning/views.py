@@ -12,6 +12,7 @@ from django.urls import path
 from django.utils import timezone
 
 from apps.accounts.models import Role, User
+from apps.accounts.models.walls import count_visible
 from apps.accounts.services import require, user_of
 from apps.accounts.web.pages import attachment, blame, needs, of_team, page, spoken
 from apps.hosts.models import Host
@@ -28,7 +29,7 @@ def profile_list(request: HttpRequest) -> HttpResponse:
     profiles = Profile.objects.annotate(
         count=Count("revisions", distinct=True),
         changed_at=Max("revisions__created_at"),
-        campaigns=Count("revisions__campaigns", distinct=True),
+        campaigns=count_visible(Profile, "revisions__campaigns", distinct=True),
     ).order_by("name")
     rows = of_team(request, profiles.filter(name__icontains=query) if query else profiles)
     return page(request, "tuning/list.html", {"profiles": rows, "q": query})

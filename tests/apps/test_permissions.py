@@ -32,6 +32,10 @@ def team(db: None) -> dict[str, Any]:
 
 @pytest.fixture
 def keys(team: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return keys_in_addresses(team)
+
+
+def keys_in_addresses(team: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """What stands in the addresses that no link of tests/documents/pages.py has."""
     run, campaign, host = team["ok_run"], team["finished"], team["host"]
     part = run.parts.create(host=host, role="server", position=0, spec=run.spec)

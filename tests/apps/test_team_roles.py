@@ -46,7 +46,7 @@ OF_HOUSE = {
     *("Pin.create", "Pin.partial_update", "Pin.move", "Pin.destroy"),
     *("Feed.create", "Feed.destroy", "Token.create", "Token.destroy", "Token.rotate", "Session.destroy"),
     *("User.create", "User.partial_update"),
-    *("Team.create", "Team.partial_update", "Team.destroy"),
+    *("Team.create", "Team.destroy"),
     *("Channel.create", "Channel.partial_update", "Channel.test", "Channel.renew_secret", "Delivery.retry"),
 }
 # Rooms whose rows are a team's, through their host where they have no team of their own.
@@ -168,6 +168,7 @@ OF_TEAMS: dict[str, Body] = {
     "Decision.confirm": nothing,
     "Decision.ask_drift": on_host,
     "Decision.comment": lambda world: {"text": "Not on this kernel."},
+    "Team.partial_update": lambda world: {"private": True},
     "Team.set_member": lambda world: {"user": world.by.pk, "role": "viewer"},
     "Team.remove_member": nothing,
     "Team.hand_over": lambda world: {"kind": "host", "name": world.host.name, "team": world.team.pk},

@@ -89,6 +89,7 @@ PAGES: dict[str, Rule] = {
     "team_add": button(ADMIN),
     "team_detail": shown(VIEWER),
     "team_action:set-member": button(ADMIN),
+    "team_action:set-private": button(ADMIN),
     "team_action:remove-member": button(ADMIN),
     "team_change": button(ADMIN),
     "team_remove": button(ADMIN),
@@ -265,6 +266,12 @@ SCOPES: dict[str, str] = {
     **dict.fromkeys(("Host", "Identity", "Trouble"), HOSTS),
     **dict.fromkeys(("Token.rotate", "Token.destroy"), ANY),
 }
+# Beginnings of the names of endpoints whose keys name nothing that a team owns.
+WITHOUT_TEAM = (
+    *("token_", "user_", "session_", "channel_", "delivery_", "password_", "recipe_", "timeline_feed", "pin_new"),
+    *("compare", "feed_action", "Token.", "User.", "Session.", "Channel.", "Delivery.", "Identity.", "Setting."),
+    *("Recipe.", "RecipeFile."),
+)
 # What the role alone does not say.
 BY_OBJECT = (
     ("`metrics`", "clients that send `PROVING_METRICS_TOKEN`; if none is set, the machine itself without a proxy"),
@@ -325,25 +332,38 @@ def _may(role: Role | None) -> str:
 
 
 def _there(of_teams: bool) -> str:
-    """The last cell: whose role counts on what is a team's."""
+    """A cell: whose role counts on what is a team's."""
     return "the role there" if of_teams else "the same"
+
+
+def names_object_of_team(endpoint: Any) -> bool:
+    """Whether an endpoint of a page or of the API names an object that a private team can hide."""
+    keys = set(endpoint.keys) - {"action", "kind"}
+    name = endpoint.name.removeprefix("api:")
+    return bool(keys) and not name.startswith(WITHOUT_TEAM)
+
+
+def _private(endpoint: Any) -> str:
+    """The last cell: for a user who is not a member of the private team that owns the object."""
+    return "404" if names_object_of_team(endpoint) else "the same"
 
 
 def _rows() -> Iterator[str]:
     for each in endpoints():
         if each.name in OPEN:
             method = "GET, POST" if each.name in ("login", "second_step", "password_forgot", "password_set") else "GET"
-            yield f"| `{each.pattern}` | `{each.name}` | {method} | yes | yes | yes | yes | yes | the same |"
+            yield f"| `{each.pattern}` | `{each.name}` | {method} | yes | yes | yes | yes | yes | the same | the same |"
+        there = f"{_there(each.of_teams)} | {_private(each)}"
         for action, rule in each.rules.items():
             address = each.pattern.replace("<slug:action>", action).replace("<str:action>", action)
             address = address.replace("<str:kind>", action or "<str:kind>")
             name = f"{each.name}:{action}".rstrip(":")
             if rule.get == rule.post:
-                yield f"| `{address}` | `{name}` | GET, POST | {_may(rule.get)} | {_there(each.of_teams)} |"
+                yield f"| `{address}` | `{name}` | GET, POST | {_may(rule.get)} | {there} |"
             else:
                 answered = {"GET": rule.get, "POST": rule.post}
                 yield from (
-                    f"| `{address}` | `{name}` | {how} | {_may(role)} | {_there(each.of_teams)} |"
+                    f"| `{address}` | `{name}` | {how} | {_may(role)} | {there} |"
                     for how, role in answered.items()
                     if role
                 )
@@ -354,7 +374,7 @@ def _api_rows() -> Iterator[str]:
     from tests.apps.test_team_roles import OF_TEAMS
 
     for each in ALL:
-        there = _there(each.name in OF_TEAMS)
+        there = f"{_there(each.name in OF_TEAMS)} | {_private(each)}"
         needed = Scope.READ if each.method == "get" else SCOPES.get(each.name, SCOPES.get(each.room, NONE))
         yield f"| `{each.name}` | {each.method.upper()} | {_may(each.needs)} | {there} | {needed or 'none'} |"
 
@@ -377,17 +397,25 @@ A token can have scopes: *read*, *campaigns* and *hosts*. The last column of the
 a token needs. Each scope includes *read*. *any* is permitted with each scope, *none* only without scopes. Sessions have
 no scopes.
 
-The columns are roles in the instance. If the last column says *the role there* and a team owns the object, your role
-in that team counts instead. For a campaign, it is the team of each of its hosts ([teams.md](teams.md)).
+The columns are roles in the instance. If the column *of a team's* says *the role there* and a team owns the object,
+your role in that team counts instead. For a campaign, it is the team of each of its hosts ([teams.md](teams.md)).
+The column *of another team, private* is for users who are not a member of the private team that owns the object. Lists
+leave such objects out.
 """
-PEOPLE = "anonymous | viewer | operator | tuner | admin | of a team's"
+PEOPLE = "anonymous | viewer | operator | tuner | admin | of a team's | of another team, private"
 
 
 def render() -> str:
     """The text of docs/permissions.md."""
-    lines = [HEAD, "## Pages", "", f"| address | name | method | {PEOPLE} |", "|---|---|---|---|---|---|---|---|---|"]
+    lines = [
+        HEAD,
+        "## Pages",
+        "",
+        f"| address | name | method | {PEOPLE} |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
     lines += [*_rows(), "", "## API", "", f"| endpoint | method | {PEOPLE} | scope of a token |"]
-    lines += ["|---|---|---|---|---|---|---|---|---|"]
+    lines += ["|---|---|---|---|---|---|---|---|---|---|"]
     lines += [*_api_rows(), "", "## What depends on the thing", "", "| of | is for |", "|---|---|"]
     lines += [f"| {what} | {who} |" for what, who in BY_OBJECT]
     return "\n".join(lines) + "\n"

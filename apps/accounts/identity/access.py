@@ -11,7 +11,9 @@ from django.utils import timezone
 
 from apps.accounts.identity import mapping
 from apps.accounts.models import Credential, Membership, ProviderAccount, Role, Team, User
+from apps.accounts.models.walls import change_reader, everything
 from apps.accounts.services import audit
+from apps.accounts.team.teams import end_tokens_of_others
 from common.errors import RoleError
 
 BY = "groups at the provider"
@@ -68,8 +70,10 @@ def confirm(account: ProviderAccount, grant: mapping.Grant) -> None:
         audit(None, "user.change", user, before={"role": user.role}, after={"role": grant.role, "by": BY})
         user.role = Role(grant.role)
         user.save(update_fields=["role"])
-    for team in Team.objects.filter(name__in={each.team for each in settings.OIDC_TEAMS}):
-        _set_member(team, user, grant.teams.get(team.name, ""))
+    with everything():
+        for team in Team.objects.filter(name__in={each.team for each in settings.OIDC_TEAMS}):
+            _set_member(team, user, grant.teams.get(team.name, ""))
+    change_reader(lambda: User.objects.get(pk=user.pk).hidden_teams)
     account.confirmed_at = timezone.now()
     account.save(update_fields=["confirmed_at"])
 
@@ -84,6 +88,7 @@ def _set_member(team: Team, user: User, role: str) -> None:
     if known and not role:
         audit(None, "team.leave", known, before={**about, "role": known.role}, after={"by": BY})
         known.delete()
+        end_tokens_of_others(team)
         return
     made, _ = Membership.objects.update_or_create(team=team, user=user, defaults={"role": role})
     audit(None, "team.member", made, before=before, after={**about, "role": role, "by": BY})

@@ -5,7 +5,8 @@ from apps.accounts.models.credentials import ApiToken, Credential, ProviderAccou
 from apps.accounts.models.limits import ANY, NONE, UNLIMITED, Limits, Role, Scope
 from apps.accounts.models.records import AuditEntry, AuditSeal, AuditStream, IdempotentRequest
 from apps.accounts.models.second_factor import RecoveryCode, SecondFactor
-from apps.accounts.models.users import HasOwners, Membership, Owned, Team, User
+from apps.accounts.models.users import HasOwners, Membership, Owned, Team, User, hidden_from, strange_teams
+from apps.accounts.models.walls import Teams, Walled, WalledQuerySet
 
 __all__ = [
     "ANY",
@@ -32,5 +33,10 @@ __all__ = [
     "SecondFactor",
     "Session",
     "Team",
+    "Teams",
     "User",
+    "Walled",
+    "WalledQuerySet",
+    "hidden_from",
+    "strange_teams",
 ]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 from django.contrib.auth.models import AbstractUser
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db import models
+from django.db.models import Exists, OuterRef, Q
 
 from apps.accounts.models.limits import UNLIMITED, Limits, Role
+from apps.accounts.models.walls import Teams, Walled
 
 
 class HasOwners(Protocol):
@@ -29,6 +32,8 @@ class User(AbstractUser):
     limits: Limits = UNLIMITED
     # The role in the instance before `limit_to` reduced `role`; None in a session.
     unlimited_role: Role | None = None
+    # Private teams of which this user is not a member, if the query for the session or the token returned them.
+    strange_teams: Teams | None = None
 
     def may(self, role: Role, on: HasOwners | None = None) -> bool:
         """Whether this user has `role` in the instance, or, with an object `on`, in every team that owns it."""
@@ -65,6 +70,19 @@ class User(AbstractUser):
         return {team: self.limits.role_in(team, own) for team, own in self._unlimited_roles_in_teams.items()}
 
     @property
+    def hidden_teams(self) -> Teams:
+        """Private teams that this user may not see. A token that is limited to a team shows no other private team."""
+        limit = self.limits.team
+        if self.is_instance_admin and limit is None:
+            return frozenset()
+        if self.strange_teams is not None and limit is None:
+            return self.strange_teams
+        private: models.QuerySet[Any, Any] = models.QuerySet(Team).filter(private=True).values_list("pk", flat=True)
+        own = Q() if self.is_instance_admin else Q(memberships__user=self)
+        seen = private.filter(own) if limit is None else private.filter(own, pk=limit)
+        return frozenset(private.exclude(pk__in=seen))
+
+    @property
     def _unlimited_roles_in_teams(self) -> dict[int, Role]:
         """The same before any limit. Costs one query per loaded user."""
         models.prefetch_related_objects([self], "memberships")
@@ -83,11 +101,14 @@ class User(AbstractUser):
         self.role = self.role_in(None)
 
 
-class Team(models.Model):
+class Team(Walled):
     """Users with roles of their own for the objects that the team owns."""
 
     name = models.CharField(max_length=63, unique=True)
     about = models.CharField(max_length=500, blank=True)
+    private = models.BooleanField(
+        default=False, db_default=False, help_text="only members see the team and what belongs to it"
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -101,9 +122,30 @@ class Team(models.Model):
         """A team owns itself, so its admins may change it."""
         return (self.pk,)
 
+    @classmethod
+    def hidden_beside(cls, teams: Teams) -> list[Q]:
+        return [Q(pk__in=sorted(teams))]
 
-class Membership(models.Model):
+
+def strange_teams(user: str) -> ArraySubquery:
+    """Keys of the private teams of which the user in the column `user` is not a member."""
+    member: models.QuerySet[Any] = models.QuerySet(Membership).filter(
+        team=OuterRef("pk"), user=OuterRef(OuterRef(user))
+    )
+    return ArraySubquery(models.QuerySet(Team).filter(~Exists(member), private=True).values("pk"))
+
+
+def hidden_from(user: object) -> Teams:
+    """Private teams that are hidden from a user, or from a client that is not logged in."""
+    if isinstance(user, User):
+        return user.hidden_teams
+    return frozenset(models.QuerySet(Team).filter(private=True).values_list("pk", flat=True))
+
+
+class Membership(Walled):
     """The role of a user for the objects of a team."""
+
+    behind = ("team",)
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
@@ -117,8 +159,11 @@ class Membership(models.Model):
         return f"{self.user} in {self.team}"
 
 
-class Owned(models.Model):
-    """An object that a team can own. Every user reads it; the roles in its team define who may change it."""
+class Owned(Walled):
+    """An object that a team can own. Every user reads it unless the team is private; the roles in its team define who
+    may change it."""
+
+    behind: ClassVar[tuple[str, ...]] = ("team",)
 
     team = models.ForeignKey(
         Team,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,7 +17,8 @@ from django.db.models import F
 from django.utils import timezone
 
 from apps.accounts import waking
-from apps.accounts.models import Channel, Delivery
+from apps.accounts.models import USER_KINDS, Channel, Delivery, Walled, hidden_from
+from apps.accounts.models.walls import any_hidden, everything
 from apps.accounts.notices.events import KINDS
 from apps.accounts.notices.kinds import CHANNELS
 from common.errors import ProvingError
@@ -29,16 +31,25 @@ WORK_S = 20.0  # for one channel at a time; the rest is the next task's
 
 
 @transaction.atomic
-def notify(kind: str, subject: str, payload: dict[str, Any]) -> None:
+def notify(kind: str, subject: str, payload: dict[str, Any], *, about: Sequence[Walled]) -> None:
     """Record a delivery for each channel subscribed to `kind`; call it inside the transaction of the event.
 
     `payload`: "text", some sentences for people; "path", of the page that shows it; and whatever a program may want.
+    `about`: the objects that these name. If a private team owns one, only mail to users who may see it is sent.
     """
     if kind not in KINDS:
         raise ValueError(f"{kind!r} is not a kind of event; accepted: {', '.join(KINDS)}")
     subscribed = Channel.objects.filter(active=True, owner__is_active=True, events__contains=[kind])
-    for channel in subscribed:
-        write(channel, kind, subject, payload)
+    with everything():
+        is_private = any_hidden(about, hidden_from(None))
+        for channel in subscribed.select_related("owner"):
+            if not is_private or _may_name(channel, about):
+                write(channel, kind, subject, payload)
+
+
+def _may_name(channel: Channel, about: Sequence[Walled]) -> bool:
+    """Whether a channel may name objects of a private team. Who reads a chat or a webhook is unknown."""
+    return channel.kind in USER_KINDS and not any_hidden(about, channel.owner.hidden_teams)
 
 
 def write(channel: Channel, kind: str, subject: str, payload: dict[str, Any]) -> Delivery:

@@ -35,7 +35,7 @@ class TeamSerializer(serializers.ModelSerializer[Team]):
 
     class Meta:
         model = Team
-        fields = ["id", "name", "about", "members", "created_at"]
+        fields = ["id", "name", "about", "private", "members", "created_at"]
         read_only_fields = ["created_at"]
         extra_kwargs: ClassVar[dict[str, Any]] = {"name": {"validators": []}}  # the service says who has it
 
@@ -60,7 +60,7 @@ class TeamViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
     roles = dict.fromkeys(
         ("create", "partial_update", "destroy", "set_member", "remove_member", "hand_over"), Role.ADMIN
     )
-    of_teams = ("set_member", "remove_member", "hand_over")
+    of_teams = ("partial_update", "set_member", "remove_member", "hand_over")
 
     def get_queryset(self) -> QuerySet[Team]:
         members = Membership.objects.select_related("user").order_by("user__username")
@@ -76,7 +76,7 @@ class TeamViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
 
     @extend_schema(request=TeamSerializer(partial=True), responses=TeamSerializer)
     def partial_update(self, request: Request, pk: str) -> Response:
-        """Change the name or the description."""
+        """Change the name or the description, as an instance admin, or whether the team is private."""
         body = body_of(request, TeamSerializer, partial=True)
         return self._answer(teams.change_team(self.get_object(), by=user_of(request), **body))
 

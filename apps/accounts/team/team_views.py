@@ -33,6 +33,7 @@ Act = Callable[[Team, User, HttpRequest], object]
 class TeamForm(forms.Form):
     name = forms.CharField(max_length=63, help_text="for example: storage")
     about = forms.CharField(required=False, max_length=500, help_text="its purpose, in one line")
+    private = forms.BooleanField(required=False, help_text="only members see the team and what belongs to it")
 
 
 @needs(Role.VIEWER)
@@ -117,7 +118,12 @@ def _give(team: Team, by: User, request: HttpRequest) -> object:
     return teams.hand_over(thing, get_object_or_404(Team, pk=whole(key)) if key else None, by=by)
 
 
+def _set_private(team: Team, by: User, request: HttpRequest) -> object:
+    return teams.change_team(team, by=by, private=request.POST.get("private") == "on")
+
+
 ACTIONS: dict[str, tuple[Act, str]] = {
+    "set-private": (_set_private, "The visibility of {team} is updated."),
     "set-member": (_set_member, "The members of {team} are updated."),
     "remove-member": (_remove_member, "The members of {team} are updated."),
     "take": (_take, "It now belongs to the team {team}."),
@@ -128,8 +134,9 @@ ACTIONS: dict[str, tuple[Act, str]] = {
 @require_POST
 @needs(Role.ADMIN)
 def team_change(request: HttpRequest, pk: int) -> HttpResponse:
-    team, changes = get_object_or_404(Team, pk=pk), {key: request.POST.get(key, "") for key in ("name", "about")}
-    attempt(request, lambda: teams.change_team(team, by=user_of(request), **changes), f"{team} is updated.")
+    team, name, about = get_object_or_404(Team, pk=pk), request.POST.get("name", ""), request.POST.get("about", "")
+    done = f"{team} is updated."
+    attempt(request, lambda: teams.change_team(team, by=user_of(request), name=name, about=about), done)
     return redirect("team_detail", pk)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from apps.accounts.models import Membership, Owned, Role, Team, User
+from apps.accounts.models import ApiToken, Membership, Owned, Role, Team, User
 from apps.accounts.services import audit, require, save
 from apps.accounts.web.parsing import whole
 from common.errors import PlanError
@@ -23,25 +23,37 @@ def kinds() -> dict[str, type[Owned]]:
 
 
 @transaction.atomic
-def create_team(name: str, about: str = "", *, by: User) -> Team:
-    """A new team without members and objects. Needs an instance admin."""
+def create_team(name: str, about: str = "", private: bool = False, *, by: User) -> Team:
+    """A team without members that owns nothing yet. For instance admins only."""
     require(by, Role.ADMIN, "create team")
-    team = Team(name=name.strip(), about=about.strip())
+    team = Team(name=name.strip(), about=about.strip(), private=private)
     save(team)
-    audit(by, "team.create", team, after={"id": team.pk, "about": team.about})
+    audit(by, "team.create", team, after={"id": team.pk, "about": team.about, "private": team.private})
     return team
 
 
 @transaction.atomic
-def change_team(team: Team, *, by: User, name: str | None = None, about: str | None = None) -> Team:
-    """Change the fields that are not None. Needs an instance admin."""
-    require(by, Role.ADMIN, "change team")
-    before = {"name": team.name, "about": team.about}
+def change_team(
+    team: Team, *, by: User, name: str | None = None, about: str | None = None, private: bool | None = None
+) -> Team:
+    """Change the fields that are not None. Admins of the team may change `private`, instance admins all fields."""
+    require(by, Role.ADMIN, "change team", on=team if name is None and about is None else None)
+    before = {"name": team.name, "about": team.about, "private": team.private}
     team.name = team.name if name is None else name.strip()
     team.about = team.about if about is None else about.strip()
+    team.private = team.private if private is None else private
     save(team)
-    audit(by, "team.change", team, before=before, after={"id": team.pk, "name": team.name, "about": team.about})
+    after = {"id": team.pk, "name": team.name, "about": team.about, "private": team.private}
+    audit(by, "team.change", team, before=before, after=after)
+    end_tokens_of_others(team)
     return team
+
+
+def end_tokens_of_others(team: Team) -> None:
+    """Delete tokens that are limited to a private team and whose owners cannot see it any more."""
+    if team.private:
+        members = Membership.objects.filter(team=team).values("user")
+        ApiToken.objects.filter(team=team).exclude(user__in=members).exclude(user__role=Role.ADMIN).delete()
 
 
 @transaction.atomic
@@ -80,6 +92,7 @@ def remove_member(team: Team, user: User, *, by: User) -> None:
         raise PlanError("user", f"{user} is not a member of {team}", hint="the page of the team lists its members")
     audit(by, "team.leave", membership, before={"team": team.pk, "user": user.username, "role": membership.role})
     membership.delete()
+    end_tokens_of_others(team)
 
 
 @transaction.atomic

@@ -19,7 +19,7 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
 from apps.accounts import services
-from apps.accounts.models import NONE, ApiToken, Role, Scope, User
+from apps.accounts.models import NONE, ApiToken, Role, Scope, User, walls
 from apps.accounts.tokens import admission
 from apps.accounts.web import keyset
 from apps.accounts.web.parsing import whole
@@ -41,6 +41,7 @@ class TokenAuthentication(BaseAuthentication):
         address = str(request.META.get("REMOTE_ADDR", ""))
         token = admission.admit(secret.strip(), address)
         admission.note_use(token, address)
+        walls.change_reader(lambda: token.user.hidden_teams)
         return token.user, token
 
     def authenticate_header(self, request: Request) -> str:

@@ -28,7 +28,7 @@ def notify_waiting(run: Run) -> None:
         "host": run.host.name,
         "changes": left,
     }
-    notify("run.waiting", f"{run.campaign} waits for a change by hand", payload)
+    notify("run.waiting", f"{run.campaign} waits for a change by hand", payload, about=[run])
 
 
 def _newest(run: Run) -> list[str]:

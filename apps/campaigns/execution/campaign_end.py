@@ -42,4 +42,4 @@ def notify_end(campaign: Campaign) -> None:
         "runs": dict(outcomes),
         "reason": reason,
     }
-    notify(kind, f"{campaign} {became}", payload)
+    notify(kind, f"{campaign} {became}", payload, about=[campaign])

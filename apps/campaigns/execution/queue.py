@@ -14,6 +14,7 @@ from django.utils import timezone
 from redis.exceptions import RedisError
 
 from apps.accounts import waking
+from apps.accounts.models.walls import everything
 from apps.campaigns import queries
 from apps.campaigns.models import Campaign, Run, RunPart, RunQuerySet
 from apps.hosts.models import Host
@@ -47,7 +48,7 @@ def waiting(host: Host) -> RunQuerySet:
 def arm_host(host_id: int) -> bool:
     """Give the host's next queued run its first tick, unless a run of this host is armed or active. One that needs
     further hosts waits until these are free, and no run overtakes it. False if none was armed."""
-    with transaction.atomic():
+    with everything(), transaction.atomic():
         host = Host.objects.select_for_update().get(pk=host_id)
         if is_taken([host_id]):
             return False

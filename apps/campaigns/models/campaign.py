@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import Any
 
 from django.db import models
+from django.db.models import F, Func
 
 from agents.collectors import USUAL
-from apps.accounts.models import User
+from apps.accounts.models import Teams, User, Walled
 from apps.campaigns.design.steps import Step
 from apps.campaigns.models.workloads import DataSet, Workload
 from apps.hosts.models import Host
@@ -21,8 +22,24 @@ def all_sources() -> list[str]:
     return list(USUAL)
 
 
-class Campaign(models.Model):
+class _NamesHostOf(Func):
+    """SQL: whether a campaign's roles name a host of these teams as the client or as a standby."""
+
+    template = (
+        "EXISTS (SELECT 1 FROM hosts_host AS of_role WHERE of_role.team_id IN (%(teams)s)"
+        " AND (%(expressions)s -> 'client' = to_jsonb(of_role.id)"
+        " OR %(expressions)s -> 'standbys' @> to_jsonb(of_role.id)))"
+    )
+    output_field = models.BooleanField()
+
+    def __init__(self, roles: F, teams: Teams) -> None:
+        super().__init__(roles, teams=", ".join(str(each) for each in sorted(teams)))
+
+
+class Campaign(Walled):
     """A question, the factors that may answer it, and the runs that were planned from them."""
+
+    behind = ("host", "further_hosts", "profile", "workload", "dataset")
 
     class Kind(models.TextChoices):
         COMPARISON = "comparison", "comparison: levels of factors, measured"
@@ -148,6 +165,10 @@ class Campaign(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @classmethod
+    def hidden_beside(cls, teams: Teams) -> Iterator[Any]:
+        yield _NamesHostOf(F("roles"), teams)
 
     @property
     def owners(self) -> Collection[int | None]:

@@ -6,14 +6,17 @@ from typing import Any
 
 from django.db import models
 
+from apps.accounts.models import Walled
 from apps.campaigns.design import data
 from apps.campaigns.models.runs import Run
 from apps.campaigns.models.workloads import DataSet
 from apps.hosts.models import Host
 
 
-class DataCopy(models.Model):
+class DataCopy(Walled):
     """A data set as it lies in a private cluster of a host, as its runs have told."""
+
+    behind = ("host", "dataset", "made_by")
 
     class State(models.TextChoices):
         PREPARING = "preparing"
@@ -58,8 +61,10 @@ class DataCopy(models.Model):
         return float(sum(seconds for _, seconds in self.seconds))
 
 
-class DataUse(models.Model):
+class DataUse(Walled):
     """What a run had of a data set: the pristine one, a copy of it, or one made anew; and what that took."""
+
+    behind = ("run",)
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="data_use")
     copy = models.ForeignKey(DataCopy, null=True, on_delete=models.SET_NULL, related_name="uses")

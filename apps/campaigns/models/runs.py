@@ -9,13 +9,14 @@ from typing import Any
 from django.db import models
 from django.utils import timezone
 
+from apps.accounts.models import Walled, WalledQuerySet
 from apps.campaigns.models.campaign import Campaign
 from apps.hosts.models import Host
 
 FAR = timedelta(minutes=2)
 
 
-class RunQuerySet(models.QuerySet["Run"]):
+class RunQuerySet(WalledQuerySet["Run"]):
     def active(self) -> RunQuerySet:
         """Runs that the agent may know of: submitted and not ended."""
         return self.filter(state__in=[Run.State.SUBMITTING, Run.State.RUNNING])
@@ -29,7 +30,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(unclaimed, is_due).exclude(state=Run.State.ENDED)
 
 
-class JobFields(models.Model):
+class JobFields(Walled):
     """What one agent carries out: a resolved spec, and what is known of it."""
 
     class State(models.TextChoices):
@@ -65,6 +66,8 @@ class JobFields(models.Model):
 class Run(JobFields):
     """One cell of the design, once, and what became of it."""
 
+    behind = ("campaign",)
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="runs")
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="runs")
@@ -83,7 +86,7 @@ class Run(JobFields):
     ended_at = models.DateTimeField(null=True, blank=True)
     ingested_at = models.DateTimeField(null=True, blank=True, help_text="when its results were processed")
 
-    objects = RunQuerySet.as_manager()
+    objects = RunQuerySet.as_manager()  # type: ignore[misc]  # instead of that of Walled
 
     class Meta:
         ordering = ["campaign", "position"]
@@ -148,6 +151,8 @@ class Run(JobFields):
 class RunPart(JobFields):
     """What another machine does for a run, as a job of its own there: a client's host has the run itself."""
 
+    behind = ("run",)
+
     class Role(models.TextChoices):
         SERVER = "server", "server"
         STANDBY = "standby", "standby"
@@ -175,9 +180,11 @@ class RunPart(JobFields):
 OF_RUN_OR_PART = models.Q(run=None) ^ models.Q(part=None)
 
 
-class RunEvent(models.Model):
+class RunEvent(Walled):
     """One line of the event log of a job. It is stored once, however often it is read. An event of a part has no run,
     so that `run.events` has only what the run's own host reported, and `part.events` what the part's did."""
+
+    behind = ("run", "part")
 
     run = models.ForeignKey(Run, null=True, on_delete=models.CASCADE, related_name="events")
     part = models.ForeignKey(RunPart, null=True, on_delete=models.CASCADE, related_name="events", db_index=False)
@@ -201,9 +208,11 @@ class RunEvent(models.Model):
         return f"{self.run_id or self.part_id} {self.seq} {self.kind}"
 
 
-class Artefact(models.Model):
+class Artefact(Walled):
     """Raw output of a tool, as it was printed: what is parsed from it can be parsed again. An artefact of a part, such
     as the log of its PostgreSQL, has no run."""
+
+    behind = ("run", "part")
 
     run = models.ForeignKey(Run, null=True, on_delete=models.CASCADE, related_name="artefacts")
     part = models.ForeignKey(RunPart, null=True, on_delete=models.CASCADE, related_name="artefacts", db_index=False)

@@ -8,12 +8,14 @@ from typing import Any
 
 from django.db import models
 
-from apps.accounts.models import User
+from apps.accounts.models import User, Walled
 from apps.campaigns.models.campaign import Campaign
 
 
-class Schedule(models.Model):
+class Schedule(Walled):
     """When clones of a campaign start, and with whose permissions."""
+
+    behind = ("campaign",)
 
     class State(models.TextChoices):
         ACTIVE = "active", "active"
@@ -67,8 +69,10 @@ class Schedule(models.Model):
         return self.campaign.owners
 
 
-class Slot(models.Model):
+class Slot(Walled):
     """One time at which a schedule was due. Written once, whoever looks and however often."""
+
+    behind = ("schedule", "campaign")
 
     class Outcome(models.TextChoices):
         STARTING = "starting", "starting"

@@ -13,6 +13,8 @@ from apps.campaigns.models.workloads import DataSet, Workload
 class Twin(Owned):
     """The statements of production, with their counts, to compare runs with. The captured file is not stored."""
 
+    behind = ("team", "dataset", "workload")
+
     name = models.CharField(max_length=63, help_text="also the name of its data set and its workload")
     dataset = models.ForeignKey(DataSet, on_delete=models.PROTECT, related_name="twins")
     workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="twins")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import Count, Q
+from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path
@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST
 
 from agents.datasets import DATASETS
 from apps.accounts.models import Role
+from apps.accounts.models.walls import count_visible
 from apps.accounts.services import user_of
 from apps.accounts.web.pages import attempt, blame, needs, of_team, page, spoken
 from apps.campaigns.library import datasets, preparing
@@ -28,8 +29,10 @@ SHOWN_USES = 50
 @needs(Role.VIEWER)
 def dataset_list(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()
-    rows = newest_datasets().select_related("author").annotate(lives=Count("copies"))
-    copies = DataCopy.objects.select_related("host", "dataset", "made_by").annotate(used=Count("uses"))
+    rows = newest_datasets().select_related("author").annotate(lives=count_visible(DataSet, "copies"))
+    copies = DataCopy.objects.select_related("host", "dataset", "made_by").annotate(
+        used=count_visible(DataCopy, "uses")
+    )
     context = {
         "datasets": of_team(request, rows.filter(name__icontains=query) if query else rows),
         "copies": copies.filter(Q(dataset__name__icontains=query)) if query else copies,
@@ -47,7 +50,9 @@ def dataset_detail(request: HttpRequest, name: str) -> HttpResponse:
 
 def _about(request: HttpRequest, name: str) -> dict[str, Any]:
     revisions = list(
-        DataSet.objects.filter(name=name).select_related("author", "team").annotate(uses=Count("campaigns"))
+        DataSet.objects.filter(name=name)
+        .select_related("author", "team")
+        .annotate(uses=count_visible(DataSet, "campaigns"))
     )
     if not revisions:
         raise Http404(name)
@@ -55,7 +60,7 @@ def _about(request: HttpRequest, name: str) -> dict[str, Any]:
     shown = next((each for each in revisions if str(each.revision) == number), None)
     if shown is None:
         raise Http404(f"{name} has no revision {number}")
-    copies = list(shown.copies.select_related("host", "made_by").annotate(used=Count("uses")))
+    copies = list(shown.copies.select_related("host", "made_by").annotate(used=count_visible(DataCopy, "uses")))
     uses = DataUse.objects.filter(run__campaign__dataset=shown).select_related("run__campaign", "copy__host")
     under_way = Campaign.objects.filter(dataset=shown, kind=Campaign.Kind.PREPARATION, state=Campaign.State.RUNNING)
     return {

@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.db.models import Count
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path, reverse
@@ -15,6 +14,7 @@ from django.views.decorators.http import require_POST
 
 from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
+from apps.accounts.models.walls import count_visible
 from apps.accounts.services import user_of
 from apps.accounts.web.pages import attempt, needs, of_team, page, spoken
 from apps.accounts.web.parsing import whole
@@ -48,7 +48,9 @@ def workload_detail(request: HttpRequest, name: str) -> HttpResponse:
 
 def _workload_page(request: HttpRequest, name: str, revision: str, checked: scripts.Checked | None) -> HttpResponse:
     revisions = list(
-        Workload.objects.filter(name=name).select_related("author", "team").annotate(uses=Count("campaigns"))
+        Workload.objects.filter(name=name)
+        .select_related("author", "team")
+        .annotate(uses=count_visible(Workload, "campaigns"))
     )
     if not revisions:
         raise Http404(name)

@@ -235,4 +235,4 @@ def _notify(kind: str, schedule: Schedule, became: str, reason: str) -> None:
         "host": schedule.campaign.host.name,
         "reason": reason,
     }
-    notify(kind, f"{schedule} {became}", payload)
+    notify(kind, f"{schedule} {became}", payload, about=[schedule])

@@ -15,7 +15,13 @@ from urllib.parse import quote
 from django.db import connection
 from django.urls import reverse
 
+from apps.accounts.models import Walled
+from apps.accounts.models.walls import hidden, hidden_keys
 from apps.campaigns.library import own_recipes
+from apps.campaigns.models import Campaign, Workload
+from apps.decisions.models import Comment, Decision
+from apps.hosts.models import Host
+from apps.tuning.models import Profile, Revision
 from common.errors import PlanError
 
 MOST = 50
@@ -76,7 +82,8 @@ NEWEST = "{number} = (SELECT max(o.{number}) FROM {table} o WHERE o.{of} = {tabl
 @dataclass(frozen=True)
 class Source:
     """SQL of a kind of thing: key and title of a row, the text whose words count, and where from. `shown` is the text
-    of a snippet where that is another; `only` what of the rows counts, where not all do."""
+    of a snippet where that is another; `only` what of the rows counts, where not all do. `model`: whose rows they are;
+    `row` is their key."""
 
     kind: str
     key: str
@@ -85,16 +92,19 @@ class Source:
     table: str
     shown: str = ""
     only: str = ""
+    model: type[Walled] | None = None
+    row: str = "id"
 
 
 SOURCES = (
-    Source("decision", "id::text", "title", INDEXED["decisions_decision"], "decisions_decision"),
+    Source("decision", "id::text", "title", INDEXED["decisions_decision"], "decisions_decision", model=Decision),
     Source(
         "comment",
         "decision_id::text",
         "(SELECT d.title FROM decisions_decision d WHERE d.id = decision_id)",
         INDEXED["decisions_comment"],
         "decisions_comment",
+        model=Comment,
     ),
     Source(
         "campaign",
@@ -103,6 +113,7 @@ SOURCES = (
         INDEXED["campaigns_campaign"],
         "campaigns_campaign",
         shown=f"concat_ws(' ', name, question, recipe, {FACTORS})",
+        model=Campaign,
     ),
     Source(
         "profile",
@@ -111,8 +122,9 @@ SOURCES = (
         INDEXED["tuning_revision"],
         "tuning_revision",
         only=NEWEST.format(number="number", table="tuning_revision", of="profile_id"),
+        model=Revision,
     ),
-    Source("profile", "name", "name", "name || ' ' || description", "tuning_profile"),
+    Source("profile", "name", "name", "name || ' ' || description", "tuning_profile", model=Profile),
     Source(
         "host",
         "h.name",
@@ -120,6 +132,8 @@ SOURCES = (
         HOST,
         "hosts_host h LEFT JOIN LATERAL "
         "(SELECT data FROM hosts_facts WHERE host_id = h.id ORDER BY number DESC LIMIT 1) f ON true",
+        model=Host,
+        row="h.id",
     ),
     Source(
         "workload",
@@ -128,6 +142,7 @@ SOURCES = (
         "name || ' ' || description || ' ' || steps::text",
         "campaigns_workload",
         only=NEWEST.format(number="revision", table="campaigns_workload", of="name"),
+        model=Workload,
     ),
     Source("recipe", "name", "name", "words", "unnest(%(names)s::text[], %(words)s::text[]) AS recipe(name, words)"),
 )
@@ -165,6 +180,8 @@ class Hit:
 def _branch(source: Source) -> str:
     """SQL of the hits of a source. Of many, titles and then the newest are ranked: a rank reads the whole text."""
     only = f" AND {source.only}" if source.only else ""
+    if source.model is not None and hidden():
+        only += f" AND {source.row} <> ALL (%({_hidden(source.model)})s)"
     newest = "" if source.kind == "recipe" else f" ORDER BY {_exact(source.title)} DESC, created_at DESC"
     matching = (
         f"SELECT {source.key} AS key, {source.title} AS title, {source.text} AS body, "  # noqa: S608 - our own words
@@ -183,6 +200,11 @@ def _exact(title: str) -> str:
         f"(CASE WHEN lower({title}) = lower(%(typed)s) THEN 2 "
         f"WHEN starts_with(lower({title}), lower(%(typed)s)) THEN 1 ELSE 0 END)"
     )
+
+
+def _hidden(model: type[Walled]) -> str:
+    """The parameter with the keys that are hidden from the reader."""
+    return f"hidden_{model._meta.model_name}"
 
 
 def statement(kind: str = "") -> str:
@@ -211,6 +233,8 @@ def search(text: str, kind: str = "") -> list[Hit]:
         "ranked": RANKED,
         "headline": HEADLINE,
     }
+    if hidden():
+        parameters |= {_hidden(each): hidden_keys(each) for each in {source.model for source in SOURCES} if each}
     with connection.cursor() as cursor:
         cursor.execute(statement(kind), parameters | {"names": names, "words": texts})
         return [Hit(hit_kind, key, title, _parts(snippet), rank) for hit_kind, key, title, snippet, rank in cursor]

@@ -14,7 +14,7 @@ from django.urls import path, reverse
 from django.utils.feedgenerator import Atom1Feed
 
 from apps.accounts.identity import access
-from apps.accounts.models import ApiToken, Role, User
+from apps.accounts.models import ApiToken, Role, User, walls
 from apps.accounts.services import audit, require
 from apps.decisions.models import FeedToken
 from apps.decisions.timeline import entries
@@ -86,6 +86,7 @@ def timeline_feed(request: HttpRequest, secret: str) -> HttpResponse:
     known = FeedToken.objects.select_related("user").filter(digest=ApiToken.hash(secret), user__is_active=True).first()
     if known is None or access.lapsed(known.user):
         raise Http404("this feed does not exist: create a new one on the timeline")
+    walls.change_reader(lambda: known.user.hidden_teams)
     answer = TimelineFeed()(request)
     answer["Cache-Control"] = "private, max-age=60"
     return answer

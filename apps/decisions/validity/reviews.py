@@ -56,7 +56,7 @@ def _tell(review: Review) -> None:
         "campaign": str(review.campaign_id),
         "reason": review.words,
     }
-    notify("decision.contradicted", f"{review.decision} is contradicted by {review.campaign}", payload)
+    notify("decision.contradicted", f"{review.decision} is contradicted by {review.campaign}", payload, about=[review])
 
 
 def contradicted() -> QuerySet[Decision]:

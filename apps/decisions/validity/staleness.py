@@ -87,4 +87,4 @@ def _went_stale(standing: Standing, facts: Facts) -> None:
         "host": host.name,
         "reason": standing.words,
     }
-    notify("decision.stale", f"{decision} may no longer hold on {host}", payload)
+    notify("decision.stale", f"{decision} may no longer hold on {host}", payload, about=[standing])

@@ -10,7 +10,7 @@ from rest_framework import serializers
 
 from apps.hosts.api.schedule import HealthSerializer, ReservationSerializer, WindowSerializer
 from apps.hosts.facts import changes
-from apps.hosts.models import ACCOUNT, ClusterConsent, Facts, Host, HostKey, Identity, Trouble
+from apps.hosts.models import ACCOUNT, NAME, ClusterConsent, Facts, Host, HostKey, Identity, Trouble
 from apps.hosts.usage import reservations
 
 
@@ -81,6 +81,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
             *("last_contact_at", "check_requested_at", "release_requested_at", "created_at", "guard_command"),
         ]
         extra_kwargs = {
+            "name": {"validators": [NAME]},  # the service checks that it is free, on hidden hosts as well
             "jump": {"help_text": "id of the jump host"},
             "address": {"required": True, "allow_blank": False},
             "identity": {"required": True, "help_text": "id of the SSH key; null only for a host of imported results"},

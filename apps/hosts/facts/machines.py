@@ -10,6 +10,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from apps.accounts.models import Role, User
+from apps.accounts.models.walls import everything
 from apps.accounts.services import audit, require
 from apps.hosts.models import Host, HostKey
 from common.errors import HostError, PlanError, RoleError
@@ -39,10 +40,14 @@ def _bind(host: Host, key: HostKey, machine_id: str) -> None:
 
 
 def _others(host: Host, key: HostKey, machine_id: str) -> list[str]:
-    """Names of hosts that are this machine by another key. Two names of one machine show the same key."""
-    pinned = HostKey.objects.filter(state=HostKey.State.PINNED).exclude(Q(host=host) | Q(key=key.key))
-    same = pinned.filter(Q(machine_id=machine_id) | Q(machine_id="", host__machine_id=machine_id))
-    return sorted(same.values_list("host__name", flat=True))
+    """Names of hosts that are this machine by another key. Two names of one machine show the same key. Hosts that the
+    reader may not see are "another host"."""
+    with everything():
+        pinned = HostKey.objects.filter(state=HostKey.State.PINNED).exclude(Q(host=host) | Q(key=key.key))
+        same = pinned.filter(Q(machine_id=machine_id) | Q(machine_id="", host__machine_id=machine_id))
+        others = dict(same.values_list("host", "host__name"))
+    seen = set(Host.objects.filter(pk__in=others).values_list("pk", flat=True))
+    return sorted({name if pk in seen else "another host" for pk, name in others.items()})
 
 
 def _refusal(key: HostKey, machine_id: str, others: list[str]) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.contrib import messages
-from django.db.models import OuterRef, Subquery
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path, reverse
@@ -46,7 +46,9 @@ def host_list(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()
     newest = Facts.objects.filter(host=OuterRef("pk")).order_by("-number")
     lease = Lease.objects.filter(machine_id=OuterRef("machine_id"), run__isnull=False)
-    hosts = Host.objects.annotate(known=Subquery(newest.values("data")[:1]), held=Subquery(lease.values("run")[:1]))
+    hosts: QuerySet[Any] = Host.objects.annotate(
+        known=Subquery(newest.values("data")[:1]), held=Subquery(lease.values("run")[:1])
+    )
     hosts = of_team(request, hosts.filter(name__icontains=query) if query else hosts)
     rows = [
         {"host": host, "topology": topology.line(host.known or {}), "facts": host.known, "run": host.held}

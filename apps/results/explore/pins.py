@@ -10,6 +10,7 @@ from django.db import transaction
 from django.db.models import CharField, QuerySet
 
 from apps.accounts.models import Role, User
+from apps.accounts.models.walls import everything
 from apps.accounts.services import audit, require, save
 from apps.results.explore import chart_addresses
 from apps.results.models import Pin
@@ -101,7 +102,7 @@ def move(pin: Pin, way: str, *, by: User) -> None:
     if not 0 <= target < len(order):
         raise PlanError("way", f"{pin} is already {'first' if way == 'up' else 'last'}", hint="move another one")
     order[place], order[target] = order[target], order[place]
-    for number, each in enumerate(order, start=1):
+    for number, each in zip(sorted(each.position or 0 for each in order), order, strict=True):
         each.position = number
     Pin.objects.bulk_update(order, ["position"])
     audit(by, "pin.move", pin, after={"id": pin.pk, "way": way, "position": target + 1})
@@ -117,11 +118,12 @@ def remove(pin: Pin, *, by: User) -> None:
 
 def _last() -> int:
     """The place after all others, while there is room."""
-    taken = [pin.position or 0 for pin in dashboard().select_for_update()]
-    if len(taken) >= MOST:
+    shown = dashboard().count()
+    if shown >= MOST:
         hint = "remove a chart first, or save this one without the dashboard"
-        raise PlanError("dashboard", f"it already has {len(taken)} charts, the maximum", hint=hint)
-    return max(taken, default=0) + 1
+        raise PlanError("dashboard", f"it already has {shown} charts, the maximum", hint=hint)
+    with everything():
+        return max((pin.position or 0 for pin in dashboard().select_for_update()), default=0) + 1
 
 
 def _as_dict(pin: Pin) -> dict[str, Any]:

@@ -36,4 +36,4 @@ def compare(slot: Slot, now: datetime) -> None:
         "campaign": str(slot.campaign_id),
         "host": slot.schedule.campaign.host.name,
     }
-    notify("schedule.regression", f"{slot.campaign} is worse than the earlier campaigns", payload)
+    notify("schedule.regression", f"{slot.campaign} is worse than the earlier campaigns", payload, about=[slot])

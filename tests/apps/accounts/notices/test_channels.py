@@ -95,7 +95,7 @@ def test_a_deactivated_user_gets_no_notification(viewer: User) -> None:
     mine(viewer)
     User.objects.filter(pk=viewer.pk).update(is_active=False)
 
-    notify.notify("host.unfit", "s", {})
+    notify.notify("host.unfit", "s", {}, about=[])
 
     assert not Delivery.objects.exists()
 

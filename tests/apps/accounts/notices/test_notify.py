@@ -56,9 +56,8 @@ def test_an_event_reaches_the_channels_that_subscribe_to_it_and_no_others(
         off, _ = make_webhook(is_off.port, "host.unfit", name="c")
         channels.change(off, by=admin, active=False)
 
-        notify.notify(
-            "host.unfit", "bench-04 is unfit", {"text": "no space", "path": "/hosts/bench-04/", "host": "bench-04"}
-        )
+        payload = {"text": "no space", "path": "/hosts/bench-04/", "host": "bench-04"}
+        notify.notify("host.unfit", "bench-04 is unfit", payload, about=[])
         call_command("tick")
 
     assert json.loads(wants.got[0].body) == {
@@ -78,7 +77,7 @@ def test_a_rolled_back_event_is_sent_to_nobody(make_webhook: Make) -> None:
     make_webhook(1, "host.unfit")
 
     with pytest.raises(ZeroDivisionError), transaction.atomic():
-        notify.notify("host.unfit", "no", {})
+        notify.notify("host.unfit", "no", {}, about=[])
         raise ZeroDivisionError
 
     assert not Delivery.objects.exists()
@@ -86,7 +85,7 @@ def test_a_rolled_back_event_is_sent_to_nobody(make_webhook: Make) -> None:
 
 def test_a_kind_that_nobody_knows_is_refused(db: None) -> None:
     with pytest.raises(ValueError, match=r"'host.exploded' is not a kind of event; accepted: campaign.finished"):
-        notify.notify("host.exploded", "x", {})
+        notify.notify("host.exploded", "x", {}, about=[])
 
 
 def test_the_documented_check_accepts_what_is_sent_and_nothing_else(make_webhook: Make) -> None:
@@ -167,7 +166,7 @@ def test_a_chat_gets_one_text_that_calls_nobody_and_links_only_to_the_page(admin
         url = f"http://127.0.0.1:{chat.port}/services/T0/B0/token"
         channel, secret = channels.create(by=admin, name="team", kind="chat", address=url, events=["campaign.failed"])
         subject = "<!channel> @here: <https://evil.example|a & b> failed"
-        notify.notify("campaign.failed", subject, {"text": "3 of 3 runs failed", "path": "/campaigns/1/"})
+        notify.notify("campaign.failed", subject, {"text": "3 of 3 runs failed", "path": "/campaigns/1/"}, about=[])
 
         notify.deliver(channel.pk)
 
@@ -308,7 +307,9 @@ def test_mail_is_plain_text_with_a_link_and_is_tried_again(admin: User, settings
         channel, secret = channels.create(
             by=admin, name="me", kind="mail", address="ada@example.org", events=["campaign.finished"]
         )
-        notify.notify("campaign.finished", "Scaling\nhas finished", {"text": "15 ok.", "path": "/campaigns/1/"})
+        notify.notify(
+            "campaign.finished", "Scaling\nhas finished", {"text": "15 ok.", "path": "/campaigns/1/"}, about=[]
+        )
         notify.deliver(channel.pk)
         refused = delivery_of(channel)
         overdue()

@@ -1,0 +1,176 @@
+"""Private teams: which rows a reader may see. The one rule is here; a model only declares what it belongs to.
+
+A request has a reader: the user behind it. While the request is handled, every query on a walled model leaves out the
+rows of private teams of which the reader is not a member. Workers, commands and migrations have no reader, and see all
+rows. A foreign key of a row that is visible is followed without asking again: the row itself is hidden if one of the
+objects in its `behind` is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import _GeneratorContextManager, contextmanager
+from contextvars import ContextVar
+from typing import Any, ClassVar, Self, TypeVar
+
+from django.db import models
+from django.db.models import Count, Exists, OuterRef, Q
+
+M = TypeVar("M", bound=models.Model, covariant=True)
+Teams = frozenset[int]
+
+
+class Reader:
+    """Whose rows are read. `read_hidden` returns the private teams hidden from the user; the first query asks it."""
+
+    def __init__(self, read_hidden: Callable[[], Iterable[int]]) -> None:
+        self.change(read_hidden)
+
+    def change(self, read_hidden: Callable[[], Iterable[int]]) -> None:
+        """From here on the request is that of another user, or of the same one with other limits."""
+        self._read_hidden: Callable[[], Iterable[int]] = read_hidden
+        self._hidden: Teams | None = None
+
+    @property
+    def hidden(self) -> Teams:
+        if self._hidden is None:
+            with everything():
+                self._hidden = frozenset(self._read_hidden())
+        return self._hidden
+
+
+_reader: ContextVar[Reader | None] = ContextVar("reader", default=None)
+
+
+@contextmanager
+def reading_as(reader: Reader | None) -> Iterator[None]:
+    """Queries inside see the rows of this reader; with None all rows."""
+    token = _reader.set(reader)
+    try:
+        yield
+    finally:
+        _reader.reset(token)
+
+
+def everything() -> _GeneratorContextManager[None]:
+    """All rows, whoever asks: for checks that must not miss a row. Their messages must not name a hidden object."""
+    return reading_as(None)
+
+
+def change_reader(read_hidden: Callable[[], Iterable[int]]) -> None:
+    """For a request whose user is named by a token, or by the address of a feed."""
+    reader = _reader.get()
+    if reader is not None:
+        reader.change(read_hidden)
+
+
+def hidden() -> Teams:
+    """The private teams that are hidden from the current reader."""
+    reader = _reader.get()
+    return reader.hidden if reader else frozenset()
+
+
+def sees(row: models.Model) -> bool:
+    """Whether the current reader may see a row that a foreign key of a visible one names."""
+    return not hidden() or type(row)._default_manager.filter(pk=row.pk).exists()
+
+
+def count_visible(model: Any, path: str, *, distinct: bool = False) -> Count:
+    """How many rows the reader sees at `path`, a chain of relations of `model`. A plain Count would count all."""
+    for name in path.split("__"):
+        model = model._meta.get_field(name).related_model
+    seen = Q(**{f"{path}__in": model._default_manager.all()}) if hidden() else None
+    return Count(path, distinct=distinct, filter=seen)
+
+
+class WalledQuerySet(models.QuerySet[M]):
+    """Rows that the reader may see. A queryset from before the request, such as the one of a viewset, is restricted
+    when it is used."""
+
+    _is_restricted = False
+
+    def __init__(self, model: Any = None, query: Any = None, using: Any = None, hints: Any = None) -> None:
+        super().__init__(model, query, using, hints)
+        if query is None and model is not None:
+            self._restrict()
+
+    def _clone(self) -> Self:
+        clone: Self = super()._clone()  # type: ignore[misc]  # Django's own
+        clone._is_restricted = self._is_restricted
+        clone._restrict()
+        return clone
+
+    def _restrict(self) -> None:
+        if self._is_restricted or _reader.get() is None:
+            return
+        self._is_restricted = True
+        for condition in hidden_rows(self.model, hidden()):
+            self.query.add_q(~Q(condition))
+
+
+class Walled(models.Model):
+    """Rows that are hidden with what they belong to: `behind` names the fields of a Team or of walled models."""
+
+    behind: ClassVar[tuple[str, ...]] = ()
+
+    objects = WalledQuerySet.as_manager()
+
+    class Meta:
+        abstract = True
+
+    @classmethod
+    def hidden_beside(cls, teams: Teams) -> Iterable[Any]:
+        """Conditions of hidden rows that no field in `behind` expresses."""
+        return ()
+
+    def validate_unique(self, exclude: Collection[str] | None = None) -> None:
+        """A value that a hidden row has is taken like any other."""
+        with everything():
+            super().validate_unique(exclude)
+
+    def validate_constraints(self, exclude: Collection[str] | None = None) -> None:
+        with everything():
+            super().validate_constraints(exclude)
+
+
+def hidden_rows(model: type[models.Model], teams: Teams) -> list[Any]:
+    """Conditions, of which each makes a row hidden; none if no team is hidden."""
+    if not teams:
+        return []
+    if not issubclass(model, Walled):
+        raise TypeError(f"{model.__name__} is not walled, so nothing can be behind it")
+    conditions = [_hidden_by(model._meta.get_field(name), teams) for name in model.behind]
+    return [*conditions, *model.hidden_beside(teams)]
+
+
+def _hidden_by(field: Any, teams: Teams) -> Any:
+    target = field.related_model
+    if target._meta.label == "accounts.Team":
+        return Q(**{f"{field.attname}__in": sorted(teams)})
+    if field.many_to_many:
+        rows = field.remote_field.through._default_manager.filter(**{field.m2m_field_name(): OuterRef("pk")})
+        return Exists(rows.filter(Exists(_hidden_of(target, teams, OuterRef(f"{field.m2m_reverse_field_name()}_id")))))
+    return Exists(_hidden_of(target, teams, OuterRef(field.attname)))
+
+
+def only_hidden(model: type[models.Model], teams: Teams) -> models.QuerySet[Any]:
+    """The rows that are hidden with these teams."""
+    any_of = Q(pk__in=[])
+    for condition in hidden_rows(model, teams):
+        any_of |= Q(condition)
+    return models.QuerySet(model).filter(any_of)
+
+
+def any_hidden(rows: Iterable[models.Model], teams: Teams) -> bool:
+    """Whether one of these rows is hidden with these teams."""
+    return bool(teams) and any(only_hidden(type(row), teams).filter(pk=row.pk).exists() for row in rows)
+
+
+def hidden_keys(model: type[models.Model]) -> list[Any]:
+    """Primary keys of the rows that are hidden from the current reader, for SQL that is not built by the ORM."""
+    return list(only_hidden(model, hidden()).values_list("pk", flat=True)) if hidden() else []
+
+
+def _hidden_of(model: type[models.Model], teams: Teams, key: Any) -> models.QuerySet[Any]:
+    """The row with this key, if it is hidden."""
+    return only_hidden(model, teams).filter(pk=key)

@@ -1,0 +1,1 @@
+"""Private teams: what others can find out about them."""
