@@ -64,6 +64,7 @@ class Agent:
 
     def hello(self) -> Record:
         units.refresh(self.spool, self._id)
+        self.spool.note_contact()
         recovered = self._recover()
         supervised = units.state(self.spool, self._id)
         jobs = self.spool.jobs()

@@ -4,7 +4,8 @@ A fact that the kernel does not tell is left out, or "" or [] where a text or a 
 [v] marks what changes by itself and so makes no new version of the facts: see apps/hosts/facts/changes.py.
 
     level            "root" or "user"; euid: number
-    cpus             online, allowed: cpulists; sockets, cores, threads: counts; model; smt, isolated, nohz_full: texts
+    cpus             online, allowed (with the isolated ones): cpulists; sockets, cores, threads: counts; model; smt,
+                     isolated, nohz_full: texts
       .topology      [{"cpu", "socket", "core", "node", "siblings": cpulist of the threads of its core}]
       .caches        full only: [{"level", "type": "Data" | "Instruction" | "Unified", "kb", "shared": [cpulist each]}]
       .frequency     {"boost": bool, "pstate", "policies": [{"cpus", "driver", "governor", "governors", "preference",
@@ -18,6 +19,8 @@ A fact that the kernel does not tell is left out, or "" or [] where a text or a 
     transparent_huge_pages  enabled, defrag, shmem_enabled: what is chosen; choices: {file: [text]};
                      khugepaged: {knob: number}
     kernel           release, version, arch, cmdline, clocksource, mitigations: {name: text}, sched: {name: text}
+    boot             kexec: path of the program; image, initrd: of the running kernel; problem: why the host cannot boot
+                     it with another command line; each "" for none
     sysctls          {"vm.swappiness": "60", ...}: see SYSCTLS in kernel.py
     block_devices    [{"name", "kb", "model", "scheduler", "schedulers", "read_ahead_kb", "nr_requests", "rq_affinity",
                      "rotational", "queue_depth" (SCSI), "write_cache", "logical_block_bytes", "physical_block_bytes",
@@ -53,6 +56,7 @@ from typing import Any, Callable, Iterable, Optional
 
 from ..host import cgroups, policy
 from ..host.system import System
+from .boot import boot
 from .cpu import caches, cpus
 from .kernel import distribution, firmware, kernel, sysctls, virtualization
 from .memory import THP, huge_pages, meminfo, memory, numa, transparent_huge_pages
@@ -77,6 +81,7 @@ def core(system: System) -> Facts:
         "huge_pages": huge_pages(system),
         "transparent_huge_pages": transparent_huge_pages(system),
         "kernel": kernel(system),
+        "boot": boot(system),
         "sysctls": sysctls(system),
         "block_devices": block_devices(system),
         "cgroup": cgroups.fact(system),

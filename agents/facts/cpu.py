@@ -14,7 +14,7 @@ Block = dict[str, str]
 
 
 def cpus(system: System, nodes: list[dict[str, Any]]) -> dict[str, Any]:
-    allowed = cpulist.render(system.allowed_cpus())
+    allowed = cpulist.render({*system.allowed_cpus(), *_isolated(system)})
     shown = online(system)
     info = _cpuinfo(system)
     node_of = {cpu: node["id"] for node in nodes for cpu in cpulist.parse(node["cpus"])}
@@ -33,6 +33,17 @@ def cpus(system: System, nodes: list[dict[str, Any]]) -> dict[str, Any]:
         **known((name, _cpulist(system, name)) for name in ("isolated", "nohz_full")),
         **known([("smt", system.text(f"{CPUS}/smt/control"))]),
     }
+
+
+def _isolated(system: System) -> set[int]:
+    """CPUs that the scheduler leaves out of the affinity that we start with, and that we can choose all the same."""
+    isolated = set(cpulist.parse(_cpulist(system, "isolated")))
+    if not isolated:
+        return isolated
+    from .limits import cpuset
+
+    bound = cpuset(system)
+    return isolated & set(cpulist.parse(bound)) if bound else isolated
 
 
 def online(system: System) -> str:

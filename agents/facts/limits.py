@@ -21,10 +21,15 @@ def limits(system: System) -> dict[str, Any]:
         "memory_max_kb": _kb(_least(_numbers(system, groups, "memory", "memory.max", "memory.limit_in_bytes"))),
         "memory_high_kb": _kb(_least(_numbers(system, groups, "memory", "memory.high", ""))),
         "pids_max": _least(_numbers(system, groups, "pids", "pids.max", "pids.max")),
-        "cpuset_cpus": _nearest(system, groups, "cpuset.cpus", online(system)),
+        "cpuset_cpus": cpuset(system),
         "cpuset_mems": _nearest(system, groups, "cpuset.mems", system.text(f"{NODES}/has_memory")),
     }
     return known(values.items())
+
+
+def cpuset(system: System) -> str:
+    """The CPUs that our control groups leave us, "" for all."""
+    return _nearest(system, _groups(system), "cpuset.cpus", online(system))
 
 
 def _groups(system: System) -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ import os
 from typing import Any
 
 from ..errors import HostFailure, PlanFailure, Unplannable
-from ..wire.protocol import REBOOT
+from ..wire.protocol import BOOT, REBOOT
 from ..wire.schema import check as check_schema
 from .system import System
 
@@ -78,6 +78,8 @@ def check(policy: Policy, spec: dict[str, Any]) -> None:
     """Pure. Unplannable when a spec, which is valid by itself, wants what is forbidden."""
     for name in spec["settings"]:
         permit(policy, name, f"settings.{name}")
+        if name == BOOT and spec["settings"][name]:
+            permit(policy, REBOOT, f"settings.{name}")
     for step in spec["steps"]:
         permit(policy, step["kind"], f"steps.{step['name']}")
     _check_target(policy, spec["target"] or {})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import signal
 import stat
@@ -23,6 +24,7 @@ from .reader import PAGE_BYTES, READ_BYTES, Reader
 TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_KB = PAGE_BYTES // 1024
+NO_KEXEC = "/no-kexec-reboot"
 MOST_BYTES = 64 << 20  # of a file that is read whole
 
 
@@ -165,6 +167,20 @@ class System:
             raise HostFailure(
                 f"{' '.join(argv)} failed: {done.stderr.strip()}", "restart it manually, or plan without restarts"
             )
+
+    def restart_cold(self) -> None:
+        """The same through the firmware and the boot loader, also where Debian's kexec-tools turn each restart into a
+        kexec with the present command line: they leave out the next one if there is that file, and remove it."""
+        if re.search(r"^LOAD_KEXEC=[\"']?true", self.text("/etc/default/kexec"), re.MULTILINE):
+            with open(NO_KEXEC, "w"):
+                pass
+        self.reboot()
+
+    def command(self, argv: Sequence[str], hint: str) -> None:
+        """Run a short command. HostFailure with its output if it fails."""
+        done = self.run(argv, limit_s=120.0)
+        if done.code:
+            raise HostFailure(f"{argv[0]} failed: {(done.stderr or done.stdout).strip()[-500:]}", hint)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)

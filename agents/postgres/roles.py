@@ -70,6 +70,8 @@ def check(spec: Record, plans: dict[str, Plan]) -> None:
         raise Unplannable("dataset", spec["dataset"], "none: the server defines it")
     if (serve or kind in OTHERS) and any(step["kind"] == REBOOT for step in spec["steps"]):
         raise Unplannable("steps", REBOOT, "no restart in a run over several hosts")
+    if serve and any(plan.boot for plan in plans.values()):
+        raise Unplannable("settings", spec["settings"], "no boot of the host in a run over several hosts")
     for step in spec["steps"] if kind == "remote" else []:
         if step["kind"] in WORKLOADS and WORKLOADS[step["kind"]].traces(step["options"]):
             tool = step["options"]["tracer"]["tool"]

@@ -16,6 +16,8 @@ Entries   write {setting, key, original, wanted, persistence}   applied {of, fou
           parameter {name, scope, original, wanted, before}     reset {of, found, conflict}
           (of that server; original: the value that ALTER SYSTEM had set)
           left {of}: the remote server is restored
+          boot {setting, key, original, wanted, version}        booted {of, found}: the kernel has its own line again
+          leaving {of, outcome, error, conflicts, extra}: the run has ended so, and restarts the host to restore it
 """
 
 from __future__ import annotations

@@ -38,10 +38,14 @@ def verdict(job: Job, system: System) -> Verdict:
     """Only a run whose newest state is REBOOTING is not dead; it resumes once, for resuming is a newer state."""
     states = job.states()
     last = states[-1] if states else {}
-    if last.get("state") != "REBOOTING" or job.cancelled:
+    is_here = last.get("boot_id") == system.boot_id()
+    is_step = "limit_s" not in last  # a kernel that is loaded starts, whoever cancels the run meanwhile
+    if last.get("state") != "REBOOTING" or (job.cancelled and (is_step or not is_here)):
         return Verdict("dead")
-    limit_s = limit_of(job.order["spec"]["steps"][last["index"]])
-    if last["boot_id"] == system.boot_id():
+    limit_s = limit_of(job.order["spec"]["steps"][last["index"]]) if is_step else last["limit_s"]
+    if last.get("is_over") and not is_here:
+        return Verdict("dead")
+    if is_here:
         late = system.mono() - last["mono"] > limit_s
         return Verdict("dead", f"the host did not go down within {limit_s:g} s") if late else Verdict("wait")
     took_s = system.wall() - last["wall"]

@@ -14,17 +14,20 @@ from ..records import processes
 from ..records.journal import Journal
 from ..records.spool import Job, Record, Spool
 from ..wire import protocol
-from . import control_group, existing_cluster, reboot, remote_server
+from ..wire.protocol import BOOT
+from . import boot, control_group, existing_cluster, reboot, remote_server
 
 Emit = Callable[[str, Record], None]
 
 
 @dataclass
 class Undone:
-    """The result of a rollback. Clean: no process of the run lives, every value is the original or another user's."""
+    """The result of a rollback. Clean: no process of the run lives, every value is the original or another user's.
+    `restart`: only a restart of the host restores its command line, and is still to come."""
 
     conflicts: list[Record] = field(default_factory=list)
     unproven: list[str] = field(default_factory=list)
+    restart: bool = False
 
     @property
     def clean(self) -> bool:
@@ -77,7 +80,19 @@ def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
             result.unproven += restored.unproven
     for proof in (*_restored(journal, conflicts, unproven), *control_group.proofs(journal)):
         emit("proof", proof)
+    _restore_boot(system, journal, emit, result)
     return result
+
+
+def _restore_boot(system: System, journal: Journal, emit: Emit, result: Undone) -> None:
+    result.restart = boot.is_in_effect(system, journal) and boot.may_restart(journal)
+    if not result.restart:
+        try:
+            conflicts, unproven = boot.restore(system, journal, emit)
+        except HostFailure as failure:
+            conflicts, unproven = [], [failure.with_hint]
+        result.conflicts += conflicts
+        result.unproven += unproven
 
 
 def _restored(journal: Journal, conflicts: list[Record], unproven: list[str]) -> list[Record]:
@@ -159,38 +174,65 @@ def _described(root: Path, path: Path) -> Record:
     return {"path": str(path.relative_to(root)), "size": size, "sha256": digest.hexdigest()}
 
 
-def recover(spool: Spool, job: Job, agent: str) -> Record:
-    """Roll back and seal a job whose process died. The caller holds the host lock. OSError where there is no room to
-    tell so; the host is put back all the same."""
+def recover(spool: Spool, job: Job, agent: str) -> None:
+    """Roll back and seal a job whose process died, or restart the host first if only that restores it: the next
+    recovery then seals the job. The caller holds the host lock. OSError where there is no room to tell so; the host is
+    put back all the same."""
     journal = Journal(job, spool.system)
     make_room(spool, job, journal)
     try:
-        return _recorded(job, spool.system, journal, agent)
+        _recorded(job, spool.system, journal, agent)
     except OSError:
         unrecorded(job, spool.system, journal)
         raise
 
 
-def _recorded(job: Job, system: System, journal: Journal, agent: str) -> Record:
+def _recorded(job: Job, system: System, journal: Journal, agent: str) -> None:
     events, states = job.log("events.ndjson"), job.log("state.jsonl")
 
     def emit(kind: str, data: Record) -> None:
         events.append({"kind": kind, "data": data})
 
-    decided, given_up = job.last_event(), reboot.verdict(job, system).reason
+    decided, given_up, left = job.last_event(), reboot.verdict(job, system).reason, boot.left(journal)
     step = (job.states() or [{"step": ""}])[-1]["step"]
     if decided.get("kind") == "outcome":
         outcome: Record = decided["data"]
         undone = undo(job, system, journal, lambda kind, data: None)
     else:
         _enter(states, emit, "ROLLING_BACK", step)
-        undone = undo(job, system, journal, emit)
+        undone = undo(job, system, journal, _of_boot(emit) if left else emit)
+        outcome = _left_with(left, undone) if left else _interrupted(job, system, undone, given_up)
+        if undone.restart:
+            ending = {**outcome, "conflicts": undone.conflicts, "extra": {}}
+            return boot.leave(system, journal, ending, lambda limit_s: _enter_restart(states, emit, step, limit_s))
         _enter(states, emit, "CLEAN" if undone.clean else "DIRTY", step)
-        outcome = _interrupted(job, system, undone, given_up)
         emit("outcome", outcome)
-    manifest = seal(job, agent, outcome, undone)
+    seal(job, agent, outcome, undone, left["extra"] if left else None)
     states.append({"state": "SEALED", "step": step})
-    return manifest
+    return None
+
+
+def _of_boot(emit: Emit) -> Emit:
+    """What a run has restored before it restarted the host is proven already."""
+
+    def only(kind: str, data: Record) -> None:
+        if data.get("setting") == BOOT:
+            emit(kind, data)
+
+    return only
+
+
+def _left_with(left: Record, undone: Undone) -> Record:
+    """The outcome that the run had before it restarted the host, if that restored it."""
+    undone.conflicts[:0] = left["conflicts"]
+    if left["outcome"] == "ok" and not undone.clean and not undone.restart:
+        return outcome_of(None, undone)
+    return {"outcome": left["outcome"], "error": left["error"]}
+
+
+def _enter_restart(states: Any, emit: Emit, step: str, limit_s: float) -> None:
+    emit("state", {"state": "REBOOTING", "step": step})
+    states.append({"state": "REBOOTING", "step": step, "index": -1, "limit_s": limit_s, "is_over": True})
 
 
 def _interrupted(job: Job, system: System, undone: Undone, given_up: str) -> Record:
@@ -217,7 +259,7 @@ def descriptions(journal: Journal, after: int) -> list[str]:
         for record in journal.records
         if record["seq"] > after
         and record["entry"]
-        in ("restored", "ended", "removed", "ungrouped", "dropped", "stopped", "owned", "reset", "left")
+        in ("restored", "ended", "removed", "ungrouped", "dropped", "stopped", "owned", "reset", "left", "booted")
     ]
 
 
@@ -232,6 +274,8 @@ def _description(record: Record, of: Record) -> str:
         return f"dropped the {of['entry']} {of['name']}"
     if record["entry"] == "stopped":
         return "stopped the server that ran with the values of the run"
+    if record["entry"] == "booted":
+        return f"the command line of the kernel is {_short(record['found'])}"
     if record["entry"] == "left":
         return f"restored the remote server {of['name']}"
     if record["entry"] == "reset":

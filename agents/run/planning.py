@@ -185,7 +185,7 @@ def _plan(setting: Setting, facts: Record, requested: Any) -> Plan:
 
 def _check_level(facts: Record, name: str, plan: Plan) -> None:
     needs_root = [write.line() for write in plan.writes] + [hold.path for hold in plan.holds]
-    needs_root += [f"{file} = {text}" for file, text in plan.limits]
+    needs_root += [f"{file} = {text}" for file, text in plan.limits] + plan.boot.get("parameters", [])
     if needs_root and facts["level"] != "root":
         raise Unplannable(
             name, needs_root[0], "this setting requires level root; the agent runs as an ordinary user here"
@@ -294,6 +294,9 @@ def plan_target(facts: Record, spec: Spec, plans: dict[str, Plan]) -> None:
         check(TARGETS[target["kind"]], target, "target")
     for name, plan in plans.items():
         requested = spec["settings"][name]
+        if plan.boot and (target or {"kind": "private"})["kind"] != "private":
+            accepted = "a private cluster: a boot would stop an existing server, and the run does not start it again"
+            raise Unplannable(f"settings.{name}", requested, accepted)
         if target is None and (plan.server_prefix or plan.conf or plan.initdb or plan.sql or plan.limits):
             raise Unplannable(f"settings.{name}", requested, "a target, because it applies to PostgreSQL")
         if target is not None and target["kind"] == "existing":
@@ -346,6 +349,9 @@ def check_spec(facts: Record, spec: Spec) -> None:
     plan_dataset(spec)
     check_data(spec)
     restarts = [step["name"] for step in spec["steps"] if step["kind"] == REBOOT]
+    if restarts and any(plan.boot for plan in plans.values()):
+        accepted = "no other restart: with kernel parameters, each run boots the host by itself"
+        raise Unplannable(f"steps.{restarts[0]}", REBOOT, accepted)
     if restarts and facts["level"] != "root":
         raise Unplannable(f"steps.{restarts[0]}", REBOOT, "level root; the agent runs as an ordinary user here")
     if restarts and not (spec["target"] or {}).get("consent", {"restart": True})["restart"]:

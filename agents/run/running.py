@@ -11,13 +11,14 @@ from ..host.system import System
 from ..postgres.instance import Target
 from ..records.journal import Journal
 from ..records.processes import Account
-from ..records.spool import Job, Record
+from ..records.spool import Job, Record, Spool
 from ..settings import Scene
 
 
 class Run(Protocol):
     """Its parts, its records, its proofs, and what it lends to a step."""
 
+    spool: Spool
     job: Job
     system: System
     journal: Journal

@@ -18,7 +18,7 @@ from ..postgres import roles
 from ..records.journal import Journal
 from ..records.processes import Account, adopt_orphans, end
 from ..records.spool import Job, Record, Spool
-from ..recovery import control_group, reboot, recover
+from ..recovery import boot, control_group, reboot, recover
 from ..settings import SETTINGS, Plan, Proof, Scene, Write
 from ..wire.protocol import COOL, MEASURE, REBOOT
 from ..workloads import WORKLOADS
@@ -92,14 +92,27 @@ class Session:
             raise
 
     def _put_back(self, failure: Optional[Failure]) -> None:
+        extra = {"collector_cpu_s": round(self.collector_cpu_s, 4)}
         self.enter("ROLLING_BACK")
         undone = recover.undo(self.job, self.system, self.journal, self.emit)
+        if undone.restart:
+            ending = {**recover.outcome_of(failure, undone), "conflicts": undone.conflicts, "extra": extra}
+            return self._restart_host(ending)
         self.enter("CLEAN" if undone.clean else "DIRTY")
         outcome = recover.outcome_of(failure, undone)
         self.emit("outcome", outcome)
         self._events.sync()
-        recover.seal(self.job, self._agent, outcome, undone, {"collector_cpu_s": round(self.collector_cpu_s, 4)})
+        recover.seal(self.job, self._agent, outcome, undone, extra)
         self._states.append({"state": "SEALED", "step": self._step})
+        return None
+
+    def _restart_host(self, ending: Record) -> None:
+        """The last act of a run that has booted the host: its recovery seals the run in the next boot."""
+
+        def enter(limit_s: float) -> None:
+            self.enter("REBOOTING", index=-1, limit_s=limit_s, is_over=True)
+
+        boot.leave(self.system, self.journal, ending, enter)
 
     def _terminated(self, number: int, frame: object) -> None:
         self._stop = True
@@ -146,6 +159,7 @@ class Session:
         check_spec(self.scene.facts, self.spec)
         self._check_scripts()
         plans = plan_settings(self.scene.facts, self.settings)
+        boot.begin(self, plans)
         self.scene.facts = facts_after(self.scene.facts, self.settings)
         self.scene.data_dir = self._data_dir()
         if self.spec["target"]:

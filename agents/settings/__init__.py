@@ -10,6 +10,7 @@ from .cpu_affinity import CpuAffinity
 from .cpu_power import CpuPower
 from .huge_pages import HugePages
 from .initdb import Initdb
+from .kernel_command_line import KernelCommandLine
 from .numa import Numa
 from .postgresql import PostgreSQL
 from .smt import Smt
@@ -19,7 +20,8 @@ from .transparent_huge_pages import TransparentHugePages
 SETTINGS: dict[str, Setting] = {
     setting.name: setting
     for setting in (
-        # First: all other settings are planned with the CPUs that stay online.
+        # First: a boot undoes all other settings, which are then planned with the CPUs that stay online.
+        KernelCommandLine(),
         Smt(),
         CpuAffinity(),
         Numa(),

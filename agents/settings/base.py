@@ -74,7 +74,8 @@ class Plan:
     """What one setting wants of the host: writes, held devices, prefixes of the command lines, lines of
     configuration, options of initdb. `unit` says for systemd ({"CPUAffinity": "0-3"}) what server_prefix says else.
     `acts` and `sql` show what `act` does: commands, and statements for the running server. `limits` are (file, text) of
-    the run's control group, in which PostgreSQL starts."""
+    the run's control group, in which PostgreSQL starts. `boot` is {"parameters": [text], "line": all of the command
+    line, "image", "initrd"} of the kernel that the host boots before anything else, {} for none."""
 
     writes: list[Write] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
@@ -87,10 +88,12 @@ class Plan:
     unit: dict[str, str] = field(default_factory=dict)
     conf: dict[str, str] = field(default_factory=dict)
     initdb: dict[str, str] = field(default_factory=dict)
+    boot: dict[str, Any] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
         """The same as a DBA would type it; for reading, never run."""
-        lines = [write.line() for write in self.writes]
+        lines = [shlex.join(argv) for argv in kexec(self.boot)] if self.boot else []
+        lines += [write.line() for write in self.writes]
         lines += [hold.line() for hold in self.holds]
         lines += self.acts
         lines += (
@@ -116,6 +119,12 @@ class Plan:
 
     def with_limits(self, limits: list[tuple[str, str]]) -> Plan:
         return replace(self, limits=limits)
+
+
+def kexec(boot: dict[str, Any]) -> list[list[str]]:
+    """The commands that boot a kernel: the first loads it, the second shuts the host down in order and starts it."""
+    options = [f"--initrd={boot['initrd']}", f"--command-line={boot['line']}"]
+    return [["kexec", "-a", "-l", boot["image"], *options], ["systemctl", "kexec"]]
 
 
 def _quoted(text: str) -> str:
@@ -217,8 +226,8 @@ class Setting(ABC):
         return plan
 
     def begins_anew(self, part: str) -> str:
-        """Pure. What has to begin anew for another value of this part of it: "cluster" (made again), "server", or ""
-        where it takes effect by itself."""
+        """Pure. What has to begin anew for another value of this part of it: "host", "cluster" (made again), "server",
+        or "" where it takes effect by itself."""
         return ""
 
     def watch(self, scene: Scene, requested: Any) -> None:

@@ -79,7 +79,8 @@ Spec       {"version": 1,
            All steps are looked at; those of role measure yield results. A step of kind "reboot", options
            {"limit_s": 1800}, restarts the host: the state is REBOOTING until the next boot, where settings are applied
            and verified anew and the following step runs. Longer than limit_s, cancelled meanwhile, or died once more:
-           put back and sealed.
+           put back and sealed. The setting kernel_command_line boots the host before anything else, and restarts it
+           before the run is sealed: the state is REBOOTING both times.
 
 Hello      {"agent": sha256 of the zipapp, "version", "commit": of the server that built it,
             "protocol": 1, "python": "3.11.2", "level": "root|user", "machine_id",
@@ -169,6 +170,7 @@ STATES = (
     "ACKED",
 )
 REBOOT = "reboot"  # the kind of step that is no workload
+BOOT = "kernel_command_line"  # the setting that boots the host
 ROLES = ("prepare", "warm", "measure", "cool")
 WARM, MEASURE, COOL = "warm", "measure", "cool"
 OUTCOMES = ("ok", "failed", "cancelled", "interrupted", "not_in_effect")

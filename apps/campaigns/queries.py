@@ -73,8 +73,9 @@ class Median(Aggregate):
 def restart_seconds(host: Host | int) -> float | None:
     """How long the host took to restart of late, as its runs measured it (median); None when it never did."""
     ended = Run.objects.filter(host=host, manifest__timings__has_key="REBOOTING").order_by("-ended_at")
-    took = list(ended.values_list("manifest__timings__REBOOTING", flat=True)[:20])
-    return median(took) if took else None
+    took = ended.values_list("manifest__timings__REBOOTING", "spec")[:20]
+    each = [seconds / max(1, plan.restarts(spec)) for seconds, spec in took]
+    return median(each) if each else None
 
 
 # shape of a run -> seconds of it beside those that its steps take

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.errors import Unplannable
+from agents.host import cmdline
 from agents.run import planning
 from agents.settings import SETTINGS, Plan, Setting
 from agents.settings.base import conf_line
@@ -32,7 +33,7 @@ class Item:
     """One thing that changes. `present` is None if it was not read; `also` names what the kernel changes along."""
 
     setting: str
-    kind: str  # initdb, conf, write, hold, limit, act, sql, or whose command: server, client, tracer
+    kind: str  # boot, initdb, conf, write, hold, limit, act, sql, or whose command: server, client, tracer
     key: str
     wanted: str
     line: str
@@ -86,12 +87,17 @@ class DryRun:
     @property
     def needs_root(self) -> list[str]:
         plans = ((effect.setting.title, effect.plan) for effect in self.effects)
-        return [title for title, plan in plans if plan.writes or plan.holds or plan.acts or plan.limits]
+        return [title for title, plan in plans if plan.boot or plan.writes or plan.holds or plan.acts or plan.limits]
 
     @property
     def needs_start(self) -> list[str]:
         """What a running PostgreSQL takes only when it is started anew."""
         return [item.key for item in self.items if item.when == f"{AT_START} PostgreSQL"]
+
+    @property
+    def boots(self) -> bool:
+        """Whether a run restarts the host."""
+        return any(effect.plan.boot for effect in self.effects)
 
     @property
     def risks(self) -> list[tuple[str, str]]:
@@ -101,8 +107,10 @@ class DryRun:
 
     @property
     def lines(self) -> list[str]:
-        """As a DBA would type them, in an order that works: a cluster, its parameters, the kernel, the start."""
-        return [*script(self.plans), *starts(self.plans)]
+        """As a DBA would type them, in an order that works: a boot of the host, a cluster, its parameters, the kernel,
+        the start."""
+        boots = [line for plan in self.plans.values() for line in Plan(boot=plan.boot).lines()]
+        return [*boots, *script(self.plans), *starts(self.plans)]
 
     @property
     def plans(self) -> dict[str, Plan]:
@@ -171,6 +179,10 @@ def _together(facts: Mapping[str, Any], effects: list[Effect]) -> list[Refusal]:
 
 def items_of(name: str, plan: Plan) -> Iterator[Item]:
     """A plan item by item."""
+    for parameter in plan.boot.get("parameters", []):
+        key, _, value = parameter.partition("=")
+        line = f"{parameter}  # on the kernel's command line"
+        yield Item(name, "boot", key, value, line, when="with a boot of the host before the run")
     for option, value in plan.initdb.items():
         line = shlex.join(["initdb", f"{option}={value}" if value else option])
         yield Item(name, "initdb", option, value, line, when="when the cluster of the run is created")
@@ -229,6 +241,9 @@ def _known(item: Item, facts: Mapping[str, Any], keys: Mapping[str, str]) -> Ite
 
 def _present(item: Item, facts: Mapping[str, Any], keys: Mapping[str, str]) -> str | None:
     """The value now: as the host answers, else as its facts had it; None if neither has it."""
+    if item.kind == "boot":
+        line = facts.get("kernel", {}).get("cmdline", "")
+        return cmdline.values(line).get(cmdline.name_of(item.key), "not set")
     if item.kind in ("conf", "initdb"):
         return "PostgreSQL's default"
     if item.kind in ("act", "sql", "limit") or item.kind in COMMANDS:

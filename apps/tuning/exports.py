@@ -37,9 +37,11 @@ def shell(title: str, run: DryRun) -> str:
     """A script of the lines of the dry run."""
     before, after = script(run.plans), starts(run.plans)
     data = [': "${DATA:?the device below it, as in /sys/block}"'] if any("$DATA" in line for line in before) else []
+    words = [f"{item.key}={item.wanted}" for item in _good(run) if item.kind == "boot"]
+    boot = [f"# In the configuration of the boot loader, then restart the host: {' '.join(words)}"] if words else []
     begin = ["#!/bin/sh", *_head(title, run), "set -eu", ': "${PGDATA:?the directory of the cluster}"', *data, ""]
     note = ["", "# Each under the account that it applies to:"] if after else []
-    return _file([*begin, *before, *note, *(f"#   {line}" for line in after)])
+    return _file([*begin, *boot, *before, *note, *(f"#   {line}" for line in after)])
 
 
 def sysctl(title: str, run: DryRun) -> str:
@@ -63,7 +65,7 @@ def postgresql(title: str, run: DryRun) -> str:
 
 
 def tuned(title: str, run: DryRun) -> str:
-    """tuned.conf(5): sections sysctl, vm, cpu, disk and sysfs."""
+    """tuned.conf(5): sections bootloader, sysctl, vm, cpu, disk and sysfs."""
     placed = [(item, place) for item in _good(run) if (place := _section(item))]
     sections: dict[str, list[str]] = {}
     for _, (section, head, option) in placed:
@@ -78,6 +80,8 @@ def tuned(title: str, run: DryRun) -> str:
 
 def _section(item: Item) -> tuple[str, list[str], str] | None:
     """(section, its first lines, option=value) of tuned.conf; None where no plugin of tuned can."""
+    if item.kind == "boot":
+        return "bootloader", [], f"cmdline_{re.sub(r'[^a-z0-9]', '_', item.key)}=+{item.key}={item.wanted}"
     if item.kind == "hold" and item.key == LATENCY:
         return "cpu", [], f"force_latency={item.wanted}"
     if item.kind != "write" or item.wanted.startswith("$(") or "$" in item.key:

@@ -15,7 +15,12 @@ from agents.settings.postgresql import CODE, ELSEWHERE, OURS, QUOTABLE
 from apps.tuning import effects, gucs, rules
 
 POSTGRESQL = "settings.postgresql."
-RESTARTS = {"postmaster": "restart of PostgreSQL", "server": "restart of PostgreSQL", "cluster": "new cluster"}
+RESTARTS = {
+    "postmaster": "restart of PostgreSQL",
+    "server": "restart of PostgreSQL",
+    "cluster": "new cluster",
+    "host": "restart of the host",
+}
 MOST_CHOICES = 12
 NO_LIMIT = 10**12  # the largest numbers of C say nothing to a reader
 PARTS = re.compile(r"[._]")

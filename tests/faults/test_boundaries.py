@@ -20,7 +20,7 @@ from agents.settings import SETTINGS
 from tests.faults.counts import document
 from tests.faults.counts.ledger import load
 from tests.faults.injection import matrix
-from tests.faults.injection.cases import CASES, IMPOSSIBLE, IN_LAB, all_sysctls, sysctl
+from tests.faults.injection.cases import ACROSS_BOOTS, CASES, IMPOSSIBLE, IN_LAB, all_sysctls, sysctl
 from tests.faults.injection.matrix import Ground
 
 # Written out for docs/settings.md, which reads the marks from the source.
@@ -52,7 +52,7 @@ def check(row: matrix.Row, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_setting_has_a_case_here_or_in_the_lab_or_a_reason_why_not() -> None:
-    assert sorted(SETTINGS) == sorted([*CASES, *IN_LAB, *IMPOSSIBLE])
+    assert sorted(SETTINGS) == sorted([*CASES, *IN_LAB, *ACROSS_BOOTS, *IMPOSSIBLE])
     assert [param.values[0] for param in HERE] == list(CASES)
     assert [name for name, why in IMPOSSIBLE.items() if not why.holds()] == []
 
@@ -60,6 +60,11 @@ def test_every_setting_has_a_case_here_or_in_the_lab_or_a_reason_why_not() -> No
 def test_a_setting_of_the_lab_is_killed_there_at_every_boundary() -> None:
     root = Path(__file__).parents[2]
     assert [name for name, file in IN_LAB.items() if "kill_runs(vm, " not in (root / file).read_text()] == []
+
+
+def test_a_setting_that_restarts_the_host_is_killed_at_every_boundary_of_each_boot() -> None:
+    root = Path(__file__).parents[2]
+    assert [name for name, file in ACROSS_BOOTS.items() if "around_all(death)" not in (root / file).read_text()] == []
 
 
 def test_the_document_lists_every_setting() -> None:

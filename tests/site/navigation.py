@@ -27,6 +27,7 @@ SECTIONS = (
             f"{RECIPES}/index",
             "docs/recipes",
             "docs/hosts",
+            "docs/boot",
             "docs/roles",
             "docs/remote",
             "docs/datasets",

@@ -14,7 +14,7 @@ from apps.tuning import gucs
 from common.errors import PlanError
 
 ORDERS = ("randomised", "as_given", "descending", "abba", "fewest_restarts")
-CLUSTER, SERVER = "cluster", "server"
+HOST, CLUSTER, SERVER = "host", "cluster", "server"
 
 
 def blocks(
@@ -42,13 +42,18 @@ def _row(cells: Sequence[Cell], order: str, block: int, drawn: random.Random) ->
 
 
 def _together(cells: Sequence[Cell], mixed: Sequence[int]) -> list[int]:
-    """Cells that share a cluster, and of these such that share a start of the server, after the first of their kind."""
+    """Cells that share a boot of the host, of these such that share a cluster, and of these such that share a start of
+    the server, after the first of their kind."""
     kinds = {number: _kind(cells[number]) for number in mixed}
     first: dict[Any, int] = {}
     for place, number in enumerate(mixed):
-        first.setdefault(kinds[number][0], place)
-        first.setdefault(kinds[number], place)
-    return sorted(mixed, key=lambda number: (first[kinds[number][0]], first[kinds[number]]))
+        for shared in _nested(kinds[number]):
+            first.setdefault(shared, place)
+    return sorted(mixed, key=lambda number: [first[shared] for shared in _nested(kinds[number])])
+
+
+def _nested(kind: tuple[bytes, ...]) -> list[tuple[bytes, ...]]:
+    return [kind[:depth] for depth in range(1, len(kind) + 1)]
 
 
 def groups(cells: Sequence[Cell]) -> int:
@@ -56,18 +61,19 @@ def groups(cells: Sequence[Cell]) -> int:
     return len({_kind(cell) for cell in cells})
 
 
-def _kind(cell: Cell) -> tuple[bytes, bytes]:
-    return _begins(cell, CLUSTER), _begins(cell, SERVER)
+def _kind(cell: Cell) -> tuple[bytes, ...]:
+    return tuple(_begins(cell, what) for what in (HOST, CLUSTER, SERVER))
 
 
 def _begins(cell: Cell, what: str) -> bytes:
-    """What of a cell's values the cluster is made with, or the server started with."""
+    """What of a cell's values the host boots with, the cluster is made with, or the server started with."""
     changes = {path: value for level in cell.values() for path, value in level.set.items()}
     return canonical({path: value for path, value in changes.items() if begins_anew(path) == what})
 
 
 def begins_anew(path: str) -> str:
-    """What has to begin anew for another value of a path: "cluster" (it is made, or its data), "server", or ""."""
+    """What has to begin anew for another value of a path: "host", "cluster" (it is made, or its data), "server",
+    or ""."""
     root, _, rest = path.partition(".")
     name, _, part = rest.partition(".")
     if root in ("dataset", "target"):

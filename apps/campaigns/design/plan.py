@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.wire.protocol import REBOOT, digest
+from agents.wire.protocol import BOOT, REBOOT, digest
 from apps.campaigns.design import data, nuisance, orders, steps
 from apps.campaigns.design.cells import cells
 from apps.campaigns.design.factors import ROOTS, Cell, Factor, Level, text_of
@@ -117,7 +117,9 @@ def restarted(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def restarts(spec: Mapping[str, Any]) -> int:
-    return sum(step["kind"] == REBOOT for step in spec["steps"])
+    """How often a run restarts its host; with kernel parameters, once before and once after its steps."""
+    by_steps = len([step for step in spec["steps"] if step["kind"] == REBOOT])
+    return by_steps + (2 if spec.get("settings", {}).get(BOOT) else 0)
 
 
 def resolve(base: Mapping[str, Any], levels: Iterable[Level]) -> dict[str, Any]:

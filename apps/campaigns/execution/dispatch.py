@@ -85,7 +85,8 @@ def _put_off(run: Run, error: ProvingError) -> None:
     if restart and restart.is_in_time:
         queue.rearm(run, claims.RESTART_RETRY_S)
     elif restart and isinstance(error, UnreachableError):
-        message = f"did not answer within {restart.limit_s} s of the restart in step {run.step}: {error.message}"
+        where = f" in step {run.step}" if run.step else ""
+        message = f"did not answer within {restart.limit_s:g} s of the restart{where}: {error.message}"
         hint = "start the host; its agent restores it at the next contact. Then release the host"
         run_end.abandon(run, HostError(run.host, message, hint=hint))
     else:

@@ -15,6 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.host.paths import needed
+from agents.wire.protocol import BOOT
 from apps.campaigns.design import steps
 from apps.campaigns.execution import by_hand, claims, fetching, run_end
 from apps.campaigns.library import code, copies
@@ -79,6 +80,9 @@ class Job:
         spec = self.row.spec
         code.check_run(self.run)
         cluster_consents.check(self.host, spec["target"])
+        if spec["settings"].get(BOOT) and not self.host.may_reboot:
+            hint = "an admin can allow it on the page of the host"
+            raise PlanError(f"settings.{BOOT}", f"{self.host} must not be restarted by campaigns", hint=hint)
         allowed_paths.check(self.host, needed(steps.paths(spec["steps"]), spec.get("allowed_paths", [])))
 
     def submit(self, link: ssh.Link, access: dict[str, str] | None) -> None:

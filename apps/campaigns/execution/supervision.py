@@ -17,7 +17,8 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from agents.wire.protocol import REBOOT
+from agents.settings.kernel_command_line import BOOT_LIMIT_S
+from agents.wire.protocol import BOOT, REBOOT
 from apps.campaigns.execution import claims, fetching, halts, nudges, queue, received, run_end
 from apps.campaigns.execution.ensemble import Ensemble
 from apps.campaigns.execution.jobs import Job
@@ -40,9 +41,9 @@ SHARED_WAIT_S = 0.3  # while other agents of the run wait for us
 
 @dataclass(frozen=True)
 class Restart:
-    """A restart of the host by a step of the run, and until when the host has to be back."""
+    """A restart of the host by the run, and until when the host has to be back."""
 
-    limit_s: int
+    limit_s: float
     ends: datetime
 
     @property
@@ -59,7 +60,8 @@ def restart_under_way(run: Run) -> Restart | None:
         for step in run.spec["steps"]
         if step["name"] == run.step and step["kind"] == REBOOT  # a host may name any step
     )
-    limit_s = next(limits, 0)
+    boot = run.spec["settings"].get(BOOT)
+    limit_s = boot.get("boot_limit_s", BOOT_LIMIT_S) if boot else next(limits, 0)
     return Restart(limit_s, run.agent_state_at + timedelta(seconds=limit_s)) if limit_s else None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from apps.tuning import effects
+from apps.tuning import effects, exports
 
 FACTS = json.loads((Path(__file__).parents[2] / "agents/cases/facts.json").read_text())
 POOL = "/proc/sys/vm/nr_hugepages"
@@ -146,3 +146,28 @@ def test_every_refused_sysctl_is_named() -> None:
     shown = run({"sysctl": {"vm": {"swappiness": 150, "dirty_bytes": 10, "dirty_ratio": 5}}})
 
     assert {each.field for each in shown.refusals} >= {"sysctl.vm.swappiness", "sysctl.vm.dirty_bytes"}
+
+
+def test_kernel_parameters_are_shown_one_by_one_beside_those_of_the_host() -> None:
+    facts = FACTS | {
+        "level": "root",
+        "boot": {"image": "/boot/vmlinuz", "initrd": "/boot/initrd", "problem": ""},
+        "kernel": {"cmdline": "ro mitigations=auto"},
+    }
+
+    shown = effects.dry_run(facts, {"kernel_command_line": {"mitigations": "off", "processor": {"max_cstate": 1}}})
+
+    assert [(item.key, item.present, item.wanted) for item in shown.items] == [
+        ("mitigations", "auto", "off"),
+        ("processor.max_cstate", "not set", "1"),
+    ]
+    assert shown.needs_root == ["Kernel command line"] and shown.risks[0][1].startswith("restarts the host")
+    assert shown.lines == [
+        "kexec -a -l /boot/vmlinuz --initrd=/boot/initrd "
+        "'--command-line=ro mitigations=off processor.max_cstate=1 panic=10'",
+        "systemctl kexec",
+    ]
+    assert shown.boots and not run({"cache": {"state": "cold"}}).boots
+    script = exports.shell("quick", shown)
+    assert "then restart the host: mitigations=off processor.max_cstate=1\n" in script and "kexec" not in script
+    assert "[bootloader]\ncmdline_mitigations=+mitigations=off\n" in exports.tuned("quick", shown)

@@ -17,6 +17,7 @@ PACKAGES = (
         "strace",
         "linux-perf",
         "bpftrace",
+        "kexec-tools",
     ),
 )
 # Written before the packages are installed.

@@ -12,7 +12,7 @@ from agents.collectors import COLLECTORS
 from agents.errors import Unplannable
 from agents.run import planning
 from agents.settings import SETTINGS
-from agents.wire.protocol import REBOOT
+from agents.wire.protocol import BOOT, REBOOT
 from agents.workloads import WORKLOADS
 from apps.campaigns import queries
 from apps.campaigns.design import data, plan, roles, steps, targets
@@ -49,7 +49,7 @@ def _preview_on(campaign: Campaign) -> Preview:
     """On its first host alone."""
     facts = facts_of(campaign.host)
     if campaign.reboot != Campaign.Reboot.NEVER:
-        _check_reboots(campaign.host, facts)
+        _check_reboots("reboot", campaign.host, facts)
     cast = roles.read(campaign)
     loader, there = (cast.loader.host, dict(cast.loader.facts)) if cast else (campaign.host, facts)
     base = _base(campaign, facts, loader, [_placed(step, loader, there) for step in campaign.steps])
@@ -124,13 +124,21 @@ def collect(campaign: Campaign, with_postgres: bool) -> dict[str, Any]:
     return {"interval_s": campaign.interval_s, "sources": useful}
 
 
-def _check_reboots(host: Host, facts: dict[str, Any]) -> None:
+def _check_reboots(field: str, host: Host, facts: dict[str, Any]) -> None:
     if facts["level"] != "root":
         hint = "register the host with sudo, or plan without restarts"
-        raise PlanError("reboot", f"{host} gives level {facts['level']}, which cannot restart it", hint=hint)
+        raise PlanError(field, f"{host} gives level {facts['level']}, which cannot restart it", hint=hint)
     if not host.may_reboot:
         hint = "an admin can allow it on the page of the host; or plan without restarts"
-        raise PlanError("reboot", f"{host} must not be restarted by campaigns", hint=hint)
+        raise PlanError(field, f"{host} must not be restarted by campaigns", hint=hint)
+
+
+def _check_boots(host: Host, facts: dict[str, Any]) -> None:
+    field = f"settings.{BOOT}"
+    _check_reboots(field, host, facts)
+    if host.supervisor != "systemd":
+        hint = "an admin can install them on the page of the host: they restore it, also if the server never connects"
+        raise PlanError(field, f"{host} has no systemd units of Proving Ground", hint=hint)
 
 
 def _settings(campaign: Campaign) -> dict[str, Any]:
@@ -149,6 +157,8 @@ def facts_of(host: Host) -> dict[str, Any]:
 
 def check_on_host(spec: Any, host: Host, facts: dict[str, Any]) -> None:
     """PlanError when a setting or a workload cannot be had on this host: the agent's own rules, before it is asked."""
+    if spec["settings"].get(BOOT):
+        _check_boots(host, facts)
     load = [step for step in spec["steps"] if step["kind"] != REBOOT]
     steps.check(load)
     if (spec["dataset"] or {}).get("kind") == data.PGBENCH:

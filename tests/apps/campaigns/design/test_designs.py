@@ -277,6 +277,18 @@ def test_a_cluster_that_is_made_anew_costs_more_than_a_start() -> None:
     assert all(row in (["16"] * 3 + ["64"] * 3, ["64"] * 3 + ["16"] * 3) for row in named)
 
 
+def test_a_boot_of_the_host_costs_more_than_a_cluster() -> None:
+    segments = factor("segments", "16", "64", path="settings.initdb.wal_segsize")
+    mitigations = factor("mitigations", "auto", "off", path="settings.kernel_command_line.mitigations")
+    read = plan.read_factors([segments, mitigations])
+
+    rows = orders.blocks(cells.every(read), read, 10, "fewest_restarts", 1)
+
+    named = [[factors.text_of(cells.every(read)[number]).split(", ")[1] for number in row] for row in rows]
+    assert all(row in (["auto"] * 2 + ["off"] * 2, ["off"] * 2 + ["auto"] * 2) for row in named)
+    assert [each.name for each in orders.costly(read)] == ["segments", "mitigations"]
+
+
 @pytest.mark.parametrize(
     ("path", "what"),
     [
@@ -287,6 +299,8 @@ def test_a_cluster_that_is_made_anew_costs_more_than_a_start() -> None:
         ("settings.cpu_affinity.client", ""),
         ("settings.sysctl.vm.swappiness", ""),
         ("settings.initdb.wal_segsize", "cluster"),
+        ("settings.kernel_command_line.processor.max_cstate", "host"),
+        ("settings.kernel_command_line.boot_limit_s", ""),
         ("dataset.scale", "cluster"),
         ("workload.clients", ""),
     ],

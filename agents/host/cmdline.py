@@ -1,0 +1,45 @@
+"""The kernel's command line: its parameters, and the same with other values. Pure."""
+
+from __future__ import annotations
+
+import re
+
+FILE = "/proc/cmdline"
+PANIC = "panic"
+PANIC_S = 10
+# Each page size has its own hugepages: a pair is replaced as a whole.
+_PAGES = ("hugepagesz", "hugepages")
+_WORD = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
+_END = "--"  # what follows it is for init, not for the kernel
+
+
+def parameters(line: str) -> list[str]:
+    """The words up to `--`: a=1, b="x y"."""
+    words = _WORD.findall(line)
+    return words[: words.index(_END)] if _END in words else words
+
+
+def name_of(parameter: str) -> str:
+    """The kernel takes dashes and underscores for the same."""
+    return parameter.partition("=")[0].replace("-", "_")
+
+
+def values(line: str) -> dict[str, str]:
+    """Parameter -> its value, the last where it stands several times; "" for a flag."""
+    return {name_of(word): word.partition("=")[2] for word in parameters(line)}
+
+
+def changed(line: str, wanted: list[str]) -> str:
+    """The line with these parameters instead of those of the same name, and with a restart after a panic: that starts
+    the boot loader's own entry. The same line if it has all of them already."""
+    words = parameters(line)
+    if set(wanted) <= set(words):
+        return line
+    replaced = {name_of(word) for word in wanted}
+    if replaced & set(_PAGES):
+        replaced |= set(_PAGES)
+    rest = _WORD.findall(line)[len(words) :]
+    left = [word for word in words if name_of(word) not in replaced]
+    panic = [] if values(line).get(PANIC, "0").lstrip("-") not in ("", "0") else [f"{PANIC}={PANIC_S}"]
+    left = [word for word in left if not panic or name_of(word) != PANIC]
+    return " ".join([*left, *wanted, *panic, *rest])

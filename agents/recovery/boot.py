@@ -1,0 +1,134 @@
+"""A boot with another command line: kexec before a run, an ordinary restart after it. The boot loader is never touched,
+so that a power cut, a panic or a restart by anybody else starts the host with its own command line.
+
+The journal describes its records boot, booted and leaving.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional
+
+from ..errors import HostFailure, Interrupted, NotApplied
+from ..facts.boot import KEXEC_LOADED
+from ..host.cmdline import FILE
+from ..host.system import System
+from ..records.journal import Journal
+from ..records.spool import Job, Record
+from ..settings.base import Plan, kexec
+from ..settings.kernel_command_line import BOOT_LIMIT_S, CONTACT_LIMIT_S, NAME
+from ..settings.kernel_command_line_proofs import VERSION
+from . import units
+
+if TYPE_CHECKING:
+    from ..run.running import Run
+
+Emit = Callable[[str, Record], None]
+
+GONE_S = 0.1
+MOST_RESTARTS = 4  # of one run, until the host counts as not restored
+
+
+def begin(run: Run, plans: dict[str, Plan]) -> None:
+    """Boot with the command line that the run requests, unless the host has it. Returns in that boot, when the server
+    has connected. Ends this process by SystemExit while the host shuts down."""
+    plan = plans[NAME].boot if NAME in plans else {}
+    entry = run.journal.unfinished("boot", "booted")
+    if entry is None and plan and plan["line"] != run.system.text(FILE):
+        _leave(run, plan)
+    if entry is not None:
+        _check_arrived(run, entry)
+        run.scene.notes[NAME] = entry
+        _await_server(run)
+
+
+def _leave(run: Run, plan: dict[str, Any]) -> NoReturn:
+    system = run.system
+    if not units.installed(run.spool):
+        hint = "install them on the host's page: only they can restore the host by themselves"
+        raise HostFailure("the systemd units are not installed on this host", hint)
+    if system.text(KEXEC_LOADED) == "1":
+        raise HostFailure("another program has loaded a kernel for kexec", "unload it: kexec -u")
+    original, version = system.text(FILE), system.text(VERSION)
+    run.journal.note("boot", setting=NAME, key=FILE, original=original, wanted=plan["line"], version=version)
+    load, start = kexec(plan)
+    system.command(load, "try the command on the host; lockdown and Secure Boot accept only a signed kernel")
+    limit_s = limit_of(run.job)
+    run.enter("REBOOTING", index=-1, limit_s=limit_s)
+    system.command(start, "see journalctl -b")
+    deadline = system.mono() + limit_s
+    while system.mono() < deadline:
+        if run.stopped:  # the shutdown's own SIGTERM
+            raise SystemExit(0)
+        system.sleep(GONE_S)
+    raise HostFailure(f"the host did not go down within {limit_s:g} s", "check its console")
+
+
+def limit_of(job: Job) -> float:
+    return float(job.order["spec"]["settings"].get(NAME, {}).get("boot_limit_s", BOOT_LIMIT_S))
+
+
+def _check_arrived(run: Run, entry: Record) -> None:
+    found = run.system.text(FILE)
+    if found != entry["wanted"] or entry["boot_id"] == run.system.boot_id():
+        hint = "the kernel panicked, the power failed, or kexec failed: see journalctl -b -1 and the host's console"
+        raise NotApplied(NAME, entry["wanted"], found, hint)
+
+
+def _await_server(run: Run) -> None:
+    """A host whose network does not work any more is not left like that."""
+    limit_s = float(run.settings[NAME].get("contact_limit_s", CONTACT_LIMIT_S))
+    deadline = run.system.mono() + limit_s
+    while run.spool.contact() != run.system.boot_id():
+        run.check()
+        if run.system.mono() > deadline:
+            raise Interrupted(
+                f"the server did not connect within {limit_s:g} s after the boot",
+                "check whether the host's network works with these parameters",
+            )
+        run.system.sleep(GONE_S)
+
+
+def is_in_effect(system: System, journal: Journal) -> bool:
+    """Whether the host has the command line of the run, so that only a restart restores it."""
+    entry = journal.unfinished("boot", "booted")
+    return entry is not None and bool(system.text(FILE) == entry["wanted"])
+
+
+def restore(system: System, journal: Journal, emit: Emit) -> tuple[list[Record], list[str]]:
+    """Prove that the host has its own command line again: (conflicts, what is not restored). HostFailure if a loaded
+    kernel cannot be unloaded."""
+    entry = journal.unfinished("boot", "booted")
+    if entry is None:
+        return [], []
+    found, conflicts = system.text(FILE), []
+    if found == entry["wanted"]:
+        return [], [f"the host still has the command line of the run: {found}"]
+    if entry["boot_id"] == system.boot_id() and system.text(KEXEC_LOADED) == "1":
+        system.command(["kexec", "-u"], "unload the kernel: kexec -u")
+    if found != entry["original"]:
+        conflicts = [{"key": FILE, "original": entry["original"], "ours": entry["wanted"], "found": found}]
+    journal.note("booted", of=entry["seq"], found=found)
+    boots = {"boot_id": system.boot_id(), "boot_id_before": entry["boot_id"]}
+    proof = {"setting": NAME, "phase": "restored", "subject": FILE, "wanted": entry["original"], "found": found}
+    emit("proof", {**proof, "ok": not conflicts, "evidence": {"source": FILE, **boots, "conflict": bool(conflicts)}})
+    return conflicts, []
+
+
+def may_restart(journal: Journal) -> bool:
+    return len([record for record in journal.records if record["entry"] == "leaving"]) < MOST_RESTARTS
+
+
+def leave(system: System, journal: Journal, ending: Record, enter: Callable[[float], None]) -> None:
+    """Restart the host after a run; recovery seals the run in the next boot. `ending`: {"outcome", "error",
+    "conflicts", "extra": timings} of the run. `enter` records the state REBOOTING, with the seconds that the host has
+    for it. HostFailure if the host refuses."""
+    entry = journal.unfinished("boot", "booted")
+    assert entry is not None  # noqa: S101 - the caller asked is_in_effect
+    journal.note("leaving", of=entry["seq"], **ending)
+    enter(BOOT_LIMIT_S)
+    system.restart_cold()
+
+
+def left(journal: Journal) -> Optional[Record]:
+    """How the run ended, if it did so before the host was restarted: the first one counts."""
+    return next((record for record in journal.records if record["entry"] == "leaving"), None)

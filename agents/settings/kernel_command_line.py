@@ -1,0 +1,195 @@
+"""Parameters of the kernel's command line: the host boots with them once, and with its own again after the run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import Unplannable
+from ..host import cmdline, cpulist
+from ..host.system import System
+from ..wire.protocol import BOOT
+from .base import Facts, Plan, Proof, Scene, Setting
+from .kernel_command_line_proofs import CONTROLS, SWITCHES, isolated_by, kb_of, prove
+
+NAME = BOOT
+BOOT_LIMIT_S, CONTACT_LIMIT_S = 1800, 900
+MOST_MEMORY = 0.8  # of the host's, in huge pages: the kernel cannot free them for anything else
+_LIST, _END = r"\d+(-\d+)?(,\d+(-\d+)?)*", r"$(?!\n)"  # Python's $ also stands before a last line break
+_CPUS = {"type": "string", "pattern": f"^{_LIST}{_END}"}
+_SIZE = {"type": "string", "pattern": rf"^[1-9]\d*[KMG]{_END}"}
+_SECONDS = {"type": "number", "maximum": 86400}
+
+
+def _states(module: str) -> dict[str, Any]:
+    deepest = {"type": "integer", "minimum": 0, "maximum": 9, "title": f"{module}.max_cstate"}
+    return {"type": "object", "title": module, "properties": {"max_cstate": deepest}, "additionalProperties": False}
+
+
+# In the order in which they are appended: hugepages belongs to the hugepagesz before it.
+PARAMETERS: dict[str, Any] = {
+    "isolcpus": {
+        "type": "string",
+        "title": "isolcpus",
+        "pattern": f"^((nohz|domain|managed_irq),)*{_LIST}{_END}",
+        "description": "CPUs that the scheduler does not use by itself: a list such as 2-3, or domain,managed_irq,2-3",
+    },
+    "nohz_full": {**_CPUS, "title": "nohz_full", "description": "CPUs without a timer tick while one task runs: 2-3"},
+    "rcu_nocbs": {**_CPUS, "title": "rcu_nocbs", "description": "CPUs whose RCU callbacks run elsewhere: 2-3"},
+    "default_hugepagesz": {
+        **_SIZE,
+        "title": "default_hugepagesz",
+        "description": "Default size of huge pages: 2M, 1G or another of this kernel",
+    },
+    "hugepagesz": {**_SIZE, "title": "hugepagesz", "description": "Size of the pages that hugepages reserves: 2M, 1G"},
+    "hugepages": {
+        "type": "integer",
+        "minimum": 1,
+        "title": "hugepages (pages)",
+        "description": "Number of huge pages to reserve at boot, when memory is not fragmented yet",
+    },
+    "transparent_hugepage": {
+        "type": "string",
+        "enum": ["always", "madvise", "never"],
+        "title": "transparent_hugepage",
+    },
+    "numa_balancing": {"type": "string", "enum": list(SWITCHES), "title": "numa_balancing"},
+    "mitigations": {
+        "type": "string",
+        "enum": ["auto", "off"],
+        "title": "mitigations",
+        "description": "Protection against flaws of the processors. off exposes the whole host during the run",
+    },
+    "processor": _states("processor"),
+    "intel_idle": _states("intel_idle"),
+    "skew_tick": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 1,
+        "title": "skew_tick",
+        "description": "1: the timer ticks of the CPUs do not coincide",
+    },
+}
+
+
+class KernelCommandLine(Setting):
+    name = NAME
+    title = "Kernel command line"
+    help = "Boots the host once with these kernel parameters, and with its own command line after the run"
+    unit = "see each field"
+    risk = "restarts the host before and after the run; all its programs stop"
+    level = "root"
+    tools = ("kexec",)
+    schema = {
+        "type": "object",
+        "title": "Kernel command line",
+        "properties": {
+            **PARAMETERS,
+            "boot_limit_s": {
+                **_SECONDS,
+                "minimum": 30,
+                "default": BOOT_LIMIT_S,
+                "title": "Time for a boot (s)",
+                "description": "If the host takes longer, the run does not continue, and the host is restored",
+            },
+            "contact_limit_s": {
+                **_SECONDS,
+                "minimum": 60,
+                "default": CONTACT_LIMIT_S,
+                "title": "Time for the server's contact (s)",
+                "description": "If the server does not connect within this time after the boot, the host is restored",
+            },
+        },
+        "additionalProperties": False,
+    }
+
+    def discover(self, system: System) -> dict[str, Any]:
+        present = cmdline.values(system.text(cmdline.FILE))
+        return {name: present[name] for name in PARAMETERS if name in present}
+
+    def begins_anew(self, part: str) -> str:
+        return "" if part in ("boot_limit_s", "contact_limit_s") else "host"
+
+    def plan(self, facts: Facts, requested: Any) -> Plan:
+        wanted = words(requested)
+        if not requested:  # a level that leaves out what others set
+            return Plan()
+        if not wanted:
+            raise Unplannable(NAME, requested, f"at least one parameter: {', '.join(PARAMETERS)}")
+        _check_cpus(facts, requested)
+        _check_pages(facts, requested)
+        if facts["boot"]["problem"]:
+            raise Unplannable(NAME, " ".join(wanted), f"a host that can boot with kexec; {facts['boot']['problem']}")
+        line, boot = cmdline.changed(facts["kernel"]["cmdline"], wanted), facts["boot"]
+        return Plan(boot={"parameters": wanted, "line": line, "image": boot["image"], "initrd": boot["initrd"]})
+
+    def check_together(self, requested: Any, plans: dict[str, Plan]) -> None:
+        ours = {path: name for name, path in CONTROLS.items() if name in requested}
+        for other, plan in plans.items():
+            for write in plan.writes:
+                name = ours.get(write.key)
+                if name:
+                    accepted = f"either this or {other}: both set {write.key}"
+                    raise Unplannable(f"{NAME}.{name}", requested[name], accepted)
+
+    def facts_after(self, facts: Facts, requested: Any) -> Facts:
+        """CPUs that become isolated stay allowed: affinity, not the scheduler, places tasks there."""
+        cpus = dict(facts["cpus"])
+        for name, listed in (("isolated", isolated_by(requested)), ("nohz_full", requested.get("nohz_full", ""))):
+            if listed:
+                cpus[name] = cpulist.render(cpulist.parse(listed))
+        return {**facts, "cpus": cpus}
+
+    def verify(self, scene: Scene, requested: Any, phase: str) -> list[Proof]:
+        if phase not in ("before", "after"):
+            return []
+        return prove(scene.system, requested, words(requested), scene.notes.get(NAME))
+
+
+def words(requested: Any) -> list[str]:
+    """The parameters as they stand on the command line, in the order of PARAMETERS."""
+    flat = [(name, requested[name]) for name in PARAMETERS if name in requested]
+    groups = [(name, value) for name, value in flat if isinstance(value, dict)]
+    nested = [(f"{name}.{inner}", each) for name, group in groups for inner, each in group.items()]
+    return [f"{name}={value}" for name, value in [*flat, *nested] if not isinstance(value, dict)]
+
+
+def _check_cpus(facts: Facts, requested: Any) -> None:
+    online = set(cpulist.parse(facts["cpus"]["online"]))
+    for name in ("isolcpus", "nohz_full", "rcu_nocbs"):
+        if name not in requested:
+            continue
+        field, value = f"{NAME}.{name}", requested[name]
+        try:
+            chosen = set(cpulist.parse(",".join(part for part in value.split(",") if part[:1].isdigit())))
+        except ValueError as error:
+            raise Unplannable(field, value, f"a list of CPUs such as 2-3 ({error})") from error
+        if chosen - online:
+            missing = cpulist.render(chosen - online)
+            raise Unplannable(field, value, f"CPUs that are online: {facts['cpus']['online']}", f"CPU {missing} is not")
+        if name != "rcu_nocbs" and not online - chosen:
+            accepted = f"a list without at least one of {facts['cpus']['online']}"
+            raise Unplannable(field, value, accepted, "the kernel and all other programs need a CPU")
+
+
+def _check_pages(facts: Facts, requested: Any) -> None:
+    sizes = [size["kb"] for size in facts["huge_pages"]["sizes"]]
+    for name in ("default_hugepagesz", "hugepagesz"):
+        if name in requested and kb_of(requested[name]) not in sizes:
+            accepted = ", ".join(map(_shown, sizes)) or "nothing: this kernel has no huge pages"
+            raise Unplannable(f"{NAME}.{name}", requested[name], accepted)
+    if "hugepagesz" in requested and "hugepages" not in requested:
+        raise Unplannable(f"{NAME}.hugepages", None, "a number of pages, because hugepagesz names their size")
+    if "hugepages" in requested:
+        size = requested.get("hugepagesz") or requested.get("default_hugepagesz", "")
+        kb = kb_of(size) or facts["huge_pages"]["default_kb"]
+        most = int(facts["memory"]["total_kb"] * MOST_MEMORY) // kb if kb else 0
+        if requested["hugepages"] > most:
+            accepted = f"at most {most} pages of {_shown(kb)}: {MOST_MEMORY:.0%} of the host's memory"
+            raise Unplannable(f"{NAME}.hugepages", requested["hugepages"], accepted)
+
+
+def _shown(kb: int) -> str:
+    for unit, size in (("G", 1 << 20), ("M", 1 << 10)):
+        if kb and kb % size == 0:
+            return f"{kb // size}{unit}"
+    return f"{kb}K"

@@ -1,0 +1,142 @@
+"""A machine that boots: a command line, a kernel that kexec has loaded, and a boot loader with a line of its own.
+
+Its state is in files, so that processes that die and start again share it. `knob` is what a boot forgets.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from agents.host import cmdline
+from agents.host.system import Finished
+from agents.records.spool import Job, Spool, read_log
+from agents.recovery import units
+from agents.rpc import Agent
+from agents.run.session import Session
+from agents.settings.kernel_command_line import NAME
+from agents.wire import protocol
+from tests.agents.dying import RUN, Machine
+
+DEFAULT = "root=/dev/vda ro quiet"
+WANTED = f"{DEFAULT} skew_tick=1 panic=10"
+VERSION = "#1 SMP Debian 6.1"
+SETTINGS = {NAME: {"skew_tick": 1, "contact_limit_s": 60}}
+
+
+class Bootable(Machine):
+    """Files of the kernel and of systemd from `root`; the rest is the real machine."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root / "boot")
+        self.root, self.refuses = root, ""
+
+    def put(self, name: str, text: str) -> None:
+        (self.root / name).write_text(text)
+
+    def get(self, name: str) -> str:
+        return (self.root / name).read_text()
+
+    def read(self, path: str) -> str:
+        release = super().read("/proc/sys/kernel/osrelease").strip()
+        texts = {
+            cmdline.FILE: self.get("line") + "\n",
+            "/proc/sys/kernel/version": VERSION,
+            "/sys/kernel/kexec_loaded": str(int(self.get("loaded") != "")),
+            "/proc/sys/kernel/kexec_load_disabled": "0",
+            str(units.DIRECTORY / units.RUN): f"ExecStart=agent run --spool {self.root / 'spool'} --run %i",
+            "/etc/default/kexec": "LOAD_KEXEC=false",
+            **{f"/boot/{name}-{release}": "" for name in ("vmlinuz", "initrd.img")},
+        }
+        if path == "/run/systemd/container":
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return texts[path] if path in texts else super().read(path)
+
+    def exists(self, path: str) -> bool:
+        return path.startswith(("/boot/", "/sys/kernel/kexec_loaded", "/run/systemd/system")) or super().exists(path)
+
+    def which(self, tool: str) -> str:
+        return "/usr/sbin/kexec" if tool == "kexec" else super().which(tool)
+
+    def run(self, argv: Sequence[str], **options: Any) -> Finished:
+        if argv[0] not in ("kexec", "systemctl"):
+            return super().run(argv, **options)
+        command = " ".join(argv[:2])
+        if command == self.refuses:
+            return Finished(list(argv), 1, "", f"{command}: not permitted")
+        if argv[0] == "kexec":
+            self.put("loaded", argv[-1].removeprefix("--command-line=") if "-l" in argv else "")
+        if command == "systemctl kexec":
+            os.kill(os.getpid(), signal.SIGTERM)
+        shown = "MainPID=0\nJob=\n" if "show" in argv else ""
+        return Finished(list(argv), 0, shown, "")
+
+    def reboot(self) -> None:
+        self.put("loaded", "")
+        self.put("restarting", "yes")
+
+
+class Host:
+    """The machine, its spool, and one run."""
+
+    def __init__(self, root: Path, settings: dict[str, Any] | None = None) -> None:
+        self.root, self.machine = root, Bootable(root)
+        for name, text in {"boot": "boot-1", "line": DEFAULT, "loaded": "", "knob": "off", "restarting": ""}.items():
+            self.machine.put(name, text)
+        self.spool = Spool(root / "spool", self.machine)
+        self.spool.prepare()
+        self.agent = Agent(self.spool, "test", self.live)
+        self.spec = {
+            "version": 1,
+            "target": None,
+            "settings": {**SETTINGS, "knobs": {str(root / "knob"): "on"}, **(settings or {})},
+            "steps": [],
+            "collect": {"interval_s": 1, "sources": []},
+        }
+
+    def submit(self) -> None:
+        self.agent.submit(RUN, 1, protocol.digest(self.spec), self.spec)
+
+    @property
+    def job(self) -> Job:
+        return self.spool.need(RUN)
+
+    def live(self, spool: Spool, job: Job, lock: int, agent: str) -> None:
+        """The run in a process of its own, up to its end or a restart."""
+        pid = os.fork()
+        if not pid:
+            try:
+                Session(spool, job, agent).execute()
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+
+    def start_again(self, line: str | None = None) -> None:
+        """The next boot: the kernel that kexec loaded, else the boot loader's; a power cut forgets what was loaded."""
+        machine = self.machine
+        machine.put("boot", f"boot-{int(machine.get('boot')[5:]) + 1}")
+        machine.put("line", line or machine.get("loaded") or DEFAULT)
+        for name, text in {"loaded": "", "knob": "off", "restarting": ""}.items():
+            machine.put(name, text)
+
+    def guard(self) -> None:
+        """The guard of systemd, which is no contact of the server."""
+        self.agent.restore()
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        events, damaged = read_log(self.job.path / "events.ndjson")
+        assert [event["seq"] for event in events] == list(range(1, len(events) + 1)) and not damaged
+        return [event["data"] for event in events if event["kind"] == kind]
+
+    def states(self) -> list[str]:
+        return [event["state"] for event in self.events("state")]
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        return self.job.manifest or {}
+
+    def is_as_before(self) -> bool:
+        return (self.machine.get("line"), self.machine.get("loaded"), self.machine.get("knob")) == (DEFAULT, "", "off")

@@ -1,0 +1,265 @@
+"""A run that boots its host with another command line, and what restores the host wherever either of them dies."""
+
+from __future__ import annotations
+
+import errno
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from agents.records import spool
+from agents.recovery.boot import MOST_RESTARTS
+from agents.run.session import Session
+from agents.settings import SETTINGS
+from agents.settings.kernel_command_line import NAME
+from tests.agents.booting import DEFAULT, WANTED, Host
+from tests.agents.dying import Death, Knobs, around_all
+
+APPLIED, RESTORED = ["APPLYING", "VERIFIED"], ["ROLLING_BACK", "REBOOTING"]
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    monkeypatch.setitem(SETTINGS, "knobs", Knobs())
+    return Host(tmp_path)
+
+
+def test_a_run_boots_the_host_with_its_parameters_and_restarts_it_afterwards(host: Host) -> None:
+    host.submit()
+    assert host.states() == ["APPLYING", "REBOOTING"] and host.machine.get("loaded") == WANTED
+    assert host.machine.get("knob") == "off"  # a value that the boot would undo
+
+    host.start_again()
+    host.agent.hello()
+
+    assert host.states()[2:] == [*APPLIED, *RESTORED] and host.machine.get("restarting") == "yes"
+    assert not host.job.sealed and host.agent.hello()["busy"] == host.job.run
+
+    host.start_again()
+    host.agent.hello()
+
+    assert (host.manifest["outcome"], host.manifest["clean"], host.manifest["conflicts"]) == ("ok", True, [])
+    assert host.states()[-1] == "CLEAN" and host.is_as_before()
+
+
+def test_proofs_name_the_line_and_both_boots(host: Host) -> None:
+    host.submit()
+    host.start_again()
+    host.agent.hello()
+    host.start_again()
+    host.agent.hello()
+
+    proofs = [proof for proof in host.events("proof") if proof["setting"] == NAME]
+
+    before = {proof["subject"]: proof["found"] for proof in proofs if proof["phase"] == "before"}
+    (restored,) = [proof for proof in proofs if proof["phase"] == "restored"]
+    assert before == {"/proc/cmdline": "skew_tick=1", "boot": "boot-2", "kernel build": "#1 SMP Debian 6.1"}
+    assert restored["ok"] and restored["found"] == DEFAULT
+    assert restored["evidence"]["boot_id"] == "boot-3" and restored["evidence"]["boot_id_before"] == "boot-1"
+
+
+def test_a_host_that_has_the_parameters_already_is_not_restarted(host: Host) -> None:
+    host.machine.put("line", f"{DEFAULT} skew_tick=1")
+
+    host.submit()
+
+    assert host.manifest["outcome"] == "ok" and "REBOOTING" not in host.states()
+
+
+def test_a_power_cut_during_the_run_brings_the_own_line_back_and_ends_the_run(host: Host) -> None:
+    host.submit()
+    host.start_again(DEFAULT)
+
+    host.agent.hello()
+
+    assert (host.manifest["outcome"], host.manifest["clean"]) == ("not_in_effect", True)
+    assert host.states().count("REBOOTING") == 1 and host.is_as_before()
+
+
+def test_the_host_restores_itself_if_the_server_does_not_connect(host: Host) -> None:
+    host.submit()
+    host.start_again()
+    host.machine.sleep = lambda seconds: setattr(host.machine, "late_s", host.machine.late_s + 10)  # type: ignore[method-assign]
+
+    host.guard()
+    host.start_again()
+    host.guard()
+
+    assert host.manifest["outcome"] == "interrupted" and host.is_as_before()
+    assert "the server did not connect within 60 s" in host.manifest["error"]["message"]
+    assert not host.events("write")
+
+
+def test_a_run_that_the_guard_continues_waits_for_the_server(host: Host) -> None:
+    host.submit()
+    host.start_again()
+    waits = iter(range(5))
+
+    def sleep(seconds: float) -> None:
+        if next(waits) == 3:
+            host.spool.note_contact()
+
+    host.machine.sleep = sleep  # type: ignore[method-assign]
+
+    host.guard()
+
+    assert "VERIFIED" in host.states()
+
+
+def test_a_full_disk_does_not_keep_the_server_from_connecting(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    host.submit()
+    monkeypatch.setattr(spool, "replace", fill)
+
+    assert host.agent.hello()["busy"] == host.job.run and host.spool.contact() == ""
+
+
+@pytest.mark.parametrize("is_down", [False, True], ids=["before it went down", "after the boot"])
+def test_a_run_cancelled_during_the_boot_is_not_measured(host: Host, is_down: bool) -> None:
+    host.submit()
+    if is_down:
+        host.start_again()
+    (host.job.path / "cancel").touch()
+    host.agent.hello()
+    if not is_down:
+        assert not host.job.sealed  # the loaded kernel starts all the same
+        host.start_again()
+        host.agent.hello()
+    assert host.machine.get("restarting") == "yes"
+    host.start_again()
+    host.agent.hello()
+
+    assert host.manifest["outcome"] == "cancelled" and host.is_as_before()
+    assert "VERIFIED" not in host.states()
+
+
+def test_a_boot_that_takes_too_long_is_not_continued(host: Host) -> None:
+    host.submit()
+    host.start_again()
+    host.machine.late_s = 1801
+
+    host.agent.hello()
+    host.start_again()
+    host.agent.hello()
+
+    assert host.manifest["outcome"] == "interrupted" and host.is_as_before()
+    assert "1800 s were allowed" in host.manifest["error"]["message"]
+
+
+@pytest.mark.parametrize("command", ["kexec -a", "systemctl kexec"])
+def test_a_host_that_refuses_kexec_is_unchanged(host: Host, command: str) -> None:
+    host.machine.refuses = command
+
+    host.submit()
+
+    assert (host.manifest["outcome"], host.manifest["clean"]) == ("failed", True) and host.is_as_before()
+    assert "not permitted" in host.manifest["error"]["message"]
+
+
+def test_a_host_without_units_is_not_booted(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.recovery.units.BOOTED", "/nonexistent")
+
+    host.submit()
+
+    assert host.manifest["outcome"] == "failed" and host.is_as_before()
+    assert "install them on the host's page" in host.manifest["error"]["hint"]
+
+
+def test_a_line_that_an_admin_changed_meanwhile_is_a_conflict(host: Host) -> None:
+    host.submit()
+    host.start_again()
+    host.agent.hello()
+
+    host.start_again("root=/dev/vda ro")
+    host.agent.hello()
+
+    (conflict,) = host.manifest["conflicts"]
+    assert conflict == {"key": "/proc/cmdline", "original": DEFAULT, "ours": WANTED, "found": "root=/dev/vda ro"}
+    assert host.manifest["outcome"] == "ok" and host.manifest["clean"]
+
+
+def test_a_host_that_keeps_the_line_is_quarantined_after_some_restarts(host: Host) -> None:
+    host.submit()
+    for _ in range(MOST_RESTARTS + 1):
+        host.start_again(WANTED)
+        host.agent.hello()
+
+    assert host.states().count("REBOOTING") == 1 + MOST_RESTARTS
+    assert (host.manifest["outcome"], host.manifest["clean"]) == ("failed", False)
+    assert host.agent.hello()["dirty"] == [host.job.run]
+
+    host.start_again()
+    host.agent.restore()
+
+    assert host.agent.hello()["dirty"] == []
+
+
+def test_another_line_that_is_loaded_already_is_left_alone(host: Host) -> None:
+    host.machine.put("loaded", "root=/dev/sdb")
+
+    host.submit()
+
+    assert host.manifest["outcome"] == "failed" and host.machine.get("loaded") == "root=/dev/sdb"
+    assert "unload it: kexec -u" in host.manifest["error"]["hint"]
+
+
+@pytest.mark.parametrize("boot", [1, 2, 3])
+def test_wherever_the_run_is_killed_the_host_gets_its_own_line_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot: int
+) -> None:
+    """In the first boot, which ends with kexec; in the second, with the restart; and in the third, which seals it."""
+    monkeypatch.setitem(SETTINGS, "knobs", Knobs())
+    kills, total = 0, 60
+    for at in range(1, total):
+        root = tmp_path / f"{boot}-{at}"
+        root.mkdir()
+        host, death = Host(root), Death(at, sparse=True)
+        if not killed_in(host, boot, death):
+            break
+        kills += 1
+        for _ in range(4):
+            host.agent.hello()
+            if host.job.sealed:
+                break
+            host.start_again()
+
+        assert host.is_as_before() and host.manifest["clean"], death.trail[-1]
+        assert host.manifest["outcome"] in ("ok", "interrupted", "failed", "not_in_effect"), death.trail[-1]
+
+    assert 5 < kills < total - 1
+
+
+def killed_in(host: Host, boot: int, death: Death) -> bool:
+    """Whether the run, or its recovery in the last boot, was killed at its boundary in that boot."""
+    killed = []
+
+    def live(*job: object) -> None:
+        def run() -> None:
+            around_all(death)
+            with suppress(SystemExit):
+                Session(host.spool, host.job, "test").execute()
+
+        killed.append(death.of(run))
+
+    for number in (1, 2, 3):
+        if number == boot and boot < 3:
+            host.agent._launch = live
+        if number == 3 and boot == 3:
+
+            def recover() -> None:
+                around_all(death)
+                host.agent.hello()
+
+            return death.of(recover)
+        if number == 1:
+            host.submit()
+        else:
+            host.agent.hello()
+        host.agent._launch = host.live
+        if number == boot:
+            return killed[0]
+        host.start_again()
+    return False

@@ -1,0 +1,203 @@
+"""Parameters of the kernel's command line: the line that is booted, what refuses it, and the proofs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.errors import Unplannable
+from agents.facts.boot import boot
+from agents.facts.cpu import cpus
+from agents.host import cmdline, policy
+from agents.run.planning import check_spec, check_together, plan_settings
+from agents.settings import SETTINGS, Scene
+from agents.settings.kernel_command_line import NAME, words
+from tests.agents.fakes import FakeSystem
+
+FACTS = json.loads((Path(__file__).parents[1] / "cases/facts.json").read_text())
+SETTING = SETTINGS[NAME]
+CPUS = "/sys/devices/system/cpu"
+RUN = {"boot_id": "boot-0", "version": "#1 SMP"}
+SPEC: dict[str, Any] = {
+    "version": 1,
+    "target": None,
+    "settings": {NAME: {"mitigations": "off"}},
+    "steps": [],
+    "collect": {"interval_s": 1, "sources": []},
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted", "result"),
+    [
+        ("ro quiet", ["mitigations=off"], "ro quiet mitigations=off panic=10"),
+        ("ro mitigations=auto panic=5", ["mitigations=off"], "ro panic=5 mitigations=off"),
+        ("ro panic=0", ["skew_tick=1"], "ro skew_tick=1 panic=10"),
+        ("ro panic=-1", ["skew_tick=1"], "ro panic=-1 skew_tick=1"),
+        ("ro -- single", ["skew_tick=1"], "ro skew_tick=1 panic=10 -- single"),
+        ('ro dyndbg="file a +p" isolcpus=1', ["isolcpus=2"], 'ro dyndbg="file a +p" isolcpus=2 panic=10'),
+        ("ro numa-balancing=enable", ["numa_balancing=disable"], "ro numa_balancing=disable panic=10"),
+        (
+            "ro hugepagesz=2M hugepages=8 hugepagesz=1G hugepages=1",
+            ["hugepagesz=1G", "hugepages=4"],
+            "ro hugepagesz=1G hugepages=4 panic=10",
+        ),
+        ("ro isolcpus=2 quiet", ["isolcpus=2"], "ro isolcpus=2 quiet"),
+    ],
+)
+def test_the_line_keeps_all_but_what_the_run_replaces_and_restarts_after_a_panic(
+    line: str, wanted: list[str], result: str
+) -> None:
+    assert cmdline.changed(line, wanted) == result
+
+
+def proofs(requested: dict[str, Any], files: dict[str, str], run: Any = RUN) -> dict[str, tuple[Any, Any, bool]]:
+    line = " ".join(["ro", *words(requested)])
+    system = FakeSystem({cmdline.FILE: line, "/proc/sys/kernel/version": "#1 SMP", **files})
+    at = Scene(system=system, facts=FACTS, notes={NAME: run} if run else {})
+    found = SETTING.verify(at, requested, "before")
+    assert all(proof.evidence["source"] for proof in found)
+    return {proof.subject: (proof.wanted, proof.found, proof.ok) for proof in found}
+
+
+ISOLATED = {"isolcpus": "2-3"}
+
+
+@pytest.mark.parametrize(
+    ("requested", "files", "failed"),
+    [
+        (ISOLATED, {f"{CPUS}/isolated": "2-3\n"}, []),
+        (ISOLATED, {f"{CPUS}/isolated": "\n"}, ["isolated CPUs"]),
+        ({"isolcpus": "managed_irq,2-3"}, {f"{CPUS}/isolated": "\n"}, []),
+        ({"nohz_full": "3,2"}, {f"{CPUS}/nohz_full": "2-3\n"}, []),
+        ({"nohz_full": "2"}, {f"{CPUS}/nohz_full": "(null)\n"}, ["nohz_full CPUs"]),
+        (
+            {"hugepagesz": "1G", "hugepages": 2},
+            {"/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "1"},
+            ["/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages"],
+        ),
+        (
+            {"transparent_hugepage": "never"},
+            {"/sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never"},
+            ["/sys/kernel/mm/transparent_hugepage/enabled"],
+        ),
+        ({"numa_balancing": "disable"}, {"/proc/sys/kernel/numa_balancing": "0"}, []),
+        ({"numa_balancing": "disable"}, {}, ["/proc/sys/kernel/numa_balancing"]),
+        ({"mitigations": "off"}, {f"{CPUS}/vulnerabilities/mds": "Vulnerable"}, []),
+        ({"mitigations": "off"}, {f"{CPUS}/vulnerabilities/mds": "Mitigation: Clear CPU buffers"}, ["mitigations"]),
+        ({"mitigations": "off"}, {f"{CPUS}/vulnerabilities/l1tf": "Mitigation: PTE Inversion; VMX: vulnerable"}, []),
+        ({"intel_idle": {"max_cstate": 1}}, {}, ["/sys/module/intel_idle/parameters/max_cstate"]),
+        ({"processor": {"max_cstate": 1}}, {"/sys/module/processor/parameters/max_cstate": "1"}, []),
+        ({"skew_tick": 1}, {"/proc/sys/kernel/version": "#2 SMP"}, ["kernel build"]),
+        ({"skew_tick": 1}, {cmdline.FILE: "ro"}, ["/proc/cmdline"]),
+    ],
+)
+def test_a_parameter_is_in_effect_if_the_kernel_shows_what_it_causes(
+    requested: dict[str, Any], files: dict[str, str], failed: list[str]
+) -> None:
+    assert [subject for subject, (_, _, ok) in proofs(requested, files).items() if not ok] == failed
+
+
+def test_the_boot_of_the_run_is_another_than_before() -> None:
+    assert proofs({"skew_tick": 1}, {})["boot"] == ("another than boot-0", "boot-1", True)
+    assert not proofs({"skew_tick": 1}, {}, {**RUN, "boot_id": "boot-1"})["boot"][2]
+    assert "boot" not in proofs({"skew_tick": 1}, {}, None)
+
+
+@pytest.mark.parametrize(
+    ("requested", "other", "field"),
+    [
+        ({"transparent_hugepage": "never"}, {"transparent_huge_pages": {"enabled": "always"}}, "transparent_hugepage"),
+        ({"numa_balancing": "disable"}, {"sysctl": {"kernel": {"numa_balancing": 1}}}, "numa_balancing"),
+    ],
+)
+def test_two_settings_do_not_choose_the_same(requested: dict[str, Any], other: dict[str, Any], field: str) -> None:
+    settings = {NAME: requested, **other}
+
+    with pytest.raises(Unplannable, match="either this or") as refused:
+        check_together(settings, plan_settings(FACTS, settings))
+
+    assert refused.value.field == f"{NAME}.{field}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "accepted"),
+    [
+        ({"steps": [{"name": "again", "kind": "reboot", "options": {}}]}, "no other restart"),
+        ({"target": {"kind": "existing", **dict.fromkeys(("bin_dir", "data_dir", "config_file"), "/d")}}, "a private"),
+    ],
+)
+def test_a_spec_that_cannot_boot_its_host_is_refused(changes: dict[str, Any], accepted: str) -> None:
+    consent = {"port": 5432, "os_user": "postgres", "unit": "", "include": "", "consent": {"restart": True}}
+    target = changes.get("target")
+    if target:
+        changes = {"target": {**target, **consent, "consent": {"restart": True, "disturb_clients": True}}}
+
+    with pytest.raises(Unplannable, match=accepted):
+        check_spec(FACTS, {**SPEC, **changes})
+
+
+@pytest.mark.parametrize("word", ["reboot", NAME])
+def test_an_admin_of_the_host_can_forbid_it(word: str) -> None:
+    check_spec(FACTS, SPEC)
+
+    with pytest.raises(Unplannable, match="this host forbids"):
+        policy.check({"forbid": [word]}, SPEC)
+
+    policy.check({"forbid": ["reboot"]}, {**SPEC, "settings": {NAME: {}}})
+
+
+BOOTABLE = {
+    "/run/systemd/system/x": "",
+    "/sys/kernel/kexec_loaded": "0",
+    "/proc/sys/kernel/kexec_load_disabled": "0",
+    "/proc/sys/kernel/osrelease": "6.1",
+    "/boot/vmlinuz-6.1": "",
+    "/boot/initramfs-6.1.img": "",
+}
+
+
+def test_the_image_of_the_running_kernel_is_a_fact() -> None:
+    expected = {"kexec": "/usr/bin/kexec", "image": "/boot/vmlinuz-6.1", "initrd": "/boot/initramfs-6.1.img"}
+
+    assert boot(FakeSystem(BOOTABLE)) == {**expected, "problem": ""}
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "problem"),
+    [
+        ("/run/systemd/system/x", None, "systemd is not PID 1"),
+        ("/run/systemd/container", "docker", "outside of containers"),
+        ("/sys/kernel/kexec_loaded", None, "built without kexec"),
+        ("/proc/sys/kernel/kexec_load_disabled", "1", "remove it from sysctl.d"),
+        ("/boot/vmlinuz-6.1", None, "/boot has no image"),
+        ("/boot/initramfs-6.1.img", None, "/boot has no initrd"),
+    ],
+)
+def test_a_host_that_cannot_boot_with_kexec_says_why(path: str, text: str | None, problem: str) -> None:
+    files = {name: known for name, known in BOOTABLE.items() if name != path} | ({path: text} if text else {})
+
+    assert problem in boot(FakeSystem(files))["problem"]
+
+
+def test_isolated_cpus_are_allowed_although_no_process_starts_there() -> None:
+    machine = FakeSystem({f"{CPUS}/online": "0-7", f"{CPUS}/isolated": "4-5"})
+
+    assert cpus(machine, [])["allowed"] == "0-5"
+
+
+def test_a_cpuset_that_lacks_isolated_cpus_keeps_them_out() -> None:
+    group = {"/proc/self/cgroup": "0::/a", "/sys/fs/cgroup/a/cpuset.cpus.effective": "0-4"}
+    mounts = {"/proc/self/mountinfo": "1 2 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"}
+    machine = FakeSystem({f"{CPUS}/online": "0-7", f"{CPUS}/isolated": "4-5", **group, **mounts})
+
+    assert cpus(machine, [])["allowed"] == "0-4"
+
+
+def test_later_settings_are_planned_with_isolated_cpus() -> None:
+    after = SETTING.facts_after(FACTS, {"isolcpus": "3,2", "nohz_full": "2"})
+
+    assert (after["cpus"]["isolated"], after["cpus"]["nohz_full"]) == ("2-3", "2")

@@ -1,0 +1,123 @@
+"""Campaigns whose levels boot the host with other parameters: who may, how long it takes, and how the server waits."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.campaigns import services
+from apps.campaigns.design import plan
+from apps.campaigns.design.before_start import previews
+from apps.campaigns.execution.jobs import Job
+from apps.campaigns.execution.supervision import restart_under_way
+from apps.campaigns.models import Campaign, Run
+from apps.hosts.models import Host
+from common.errors import PlanError
+from tests.rows.factories import FACTS, browser, end_run, make_campaign, make_host
+
+PATH = "settings.kernel_command_line.isolcpus"
+FACTORS = [
+    {
+        "name": "CPU 3",
+        "levels": [{"label": "shared", "set": {PATH: None}}, {"label": "isolated", "set": {PATH: "3"}}],
+    }
+]
+BOOT = {"kexec": "/usr/sbin/kexec", "image": "/boot/vmlinuz-6.1.0", "initrd": "/boot/initrd.img-6.1.0", "problem": ""}
+KERNEL = {**FACTS["kernel"], "cmdline": "root=/dev/vda ro"}
+BOOTABLE = FACTS | {"level": "root", "boot": BOOT, "kernel": KERNEL}
+
+
+def host_of(**fields: Any) -> Host:
+    allowed = {"facts": BOOTABLE, "level": "root", "may_reboot": True, "supervisor": "systemd"}
+    return make_host(**{**allowed, **fields})
+
+
+def campaign_on(host: Host, **fields: Any) -> Campaign:
+    return make_campaign(host=host, factors=FACTORS, repetitions=1, **fields)
+
+
+def test_only_levels_with_parameters_boot_the_host_twice_and_the_estimate_counts_that(db: None) -> None:
+    preview = previews.preview(campaign_on(host_of()))
+
+    by_label = {run.cell["CPU 3"]: run for run in preview.runs}
+    assert {label: plan.restarts(run.spec) for label, run in by_label.items()} == {"shared": 0, "isolated": 2}
+    assert preview.restarts == 2
+    isolated, shared = (plan.seconds(by_label[label].spec) for label in ("isolated", "shared"))
+    assert isolated - shared == 2 * plan.REBOOT_S
+
+
+def test_a_restart_is_half_of_what_both_boots_of_a_run_took(operator: User) -> None:
+    host = host_of()
+    campaign = campaign_on(host)
+    services.start_campaign(campaign, by=operator)
+    for run in campaign.runs.all():
+        run.manifest = {"timings": {"REBOOTING": 90.0}} if plan.restarts(run.spec) else {"timings": {}}
+        end_run(run)
+
+    assert previews.preview(campaign).restart_s == 45.0
+
+
+@pytest.mark.parametrize(
+    ("fields", "message", "hint"),
+    [
+        ({"may_reboot": False}, "must not be restarted by campaigns", "an admin can allow it"),
+        ({"supervisor": "detached"}, "has no systemd units of Proving Ground", "an admin can install them"),
+        ({"facts": BOOTABLE | {"level": "user"}}, "which cannot restart it", "register the host with sudo"),
+        (
+            {"facts": BOOTABLE | {"boot": {**BOOT, "problem": "the program kexec is missing: install kexec-tools"}}},
+            "is not possible on",
+            "the program kexec is missing: install kexec-tools",
+        ),
+        ({"facts": FACTS | {"level": "root"}}, "is not possible on", "check the host: its facts are older"),
+    ],
+)
+def test_a_host_that_may_or_can_not_is_refused(db: None, fields: dict[str, Any], message: str, hint: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        previews.preview(campaign_on(host_of(**fields)))
+
+    assert refused.value.subject.startswith("settings.kernel_command_line")
+    assert message in refused.value.message and hint in refused.value.hint
+
+
+def test_the_api_names_the_field_and_what_is_accepted(operator: User) -> None:
+    levels = [{"label": "all", "set": {PATH: "0-3"}}]
+    host = host_of()
+
+    answer = browser(operator).post(
+        "/api/v1/campaigns/",
+        {"recipe": "cpu-scaling", "host": host.pk, "factors": [{"name": "isolated", "levels": levels}]},
+    )
+
+    assert (answer.status_code, answer.json()["field"]) == (400, PATH)
+    assert "a list without at least one of 0-3" in answer.json()["hint"]
+
+
+def test_a_run_does_not_start_after_an_admin_has_withdrawn_the_consent(operator: User) -> None:
+    campaign = campaign_on(host_of())
+    services.start_campaign(campaign, by=operator)
+    Host.objects.update(may_reboot=False)
+    by_label = {run.label: run for run in campaign.runs.all()}
+
+    Job(by_label["shared"], by_label["shared"], has_begun=False).check()
+    with pytest.raises(PlanError, match="must not be restarted"):
+        Job(by_label["isolated"], by_label["isolated"], has_begun=False).check()
+
+
+def test_a_host_that_boots_has_the_time_that_the_setting_names() -> None:
+    now = timezone.now()
+    settings = {"kernel_command_line": {"isolcpus": "3"}}
+    run = Run(agent_state="REBOOTING", agent_state_at=now, spec={"settings": settings, "steps": []})
+    quick = Run(
+        agent_state="REBOOTING",
+        agent_state_at=now - timedelta(seconds=61),
+        spec={"settings": {"kernel_command_line": {"isolcpus": "3", "boot_limit_s": 60}}, "steps": []},
+    )
+
+    restart, late = restart_under_way(run), restart_under_way(quick)
+
+    assert restart is not None and restart.is_in_time and restart.limit_s == 1800
+    assert late is not None and not late.is_in_time
