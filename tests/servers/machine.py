@@ -66,6 +66,7 @@ def facts(**changes: Any) -> dict[str, Any]:
         "sysctls": {"vm.swappiness": "60", "kernel.numa_balancing": "1", "net.core.somaxconn": "4096"},
         **_devices(),
         "limits": {"pids_max": 154_000},
+        "boot": {"kexec": "/usr/sbin/kexec", "image": "/boot/vmlinuz", "initrd": "/boot/initrd.img", "problem": ""},
         "cgroup": {
             "version": "2",
             "controllers": ["cpu", "cpuset", "io", "memory"],

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from agents.host import cpulist
 from agents.host.cgroups import BOOT_HINT
 from agents.settings.cgroup import NO_LIMIT
 from apps.campaigns.design import data
@@ -226,6 +227,30 @@ def server_cpus(facts: Facts) -> list[tuple[str, str]]:
     return [(f"cpu {cpu}", str(cpu)) for cpu in _servers(facts)]
 
 
+def isolated_cpus(facts: Facts) -> list[tuple[str, dict[str, Any]]]:
+    """PostgreSQL on one cpu by affinity alone, and with all threads of its core isolated; the load generator elsewhere.
+    Both boot the host."""
+    *_, cpu = _first_threads(facts)
+    core = _siblings(facts, cpu)
+    others = cpulist.render(set(parse_cpus(facts["cpus"]["allowed"])) - core)
+    if not others or 0 in core:
+        hint = "choose a host with two cores or more"
+        raise PlanError("factors", "this host has no second core that could be isolated", hint=hint)
+    isolated = cpulist.render(core)
+    pinned = {"settings.cpu_affinity.server": str(cpu), "settings.cpu_affinity.client": others}
+    parameters = dict.fromkeys(("isolcpus", "nohz_full", "rcu_nocbs"), isolated)
+    return [(f"cpu {cpu}", {"skew_tick": 0, **pinned}), (f"cpu {cpu}, isolated", {**parameters, **pinned})]
+
+
+def _first_threads(facts: Facts) -> list[int]:
+    return [cpu for cpu in _by_core(facts) if cpu == min(_siblings(facts, cpu))]
+
+
+def _siblings(facts: Facts, cpu: int) -> set[int]:
+    rows = {row["cpu"]: row for row in facts["cpus"].get("topology", [])}
+    return set(parse_cpus(rows.get(cpu, {}).get("siblings", str(cpu))))
+
+
 def tracer_cpus(facts: Facts) -> list[tuple[str, dict[str, Any]]]:
     """No tracer, one on PostgreSQL's cpu, and on another core and another socket that PostgreSQL is never given."""
     ordered, topology = _by_core(facts), {row["cpu"]: row for row in facts["cpus"].get("topology", [])}
@@ -274,6 +299,7 @@ GENERATORS: dict[str, Callable[[Facts], Levels]] = {
     "cpu_limits": cpu_limits,
     "directories": directories,
     "huge_page_sizes": huge_page_sizes,
+    "isolated_cpus": isolated_cpus,
     "memory_limits": memory_limits,
     "numa_policies": numa_policies,
     "postgresql_versions": postgresql_versions,

@@ -68,6 +68,7 @@ def two_nodes() -> dict[str, Any]:
     )
 
 
+BOOTS: dict[str, Any] = {"level": "root", "may_reboot": True, "supervisor": "systemd"}
 STANDBYS = "'ANY 1 [(][*][)]' is not possible"  # its hint: choose hosts for standbys
 LACKING: dict[str, dict[str, str]] = {
     "large": {"synchronous-replication": STANDBYS, "tpcc-replicated": STANDBYS},
@@ -88,7 +89,7 @@ LACKING: dict[str, dict[str, str]] = {
 def test_a_recipe_is_planned_or_says_what_the_host_lacks(
     kind: str, facts: dict[str, Any], name: str, operator: User
 ) -> None:
-    host, lacking = make_host(level="root", facts=facts), LACKING[kind].get(name, "")
+    host, lacking = make_host(facts=facts, **BOOTS), LACKING[kind].get(name, "")
 
     if lacking:
         with pytest.raises(PlanError, match=lacking) as refused:
@@ -100,6 +101,24 @@ def test_a_recipe_is_planned_or_says_what_the_host_lacks(
         assert planned.seconds > 0 and len(planned.runs) >= 3
 
 
+@pytest.mark.parametrize("name", ["cpu-isolation", "mitigations"])
+def test_a_recipe_that_boots_the_host_needs_the_consent_of_an_admin(name: str, operator: User) -> None:
+    host = make_host(facts=large(), **{**BOOTS, "may_reboot": False})
+
+    with pytest.raises(PlanError, match="must not be restarted by campaigns"):
+        services.create_from_recipe(by=operator, host=host, recipe=name)
+
+
+def test_a_core_is_isolated_with_all_of_its_threads_and_never_that_of_cpu_0() -> None:
+    shared, isolated = GENERATORS["isolated_cpus"](machine.facts())
+
+    pinned = {"settings.cpu_affinity.server": "7", "settings.cpu_affinity.client": "0-6,8-14"}
+    assert shared == ("cpu 7", {"skew_tick": 0, **pinned})
+    assert isolated == ("cpu 7, isolated", dict.fromkeys(("isolcpus", "nohz_full", "rcu_nocbs"), "7,15") | pinned)
+    with pytest.raises(PlanError, match="no second core that could be isolated"):
+        GENERATORS["isolated_cpus"](machine.facts(cpus={**machine.facts()["cpus"], "allowed": "0,8"}))
+
+
 @pytest.mark.parametrize("name", list(recipes.texts()))
 def test_a_recipe_on_this_machine_is_planned_or_refused_in_words(name: str) -> None:
     host = make_host(level="root", facts=here() | {"level": "root"})
@@ -107,7 +126,13 @@ def test_a_recipe_on_this_machine_is_planned_or_refused_in_words(name: str) -> N
     try:
         planned = recipe_hosts.preview(recipes.get(name), host)
     except PlanError as refused:
-        expected = ("this host has", "has no scheduler", "is not installed on", "'ANY 1 (*)' is not possible")
+        expected = (
+            "must not be restarted",
+            "this host has",
+            "has no scheduler",
+            "is not installed on",
+            "'ANY 1 (*)' is not possible",
+        )
         assert any(phrase in refused.message for phrase in expected) and refused.hint
     else:
         assert planned.runs
