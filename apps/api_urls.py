@@ -6,6 +6,7 @@ from rest_framework.routers import SimpleRouter
 
 from apps.accounts.api import MeViewSet, UserViewSet
 from apps.accounts.audit.audit_api import AuditViewSet, SessionViewSet
+from apps.accounts.ci.job_api import ExchangeView, TrustedJobViewSet
 from apps.accounts.notices.channel_api import ChannelViewSet, DeliveryViewSet
 from apps.accounts.team.team_api import TeamViewSet
 from apps.accounts.tokens.token_api import TokenViewSet
@@ -67,6 +68,7 @@ router.register("imports", ImportViewSet)
 router.register("pins", PinViewSet)
 router.register("decisions", DecisionViewSet)
 router.register("tokens", TokenViewSet)
+router.register("ci-jobs", TrustedJobViewSet)
 router.register("sessions", SessionViewSet)
 router.register("users", UserViewSet)
 router.register("teams", TeamViewSet)
@@ -97,6 +99,7 @@ v1 = [
     path("palette/", PaletteViewSet.as_view({"get": "retrieve"}), name="palette"),
     path("feed/", FeedViewSet.as_view({"post": "create", "delete": "destroy"}), name="feed"),
     path("version/", VersionViewSet.as_view({"get": "retrieve"}), name="version"),
+    path("ci-jobs/exchange/", ExchangeView.as_view(), name="ci-exchange"),
     path("me/", MeViewSet.as_view({"get": "retrieve"}), name="me"),
     *router.urls,
 ]

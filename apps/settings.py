@@ -83,6 +83,9 @@ mapping.check_provider(
     },
 )
 
+# CI platforms whose jobs may get API tokens for their ID tokens. See docs/identity.md.
+CI_ISSUERS = mapping.issuers("PROVING_CI_ISSUERS", env.list("PROVING_CI_ISSUERS", default=[]))
+
 # Users with one of these roles, in the instance or in a team, need a second factor. See docs/identity.md.
 SECOND_FACTOR_ROLES = mapping.roles("PROVING_SECOND_FACTOR_ROLES", env.list("PROVING_SECOND_FACTOR_ROLES", default=[]))
 

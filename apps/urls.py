@@ -4,6 +4,7 @@ from django.urls import include, path
 
 from apps.accounts import views as accounts
 from apps.accounts.audit import audit_views as audit
+from apps.accounts.ci import job_views as ci_jobs
 from apps.accounts.identity import oidc_views as oidc
 from apps.accounts.notices import channel_views as channels
 from apps.accounts.second_factor import factor_views as factors
@@ -38,6 +39,7 @@ urlpatterns = [
     path("api/", include("apps.api_urls")),
     *accounts.urlpatterns,
     *tokens.urlpatterns,
+    *ci_jobs.urlpatterns,
     *factors.urlpatterns,
     *oidc.urlpatterns,
     *audit.urlpatterns,

@@ -10,6 +10,7 @@ from django.contrib.auth.forms import PasswordChangeForm
 from django.http import HttpRequest, HttpResponse
 
 from apps.accounts import services, sessions
+from apps.accounts.ci.forms import JobForm
 from apps.accounts.forms import TokenForm
 from apps.accounts.identity import access
 from apps.accounts.identity.oidc_views import link_form
@@ -23,6 +24,7 @@ class Extra:
     """What one response shows in addition: a form with errors, or a secret that is shown only once."""
 
     token_form: TokenForm | None = None
+    job_form: JobForm | None = None
     password_form: PasswordChangeForm | None = None
     secret: str = ""
 
@@ -34,8 +36,10 @@ def render_account(request: HttpRequest, extra: Extra | None = None) -> HttpResp
     context = {
         "form": token_form,
         "password": password,
-        "tokens": ApiToken.objects.filter(user=user).select_related("team"),
+        "tokens": ApiToken.objects.filter(user=user, job=None).select_related("team"),
         "secret": extra.secret,
+        "jobs": user.trusted_jobs.select_related("team"),
+        "job_form": (extra.job_form or JobForm(user)) if settings.CI_ISSUERS else None,
         "sessions": sessions.of(user),
         "here": sessions.digest(request.session.session_key or ""),
         "memberships": user.memberships.select_related("team").order_by("team__name"),

@@ -25,7 +25,8 @@ class Client:
 
     def __init__(self, login: Login, patience_s: float = 0.0) -> None:
         self.url, self.patience_s = login.url, patience_s
-        headers = {"Authorization": f"Bearer {login.token}", "User-Agent": f"proving/{version.number()}"}
+        headers = {"User-Agent": f"proving/{version.number()}"}
+        headers |= {"Authorization": f"Bearer {login.token}"} if login.token else {}
         self._http = httpx.Client(base_url=f"{login.url}/api/v1/", headers=headers, timeout=TIMEOUT_S)
 
     def __enter__(self) -> Client:

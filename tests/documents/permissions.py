@@ -64,6 +64,7 @@ OPEN = {
     "api:schema": 200,
     "api:docs": 200,
     "timeline_feed": 404,
+    "api:ci-exchange": 405,
 }
 # Of pages, by the name of the address, and of those with an action behind a colon.
 PAGES: dict[str, Rule] = {
@@ -73,6 +74,8 @@ PAGES: dict[str, Rule] = {
     "token_add": button(VIEWER),
     "token_rotate": button(VIEWER),
     "token_revoke": button(VIEWER),
+    "ci_job_add": button(VIEWER),
+    "ci_job_remove": button(VIEWER),
     "session_end": button(VIEWER),
     "session_end_others": button(VIEWER),
     "password_change": button(VIEWER),
@@ -281,6 +284,8 @@ BY_OBJECT = (
     ("`second_factor*`", "only your own second factor; `user_second_factor` only that of other users"),
     ("`password_set`", "users of an unused link; for all others the link is invalid"),
     ("`token_rotate`, `token_revoke`, `Token`", "only your own tokens; a token rotates only itself"),
+    ("`ci_job_add`, `ci_job_remove`, `TrustedJob`", "only your own trusted jobs"),
+    ("`api:ci-exchange`", "POST: jobs with an ID token that a trusted job accepts"),
     ("`session_end`, `Session`", "only your own sessions"),
     ("`channel_*`, `Channel`", "mail: its owner, of any role, and admins; chats and webhooks: admins"),
     ("`delivery_retry`, `Delivery.retry`", "deliveries of channels that you may change"),

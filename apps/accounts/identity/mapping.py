@@ -107,6 +107,21 @@ def _highest(roles: Sequence[str]) -> str:
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
+def issuers(name: str, values: Sequence[str]) -> tuple[str, ...]:
+    """The issuers in a list. ImproperlyConfigured names the variable and the value that is no https:// URL."""
+    named = tuple(value.strip() for value in values if value.strip())
+    for each in named:
+        check_issuer(name, each)
+    return named
+
+
+def check_issuer(name: str, issuer: str) -> None:
+    """ImproperlyConfigured unless the issuer's keys are read over TLS, or from this machine."""
+    url = urlsplit(issuer)
+    if url.scheme != "https" and not (url.scheme == "http" and url.hostname in LOOPBACK):
+        raise ImproperlyConfigured(f"{name} is {issuer!r}: use an https:// URL")
+
+
 def check_provider(issuer: str, client_id: str, scopes: str, break_glass: str, limits: Mapping[str, int]) -> None:
     """ImproperlyConfigured names the first variable of the provider that is wrong or missing."""
     if not issuer:
@@ -114,9 +129,7 @@ def check_provider(issuer: str, client_id: str, scopes: str, break_glass: str, l
             name = "PROVING_OIDC_CLIENT_ID" if client_id else "PROVING_BREAK_GLASS_ADMIN"
             raise ImproperlyConfigured(f"{name} is set without PROVING_OIDC_ISSUER: set the issuer's URL too")
         return
-    url = urlsplit(issuer)
-    if url.scheme != "https" and not (url.scheme == "http" and url.hostname in LOOPBACK):
-        raise ImproperlyConfigured(f"PROVING_OIDC_ISSUER is {issuer!r}: use an https:// URL")
+    check_issuer("PROVING_OIDC_ISSUER", issuer)
     if not client_id:
         raise ImproperlyConfigured("PROVING_OIDC_CLIENT_ID is not set: set the client's ID at the provider")
     if "openid" not in scopes.split():

@@ -1,7 +1,14 @@
 """Users and teams with their roles, credentials, notifications, and the append-only audit log."""
 
 from apps.accounts.models.channels import USER_KINDS, Channel, Delivery
-from apps.accounts.models.credentials import ApiToken, Credential, ProviderAccount, ProviderSession, Session
+from apps.accounts.models.credentials import (
+    ApiToken,
+    Credential,
+    ProviderAccount,
+    ProviderSession,
+    Session,
+    TrustedJob,
+)
 from apps.accounts.models.limits import ANY, NONE, UNLIMITED, Limits, Role, Scope
 from apps.accounts.models.records import AuditEntry, AuditSeal, AuditStream, IdempotentRequest
 from apps.accounts.models.second_factor import RecoveryCode, SecondFactor
@@ -34,6 +41,7 @@ __all__ = [
     "Session",
     "Team",
     "Teams",
+    "TrustedJob",
     "User",
     "Walled",
     "WalledQuerySet",

@@ -32,12 +32,9 @@ class Credential(models.Model):
         return sum(int(kind.objects.filter(user=user).delete()[1].get(kind._meta.label, 0)) for kind in kinds)
 
 
-class ApiToken(Credential):
-    """A bearer token. It is shown once, stored as a hash, and never permits more than its owner may do."""
+class Scoped(models.Model):
+    """Limits of an API token that its owner chose: a role, scopes, and a team."""
 
-    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
-    name = models.CharField(max_length=80)
-    digest = models.CharField(max_length=64, unique=True, editable=False)
     role = models.CharField(max_length=10, choices=Role, default=Role.VIEWER)
     scopes: Any = models.JSONField(
         default=list, db_default=[], blank=True, help_text="values of Scope; none: all actions"
@@ -46,8 +43,49 @@ class ApiToken(Credential):
     team = models.ForeignKey(
         Team, null=True, blank=True, on_delete=models.CASCADE, help_text="the only team in which its role counts"
     )
+
+    class Meta:
+        abstract = True
+
+    @property
+    def scopes_text(self) -> str:
+        """The scopes as pages show them: "all actions", "read only", "reading, campaigns"."""
+        if not self.scopes:
+            return "all actions"
+        writable = [scope for scope in self.scopes if scope != Scope.READ]
+        return f"reading, {', '.join(writable)}" if writable else "read only"
+
+
+class TrustedJob(Credential, Scoped):
+    """A job of a CI platform. The server exchanges the ID token that the platform gave it for an API token of `user`
+    that is valid for `minutes`."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="trusted_jobs")
+    name = models.CharField(max_length=80)
+    issuer = models.CharField(max_length=300)
+    claims: Any = models.JSONField(help_text="claims of the ID token -> the values that they must have")
+    minutes = models.PositiveIntegerField(help_text="how long a token is valid")
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.user})"
+
+
+class ApiToken(Credential, Scoped):
+    """A bearer token. It is shown once, stored as a hash, and never permits more than its owner may do."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
+    name = models.CharField(max_length=80)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
     networks: Any = models.JSONField(
         default=list, db_default=[], blank=True, help_text="from where it works; none: from everywhere"
+    )
+    job = models.ForeignKey(
+        TrustedJob, null=True, blank=True, on_delete=models.CASCADE, related_name="tokens", help_text="of a CI platform"
     )
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
@@ -81,14 +119,6 @@ class ApiToken(Credential):
     def old_value_works(self) -> bool:
         """Whether the value before the rotation still works."""
         return self.old_works_until is not None and self.old_works_until > timezone.now()
-
-    @property
-    def scopes_text(self) -> str:
-        """The scopes as pages show them: "all actions", "read only", "reading, campaigns"."""
-        if not self.scopes:
-            return "all actions"
-        writable = [scope for scope in self.scopes if scope != Scope.READ]
-        return f"reading, {', '.join(writable)}" if writable else "read only"
 
     @staticmethod
     def hash(secret: str) -> str:

@@ -30,6 +30,12 @@ class Restriction:
     networks: Sequence[str] = field(default_factory=list)
 
 
+def check_own_role(user: User, role: Role) -> None:
+    """PlanError for the field `role` of a form if the user has it nowhere."""
+    if not user.may_somewhere(role):
+        raise PlanError("role", f"{role.value} exceeds your own role {user.role}, and your roles in teams")
+
+
 @transaction.atomic
 def issue_token(
     user: User,
@@ -62,7 +68,7 @@ def issue_token(
         role=role,
         digest=ApiToken.hash(secret),
         expires_at=_expiry(days, by_token),
-        scopes=_scopes(restriction.scopes),
+        scopes=checked_scopes(restriction.scopes),
         team=restriction.team,
         networks=_networks(restriction.networks),
     )
@@ -131,7 +137,7 @@ def _expiry(days: int, by_token: ApiToken | None) -> datetime:
     return expires_at
 
 
-def _scopes(names: Sequence[str]) -> list[str]:
+def checked_scopes(names: Sequence[str]) -> list[str]:
     """The scopes in the order of Scope, without duplicates."""
     for each in names:
         if each not in Scope.values:

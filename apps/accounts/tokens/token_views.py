@@ -28,8 +28,7 @@ def token_add(request: HttpRequest) -> HttpResponse:
     fields = form.cleaned_data
     role = Role(fields["role"])
     try:
-        if not user.may_somewhere(role):
-            raise PlanError("role", f"{role.value} exceeds your own role {user.role}, and your roles in teams")
+        lifecycle.check_own_role(user, role)
         networks = fields["networks"].replace(",", " ").split()
         restriction = lifecycle.Restriction(fields["scopes"], fields.get("team"), networks)
         _, secret = lifecycle.issue_token(user, fields["name"], role, days=fields["days"], restriction=restriction)

@@ -51,4 +51,6 @@ class Attempts:
 FAILED_LOGINS = Attempts("login", most=30, window_s=900)
 # Starts of a sign-in at the provider: each leaves a row for the session until it is finished or forgotten.
 PROVIDER_SIGN_INS = Attempts("provider", most=60, window_s=300)
+# ID tokens of CI jobs that were refused.
+CI_SIGN_INS = Attempts("ci", most=60, window_s=300)
 FORGOTTEN = Attempts("forgotten", most=5, window_s=300)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from proving import config, tables
+from proving import ci_token, config, tables
 from proving.client import Client
 from proving.session import Json, of
 
@@ -20,9 +20,24 @@ Token = Annotated[
 ]
 
 
-def login(ctx: typer.Context, url: Url, token: Token = "", json: Json = False) -> None:
-    """Check a token with the server, and store address and token."""
-    credentials = config.Login(config.checked(url), token or _read_token(url))
+CiJob = Annotated[
+    int | None,
+    typer.Option(
+        "--ci",
+        metavar="NUMBER",
+        min=1,
+        help="Sign in as this trusted CI job, with the ID token of the CI platform instead of a token.",
+        show_default=False,
+    ),
+]
+
+
+def login(ctx: typer.Context, url: Url, token: Token = "", ci: CiJob = None, json: Json = False) -> None:
+    """Check a token with the server, and store address and token. In a CI job, exchange its ID token for one."""
+    address = config.checked(url)
+    if ci:
+        token = _exchange(address, ci)
+    credentials = config.Login(address, token or _read_token(url))
     with Client(credentials) as client:
         me = client.get("me/")
     path = config.save(credentials)
@@ -36,6 +51,13 @@ def whoami(ctx: typer.Context, json: Json = False) -> None:
     session = of(ctx)
     me = session.client.get("me/")
     session.tell(me | {"url": session.client.url}, lambda: tables.lines(_account_line(me), session.client.url))
+
+
+def _exchange(address: str, job: int) -> str:
+    """The API token for the ID token of this CI job."""
+    with Client(config.Login(address, "")) as client:
+        answer = client.post("ci-jobs/exchange/", {"job": job, "id_token": ci_token.read(address)})
+    return str(answer["secret"])
 
 
 def _read_token(url: str) -> str:

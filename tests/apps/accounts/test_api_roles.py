@@ -11,7 +11,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from apps.accounts.models import Channel, Delivery, Role, Session, Team
+from apps.accounts.models import Channel, Delivery, Role, Session, Team, TrustedJob
 from apps.campaigns.models import Artefact, Campaign, RunPart
 from apps.decisions.models import Decision
 from apps.hosts.models import Trouble
@@ -113,6 +113,7 @@ WRITERS = {
     "Token.create": Role.VIEWER,
     "Token.destroy": Role.VIEWER,
     "Token.rotate": Role.VIEWER,
+    "TrustedJob.destroy": Role.VIEWER,
     "Session.destroy": Role.VIEWER,
     "User.create": Role.ADMIN,
     "User.partial_update": Role.ADMIN,
@@ -221,6 +222,9 @@ def one_of_each() -> dict[str, Any]:
         "Palette": None,
         "Feed": None,
         "Token": issue_token(tuner, "t", Role.VIEWER)[0].pk,
+        "TrustedJob": TrustedJob.objects.create(
+            user=tuner, name="nightly", issuer="https://ci.example.org", claims={"repository": "shop"}, minutes=15
+        ).pk,
         "User": tuner.pk,
         "Team": Team.objects.create(name="storage").pk,
         "Channel": channel.pk,

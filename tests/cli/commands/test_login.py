@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from apps.accounts.ci import jobs
+from apps.accounts.models import Role, User
 from tests.cli.program import Program
+from tests.servers.ci_platform import Platform, serve
+
+
+@pytest.fixture
+def platform(proving: Program, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Platform]:
+    with serve(settings, monkeypatch, audience=proving.url) as platform:
+        yield platform
 
 
 @pytest.fixture
@@ -84,3 +95,29 @@ def test_an_unreachable_server_exits_with_6(stranger: Program) -> None:
 
     assert done.returncode == 6
     assert "http://127.0.0.1:9 does not answer" in done.stderr
+
+
+def test_a_ci_job_exchanges_its_id_token(stranger: Program, proving: Program, platform: Platform) -> None:
+    owner = User.objects.get(username="a-tuner")
+    job = jobs.trust(owner, "nightly", Role.OPERATOR, issuer=platform.url, claims={"repository": "acme/shop"})
+    stranger.env["PROVING_ID_TOKEN"] = platform.sign(aud=proving.url)
+
+    done = stranger.run("login", proving.url, "--ci", str(job.pk))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert stranger.json("whoami")["token"]["role"] == "operator"
+
+
+def test_a_job_of_github_actions_requests_its_id_token(stranger: Program, proving: Program, platform: Platform) -> None:
+    owner = User.objects.get(username="a-tuner")
+    job = jobs.trust(owner, "nightly", Role.OPERATOR, issuer=platform.url, claims={"repository": "acme/shop"})
+    stranger.env["ACTIONS_ID_TOKEN_REQUEST_URL"] = f"{platform.url}/github?api-version=2.0"
+    stranger.env["ACTIONS_ID_TOKEN_REQUEST_TOKEN"] = "of-the-job"
+
+    assert stranger.run("login", proving.url, "--ci", str(job.pk)).returncode == 0
+
+
+def test_outside_of_a_ci_job_the_error_names_the_variable(stranger: Program, proving: Program) -> None:
+    done = stranger.run("login", proving.url, "--ci", "7")
+
+    assert done.returncode == 2 and "PROVING_ID_TOKEN" in done.stderr

@@ -11,11 +11,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 from joserfc import jwt
-from joserfc.jwk import OctKey, RSAKey
+from joserfc.jwk import RSAKey
 
 from apps.accounts.models import AuditEntry, ProviderAccount, Role, Session, User
 from tests.rows import populate
-from tests.servers.provider import SECRET, Forge, Provider, signed
+from tests.servers.provider import SECRET, Forge, Provider, signed, signed_with_hmac
 
 pytestmark = pytest.mark.django_db
 ANOTHER_KEY = RSAKey.generate_key(2048)
@@ -34,11 +34,11 @@ def none(claims: dict[str, Any], key: RSAKey) -> str:
 
 
 def hmac_of_the_secret(claims: dict[str, Any], key: RSAKey) -> str:
-    return jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(SECRET))
+    return signed_with_hmac(claims, SECRET.encode())
 
 
 def hmac_of_the_public_key(claims: dict[str, Any], key: RSAKey) -> str:
-    return jwt.encode({"alg": "HS256", "kid": key.kid}, claims, OctKey.import_key(key.as_pem(private=False)))
+    return signed_with_hmac(claims, key.as_pem(private=False), str(key.kid))
 
 
 def another_key(claims: dict[str, Any], key: RSAKey) -> str:

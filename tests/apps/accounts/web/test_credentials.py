@@ -9,7 +9,7 @@ from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 
-from apps.accounts.models import ApiToken, AuditEntry, Credential, IdempotentRequest, Role, Session, User
+from apps.accounts.models import ApiToken, AuditEntry, Credential, IdempotentRequest, Role, Session, TrustedJob, User
 from apps.accounts.services import generate_password
 from apps.accounts.team import people
 from apps.accounts.tokens.lifecycle import issue_token
@@ -37,8 +37,9 @@ def everything_of(user: User) -> dict[str, int]:
 
 
 def with_everything(user: User) -> Client:
-    """Logged in here and elsewhere, with a token and a feed."""
+    """Logged in here and elsewhere, with a token, a trusted CI job and a feed."""
     log_in(user)
+    TrustedJob.objects.create(user=user, name="nightly", issuer="https://ci.example.org", claims={}, minutes=15)
     issue_token(user, "nightly CI", Role(user.role))
     renew_feed(by=user)
     return log_in(user)
@@ -81,9 +82,9 @@ def test_another_password_ends_everything_but_this_session(ada: User) -> None:
 
     client.post(reverse("password_change"), typed)
 
-    assert everything_of(ada) == {"ApiToken": 0, "Session": 1, "FeedToken": 0}
+    assert everything_of(ada) == {"TrustedJob": 0, "ApiToken": 0, "Session": 1, "FeedToken": 0}
     assert client.get(reverse("account")).status_code == 200
-    assert AuditEntry.objects.get(action="password.change").after == {"ended": 4}
+    assert AuditEntry.objects.get(action="password.change").after == {"ended": 5}
 
 
 def test_a_password_chosen_by_a_link_ends_every_session(ada: User) -> None:
@@ -94,7 +95,7 @@ def test_a_password_chosen_by_a_link_ends_every_session(ada: User) -> None:
     form = client.get(link, follow=True)
     client.post(form.redirect_chain[-1][0], {"new_password1": NEW, "new_password2": NEW})
 
-    assert everything_of(ada) == {"ApiToken": 0, "Session": 0, "FeedToken": 0}
+    assert everything_of(ada) == {"TrustedJob": 0, "ApiToken": 0, "Session": 0, "FeedToken": 0}
 
 
 def test_a_password_from_the_shell_and_deactivation_end_every_session(ada: User) -> None:
