@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict, Unpack
 
 from django.db import transaction
@@ -87,6 +87,7 @@ def create_campaign(
         **{field: value for field, value in design.items() if value is not None},
     )
     require(by, Role.OPERATOR, "create campaign", on=campaign)
+    _check_private(campaign, further_hosts)
     _check_planned(campaign, further_hosts, by)
     save(campaign)
     campaign.further_hosts.set(further_hosts)
@@ -94,6 +95,24 @@ def create_campaign(
     after |= {"cloned_from": str(campaign.cloned_from_id)} if campaign.cloned_from_id else {}
     audit(by, "campaign.create", campaign, after=after)
     return campaign
+
+
+def _check_private(campaign: Campaign, further_hosts: Iterable[Host]) -> None:
+    """PlanError if the campaign uses an object of a private team on a host of another team. Users of that host would
+    find it busy with a campaign that they may not see."""
+    teams_of_hosts = {*campaign.owners, *(host.team_id for host in further_hosts)}
+    profile = campaign.profile.profile if campaign.profile else None
+    used = [
+        ("host", campaign.host),
+        ("profile", profile),
+        ("workload", campaign.workload),
+        ("dataset", campaign.dataset),
+    ]
+    used += [("further_hosts", host) for host in further_hosts]
+    for field, owned in used:
+        if owned and owned.team and owned.team.private and teams_of_hosts != {owned.team_id}:
+            message = f"{owned} belongs to the private team {owned.team}, and not all hosts of the campaign do"
+            raise PlanError(field, message, hint=f"use only hosts of {owned.team}")
 
 
 def _check_measured(workload: Workload, metric: str, delta: float, collectors: Sequence[str]) -> None:
@@ -167,6 +186,7 @@ def start_campaign(campaign: Campaign, *, by: User) -> str:
     PlanError where a run cannot be, or a script is broken; in words why scripts were not checked, or "".
     """
     require(by, Role.OPERATOR, "start campaign", on=campaign)
+    _check_private(campaign, campaign.further_hosts.all())
     previewed = previews.preview(campaign)
     for share in previewed.shares:
         _check_released(share.host)

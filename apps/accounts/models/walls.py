@@ -70,8 +70,10 @@ def hidden() -> Teams:
     return reader.hidden if reader else frozenset()
 
 
-def sees(row: models.Model) -> bool:
-    """Whether the current reader may see a row that a foreign key of a visible one names."""
+def sees(row: models.Model | None) -> bool:
+    """Whether there is a row, named by a foreign key of a visible one, that the current reader may see."""
+    if row is None:
+        return False
     return not hidden() or type(row)._default_manager.filter(pk=row.pk).exists()
 
 

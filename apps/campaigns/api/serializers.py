@@ -10,6 +10,7 @@ from rest_framework import serializers
 from agents.collectors import COLLECTORS
 from agents.wire.protocol import ROLES
 from apps.accounts.models import Team
+from apps.accounts.web.seen_keys import SeenKeyField
 from apps.campaigns import queries
 from apps.campaigns.design import descriptions
 from apps.campaigns.design.factors import ORDERS as FACTOR_ORDERS
@@ -246,6 +247,7 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     )
     roles = serializers.DictField()
     sources = serializers.ListField(child=serializers.CharField(), help_text="names of the collectors")
+    cloned_from = SeenKeyField(Campaign, read_only=True)
     created_by = serializers.CharField(source="created_by.username")
     progress = serializers.SerializerMethodField()
     results_ready = serializers.SerializerMethodField(

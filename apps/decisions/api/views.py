@@ -20,6 +20,8 @@ from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
 from apps.accounts.web.pages import attachment
 from apps.accounts.web.rest import body_of, paged, query_of
+from apps.accounts.web.seen_keys import SeenKeyField
+from apps.campaigns.models import Campaign
 from apps.decisions import services
 from apps.decisions.drift import comparison, report
 from apps.decisions.evidence import replay
@@ -51,10 +53,10 @@ class DecisionRowSerializer(serializers.ModelSerializer[Decision]):
     settings = serializers.DictField(read_only=True, help_text="what the chosen level sets")
     accepted_by = serializers.CharField(source="accepted_by.username", default=None, read_only=True, allow_null=True)
     author = serializers.CharField(source="author.username", read_only=True)
-    supersedes = serializers.PrimaryKeyRelatedField(
+    supersedes = SeenKeyField(
+        Decision,
         queryset=Decision.objects.all(),
         required=False,
-        allow_null=True,
         help_text="id of the decision that this one replaces",
     )
 
@@ -92,6 +94,7 @@ class StandingSerializer(serializers.ModelSerializer[Standing]):
         help_text="kernel, postgresql, cpu, cpus, nodes, memory_kb: the facts that the decision depends on"
     )
     reasons = serializers.ListField(child=serializers.DictField(), help_text="fact, before, after, words")
+    campaign = SeenKeyField(Campaign, read_only=True, help_text="the confirming campaign")
 
     class Meta:
         model = Standing

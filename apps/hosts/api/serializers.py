@@ -8,6 +8,7 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from apps.accounts.web.seen_keys import SeenKeyField
 from apps.hosts.api.schedule import HealthSerializer, ReservationSerializer, WindowSerializer
 from apps.hosts.facts import changes
 from apps.hosts.models import ACCOUNT, NAME, ClusterConsent, Facts, Host, HostKey, Identity, Trouble
@@ -51,6 +52,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
         read_only=True, allow_null=True, help_text="of the approved host key; null before approval"
     )
 
+    jump = SeenKeyField(Host, queryset=Host.objects.all(), required=False, help_text="id of the jump host")
     windows = serializers.ListField(
         child=WindowSerializer(),
         required=False,
@@ -82,7 +84,6 @@ class HostSerializer(serializers.ModelSerializer[Host]):
         ]
         extra_kwargs = {
             "name": {"validators": [NAME]},  # the service checks that it is free, on hidden hosts as well
-            "jump": {"help_text": "id of the jump host"},
             "address": {"required": True, "allow_blank": False},
             "identity": {"required": True, "help_text": "id of the SSH key; null only for a host of imported results"},
         }

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import pytest
 from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import ApiToken, AuditEntry, Channel, Delivery, Membership, Role, Team, User
 from apps.accounts.notices.notify import notify
 from apps.accounts.team import teams
+from apps.campaigns import services
+from apps.campaigns.models import Campaign
+from common.errors import PlanError
 from tests.apps.walls.conftest import Private
-from tests.rows.factories import browser, make_host, make_member, make_user, script
+from tests.rows.factories import (
+    browser,
+    make_campaign,
+    make_copy,
+    make_host,
+    make_member,
+    make_profile,
+    make_user,
+    make_workload,
+    script,
+)
 
 
 def statuses(user: User, private: Private) -> list[int]:
@@ -166,3 +180,37 @@ def test_mail_about_a_private_team_goes_only_to_users_who_may_see_it(private: Pr
     assert {name for name, subject in sent if subject.startswith("db")} == {"member", "stranger", "room"}
     log = browser(private.stranger).get(reverse("channel_list")).content.decode()
     assert "vault-01 is unfit" not in log
+
+
+@pytest.mark.parametrize("field", ["profile", "workload", "dataset"])
+def test_objects_of_a_private_team_are_refused_on_hosts_of_others(private: Private, field: str) -> None:
+    made = {"profile": make_profile(), "workload": make_workload(), "dataset": make_copy().dataset}
+    owned = made[field].profile if field == "profile" else made[field]
+    type(owned).objects.filter(pk=owned.pk).update(team=private.team)
+    made[field].refresh_from_db()
+
+    with pytest.raises(PlanError, match="belongs to the private team secrets") as refused:
+        make_campaign(by=private.member, host=make_host(), **{field: made[field]})
+
+    assert refused.value.subject == field
+    assert make_campaign(by=private.member, host=private.host, **{field: made[field]}).pk
+
+
+def test_a_host_of_a_private_team_runs_no_campaign_with_hosts_of_others(private: Private) -> None:
+    placed = {"placement": Campaign.Placement.EACH}
+
+    with pytest.raises(PlanError, match="vault-01 belongs to the private team secrets"):
+        make_campaign(by=private.member, host=private.host, further_hosts=[make_host()], **placed)
+    with pytest.raises(PlanError, match="vault-01 belongs to the private team secrets"):
+        make_campaign(by=private.member, host=make_host(), further_hosts=[private.host], **placed)
+
+
+def test_a_draft_does_not_start_after_its_profile_became_private(private: Private) -> None:
+    revision = make_profile()
+    draft = make_campaign(by=private.member, host=make_host(), profile=revision)
+    revision.profile.team = private.team
+    revision.profile.save()
+    draft.refresh_from_db()
+
+    with pytest.raises(PlanError, match="belongs to the private team secrets"):
+        services.start_campaign(draft, by=private.member)

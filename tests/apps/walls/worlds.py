@@ -15,6 +15,7 @@ from django.core.cache import cache
 from django.db import transaction
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from apps.accounts.models import Membership, Owned, Role, Session, Team, User, Walled
@@ -87,12 +88,16 @@ class Worlds:
         finished = private.filter(state=Campaign.State.FINISHED)
         finished.update(profile=others.profile, workload=others.workload, dataset=others.dataset, cloned_from=others)
         host = private[0].host
-        Host.objects.filter(pk=host.pk).update(identity=others.host.identity, jump=others.host, labels=["shared"])
+        Host.objects.filter(pk=host.pk).update(identity=others.host.identity, labels=["shared"])
         DataCopy.objects.filter(pk__in=_keys_of(self.rows, DataCopy)).update(dataset=others.dataset)
         for decision in Decision.objects.filter(pk__in=_keys_of(self.rows, Decision)):
             decision.hosts.add(others.host)
             Decision.objects.filter(pk=decision.pk).update(labels=["shared"])
             Standing.objects.get_or_create(decision=decision, host=others.host, defaults={"conditions": {}})
+            others.decisions.update(supersedes=decision)
+        Standing.objects.filter(decision__campaign=others).update(campaign=private[0])
+        Campaign.objects.filter(pk=others.pk).update(cloned_from=private[0])
+        Host.objects.filter(pk=others.host_id).update(jump=host)
 
 
 def begin() -> Worlds:
@@ -112,7 +117,9 @@ def begin() -> Worlds:
     make_schedule(campaign, by=tuner)
     make_search(campaign, by=tuner)
     decided = {"campaign": campaign, "author": tuner, "title": "open", "decision": "d", "evidence": {}}
-    Decision.objects.create(**decided).hosts.add(campaign.host)
+    decision = Decision.objects.create(**decided)
+    decision.hosts.add(campaign.host)
+    Standing.objects.create(decision=decision, host=campaign.host, conditions={}, stale_since=timezone.now())
     return Worlds(rows, [*requests, *_of_others(campaign)], strangers)
 
 
@@ -132,6 +139,8 @@ def _of_others(campaign: Campaign) -> Iterator[Request]:
         "decision_detail": campaign.decisions.get().pk,
     }
     yield from (Request("get", reverse(name, args=[key]), is_of_others=True) for name, key in named.items())
+    decision = campaign.decisions.get()
+    yield Request("get", reverse("api:decision-detail", args=[decision.pk]), True, True)
     for room, key in (("host", host.pk), ("campaign", campaign.pk), ("run", run.pk), ("dataset", campaign.dataset_id)):
         yield Request("get", reverse(f"api:{room}-detail", args=[key]), True, True)
     yield Request("get", reverse("api:queue", args=[host.pk]), True, True)

@@ -1,0 +1,58 @@
+"""Each model that names a walled object is walled itself, so that no query forgets the rule."""
+
+from __future__ import annotations
+
+from django.apps import apps
+
+from apps.accounts.models import ApiToken, Walled
+
+# Not walled, with the reason.
+EXCEPTIONS = {
+    ApiToken: "shown to its owner only, and deleted when the owner can no longer see the team",
+}
+
+
+def test_every_model_is_behind_each_walled_object_that_decides_who_sees_it() -> None:
+    named = {
+        model: {field.name for field in model._meta.get_fields() if _names_walled(field)} for model in apps.get_models()
+    }
+
+    not_walled = {model for model, fields in named.items() if fields and not issubclass(model, Walled)}
+
+    assert not_walled == set(EXCEPTIONS)
+    nothing = [each for each in named if issubclass(each, Walled) and not each.behind]
+    assert {each.__name__ for each in nothing} == {
+        "Team",
+        "Pin",
+    }  # Team is the wall; a pin names objects in its address
+
+
+def test_only_fields_that_are_shown_separately_are_left_out() -> None:
+    """Their pages and endpoints ask `sees` or use SeenKeyField."""
+    left_out = {
+        f"{model.__name__}.{field.name}"
+        for model in apps.get_models()
+        if issubclass(model, Walled)
+        for field in model._meta.get_fields()
+        if _names_walled(field) and field.name not in model.behind
+    }
+
+    assert left_out == {
+        "Campaign.cloned_from",
+        "Decision.hosts",  # hosts are left out one by one
+        "Decision.supersedes",
+        "Host.jump",
+        "Run.facts",  # of its host
+        "Run.host",  # a host of its campaign
+        "Run.retry_of",  # of the same campaign
+        "RunPart.facts",
+        "RunPart.host",
+        "DataUse.copy",  # on the host of its run
+        "Standing.campaign",
+    }
+
+
+def _names_walled(field: object) -> bool:
+    """Whether a field of the model itself, not of another one that points to it, names a walled object."""
+    related = getattr(field, "related_model", None)
+    return not getattr(field, "auto_created", False) and isinstance(related, type) and issubclass(related, Walled)
