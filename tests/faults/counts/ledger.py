@@ -118,7 +118,8 @@ class Ledger:
 
 
 def load(file: Path = SEEN) -> dict[str, Any]:
-    """{"faults": {number: {who: Row}}, "boundaries": ..., "soak": ..., "fire": ...}; empty where there is no file."""
+    """{"faults": {number: {who: Row}}, "boundaries": ..., "soak": ..., "fire": ..., "searches": ...}; empty without a
+    file."""
     return dict(json.loads(file.read_text())) if file.exists() else {}
 
 
