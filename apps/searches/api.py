@@ -17,8 +17,9 @@ from apps.accounts.models import Role, Scope, Team
 from apps.accounts.services import user_of
 from apps.accounts.web.rest import body_of, paged
 from apps.campaigns.models import Campaign
-from apps.searches import budget, importance, queries, results, services
+from apps.searches import budget, importance, queries, services, space
 from apps.searches.models import Round, Search, Trial
+from apps.searches.space import Space
 
 CONSTRAINT = "a limit per item, such as latency_p99 <= 20 ms; a candidate that breaks one is not confirmed"
 LINE = "a setting per item, such as work_mem 1MB to 64MB log, or jit on, off"
@@ -30,6 +31,8 @@ class SearchSerializer(serializers.ModelSerializer[Search]):
     campaign = serializers.UUIDField(source="campaign_id", help_text="id of the campaign whose baseline is the default")
     host_name = serializers.CharField(source="campaign.host.name")
     metric = serializers.CharField(source="campaign.metric")
+    second_metric = serializers.CharField(help_text="second objective; empty for a search with one metric")
+    picked = serializers.ListField(child=serializers.IntegerField(), help_text="trials that a user picked to confirm")
     owner = serializers.CharField(source="owner.username", help_text="campaigns run with this user's permissions")
     space = serializers.ListField(child=serializers.CharField(), help_text=LINE)
     earlier_trials = serializers.SerializerMethodField(
@@ -48,11 +51,12 @@ class SearchSerializer(serializers.ModelSerializer[Search]):
     class Meta:
         model = Search
         fields = [
-            *("id", "name", "campaign", "host_name", "metric", "owner", "space", "fixed", "constraints"),
+            *("id", "name", "campaign", "host_name", "metric", "second_metric", "owner"),
+            *("space", "fixed", "constraints"),
             *("earlier_trials", "earlier_left_out"),
             "allowed_risks",
             *("budget_runs", "budget_minutes", "spent_runs", "spent_minutes", "trials"),
-            *("candidates", "blocks", "finalists", "confirmation_blocks", "seed"),
+            *("candidates", "blocks", "finalists", "picked", "confirmation_blocks", "seed"),
             *("state", "state_reason", "created_at", "ended_at"),
         ]
 
@@ -97,6 +101,9 @@ class NewSearchSerializer(serializers.Serializer[Any]):
         queryset=Campaign.objects.select_related("host", "workload"), help_text="id of the campaign with the default"
     )
     name = serializers.CharField(max_length=80, help_text="its campaigns have this name and a number")
+    second_metric = serializers.CharField(
+        max_length=80, required=False, allow_blank=True, help_text="search for the Pareto front of two metrics"
+    )
     space = serializers.ListField(child=serializers.CharField(max_length=300), help_text=LINE)
     budget_runs = serializers.IntegerField(
         min_value=1,
@@ -145,6 +152,12 @@ class ChangeSearchSerializer(serializers.Serializer[Any]):
     )
 
 
+class PickTrialsSerializer(serializers.Serializer[Any]):
+    trials = serializers.ListField(
+        child=serializers.IntegerField(min_value=1), help_text="their numbers; none: the search chooses"
+    )
+
+
 class RoundSerializer(serializers.ModelSerializer[Round]):
     """A campaign of a search."""
 
@@ -160,6 +173,7 @@ class TrialSerializer(serializers.ModelSerializer[Trial]):
     gain."""
 
     values = serializers.JSONField(help_text="setting -> value in its own unit")
+    settings = serializers.SerializerMethodField(help_text='setting -> value with its unit, such as "16MB"')
     checks = serializers.ListField(
         child=serializers.DictField(), help_text="{constraint, value, is_met}: mean of its runs; null if not measured"
     )
@@ -172,15 +186,42 @@ class TrialSerializer(serializers.ModelSerializer[Trial]):
     change = serializers.SerializerMethodField(
         help_text="{mean, low, high}: change of the metric to the default in percent, such as -50 for half of it"
     )
+    second_log_ratio = serializers.FloatField(allow_null=True, help_text="of the second metric")
+    second_change = serializers.SerializerMethodField(help_text="as change, of the second metric; null without one")
+    front = serializers.SerializerMethodField(
+        help_text=f"{', '.join(queries.FRONT)}; null for a bad trial, and without a second metric"
+    )
 
     class Meta:
         model = Trial
-        fields = ["number", "values", "state", "reason", "checks", "blocks", "log_ratio", "low", "high", "change"]
+        fields = [
+            *("number", "values", "settings", "state", "reason", "checks", "blocks"),
+            *("log_ratio", "low", "high", "change"),
+            *("second_log_ratio", "second_change", "front"),
+        ]
+
+    @extend_schema_field(serializers.DictField(child=serializers.CharField()))
+    def get_settings(self, trial: Trial) -> dict[str, str]:
+        varied: Space = self.context["varied"]
+        return varied.texts(trial.values)
 
     @extend_schema_field(serializers.DictField(child=serializers.FloatField(allow_null=True)))
     def get_change(self, trial: Trial) -> dict[str, float | None]:
-        figures = queries.change(trial, results.direction(trial.search))
-        return dict(zip(("mean", "low", "high"), figures, strict=True))
+        return _as_change(queries.changes_of(trial.search)(trial)[0])
+
+    @extend_schema_field(serializers.DictField(child=serializers.FloatField(allow_null=True), allow_null=True))
+    def get_second_change(self, trial: Trial) -> dict[str, float | None] | None:
+        changes = queries.changes_of(trial.search)(trial)
+        return _as_change(changes[1]) if len(changes) > 1 else None
+
+    @extend_schema_field(serializers.ChoiceField(choices=queries.FRONT, allow_null=True))
+    def get_front(self, trial: Trial) -> str | None:
+        places: dict[int, str] = self.context.get("places", {})
+        return places.get(trial.number)
+
+
+def _as_change(figures: queries.Change) -> dict[str, float | None]:
+    return dict(zip(("mean", "low", "high"), figures, strict=True))
 
 
 class SettingImportanceSerializer(serializers.Serializer[Any]):
@@ -226,7 +267,7 @@ class SearchesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     ordering_fields = ["name", "created_at"]
     ordering = ["-created_at"]
     scope = Scope.CAMPAIGNS
-    roles = dict.fromkeys(("create", "pause", "resume", "stop", "extend", "change"), Role.OPERATOR)
+    roles = dict.fromkeys(("create", "pause", "resume", "stop", "extend", "change", "pick"), Role.OPERATOR)
     of_teams = tuple(roles)
 
     def get_queryset(self) -> QuerySet[Search]:
@@ -275,6 +316,12 @@ class SearchesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         body.is_valid(raise_exception=True)
         return self._changed(services.change_search, **body.validated_data)
 
+    @extend_schema(request=PickTrialsSerializer, responses=SearchDetailSerializer)
+    @action(detail=True, methods=["post"])
+    def pick(self, request: Request, pk: str) -> Response:
+        """Choose the trials that the confirmation runs. Without any, the search chooses them."""
+        return self._changed(services.pick_trials, **body_of(request, PickTrialsSerializer))
+
     @extend_schema(responses=RoundSerializer(many=True))
     @action(detail=True, filter_backends=[])
     def rounds(self, request: Request, pk: str) -> Response:
@@ -285,7 +332,9 @@ class SearchesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @action(detail=True, filter_backends=[], url_path="trials")
     def trial_list(self, request: Request, pk: str) -> Response:
         """The candidates of a search, oldest first."""
-        return paged(self, self.get_object().trials.order_by("number"), TrialSerializer)
+        search = self.get_object()
+        shown = {"places": queries.places_of(search), "varied": space.read(search.space)}
+        return paged(self, search.trials.order_by("number"), TrialSerializer, **shown)
 
     @extend_schema(responses=ImportanceSerializer)
     @action(detail=True, filter_backends=[])

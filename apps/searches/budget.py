@@ -91,4 +91,5 @@ def hosts(search: Search) -> int:
 def sizes(search: Search) -> strategy.Sizes:
     """How many runs its rounds and its confirmation have. Several hosts run every block, or share them."""
     each = hosts(search) if search.campaign.placement == Campaign.Placement.EACH else 1
-    return strategy.Sizes(search.candidates, search.blocks, search.finalists, search.confirmation_blocks, each)
+    finalists = len(search.picked) or search.finalists
+    return strategy.Sizes(search.candidates, search.blocks, finalists, search.confirmation_blocks, each)

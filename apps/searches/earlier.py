@@ -39,20 +39,20 @@ OLD = f"older than the newest {MOST}"
 
 @dataclass(frozen=True)
 class Earlier:
-    """`trials`: [{"search", "trial", "values", "log_ratio", "is_bad"}], newest first. `left_out`: why other trials are
-    not used -> their number."""
+    """`trials`: [{"search", "trial", "values", "log_ratio", "second_log_ratio", "is_bad"}], newest first. `left_out`:
+    why other trials are not used -> their number."""
 
     trials: list[dict[str, Any]]
     left_out: dict[str, int]
 
 
-def comparable(campaign: Campaign, space: Space, constraints: Sequence[str]) -> Earlier:
+def comparable(campaign: Campaign, space: Space, constraints: Sequence[str], second_metric: str = "") -> Earlier:
     """Trials of ended searches with the same metric on the same host. At most seven queries."""
     states = (Search.State.FINISHED, Search.State.STOPPED)
     ended = Search.objects.filter(campaign__host=campaign.host, campaign__metric=campaign.metric, state__in=states)
     related = [f"campaign__{name}" for name in ("workload", "dataset", "profile")]
     searches = {search.pk: search for search in ended.select_related(*related)}
-    of_search = {key: _difference(search, campaign, constraints) for key, search in searches.items()}
+    of_search = {key: _difference(search, campaign, constraints, second_metric) for key, search in searches.items()}
     of_host = _host_changes(campaign, [key for key, reason in of_search.items() if not reason])
     rows = Trial.objects.filter(search__in=searches, state__in=(*LEARNED, Trial.State.BREAKS_LIMIT))
     used: list[dict[str, Any]] = []
@@ -68,11 +68,12 @@ def comparable(campaign: Campaign, space: Space, constraints: Sequence[str]) -> 
 
 
 def _learned(trial: Trial) -> dict[str, Any]:
-    figures = {"values": trial.values, "log_ratio": trial.log_ratio, "is_bad": trial.is_bad}
+    ratios = {name: getattr(trial, name) for name in ("log_ratio", "second_log_ratio")}
+    figures = {"values": trial.values, **ratios, "is_bad": trial.is_bad}
     return {"search": str(trial.search_id), "trial": trial.number, **figures}
 
 
-def _difference(search: Search, campaign: Campaign, constraints: Sequence[str]) -> str:
+def _difference(search: Search, campaign: Campaign, constraints: Sequence[str], second_metric: str) -> str:
     """Why no trial of a search is comparable; "" if they can be."""
     if {search.campaign.placement, campaign.placement} != {Campaign.Placement.ONE}:
         return SEVERAL_HOSTS
@@ -81,6 +82,8 @@ def _difference(search: Search, campaign: Campaign, constraints: Sequence[str]) 
             return OTHER.format(name)
     if rounds.default_level(search.campaign) != rounds.default_level(campaign):
         return OTHER.format("default")
+    if second_metric and search.second_metric != second_metric:
+        return OTHER.format("second metric")
     return "" if set(constraints) <= set(search.constraints) else UNCHECKED
 
 

@@ -31,6 +31,9 @@ class Search(Walled):
     owner = models.ForeignKey(
         User, on_delete=models.PROTECT, related_name="+", help_text="campaigns run with this user's permissions"
     )
+    second_metric = models.CharField(
+        max_length=80, blank=True, default="", db_default="", help_text="second objective; empty: only the campaign's"
+    )
     space: Any = models.JSONField(help_text='a line for each setting: ["work_mem 1MB to 64MB log", "jit on, off"]')
     fixed: Any = models.JSONField(
         default=dict,
@@ -62,6 +65,12 @@ class Search(Walled):
     candidates = models.PositiveSmallIntegerField(default=4, help_text="candidates of a round, beside the default")
     blocks = models.PositiveSmallIntegerField(default=1, help_text="blocks of a round")
     finalists = models.PositiveSmallIntegerField(default=2, help_text="candidates that are confirmed, at most")
+    picked: Any = models.JSONField(
+        default=list,
+        db_default=[],
+        blank=True,
+        help_text="numbers of the trials that a user picked to confirm",
+    )
     confirmation_blocks = models.PositiveSmallIntegerField(default=5, help_text="blocks of the confirmation")
     seed = models.PositiveBigIntegerField()
     run_s = models.FloatField(help_text="estimated seconds of a run when it was created")
@@ -151,6 +160,9 @@ class Trial(Walled):
     log_ratio = models.FloatField(null=True, blank=True, help_text="mean")
     low = models.FloatField(null=True, blank=True, help_text="of the interval that holds over all rounds")
     high = models.FloatField(null=True, blank=True)
+    second_log_ratio = models.FloatField(null=True, blank=True, help_text="of the second metric")
+    second_low = models.FloatField(null=True, blank=True)
+    second_high = models.FloatField(null=True, blank=True)
 
     class Meta:
         ordering = ["number"]
@@ -169,8 +181,9 @@ class Trial(Walled):
 
     @property
     def is_promising(self) -> bool:
-        """Whether its interval excludes the default on the better side."""
-        return self.state == self.State.MEASURED and self.low is not None and self.low > 0
+        """Whether its interval excludes the default on the better side, of one metric at least."""
+        ends = [end for end in (self.low, self.second_low) if end is not None]
+        return self.state == self.State.MEASURED and max(ends, default=0.0) > 0
 
     @property
     def is_bad(self) -> bool:

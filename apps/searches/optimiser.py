@@ -28,12 +28,13 @@ BAD = 0.5  # a bad trial counts as this much below the worst measured log ratio
 class Tried:
     """A trial. `log_ratio` to the default is above 0 if it is better, and None while it waits for results. `bad`:
     failed, refused, not in effect or unstable. `excess`: name of a constraint -> how far the trial is beyond its limit,
-    above 0 if it is. Those that break none come first for the optimiser."""
+    above 0 if it is. Those that break none come first for the optimiser. `second`: log ratio of the second metric."""
 
     values: Values
     log_ratio: float | None = None
     bad: bool = False
     excess: Mapping[str, float] = field(default_factory=dict)
+    second: float | None = None
 
 
 def derived_seed(seed: int, number: int) -> int:
@@ -49,16 +50,18 @@ def propose(
     sampler: str = "tpe",
     fixed: Values | None = None,
     earlier: Sequence[Tried] = (),
+    metrics: int = 1,
 ) -> list[Values]:
     """`count` new candidates that were not tried before; fewer if the space has no others. All have the `fixed` values.
-    `sampler`: tpe, random or qmc. It learns from `earlier` trials as well, but may propose their values again."""
+    `sampler`: tpe, random or qmc. It learns from `earlier` trials as well, but may propose their values again. With two
+    `metrics`, it proposes values for the Pareto front."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        study = optuna.create_study(direction="maximize", sampler=_sampler(sampler, seed))
-        study.add_trials(_history(space, [*earlier, *tried]))
+        study = optuna.create_study(directions=["maximize"] * metrics, sampler=_sampler(sampler, seed))
+        study.add_trials(_history(space, [*earlier, *tried], metrics))
         return _ask(study, space, {canonical(each.values) for each in tried}, count, fixed or {})
 
 
@@ -93,23 +96,29 @@ def _suggested(trial: optuna.Trial, space: Space, fixed: Values) -> Values:
     return values
 
 
-def _history(space: Space, tried: Sequence[Tried]) -> list[optuna.trial.FrozenTrial]:
+def _history(space: Space, tried: Sequence[Tried], metrics: int) -> list[optuna.trial.FrozenTrial]:
     """All trials in Optuna's format. Waiting trials are running ones, which its sampler avoids; bad ones get the worst
-    value."""
+    values."""
     from optuna.trial import TrialState, create_trial
 
-    measured = [each.log_ratio for each in tried if each.log_ratio is not None and not each.bad]
-    worst = min([0.0, *measured]) - BAD
+    measured = [values for each in tried if not each.bad and (values := _figures(each, metrics))]
+    worst = [min(0.0, *own) - BAD for own in zip(*measured, strict=True)] or [-BAD] * metrics
     trials = []
     for each in tried:
-        value = worst if each.bad else each.log_ratio
-        state = TrialState.RUNNING if value is None else TrialState.COMPLETE
+        values = worst if each.bad else _figures(each, metrics)
+        state = TrialState.COMPLETE if values else TrialState.RUNNING
         own = {one.name: _distribution(one) for one in space.dimensions if one.name in each.values}
-        limits = None if each.bad or value is None else dict(each.excess)
+        limits = None if each.bad or not values else dict(each.excess)
         trials.append(
-            create_trial(state=state, value=value, params=dict(each.values), distributions=own, constraints=limits)
+            create_trial(state=state, values=values, params=dict(each.values), distributions=own, constraints=limits)
         )
     return trials
+
+
+def _figures(each: Tried, metrics: int) -> list[float] | None:
+    """Its log ratio by each metric; None while it waits."""
+    own = [each.log_ratio, each.second][:metrics]
+    return [ratio for ratio in own if ratio is not None] if None not in own else None
 
 
 def _distribution(each: Dimension) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count, FloatField, OuterRef, Q, QuerySet, Subquery, Sum
@@ -11,7 +12,7 @@ from django.db.models.functions import Coalesce
 
 from apps.campaigns import queries as campaigns
 from apps.campaigns.models import Campaign, Run
-from apps.results.answers.table import CampaignTable
+from apps.results.answers.table import CampaignTable, LevelRow
 from apps.results.runs.fidelity import badge
 from apps.results.store.campaign_cache import Keeper
 from apps.searches import budget, results, space
@@ -19,6 +20,11 @@ from apps.searches.constraints import Check, Confirmed, Constraint
 from apps.searches.models import Round, Search, Trial
 from common.wording import and_of
 from stats.comparison.limits import BROKEN, MET, UNCERTAIN
+from stats.comparison.pareto import Front
+
+FRONT = ("on the front", "possibly on the front", "dominated")
+Change = tuple[float | None, float | None, float | None]  # mean and its interval, in percent
+NO_CHANGE: Change = (None, None, None)
 
 
 def listed() -> QuerySet[Search]:
@@ -44,7 +50,8 @@ def of_team(team: int) -> Q:
 @dataclass(frozen=True)
 class TrialRow:
     """A trial in a table: its values, its effect on the metric in percent, with the interval over all rounds, and its
-    mean of the metric of each constraint."""
+    mean of the metric of each constraint. `second`: the effect on the second metric. `front`: its place against the
+    Pareto front, see FRONT, and "" without."""
 
     trial: Trial
     values: dict[str, str]
@@ -52,38 +59,75 @@ class TrialRow:
     low: float | None
     high: float | None
     checks: list[Check]
+    second: Change = NO_CHANGE
+    front: str = ""
 
     @property
     def text(self) -> str:
         return ", ".join(f"{name}={value}" for name, value in self.values.items())
 
 
-def trial_rows(search: Search, trials: Iterable[Trial]) -> list[TrialRow]:
+def trial_rows(search: Search, trials: Iterable[Trial], front: Front[int] | None = None) -> list[TrialRow]:
     """A row for each trial. No query for a search of `listed`."""
-    varied, direction, limits = space.read(search.space), results.direction(search), results.constraints_of(search)
-    return [_row(each, varied, direction, limits) for each in trials]
+    varied, limits, changes = space.read(search.space), results.constraints_of(search), changes_of(search)
+    places = _places(front)
+    return [_row(each, varied, limits, changes(each), places.get(each.number, "")) for each in trials]
 
 
-def _row(trial: Trial, varied: space.Space, direction: int, limits: list[Constraint]) -> TrialRow:
-    values = {one.name: one.text(trial.values[one.name]) for one in varied.dimensions if one.name in trial.values}
+def _row(trial: Trial, varied: space.Space, limits: list[Constraint], changes: list[Change], place: str) -> TrialRow:
     measured = {each["constraint"]: each["value"] for each in trial.checks}
-    return TrialRow(trial, values, *change(trial, direction), [Check(each, measured.get(each.line)) for each in limits])
+    checks = [Check(each, measured.get(each.line)) for each in limits]
+    return TrialRow(trial, varied.texts(trial.values), *changes[0], checks, (changes[1:] or [NO_CHANGE])[0], place)
 
 
-def change(trial: Trial, direction: int) -> tuple[float | None, float | None, float | None]:
-    """(mean, low, high): change of the metric to the default, in percent. `direction`: see results.direction."""
-    ends = sorted(_percent(end, direction) for end in (trial.low, trial.high) if end is not None)
-    mean = None if trial.log_ratio is None else _percent(trial.log_ratio, direction)
-    low, high = ends if len(ends) == 2 else (None, None)
-    return mean, low, high
+def front_of(search: Search) -> Front[int] | None:
+    """The Pareto front of its measured trials; None for a search with one metric. Three queries."""
+    if not search.second_metric:
+        return None
+    # Before the evidence, which then includes theirs.
+    measured = list(search.trials.filter(state=Trial.State.MEASURED).values_list("number", flat=True))
+    return results.front(search, results.evidence(search), measured)
+
+
+def places_of(search: Search) -> dict[int, str]:
+    """Number of a measured trial -> its place against the Pareto front; empty for a search with one metric."""
+    return _places(front_of(search))
+
+
+def _places(front: Front[int] | None) -> dict[int, str]:
+    if front is None:
+        return {}
+    groups = zip(FRONT, (front.best, front.possible, front.dominated), strict=True)
+    return {number: place for place, numbers in groups for number in numbers}
+
+
+def changes_of(search: Search) -> Callable[[Trial], list[Change]]:
+    """A function from a trial to its change of each metric."""
+    directions = [results.sign_of(each) for each in results.objectives(search)]
+
+    def changes(trial: Trial) -> list[Change]:
+        first = trial.log_ratio, trial.low, trial.high
+        second = trial.second_log_ratio, trial.second_low, trial.second_high
+        return [change(*figures, sign) for figures, sign in zip((first, second), directions, strict=False)]
+
+    return changes
+
+
+def change(log_ratio: float | None, low: float | None, high: float | None, direction: int) -> Change:
+    """The change of a metric to the default. `direction`: see results.sign_of."""
+    ends = sorted(_percent(end, direction) for end in (low, high) if end is not None)
+    mean = None if log_ratio is None else _percent(log_ratio, direction)
+    return (mean, ends[0], ends[1]) if len(ends) == 2 else (mean, None, None)
 
 
 def as_line(row: TrialRow, names: Iterable[str]) -> list[object]:
     """A line of the CSV. `names`: the settings in the order of its columns."""
     trial = row.trial
     figures = [trial.blocks, row.percent, row.low, row.high]
+    second = [*row.second, row.front] if trial.search.second_metric else []
     checks = [each["value"] for each in trial.checks] or [None] * len(trial.search.constraints)
-    return [trial.number, trial.state, trial.reason, *figures, *checks, *(row.values.get(name, "") for name in names)]
+    values = [row.values.get(name, "") for name in names]
+    return [trial.number, trial.state, trial.reason, *figures, *second, *checks, *values]
 
 
 def _percent(log_ratio: float, direction: int) -> float:
@@ -92,18 +136,26 @@ def _percent(log_ratio: float, direction: int) -> float:
 
 @dataclass(frozen=True)
 class Confirmation:
-    """The confirming campaign, its table once it has finished, and the trials that it confirms."""
+    """The confirming campaign, its table by each metric once it has finished, and the trials that it confirms."""
 
     campaign: Campaign
-    table: CampaignTable | None
+    tables: list[CampaignTable]
     candidates: list[TrialRow]
     limits: dict[str, list[Confirmed]]  # by label
 
     @property
     def findings(self) -> list[str]:
-        """A verdict for each candidate, on metric and constraints."""
-        levels = self.table.levels if self.table else []
-        return [self._finding(level.label, level.sentence) for level in levels if level.sentence]
+        """A verdict for each candidate on each metric, and on the constraints."""
+        rows = zip(*(table.levels for table in self.tables), strict=True)
+        return [self._finding(level.label, text) for row in rows for level, text in self._sentences(row)]
+
+    def _sentences(self, row: Sequence[LevelRow]) -> list[tuple[LevelRow, str]]:
+        """The verdicts on a candidate; of two metrics, each names its own."""
+        named = [
+            (level, level.sentence if len(self.tables) == 1 else f"By {table.metric}: {level.sentence}")
+            for table, level in zip(self.tables, row, strict=True)
+        ]
+        return [(level, text) for level, text in named if level.sentence]
 
     def _finding(self, label: str, sentence: str) -> str:
         limits = self.limits.get(label, [])
@@ -121,10 +173,15 @@ class Confirmation:
 
     @property
     def is_better(self) -> bool:
-        """Whether a candidate is better or likely better, and meets all constraints."""
-        levels = self.table.levels if self.table else []
-        better = [level.label for level in levels if level.verdict in ("better", "direction_better")]
+        """Whether a candidate is better or likely better by a metric, worse by none, and meets all constraints."""
+        rows = zip(*(table.levels for table in self.tables), strict=True)
+        better = [row[0].label for row in rows if _is_gain([level.verdict for level in row])]
         return any(all(each.verdict == MET for each in self.limits.get(label, [])) for label in better)
+
+
+def _is_gain(verdicts: Sequence[str]) -> bool:
+    is_better = any(each in ("better", "direction_better") for each in verdicts)
+    return is_better and not any(each in ("worse", "direction_worse") for each in verdicts)
 
 
 def confirmation(search: Search) -> Confirmation | None:
@@ -136,5 +193,13 @@ def confirmation(search: Search) -> Confirmation | None:
     labels = [level["label"] for level in last.campaign.factors[0]["levels"]]
     rows = [each for each in trial_rows(search, search.trials.all()) if each.trial.label in labels]
     ended = last.state == Round.State.DONE and last.campaign.state == Campaign.State.FINISHED
-    table = Keeper(last.campaign).table() if ended else None
-    return Confirmation(last.campaign, table, rows, results.confirmed_limits(search, last.campaign) if ended else {})
+    metrics = results.metric_names(search) if ended else []
+    tables = [Keeper(_by_metric(last.campaign, each)).table() for each in metrics]
+    return Confirmation(last.campaign, tables, rows, results.confirmed_limits(search, last.campaign) if ended else {})
+
+
+def _by_metric(campaign: Campaign, metric: str) -> Campaign:
+    """A copy of the campaign with another metric, not to be saved."""
+    same = copy.copy(campaign)
+    same.metric = metric
+    return same

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -18,6 +18,8 @@ from apps.results.models import Measurement
 from apps.searches import constraints
 from apps.searches.constraints import Check, Confirmed, Constraint
 from apps.searches.models import Round, Search, Trial
+from stats.comparison import pareto
+from stats.comparison.pareto import Front
 
 FACTOR = "values"
 DEFAULT = "default"
@@ -27,16 +29,22 @@ BLAMED = (Run.Outcome.FAILED, Run.Outcome.NOT_IN_EFFECT)
 
 @dataclass
 class Evidence:
-    """The log ratios of one candidate by round, and its failed runs; at least one of both. `figures`: metric of each
-    constraint -> its figure in each run, None for a run that did not measure it."""
+    """The log ratios of one candidate by round, and its failed runs; at least one of both. `second`: those of the
+    second metric, in the same blocks. `figures`: metric of each constraint -> its figure in each run, None for a run
+    that did not measure it."""
 
     rounds: dict[int, list[float]] = field(default_factory=dict)
+    second: dict[int, list[float]] = field(default_factory=dict)
     failed: list[Run] = field(default_factory=list)
     figures: dict[str, list[float | None]] = field(default_factory=dict)
 
     @property
     def ratios(self) -> list[float]:
         return [ratio for each in self.rounds.values() for ratio in each]
+
+    @property
+    def second_ratios(self) -> list[float]:
+        return [ratio for each in self.second.values() for ratio in each]
 
     def is_of(self, number: int) -> bool:
         """Whether some of it is from the round `number`."""
@@ -46,13 +54,12 @@ class Evidence:
 def evidence(search: Search) -> dict[str, Evidence]:
     """Label of each candidate with results or failures -> its evidence. Two queries.
 
-    A block counts only if its default has a result: if the default fails as well, the candidate is not to blame."""
-    metric, sign = steps.metric(search.campaign.steps, search.campaign.metric), direction(search)
-    limits = constraints_of(search)
+    A block counts only if its default has a result: if the default fails as well, the candidate is not to blame. With
+    two metrics, a run has a result only if it has both."""
+    metrics, limits = objectives(search), constraints_of(search)
     runs = list(_runs(search))
-    figures = _figures(runs, [metric, *limits])
-    objective = {run: value for (run, *key), value in figures.items() if key == [metric.step, metric.name]}
-    logs = {run: math.log(value) for run, value in objective.items() if 0 < value < math.inf}
+    figures = _figures(runs, [*metrics, *limits])
+    logs = _logs(runs, metrics, figures)
     candidates: dict[str, Evidence] = {}
     for block in _blocks(runs):
         default = block.pop(DEFAULT, None)
@@ -62,13 +69,48 @@ def evidence(search: Search) -> dict[str, Evidence]:
             if run.outcome in BLAMED:
                 candidates.setdefault(label, Evidence()).failed.append(run)
             elif run.pk in logs:
-                rounds = candidates.setdefault(label, Evidence()).rounds
+                own_evidence = candidates.setdefault(label, Evidence())
                 number: int = run.round  # type: ignore[attr-defined]  # annotated
-                rounds.setdefault(number, []).append(sign * (logs[run.pk] - logs[default.pk]))
+                ratios = [one - base for one, base in zip(logs[run.pk], logs[default.pk], strict=True)]
+                for rounds, ratio in zip((own_evidence.rounds, own_evidence.second), ratios, strict=False):
+                    rounds.setdefault(number, []).append(ratio)
                 for name, each in {each.metric: each for each in limits}.items():
                     own = figures.get((run.pk, each.step, each.name))
-                    candidates[label].figures.setdefault(name, []).append(own)
+                    own_evidence.figures.setdefault(name, []).append(own)
     return candidates
+
+
+def objectives(search: Search) -> list[Metric]:
+    """Its metric, and its second one if it has two."""
+    return [steps.metric(search.campaign.steps, name) for name in metric_names(search)]
+
+
+def metric_names(search: Search) -> list[str]:
+    """Of its objectives, as a campaign names them."""
+    return [search.campaign.metric, *filter(None, [search.second_metric])]
+
+
+def _logs(
+    runs: Iterable[Run], metrics: Sequence[Metric], figures: Mapping[tuple[UUID, str, str], float]
+) -> dict[UUID, list[float]]:
+    """Logarithms of all metrics of each run, with the sign that makes higher ones better; only of runs with a positive
+    figure of each."""
+    logs: dict[UUID, list[float]] = {}
+    for run in runs:
+        own = [figures.get((run.pk, each.step, each.name), 0.0) for each in metrics]
+        if all(0 < value < math.inf for value in own):
+            logs[run.pk] = [sign_of(each) * math.log(value) for each, value in zip(metrics, own, strict=True)]
+    return logs
+
+
+def front(search: Search, evidence: Mapping[str, Evidence], trials: Iterable[int]) -> Front[int] | None:
+    """The Pareto front of these numbers of trials, which all have evidence; None for a search with one metric."""
+    if not search.second_metric:
+        return None
+    own = {number: evidence[f"trial {number}"] for number in trials}
+    return pareto.front(
+        {number: list(zip(each.ratios, each.second_ratios, strict=True)) for number, each in own.items()}
+    )
 
 
 def constraints_of(search: Search) -> list[Constraint]:
@@ -119,7 +161,12 @@ def confirmed_limits(search: Search, campaign: Campaign) -> dict[str, list[Confi
 
 def direction(search: Search) -> int:
     """1 if a higher value of the metric is better, else -1."""
-    return -1 if steps.metric(search.campaign.steps, search.campaign.metric).better == "lower" else 1
+    return sign_of(objectives(search)[0])
+
+
+def sign_of(metric: Metric) -> int:
+    """1 if a higher value is better, else -1."""
+    return -1 if metric.better == "lower" else 1
 
 
 def _runs(search: Search) -> Iterable[Run]:

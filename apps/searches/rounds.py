@@ -7,6 +7,7 @@ to hosts: a claim that expires keeps other workers from it. No function reads th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -28,6 +29,7 @@ from stats.stopping.racing import Standing, standing, unstable
 
 OPEN = (Campaign.State.DRAFT, Campaign.State.RUNNING, Campaign.State.PAUSED)
 NOTHING_BETTER = "no candidate was better than the default"
+NOTHING_BETTER_BY_ANY = "no candidate was better than the default by either metric"
 NOTHING_BETTER_WITHIN = "no candidate that meets the constraints was better than the default"
 VARIES = "its results vary more from block to block than those of the other candidates"
 
@@ -90,13 +92,19 @@ def _judge(search: Search, evidence: dict[str, results.Evidence]) -> None:
     """Set state and figures of every trial that has evidence. The same evidence gives the same state."""
     completed = {label: each.ratios for label, each in evidence.items() if not each.failed}
     varying, size = unstable(completed, search.campaign.delta), budget.sizes(search)
+    if search.second_metric:
+        second = {label: each.second_ratios for label, each in evidence.items() if not each.failed}
+        varying |= unstable(second, search.campaign.delta)
     limits = results.constraints_of(search)
     trials = [each for each in search.trials.all() if each.label in evidence]
     for trial in trials:
         own = evidence[trial.label]
         if own.ratios:
-            at = _standing(own, size)
+            at = _standing(own.rounds, size)
             trial.blocks, trial.log_ratio, trial.low, trial.high = at.blocks, at.mean, at.low, at.high
+        if own.second:
+            at = _standing(own.second, size)
+            trial.second_log_ratio, trial.second_low, trial.second_high = at.mean, at.low, at.high
         checks = constraints.check(limits, own.figures) if own.ratios else []
         trial.checks = [each.as_dict for each in checks]
         trial.state, trial.reason = Trial.State.MEASURED, ""
@@ -107,11 +115,12 @@ def _judge(search: Search, evidence: dict[str, results.Evidence]) -> None:
             trial.state, trial.reason = Trial.State.BREAKS_LIMIT, broken
         elif trial.label in varying:
             trial.state, trial.reason = Trial.State.UNSTABLE, VARIES
-    Trial.objects.bulk_update(trials, ["state", "reason", "checks", "blocks", "log_ratio", "low", "high"])
+    figures = ("log_ratio", "low", "high", "second_log_ratio", "second_low", "second_high")
+    Trial.objects.bulk_update(trials, ["state", "reason", "checks", "blocks", *figures])
 
 
-def _standing(own: results.Evidence, size: strategy.Sizes) -> Standing:
-    return standing([own.rounds[number] for number in sorted(own.rounds)], size.most_blocks)
+def _standing(ratios: Mapping[int, list[float]], size: strategy.Sizes) -> Standing:
+    return standing([ratios[number] for number in sorted(ratios)], size.most_blocks)
 
 
 def _plan(search: Search, now: datetime) -> None:
@@ -121,19 +130,22 @@ def _plan(search: Search, now: datetime) -> None:
     varied = space.read(search.space)
     eligible = {number: each for number, each in trials.items() if varied.has(each.values, search.fixed)}
     measured = [number for number, each in eligible.items() if each.state == Trial.State.MEASURED]
-    standings = {number: _standing(evidence[trials[number].label], size) for number in measured}
+    standings = {number: _standing(evidence[trials[number].label].rounds, size) for number in measured}
+    front = results.front(search, evidence, measured)
     waiting = [number for number, each in eligible.items() if each.state == Trial.State.ASKED]
-    step = strategy.next_round(size, standings, budget.of(search).left_runs, waiting)
+    step = strategy.next_round(size, standings, budget.of(search).left_runs, waiting, front)
     if step is not None:
         candidates = [trials[number] for number in step.earlier] + _propose(search, list(trials.values()), step.new)
         if candidates:
             _create(search, candidates, Round.Kind.SEARCH)
             return
-    final = [trials[number] for number in strategy.finalists(size, standings)]
+    picked = [number for number in search.picked if number in measured]
+    final = [trials[number] for number in picked or strategy.finalists(size, standings, front)]
     if final:
         _create(search, final, Round.Kind.CONFIRMATION)
     else:
-        end(search, Search.State.FINISHED, NOTHING_BETTER_WITHIN if search.constraints else NOTHING_BETTER, now)
+        nothing = NOTHING_BETTER_BY_ANY if front else NOTHING_BETTER
+        end(search, Search.State.FINISHED, NOTHING_BETTER_WITHIN if search.constraints else nothing, now)
 
 
 def _propose(search: Search, trials: list[Trial], count: int) -> list[Trial]:
@@ -141,9 +153,14 @@ def _propose(search: Search, trials: list[Trial], count: int) -> list[Trial]:
     if not count:
         return []
     tried = [_tried(each, results.constraints_of(search)) for each in trials]
-    earlier = [optimiser.Tried(each["values"], each["log_ratio"], each["is_bad"]) for each in search.earlier]
-    seed = optimiser.derived_seed(search.seed, len(trials))
-    proposals = optimiser.propose(space.read(search.space), tried, count, seed, fixed=search.fixed, earlier=earlier)
+    earlier = [
+        optimiser.Tried(each["values"], each["log_ratio"], each["is_bad"], second=each.get("second_log_ratio"))
+        for each in search.earlier
+    ]
+    seed, metrics = optimiser.derived_seed(search.seed, len(trials)), len(results.objectives(search))
+    proposals = optimiser.propose(
+        space.read(search.space), tried, count, seed, fixed=search.fixed, earlier=earlier, metrics=metrics
+    )
     return Trial.objects.bulk_create(
         Trial(search=search, number=number, values=values) for number, values in enumerate(proposals, len(trials) + 1)
     )
@@ -152,11 +169,12 @@ def _propose(search: Search, trials: list[Trial], count: int) -> list[Trial]:
 def _tried(trial: Trial, limits: list[Constraint]) -> optimiser.Tried:
     """A trial that breaks constraints keeps its result, and the optimiser learns how far it is beyond each limit."""
     if trial.state != Trial.State.BREAKS_LIMIT:
-        return optimiser.Tried(trial.values, trial.log_ratio, trial.is_bad)
+        return optimiser.Tried(trial.values, trial.log_ratio, trial.is_bad, second=trial.second_log_ratio)
     values = {each["constraint"]: each["value"] for each in trial.checks}
     measured = [each for each in limits if values.get(each.line) is not None]
     excess = {each.line: each.excess(values[each.line]) for each in measured}
-    return optimiser.Tried(trial.values, trial.log_ratio, len(measured) < len(limits), excess)
+    missing = len(measured) < len(limits)
+    return optimiser.Tried(trial.values, trial.log_ratio, missing, excess, trial.second_log_ratio)
 
 
 def _create(search: Search, trials: list[Trial], kind: str) -> None:
@@ -234,7 +252,8 @@ def _question(search: Search, varied: Space, trials: list[Trial], confirms: bool
     risks = "; ".join(f"{name}: {risk}" for name, risk in varied.risks.items())
     warning = f" Some settings risk data ({risks})." if risks else ""
     limits = f" Constraints: {', '.join(search.constraints)}." if search.constraints else ""
-    return f"{question}{warning}{limits} {names}"
+    both = f" Judge them by {search.campaign.metric} and by {search.second_metric}." if search.second_metric else ""
+    return f"{question}{both}{warning}{limits} {names}"
 
 
 def default_level(campaign: Campaign) -> dict[str, Any]:

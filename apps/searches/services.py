@@ -1,4 +1,4 @@
-"""What a user does with a search: create, pause, resume, extend, change and stop it."""
+"""What a user does with a search: create, pause, resume, extend, change and stop it, and choose its finalists."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from apps.campaigns.models import Campaign
 from apps.searches import budget, earlier, presets, rounds
 from apps.searches import constraints as limits
 from apps.searches import space as spaces
-from apps.searches.models import Round, Search
+from apps.searches.models import Round, Search, Trial
 from common.errors import PlanError
+from common.wording import counted
 
 MOST_RUNS = 10_000
 MOST_MINUTES = 100_000  # 69 days
+BOTH_ENDS = 2
 # field -> accepted numbers, from and to
 SIZES = {"candidates": (1, 20), "blocks": (1, 20), "finalists": (1, 10), "confirmation_blocks": (3, 100)}
 
@@ -40,6 +42,7 @@ def create_search(
     constraints: Sequence[str] = (),
     allowed_risks: Sequence[str] = (),
     warm_start: bool = False,
+    second_metric: str = "",
     seed: int | None = None,
     **sizes: int,
 ) -> Search:
@@ -54,15 +57,17 @@ def create_search(
     if not campaign.metric or steps.metric(campaign.steps, campaign.metric).better not in ("higher", "lower"):
         hint = "choose a campaign whose metric is better if higher or lower"
         raise PlanError("campaign", f"neither direction of {campaign.metric or 'its metric'} is better", hint=hint)
+    _check_second_metric(second_metric, campaign)
     lines = _checked_lines(space, campaign, allowed_risks)
     limit_lines = [each.line for each in limits.read(constraints, campaign.steps)]
     learned = earlier.Earlier([], {})
     if warm_start:
-        learned = earlier.comparable(campaign, spaces.read(lines), limit_lines)
+        learned = earlier.comparable(campaign, spaces.read(lines), limit_lines, second_metric)
     search = Search(
         campaign=campaign,
         owner=by,
         name=name.strip(),
+        second_metric=second_metric,
         space=lines,
         allowed_risks=list(allowed_risks),
         earlier=learned.trials,
@@ -78,6 +83,22 @@ def create_search(
     save(search)
     audit(by, "search.create", search, after=_audited(search))
     return search
+
+
+def _check_second_metric(name: str, campaign: Campaign) -> None:
+    """PlanError unless it is empty, or another metric of the campaign of which one direction is better."""
+    if not name:
+        return
+    try:
+        second = steps.metric(campaign.steps, name)
+    except PlanError as error:
+        raise PlanError("second_metric", error.message, hint=error.hint) from error
+    first = steps.metric(campaign.steps, campaign.metric)
+    if (second.step, second.name) == (first.step, first.name):
+        raise PlanError("second_metric", f"{name} is the first metric", hint="choose another, or leave it empty")
+    if second.better not in ("higher", "lower"):
+        hint = "choose a metric that is better if higher or lower"
+        raise PlanError("second_metric", f"neither direction of {name} is better", hint=hint)
 
 
 def _checked_lines(lines: Sequence[str], campaign: Campaign, allowed: Sequence[str]) -> list[str]:
@@ -97,6 +118,8 @@ def _check_sizes(search: Search) -> None:
     for field, (least, most) in SIZES.items():
         if not least <= getattr(search, field) <= most:
             raise PlanError(field, f"{getattr(search, field)} is not a number from {least} to {most}")
+    if search.second_metric and search.finalists < BOTH_ENDS:
+        raise PlanError("finalists", "1 is too few for two metrics", hint="at least 2: both ends of the Pareto front")
     if search.budget_runs is None and search.budget_minutes is None:
         raise PlanError("budget_runs", "a search needs a budget", hint="enter a number of runs, of minutes, or both")
     least = budget.sizes(search).least_runs
@@ -189,6 +212,39 @@ def change_search(
     search.refresh_from_db()
 
 
+@transaction.atomic
+def pick_trials(search: Search, *, by: User, trials: Sequence[int]) -> None:
+    """Confirm the trials with these numbers instead of those that the search chooses. Without any, it chooses again."""
+    require(by, Role.OPERATOR, "pick trials", on=search)
+    locked = _locked(search, [Search.State.RUNNING, Search.State.PAUSED, Search.State.FINISHED], "changed")
+    most = SIZES["finalists"][1]
+    picked = sorted(set(trials))
+    if len(picked) > most:
+        raise PlanError("trials", f"{len(picked)} trials are too many", hint=f"at most {most}")
+    measured = set(locked.trials.filter(state=Trial.State.MEASURED).values_list("number", flat=True))
+    if unknown := [number for number in picked if number not in measured]:
+        accepted = ", ".join(map(str, sorted(measured))) or "none yet"
+        message = f"trial {unknown[0]} has no result that can be confirmed"
+        raise PlanError("trials", message, hint=f"accepted: {accepted}")
+    before = {"picked": locked.picked}
+    locked.picked = picked
+    _check_confirmation_fits(locked)
+    locked.save(update_fields=["picked"])
+    audit(by, "search.pick", locked, before=before, after=_audited(locked))
+    search.refresh_from_db()
+
+
+def _check_confirmation_fits(search: Search) -> None:
+    """PlanError if a confirmation has started, or if that of the picked trials exceeds the rest of the budget. A
+    finished search is extended before its next one."""
+    if search.rounds.filter(kind=Round.Kind.CONFIRMATION).exclude(state=Round.State.DONE).exists():
+        raise PlanError("trials", f"{search} is being confirmed", hint="pick trials after the confirmation")
+    needed, left = budget.sizes(search).confirmation_runs(), budget.of(search).left_runs
+    if search.state != Search.State.FINISHED and needed > left:
+        message = f"their confirmation needs {counted(needed, 'run')}, and {left} are left"
+        raise PlanError("trials", message, hint="pick fewer trials, or extend the budget")
+
+
 def _fixed(search: Search, fix: Mapping[str, str], free: Sequence[str]) -> dict[str, Any]:
     """Fixed values after a change. PlanError if a setting is unknown, or if none would vary."""
     known = {each.name: each for each in spaces.read(search.space).dimensions}
@@ -245,6 +301,7 @@ def _locked(search: Search, states: Sequence[str], action: str) -> Search:
 
 
 def _audited(search: Search) -> dict[str, Any]:
-    fields = ("space", "fixed", "constraints", "allowed_risks", "budget_runs", "budget_minutes", "seed", *SIZES)
+    design = ("second_metric", "space", "fixed", "picked", "constraints", "allowed_risks")
+    fields = (*design, "budget_runs", "budget_minutes", "seed", *SIZES)
     references = {"id": str(search.pk), "campaign": str(search.campaign_id), "owner": search.owner.username}
     return references | {name: getattr(search, name) for name in fields}

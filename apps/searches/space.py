@@ -142,8 +142,11 @@ class Space:
 
     def text(self, values: Mapping[str, Value]) -> str:
         """ "work_mem=16MB, jit=off"."""
-        named = (each for each in self.dimensions if each.name in values)
-        return ", ".join(f"{each.name}={each.text(values[each.name])}" for each in named)
+        return ", ".join(f"{name}={text}" for name, text in self.texts(values).items())
+
+    def texts(self, values: Mapping[str, Value]) -> dict[str, str]:
+        """{"work_mem": "16MB", "jit": "off"}, in the order of the settings."""
+        return {each.name: each.text(values[each.name]) for each in self.dimensions if each.name in values}
 
     @property
     def risks(self) -> dict[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from stats.comparison.pareto import Front, ends
 from stats.stopping.racing import Standing
 
 MOST_ROUNDS = 8
@@ -53,15 +54,20 @@ class Round:
 
 
 def next_round(
-    sizes: Sizes, standings: Mapping[int, Standing], left_runs: int, waiting: Sequence[int] = ()
+    sizes: Sizes,
+    standings: Mapping[int, Standing],
+    left_runs: int,
+    waiting: Sequence[int] = (),
+    front: Front[int] | None = None,
 ) -> Round | None:
     """None if the remaining runs are needed for the confirmation. `standings`: trials that are neither bad nor
-    unstable; `waiting`: trials of earlier rounds that have no result yet."""
+    unstable; `waiting`: trials of earlier rounds that have no result yet; `front`: of a search with two metrics."""
     free_runs = left_runs - sizes.confirmation_runs()
     count = min(sizes.candidates, free_runs // sizes.round_runs(0) - 1)
     if count < 1:
         return None
-    best = [number for number in ranked(standings) if standings[number].blocks < sizes.most_blocks]
+    order = ranked(standings) if front is None else _least_known(front, standings)
+    best = [number for number in order if standings[number].blocks < sizes.most_blocks]
     earlier = [*best[: _again(sizes, count, free_runs)], *waiting][:count]
     return Round(earlier, count - len(earlier))
 
@@ -79,9 +85,16 @@ def ranked(standings: Mapping[int, Standing]) -> list[int]:
     return sorted(above, key=lambda number: (-standings[number].mean, number))
 
 
-def finalists(sizes: Sizes, standings: Mapping[int, Standing]) -> list[int]:
+def _least_known(front: Front[int], standings: Mapping[int, Standing]) -> list[int]:
+    """The trials of the Pareto front, those with the fewest blocks first."""
+    return sorted(front.best, key=lambda number: (standings[number].blocks, number))
+
+
+def finalists(sizes: Sizes, standings: Mapping[int, Standing], front: Front[int] | None = None) -> list[int]:
     """The best trials by the lower bounds of their intervals. Trials without an interval only if no other is above the
-    default."""
+    default. With two metrics, the ends of the Pareto front."""
+    if front is not None:
+        return ends(front, {number: standings[number].blocks for number in front.best}, sizes.finalists)
     above = ranked(standings)
     tested = [number for number in above if standings[number].low is not None]
     chosen = sorted(tested, key=lambda number: (-(standings[number].low or 0.0), number)) or above

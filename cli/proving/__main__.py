@@ -42,6 +42,7 @@ for command in (
     search.resume,
     search.extend,
     search.change,
+    search.pick,
     search.stop,
 ):
     searches.command()(command)

@@ -153,6 +153,7 @@ OF_TEAMS: dict[str, Body] = {
     "Searches.stop": nothing,
     "Searches.extend": lambda world: {"runs": 9},
     "Searches.change": lambda world: {"add": ["geqo on, off"]},
+    "Searches.pick": lambda world: {"trials": []},
     "Run.cancel": nothing,
     "Run.give_up": nothing,
     "Decision.create": lambda world: {

@@ -230,6 +230,7 @@ PAGES: dict[str, Rule] = {
     "searches_action:stop": button(OPERATOR),
     "searches_action:extend": button(OPERATOR),
     "searches_action:change": button(OPERATOR),
+    "searches_action:pick": button(OPERATOR),
     "host_queue": shown(VIEWER),
     "run_action:cancel": button(OPERATOR),
     "run_action:give-up": button(OPERATOR),

@@ -32,7 +32,13 @@ def advance(search: Search) -> Search:
     return search
 
 
-def end_round(search: Search, tps: Tps = planted, noise: float = 0.01, wall_s: float = 10.0) -> Campaign:
+def end_round(
+    search: Search,
+    tps: Tps = planted,
+    noise: float = 0.01,
+    wall_s: float = 10.0,
+    latency_ms: Callable[[dict[str, Any]], float] | None = None,
+) -> Campaign:
     """End every run of the open round: failed if `tps` is None, else with that figure and a little noise."""
     campaign = search.rounds.get(state=Round.State.RUNNING).campaign
     values = {each.label: each.values for each in search.trials.all()} | {"default": {}}
@@ -41,7 +47,10 @@ def end_round(search: Search, tps: Tps = planted, noise: float = 0.01, wall_s: f
         if figure is None:
             end_run(run, Run.Outcome.FAILED)
         else:
-            end_run(run, wall_s=wall_s, tps=figure * (1 + noise * math.sin(7 * run.position + run.block)))
+            own = values[run.cell["values"]]
+            latency = latency_ms(own) * (1 + noise * math.sin(5 * run.position + run.block)) if latency_ms else None
+            tps_of_run = figure * (1 + noise * math.sin(7 * run.position + run.block))
+            end_run(run, wall_s=wall_s, tps=tps_of_run, latency_ms=latency)
     campaign_end.close_campaign(campaign.pk)
     campaign.refresh_from_db()
     return campaign

@@ -169,9 +169,12 @@ def _parameter(name: str, kind: str, description: str) -> dict[str, Any]:
     return {"name": name, "required": False, "in": "query", "description": description, "schema": {"type": kind}}
 
 
-def paged(view: GenericAPIView[Any], rows: QuerySet[Any], serializer: type[BaseSerializer[Any]]) -> Response:
-    """A page of rows of another model than the view's, such as the revisions of a profile."""
-    return view.get_paginated_response(serializer(view.paginate_queryset(rows), many=True).data)
+def paged(
+    view: GenericAPIView[Any], rows: QuerySet[Any], serializer: type[BaseSerializer[Any]], **context: Any
+) -> Response:
+    """A page of rows of another model than the view's, such as the revisions of a profile. `context`: of the
+    serializer."""
+    return view.get_paginated_response(serializer(view.paginate_queryset(rows), many=True, context=context).data)
 
 
 def body_of(request: Request, serializer: type[Serializer[Any]], *, partial: bool = False) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def _measured(rows: Sequence[TrialRow]) -> list[TrialRow]:
     return [row for row in rows if row.trial.state == Trial.State.MEASURED and row.percent is not None]
 
 
-def _name(row: TrialRow) -> str:
+def name_of(row: TrialRow) -> str:
     """ "trial 3: work_mem=16MB, jit=off"."""
     return f"{row.trial.label}: {row.text}".replace("<", "&lt;")
 
@@ -56,7 +56,7 @@ def _points(rows: Sequence[TrialRow], name: str, symbol: str, colour: str) -> Fi
         "y": [row.percent for row in rows],
         "error_y": {"type": "data", "symmetric": False, **bars, "thickness": 1.5, "width": 3, "color": colour},
         "marker": {"color": colour, "symbol": symbol, "size": 8},
-        "text": [f"{_name(row)}<br>blocks: {row.trial.blocks}" for row in rows],
+        "text": [f"{name_of(row)}<br>blocks: {row.trial.blocks}" for row in rows],
         "hovertemplate": "%{text}<br>%{y:+.3g} %<extra></extra>",
     }
 
@@ -95,7 +95,7 @@ def _bad(rows: Sequence[TrialRow], look: Theme) -> Figure:
         "x": [row.trial.number for row in rows],
         "y": [0.0 for _ in rows],
         "marker": {"color": look.series[1], "symbol": BAD_SYMBOL, "size": 9},
-        "text": [f"{_name(row)}<br>{row.trial.get_state_display()}" for row in rows],
+        "text": [f"{name_of(row)}<br>{row.trial.get_state_display()}" for row in rows],
         "hovertemplate": "%{text}<extra></extra>",
     }
 
@@ -206,7 +206,7 @@ def _slice(rows: Sequence[TrialRow], each: Dimension, look: Theme) -> list[Figur
             "x": [each.position(row.trial.values[each.name]) for row in own],
             "y": [0.0 if row.trial.is_bad else row.percent for row in own],
             "marker": {"color": colour, "symbol": symbol, "size": 7},
-            "text": [f"{_name(row)}<br>{_effect(row)}" for row in own],
+            "text": [f"{name_of(row)}<br>{_effect(row)}" for row in own],
             "hovertemplate": "%{text}<extra></extra>",
         }
         for name, symbol, colour, own in groups
@@ -234,7 +234,7 @@ def _line(row: TrialRow, space: Space, colour: str, opacity: float, dash: str) -
         "line": {"color": colour, "width": 1 + opacity, "dash": dash},
         "marker": {"color": colour, "size": 5},
         "opacity": opacity,
-        "text": [f"{_name(row)}<br>{_effect(row)}"] * len(space.dimensions),
+        "text": [f"{name_of(row)}<br>{_effect(row)}"] * len(space.dimensions),
         "hovertemplate": "%{text}<extra></extra>",
     }
 

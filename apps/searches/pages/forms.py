@@ -25,6 +25,12 @@ class SearchForm(forms.Form):
         "A condition can follow: when OTHER = CHOICE.",
         widget=forms.Textarea(attrs={"rows": 7, "spellcheck": "false", "placeholder": EXAMPLE, "class": "code"}),
     )
+    second_metric = forms.CharField(
+        max_length=80,
+        required=False,
+        widget=forms.TextInput(attrs={"list": "metrics", "spellcheck": "false"}),
+        help_text="Searches for the Pareto front of both metrics, such as latency_p99 beside tps.",
+    )
     constraints = forms.CharField(
         required=False,
         help_text="One per line: METRIC <= VALUE or METRIC >= VALUE. A candidate that breaks one is not confirmed.",

@@ -18,6 +18,7 @@ from apps.accounts.models import Role
 from apps.accounts.services import require, user_of
 from apps.accounts.web.pages import attempt, blame, keyset_page, needs, page, row_in_url, team_in_url
 from apps.accounts.web.parsing import whole
+from apps.campaigns.design import steps
 from apps.campaigns.models import Campaign
 from apps.results.charts import theme
 from apps.results.charts.themes import WIDTH_PX
@@ -27,10 +28,13 @@ from apps.searches import budget, importance, presets, queries, results, rounds,
 from apps.searches.models import Search
 from apps.searches.pages import charts
 from apps.searches.pages.forms import SearchForm
+from apps.searches.pages.pareto import pareto_chart
 from common.errors import PlanError
 
 SHOWN = 50
 HEAD = ("trial", "state", "reason", "blocks", "percent", "low", "high")
+SECOND_HEAD = ("second_percent", "second_low", "second_high", "front")
+PICKED = "Saved. The next confirmation uses your choice."
 CHANGED = "Settings changed. The next round uses them."
 INITIAL = {"budget_runs": 75} | {name: getattr(Search(), name) for name in services.SIZES}
 
@@ -63,7 +67,8 @@ def search_add(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"{search} has started.")
             return redirect("searches_detail", search.pk)
-    context = {"campaign": campaign, "presets": known.values(), "chosen": chosen}
+    metrics = [each for each in steps.metrics(campaign.steps) if each != campaign.metric]
+    context = {"campaign": campaign, "presets": known.values(), "chosen": chosen, "metrics": metrics}
     return page(request, "searches/form.html", context, form)
 
 
@@ -83,7 +88,7 @@ def search_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "limits": results.default_checks(search),
         "default": rounds.default_level(search.campaign),
         "rounds": search.rounds.select_related("campaign"),
-        "trials": queries.trial_rows(search, search.trials.all()),
+        "trials": queries.trial_rows(search, search.trials.all(), queries.front_of(search)),
         "confirmation": queries.confirmation(search),
         "moving": search.state == Search.State.RUNNING,
     }
@@ -93,9 +98,14 @@ def search_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 @needs(Role.VIEWER)
 @cache_control(no_cache=True)
 def search_figure(request: HttpRequest, pk: UUID, name: str) -> HttpResponse:
-    """The trials in their order, their values as parallel coordinates or setting by setting, or what matters."""
+    """The trials in their order or by both metrics, their values as parallel coordinates or setting by setting, or
+    which settings matter."""
     search = get_object_or_404(queries.listed(), pk=pk)
-    rows, look = queries.trial_rows(search, search.trials.all()), theme(request.GET.get("theme", ""))
+    look = theme(request.GET.get("theme", ""))
+    if name == "pareto" and (front := queries.front_of(search)):
+        named = list(zip(results.metric_names(search), results.objectives(search), strict=True))
+        return as_json(pareto_chart(queries.trial_rows(search, search.trials.all(), front), front, named, look))
+    rows = queries.trial_rows(search, search.trials.all())
     if name == "parallel":
         return as_json(charts.parallel_chart(rows, space.read(search.space), look))
     if name == "trials":
@@ -105,7 +115,7 @@ def search_figure(request: HttpRequest, pk: UUID, name: str) -> HttpResponse:
         return as_json(charts.slices_chart(rows, space.read(search.space), search.campaign.metric, width, look))
     if name == "importance":
         return as_json(charts.importance_chart(importance.answer(search).settings, look))
-    raise Http404(f"{name} is not one of trials, parallel, slices, importance")
+    raise Http404(f"{name} is not one of trials, parallel, slices, importance, pareto (with two metrics)")
 
 
 @needs(Role.VIEWER)
@@ -120,8 +130,9 @@ def search_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     """A line for each trial, with its values in the units of the settings."""
     search = get_object_or_404(queries.listed(), pk=pk)
     names = [each.name for each in space.read(search.space).dimensions]
-    rows = queries.trial_rows(search, search.trials.all())
-    lines = exports.csv_lines((*HEAD, *search.constraints, *names), (queries.as_line(row, names) for row in rows))
+    rows = queries.trial_rows(search, search.trials.all(), queries.front_of(search))
+    head = (*HEAD, *(SECOND_HEAD if search.second_metric else ()), *search.constraints, *names)
+    lines = exports.csv_lines(head, (queries.as_line(row, names) for row in rows))
     response = StreamingHttpResponse(lines, content_type=exports.CSV)
     response["Content-Disposition"] = f'attachment; filename="trials-{pk}.csv"'
     return response
@@ -137,12 +148,22 @@ def search_action(request: HttpRequest, pk: UUID, action: str) -> HttpResponse:
         "resume": (lambda: services.resume_search(search, by=by), "Search resumed. You own it now."),
         "stop": (lambda: services.stop_search(search, by=by), "Search stopped."),
         "change": (lambda: services.change_search(search, by=by, **_change(request.POST)), CHANGED),
+        "pick": (lambda: services.pick_trials(search, by=by, trials=_picked(request.POST.get("trials", ""))), PICKED),
         "extend": (lambda: services.extend_search(search, by=by, runs=runs, minutes=minutes), "Budget extended."),
     }
     if action not in actions:
         raise Http404(f"{action} is not one of {', '.join(actions)}")
     attempt(request, *actions[action])
     return redirect("searches_detail", pk)
+
+
+def _picked(text: str) -> list[int]:
+    """The numbers of trials that a user entered. PlanError if something else is among them."""
+    parts = text.replace(",", " ").split()
+    numbers = [whole(part) for part in parts]
+    if None in numbers:
+        raise PlanError("trials", f"{parts[numbers.index(None)]!r} is not the number of a trial", hint="such as 3, 17")
+    return [number for number in numbers if number is not None]
 
 
 def _change(data: Mapping[str, str]) -> dict[str, Any]:

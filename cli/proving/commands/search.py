@@ -11,7 +11,8 @@ from proving import ids, tables
 from proving.session import CampaignArgument, Json, Session, of
 
 HELP = (
-    "Create, show, explain, pause, resume, extend, change or stop a search for better values of settings. "
+    "Create, show, explain, pause, resume, extend, change or stop a search for better values of settings, "
+    "or pick the trials to confirm. "
     "List them with: proving ls searches"
 )
 Name = Annotated[str, typer.Argument(metavar="SEARCH", help="Name of the search, its id, or the beginning of its id.")]
@@ -42,6 +43,9 @@ def create(
             help='A limit, such as "latency_p99 <= 20 ms". A candidate that breaks it is not confirmed. Repeatable.'
         ),
     ] = None,
+    second_metric: Annotated[
+        str, typer.Option(help="A second metric, such as latency_p99: search for the Pareto front of both.")
+    ] = "",
     warm_start: Annotated[
         bool, typer.Option("--warm-start", help="Learn from comparable trials of earlier searches.")
     ] = False,
@@ -59,6 +63,7 @@ def create(
         "space": vary,
         "constraints": constraint or [],
         "allowed_risks": allow_risk or [],
+        "second_metric": second_metric,
         "warm_start": warm_start,
         "candidates": candidates,
         "blocks": blocks,
@@ -76,7 +81,9 @@ def show(ctx: typer.Context, search: Name, json: Json = False) -> None:
     detail = session.client.get(f"searches/{key}/")
     trials = list(session.client.rows(f"searches/{key}/trials/"))
     trials.sort(key=_order)
-    head = ("trial", "state", "blocks", f"{detail['metric']} (95 % CI)", "values")
+    second = detail.get("second_metric")
+    columns = [f"{detail['metric']} (95 % CI)", *([f"{second} (95 % CI)", "Pareto front"] if second else [])]
+    head = ("trial", "state", "blocks", *columns, "values")
     rows = [tuple(map(str, _cells(row))) for row in trials]
     table = [tables.table(head, rows)] if rows else []
     session.tell(detail | {"trials": trials}, lambda: tables.below(tables.lines(*_lines(detail)), *table))
@@ -142,6 +149,16 @@ def change(
     _act(of(ctx), search, "change", {"add": vary or [], "fix": fixed, "free": free or []})
 
 
+def pick(
+    ctx: typer.Context,
+    search: Name,
+    trials: Annotated[list[int] | None, typer.Argument(help="Numbers of trials. None: the search chooses.")] = None,
+    json: Json = False,
+) -> None:
+    """Choose the trials that the confirmation runs."""
+    _act(of(ctx), search, "pick", {"trials": trials or []})
+
+
 def stop(ctx: typer.Context, search: Name, json: Json = False) -> None:
     """Stop a search without a confirmation. The campaign of its round is cancelled. This cannot be undone."""
     _act(of(ctx), search, "stop")
@@ -167,6 +184,8 @@ def _lines(detail: dict[str, Any]) -> list[str]:
         *_earlier(detail),
         *(f"fixed: {name} = {value}" for name, value in detail["fixed"].items()),
         *(f"constraint: {each}" for each in detail["constraints"]),
+        *([f"Pareto front of {detail['metric']} and {second}"] if (second := detail.get("second_metric")) else []),
+        *([f"picked to confirm: trial {', '.join(map(str, picked))}"] if (picked := detail.get("picked")) else []),
     ]
     if confirmation:
         lines += [f"confirmation: campaign {confirmation['campaign'][:8]}", *confirmation["findings"]]
@@ -194,8 +213,10 @@ def _budget(detail: dict[str, Any]) -> str:
 
 
 def _cells(trial: dict[str, Any]) -> tuple[Any, ...]:
-    values = ", ".join(f"{name}={value}" for name, value in trial["values"].items())
+    values = ", ".join(f"{name}={text}" for name, text in trial["settings"].items())
     states = {"asked": "waiting", "breaks_limit": "breaks a constraint"}
     state = states.get(trial["state"], trial["state"].replace("_", " "))
     values = f"{values}; {trial['reason']}" if trial["state"] == "breaks_limit" else values
-    return trial["number"], state, trial["blocks"], tables.change(**trial["change"]), values
+    second = trial.get("second_change")
+    pareto = [tables.change(**second), trial["front"] or "–"] if second else []
+    return trial["number"], state, trial["blocks"], tables.change(**trial["change"]), *pareto, values

@@ -90,6 +90,7 @@ WRITERS = {
     "Searches.stop": Role.OPERATOR,
     "Searches.extend": Role.OPERATOR,
     "Searches.change": Role.OPERATOR,
+    "Searches.pick": Role.OPERATOR,
     "Run.cancel": Role.OPERATOR,
     "Run.give_up": Role.OPERATOR,
     "Import.create": Role.OPERATOR,

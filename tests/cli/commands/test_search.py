@@ -92,3 +92,35 @@ def test_a_space_that_is_wrong_is_refused_with_what_is_accepted(proving: Program
 
     assert refused.returncode == 2
     assert "is not a range" in refused.stderr
+
+
+def test_values_of_trials_are_shown_with_their_units_in_the_order_of_the_settings(
+    proving: Program, people: dict[Role, User]
+) -> None:
+    make_campaign(host=make_host("db1"), name="Memory")
+    made = proving.json("search", "create", "Memory", "--name", "tune", *VARY, "--budget", "75")
+    search = searched.advance(Search.objects.get(pk=made["id"]))
+    search.trials.filter(number=1).update(values={"jit": "off", "work_mem": 16 * 1024})
+
+    text = " ".join(proving.run("search", "show", "tune").stdout.split())
+
+    assert "work_mem=16MB, jit=off" in text
+
+
+def test_a_search_with_a_second_metric_shows_the_front_and_confirms_picked_trials(
+    proving: Program, people: dict[Role, User]
+) -> None:
+    make_campaign(host=make_host("db1"), name="Memory")
+    second = ("--second-metric", "latency_avg")
+    made = proving.json("search", "create", "Memory", "--name", "both", *VARY, "--budget", "75", *second)
+    search = searched.advance(Search.objects.get(pk=made["id"]))
+    searched.end_round(search)
+    searched.advance(search)
+
+    picked = proving.json("search", "pick", "both", "2", "3")
+    text = " ".join(proving.run("search", "show", "both").stdout.split())
+
+    assert picked["picked"] == [2, 3]
+    assert "Pareto front of tps and latency_avg" in text
+    assert "picked to confirm: trial 2, 3" in text
+    assert "front" in text.split("trial state")[1]
