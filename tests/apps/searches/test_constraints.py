@@ -154,7 +154,7 @@ def confirm(search: Search, tps: float) -> queries.Confirmation:
     end_round(search, lambda values: tps if values else 1000.0)
     advance(search)
     confirmation = queries.confirmation(search)
-    assert confirmation and confirmation.table
+    assert confirmation and confirmation.tables
     return confirmation
 
 
