@@ -67,10 +67,13 @@ def agent(connect: Connect) -> Connection:
 
 @pytest.fixture
 def spec(bin_dir: str, data_dir: Path) -> Callable[..., dict[str, Any]]:
-    """A spec of one pgbench step on data of its scale; keywords go into its options, `settings` into its settings."""
+    """A spec of one pgbench step on data of its scale; keywords go into its options, `settings` into its settings.
+
+    Its rate leaves the CPUs to the tests beside it.
+    """
 
     def spec(settings: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
-        options = {"builtin": "select-only", "clients": 2, "time_s": 2, **options}
+        options = {"builtin": "select-only", "clients": 2, "time_s": 2, "rate": 200, **options}
         scale = {"scale": options["scale"]} if "scale" in options else {}
         return {
             "version": 1,

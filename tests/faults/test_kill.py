@@ -13,7 +13,7 @@ import pytest
 from embedded.errors import UnansweredError
 from tests.servers.ground import Ground
 
-WORKLOAD = {"builtin": "select-only", "scale": 1, "clients": 2, "jobs": 1, "time_s": 6, "progress_s": 1}
+WORKLOAD = {"builtin": "select-only", "scale": 1, "clients": 2, "jobs": 1, "time_s": 6, "rate": 200, "progress_s": 1}
 LEVELS = [{"label": "cpu 0", "set": {"settings.cpu_affinity.server": "0"}}]
 
 

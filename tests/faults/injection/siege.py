@@ -32,7 +32,7 @@ from tests.session.alone import alone
 
 # The service whose processes dispatch runs, and the one that does all else.
 DISPATCHER, WORKER = "dispatcher", "worker"
-PGBENCH = {"builtin": "select-only", "scale": 1, "clients": 2, "jobs": 1, "time_s": 1, "progress_s": 1}
+PGBENCH = {"builtin": "select-only", "scale": 1, "clients": 2, "jobs": 1, "time_s": 1, "rate": 200, "progress_s": 1}
 SERVER_CPU = {"settings.cpu_affinity.server": "0"}
 GONE_S = 60.0
 

@@ -67,7 +67,7 @@ def start(
     **options: Any,
 ) -> Campaign:
     """A started campaign of one run whose level makes these changes."""
-    workload = workloads.save_workload("small", steps or single("pgbench", campaigns.PGBENCH | options), by=by)
+    workload = workloads.save_workload("small", steps or single("pgbench", campaigns.CALM | options), by=by)
     campaign = services.create_campaign(
         by=by,
         host=hosts["server"],

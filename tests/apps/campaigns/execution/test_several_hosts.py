@@ -41,7 +41,7 @@ def start(pair: list[Host], by: User) -> Campaign:
         placement=Campaign.Placement.EACH,
         name="small",
         question="does memory help anywhere?",
-        workload=workloads.save_workload("small", single("pgbench", campaigns.PGBENCH | {"time_s": 1}), by=by),
+        workload=workloads.save_workload("small", single("pgbench", campaigns.CALM | {"time_s": 1}), by=by),
         factors=[{"name": "work_mem", "levels": LEVELS}],
         repetitions=1,
         seed=1,

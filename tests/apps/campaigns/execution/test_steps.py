@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def step(name: str, role: str, **options: Any) -> dict[str, Any]:
-    return {"name": name, "role": role, "kind": "pgbench", "options": campaigns.PGBENCH | {"time_s": 1} | options}
+    return {"name": name, "role": role, "kind": "pgbench", "options": campaigns.CALM | {"time_s": 1} | options}
 
 
 def test_steps_run_in_order_and_only_measured_ones_yield_results(host: Host, admin: User) -> None:
