@@ -50,7 +50,8 @@ def _token_refusal(
     foreign = [team for team in (on.owners if on else [None]) if team != limits.team]
     owning = Team.objects.filter(pk__in=[each for each in foreign if each is not None]).first()
     where = f"the team {owning}" if owning else "the instance"
-    message = f"the token is limited to the team {Team.objects.get(pk=limits.team)}; this needs {role.value} in {where}"
+    own = Team.objects.filter(pk=limits.team).first()
+    message = f"the token is limited to the team {own}; this needs {role.value} in {where}"
     return RoleError(action, message, hint="use a token that is not limited to a team, or log in with your password")
 
 

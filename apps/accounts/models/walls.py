@@ -89,7 +89,7 @@ class WalledQuerySet(models.QuerySet[M]):
     """Rows that the reader may see. A queryset from before the request, such as the one of a viewset, is restricted
     when it is used."""
 
-    _is_restricted = False
+    _restricted_for: Reader | None = None
 
     def __init__(self, model: Any = None, query: Any = None, using: Any = None, hints: Any = None) -> None:
         super().__init__(model, query, using, hints)
@@ -98,14 +98,17 @@ class WalledQuerySet(models.QuerySet[M]):
 
     def _clone(self) -> Self:
         clone: Self = super()._clone()  # type: ignore[misc]  # Django's own
-        clone._is_restricted = self._is_restricted
+        clone._restricted_for = self._restricted_for
         clone._restrict()
         return clone
 
     def _restrict(self) -> None:
-        if self._is_restricted or _reader.get() is None:
+        reader = _reader.get()
+        if reader is None or reader is self._restricted_for:
             return
-        self._is_restricted = True
+        if self._restricted_for is not None:
+            raise RuntimeError(f"a query on {self.model.__name__} was restricted for another request")
+        self._restricted_for = reader
         for condition in hidden_rows(self.model, hidden()):
             self.query.add_q(~Q(condition))
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from apps.accounts.models import ApiToken, Membership, Owned, Role, Team, User
+from apps.accounts.models import ApiToken, Membership, Owned, Role, Team, TrustedJob, User
 from apps.accounts.services import audit, require, save
 from apps.accounts.web.parsing import whole
 from common.errors import PlanError
@@ -50,10 +50,12 @@ def change_team(
 
 
 def end_tokens_of_others(team: Team) -> None:
-    """Delete tokens that are limited to a private team and whose owners cannot see it any more."""
+    """Delete tokens and trusted jobs that are limited to a private team that their owners cannot see any more."""
     if team.private:
         members = Membership.objects.filter(team=team).values("user")
-        ApiToken.objects.filter(team=team).exclude(user__in=members).exclude(user__role=Role.ADMIN).delete()
+        for model in (ApiToken, TrustedJob):
+            limited = model._default_manager.filter(team=team)
+            limited.exclude(user__in=members).exclude(user__role=Role.ADMIN).delete()
 
 
 @transaction.atomic

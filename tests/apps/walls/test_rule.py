@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
+import pytest
 from django.apps import apps
 
-from apps.accounts.models import ApiToken, Walled
+from apps.accounts.models import ApiToken, TrustedJob, Walled
+from apps.accounts.models.walls import Reader, reading_as
+from apps.hosts.models import Host
+from tests.apps.walls.conftest import Private
 
 # Not walled, with the reason.
-EXCEPTIONS = {
-    ApiToken: "shown to its owner only, and deleted when the owner can no longer see the team",
-}
+OWN = "shown to its owner only, and deleted when the owner can no longer see the team"
+EXCEPTIONS = {ApiToken: OWN, TrustedJob: OWN}
 
 
 def test_every_model_is_behind_each_walled_object_that_decides_who_sees_it() -> None:
@@ -50,6 +56,33 @@ def test_only_fields_that_are_shown_separately_are_left_out() -> None:
         "DataUse.copy",  # on the host of its run
         "Standing.campaign",
     }
+
+
+def test_a_queryset_that_was_built_for_one_request_is_refused_in_another(private: Private) -> None:
+    """A leak otherwise: what a view keeps between requests would have the rows of the first user."""
+    with reading_as(Reader(lambda: private.member.hidden_teams)):
+        kept = Host.objects.all()
+        assert list(kept) == [private.host]
+
+    with (
+        reading_as(Reader(lambda: private.stranger.hidden_teams)),
+        pytest.raises(RuntimeError, match="another request"),
+    ):
+        kept.filter(name=private.host.name)
+
+
+def test_views_are_imported_before_the_first_request() -> None:
+    """In a process of its own, where no test has imported them."""
+    program = (
+        "import sys, django; django.setup();"
+        "from apps.accounts.web.walled import WalledMiddleware;"
+        "assert 'apps.hosts.api.views' not in sys.modules, 'imported too early to tell';"
+        "WalledMiddleware(lambda request: None);"
+        "assert 'apps.hosts.api.views' in sys.modules;"
+        "assert 'apps.results.pages.views' in sys.modules"
+    )
+
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
 def _names_walled(field: object) -> bool:
