@@ -10,6 +10,7 @@ PANIC_S = 10
 # Each page size has its own hugepages: a pair is replaced as a whole.
 _PAGES = ("hugepagesz", "hugepages")
 _WORD = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
+_MARK = "proving_ground.run"  # the kernel ignores parameters of modules that it does not have
 _END = "--"  # what follows it is for init, not for the kernel
 
 
@@ -27,6 +28,11 @@ def name_of(parameter: str) -> str:
 def values(line: str) -> dict[str, str]:
     """Parameter -> its value, the last where it stands several times; "" for a flag."""
     return {name_of(word): word.partition("=")[2] for word in parameters(line)}
+
+
+def mark(run: str) -> str:
+    """The parameter that tells a boot of this run from any other."""
+    return f"{_MARK}={run}"
 
 
 def changed(line: str, wanted: list[str]) -> str:

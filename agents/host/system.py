@@ -24,7 +24,7 @@ from .reader import PAGE_BYTES, READ_BYTES, Reader
 TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_KB = PAGE_BYTES // 1024
-NO_KEXEC = "/no-kexec-reboot"
+KEXEC_DEFAULTS, NO_KEXEC = "/etc/default/kexec", "/no-kexec-reboot"
 MOST_BYTES = 64 << 20  # of a file that is read whole
 
 
@@ -171,7 +171,9 @@ class System:
     def restart_cold(self) -> None:
         """The same through the firmware and the boot loader, also where Debian's kexec-tools turn each restart into a
         kexec with the present command line: they leave out the next one if there is that file, and remove it."""
-        if re.search(r"^LOAD_KEXEC=[\"']?true", self.text("/etc/default/kexec"), re.MULTILINE):
+        snippets = [f"{KEXEC_DEFAULTS}.d/{name}" for name in self.names(f"{KEXEC_DEFAULTS}.d")]
+        text = "\n".join(map(self.text, [KEXEC_DEFAULTS, *snippets]))
+        if re.findall(r"^\s*LOAD_KEXEC=[\"']?(\w*)", text, re.MULTILINE)[-1:] == ["true"]:
             with open(NO_KEXEC, "w"):
                 pass
         self.reboot()

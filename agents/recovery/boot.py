@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional
 
 from ..errors import HostFailure, Interrupted, NotApplied
 from ..facts.boot import KEXEC_LOADED
+from ..host import cmdline, owned
 from ..host.cmdline import FILE
-from ..host.system import System
+from ..host.system import NO_KEXEC, System
 from ..records.journal import Journal
-from ..records.spool import Job, Record
+from ..records.spool import Record
 from ..settings.base import Plan, kexec
 from ..settings.kernel_command_line import BOOT_LIMIT_S, CONTACT_LIMIT_S, NAME
 from ..settings.kernel_command_line_proofs import VERSION
@@ -49,10 +50,11 @@ def _leave(run: Run, plan: dict[str, Any]) -> NoReturn:
     if system.text(KEXEC_LOADED) == "1":
         raise HostFailure("another program has loaded a kernel for kexec", "unload it: kexec -u")
     original, version = system.text(FILE), system.text(VERSION)
-    run.journal.note("boot", setting=NAME, key=FILE, original=original, wanted=plan["line"], version=version)
-    load, start = kexec(plan)
+    line = cmdline.changed(plan["line"], [cmdline.mark(run.job.run)])
+    run.journal.note("boot", setting=NAME, key=FILE, original=original, wanted=line, version=version)
+    load, start = kexec({**plan, "line": line})
     system.command(load, "try the command on the host; lockdown and Secure Boot accept only a signed kernel")
-    limit_s = limit_of(run.job)
+    limit_s = float(run.settings[NAME].get("boot_limit_s", BOOT_LIMIT_S))
     run.enter("REBOOTING", index=-1, limit_s=limit_s)
     system.command(start, "see journalctl -b")
     deadline = system.mono() + limit_s
@@ -63,13 +65,9 @@ def _leave(run: Run, plan: dict[str, Any]) -> NoReturn:
     raise HostFailure(f"the host did not go down within {limit_s:g} s", "check its console")
 
 
-def limit_of(job: Job) -> float:
-    return float(job.order["spec"]["settings"].get(NAME, {}).get("boot_limit_s", BOOT_LIMIT_S))
-
-
 def _check_arrived(run: Run, entry: Record) -> None:
     found = run.system.text(FILE)
-    if found != entry["wanted"] or entry["boot_id"] == run.system.boot_id():
+    if not is_in_effect(run.system, run.journal) or entry["boot_id"] == run.system.boot_id():
         hint = "the kernel panicked, the power failed, or kexec failed: see journalctl -b -1 and the host's console"
         raise NotApplied(NAME, entry["wanted"], found, hint)
 
@@ -89,9 +87,10 @@ def _await_server(run: Run) -> None:
 
 
 def is_in_effect(system: System, journal: Journal) -> bool:
-    """Whether the host has the command line of the run, so that only a restart restores it."""
-    entry = journal.unfinished("boot", "booted")
-    return entry is not None and bool(system.text(FILE) == entry["wanted"])
+    """Whether the host has the command line of the run, so that only a restart restores it. Firmware and tools may add
+    to that line, so the mark tells."""
+    is_open = journal.unfinished("boot", "booted") is not None
+    return is_open and cmdline.mark(journal.run) in cmdline.parameters(system.text(FILE))
 
 
 def restore(system: System, journal: Journal, emit: Emit) -> tuple[list[Record], list[str]]:
@@ -101,12 +100,14 @@ def restore(system: System, journal: Journal, emit: Emit) -> tuple[list[Record],
     if entry is None:
         return [], []
     found, conflicts = system.text(FILE), []
-    if found == entry["wanted"]:
+    if is_in_effect(system, journal):
         return [], [f"the host still has the command line of the run: {found}"]
     if entry["boot_id"] == system.boot_id() and system.text(KEXEC_LOADED) == "1":
         system.command(["kexec", "-u"], "unload the kernel: kexec -u")
     if found != entry["original"]:
         conflicts = [{"key": FILE, "original": entry["original"], "ours": entry["wanted"], "found": found}]
+    if left(journal):
+        owned.remove(NO_KEXEC)  # of a restart that was cut short
     journal.note("booted", of=entry["seq"], found=found)
     boots = {"boot_id": system.boot_id(), "boot_id_before": entry["boot_id"]}
     proof = {"setting": NAME, "phase": "restored", "subject": FILE, "wanted": entry["original"], "found": found}

@@ -22,7 +22,7 @@ from agents.wire import protocol
 from tests.agents.dying import RUN, Machine
 
 DEFAULT = "root=/dev/vda ro quiet"
-WANTED = f"{DEFAULT} skew_tick=1 panic=10"
+WANTED = f"{DEFAULT} skew_tick=1 panic=10 proving_ground.run={RUN}"
 VERSION = "#1 SMP Debian 6.1"
 SETTINGS = {NAME: {"skew_tick": 1, "contact_limit_s": 60}}
 

@@ -181,6 +181,30 @@ def test_a_line_that_an_admin_changed_meanwhile_is_a_conflict(host: Host) -> Non
     assert host.manifest["outcome"] == "ok" and host.manifest["clean"]
 
 
+def test_what_was_restored_before_the_restart_is_reported_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value that another user changed meanwhile is a conflict, although the restart resets it."""
+    monkeypatch.setattr(Session, "_run_steps", lambda run: host.machine.put("knob", "theirs"))
+    host.submit()
+    for _ in range(2):
+        host.start_again()
+        host.agent.hello()
+
+    restored = [proof["subject"] for proof in host.events("proof") if proof["phase"] == "restored"]
+    assert restored == [str(host.root / "knob"), "/proc/cmdline"]
+    assert [conflict["found"] for conflict in host.manifest["conflicts"]] == ["theirs"]
+    assert (host.manifest["outcome"], host.manifest["clean"]) == ("ok", True)
+
+
+def test_a_line_to_which_the_boot_adds_is_that_of_the_run(host: Host) -> None:
+    host.submit()
+    host.start_again(f"{WANTED} acpi_rsdp=0x7f")
+    host.agent.hello()
+    host.start_again()
+    host.agent.hello()
+
+    assert (host.manifest["outcome"], host.manifest["clean"], host.manifest["conflicts"]) == ("ok", True, [])
+
+
 def test_a_host_that_keeps_the_line_is_quarantined_after_some_restarts(host: Host) -> None:
     host.submit()
     for _ in range(MOST_RESTARTS + 1):

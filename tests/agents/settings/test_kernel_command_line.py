@@ -183,6 +183,34 @@ def test_a_host_that_cannot_boot_with_kexec_says_why(path: str, text: str | None
     assert problem in boot(FakeSystem(files))["problem"]
 
 
+class Restarting(FakeSystem):
+    def reboot(self) -> None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("defaults", "snippet", "is_asked"),
+    [
+        ("LOAD_KEXEC=true", None, True),
+        ('# defaults\n  LOAD_KEXEC="true"\n', None, True),
+        ("LOAD_KEXEC=false", None, False),
+        ("", None, False),
+        ("LOAD_KEXEC=true", "LOAD_KEXEC=false", False),
+        ("LOAD_KEXEC=false", "LOAD_KEXEC=true", True),
+    ],
+)
+def test_a_restart_is_no_kexec_where_debian_makes_it_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, defaults: str, snippet: str | None, is_asked: bool
+) -> None:
+    flag = tmp_path / "no-kexec-reboot"
+    monkeypatch.setattr("agents.host.system.NO_KEXEC", str(flag))
+    snippets = {"/etc/default/kexec.d/own": snippet} if snippet else {}
+
+    Restarting({"/etc/default/kexec": defaults, **snippets}).restart_cold()
+
+    assert flag.exists() is is_asked
+
+
 def test_isolated_cpus_are_allowed_although_no_process_starts_there() -> None:
     machine = FakeSystem({f"{CPUS}/online": "0-7", f"{CPUS}/isolated": "4-5"})
 

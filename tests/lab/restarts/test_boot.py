@@ -16,7 +16,7 @@ from apps.campaigns.design.before_start import previews
 from apps.campaigns.design.steps import single
 from apps.hosts.access import ssh
 from apps.hosts.models import Host
-from apps.hosts.services import change_host
+from apps.hosts.services import change_host, uninstall_units
 from common.errors import PlanError
 from tests.lab.conftest import BASE, differences, read_settings, starts, wait
 from tests.lab.machines.machine import Machine
@@ -155,6 +155,7 @@ def test_a_host_to_which_the_server_does_not_connect_boots_back(supervised: Host
 
 
 def test_without_consent_or_units_the_plan_is_refused(host: Host, admin: User) -> None:
+    uninstall_units(host, by=admin)
     with pytest.raises(PlanError, match="has no systemd units"):
         campaigns.start(host, admin, FACTOR)
 
