@@ -31,10 +31,28 @@ def trials_chart(rows: Sequence[TrialRow], metric: str, better: int, look: Theme
     drawn = layout(
         look,
         xaxis={"title": {"text": "Trial"}, "dtick": max(1, math.ceil(len(rows) / 10))},
-        yaxis={"title": {"text": f"{metric} against the default (%)"}, "zeroline": True, "zerolinecolor": look.text},
+        yaxis={
+            "title": {"text": f"{metric} against the default (%)"},
+            "zeroline": True,
+            "zerolinecolor": look.text,
+            "range": _effects_range(measured),
+        },
     )
     legend = {"orientation": "h", "y": 1.05, "yanchor": "bottom", "x": 0}
     return {"data": [each for each in data if each["x"]], "layout": {**drawn, "height": 380, "legend": legend}}
+
+
+def _effects_range(rows: Sequence[TrialRow]) -> list[float]:
+    """Of the axis of effects: all means, and intervals up to half of their extent beyond them. So one wide interval,
+    which leaves the chart, does not hide the differences between the trials."""
+    means = [0.0, *(row.percent for row in rows if row.percent is not None)]
+    extent = max(means) - min(means) or 1.0
+    low = min([*means, *(row.low for row in rows if row.low is not None)])
+    high = max([*means, *(row.high for row in rows if row.high is not None)])
+    return [
+        max(low, min(means) - extent / 2) - extent / 20,
+        min(high, max(means) + extent / 2) + extent / 20,
+    ]
 
 
 def _measured(rows: Sequence[TrialRow]) -> list[TrialRow]:

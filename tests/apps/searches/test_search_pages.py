@@ -212,3 +212,18 @@ def test_the_number_of_runs_to_add_is_not_refreshed_while_a_user_enters_it(campa
     refreshed = page[page.index('id="actions"') :].split("</div>")[0]
     assert "Pause search" in refreshed and "Extend budget" not in refreshed
     assert "Extend budget" in page
+
+
+def test_an_interval_that_is_much_wider_than_the_others_does_not_hide_the_effects() -> None:
+    search = searched.advance(make_search())
+    searched.end_round(search)
+    searched.advance(search)
+    search.trials.filter(number=1).update(log_ratio=0.1, low=-3.0, high=3.0)
+    search.trials.filter(number=2).update(log_ratio=-0.1, low=-0.12, high=-0.08)
+    search.trials.filter(number=3).update(log_ratio=0.0, low=None, high=None)
+
+    figure = browser(search.owner).get(reverse("searches_figure", args=[search.pk, "trials"])).json()
+
+    low, high = figure["layout"]["yaxis"]["range"]
+    assert low < -9.6 and high > 10.6  # all means, of -9.5 % to +10.5 %
+    assert high - low < 3 * (10.6 + 9.6)
