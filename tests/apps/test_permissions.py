@@ -10,7 +10,7 @@ from django.db import transaction
 from django.test import Client
 from django.urls import Resolver404, resolve, reverse
 
-from apps.accounts.models import Channel, Role, User
+from apps.accounts.models import Channel, Role, TrustedJob, User
 from apps.campaigns.models import Artefact
 from apps.hosts.models import Trouble
 from apps.hosts.pages.views import ACTIONS
@@ -45,6 +45,9 @@ def keys_in_addresses(team: dict[str, Any]) -> dict[str, dict[str, Any]]:
     keys_by_name: dict[str, dict[str, Any]] = {
         "token_revoke": {"pk": issue_token(team["admin"], "t", Role.VIEWER)[0].pk},
         "token_rotate": {"pk": issue_token(team["admin"], "t", Role.VIEWER)[0].pk},
+        "ci_job_remove": {
+            "pk": TrustedJob.objects.create(user=team["admin"], name="j", issuer="", claims={}, minutes=5).pk
+        },
         "user_change": {"pk": team["viewer"].pk},
         "user_link": {"pk": team["viewer"].pk},
         "user_unlink": {"pk": team["viewer"].pk},

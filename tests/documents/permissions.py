@@ -272,7 +272,19 @@ SCOPES: dict[str, str] = {
 }
 # Beginnings of the names of endpoints whose keys name nothing that a team owns.
 WITHOUT_TEAM = (
-    *("token_", "user_", "session_", "channel_", "delivery_", "password_", "recipe_", "timeline_feed", "pin_new"),
+    *(
+        "ci_job_",
+        "TrustedJob.",
+        "token_",
+        "user_",
+        "session_",
+        "channel_",
+        "delivery_",
+        "password_",
+        "recipe_",
+        "timeline_feed",
+        "pin_new",
+    ),
     *("compare", "feed_action", "Token.", "User.", "Session.", "Channel.", "Delivery.", "Identity.", "Setting."),
     *("Recipe.", "RecipeFile."),
 )

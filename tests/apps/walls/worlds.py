@@ -203,6 +203,7 @@ def _rooms(team: dict[str, Any]) -> dict[str, Any]:
         "Channel": team["channel"].pk,
         "Delivery": team["channel"].deliveries.first().pk,
         "Token": 1,
+        "TrustedJob": 1,
         "Session": "5f0c0e5a-6c1e-4f0e-8a38-6d1d5b3f7a11",
     }
 
