@@ -9,7 +9,7 @@ from typing import Any
 from drf_spectacular.generators import SchemaGenerator
 
 from tests.apps.accounts.test_api_roles import ALL
-from tests.documents.permissions import endpoints
+from tests.documents.permissions import OPEN, endpoints
 from tests.site import markdown
 
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -59,7 +59,8 @@ def operations() -> list[tuple[str, str, str, str, str]]:
 def _roles() -> dict[tuple[str, str], str]:
     """(method, path without the names of its keys) -> role."""
     addresses = {each.name: each.pattern for each in endpoints()}
-    return {(each.method, _bare(addresses[each.url_name])): str(each.needs.value) for each in ALL}
+    without_login = {(method, _bare(addresses[name])): "anonymous" for name in OPEN for method in METHODS}
+    return {(each.method, _bare(addresses[each.url_name])): str(each.needs.value) for each in ALL} | without_login
 
 
 def _bare(path: str) -> str:
