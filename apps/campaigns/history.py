@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from django.db.models import Q
 
 from apps.accounts.models import AuditEntry
+from apps.accounts.models.walls import hidden
 from apps.campaigns.models import Campaign
 
 SHOWN = 200
@@ -26,12 +27,22 @@ class Entry:
 
 
 def history(campaign: Campaign) -> list[Entry]:
-    """The oldest first, in one query."""
+    """The oldest first, in one query, or two if a team is hidden from the reader."""
     key = str(campaign.pk)
     own = Q(after__contains={"id": key}, action__startswith="campaign.")
     about = own | Q(after__contains={"campaign": key}) | Q(after__contains={"cloned_from": key})
-    rows = AuditEntry.objects.filter(about).select_related("actor").order_by("id")
-    return [_entry(row, campaign) for row in rows[:SHOWN]]
+    rows = AuditEntry.objects.filter(about).select_related("actor").order_by("id")[:SHOWN]
+    unseen = _hidden_clones(rows, key)
+    return [_entry(row, campaign) for row in rows if (row.after or {}).get("id") not in unseen]
+
+
+def _hidden_clones(rows: Iterable[AuditEntry], key: str) -> set[str]:
+    """Ids of clones whose names the reader may not see. Deleted clones are among them, because their team is unknown.
+    No query if no team is hidden."""
+    clones = {str(row.after["id"]) for row in rows if (row.after or {}).get("cloned_from") == key}
+    if not (clones and hidden()):
+        return set()
+    return clones - set(map(str, Campaign.objects.filter(pk__in=clones).values_list("pk", flat=True)))
 
 
 def _entry(row: AuditEntry, campaign: Campaign) -> Entry:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
-from apps.accounts.models import Credential, Owned, User, Walled, WalledQuerySet
+from apps.accounts.models import Credential, Owned, Teams, User, Walled, WalledQuerySet
+from apps.accounts.models.walls import only_hidden
 from apps.campaigns.models import Campaign
 from apps.decisions.evidence.conditions import Range
 from apps.hosts.models import LABEL, Host
@@ -177,6 +179,12 @@ class Event(Walled):
 
     def __str__(self) -> str:
         return f"{self.decision} {self.get_kind_display()}"
+
+    @classmethod
+    def hidden_beside(cls, teams: Teams) -> Iterator[Any]:
+        """The entry of a superseded decision has the title of the new one."""
+        new = only_hidden(Decision, teams).filter(supersedes=OuterRef("decision"))
+        yield Q(Exists(new), kind=cls.Kind.SUPERSEDED)
 
 
 class Review(Walled):

@@ -302,6 +302,7 @@ BY_OBJECT = (
     ("`session_end`, `Session`", "only your own sessions"),
     ("`channel_*`, `Channel`", "mail: its owner, of any role, and admins; chats and webhooks: admins"),
     ("`delivery_retry`, `Delivery.retry`", "deliveries of channels that you may change"),
+    ("`Delivery.list`, `Delivery.retrieve`", "all deliveries except mail to other users, which only admins see"),
     (
         "your own programs, scripts and SQL, in workloads, levels, recipes and data sets",
         "users who also have the permission to run commands; no role includes it",

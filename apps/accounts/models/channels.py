@@ -65,6 +65,14 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
         due = self.filter(state=Delivery.State.PENDING, next_try_at__lte=now, channel__active=True)
         return due.order_by("attempts", "created_at")
 
+    def visible_to(self, user: User) -> DeliveryQuerySet:
+        """Deliveries that `user` may read. Mail to other users is left out, because it may name objects of a private
+        team; with a token that is limited to a team, so is the user's own mail."""
+        of_all = models.Q(channel__kind__in=[kind for kind in CHANNELS if kind not in USER_KINDS])
+        if user.limits.team is not None:
+            return self.filter(of_all)
+        return self.filter(of_all | models.Q(channel__in=Channel.objects.editable_by(user)))
+
 
 class Delivery(models.Model):
     """One event for one channel. The transaction of the event creates it; a worker sends it."""

@@ -12,7 +12,7 @@ from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.models import Channel, Delivery, Role
+from apps.accounts.models import Channel, Delivery, Role, User
 from apps.accounts.notices import channels
 from apps.accounts.notices.events import KINDS
 from apps.accounts.services import user_of
@@ -99,7 +99,7 @@ class ChannelViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
 
 
 class DeliveryViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Delivery]):
-    """Deliveries: sent, failed and pending notifications."""
+    """Deliveries: sent, failed and pending notifications. Mail to other users is left out."""
 
     queryset = Delivery.objects.all()
     serializer_class = DeliverySerializer
@@ -108,10 +108,12 @@ class DeliveryViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     roles = {"retry": Role.VIEWER}
 
     def get_queryset(self) -> QuerySet[Delivery]:
-        rows = super().get_queryset()
+        rows = Delivery.objects.all()
+        if not isinstance(self.request.user, User):
+            return rows.none()
         if self.request.method in SAFE_METHODS:
-            return rows
-        return rows.filter(channel__in=Channel.objects.editable_by(user_of(self.request)))
+            return rows.visible_to(self.request.user)
+        return rows.filter(channel__in=Channel.objects.editable_by(self.request.user))
 
     @extend_schema(request=None, responses=DeliverySerializer)
     @action(detail=True, methods=["post"])

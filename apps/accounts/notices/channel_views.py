@@ -6,14 +6,13 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path
 from django.views.decorators.http import require_POST
 
 from apps.accounts.forms import ChannelForm
-from apps.accounts.models import USER_KINDS, Channel, Delivery, Role, User
+from apps.accounts.models import Channel, Delivery, Role, User
 from apps.accounts.notices import channels
 from apps.accounts.notices.kinds import CHANNELS
 from apps.accounts.services import require, user_of
@@ -31,9 +30,7 @@ def channel_list(request: HttpRequest) -> HttpResponse:
     own = set(Channel.objects.editable_by(user).values_list("pk", flat=True))
     rows = [(channel, channel.address_for(user), channel.pk in own) for channel in listed]
     kinds = [kind for kind in CHANNELS.values() if user.may(Role.ADMIN) or not kind.for_admins]
-    # A mail to another user may name objects of a private team.
-    shown = Q(channel__in=own) | ~Q(channel__kind__in=USER_KINDS)
-    newest = Delivery.objects.filter(shown).select_related("channel")[:LOG]
+    newest = Delivery.objects.visible_to(user).select_related("channel")[:LOG]
     return page(request, "accounts/channel_list.html", {"rows": rows, "deliveries": newest, "own": own, "kinds": kinds})
 
 

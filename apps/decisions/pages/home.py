@@ -17,7 +17,7 @@ from apps.campaigns.execution import schedule
 from apps.campaigns.execution.live import Live, live
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import Progress
-from apps.decisions.models import Decision
+from apps.decisions.models import Decision, Standing
 from apps.decisions.validity import reviews
 from apps.hosts.models import Host, HostKey, Trouble
 from apps.results.queries import labels_of
@@ -151,7 +151,8 @@ def _decisions() -> list[Task]:
     due = Decision.objects.filter(review_on__lte=timezone.localdate(), status__in=alive)
     agreed = [Task("new", f"{each}: review date reached", "decision_detail", each.pk) for each in due]
     contrary = [*reviews.contradicted(), *Decision.objects.filter(status=Decision.Status.CONTRADICTED)]
-    stale = Decision.objects.alive().filter(standings__stale_since__isnull=False).distinct().defer("evidence")
+    went = Standing.objects.filter(decision=OuterRef("pk"), stale_since__isnull=False)
+    stale = Decision.objects.alive().filter(Exists(went)).defer("evidence")
     return [
         *(Task("failed", f"{each}: newer results contradict it", "decision_detail", each.pk) for each in contrary),
         *(

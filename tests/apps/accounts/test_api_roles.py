@@ -179,6 +179,8 @@ def one_of_each() -> dict[str, Any]:
     part = RunPart.objects.create(run=run, host=campaign.host, role="server", position=0, spec=run.spec)
     part.artefacts.create(path="out/measure/stdout", size=3, sha256="0" * 64, content=b"LOG")
     channel = Channel.objects.create(name="mine", owner=tuner, kind=Channel.Kind.MAIL, address="t@example.org")
+    address = "https://hooks.example.org/"
+    webhook = Channel.objects.create(name="room", owner=tuner, kind=Channel.Kind.WEBHOOK, address=address)
     return {
         "Host": campaign.host_id,
         "Identity": campaign.host.identity_id,
@@ -229,7 +231,7 @@ def one_of_each() -> dict[str, Any]:
         "User": tuner.pk,
         "Team": Team.objects.create(name="storage").pk,
         "Channel": channel.pk,
-        "Delivery": Delivery.objects.create(channel=channel, kind="test", subject="s", payload={}).pk,
+        "Delivery": Delivery.objects.create(channel=webhook, kind="test", subject="s", payload={}).pk,
     }
 
 
