@@ -52,7 +52,7 @@ def verify(text: str, issuer: str) -> dict[str, Any]:
     try:
         token = jwt.decode(text, _keys_for(issuer, _key_id(text)), algorithms=sorted(ALGORITHMS))
         _rules(issuer).validate(token.claims)
-    except (JoseError, ValueError, TypeError) as error:
+    except (JoseError, ValueError, TypeError, RecursionError) as error:
         raise _invalid(str(error)[:200]) from error
     return token.claims
 

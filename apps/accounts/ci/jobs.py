@@ -26,8 +26,29 @@ from common.errors import PlanError, RoleError, UnreachableError
 
 MINUTES = range(5, 61)
 MOST_CLAIMS, LONGEST_CLAIM = 10, 500
-# Claims that all jobs of a platform may have in common, or that differ in each job.
-UNSPECIFIC = frozenset(["iss", "aud", "exp", "iat", "nbf", "jti", "ref", "event_name", "runner_environment"])
+# Claims of GitHub Actions and GitLab that jobs of a foreign repository can have, too, or that differ in each job.
+UNSPECIFIC = frozenset(
+    [
+        *(
+            "iss",
+            "aud",
+            "exp",
+            "iat",
+            "nbf",
+            "jti",
+            "ref",
+            "ref_type",
+            "ref_path",
+            "ref_protected",
+            "base_ref",
+            "head_ref",
+        ),
+        *("sha", "event_name", "pipeline_source", "pipeline_id", "run_id", "run_number", "run_attempt", "job_id"),
+        *("workflow", "workflow_sha", "job_workflow_ref", "job_workflow_sha", "ci_config_sha", "check_run_id"),
+        *("environment", "environment_protected", "environment_action", "deployment_tier", "deployment_action"),
+        *("runner_environment", "repository_visibility", "project_visibility", "user_access_level"),
+    ]
+)
 
 
 @transaction.atomic

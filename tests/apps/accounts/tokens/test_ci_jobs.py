@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -110,6 +111,7 @@ def changed(**claims: Any) -> Callable[[Platform], str]:
         lambda platform: "x",
         lambda platform: "....",
         lambda platform: "W10.W10.W10",
+        lambda platform: f"{base64.urlsafe_b64encode(b'[' * 12_000).decode()}.W10.W10",
         lambda platform: platform.sign()[:-8],
     ],
 )
@@ -205,6 +207,8 @@ def test_expired_tokens_of_jobs_are_deleted(platform: Platform, job: TrustedJob)
         ({"issuer": "https://evil.example.com"}, "issuer"),
         ({"claims": {}}, "claims"),
         ({"claims": {"ref": "refs/heads/main"}}, "claims"),
+        ({"claims": {"environment": "production", "workflow": "bench"}}, "claims"),
+        ({"claims": {"job_workflow_ref": "acme/ci/.github/workflows/bench.yml@refs/heads/main"}}, "claims"),
         ({"claims": {"repository": ""}}, "claims"),
         ({"claims": {"repository": "x" * 600}}, "claims"),
         ({"minutes": 4}, "minutes"),
