@@ -36,16 +36,17 @@ def mark(run: str) -> str:
 
 
 def changed(line: str, wanted: list[str]) -> str:
-    """The line with these parameters instead of those of the same name, and with a restart after a panic: that starts
-    the boot loader's own entry. The same line if it has all of them already."""
+    """The line with these parameters instead of those of the same name, and with a restart after a panic, which starts
+    the boot loader's own entry. The same line if it has exactly these: another value of the same name could override
+    them."""
     words = parameters(line)
-    if set(wanted) <= set(words):
-        return line
     replaced = {name_of(word) for word in wanted}
     if replaced & set(_PAGES):
         replaced |= set(_PAGES)
+    if sorted(word for word in words if name_of(word) in replaced) == sorted(wanted):
+        return line
     rest = _WORD.findall(line)[len(words) :]
-    left = [word for word in words if name_of(word) not in replaced]
+    others = [word for word in words if name_of(word) not in replaced]
     panic = [] if values(line).get(PANIC, "0").lstrip("-") not in ("", "0") else [f"{PANIC}={PANIC_S}"]
-    left = [word for word in left if not panic or name_of(word) != PANIC]
-    return " ".join([*left, *wanted, *panic, *rest])
+    others = [word for word in others if not panic or name_of(word) != PANIC]
+    return " ".join([*others, *wanted, *panic, *rest])

@@ -6,7 +6,7 @@ import re
 from typing import Any, Iterator, Optional
 
 from ..host import cpulist
-from ..host.cmdline import FILE, parameters
+from ..host.cmdline import FILE, name_of, values
 from ..host.system import System
 from .base import Proof, current
 
@@ -29,7 +29,8 @@ _UNITS = {"K": 1, "M": 1 << 10, "G": 1 << 20}
 def prove(system: System, requested: Any, words: list[str], boot: Optional[dict[str, Any]]) -> list[Proof]:
     """`boot`: the journal's record of the boot that the run caused; None if the parameters were in effect before."""
     line = system.text(FILE)
-    missing = [word for word in words if word not in parameters(line)]
+    effective = values(line)
+    missing = [word for word in words if effective.get(name_of(word)) != word.partition("=")[2]]
     found = " ".join(word for word in words if word not in missing)
     proofs = [Proof(FILE, " ".join(words), found, not missing, {"source": FILE, "line": line})]
     return [*proofs, *_of_boot(system, boot), *_caused(system, requested)]

@@ -46,6 +46,12 @@ SPEC: dict[str, Any] = {
             "ro hugepagesz=1G hugepages=4 panic=10",
         ),
         ("ro isolcpus=2 quiet", ["isolcpus=2"], "ro isolcpus=2 quiet"),
+        ("ro skew_tick=1 skew_tick=0", ["skew_tick=1"], "ro skew_tick=1 panic=10"),
+        (
+            "ro hugepagesz=2M hugepages=8 hugepagesz=1G hugepages=4",
+            ["hugepagesz=2M", "hugepages=4"],
+            "ro hugepagesz=2M hugepages=4 panic=10",
+        ),
     ],
 )
 def test_the_line_keeps_all_but_what_the_run_replaces_and_restarts_after_a_panic(
@@ -93,6 +99,7 @@ ISOLATED = {"isolcpus": "2-3"}
         ({"processor": {"max_cstate": 1}}, {"/sys/module/processor/parameters/max_cstate": "1"}, []),
         ({"skew_tick": 1}, {"/proc/sys/kernel/version": "#2 SMP"}, ["kernel build"]),
         ({"skew_tick": 1}, {cmdline.FILE: "ro"}, ["/proc/cmdline"]),
+        ({"skew_tick": 1}, {cmdline.FILE: "ro skew_tick=1 skew_tick=0"}, ["/proc/cmdline"]),
     ],
 )
 def test_a_parameter_is_in_effect_if_the_kernel_shows_what_it_causes(
