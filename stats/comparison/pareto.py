@@ -2,7 +2,9 @@
 
 A candidate is dominated only if another, or the baseline, is better in both objectives beyond noise. The test of a pair
 is an intersection-union test: one-sided t tests, of both objectives. The variance of a block is pooled over candidates,
-because most have few blocks. Each candidate is tested against many, so its 5 % are divided by their number.
+because most have few blocks. Each candidate is tested against many, so its 5 % are divided by their number. Candidates
+of the same block share its baseline, which makes their test conservative. The 5 % hold for numbers of blocks that do
+not depend on the results. A search repeats candidates by their results, so its classes guide it; they are no verdicts.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ class Noise:
 
 @dataclass(frozen=True)
 class Front(Generic[Key]):
-    """`best`: candidates whose means no other exceeds in both objectives, by their first. `possible`: others exceed
-    their means, but not beyond noise. `dominated`: all others."""
+    """`best`: candidates whose means neither another candidate nor the baseline exceeds in both objectives, ordered by
+    the first. `possible`: their means are exceeded, but not beyond noise. `dominated`: all others."""
 
     best: list[Key]
     possible: list[Key]
@@ -93,7 +95,7 @@ def _exceeds(one: Pair, other: Pair) -> bool:
 
 
 def _is_dominated(key: Key, means: Mapping[Key, Pair], ratios: Mapping[Key, Sequence[Pair]], noise: Noise) -> bool:
-    """Whether another candidate or the baseline, which has no noise in ratios to itself, is better beyond noise."""
+    """Whether another candidate or the baseline is better beyond noise. The baseline's ratio to itself has none."""
     if not noise.df:
         return False
     own = 1 / len(ratios[key])
@@ -106,7 +108,7 @@ def _is_dominated(key: Key, means: Mapping[Key, Pair], ratios: Mapping[Key, Sequ
 
 
 def _lower_bound(of: Front[Key], key: Key, blocks: int, objective: int) -> Pair:
-    """Of its interval in one objective; the mean of the other decides between equal ones."""
+    """The lower end of its interval in one objective, then its mean in the other, which decides between equal ends."""
     half = of.noise.half_widths(blocks) or (0.0, 0.0)
     return of.means[key][objective] - half[objective], of.means[key][1 - objective]
 

@@ -43,14 +43,16 @@ def test_the_baseline_dominates_a_candidate_that_is_worse_in_both() -> None:
     assert found.dominated == [1, 2]
 
 
-def test_of_equal_candidates_at_most_5_percent_are_called_dominated() -> None:
-    rng = np.random.default_rng(7)
-    wrong = 0
-    for _ in range(200):
-        ratios = {key: [tuple(pair) for pair in rng.normal(0, 0.05, (3, 2)).tolist()] for key in range(20)}
-        wrong += len(front(ratios).dominated)
+def test_a_candidate_that_is_worse_in_one_objective_only_is_called_dominated_in_at_most_5_percent() -> None:
+    """The hardest case: by one objective all candidates are equal, so that one false test suffices."""
+    rng, wrong, repeats = np.random.default_rng(7), 0, 300
+    for _ in range(repeats):
+        drawn = rng.normal(0, 0.05, (20, 3, 2))
+        drawn[0, :, 1] -= 1.0
+        found = front({key: [tuple(pair) for pair in own] for key, own in enumerate(drawn.tolist())})
+        wrong += 0 in found.dominated
 
-    assert wrong / (200 * 20) <= 0.05
+    assert 0 < wrong / repeats <= 0.05
 
 
 def test_the_ends_are_the_best_by_each_objective_and_then_those_between_them() -> None:
