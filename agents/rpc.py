@@ -13,6 +13,7 @@ from . import version
 from .errors import AgentFailure, Failure, HostFailure, PlanFailure, host_failure
 from .host import policy
 from .host.system import System
+from .records import contact
 from .records.spool import Job, Record, Spool
 from .recovery import reboot, units
 from .run.launching import launch
@@ -64,7 +65,7 @@ class Agent:
 
     def hello(self) -> Record:
         units.refresh(self.spool, self._id)
-        self.spool.note_contact()
+        contact.note(self.spool)
         recovered = self._recover()
         supervised = units.state(self.spool, self._id)
         jobs = self.spool.jobs()

@@ -36,7 +36,7 @@ def cpus(system: System, nodes: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _isolated(system: System) -> set[int]:
-    """CPUs that the scheduler leaves out of the affinity that we start with, and that we can choose all the same."""
+    """CPUs that are missing from our initial affinity because they are isolated, but that we may choose."""
     isolated = set(cpulist.parse(_cpulist(system, "isolated")))
     if not isolated:
         return isolated

@@ -28,7 +28,7 @@ def limits(system: System) -> dict[str, Any]:
 
 
 def cpuset(system: System) -> str:
-    """The CPUs that our control groups leave us, "" for all."""
+    """The CPUs that our control groups allow; "" for all."""
     return _nearest(system, _groups(system), "cpuset.cpus", online(system))
 
 

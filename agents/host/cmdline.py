@@ -1,4 +1,4 @@
-"""The kernel's command line: its parameters, and the same with other values. Pure."""
+"""Read the kernel's command line, and replace parameters in it. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 FILE = "/proc/cmdline"
 PANIC = "panic"
 PANIC_S = 10
-# Each page size has its own hugepages: a pair is replaced as a whole.
+# hugepages applies to the hugepagesz before it, so both are replaced together.
 _PAGES = ("hugepagesz", "hugepages")
 _WORD = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
 _MARK = "proving_ground.run"  # the kernel ignores parameters of modules that it does not have
@@ -21,17 +21,17 @@ def parameters(line: str) -> list[str]:
 
 
 def name_of(parameter: str) -> str:
-    """The kernel takes dashes and underscores for the same."""
+    """The name of a parameter. To the kernel, dashes and underscores are the same."""
     return parameter.partition("=")[0].replace("-", "_")
 
 
 def values(line: str) -> dict[str, str]:
-    """Parameter -> its value, the last where it stands several times; "" for a flag."""
+    """Name -> value, "" for a flag. Of a parameter that occurs several times, the last value."""
     return {name_of(word): word.partition("=")[2] for word in parameters(line)}
 
 
 def mark(run: str) -> str:
-    """The parameter that tells a boot of this run from any other."""
+    """The parameter that identifies the boot of a run."""
     return f"{_MARK}={run}"
 
 

@@ -24,7 +24,7 @@ def resident(path: str) -> tuple[int, int]:
 
 
 def drop(path: str) -> None:
-    """Drop the clean pages of a file that no process maps. OSError as the kernel gives it."""
+    """Drop the clean pages of a file that no process maps. OSError if the kernel refuses."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)

@@ -20,7 +20,7 @@ class Reader:
             if self._fd < 0:
                 self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             data = part = os.pread(self._fd, READ_BYTES, 0)
-            # The kernel gives whole records, up to a page: less than half of one was all, or a record would be longer.
+            # The kernel returns whole records, up to a page at once: after less than half a page, there are no more.
             while len(part) > PAGE_BYTES // 2:
                 part = os.pread(self._fd, READ_BYTES, len(data))
                 data += part

@@ -105,7 +105,7 @@ class System:
         return b"".join(parts).decode("utf-8", errors="replace")
 
     def reader(self, path: str) -> Reader:
-        """For a file that is read each second."""
+        """A reader of a file that is read each second."""
         return Reader(path)
 
     def head(self, path: str, size: int) -> str:
@@ -122,11 +122,11 @@ class System:
             os.close(fd)
 
     def make_directory(self, path: str) -> None:
-        """Create a directory of a kernel file system, such as a control group. OSError as the kernel gives it."""
+        """Create a directory of a kernel file system, such as a control group. OSError if the kernel refuses."""
         os.mkdir(path)
 
     def remove_directory(self, path: str) -> None:
-        """Remove such a directory; its files go with it. OSError as the kernel gives it."""
+        """Remove such a directory; its files are removed with it. OSError if the kernel refuses."""
         os.rmdir(path)
 
     def hold(self, path: str, data: bytes) -> int:
@@ -154,7 +154,7 @@ class System:
         return resident(path)
 
     def drop_from_page_cache(self, path: str) -> None:
-        """Drop the clean pages of a file that no process maps from the page cache. OSError as the kernel gives it."""
+        """Drop the clean pages of a file that no process maps from the page cache. OSError if the kernel refuses."""
         from .pagecache import drop
 
         drop(path)
@@ -169,8 +169,8 @@ class System:
             )
 
     def restart_cold(self) -> None:
-        """The same through the firmware and the boot loader, also where Debian's kexec-tools turn each restart into a
-        kexec with the present command line: they leave out the next one if there is that file, and remove it."""
+        """Restart the machine through its firmware and boot loader. Debian's kexec-tools can turn each restart into a
+        kexec with the present command line. The file NO_KEXEC, which they remove, prevents that once."""
         snippets = [f"{KEXEC_DEFAULTS}.d/{name}" for name in self.names(f"{KEXEC_DEFAULTS}.d")]
         text = "\n".join(map(self.text, [KEXEC_DEFAULTS, *snippets]))
         if re.findall(r"^\s*LOAD_KEXEC=[\"']?(\w*)", text, re.MULTILINE)[-1:] == ["true"]:

@@ -1,4 +1,4 @@
-"""The journal: what a run changed or started, on disk before it happens, so that anybody can put it back.
+"""The journal: what a run changed or started, on disk before it happens, so that any process can restore it.
 
 Entries   write {setting, key, original, wanted, persistence}   applied {of, found}   restored {of, found, conflict, by}
           (persistence "runtime": the value of a kernel file; "persistent": a file's whole text, null for no file;
@@ -16,8 +16,8 @@ Entries   write {setting, key, original, wanted, persistence}   applied {of, fou
           parameter {name, scope, original, wanted, before}     reset {of, found, conflict}
           (of that server; original: the value that ALTER SYSTEM had set)
           left {of}: the remote server is restored
-          boot {setting, key, original, wanted, version}        booted {of, found}: the kernel has its own line again
-          leaving {of, outcome, error, conflicts, extra}: the run has ended so, and restarts the host to restore it
+          boot {setting, key, original, wanted, version}        booted {of, found}: the host has its own line again
+          leaving {of, outcome, error, conflicts, extra}: how the run ended, before it restarts the host to restore it
 """
 
 from __future__ import annotations

@@ -345,20 +345,6 @@ class Spool:
         stored = load(self.root / "epoch")
         return int(stored or 0)
 
-    def contact(self) -> str:
-        """The boot in which the server last connected; "" for none."""
-        return self.system.text(str(self.root / "contact"))
-
-    def note_contact(self) -> None:
-        """For a run that has booted this host, and waits for the server. A full disk must not keep it from connecting:
-        the run then restores the host after its limit."""
-        if self.unsealed() and self.contact() != self.system.boot_id():
-            try:
-                replace(self.root / "contact", self.system.boot_id().encode())
-            except OSError as error:
-                if not is_full(error):
-                    raise
-
     def raise_epoch(self, epoch: int) -> None:
         """Remember the highest epoch. HostFailure when `epoch` is older than one seen before."""
         highest = self.epoch()

@@ -1,7 +1,7 @@
-"""A boot with another command line: kexec before a run, an ordinary restart after it. The boot loader is never touched,
-so that a power cut, a panic or a restart by anybody else starts the host with its own command line.
+"""Boot a host with another command line: kexec before a run, an ordinary restart after it. The boot loader is never
+changed. So after a power cut, a panic or any other restart, the host has its own command line.
 
-The journal describes its records boot, booted and leaving.
+journal.py describes the entries boot, booted and leaving.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from ..facts.boot import KEXEC_LOADED
 from ..host import cmdline, owned
 from ..host.cmdline import FILE
 from ..host.system import NO_KEXEC, System
+from ..records import contact
 from ..records.journal import Journal
 from ..records.spool import Record
 from ..settings.base import Plan, kexec
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
 
 Emit = Callable[[str, Record], None]
 
-GONE_S = 0.1
+POLL_S = 0.1
 MOST_RESTARTS = 4  # of one run, until the host counts as not restored
 
 
 def begin(run: Run, plans: dict[str, Plan]) -> None:
-    """Boot with the command line that the run requests, unless the host has it. Returns in that boot, when the server
-    has connected. Ends this process by SystemExit while the host shuts down."""
+    """Boot with the command line that the run requests, unless the host has it. Before that boot, this process ends
+    with SystemExit. In it, the call returns once the server has connected."""
     plan = plans[NAME].boot if NAME in plans else {}
     entry = run.journal.unfinished("boot", "booted")
     if entry is None and plan and plan["line"] != run.system.text(FILE):
@@ -61,7 +62,7 @@ def _leave(run: Run, plan: dict[str, Any]) -> NoReturn:
     while system.mono() < deadline:
         if run.stopped:  # the shutdown's own SIGTERM
             raise SystemExit(0)
-        system.sleep(GONE_S)
+        system.sleep(POLL_S)
     raise HostFailure(f"the host did not go down within {limit_s:g} s", "check its console")
 
 
@@ -73,29 +74,30 @@ def _check_arrived(run: Run, entry: Record) -> None:
 
 
 def _await_server(run: Run) -> None:
-    """A host whose network does not work any more is not left like that."""
+    """Wait until the server has connected in this boot. Interrupted after the limit, so that a host without network is
+    restored."""
     limit_s = float(run.settings[NAME].get("contact_limit_s", CONTACT_LIMIT_S))
     deadline = run.system.mono() + limit_s
-    while run.spool.contact() != run.system.boot_id():
+    while contact.newest_boot(run.spool) != run.system.boot_id():
         run.check()
         if run.system.mono() > deadline:
             raise Interrupted(
                 f"the server did not connect within {limit_s:g} s after the boot",
                 "check whether the host's network works with these parameters",
             )
-        run.system.sleep(GONE_S)
+        run.system.sleep(POLL_S)
 
 
 def is_in_effect(system: System, journal: Journal) -> bool:
-    """Whether the host has the command line of the run, so that only a restart restores it. Firmware and tools may add
-    to that line, so the mark tells."""
+    """Whether the host has the command line of the run, which only a restart restores. Only the mark is compared,
+    because firmware and tools may add parameters."""
     is_open = journal.unfinished("boot", "booted") is not None
     return is_open and cmdline.mark(journal.run) in cmdline.parameters(system.text(FILE))
 
 
 def restore(system: System, journal: Journal, emit: Emit) -> tuple[list[Record], list[str]]:
-    """Prove that the host has its own command line again: (conflicts, what is not restored). HostFailure if a loaded
-    kernel cannot be unloaded."""
+    """Verify that the host has its own command line again. Returns (conflicts, what is not restored). HostFailure if a
+    loaded kernel cannot be unloaded."""
     entry = journal.unfinished("boot", "booted")
     if entry is None:
         return [], []
@@ -106,8 +108,8 @@ def restore(system: System, journal: Journal, emit: Emit) -> tuple[list[Record],
         system.command(["kexec", "-u"], "unload the kernel: kexec -u")
     if found != entry["original"]:
         conflicts = [{"key": FILE, "original": entry["original"], "ours": entry["wanted"], "found": found}]
-    if left(journal):
-        owned.remove(NO_KEXEC)  # of a restart that was cut short
+    if recorded_ending(journal):
+        owned.remove(NO_KEXEC)  # kexec-tools did not, if the power failed
     journal.note("booted", of=entry["seq"], found=found)
     boots = {"boot_id": system.boot_id(), "boot_id_before": entry["boot_id"]}
     proof = {"setting": NAME, "phase": "restored", "subject": FILE, "wanted": entry["original"], "found": found}
@@ -124,12 +126,12 @@ def leave(system: System, journal: Journal, ending: Record, enter: Callable[[flo
     "conflicts", "extra": timings} of the run. `enter` records the state REBOOTING, with the seconds that the host has
     for it. HostFailure if the host refuses."""
     entry = journal.unfinished("boot", "booted")
-    assert entry is not None  # noqa: S101 - the caller asked is_in_effect
+    assert entry is not None  # noqa: S101 - the caller has checked is_in_effect
     journal.note("leaving", of=entry["seq"], **ending)
     enter(BOOT_LIMIT_S)
     system.restart_cold()
 
 
-def left(journal: Journal) -> Optional[Record]:
-    """How the run ended, if it did so before the host was restarted: the first one counts."""
+def recorded_ending(journal: Journal) -> Optional[Record]:
+    """How the run ended before it restarted the host; None if it did not. Of several restarts, the first counts."""
     return next((record for record in journal.records if record["entry"] == "leaving"), None)

@@ -35,11 +35,11 @@ class Verdict(NamedTuple):
 
 
 def verdict(job: Job, system: System) -> Verdict:
-    """Only a run whose newest state is REBOOTING is not dead; it resumes once, for resuming is a newer state."""
+    """Only a run whose newest state is REBOOTING is not dead; it resumes once, because resuming is a newer state."""
     states = job.states()
     last = states[-1] if states else {}
     is_here = last.get("boot_id") == system.boot_id()
-    is_step = "limit_s" not in last  # a kernel that is loaded starts, whoever cancels the run meanwhile
+    is_step = "limit_s" not in last  # a loaded kernel starts even if the run is cancelled
     if last.get("state") != "REBOOTING" or (job.cancelled and (is_step or not is_here)):
         return Verdict("dead")
     limit_s = limit_of(job.order["spec"]["steps"][last["index"]]) if is_step else last["limit_s"]

@@ -23,7 +23,7 @@ Emit = Callable[[str, Record], None]
 @dataclass
 class Undone:
     """The result of a rollback. Clean: no process of the run lives, every value is the original or another user's.
-    `restart`: only a restart of the host restores its command line, and is still to come."""
+    `restart`: the host must be restarted to restore its command line."""
 
     conflicts: list[Record] = field(default_factory=list)
     unproven: list[str] = field(default_factory=list)
@@ -176,8 +176,8 @@ def _described(root: Path, path: Path) -> Record:
 
 def recover(spool: Spool, job: Job, agent: str) -> None:
     """Roll back and seal a job whose process died, or restart the host first if only that restores it: the next
-    recovery then seals the job. The caller holds the host lock. OSError where there is no room to tell so; the host is
-    put back all the same."""
+    recovery then seals the job. The caller holds the host lock. OSError if the disk has no space for the records; the
+    host is restored nevertheless."""
     journal = Journal(job, spool.system)
     make_room(spool, job, journal)
     try:
@@ -193,27 +193,27 @@ def _recorded(job: Job, system: System, journal: Journal, agent: str) -> None:
     def emit(kind: str, data: Record) -> None:
         events.append({"kind": kind, "data": data})
 
-    decided, given_up, left = job.last_event(), reboot.verdict(job, system).reason, boot.left(journal)
+    decided, given_up, ended = job.last_event(), reboot.verdict(job, system).reason, boot.recorded_ending(journal)
     step = (job.states() or [{"step": ""}])[-1]["step"]
     if decided.get("kind") == "outcome":
         outcome: Record = decided["data"]
         undone = undo(job, system, journal, lambda kind, data: None)
     else:
         _enter(states, emit, "ROLLING_BACK", step)
-        undone = undo(job, system, journal, _of_boot(emit) if left else emit)
-        outcome = _left_with(left, undone) if left else _interrupted(job, system, undone, given_up)
+        undone = undo(job, system, journal, _boot_proofs(emit) if ended else emit)
+        outcome = _final_outcome(ended, undone) if ended else _interrupted(job, system, undone, given_up)
         if undone.restart:
             ending = {**outcome, "conflicts": undone.conflicts, "extra": {}}
             return boot.leave(system, journal, ending, lambda limit_s: _enter_restart(states, emit, step, limit_s))
         _enter(states, emit, "CLEAN" if undone.clean else "DIRTY", step)
         emit("outcome", outcome)
-    seal(job, agent, outcome, undone, left["extra"] if left else None)
+    seal(job, agent, outcome, undone, ended["extra"] if ended else None)
     states.append({"state": "SEALED", "step": step})
     return None
 
 
-def _of_boot(emit: Emit) -> Emit:
-    """What a run has restored before it restarted the host is proven already."""
+def _boot_proofs(emit: Emit) -> Emit:
+    """Emits only proofs of the command line: those of the other settings were emitted before the restart."""
 
     def only(kind: str, data: Record) -> None:
         if data.get("setting") == BOOT:
@@ -222,12 +222,12 @@ def _of_boot(emit: Emit) -> Emit:
     return only
 
 
-def _left_with(left: Record, undone: Undone) -> Record:
-    """The outcome that the run had before it restarted the host, if that restored it."""
-    undone.conflicts[:0] = left["conflicts"]
-    if left["outcome"] == "ok" and not undone.clean and not undone.restart:
+def _final_outcome(ended: Record, undone: Undone) -> Record:
+    """The outcome that the run had before it restarted the host; failed if the restart did not restore the host."""
+    undone.conflicts[:0] = ended["conflicts"]
+    if ended["outcome"] == "ok" and not undone.clean and not undone.restart:
         return outcome_of(None, undone)
-    return {"outcome": left["outcome"], "error": left["error"]}
+    return {"outcome": ended["outcome"], "error": ended["error"]}
 
 
 def _enter_restart(states: Any, emit: Emit, step: str, limit_s: float) -> None:

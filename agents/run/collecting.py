@@ -10,7 +10,7 @@ from .running import Run
 
 
 def make(run: Run, out: Path) -> list[Collector]:
-    """The collectors of the spec; the files of their programs go to `out`."""
+    """The collectors of the spec. Their programs write to files in `out`."""
 
     def converse(argv: list[str], purpose: str) -> Child:
         return _start(run, argv, purpose, out, run.cluster.account if run.cluster else run.account, PIPE)

@@ -86,12 +86,12 @@ class Session:
             recover.make_room(self.spool, self.job, self.journal)
         self.spool.sparing = False
         try:
-            self._put_back(failure)
+            self._restore_host(failure)
         except OSError:
             recover.unrecorded(self.job, self.system, self.journal)
             raise
 
-    def _put_back(self, failure: Optional[Failure]) -> None:
+    def _restore_host(self, failure: Optional[Failure]) -> None:
         extra = {"collector_cpu_s": round(self.collector_cpu_s, 4)}
         self.enter("ROLLING_BACK")
         undone = recover.undo(self.job, self.system, self.journal, self.emit)
@@ -107,7 +107,7 @@ class Session:
         return None
 
     def _restart_host(self, ending: Record) -> None:
-        """The last act of a run that has booted the host: its recovery seals the run in the next boot."""
+        """End a run that has booted the host with a restart. Recovery seals the run in the next boot."""
 
         def enter(limit_s: float) -> None:
             self.enter("REBOOTING", index=-1, limit_s=limit_s, is_over=True)

@@ -226,8 +226,8 @@ class Setting(ABC):
         return plan
 
     def begins_anew(self, part: str) -> str:
-        """Pure. What has to begin anew for another value of this part of it: "host", "cluster" (made again), "server",
-        or "" where it takes effect by itself."""
+        """Pure. What another value of this part needs: "host" (a boot), "cluster" (a new one), "server" (a restart), or
+        "" if it takes effect without one."""
         return ""
 
     def watch(self, scene: Scene, requested: Any) -> None:

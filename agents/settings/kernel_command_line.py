@@ -1,4 +1,4 @@
-"""Parameters of the kernel's command line: the host boots with them once, and with its own again after the run."""
+"""Parameters of the kernel's command line. The host boots with them for a run, and with its own line afterwards."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class KernelCommandLine(Setting):
                 **_SECONDS,
                 "minimum": 60,
                 "default": CONTACT_LIMIT_S,
-                "title": "Time for the server's contact (s)",
+                "title": "Time for the server to connect (s)",
                 "description": "If the server does not connect within this time after the boot, the host is restored",
             },
         },
@@ -110,8 +110,8 @@ class KernelCommandLine(Setting):
         return "" if part in ("boot_limit_s", "contact_limit_s") else "host"
 
     def plan(self, facts: Facts, requested: Any) -> Plan:
-        wanted = words(requested)
-        if not requested:  # a level that leaves out what others set
+        wanted = parameters_of(requested)
+        if not requested:  # a level without parameters
             return Plan()
         if not wanted:
             raise Unplannable(NAME, requested, f"at least one parameter: {', '.join(PARAMETERS)}")
@@ -123,10 +123,10 @@ class KernelCommandLine(Setting):
         return Plan(boot={"parameters": wanted, "line": line, "image": boot["image"], "initrd": boot["initrd"]})
 
     def check_together(self, requested: Any, plans: dict[str, Plan]) -> None:
-        ours = {path: name for name, path in CONTROLS.items() if name in requested}
+        controlled = {path: name for name, path in CONTROLS.items() if name in requested}
         for other, plan in plans.items():
             for write in plan.writes:
-                name = ours.get(write.key)
+                name = controlled.get(write.key)
                 if name:
                     accepted = f"either this or {other}: both set {write.key}"
                     raise Unplannable(f"{NAME}.{name}", requested[name], accepted)
@@ -142,11 +142,11 @@ class KernelCommandLine(Setting):
     def verify(self, scene: Scene, requested: Any, phase: str) -> list[Proof]:
         if phase not in ("before", "after"):
             return []
-        return prove(scene.system, requested, words(requested), scene.notes.get(NAME))
+        return prove(scene.system, requested, parameters_of(requested), scene.notes.get(NAME))
 
 
-def words(requested: Any) -> list[str]:
-    """The parameters as they stand on the command line, in the order of PARAMETERS."""
+def parameters_of(requested: Any) -> list[str]:
+    """The parameters in the form of the command line, in the order of PARAMETERS."""
     flat = [(name, requested[name]) for name in PARAMETERS if name in requested]
     groups = [(name, value) for name, value in flat if isinstance(value, dict)]
     nested = [(f"{name}.{inner}", each) for name, group in groups for inner, each in group.items()]

@@ -1,4 +1,4 @@
-"""Proofs that parameters of the kernel's command line are in effect: the line, the boot, and what they cause."""
+"""Proofs that parameters of the kernel's command line are in effect: the line, the boot, and their effects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NUMA_BALANCING = "/proc/sys/kernel/numa_balancing"
 VERSION = "/proc/sys/kernel/version"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
-# Parameter -> the file with which the kernel changes the same at run time.
+# Parameter -> the kernel file that changes the same at run time.
 CONTROLS = {"transparent_hugepage": THP, "numa_balancing": NUMA_BALANCING}
 MISSING = "missing"
 SWITCHES = {"enable": "1", "disable": "0"}
@@ -26,13 +26,13 @@ _FIXED = re.compile(r"PTE Inversion|\(locked\)").search
 _UNITS = {"K": 1, "M": 1 << 10, "G": 1 << 20}
 
 
-def prove(system: System, requested: Any, words: list[str], boot: Optional[dict[str, Any]]) -> list[Proof]:
+def prove(system: System, requested: Any, wanted: list[str], boot: Optional[dict[str, Any]]) -> list[Proof]:
     """`boot`: the journal's record of the boot that the run caused; None if the parameters were in effect before."""
     line = system.text(FILE)
     effective = values(line)
-    missing = [word for word in words if effective.get(name_of(word)) != word.partition("=")[2]]
-    found = " ".join(word for word in words if word not in missing)
-    proofs = [Proof(FILE, " ".join(words), found, not missing, {"source": FILE, "line": line})]
+    missing = [each for each in wanted if effective.get(name_of(each)) != each.partition("=")[2]]
+    found = " ".join(each for each in wanted if each not in missing)
+    proofs = [Proof(FILE, " ".join(wanted), found, not missing, {"source": FILE, "line": line})]
     return [*proofs, *_of_boot(system, boot), *_caused(system, requested)]
 
 
@@ -93,7 +93,7 @@ def _mitigations(system: System) -> Proof:
 
 
 def isolated_by(requested: Any) -> str:
-    """The CPUs that isolcpus takes from the scheduler; "" if its flags leave them there."""
+    """The CPUs that isolcpus removes from the scheduler; "" if its flags do not include domain."""
     parts = requested.get("isolcpus", "").split(",")
     flags = [part for part in parts if not part[:1].isdigit()]
     return ",".join(part for part in parts if part[:1].isdigit()) if not any(flags) or "domain" in flags else ""

@@ -60,8 +60,8 @@ Spec       {"version": 1,
                        of its slot and its application_name}, or
                       {"kind": "remote_server", "bin_dir": dir of psql and pgbench, "data_dir", "os_user": of the load,
                        "name", "addresses": [name or address], "port", "database", "user", "sslmode", "wait_s": how
-                       long to wait until a user has changed parameters that SQL cannot set; such ones are refused
-                       where it is 0 or absent},
+                       long to wait until a user has changed parameters that SQL cannot set; if 0 or absent, they are
+                       refused},
                       or null (no PostgreSQL),
             "serve": {"limit_s": how long to wait for `finish`} of a standby; of a private target also {"listen",
                       "port", "clients": [address], "standbys": [{"name", "address"}], "writes": whether clients do}.
@@ -78,9 +78,9 @@ Spec       {"version": 1,
             "allowed_paths": [{"kind": "clusters|directory|file|device", "path"}], where steps may write; paths.py}
            All steps are looked at; those of role measure yield results. A step of kind "reboot", options
            {"limit_s": 1800}, restarts the host: the state is REBOOTING until the next boot, where settings are applied
-           and verified anew and the following step runs. Longer than limit_s, cancelled meanwhile, or died once more:
-           put back and sealed. The setting kernel_command_line boots the host before anything else, and restarts it
-           before the run is sealed: the state is REBOOTING both times.
+           and verified anew and the following step runs. If that takes longer than limit_s, or the run is cancelled or
+           dies again, it is restored and sealed. The setting kernel_command_line boots the host before anything else,
+           and restarts it before the run is sealed: the state is REBOOTING both times.
 
 Hello      {"agent": sha256 of the zipapp, "version", "commit": of the server that built it,
             "protocol": 1, "python": "3.11.2", "level": "root|user", "machine_id",
@@ -114,7 +114,7 @@ dataset    {"fingerprint", "home": the cluster's directory ("" = somebody else's
 listening  {"address", "port", "database"}; standbys may be made from it
 serving    the same, or {} of a standby; standbys stream and synchronous_standby_names is in effect: clients may come
 waiting    {"changes": [{"name": parameter, "wanted", "found", "pending_restart": bool}], "limit_s"}: what a user has to
-           change on a remote server before the run continues; again whenever that changes
+           change on a remote server before the run continues; again after each change
 released   {}; nothing waits for standbys any more: they may go
 log        {"level": "info|warning|error", "message"}; when a warm-up until steady has ended also "steady": {"reached":
            bool, "after_s", "window_s", "windows", "left_out", "mean", "drift", "within"}

@@ -1,6 +1,6 @@
-"""A machine that boots: a command line, a kernel that kexec has loaded, and a boot loader with a line of its own.
+"""A machine that boots: a command line, a kernel that kexec has loaded, and a boot loader with its own command line.
 
-Its state is in files, so that processes that die and start again share it. `knob` is what a boot forgets.
+Its state is in files, so that processes that die and start again share it. A boot resets `knob`.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Host:
         return self.spool.need(RUN)
 
     def live(self, spool: Spool, job: Job, lock: int, agent: str) -> None:
-        """The run in a process of its own, up to its end or a restart."""
+        """The run in a separate process, up to its end or a restart."""
         pid = os.fork()
         if not pid:
             try:
@@ -115,7 +115,7 @@ class Host:
         os.waitpid(pid, 0)
 
     def start_again(self, line: str | None = None) -> None:
-        """The next boot: the kernel that kexec loaded, else the boot loader's; a power cut forgets what was loaded."""
+        """The next boot, with `line`, else with that of the loaded kernel, else with the boot loader's."""
         machine = self.machine
         machine.put("boot", f"boot-{int(machine.get('boot')[5:]) + 1}")
         machine.put("line", line or machine.get("loaded") or DEFAULT)
@@ -123,7 +123,7 @@ class Host:
             machine.put(name, text)
 
     def guard(self) -> None:
-        """The guard of systemd, which is no contact of the server."""
+        """Start the guard of systemd. It does not count as a contact of the server."""
         self.agent.restore()
 
     def events(self, kind: str) -> list[dict[str, Any]]:

@@ -29,8 +29,8 @@ class Run(Protocol):
 
 
 def wait(run: Run, server: RemoteServer, values: Mapping[str, str], limit_s: float) -> bool:
-    """Until new sessions have these values. Whether that took a change. HostFailure after `limit_s`; `run.check` ends
-    the wait earlier."""
+    """Wait until new sessions have these values. Returns whether one of them was missing. HostFailure after `limit_s`;
+    `run.check` can end the wait earlier."""
     changes = _missing(server, values)
     if not changes:
         return False
@@ -55,7 +55,7 @@ def wait(run: Run, server: RemoteServer, values: Mapping[str, str], limit_s: flo
 
 
 def _missing(server: RemoteServer, values: Mapping[str, str]) -> list[Record]:
-    """The changes that are left, each {"name", "wanted", "found", "pending_restart"}."""
+    """The remaining changes, each {"name", "wanted", "found", "pending_restart"}."""
     known = [(name, row) for name, row in settings.rows(server, list(values)).items() if row]
     return [
         {"name": name, "wanted": values[name], "found": row["show"], "pending_restart": row["pending_restart"]}
@@ -65,7 +65,7 @@ def _missing(server: RemoteServer, values: Mapping[str, str]) -> list[Record]:
 
 
 def _missing_or_none(server: RemoteServer, values: Mapping[str, str]) -> Optional[list[Record]]:
-    """None while the server cannot be queried: for most of these changes it is restarted."""
+    """None while the server cannot be queried, as during its restart."""
     try:
         server.identify()
         return _missing(server, values)

@@ -102,7 +102,7 @@ def scope(name: str, value: Any, row: Optional[Record], privileges: Record, role
 
 
 def scope_or_by_hand(name: str, value: Any, row: Optional[Record], privileges: Record, role: str, major: int) -> str:
-    """Pure. As `scope`, but BY_HAND for a parameter that this role cannot set and that a configuration can."""
+    """Pure. As `scope`, but BY_HAND for a parameter that this role cannot set but a configuration file can."""
     try:
         return scope(name, value, row, privileges, role, major)
     except Unplannable:

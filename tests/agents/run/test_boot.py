@@ -1,4 +1,4 @@
-"""A run that boots its host with another command line, and what restores the host wherever either of them dies."""
+"""A run that boots its host with another command line, and the restore of the host after any failure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.records import spool
+from agents.records import contact
 from agents.recovery.boot import MOST_RESTARTS
 from agents.run.session import Session
 from agents.settings import SETTINGS
@@ -43,7 +43,7 @@ def test_a_run_boots_the_host_with_its_parameters_and_restarts_it_afterwards(hos
     assert host.states()[-1] == "CLEAN" and host.is_as_before()
 
 
-def test_proofs_name_the_line_and_both_boots(host: Host) -> None:
+def test_proofs_name_the_command_line_and_both_boots(host: Host) -> None:
     host.submit()
     host.start_again()
     host.agent.hello()
@@ -67,7 +67,7 @@ def test_a_host_that_has_the_parameters_already_is_not_restarted(host: Host) -> 
     assert host.manifest["outcome"] == "ok" and "REBOOTING" not in host.states()
 
 
-def test_a_power_cut_during_the_run_brings_the_own_line_back_and_ends_the_run(host: Host) -> None:
+def test_after_a_power_cut_the_host_has_its_own_command_line_and_the_run_ends(host: Host) -> None:
     host.submit()
     host.start_again(DEFAULT)
 
@@ -98,7 +98,7 @@ def test_a_run_that_the_guard_continues_waits_for_the_server(host: Host) -> None
 
     def sleep(seconds: float) -> None:
         if next(waits) == 3:
-            host.spool.note_contact()
+            contact.note(host.spool)
 
     host.machine.sleep = sleep  # type: ignore[method-assign]
 
@@ -107,14 +107,14 @@ def test_a_run_that_the_guard_continues_waits_for_the_server(host: Host) -> None
     assert "VERIFIED" in host.states()
 
 
-def test_a_full_disk_does_not_keep_the_server_from_connecting(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_can_connect_while_the_disk_is_full(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     def fill(path: Path, data: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
     host.submit()
-    monkeypatch.setattr(spool, "replace", fill)
+    monkeypatch.setattr(contact, "replace", fill)
 
-    assert host.agent.hello()["busy"] == host.job.run and host.spool.contact() == ""
+    assert host.agent.hello()["busy"] == host.job.run and contact.newest_boot(host.spool) == ""
 
 
 @pytest.mark.parametrize("is_down", [False, True], ids=["before it went down", "after the boot"])
@@ -168,7 +168,7 @@ def test_a_host_without_units_is_not_booted(host: Host, monkeypatch: pytest.Monk
     assert "install them on the host's page" in host.manifest["error"]["hint"]
 
 
-def test_a_line_that_an_admin_changed_meanwhile_is_a_conflict(host: Host) -> None:
+def test_a_command_line_that_an_admin_changed_meanwhile_is_a_conflict(host: Host) -> None:
     host.submit()
     host.start_again()
     host.agent.hello()
@@ -181,7 +181,7 @@ def test_a_line_that_an_admin_changed_meanwhile_is_a_conflict(host: Host) -> Non
     assert host.manifest["outcome"] == "ok" and host.manifest["clean"]
 
 
-def test_what_was_restored_before_the_restart_is_reported_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_restored_before_the_restart_are_reported_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value that another user changed meanwhile is a conflict, although the restart resets it."""
     monkeypatch.setattr(Session, "_run_steps", lambda run: host.machine.put("knob", "theirs"))
     host.submit()
@@ -195,7 +195,7 @@ def test_what_was_restored_before_the_restart_is_reported_once(host: Host, monke
     assert (host.manifest["outcome"], host.manifest["clean"]) == ("ok", True)
 
 
-def test_a_line_to_which_the_boot_adds_is_that_of_the_run(host: Host) -> None:
+def test_a_boot_that_adds_parameters_is_recognised_as_that_of_the_run(host: Host) -> None:
     host.submit()
     host.start_again(f"{WANTED} acpi_rsdp=0x7f")
     host.agent.hello()
@@ -205,7 +205,7 @@ def test_a_line_to_which_the_boot_adds_is_that_of_the_run(host: Host) -> None:
     assert (host.manifest["outcome"], host.manifest["clean"], host.manifest["conflicts"]) == ("ok", True, [])
 
 
-def test_a_host_that_keeps_the_line_is_quarantined_after_some_restarts(host: Host) -> None:
+def test_a_host_that_keeps_the_parameters_is_quarantined_after_the_allowed_restarts(host: Host) -> None:
     host.submit()
     for _ in range(MOST_RESTARTS + 1):
         host.start_again(WANTED)
@@ -221,7 +221,7 @@ def test_a_host_that_keeps_the_line_is_quarantined_after_some_restarts(host: Hos
     assert host.agent.hello()["dirty"] == []
 
 
-def test_another_line_that_is_loaded_already_is_left_alone(host: Host) -> None:
+def test_a_kernel_that_another_program_has_loaded_is_not_replaced(host: Host) -> None:
     host.machine.put("loaded", "root=/dev/sdb")
 
     host.submit()
@@ -231,7 +231,7 @@ def test_another_line_that_is_loaded_already_is_left_alone(host: Host) -> None:
 
 
 @pytest.mark.parametrize("boot", [1, 2, 3])
-def test_wherever_the_run_is_killed_the_host_gets_its_own_line_back(
+def test_a_run_killed_at_any_boundary_of_its_boots_leaves_the_host_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot: int
 ) -> None:
     """In the first boot, which ends with kexec; in the second, with the restart; and in the third, which seals it."""

@@ -1,4 +1,4 @@
-"""Parameters of the kernel's command line: the line that is booted, what refuses it, and the proofs."""
+"""Parameters of the kernel's command line: the resulting line, reasons to refuse it, and proofs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agents.facts.cpu import cpus
 from agents.host import cmdline, policy
 from agents.run.planning import check_spec, check_together, plan_settings
 from agents.settings import SETTINGS, Scene
-from agents.settings.kernel_command_line import NAME, words
+from agents.settings.kernel_command_line import NAME, parameters_of
 from tests.agents.fakes import FakeSystem
 
 FACTS = json.loads((Path(__file__).parents[1] / "cases/facts.json").read_text())
@@ -54,14 +54,14 @@ SPEC: dict[str, Any] = {
         ),
     ],
 )
-def test_the_line_keeps_all_but_what_the_run_replaces_and_restarts_after_a_panic(
+def test_only_parameters_of_the_run_are_replaced_and_a_panic_restarts_the_host(
     line: str, wanted: list[str], result: str
 ) -> None:
     assert cmdline.changed(line, wanted) == result
 
 
 def proofs(requested: dict[str, Any], files: dict[str, str], run: Any = RUN) -> dict[str, tuple[Any, Any, bool]]:
-    line = " ".join(["ro", *words(requested)])
+    line = " ".join(["ro", *parameters_of(requested)])
     system = FakeSystem({cmdline.FILE: line, "/proc/sys/kernel/version": "#1 SMP", **files})
     at = Scene(system=system, facts=FACTS, notes={NAME: run} if run else {})
     found = SETTING.verify(at, requested, "before")
@@ -102,13 +102,13 @@ ISOLATED = {"isolcpus": "2-3"}
         ({"skew_tick": 1}, {cmdline.FILE: "ro skew_tick=1 skew_tick=0"}, ["/proc/cmdline"]),
     ],
 )
-def test_a_parameter_is_in_effect_if_the_kernel_shows_what_it_causes(
+def test_a_parameter_is_in_effect_if_the_kernel_shows_its_effect(
     requested: dict[str, Any], files: dict[str, str], failed: list[str]
 ) -> None:
     assert [subject for subject, (_, _, ok) in proofs(requested, files).items() if not ok] == failed
 
 
-def test_the_boot_of_the_run_is_another_than_before() -> None:
+def test_the_boot_id_of_the_run_differs_from_that_before() -> None:
     assert proofs({"skew_tick": 1}, {})["boot"] == ("another than boot-0", "boot-1", True)
     assert not proofs({"skew_tick": 1}, {}, {**RUN, "boot_id": "boot-1"})["boot"][2]
     assert "boot" not in proofs({"skew_tick": 1}, {}, None)
@@ -121,7 +121,9 @@ def test_the_boot_of_the_run_is_another_than_before() -> None:
         ({"numa_balancing": "disable"}, {"sysctl": {"kernel": {"numa_balancing": 1}}}, "numa_balancing"),
     ],
 )
-def test_two_settings_do_not_choose_the_same(requested: dict[str, Any], other: dict[str, Any], field: str) -> None:
+def test_two_settings_of_one_kernel_file_are_refused(
+    requested: dict[str, Any], other: dict[str, Any], field: str
+) -> None:
     settings = {NAME: requested, **other}
 
     with pytest.raises(Unplannable, match="either this or") as refused:
@@ -148,7 +150,7 @@ def test_a_spec_that_cannot_boot_its_host_is_refused(changes: dict[str, Any], ac
 
 
 @pytest.mark.parametrize("word", ["reboot", NAME])
-def test_an_admin_of_the_host_can_forbid_it(word: str) -> None:
+def test_an_admin_of_the_host_can_forbid_kernel_parameters(word: str) -> None:
     check_spec(FACTS, SPEC)
 
     with pytest.raises(Unplannable, match="this host forbids"):
@@ -196,7 +198,7 @@ class Restarting(FakeSystem):
 
 
 @pytest.mark.parametrize(
-    ("defaults", "snippet", "is_asked"),
+    ("defaults", "snippet", "is_prevented"),
     [
         ("LOAD_KEXEC=true", None, True),
         ('# defaults\n  LOAD_KEXEC="true"\n', None, True),
@@ -206,8 +208,8 @@ class Restarting(FakeSystem):
         ("LOAD_KEXEC=false", "LOAD_KEXEC=true", True),
     ],
 )
-def test_a_restart_is_no_kexec_where_debian_makes_it_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, defaults: str, snippet: str | None, is_asked: bool
+def test_debian_is_prevented_from_turning_a_restart_into_a_kexec(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, defaults: str, snippet: str | None, is_prevented: bool
 ) -> None:
     flag = tmp_path / "no-kexec-reboot"
     monkeypatch.setattr("agents.host.system.NO_KEXEC", str(flag))
@@ -215,7 +217,7 @@ def test_a_restart_is_no_kexec_where_debian_makes_it_one(
 
     Restarting({"/etc/default/kexec": defaults, **snippets}).restart_cold()
 
-    assert flag.exists() is is_asked
+    assert flag.exists() is is_prevented
 
 
 def test_isolated_cpus_are_allowed_although_no_process_starts_there() -> None:
@@ -224,7 +226,7 @@ def test_isolated_cpus_are_allowed_although_no_process_starts_there() -> None:
     assert cpus(machine, [])["allowed"] == "0-5"
 
 
-def test_a_cpuset_that_lacks_isolated_cpus_keeps_them_out() -> None:
+def test_isolated_cpus_outside_of_the_cpuset_are_not_allowed() -> None:
     group = {"/proc/self/cgroup": "0::/a", "/sys/fs/cgroup/a/cpuset.cpus.effective": "0-4"}
     mounts = {"/proc/self/mountinfo": "1 2 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"}
     machine = FakeSystem({f"{CPUS}/online": "0-7", f"{CPUS}/isolated": "4-5", **group, **mounts})
