@@ -16,7 +16,7 @@ from apps.searches.models import Round, Search, Trial
 from apps.searches.space import Space, Values
 from common.wording import first_of
 
-# Field of a campaign that has to be the same -> its name.
+# Field of a campaign that must be the same -> its name.
 SAME = {
     "workload": "workload",
     "dataset": "data set",
@@ -88,7 +88,7 @@ def _difference(search: Search, campaign: Campaign, constraints: Sequence[str], 
 
 
 def _content(value: Any) -> Any:
-    """The digest of a workload, a data set or a revision; any other value as it is."""
+    """The digest of a workload, a data set or a revision; any other value unchanged."""
     return getattr(value, "digest", value)
 
 
@@ -105,7 +105,7 @@ def _fits(values: Values, space: Space) -> bool:
 
 
 def _host_changes(campaign: Campaign, searches: Sequence[UUID]) -> Mapping[tuple[UUID, str], str]:
-    """(search, label of a trial) -> what makes its runs unlike runs on the host now; "" if nothing does."""
+    """(search, label of a trial) -> why its runs are not comparable with runs on the host now; "" if they are."""
     of_rounds = Run.objects.filter(
         budget.COUNTED, campaign__search_round__search__in=searches, campaign__search_round__kind=Round.Kind.SEARCH
     )

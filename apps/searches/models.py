@@ -181,7 +181,7 @@ class Trial(Walled):
 
     @property
     def is_promising(self) -> bool:
-        """Whether its interval excludes the default on the better side, of one metric at least."""
+        """Whether its interval excludes the default on the better side by at least one metric."""
         ends = [end for end in (self.low, self.second_low) if end is not None]
         return self.state == self.State.MEASURED and max(ends, default=0.0) > 0
 

@@ -79,7 +79,7 @@ def _ask(study: optuna.Study, space: Space, known: set[bytes], count: int, fixed
 
 
 def _suggested(trial: optuna.Trial, space: Space, fixed: Values) -> Values:
-    """Short values from the sampler, and the fixed ones as they are."""
+    """Rounded values from the sampler, and the fixed values unchanged."""
     values: Values = {}
     for each in space.dimensions:
         if not each.applies(values):

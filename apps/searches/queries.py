@@ -84,7 +84,7 @@ def front_of(search: Search) -> Front[int] | None:
     """The Pareto front of its measured trials; None for a search with one metric. Three queries."""
     if not search.second_metric:
         return None
-    # Before the evidence, which then includes theirs.
+    # Read the trials first, so that the evidence includes theirs.
     measured = list(search.trials.filter(state=Trial.State.MEASURED).values_list("number", flat=True))
     return results.front(search, results.evidence(search), measured)
 
@@ -114,7 +114,7 @@ def changes_of(search: Search) -> Callable[[Trial], list[Change]]:
 
 
 def change(log_ratio: float | None, low: float | None, high: float | None, direction: int) -> Change:
-    """The change of a metric to the default. `direction`: see results.sign_of."""
+    """The change of a metric against the default. `direction`: see results.sign_of."""
     ends = sorted(_percent(end, direction) for end in (low, high) if end is not None)
     mean = None if log_ratio is None else _percent(log_ratio, direction)
     return (mean, ends[0], ends[1]) if len(ends) == 2 else (mean, None, None)
@@ -150,7 +150,7 @@ class Confirmation:
         return [self._finding(level.label, text) for row in rows for level, text in self._sentences(row)]
 
     def _sentences(self, row: Sequence[LevelRow]) -> list[tuple[LevelRow, str]]:
-        """The verdicts on a candidate; of two metrics, each names its own."""
+        """The verdicts on a candidate; of two metrics, each verdict names its metric."""
         named = [
             (level, level.sentence if len(self.tables) == 1 else f"By {table.metric}: {level.sentence}")
             for table, level in zip(self.tables, row, strict=True)
@@ -199,7 +199,7 @@ def confirmation(search: Search) -> Confirmation | None:
 
 
 def _by_metric(campaign: Campaign, metric: str) -> Campaign:
-    """A copy of the campaign with another metric, not to be saved."""
+    """A copy of the campaign with another metric. Do not save it."""
     same = copy.copy(campaign)
     same.metric = metric
     return same

@@ -81,12 +81,12 @@ def evidence(search: Search) -> dict[str, Evidence]:
 
 
 def objectives(search: Search) -> list[Metric]:
-    """Its metric, and its second one if it has two."""
+    """The metric of the search, and the second one if it has one."""
     return [steps.metric(search.campaign.steps, name) for name in metric_names(search)]
 
 
 def metric_names(search: Search) -> list[str]:
-    """Of its objectives, as a campaign names them."""
+    """The names of its objectives, as in the campaign."""
     return [search.campaign.metric, *filter(None, [search.second_metric])]
 
 

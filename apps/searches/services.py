@@ -235,8 +235,8 @@ def pick_trials(search: Search, *, by: User, trials: Sequence[int]) -> None:
 
 
 def _check_confirmation_fits(search: Search) -> None:
-    """PlanError if a confirmation has started, or if that of the picked trials exceeds the rest of the budget. A
-    finished search is extended before its next one."""
+    """PlanError if a confirmation has started, or if that of the picked trials exceeds the rest of the budget. The
+    budget of a finished search is not checked, because a user extends it before the next confirmation."""
     if search.rounds.filter(kind=Round.Kind.CONFIRMATION).exclude(state=Round.State.DONE).exists():
         raise PlanError("trials", f"{search} is being confirmed", hint="pick trials after the confirmation")
     needed, left = budget.sizes(search).confirmation_runs(), budget.of(search).left_runs

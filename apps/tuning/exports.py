@@ -38,7 +38,8 @@ def shell(title: str, run: DryRun) -> str:
     before, after = script(run.plans), starts(run.plans)
     data = [': "${DATA:?the device below it, as in /sys/block}"'] if any("$DATA" in line for line in before) else []
     words = [f"{item.key}={item.wanted}" for item in _good(run) if item.kind == "boot"]
-    boot = [f"# In the configuration of the boot loader, then restart the host: {' '.join(words)}"] if words else []
+    advice = "# Add to the kernel command line in the boot loader, then restart the host:"
+    boot = [f"{advice} {' '.join(words)}"] if words else []
     begin = ["#!/bin/sh", *_head(title, run), "set -eu", ': "${PGDATA:?the directory of the cluster}"', *data, ""]
     note = ["", "# Each under the account that it applies to:"] if after else []
     return _file([*begin, *boot, *before, *note, *(f"#   {line}" for line in after)])

@@ -55,7 +55,7 @@ def test_a_candidate_that_is_worse_in_one_objective_only_is_called_dominated_in_
     assert 0 < wrong / repeats <= 0.05
 
 
-def test_the_ends_are_the_best_by_each_objective_and_then_those_between_them() -> None:
+def test_the_ends_are_the_best_by_each_objective_and_further_ones_lie_between_them() -> None:
     ratios = {1: blocks(0.4, 0.0), 2: blocks(0.39, 0.02), 3: blocks(0.2, 0.2), 4: blocks(0.0, 0.4)}
     found = front(ratios)
     counts = {key: len(each) for key, each in ratios.items()}

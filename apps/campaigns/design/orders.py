@@ -42,8 +42,8 @@ def _row(cells: Sequence[Cell], order: str, block: int, drawn: random.Random) ->
 
 
 def _together(cells: Sequence[Cell], mixed: Sequence[int]) -> list[int]:
-    """Cells that share a boot of the host, of these such that share a cluster, and of these such that share a start of
-    the server, after the first of their kind."""
+    """The numbers, grouped by the boot of the host, within it by the cluster, and within that by the start of the
+    server. Groups are in the order of their first cells."""
     kinds = {number: _kind(cells[number]) for number in mixed}
     first: dict[Any, int] = {}
     for place, number in enumerate(mixed):
@@ -66,14 +66,14 @@ def _kind(cell: Cell) -> tuple[bytes, ...]:
 
 
 def _begins(cell: Cell, what: str) -> bytes:
-    """What of a cell's values the host boots with, the cluster is made with, or the server started with."""
+    """The values of a cell that need a new `what`: a boot, a cluster or a start of the server."""
     changes = {path: value for level in cell.values() for path, value in level.set.items()}
     return canonical({path: value for path, value in changes.items() if begins_anew(path) == what})
 
 
 def begins_anew(path: str) -> str:
-    """What has to begin anew for another value of a path: "host", "cluster" (it is made, or its data), "server",
-    or ""."""
+    """What another value of a path needs: "host" (a boot), "cluster" (a new one, or new data), "server" (a restart), or
+    "" for none of these."""
     root, _, rest = path.partition(".")
     name, _, part = rest.partition(".")
     if root in ("dataset", "target"):

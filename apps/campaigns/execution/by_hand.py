@@ -13,20 +13,20 @@ WAITING = "WAITING"  # the state of the agent
 
 
 def changes(run: Run) -> list[str]:
-    """What is left to change, such as "shared_buffers = 8GB (is 128MB)"; [] if the run does not wait."""
+    """The remaining changes, such as "shared_buffers = 8GB (is 128MB)"; [] if the run does not wait."""
     return _newest(run) if run.agent_state == WAITING and run.state == Run.State.RUNNING else []
 
 
 def notify_waiting(run: Run) -> None:
-    """In the transaction that stores the events."""
-    left = _newest(run)
+    """Call it in the transaction that stores the events."""
+    remaining = _newest(run)
     payload = {
-        "text": f"Run {run.position + 1} waits until these parameters are in effect:\n\n" + "\n".join(left),
+        "text": f"Run {run.position + 1} waits until these parameters are in effect:\n\n" + "\n".join(remaining),
         "path": reverse("run_detail", args=[run.pk]),
         "campaign": str(run.campaign_id),
         "run": str(run.pk),
         "host": run.host.name,
-        "changes": left,
+        "changes": remaining,
     }
     notify("run.waiting", f"{run.campaign} waits for a change by hand", payload, about=[run])
 

@@ -65,8 +65,8 @@ def arm_host(host_id: int) -> bool:
 
 
 def _elsewhere(host: Host) -> Run | None:
-    """The first run of a block that has not begun and waits for another host, which is busy or out of service. Of
-    campaigns that are spread over this host and others."""
+    """The first run of a block that has not begun and waits for another host, which is busy or out of service. Only
+    campaigns that distribute their runs over this host and others count."""
     ours = Q(campaign__host=host) | Q(campaign__further_hosts=host)
     spread = Run.objects.filter(ours, campaign__placement=Campaign.Placement.SPREAD).exclude(host=host)
     queued = spread.filter(MAY_BEGIN)

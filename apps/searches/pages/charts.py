@@ -43,8 +43,8 @@ def trials_chart(rows: Sequence[TrialRow], metric: str, better: int, look: Theme
 
 
 def _effects_range(rows: Sequence[TrialRow]) -> list[float]:
-    """Of the axis of effects: all means, and intervals up to half of their extent beyond them. So one wide interval,
-    which leaves the chart, does not hide the differences between the trials."""
+    """The range of the axis: all means, and intervals up to half the extent of the means beyond them. So one wide
+    interval, which is cut off, does not hide the differences between trials."""
     means = [0.0, *(row.percent for row in rows if row.percent is not None)]
     extent = max(means) - min(means) or 1.0
     low = min([*means, *(row.low for row in rows if row.low is not None)])

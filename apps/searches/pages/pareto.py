@@ -1,4 +1,4 @@
-"""The chart of a search with two metrics: its trials by both, with the Pareto front. Plotly figure (a dict) out."""
+"""The chart of a search with two metrics, as a Plotly figure (a dict): its trials by both, with the Pareto front."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Point = tuple[float, float, float]  # percent of a metric: mean, low, high
 def pareto_chart(
     rows: Sequence[TrialRow], front: Front[int], metrics: Sequence[tuple[str, Metric]], look: Theme
 ) -> Figure:
-    """Changes of both metrics to the default. `metrics`: both names with their metrics."""
+    """Changes of both metrics against the default. `metrics`: both names with their metrics."""
     directions = [results.sign_of(metric) for _, metric in metrics]
     own = {row.trial.number: row for row in rows if row.front}
 

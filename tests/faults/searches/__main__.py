@@ -25,7 +25,7 @@ RUNS = 42  # budget of a search
 
 
 def kill_all(besieged: Siege, kills: int) -> list[BesiegedSearch]:
-    """Searches that ended, after so many kills."""
+    """Start searches one after the other until `kills` kills are done. All of them have ended."""
     searches: list[BesiegedSearch] = []
     names = list(BesiegedSearch(besieged).services)
     for number, service in enumerate(order(besieged.chance, names, kills), 1):

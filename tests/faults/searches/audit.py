@@ -26,7 +26,7 @@ Key = tuple[tuple[str, Any], ...]  # of values, sorted by the name of the settin
 
 
 def of_search(search: Search) -> SearchFindings:
-    """What became of a search that has ended. Its campaigns are those whose names begin with its name."""
+    """The findings for a search that has ended. Its campaigns are those whose names begin with its name."""
     trials = list(search.trials.order_by("number"))
     ran = Run.objects.filter(campaign__search_round__search=search).order_by("started_at")
     campaigns = list(search.rounds.select_related("campaign").order_by("number"))

@@ -47,7 +47,7 @@ class BesiegedSearch:
         return lambda: self.siege.kill(service)
 
     def start(self, runs: int, **other: Any) -> None:
-        """Create a search with a budget of so many runs; its best value is planted."""
+        """Create a search with a budget of `runs` runs. Its best value is known: see PLANTED."""
         client = self.siege.ground.client
         self.siege.ground.stack.manage("allow_commands", "ada")
         options = {name: value for name, value in siege.PGBENCH.items() if name != "builtin"} | {"script": PLANTED}

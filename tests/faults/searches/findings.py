@@ -9,7 +9,7 @@ from tests.faults.counts.findings import Found
 
 @dataclass(frozen=True)
 class SearchFindings:
-    """Each finding is a sentence; a search that nothing has harmed has none."""
+    """Each finding is a sentence; an intact search has none."""
 
     trials: int
     rounds: int

@@ -1,4 +1,4 @@
-"""The audit of a search finds every harm that a killed server could do, and none in a search that nothing harmed."""
+"""The audit of a search reports each kind of harm that a killed server could do, and none for an intact search."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ HARMS = [
 ]
 
 
-def test_harm_is_found_and_a_search_that_nothing_harmed_has_none(search: Search) -> None:
+def test_each_kind_of_harm_is_reported_and_none_for_an_intact_search(search: Search) -> None:
     assert of_search(search).harms == []
     for harm, kind in HARMS:
         assert getattr(harmed(search, harm), kind) != [], harm.__name__

@@ -1,4 +1,4 @@
-"""Parameters of the kernel's command line, on a real kernel; and the admin's own line after whatever happens."""
+"""Parameters of the kernel's command line on a real kernel, and the admin's own command line after each failure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def tell(capsys: pytest.CaptureFixture[str], text: str) -> None:
 
 @pytest.mark.proves("kernel_command_line", where="lab")
 @pytest.mark.usefixtures("each_restart_is_a_kexec")
-def test_a_campaign_compares_isolated_cpus_with_shared_ones_and_nobody_touches_the_host(
+def test_a_campaign_compares_isolated_cpus_with_shared_ones_without_help_of_a_user(
     supervised: Host, admin: User, vm: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before, own, starts_before, began = read_settings(vm), line(vm), starts(vm), time.monotonic()
@@ -121,7 +121,7 @@ def measure_in_other_boot(host: Host, vm: Machine) -> str:
 
 @pytest.mark.proves("kernel_command_line", where="lab")
 @pytest.mark.parametrize("fault", ["the agent is killed", "the power fails", "the kernel panics"])
-def test_the_own_line_is_back_without_any_contact(supervised: Host, vm: Machine, fault: str) -> None:
+def test_the_host_has_its_own_command_line_again_without_any_contact(supervised: Host, vm: Machine, fault: str) -> None:
     before, own = read_settings(vm), line(vm)
     run = measure_in_other_boot(supervised, vm)
 
@@ -140,7 +140,7 @@ def test_the_own_line_is_back_without_any_contact(supervised: Host, vm: Machine,
     forget(vm, run)
 
 
-def test_a_host_to_which_the_server_does_not_connect_boots_back(supervised: Host, vm: Machine) -> None:
+def test_a_host_restarts_itself_if_the_server_does_not_connect(supervised: Host, vm: Machine) -> None:
     before, own = read_settings(vm), line(vm)
 
     run = submit(supervised, spec(contact_limit_s=60))

@@ -137,7 +137,7 @@ def _check_boots(host: Host, facts: dict[str, Any]) -> None:
     field = f"settings.{BOOT}"
     _check_reboots(field, host, facts)
     if host.supervisor != "systemd":
-        hint = "an admin can install them on the page of the host: they restore it, also if the server never connects"
+        hint = "an admin can install them on the page of the host: they restore it even if the server never connects"
         raise PlanError(field, f"{host} has no systemd units of Proving Ground", hint=hint)
 
 
@@ -156,7 +156,7 @@ def facts_of(host: Host) -> dict[str, Any]:
 
 
 def check_on_host(spec: Any, host: Host, facts: dict[str, Any]) -> None:
-    """PlanError when a setting or a workload cannot be had on this host: the agent's own rules, before it is asked."""
+    """PlanError if a setting or a workload is not possible on this host, by the rules of the agent."""
     if spec["settings"].get(BOOT):
         _check_boots(host, facts)
     load = [step for step in spec["steps"] if step["kind"] != REBOOT]

@@ -41,7 +41,7 @@ from apps.results.runs.fidelity import Lowest
 from common.errors import PlanError
 from common.wording import counted
 
-ENOUGH = 50  # runs that tell how long one takes
+ENOUGH = 50  # runs from which the duration of one is estimated
 
 
 @dataclass(frozen=True)
@@ -194,8 +194,8 @@ def _measured(arms: Sequence[Arm], step: str, name: str) -> tuple[Measurement, l
 
 
 def _observations(arms: Sequence[Arm]) -> tuple[list[stats.Observation], bool]:
-    """What is compared, and whether all of it is of the blocks of one host. Sides of one campaign on the same hosts are
-    compared as its own page does: one host in its blocks, several by their means. Else each run stands alone."""
+    """The observations to compare, and whether all are in blocks of one host. Sides of one campaign on the same hosts
+    are compared as on its page: on one host in its blocks, on several by their means. Otherwise each run is a block."""
     measured = [(arm.title, run, arm.values[run.pk]) for arm in arms for run in arm.runs if run.pk in arm.values]
     hosts = {run.host.pk for _, run, _ in measured}
     if not _share_blocks(arms) or (len(hosts) > 1 and min(value for *_, value in measured) <= 0):
@@ -237,8 +237,7 @@ def _comparisons(
 
 
 def _at_any_number_of_runs(arms: Sequence[Arm], comparisons: list[stats.Comparison]) -> list[stats.Comparison]:
-    """With wider intervals if all sides are of one campaign whose results were seen before its number of runs was
-    final."""
+    """With wider intervals if all sides are of one campaign that was analysed before its number of runs was final."""
     campaigns = {run.campaign.pk: run.campaign for arm in arms for run in arm.runs}
     if len(campaigns) > 1:
         return comparisons
