@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from apps.accounts.models import Session, Teams, User, strange_teams
+from apps.accounts.models import Session, Teams, User, unjoined_teams
 from apps.accounts.services import audit, beyond_token
 
 # No write for every page: somebody who was here five minutes ago is here.
@@ -32,7 +32,7 @@ def digest(key: str) -> str:
 
 class SessionStore(DatabaseStore):
     # The user of the row, and the private teams of which that user is not a member.
-    strange_teams: tuple[int | None, Teams] | None = None
+    unjoined_teams: tuple[int | None, Teams] | None = None
 
     @classmethod
     def get_model_class(cls) -> type[Session]:
@@ -58,12 +58,12 @@ class SessionStore(DatabaseStore):
 
     def _get_session_from_db(self) -> Session | None:
         now = timezone.now()
-        rows = Session.objects.annotate(strange_teams=strange_teams("user"))
+        rows = Session.objects.annotate(unjoined_teams=unjoined_teams("user"))
         row = rows.filter(session_key=digest(self.session_key or ""), expire_date__gt=now).first()
         if row is None:
             self._session_key = None
             return None
-        self.strange_teams = (row.user_id, frozenset(row.strange_teams))
+        self.unjoined_teams = (row.user_id, frozenset(row.unjoined_teams))
         if row.seen_at < now - SEEN_EVERY:
             Session.objects.filter(pk=row.pk).update(seen_at=now)
         return row

@@ -26,27 +26,15 @@ from common.errors import PlanError, RoleError, UnreachableError
 
 MINUTES = range(5, 61)
 MOST_CLAIMS, LONGEST_CLAIM = 10, 500
-# Claims of GitHub Actions and GitLab that jobs of a foreign repository can have, too, or that differ in each job.
+# Claims of GitHub Actions and GitLab that jobs of any repository can have, or that differ in each job.
 UNSPECIFIC = frozenset(
     [
-        *(
-            "iss",
-            "aud",
-            "exp",
-            "iat",
-            "nbf",
-            "jti",
-            "ref",
-            "ref_type",
-            "ref_path",
-            "ref_protected",
-            "base_ref",
-            "head_ref",
-        ),
-        *("sha", "event_name", "pipeline_source", "pipeline_id", "run_id", "run_number", "run_attempt", "job_id"),
-        *("workflow", "workflow_sha", "job_workflow_ref", "job_workflow_sha", "ci_config_sha", "check_run_id"),
+        *("iss", "aud", "exp", "iat", "nbf", "jti", "runner_environment", "event_name", "pipeline_source"),
+        *("sha", "ref", "ref_type", "ref_path", "ref_protected", "base_ref", "head_ref"),
+        *("job_id", "run_id", "run_number", "run_attempt", "pipeline_id", "check_run_id"),
+        *("workflow", "workflow_sha", "job_workflow_ref", "job_workflow_sha", "ci_config_sha"),
         *("environment", "environment_protected", "environment_action", "deployment_tier", "deployment_action"),
-        *("runner_environment", "repository_visibility", "project_visibility", "user_access_level"),
+        *("repository_visibility", "project_visibility", "user_access_level"),
     ]
 )
 

@@ -12,7 +12,7 @@ from apps.accounts.models.credentials import (
 from apps.accounts.models.limits import ANY, NONE, UNLIMITED, Limits, Role, Scope
 from apps.accounts.models.records import AuditEntry, AuditSeal, AuditStream, IdempotentRequest
 from apps.accounts.models.second_factor import RecoveryCode, SecondFactor
-from apps.accounts.models.users import HasOwners, Membership, Owned, Team, User, hidden_from, strange_teams
+from apps.accounts.models.users import HasOwners, Membership, Owned, Team, User, hidden_from, unjoined_teams
 from apps.accounts.models.walls import Teams, Walled, WalledQuerySet
 
 __all__ = [
@@ -46,5 +46,5 @@ __all__ = [
     "Walled",
     "WalledQuerySet",
     "hidden_from",
-    "strange_teams",
+    "unjoined_teams",
 ]

@@ -33,7 +33,7 @@ class User(AbstractUser):
     # The role in the instance before `limit_to` reduced `role`; None in a session.
     unlimited_role: Role | None = None
     # Private teams of which this user is not a member, if the query for the session or the token returned them.
-    strange_teams: Teams | None = None
+    unjoined_teams: Teams | None = None
 
     def may(self, role: Role, on: HasOwners | None = None) -> bool:
         """Whether this user has `role` in the instance, or, with an object `on`, in every team that owns it."""
@@ -75,8 +75,8 @@ class User(AbstractUser):
         limit = self.limits.team
         if self.is_instance_admin and limit is None:
             return frozenset()
-        if self.strange_teams is not None and limit is None:
-            return self.strange_teams
+        if self.unjoined_teams is not None and limit is None:
+            return self.unjoined_teams
         private: models.QuerySet[Any, Any] = models.QuerySet(Team).filter(private=True).values_list("pk", flat=True)
         own = Q() if self.is_instance_admin else Q(memberships__user=self)
         seen = private.filter(own) if limit is None else private.filter(own, pk=limit)
@@ -127,7 +127,7 @@ class Team(Walled):
         return [Q(pk__in=sorted(teams))]
 
 
-def strange_teams(user: str) -> ArraySubquery:
+def unjoined_teams(user: str) -> ArraySubquery:
     """Keys of the private teams of which the user in the column `user` is not a member."""
     member: models.QuerySet[Any] = models.QuerySet(Membership).filter(
         team=OuterRef("pk"), user=OuterRef(OuterRef(user))

@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from rest_framework.exceptions import AuthenticationFailed
 
 from apps.accounts.identity import access
-from apps.accounts.models import NONE, ApiToken, Scope, User, strange_teams
+from apps.accounts.models import NONE, ApiToken, Scope, User, unjoined_teams
 from apps.accounts.services import audit
 from apps.accounts.web.addresses import without_mapping
 from common.errors import RoleError
@@ -27,7 +27,7 @@ def admit(secret: str, address: str) -> ApiToken:
     AuthenticationFailed if it is unknown, expired or not confirmed; RoleError if it does not work from this address.
     """
     digest = ApiToken.hash(secret)
-    rows = ApiToken.objects.select_related("user").annotate(strange_teams=strange_teams("user"))
+    rows = ApiToken.objects.select_related("user").annotate(unjoined_teams=unjoined_teams("user"))
     token = rows.filter(Q(digest=digest) | Q(old_digest=digest)).first()
     if token is None or not token.user.is_active:
         raise AuthenticationFailed("unknown token")
@@ -36,7 +36,7 @@ def admit(secret: str, address: str) -> ApiToken:
     _check_network(token, address)
     token.sent_digest = digest
     token.user.limit_to(token.limits)
-    token.user.strange_teams = frozenset(token.strange_teams)
+    token.user.unjoined_teams = frozenset(token.unjoined_teams)
     return token
 
 

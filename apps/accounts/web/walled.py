@@ -35,9 +35,9 @@ class WalledMiddleware:
 def _hidden_from(request: HttpRequest) -> Teams:
     user: Any = request.user
     session: SessionBase = request.session
-    known = getattr(session, "strange_teams", None)
+    known = getattr(session, "unjoined_teams", None)
     if isinstance(user, User) and known is not None and known[0] == user.pk:
-        user.strange_teams = known[1]
+        user.unjoined_teams = known[1]
     return hidden_from(user)
 
 
