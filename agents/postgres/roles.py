@@ -1,4 +1,4 @@
-"""What one machine of a run over several is asked: to serve, to follow as a standby, or to be the client. Pure."""
+"""The role of one machine in a run over several hosts: server, standby or client. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..workloads import WORKLOADS
 
 Record = dict[str, Any]
 
-STEP = "serve"  # the name under which serving is looked at
+STEP = "serve"  # the name of the step in which a server is sampled
 OLDEST = 12  # the first version that knows standby.signal
-# Before standbys stream, it would have every commit wait for ever.
+# Before standbys stream, it would block every commit.
 LATE = ("synchronous_standby_names",)
 ADDRESS = {"type": "string", "pattern": r"^[0-9A-Fa-f:.]{2,45}$", "description": "an address, not a name"}
 NAME = {"type": "string", "pattern": r"^[a-z][a-z0-9_]{0,39}$", "description": "a-z, 0-9 and _"}
@@ -40,11 +40,11 @@ SERVE: Record = {
     "required": ["limit_s"],
     "additionalProperties": False,
 }
-OTHERS = ("remote", "standby")  # targets that another machine's server has a part in
+OTHERS = ("remote", "standby")  # targets whose server, or whose primary, is on another machine
 
 
 def early(spec: Record) -> Record:
-    """The settings of a spec that hold from the start: without those that only hold once standbys stream."""
+    """The settings of a spec that apply from the start: without those that apply only once standbys stream."""
     settings: Record = spec["settings"]
     if not (spec.get("serve") or {}).get("standbys") or "postgresql" not in settings:
         return settings
@@ -58,7 +58,7 @@ def configuration(plans: dict[str, Plan]) -> dict[str, str]:
 
 
 def check(spec: Record, plans: dict[str, Plan]) -> None:
-    """Unplannable when a job cannot have the part in a run that its spec gives it."""
+    """Unplannable if a job cannot have the role that its spec gives it."""
     kind, serve = (spec["target"] or {}).get("kind", ""), spec.get("serve")
     if serve and kind not in ("private", "standby"):
         raise Unplannable("serve", kind, "a private cluster: runs do not open an existing cluster to other hosts")
@@ -70,8 +70,8 @@ def check(spec: Record, plans: dict[str, Plan]) -> None:
         raise Unplannable("dataset", spec["dataset"], "none: the server defines it")
     if (serve or kind in OTHERS) and any(step["kind"] == REBOOT for step in spec["steps"]):
         raise Unplannable("steps", REBOOT, "no restart in a run over several hosts")
-    if serve and any(plan.boot for plan in plans.values()):
-        raise Unplannable("settings", spec["settings"], "no boot of the host in a run over several hosts")
+    for name in (name for name, plan in plans.items() if serve and plan.boot):
+        raise Unplannable(f"settings.{name}", spec["settings"][name], "no boot of the host in a run over several hosts")
     for step in spec["steps"] if kind == "remote" else []:
         if step["kind"] in WORKLOADS and WORKLOADS[step["kind"]].traces(step["options"]):
             tool = step["options"]["tracer"]["tool"]

@@ -132,21 +132,31 @@ def test_two_settings_of_one_kernel_file_are_refused(
     assert refused.value.field == f"{NAME}.{field}"
 
 
+PRIVATE = {"kind": "private", "bin_dir": "/usr/bin", "data_dir": "/d", "os_user": "postgres"}
+EXISTING = PRIVATE | {
+    "kind": "existing",
+    "config_file": "/d/postgresql.conf",
+    "port": 5432,
+    "unit": "",
+    "include": "",
+    "consent": {"restart": True, "disturb_clients": True},
+}
+SERVE = {"limit_s": 60, "listen": "10.0.0.1", "port": 5432, "clients": ["10.0.0.2"]}
+
+
 @pytest.mark.parametrize(
-    ("changes", "accepted"),
+    ("changes", "field", "accepted"),
     [
-        ({"steps": [{"name": "again", "kind": "reboot", "options": {}}]}, "no other restart"),
-        ({"target": {"kind": "existing", **dict.fromkeys(("bin_dir", "data_dir", "config_file"), "/d")}}, "a private"),
+        ({"steps": [{"name": "again", "kind": "reboot", "options": {}}]}, "steps.again", "no other restart"),
+        ({"target": EXISTING}, f"settings.{NAME}", "a private cluster"),
+        ({"target": PRIVATE, "serve": SERVE}, f"settings.{NAME}", "no boot of the host in a run over several hosts"),
     ],
 )
-def test_a_spec_that_cannot_boot_its_host_is_refused(changes: dict[str, Any], accepted: str) -> None:
-    consent = {"port": 5432, "os_user": "postgres", "unit": "", "include": "", "consent": {"restart": True}}
-    target = changes.get("target")
-    if target:
-        changes = {"target": {**target, **consent, "consent": {"restart": True, "disturb_clients": True}}}
-
-    with pytest.raises(Unplannable, match=accepted):
+def test_a_spec_that_cannot_boot_its_host_is_refused(changes: dict[str, Any], field: str, accepted: str) -> None:
+    with pytest.raises(Unplannable, match=accepted) as refused:
         check_spec(FACTS, {**SPEC, **changes})
+
+    assert refused.value.field == field
 
 
 @pytest.mark.parametrize("word", ["reboot", NAME])
