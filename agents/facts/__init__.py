@@ -1,7 +1,7 @@
-"""What a host is: read as JSON before anything is planned on it, and again before each run.
+"""The facts of a host, as JSON: read before anything is planned on it, and again before each run.
 
-A fact that the kernel does not tell is left out, or "" or [] where a text or a list always stands. kB are 1024 bytes.
-[v] marks what changes by itself and so makes no new version of the facts: see apps/hosts/facts/changes.py.
+A fact that the kernel does not provide is left out, or "" or [] if the field is always present. kB are 1024 bytes.
+[v] marks facts that change by themselves, without a new version of the facts: see apps/hosts/facts/changes.py.
 
     level            "root" or "user"; euid: number
     cpus             online, allowed (with the isolated ones): cpulists; sockets, cores, threads: counts; model; smt,
@@ -28,7 +28,7 @@ A fact that the kernel does not tell is left out, or "" or [] where a text or a 
     cgroup           version: "2", "hybrid", "1" or "none"; controllers: of version 2 that a run can use; legacy: those
                      of version 1; mount; manager: "systemd" or ""; problem: why a run can use none, or ""
     tools            {name: {"path", "version" (full only)}}
-    policy           only where an admin of the host has narrowed what the agent does: see policy.py
+    policy           only if an admin of the host has restricted the agent: see policy.py
 
 Only in `full`:
 
@@ -45,7 +45,7 @@ Only in `full`:
                      "unit": that it runs in, or would, "bin_dir", "has_include_dir": "" or the directory that its
                      configuration includes, "include": "" or the file there that a run may write,
                      "found_by": any of process, debian, systemd, directory, given}]
-    unread           {section: problem}, only where one of the sections from `os` on could not be made sense of
+    unread           {section: problem}, only if one of the sections from `os` on could not be parsed
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""PostgreSQL clusters that are on the host already: where they live, whether they run, and what starts them.
+"""PostgreSQL clusters that exist on the host: their directories, whether they run, and what starts them.
 
-Found by Debian's /etc/postgresql, by the postmasters that run, by systemd's units, in the usual directories, and where
-we were told to look. The private clusters of the agent are not among them.
+The sources are Debian's /etc/postgresql, running postmasters, systemd's units, the usual directories, and the given
+ones. The private clusters of the agent are not included.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _at(index: Index, data_dir: str) -> Cluster:
 
 
 def _is_there(system: System, cluster: Cluster) -> bool:
-    """Packages bring units and configuration for clusters that nobody has made."""
+    """Packages install units and configuration also for clusters that do not exist."""
     hidden = system.euid() != 0 and system.stat(cluster.data_dir) is not None
     return hidden or system.exists(f"{cluster.data_dir}/PG_VERSION")
 
@@ -99,15 +99,15 @@ def _of_process(system: System, process: Process, lines: list[str]) -> dict[str,
 
 
 def _unit_of(system: System, pid: int) -> str:
-    """The service whose control group a process is in; "" for one that somebody started by hand, which then is in
-    that of sshd, of cron, or of a login."""
+    """The service whose control group a process is in; "" for one that a user started by hand, which is in that of
+    sshd, cron or a login."""
     match = re.search(r"/([^/\n]+\.service)$", system.text(f"/proc/{pid}/cgroup"), re.MULTILINE)
     unit = match.group(1) if match else ""
     template = re.sub(r"@.*\.service$", "@.service", unit)
     return unit if re.search(r"postgres|postmaster|pg_ctl", f"{unit}\n{_unit_text(system, template)}") else ""
 
 
-# What configuration tells
+# Facts from the configuration
 
 
 def _debian(system: System, index: Index) -> None:
@@ -235,7 +235,7 @@ def _port(config: dict[str, str]) -> int:
 
 
 def _by_pid_file(system: System, path: str) -> Optional[Process]:
-    """The postmaster by the file that anybody may read, where its data directory is not ours to read."""
+    """The postmaster by a file that all users may read, if its data directory is not readable for us."""
     first = system.text(path).partition("\n")[0] if path else ""
     process = system.process(int(first)) if first.strip().isdigit() else None
     return process if process and process.name in ("postgres", "postmaster") else None

@@ -52,13 +52,13 @@ def online(system: System) -> str:
 
 
 def _cpulist(system: System, name: str) -> str:
-    """A kernel without the feature says "(null)"."""
+    """A kernel without the feature shows "(null)"."""
     text = system.text(f"{CPUS}/{name}")
     return text if text[:1].isdigit() else ""
 
 
 def _place(system: System, cpu: int, block: Block, node: int) -> dict[str, Any]:
-    """Socket and core of a cpu; /proc/cpuinfo where /sys does not tell, each cpu its own core where neither does."""
+    """Socket and core of a cpu, from /sys, else from /proc/cpuinfo; else each cpu counts as a core."""
     topology = f"{CPUS}/cpu{cpu}/topology"
     socket = system.text(f"{topology}/physical_package_id") or block.get("physical id") or "0"
     core = system.text(f"{topology}/core_id") or block.get("core id") or str(cpu)
@@ -104,7 +104,7 @@ def _add_caches(system: System, cpu: int, rows: dict[tuple[int, str, int], list[
         path = f"{CPUS}/cpu{cpu}/cache/{index}"
         shared = system.text(f"{path}/shared_cpu_list")
         if not shared or cpulist.parse(shared)[0] != cpu:
-            continue  # told by the first cpu that shares it
+            continue  # reported for the first cpu that shares it
         size = system.text(f"{path}/size").rstrip("K")
         key = (int(system.text(f"{path}/level", "0")), system.text(f"{path}/type"), int(size or 0))
         rows.setdefault(key, []).append(shared)
@@ -142,7 +142,7 @@ def _boost(system: System) -> Optional[bool]:
 
 
 def _idle(system: System) -> dict[str, Any]:
-    """Driver, governor, the states of the first cpu, and whether a latency can be asked for (PM QoS)."""
+    """Driver, governor, the states of the first cpu, and whether a latency can be requested (PM QoS)."""
     states = f"{CPUS}/cpu{cpulist.parse(online(system))[0]}/cpuidle"
     governor = system.text(f"{CPUS}/cpuidle/current_governor") or system.text(f"{CPUS}/cpuidle/current_governor_ro")
     return {

@@ -74,13 +74,13 @@ def distribution(system: System) -> dict[str, str]:
 
 
 def firmware(system: System) -> dict[str, str]:
-    """What DMI tells of the machine, and the microcode; {} in most containers."""
+    """The DMI data of the machine, and the microcode; {} in most containers."""
     names = ("sys_vendor", "product_name", "board_name", "bios_vendor", "bios_version", "bios_date")
     return known([*((name, system.text(f"{DMI}/{name}")) for name in names), ("microcode", microcode(system))])
 
 
 def virtualization(system: System) -> str:
-    """Container and hypervisor as far as files tell, such as "docker in qemu"; "" on bare metal."""
+    """Container and hypervisor as far as files show, such as "docker in qemu"; "" on bare metal."""
     return " in ".join(filter(None, (_container(system), _hypervisor(system))))
 
 

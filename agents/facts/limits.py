@@ -10,7 +10,7 @@ from .cpu import online
 from .memory import NODES
 from .read import known
 
-UNLIMITED = 1 << 62  # what v1 says for no limit is near 2^63
+UNLIMITED = 1 << 62  # v1 shows no limit as a number near 2^63
 
 
 def limits(system: System) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _kb(size: Optional[float]) -> Optional[int]:
 
 
 def _nearest(system: System, groups: dict[str, list[str]], name: str, every: str) -> str:
-    """The cpuset in effect: that of the nearest group which has one; "" when it holds `every` one there is."""
+    """The cpuset in effect: that of the nearest group that has one; "" if it contains `every` one."""
     files = [f"{group}/{name}.effective" for group in groups.get("", [])]
     files += [f"{group}/{name}" for group in groups.get("cpuset", [])]
     nearest = next(filter(None, map(system.text, files)), "")

@@ -26,7 +26,7 @@ def numa(system: System) -> dict[str, Any]:
 
 
 def _weights(system: System) -> dict[str, Any]:
-    """{"weights": {"0": 1, ...}, "weights_auto": file that says whether the kernel chose them}, since Linux 6.9."""
+    """{"weights": {"0": 1, ...}, "weights_auto": file that shows whether the kernel chose them}, since Linux 6.9."""
     names = system.names(WEIGHTS)
     weights = {name[4:]: int(system.text(f"{WEIGHTS}/{name}")) for name in names if name.startswith("node")}
     # Named auto; some kernels were built with the name of what it means to their compiler, __auto_type.

@@ -11,7 +11,7 @@ NET = "/sys/class/net"
 
 
 def network(system: System) -> list[dict[str, Any]]:
-    """Devices and bonds of them; where there are none, as in a container, whatever there is but the loopback."""
+    """Devices and their bonds; if there are none, as in a container, all interfaces except the loopback."""
     names = [name for name in system.names(NET) if name != "lo" and system.exists(f"{NET}/{name}/mtu")]
     real = [name for name in names if any(system.exists(f"{NET}/{name}/{mark}") for mark in ("device", "bonding"))]
     return [_interface(system, name) for name in real or names]

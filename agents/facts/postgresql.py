@@ -1,4 +1,4 @@
-"""PostgreSQL installations: directories with a server, where distributions put them and where we were told to look."""
+"""PostgreSQL installations: directories with a server, where distributions install them, and the given ones."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def number(system: System, path: str) -> Optional[int]:
 
 
 def flag(system: System, path: str) -> Optional[bool]:
-    """0 or 1 in a file; None where there is no such file."""
+    """0 or 1 in a file; None if there is no such file."""
     value = number(system, path)
     return None if value is None else bool(value)
 
@@ -32,5 +32,5 @@ def choices(text: str) -> list[str]:
 
 
 def known(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """What the kernel tells; what it does not tell is left out rather than guessed."""
+    """The facts that are known; unknown ones are left out, not guessed."""
     return {name: value for name, value in pairs if value not in (None, "")}

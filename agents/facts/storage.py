@@ -9,12 +9,12 @@ from ..host.system import System
 from .read import bracketed, choices, flag, known, number
 
 BLOCK = "/sys/block"
-SECTOR_KB = 0.5  # /sys counts in 512 bytes, whatever the device's own sectors are
-# Of the file systems without a device: those that data lies on. What asks a server may hang, so its size is not asked.
+SECTOR_KB = 0.5  # /sys counts in units of 512 bytes, for each sector size of the device
+# Network file systems: they have no device, and their sizes are not read, because that may hang.
 REMOTE = ("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "fuse.glusterfs", "9p", "virtiofs")
-IN_MEMORY = ("/dev/shm", "/tmp")  # noqa: S108 - mount points to look at
+IN_MEMORY = ("/dev/shm", "/tmp")  # noqa: S108 - mount points to check
 POOLED = ("zfs", "btrfs", "overlay")
-DEVICE = {"queue_depth": "queue_depth", "node": "numa_node"}  # the depth is told by SCSI only
+DEVICE = {"queue_depth": "queue_depth", "node": "numa_node"}  # only SCSI reports the depth
 OCTAL = re.compile(r"\\([0-7]{3})")
 
 

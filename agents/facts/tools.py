@@ -1,4 +1,4 @@
-"""Programs that runs use, and what version of each is here. A program is asked once, until its file changes."""
+"""Programs that runs use, and their versions. A program is executed once for its version, until its file changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOOLS = (
     "perf", "strace",
 )  # fmt: skip
 ASK = {"numastat": "-V"}
-PACKAGED = ("numactl",)  # says its version only from 2.0.17 on
+PACKAGED = ("numactl",)  # reports its version only from 2.0.17 on
 # 15.18, 2.38.1, 19devel; numastat has but a date.
 VERSION = re.compile(r"\d+(\.\d+)+\w*|\b\d+(devel|beta\d+|rc\d+)|\b\d{8}\b")
 PG_HOME = "/usr/lib/postgresql"
@@ -39,7 +39,7 @@ def _options(system: System, path: str) -> list[str]:
 class Versions:
     """Versions of programs, cached in `cache` by path, size, mtime and inode of their file.
 
-    A cache that cannot be read is made anew; one that cannot be written is done without.
+    An unreadable cache is replaced; one that cannot be written is not used.
     """
 
     def __init__(self, system: System, cache: Optional[Path] = None) -> None:
@@ -60,7 +60,7 @@ class Versions:
         return version or ""
 
     def keep(self) -> None:
-        """Write the cache when something was asked anew. What is no longer asked for is forgotten."""
+        """Write the cache if a version was read. Programs that were not requested are removed from it."""
         if self._cache is None or self._current == self._known:
             return
         fresh = self._cache.with_suffix(".new")
@@ -108,7 +108,7 @@ class Versions:
         return {"user": others[0], "group": NOBODY, "groups": ()} if others else {}
 
     def _first(self, argv: list[str]) -> Optional[str]:
-        """The first version in what a program says, "" when there is none; None when it says nothing in time."""
+        """The first version in the output of a program, "" if there is none; None after the time limit."""
         try:
             identity = self._identity(argv[0])
             shown = self._system.run(argv, limit_s=5.0, **identity) if identity is not None else None

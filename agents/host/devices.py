@@ -1,6 +1,6 @@
-"""Whether a block device may be overwritten: one that anybody uses, or that holds anything, never is.
+"""Whether a block device may be overwritten: one that is in use, or that has content, never is.
 
-Magic numbers are those of the kernel's headers and of each format's description; blkid is asked as well where it is.
+Magic numbers are those of the kernel's headers and of each format's description; blkid is also run if it is installed.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ TAIL = 128 * KIB
 
 
 def claim(system: System, path: str) -> int:
-    """An exclusive descriptor of a device that may be overwritten: while it is open nobody can mount it. HostFailure
-    with the reason where it may not."""
+    """An exclusive descriptor of a device that may be overwritten: while it is open, it cannot be mounted. HostFailure
+    with the reason if it may not."""
     name = sys_name(system, path)
     reason = next(_users(system, path, name), "")
     if reason:
@@ -73,7 +73,7 @@ def _refused(path: str, reason: str) -> HostFailure:
 
 
 def sys_name(system: System, path: str) -> str:
-    """The directory in /sys of a block device, whatever its node is called."""
+    """The directory in /sys of a block device, for each name of its node."""
     number = os.stat(path).st_rdev
     return os.path.realpath(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
 

@@ -1,4 +1,4 @@
-"""What can go wrong on a host while nobody runs anything there, cheaply read: room, a restart that is due, heat."""
+"""Problems of an idle host, at low cost: free space, a restart that is due, temperature."""
 
 from __future__ import annotations
 

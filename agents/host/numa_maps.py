@@ -1,4 +1,4 @@
-"""What /proc/PID/numa_maps says: policy, pages per node and page size of each mapping. Pure."""
+"""The content of /proc/PID/numa_maps: policy, pages per node and page size of each mapping. Pure."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def by_kind(mappings: Iterable[Mapping]) -> dict[str, PerNode]:
 
 
 def by_policy(mappings: Iterable[Mapping]) -> dict[str, PerNode]:
-    """{"interleave:0-1": {"0": kB, "1": kB}, ...}, files of the page cache left out: nobody's policy placed them."""
+    """{"interleave:0-1": {"0": kB, "1": kB}, ...}, without files of the page cache, which no policy has placed."""
     mappings = [mapping for mapping in mappings if mapping.kind != "file"]
     names = sorted({mapping.policy for mapping in mappings})
     return {name: total(m for m in mappings if m.policy == name) for name in names}

@@ -1,4 +1,4 @@
-"""How much of a file is in the page cache, by mincore(2): what fincore(1) tells, without it."""
+"""How much of a file is in the page cache, by mincore(2), like fincore(1)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _MAP_FAILED = ctypes.c_void_p(-1).value
 
 
 def resident(path: str) -> tuple[int, int]:
-    """(size in bytes, of them in memory). OSError as it comes; without the right to write the file, newer kernels
-    answer that all of it is."""
+    """(size in bytes, bytes in memory). OSError if it cannot be read. Without the right to write the file, newer
+    kernels report all of it."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # does not block on a FIFO
     try:
         size = os.fstat(fd).st_size
@@ -33,7 +33,7 @@ def drop(path: str) -> None:
 
 
 def _chunk(fd: int, offset: int, length: int) -> int:
-    """Pages in memory of this part. It is mapped without being touched: a page that is looked at is read."""
+    """Pages in memory of this part. It is mapped without being touched, because access to a page reads it."""
     libc = _libc()
     address = libc.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, fd, offset)
     if address == _MAP_FAILED:

@@ -1,6 +1,6 @@
-"""Where a run may write besides its own rooms: what the host's owner allowed, and nothing that is somebody else's.
+"""Where a run may write besides its own directories: paths that the host's owner allowed, and no files of others.
 
-The spec says what is allowed, and the host looks for itself: names are resolved first, so that no link leads out.
+The spec has the allowed paths, and the host checks itself: names are resolved first, so that no link leads out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 KINDS = ("clusters", "directory", "file", "device")
 PATH = r"^/[^\x00-\x20:$`\\;#\"'*?]*$"
-# A directory: new files below it. A file: this one, whatever it holds. A device: this one, raw. The directory of the
+# A directory: new files below it. A file: this one, with any content. A device: this one, raw. The directory of the
 # host's clusters is a directory that may be made, too: another one that is missing may be a device that is not mounted.
 ALLOWED = {
     "type": "array",

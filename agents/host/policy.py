@@ -62,7 +62,7 @@ def read(system: System) -> Policy:
 
 
 def check_spool(system: System, root: str) -> None:
-    """PlanFailure for a directory that no admin of the host named: whoever may start the launcher chooses no other."""
+    """PlanFailure for a directory that no admin of the host named: a user of the launcher cannot choose another."""
     allowed = read(system).get("spool", SPOOL) if system.launcher() else root
     if root != allowed:
         raise PlanFailure(f"the spool of this host is {allowed}, not {root}", f"change it on the host's page; {HINT}")

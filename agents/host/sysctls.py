@@ -16,7 +16,7 @@ TWO_PAGES = 131072
 @dataclass(frozen=True)
 class Knob:
     """One sysctl. Of `rival`, the kernel keeps either this one or that one: setting one clears the other. `choices` are
-    the values it accepts, `choices_in` the sysctl that lists them; `numbers` says how many it takes. `debug` is its
+    the values it accepts, `choices_in` the sysctl that lists them; `numbers`: how many it takes. `debug` is its
     file in /sys/kernel/debug/sched since Linux 5.13, if it has one."""
 
     name: str

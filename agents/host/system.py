@@ -48,7 +48,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Stat:
-    """What tells one file from another, and from itself after an upgrade."""
+    """Identifies a file, and its version: it changes with an upgrade."""
 
     uid: int
     size: int
@@ -148,7 +148,7 @@ class System:
         os.sync()
 
     def in_page_cache(self, path: str) -> tuple[int, int]:
-        """(bytes of a file, how many of them are in memory). OSError as it comes."""
+        """(bytes of a file, bytes of it in memory). OSError if it cannot be read."""
         from .pagecache import resident
 
         return resident(path)
@@ -202,14 +202,14 @@ class System:
             return default
 
     def link(self, path: str) -> str:
-        """Where a symbolic link leads, as it is written; "" when it is none, or not ours to read."""
+        """The target of a symbolic link, unresolved; "" if it is none, or not readable."""
         try:
             return os.readlink(path)
         except OSError:
             return ""
 
     def stat(self, path: str) -> Optional[Stat]:
-        """What a path leads to, or None when there is nothing or it cannot be reached."""
+        """The status of the file at a path, or None if it does not exist or cannot be reached."""
         try:
             status = os.stat(path)
         except OSError:
@@ -279,7 +279,7 @@ class System:
         return os.environ.get("PROVING_AGENT_LAUNCHER", "")
 
     def policy(self) -> str:
-        """Text of the file in which an admin narrows what we do; "" where there is none."""
+        """Text of the file in which an admin restricts the agent; "" if there is none."""
         path = os.environ.get("PROVING_AGENT_POLICY", "")
         return self.read(path) if path and self.exists(path) else ""
 
@@ -340,7 +340,7 @@ class System:
         return Finished(list(argv), child.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
 
     def process(self, pid: int) -> Optional[Process]:
-        """The process with this pid, or None when there is none (any more)."""
+        """The process with this pid, or None if there is none (any more)."""
         try:
             return parse_stat(self.read(f"/proc/{pid}/stat"))
         except (OSError, ValueError, IndexError):
@@ -360,7 +360,7 @@ class System:
         return [process.pid for process in self.processes() if process.parent == pid]
 
     def cpu_s(self, pid: int) -> float:
-        """Cpu time so far of a process of one thread, 0 when it is gone; to the ns where the scheduler tells."""
+        """CPU time of a process with one thread, 0 if it has ended; in ns if the scheduler reports that."""
         fields = self.text(f"/proc/{pid}/schedstat").split()
         if fields and fields[0] != "0":
             return int(fields[0]) / 1e9

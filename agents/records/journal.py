@@ -2,16 +2,16 @@
 
 Entries   write {setting, key, original, wanted, persistence}   applied {of, found}   restored {of, found, conflict, by}
           (persistence "runtime": the value of a kernel file; "persistent": a file's whole text, null for no file;
-          reset_by: the key with which the kernel changes this one, to what it thinks best)
+          reset_by: the key with which the kernel changes this one, to its own default)
           process {purpose, pid, start, directory}              ended {of}
-          undoing {cause}: from now on the files that this key resets read what the kernel says
+          undoing {cause}: from now on the files that this key resets have the kernel's values
           scratch {path}                                        removed {of}
           group {path, unit, enabled, others}: a control group  ungrouped {of}
           (enabled: controllers that are switched on for it; others: groups beside it before)
-          service {data_dir, was, ...: a cluster of somebody else's, as service.py found it}
+          service {data_dir, was, ...: a cluster of another user, in the state that service.py read}
           database {name}, role {name}: ours, in that cluster   dropped {of}
           restart {}: that cluster is stopped or started by us  stopped {of}: and again, on the way back
-          owned {}: it is as it was                             (closes all of the three)
+          owned {}: its state is restored                       (closes all three)
           remote {addresses, port, ..., identity}: a remote server, see postgres/remote_server/target.py
           parameter {name, scope, original, wanted, before}     reset {of, found, conflict}
           (of that server; original: the value that ALTER SYSTEM had set)
@@ -117,7 +117,7 @@ class Journal:
         if actual != write.wanted and write.nudge and self._system.exists(write.nudge):
             self._system.write(write.nudge, "1")
             actual = self._write(entries[0], write.wanted, write.settle_s)
-        # Marks need not wait for the disk: a power cut ends the kernel whose values they tell of.
+        # Marks need not wait for the disk: a power cut ends the kernel whose values they record.
         for entry in entries:
             value = actual if entry is entries[0] else present(self._system, entry)
             self._append(durable=False, entry="applied", of=entry["seq"], found=value)
@@ -126,7 +126,7 @@ class Journal:
         return {**entries[0], "found": actual}
 
     def put_file(self, setting: str, path: str, content: str, owner: Optional[tuple[int, int]] = None) -> Record:
-        """The same for a file of our own that outlives a restart of the host. What lay there is kept in the journal."""
+        """The same for a file of the agent that survives a restart of the host. The journal has its old content."""
         entry = {"key": path, "persistence": "persistent", "owner": owner}
         original = present(self._system, entry)
         entry = self._note(setting, path, original, content, "persistent", owner=owner)
@@ -153,7 +153,7 @@ class Journal:
             else:
                 self._system.write(key, value or "")
         except OSError as error:
-            # Nothing else may be said about it: what the file reads now is the answer.
+            # Nothing else is known about it: the present value of the file counts.
             self._append(entry="refused", key=key, error=str(error))
         return self._settle(entry, value, settle_s)
 
@@ -180,8 +180,8 @@ class Journal:
             return f"not readable: {error.strerror}"
 
     def restore(self, persistence: str = "") -> tuple[list[Record], list[str]]:
-        """Put open writes (of one persistence, when told) back, newest first: (conflicts, changed by somebody else and
-        left alone; what failed)."""
+        """Restore open writes (of one persistence, if given), newest first. Returns (conflicts, which are changes of
+        others and stay; what failed)."""
         self.after_restart()
         conflicts, unproven = self._restore(persistence)
         if unproven:
@@ -221,8 +221,8 @@ class Journal:
         return self._write(entry, entry["original"], 5.0)
 
     def _leave_edited_resets(self) -> list[Record]:
-        """Conflicts: files that the kernel resets along, and that somebody has changed since. To be asked before their
-        cause is put back: then the kernel's word and theirs cannot be told apart any more."""
+        """Conflicts: files that the kernel resets along, and that another user has changed since. Call this before the
+        cause is restored: afterwards, values of the kernel and of users look the same."""
         conflicts, undoing = [], {record["cause"] for record in self.records if record["entry"] == "undoing"}
         resets = [one for one in self.open_writes() if "reset_by" in one and one["reset_by"] not in undoing]
         for key, reset in {one["key"]: one for one in resets}.items():

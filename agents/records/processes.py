@@ -19,7 +19,7 @@ from .spool import Record
 DEVNULL, PIPE = subprocess.DEVNULL, subprocess.PIPE
 
 CAUSE_BYTES = 4096  # of the message of an error between fork and exec
-MARK = "PROVING_GROUND_RUN"  # in the environment of every process of a run, so that strays can be told
+MARK = "PROVING_GROUND_RUN"  # in the environment of every process of a run, so that strays can be recognised
 
 # Signals and the seconds each is given. A postmaster: fast shutdown, immediate shutdown, the end.
 CLIENT_LADDER = ((signal.SIGINT, 2.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, 5.0))
@@ -65,7 +65,7 @@ def as_uid(uid: int) -> tuple[str, ...]:
 
 
 class Child:
-    """A started process. `start` tells it from a later process with the same pid."""
+    """A started process. `start` distinguishes it from a later process with the same pid."""
 
     def __init__(self, popen: subprocess.Popen[bytes], entry: Record) -> None:
         self.popen, self.entry, self.pid = popen, entry, popen.pid
@@ -95,7 +95,7 @@ class Child:
 
 
 def _wait(fd: int, seconds: float) -> None:
-    """Until there is something to read; any number of descriptor will do, which select cannot say."""
+    """Wait until there is something to read. Unlike select, this works with any descriptor number."""
     watched = select.poll()
     watched.register(fd, select.POLLIN)
     watched.poll(seconds * 1000)
@@ -203,12 +203,12 @@ def _wait_gone(system: System, entry: Record, seconds: float) -> bool:
 
 
 def _members(system: System, entry: Record) -> list[Process]:
-    """Living processes of a journal entry: its group, or for a postmaster whoever works in its data directory."""
+    """Living processes of a journal entry: its group, or for a postmaster the processes in its data directory."""
     if entry["boot_id"] != system.boot_id():
         return []
     leader = system.process(entry["pid"])
     if leader and leader.start != entry["start"]:
-        return []  # the pid was given to somebody else
+        return []  # another process has the pid now
     if entry["purpose"] == "postgres":
         if leader and leader.alive:
             return [leader]
@@ -224,8 +224,8 @@ def working_in(system: System, directory: str) -> list[Process]:
 
 
 def strays(system: System, run: str, theirs: str = "") -> list[Process]:
-    """Processes that carry the run's mark, wherever they went (double forks, new sessions), and orphans of ours; but
-    for the server of the data directory `theirs`, which is our orphan when we had it started anew."""
+    """Processes that carry the run's mark, also after double forks and in new sessions, and our orphans; except
+    the server of the data directory `theirs`, which is our orphan if we restarted it."""
     mark, us = f"{MARK}={run}", os.getpid()
 
     def is_one(process: Process) -> bool:
@@ -246,7 +246,7 @@ def end_strays(system: System, run: str, theirs: str = "") -> list[Process]:
 
 
 def adopt_orphans() -> None:
-    """From now on whoever loses its parent below us is our child, whatever it made of its session and environment."""
+    """From now on, each descendant that loses its parent becomes our child, in any session and environment."""
     import ctypes
 
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)

@@ -1,7 +1,7 @@
 """Which data sets a private cluster holds, and in what state each is: datasets.json beside its data directory.
 
-The file says "preparing" or "dirty" before anything changes, and "pristine" only when all is on disk. Which steps of a
-making are done, the database itself says: in its comment, which is written after them, or in their transaction.
+The file says "preparing" or "dirty" before anything changes, and "pristine" only when all is on disk. The completed
+steps of a creation are in the comment of the database, which is written after them or in their transaction.
 """
 
 from __future__ import annotations

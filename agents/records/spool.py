@@ -74,10 +74,10 @@ def read_log(path: Path) -> tuple[list[Record], bool]:
 
 
 class Log:
-    """An append-only file of checksummed lines; seq goes on after a crash, a torn tail is cut off.
+    """An append-only file of checksummed lines; seq continues after a crash, and a torn tail is cut off.
 
     `on_full` makes room when the disk is full, or raises; the record is then written once more. A log that is `mute`
-    writes nothing: what is done goes on where there is no room to tell it.
+    writes nothing, so that the work continues without space for records.
     """
 
     def __init__(self, path: Path, system: System, on_full: Callable[[], None]) -> None:
@@ -197,13 +197,13 @@ class Job:
 
     @property
     def dirty(self) -> bool:
-        """Sealed without proof that the host is as it was, and nobody has put that right since."""
+        """Whether it was sealed without proof that the host is restored, and that was not resolved since."""
         manifest = self.manifest
         return bool(manifest and not manifest["clean"] and not (self.path / "cleaned.json").exists())
 
     @property
     def conflicts(self) -> list[Record]:
-        """What somebody else changed during the run, and the rollback left to him."""
+        """Values that another user changed during the run, and that the rollback did not change."""
         return list((self.manifest or {}).get("conflicts", []))
 
     @property
@@ -229,7 +229,7 @@ class Job:
         return read_log(self.path / "state.jsonl")[0]
 
     def last_event(self) -> Record:
-        """The newest whole event, {} when there is none; reads the tail only."""
+        """The newest whole event, {} if there is none; reads only the tail."""
         path = self.path / "events.ndjson"
         try:
             with path.open("rb") as file:
@@ -265,7 +265,7 @@ class Job:
 
 
 class Spool:
-    """The directory of all jobs on this host, and the locks that make them one at a time."""
+    """The directory of all jobs on this host, and the locks by which they run one after another."""
 
     def __init__(self, root: Path, system: System) -> None:
         self.root, self.system, self.full, self.sparing = root, system, False, True
@@ -291,7 +291,7 @@ class Spool:
             raise HostFailure(message, "it and each directory above it must belong to root; or choose another")
 
     def reserve(self) -> None:
-        """Have room for the end of a run before it begins. HostFailure where there is none."""
+        """Reserve space for the end of a run before it begins. HostFailure if there is none."""
         if (self.root / "reserve.bin").exists():
             return
         fd = os.open(self.root / "reserve.bin", os.O_WRONLY | os.O_CREAT, 0o600)
@@ -316,7 +316,7 @@ class Spool:
 
     @contextmanager
     def verbs(self) -> Iterator[None]:
-        """One verb at a time that looks at, or changes, who runs here."""
+        """Held by each verb that reads or changes which run is active, one at a time."""
         with open(self.root / "verbs.lock", "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield

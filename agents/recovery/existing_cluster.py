@@ -170,6 +170,6 @@ def of(system: System, journal: Journal, emit: Emit) -> Optional[ClusterRestore]
 
 
 def data_dir(journal: Journal) -> str:
-    """Where the server of that cluster works, as the kernel names it; "" when there is none."""
+    """The working directory of the cluster's server, as the kernel names it; "" if there is none."""
     entry = journal.unfinished("service", "owned")
     return os.path.realpath(entry["data_dir"]) if entry else ""

@@ -1,4 +1,4 @@
-"""Planned restarts: a step that ends this boot, and whether the run goes on in the next one."""
+"""Planned restarts: a step that ends this boot, and whether the run continues in the next one."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def limit_of(step: dict[str, Any]) -> float:
 
 
 def next_step(job: Job) -> int:
-    """The index in spec.steps at which the run begins or goes on."""
+    """The index in spec.steps at which the run begins or continues."""
     left = [record["index"] for record in job.states() if record["state"] == "REBOOTING"]
     return left[-1] + 1 if left else 0
 

@@ -43,7 +43,7 @@ def make_room(spool: Spool, job: Job, journal: Journal) -> None:
 
 
 def unrecorded(job: Job, system: System, journal: Journal) -> None:
-    """Put the host back where there is no room left to tell so. Whoever comes when there is finds it done."""
+    """Restore the host while the disk has no space for the records. A later recovery verifies the restore."""
     journal.log.mute = True
     undo(job, system, journal, lambda kind, data: None)
 
@@ -298,7 +298,7 @@ def _short(value: Any) -> str:
 
 
 def clean_again(spool: Spool, job: Job) -> list[str]:
-    """Another try at a job that was sealed dirty; what is still not put back. When it is nothing, the host is free."""
+    """Try again to restore a job that was sealed dirty. Returns what is still not restored; if [], the host is free."""
     undone = undo(job, spool.system, Journal(job, spool.system), lambda kind, data: None)
     if undone.clean:
         job.forget_access()

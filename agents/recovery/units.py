@@ -1,8 +1,8 @@
-"""Units of systemd: a run outlives sessions and connections, and what dies is undone without a contact.
+"""Units of systemd: a run outlives sessions and connections, and a run that dies is undone without a contact.
 
-proving-ground-run@UUID     one run; its ExecStopPost puts back what a killed agent left
-proving-ground-boot         after a power cut, persistent settings go back before any service starts
-proving-ground-guard        each minute: puts back what a dead run left, resumes a run after a planned restart
+proving-ground-run@UUID     one run; its ExecStopPost restores the host after a killed agent
+proving-ground-boot         after a power cut, persistent settings are restored before any service starts
+proving-ground-guard        each minute: restores the host after a dead run, resumes a run after a planned restart
 
 All of them belong to one spool. They execute <spool>/agent.pyz, or the launcher where one started us (launcher.py). A
 run is carried out by the agent that accepted it.
@@ -207,7 +207,7 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _came_up(system: System, job: Job, records: int) -> bool:
-    """Whether the run has told a state of its own, as it does when it holds the lock, or still may."""
+    """Whether the run has recorded a state, as it does when it holds the lock, or still may."""
     deadline, next_check = system.mono() + UP_S, system.mono() + LOOK_S
     while len(job.states()) == records and system.mono() < deadline:
         if system.mono() > next_check:

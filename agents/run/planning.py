@@ -202,7 +202,7 @@ def _check_conf(plans: dict[str, Plan]) -> None:
 
 
 def _check_unit(plans: dict[str, Plan]) -> None:
-    """What systemd could be told but once: taskset and numactl would each undo what the other one did to the cpus."""
+    """Refuse two CPU lists for systemd: of taskset and numactl, each would replace the CPUs of the other one."""
     owner: dict[str, str] = {}
     for name, plan in plans.items():
         for option, value in plan.unit.items():
@@ -253,7 +253,7 @@ def check_order(steps: list[Record]) -> None:
 
 
 def check_versions(facts: Record, spec: Spec) -> None:
-    """Pure. Unplannable for an option that the target's version lacks, where the facts tell the version."""
+    """Pure. Unplannable for an option that the target's version lacks, if the facts have the version."""
     bin_dir = (spec["target"] or {}).get("bin_dir")
     majors = [each["major"] for each in facts.get("postgresql", []) if each["bin_dir"] == bin_dir]
     for step in spec["steps"]:
@@ -262,7 +262,7 @@ def check_versions(facts: Record, spec: Spec) -> None:
 
 
 def plan_dataset(spec: Spec) -> None:
-    """Pure. Unplannable when a data set cannot be made like that, or there is nothing to make it in."""
+    """Pure. Unplannable if a data set cannot be created with these options, or has no target."""
     dataset = spec.get("dataset")
     if dataset is None:
         return

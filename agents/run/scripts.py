@@ -13,7 +13,7 @@ from .bench import Bench
 
 def check(system: System, steps: Sequence[Mapping[str, Any]], bin_dir: str) -> list[Failure]:
     """Every complaint about the scripts of these steps, with `step`, `script`, `line` (None where the tool names none)
-    and `said`, the tool's own words. HostFailure when a tool is missing."""
+    and `said`, the message of the tool. HostFailure if a tool is missing."""
     failures: list[Failure] = []
     for step in steps:
         if step["kind"] in WORKLOADS:

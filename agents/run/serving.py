@@ -1,5 +1,5 @@
-"""A server for other machines: it lets in exactly who takes part in the run, has standbys follow it, and waits until
-it is told that nobody needs it any more."""
+"""A server for other machines: it admits only the hosts of the run, waits until standbys stream, and runs until it is
+released."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .planning import plan_settings
 if TYPE_CHECKING:
     from .running import Run
 
-SETTING = "postgresql"  # under which the proofs of replication are told
+SETTING = "postgresql"  # under which the proofs of replication are emitted
 WATCH_S = 5.0
 TAKE_S = 15.0  # a reloaded parameter needs a moment until every walsender has seen it
 LEAVE_S = 60.0

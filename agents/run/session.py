@@ -70,7 +70,7 @@ class Session:
         start = process.start if process else 0
         self.emit("state", {"state": state, "step": self._step})
         if state == "REBOOTING":
-            self._events.sync()  # before the record by which the run goes on
+            self._events.sync()  # before the record by which the run continues
         self._states.append({"state": state, "step": self._step, "pid": os.getpid(), "start": start, **more})
 
     # The order of things
@@ -132,7 +132,7 @@ class Session:
             return failure
         except OSError as error:
             return host_failure(error)
-        except Exception as error:  # noqa: BLE001 - whatever it was, the host is put back and the run is sealed
+        except Exception as error:  # noqa: BLE001 - after any error, the host is restored and the run is sealed
             import traceback
 
             return AgentFailure(f"{type(error).__name__}: {error}", "report this", trace=traceback.format_exc())
@@ -308,7 +308,7 @@ class Session:
         return paths.directory(directory, self.allowed_paths) if directory else ""
 
     def _room(self) -> str:
-        """Where directories of the run's own go: never into the data directory of somebody else's cluster."""
+        """The parent of the run's directories, which is never the data directory of an existing cluster."""
         target = self.spec["target"] or {}
         return "/tmp" if target.get("kind") == "existing" else target.get("data_dir", "")  # noqa: S108
 
@@ -330,12 +330,12 @@ class Session:
             self._serving.watch()
 
     def verify(self, phase: str) -> None:
-        """Ask every setting for its proof. NotApplied at the first that fails, Cancelled if one was asked for."""
+        """Emit the proofs of all settings. NotApplied at the first that fails, Cancelled if a cancel was requested."""
         proofs = ((name, SETTINGS[name].verify(self.scene, requested, phase)) for name, requested in self._requested())
         self._prove(phase, chain(proofs, self._serving.proofs_by_setting() if self._serving else ()))
 
     def act(self, moment: str) -> None:
-        """Let settings do what leaves nothing to put back, such as dropping the page cache."""
+        """Let settings act without a change to restore, such as dropping the page cache."""
         acts = ((name, SETTINGS[name].act(self.scene, requested, moment)) for name, requested in self._requested())
         self._prove("before", acts)
 

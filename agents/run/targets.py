@@ -1,4 +1,4 @@
-"""Which PostgreSQL a run works with, made from its target: its own, somebody else's, a standby, another machine's."""
+"""The PostgreSQL of a run, from its target: a private or existing cluster, a standby, or one on another machine."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _private(run: Run, plans: Mapping[str, Plan]) -> Target:
 
 
 def _listening(run: Run) -> Optional[dict[str, str]]:
-    """Who may come is in a file of the run's own: after it, or after its death, nobody else may."""
+    """The allowed clients are in a file of the run, which is removed after the run or its death."""
     serve = run.spec.get("serve")
     if not serve:
         return None
@@ -120,8 +120,8 @@ def _hands(run: Run) -> tuple[Any, Any]:
 
 
 def huge_pages_needed(run: Run, cluster: Target, page_kb: int) -> int:
-    """Pages of this size that the configured, stopped server will ask for. Before 15 it cannot tell: it is started
-    without them, its peak is read, and it is stopped again."""
+    """Pages of this size that the configured, stopped server will request. Before 15 it cannot report them: it is
+    started without them, its peak is read, and it is stopped again."""
     if cluster.major >= 15:
         return max(0, int(cluster.parameter("shared_memory_size_in_huge_pages")))
     out = run.job.path / "out"

@@ -26,8 +26,8 @@ SETTINGS: dict[str, Setting] = {
         CpuAffinity(),
         Numa(),
         CpuPower(),
-        # Huge pages are asked for while memory is still in the state that the kernel left it in; how much of it may be
-        # promised is said when they are taken.
+        # Huge pages are requested before other settings change the state of memory; limits on overcommit follow when
+        # the pages are taken.
         TransparentHugePages(),
         HugePages(),
         Initdb(),

@@ -16,10 +16,10 @@ _CHOSEN = re.compile(r"\[([^\]]+)\]")
 
 
 def current(system: System, key: str) -> str:
-    """The value of a kernel file with single spaces; where it lists choices, the [chosen] one. OSError as it comes."""
+    """The value of a kernel file with single spaces; of listed choices, the [chosen] one. OSError if unreadable."""
     text = " ".join(system.read(key).split())
     if key.startswith("/sys/") and key.endswith("/nr_hugepages"):
-        # Pages over what was asked go when their user does; /proc/sys/vm/nr_hugepages leaves them out by itself.
+        # Surplus pages are freed with their user; /proc/sys/vm/nr_hugepages does not count them.
         return str(int(text) - int(system.text(key.replace("/nr_hugepages", "/surplus_hugepages"), "0")))
     chosen = _CHOSEN.search(text)
     return chosen.group(1) if chosen else text
@@ -29,11 +29,11 @@ def current(system: System, key: str) -> str:
 class Write:
     """One value to put into a file of the kernel. The kernel may need `settle_s` seconds until it reads back.
 
-    `also` holds files that the kernel changes along with this one, and what they read then (a counter at the most):
-    vm.dirty_bytes clears vm.dirty_ratio. They are journalled with it and never written but to put them back. `resets`
-    are files that the kernel makes anew whenever this one is written, to what it thinks best: nr_requests with another
-    scheduler. They are put back after it, for putting it back resets them once more. `nudge` is a file into which 1 is
-    written when the value does not come, before it is asked for once more.
+    `also`: files that the kernel changes along with this one, and their values then (a counter at the most):
+    vm.dirty_bytes clears vm.dirty_ratio. They are in the journal with it, and are only written to restore them.
+    `resets`: files that the kernel sets to its own default whenever this one is written: nr_requests with another
+    scheduler. They are restored after it, because restoring it resets them again. `nudge`: a file into which 1 is
+    written if the value does not appear, before it is written again.
     """
 
     key: str
@@ -51,14 +51,14 @@ class Write:
         return f"echo {self._value()} > {key}"
 
     def _value(self) -> str:
-        """A value that only the configured server can tell is shown as the command that asks it."""
+        """A value that only the configured server can report is shown as the command that reads it."""
         return self.wanted if self.wanted.startswith("$(") else shlex.quote(self.wanted)
 
 
 @dataclass(frozen=True)
 class Hold:
-    """A device that keeps a value for as long as somebody holds it open; the kernel itself takes it back. `shown` is
-    what the data mean."""
+    """A device that keeps a value while a process has it open; then the kernel restores it. `shown` is the meaning of
+    the data."""
 
     path: str
     data: bytes
@@ -71,8 +71,8 @@ class Hold:
 
 @dataclass(frozen=True)
 class Plan:
-    """What one setting wants of the host: writes, held devices, prefixes of the command lines, lines of
-    configuration, options of initdb. `unit` says for systemd ({"CPUAffinity": "0-3"}) what server_prefix says else.
+    """What one setting needs on the host: writes, held devices, prefixes of the command lines, lines of
+    configuration, options of initdb. `unit` is server_prefix in the form of systemd ({"CPUAffinity": "0-3"}).
     `acts` and `sql` show what `act` does: commands, and statements for the running server. `limits` are (file, text) of
     the run's control group, in which PostgreSQL starts. `boot` is {"parameters": [text], "line": all of the command
     line, "image", "initrd"} of the kernel that the host boots before anything else, {} for none."""
@@ -222,7 +222,7 @@ class Setting(ABC):
         return facts
 
     def resolve(self, scene: Scene, plan: Plan, requested: Any) -> Plan:
-        """Fill in what only the configured server can tell. NotApplied when the host cannot give it."""
+        """Fill in values that only the configured server can report. NotApplied if the host cannot provide them."""
         return plan
 
     def begins_anew(self, part: str) -> str:
@@ -234,13 +234,13 @@ class Setting(ABC):
         """Sample the run once a second, cheaply; `scene.notes[self.name]` keeps what `verify` needs."""
 
     def act(self, scene: Scene, requested: Any, moment: str) -> list[Proof]:
-        """Do what leaves nothing to put back, and prove it: `stopped` (all is applied, PostgreSQL is down), `warm` (the
+        """Act without a change to restore, and prove it: `stopped` (all is applied, PostgreSQL is down), `warm` (the
         data is there, a step's warm-up comes next) or `measure` (its load comes next)."""
         return []
 
     def verify(self, scene: Scene, requested: Any, phase: str) -> list[Proof]:
         """Proofs for a phase: before (server up, no load), during (a step runs), after (the step ended). Unless a
-        setting knows better, what it wrote is read back before and after: somebody may change it in between."""
+        setting overrides this, its writes are read back before and after: other users may change them in between."""
         return read_back(scene, scene.writes.get(self.name, [])) if phase in ("before", "after") else []
 
 

@@ -85,7 +85,7 @@ class CpuPower(Setting):
 
 
 def latency(system: System) -> int:
-    """The strictest of what all holders of the device ask for, in us; 2000000000 is nobody."""
+    """The lowest latency that the holders of the device request, in us; 2000000000 without any."""
     return int(struct.unpack("=i", system.data(QOS, 4))[0])
 
 

@@ -12,7 +12,7 @@ from ..host.system import System
 from .base import Proof, Scene
 
 SMALL_KB = 1024  # what other architectures call a small page has 16 or 64 kB
-TOUCHED_KB = 64  # a backend that was just forked has touched no more than the page that tells of a running server
+TOUCHED_KB = 64  # a backend that was just forked has touched no more
 
 
 def prove(scene: Scene, kb: int, phase: str, sized: bool) -> list[Proof]:
@@ -43,7 +43,7 @@ def _counters(system: System, base: str, kb: int, names: dict[str, str]) -> dict
 
 
 def shared_mapping_kb(smaps: str) -> int:
-    """KernelPageSize of the largest shared anonymous mapping, 0 when there is none."""
+    """KernelPageSize of the largest shared anonymous mapping, 0 if there is none."""
     largest, page, shared, size = 0, 0, False, 0
     for line in smaps.splitlines():
         if re.match(r"^[0-9a-f]+-[0-9a-f]+ ", line):

@@ -15,7 +15,7 @@ from .huge_page_proofs import prove
 POOL = "/proc/sys/vm/nr_hugepages"
 COMPACT = "/proc/sys/vm/compact_memory"
 SETTLE_S = 5.0
-# Of the memory that is available, at most this share is asked for: a host without a free page kills its processes.
+# At most this share of the available memory is requested: a host without a free page kills its processes.
 MOST = 0.9
 _NEED = "postgres -D $PGDATA -C shared_memory_size_in_huge_pages"
 _KB = {"kB": 1, "MB": 1024, "GB": 1024 * 1024}
@@ -144,7 +144,7 @@ def shown(kb: int) -> str:
 
 
 def _nodes(size: dict[str, Any], requested: Any) -> list[int]:
-    """Nodes whose pools are set one by one; none when the kernel is asked for a total."""
+    """Nodes whose pools are set one by one; none if a total is requested."""
     from ..host import cpulist
 
     known = sorted(int(node) for node in size["per_node"])
@@ -208,7 +208,7 @@ class _Pool:
             self.available_kb = min(self.available_kb, sum(map(int, on_node)))
 
     def grown(self, pages: int) -> int:
-        """What to ask for so that so many more are free: the kernel first makes its surplus pages lasting ones."""
+        """The value to request for that number of further free pages: the kernel first keeps surplus pages for good."""
         return self.total + pages if pages else self.total - self.surplus
 
     def more(self, target: int) -> int:
@@ -223,7 +223,7 @@ def _needed(scene: Scene, kb: int, requested: Any) -> int:
 
 
 def _reserved(system: System, kb: int) -> int:
-    """Free pages that somebody was promised already; the kernel counts them for all nodes together."""
+    """Free pages that are already reserved; the kernel counts them for all nodes together."""
     return int(system.text(f"{HUGE}/hugepages-{kb}kB/resv_hugepages", "0"))
 
 

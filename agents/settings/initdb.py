@@ -87,7 +87,7 @@ class Initdb(Setting):
 
 
 def _locale(requested: Any) -> dict[str, str]:
-    """libc's locale decides what the C library still does, whoever else sorts."""
+    """The locale of libc still applies to functions of the C library, with each provider of collations."""
     provider, locale = requested.get("locale_provider", ""), requested.get("locale", "")
     if provider == "icu":
         return {"--locale-provider": "icu", "--icu-locale": locale or "und"}

@@ -123,7 +123,7 @@ class Numa(Setting):
 
 
 def _chooses(system: System, auto: str) -> bool:
-    """Whether the kernel can be told to choose the weights; where it does already, asking changes nothing."""
+    """Whether the kernel can choose the weights again; if it does already, requesting that changes nothing."""
     try:
         system.write(auto, "true")
     except OSError:
@@ -181,7 +181,7 @@ def _weights(facts: Facts, policy: str, weights: dict[str, Any]) -> list[Write]:
         raise Unplannable("numa.weights", weights, f"no weights with {policy}")
     if set(weights) - set(known):
         raise Unplannable("numa.weights", weights, f"nodes of this host: {', '.join(known)}")
-    # With the first weight of ours, the kernel stops choosing them; put back last, it chooses again.
+    # With our first weight, the kernel stops choosing them. Restored last, this makes it choose again.
     modes = [{facts["numa"]["weights_auto"]: "false"} if facts["numa"].get("weights_auto") else {}]
     changed = [node for node in sorted(weights, key=int) if int(weights[node]) != known[node]]
     return [

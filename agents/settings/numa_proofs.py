@@ -1,8 +1,8 @@
-"""Whether memory lies where the policy puts it: numa_maps and cpus of every process, numastat around each step.
+"""Whether memory is on the nodes of the policy: numa_maps and cpus of every process, numastat around each step.
 
 Reading all of numa_maps makes the kernel walk a process's page tables: 40 ms for a backend that has touched 4 GB in
-pages of 4 kB (smaps: 130 ms), 3 ms for a postmaster. The first line, which tells the policy, costs 0.05 ms. So every
-process is asked for its first line, and only the postmaster and the newest backends for all of it.
+pages of 4 kB (smaps: 130 ms), 3 ms for a postmaster. The first line, which has the policy, costs 0.05 ms. So the first
+line is read of every process, and the rest only of the postmaster and the newest backends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .base import Facts, Proof, Scene
 
 HEAD = 256  # bytes that hold the first line's policy
 WHOLE = 2  # backends that are read wholly at one time
-MANY = 200  # processes that are looked at
+MANY = 200  # processes that are read
 SLOW_S = 1.0  # when reading these took longer, it is not repeated during the step
 # The kernel's word for a policy in numa_maps, where it is not numactl's.
 _WORDS = {
@@ -36,10 +36,10 @@ Stat = dict[str, dict[str, int]]
 
 
 def prove(scene: Scene, policy: str, nodes: list[int], bound: list[int], phase: str) -> list[Proof]:
-    """Policy, cpus and placement of the server's processes now. None when no process is there to be looked at."""
+    """Policy, cpus and placement of the server's processes now. None if there is no process."""
     observed = _Observed(scene, phase)
     if not observed.rows:
-        # A kernel without NUMA has no numa_maps, and default there is what it says.
+        # A kernel without NUMA has no numa_maps; its policy is default.
         return [_unread(observed)] if observed.of and (bound or policy != "default") else []
     proofs = [_policy(observed, policy, nodes), *([_cpus(scene.facts, observed, bound)] if bound else [])]
     if observed.mappings:
@@ -91,7 +91,7 @@ class _Observed:
             return ""
 
     def _once(self) -> list[Mapping]:
-        """Private mappings of all; shared ones of the process that has touched most, for all map the same pages."""
+        """Private mappings of all; shared ones of the process that has touched most, because all map the same pages."""
         most: list[Mapping] = []
         for mappings in self._maps:
             shared = [mapping for mapping in mappings if mapping.kind == "shared"]
@@ -172,12 +172,12 @@ def numastat(system: System) -> Stat:
 
 
 def note(scene: Scene) -> None:
-    """Remember numastat as it is before the data are loaded into memory."""
+    """Store numastat before the data are loaded into memory."""
     scene.notes.setdefault("numa", {}).update(numastat=numastat(scene.system), slow=False)
 
 
 def _after(scene: Scene) -> dict[str, Any]:
-    """What the load did to numastat, and after the last one what PostgreSQL itself says of its shared memory."""
+    """The change of numastat by the load, and after the last one PostgreSQL's own view of its shared memory."""
     before, after = scene.notes["numa"].get("numastat"), numastat(scene.system)
     evidence: dict[str, Any] = {}
     if before:

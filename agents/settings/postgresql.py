@@ -150,7 +150,7 @@ def _proof(name: str, expected: str, shown: dict[str, Any], conf_file: str) -> P
 
 
 def _overridden(row: dict[str, Any], conf_file: str) -> str:
-    """What is in effect, and who says so in our place."""
+    """The value in effect, and the file and line that override ours."""
     if row["pending_restart"]:
         return f"{row['show']}, waiting for a restart"
     if row["sourcefile"] in (None, conf_file):
