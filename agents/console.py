@@ -28,7 +28,7 @@ def _agent(root: Path, agent_id: str) -> Agent:
 
 
 def guard(root: Path, agent_id: str) -> None:
-    """Put back what dead runs left, go on after a planned restart. Exit status 1 when something is not put back."""
+    """Restore the host after dead runs, resume after a planned restart. Exit status 1 if something is not restored."""
     agent = _agent(root, agent_id)
     recovered = agent.restore()["recovered"]
     for status in recovered:

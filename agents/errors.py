@@ -1,4 +1,4 @@
-"""What can go wrong, by who is to blame. Every error says what, and what to do next.
+"""Errors by their cause. Every error says what happened, and what to do next.
 
 Failure
 ├── PlanFailure        the request
@@ -7,8 +7,8 @@ Failure
 │   └── NotApplied     a setting that is not in effect: wanted and found; ends the run as not_in_effect
 ├── AgentFailure       this program
 ├── WorkloadFailure    the tool that was measured
-├── Cancelled          a person wanted the run to stop
-└── Interrupted        the supervisor was told to go (SIGTERM) or died
+├── Cancelled          a user cancelled the run
+└── Interrupted        the supervisor got SIGTERM or died
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PlanFailure(Failure):
 
 
 class Unplannable(PlanFailure):
-    """`field` cannot be `value` on this host; `accepted` says in words what could be."""
+    """`field` cannot be `value` on this host; `accepted` describes possible values."""
 
     def __init__(self, field: str, value: Any, accepted: str, hint: str = "") -> None:
         super().__init__(f"{field}: {value!r} is not accepted; accepted: {accepted}", hint, field=field)
@@ -54,7 +54,7 @@ class HostFailure(Failure):
 
 
 class NotApplied(HostFailure):
-    """A setting that the host did not take. `wanted` and `found` are what a reader would compare."""
+    """A setting that is not in effect: the `wanted` value and the one `found`."""
 
     outcome = "not_in_effect"
 

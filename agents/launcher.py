@@ -103,7 +103,7 @@ def install() -> None:
 
 
 def run(sha256: str, arguments: "list[str]") -> None:
-    """Become the agent. An older one only goes on with a run that it accepted: systemd starts it, and never sudo."""
+    """Become the agent. An older one only continues a run that it accepted: systemd starts it, and never sudo."""
     statement, agent = read(f"{sha256}.statement"), read(f"{sha256}.pyz")
     signature = os.path.join(STORE, f"{sha256}.sig")
     serial, signed = verify(statement, signature, agent, SEND)

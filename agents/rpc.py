@@ -26,7 +26,7 @@ LOOK_S = 0.03
 LETTING_GO_S = 5.0
 
 Launch = Callable[[Spool, Job, int, str], None]
-# Lets so many seconds pass; True, and sooner, when the other side wants something or the descriptor can be read.
+# Waits for a number of seconds. Returns True, earlier, if a request arrives or the descriptor can be read.
 Pause = Callable[[float, Optional[int]], bool]
 
 
@@ -57,7 +57,7 @@ class Agent:
             error = host_failure(problem).as_json()
         except TypeError as problem:
             error = PlanFailure(f"{request.get('verb')}: {problem}").as_json()
-        except Exception as problem:  # noqa: BLE001 - the connection lives on; the server is told what happened
+        except Exception as problem:  # noqa: BLE001 - the connection stays; the server gets the error
             import traceback
 
             error = AgentFailure(f"{type(problem).__name__}: {problem}", trace=traceback.format_exc()).as_json()
@@ -200,7 +200,7 @@ class Agent:
             self.system.sleep(0.005)
 
     def _recover(self) -> list[Record]:
-        """Roll back and seal what died, when anything did; a live run holds the lock and is left alone."""
+        """Roll back and seal a run that died, if there is one. A live run holds the lock, and is not touched."""
         if not self.spool.unsealed():
             return []
         with self.spool.verbs():
@@ -213,7 +213,7 @@ class Agent:
                 os.close(lock)
 
     def _recover_dead(self, lock: int) -> list[Record]:
-        """Put back what died, go on with what a planned restart interrupted, wait for one that is under way."""
+        """Restore the host after a dead run, resume one after a planned restart, wait while a restart is under way."""
         done: list[Record] = []
         for job in self.spool.unsealed():
             what = reboot.verdict(job, self.system).what
@@ -252,7 +252,7 @@ class Agent:
         ended, over = self._end_of(job) if gather else None, False
         try:
             while True:
-                sealed = os.path.exists(seal)  # asked first: what was written before the seal is then in the size
+                sealed = os.path.exists(seal)  # read first: the size then includes everything before the seal
                 size, left = _size(file), deadline - self.system.mono()
                 if size >= enough or sealed or left <= 0 or over:
                     break
@@ -272,7 +272,7 @@ class Agent:
         return self.system.pidfd(last["pid"]) if known else None
 
     def collect(self, run: str, limit: int = MAX_READ) -> Record:
-        """What a link would otherwise be asked for file by file: most of it is small."""
+        """Several files in one reply instead of one request per file: most of them are small."""
         job, left = self._sealed(run), min(limit, MAX_READ)
         files: dict[str, str] = {}
         seal = (job.path / "manifest.json").read_bytes()

@@ -56,18 +56,18 @@ class Collector(ABC):
         self.system, self.subject = system, subject
 
     def start(self) -> None:
-        """Take the first sample, from which rates are counted. NotAvailable where there is nothing to be seen."""
+        """Take the first sample, from which rates are counted. NotAvailable if there is nothing to sample."""
 
     @abstractmethod
     def sample(self) -> dict[str, float]:
         """Numbers of now, and since the previous sample."""
 
     def finish(self) -> dict[str, Any]:
-        """Let go of everything; what the step came to in all, where the collector knows more than its samples tell."""
+        """Release all resources. Returns totals of the step that are not in the samples."""
         return {}
 
     def apart_cpu_s(self) -> float:
-        """Cpu time that looking has cost in other processes so far."""
+        """CPU time of the collector in other processes so far."""
         return 0.0
 
     def gauges(self) -> dict[str, float]:

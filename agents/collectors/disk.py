@@ -11,7 +11,7 @@ import re
 from ..wire.columns import columns
 from .base import Collector
 
-SECTOR = 512  # /proc/diskstats counts these, whatever the disk's own are
+SECTOR = 512  # /proc/diskstats counts these, for each sector size of the disk
 # Not counted in the total: stacked on the disks below them, or no disks at all.
 _STACKED = re.compile(r"^(loop|ram|zram|dm-|md|sr|fd)\d+")
 # reads, sectors read, ms reading, writes, sectors written, ms writing, ms with I/O under way, weighted ms

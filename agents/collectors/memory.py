@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..wire.columns import columns
 from .base import Collector, Fields, Rates
 
-# Scanning and stealing are told by who does it; kernels add to the list (khugepaged, proactive).
+# Scanning and stealing are counted by their cause; newer kernels have more (khugepaged, proactive).
 _SUMS = ("pgscan", "pgsteal")
 _ACTORS = ("kswapd", "direct", "khugepaged", "proactive")
 _SUMMED = {f"{name}_{actor}" for name in _SUMS for actor in _ACTORS}

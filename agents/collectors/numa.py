@@ -1,4 +1,4 @@
-"""Where the kernel found memory, node by node: each node's numastat, and what its meminfo says is left."""
+"""Where the kernel found memory, node by node: each node's numastat, and the free memory in its meminfo."""
 
 from __future__ import annotations
 

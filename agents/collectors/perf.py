@@ -2,7 +2,7 @@
 migrations, page faults. Backends that connect later are included: a child inherits the counters.
 
 Counting makes context switches slower, so only runs that name this collector have it. Virtual machines often lack
-hardware counters: the log names the missing ones once, and the kernel's events are counted all the same.
+hardware counters: the log names the missing ones once, and the kernel's events are counted nevertheless.
 """
 
 from __future__ import annotations

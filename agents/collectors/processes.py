@@ -20,7 +20,7 @@ _REST = (
     "walreceiver", "walsummarizer", "slotsync worker",
 )  # fmt: skip
 _IO = {"rchar:": "rchar_mb_s", "wchar:": "wchar_mb_s", "read_bytes:": "read_mb_s", "write_bytes:": "write_mb_s"}
-# So many are looked at in one go, three open files each; of a larger number each at its turn, by its mean since then.
+# Processes that are read at once, with three open files each. Of more, each is read in turn, by its mean since then.
 CROWD = 80
 Use = dict[str, float]
 
@@ -109,7 +109,7 @@ class Processes(Collector):
         return [postmaster, *(map(int, children) if children else self.system.children(postmaster))]
 
     def _begin(self, pid: int) -> Watched:
-        """Its title is read once: it says what the process is soon after its birth, and that never changes."""
+        """Its title is read once: it has the kind of the process soon after the start, which never changes."""
         if pid == self.subject.postmaster:
             return Watched(self.system, pid, POSTMASTER, self._at)
         title = self.system.text(f"/proc/{pid}/cmdline")
@@ -128,7 +128,7 @@ class Watched:
         )
 
     def sample(self, at: float, keep: bool) -> bool:
-        """False when it is gone. Its files stay open where we may `keep` so many."""
+        """False if it has ended. Its files stay open if `keep`."""
         cpu_s = self._cpu_s()
         if cpu_s is None:
             return False
@@ -145,7 +145,7 @@ class Watched:
         return True
 
     def _cpu_s(self) -> Optional[float]:
-        """To the ns where the scheduler tells: PostgreSQL's processes have one thread. None when it is gone."""
+        """In ns if the scheduler reports that: PostgreSQL's processes have one thread. None if it has ended."""
         fields = self._cpu.text().split()
         if fields and fields[0] != "0":
             return int(fields[0]) / 1e9

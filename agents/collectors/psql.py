@@ -1,7 +1,7 @@
-"""One psql on two pipes for as long as a step takes: starting one a second would cost more than what it tells.
+"""One psql on two pipes for as long as a step takes: starting one each second would cost more than the samples.
 
-Every statement answers with one line of JSON. Nothing here waits longer than it is told: a server that does not answer
-costs samples, never the run.
+Every statement returns one line of JSON. Each wait has a limit: a server that does not answer costs samples, never the
+run.
 """
 
 from __future__ import annotations

@@ -14,16 +14,16 @@ Schema = dict[str, Any]
 RESETS = ("auto", "copy", "reinit", "keep")
 ENSURE = ("present", "absent")
 PREPARING, PRISTINE, DIRTY, ABSENT = "preparing", "pristine", "dirty", "absent"
-STEP = "dataset"  # the name under which a run tells of it
+STEP = "dataset"  # its name among the steps of a run
 
 
 @dataclass(frozen=True)
 class Step:
-    """A part of the making that is done or not done as a whole: arguments of pgbench, or SQL.
+    """A step of the creation that is done or not done as a whole: arguments of pgbench, or SQL.
 
-    `share` of the time that the whole takes, roughly. `clean`: SQL that removes what a part of it may have left.
-    `data`: it makes rows; before the first of these there is nothing worth keeping. `atomic`: it is one transaction.
-    `watch`: the view of PostgreSQL that tells its progress, where pgbench does not. `stdin`: the input of pgbench,
+    `share`: of the duration of the creation, roughly. `clean`: SQL that removes the rest of an interrupted step.
+    `data`: it creates rows; before the first such step, nothing is worth keeping. `atomic`: it is one transaction.
+    `watch`: the view of PostgreSQL with its progress, if pgbench does not report that. `stdin`: the input of pgbench,
     such as the script of `-f -`. `done`: SQL that returns the completed share of the step, from 0 to 1.
     """
 
@@ -68,7 +68,7 @@ class Data(ABC):
         return {}
 
     def bytes(self, options: Options) -> int:
-        """Pure. About how large it becomes; 0 where the options do not tell."""
+        """Pure. Its size in bytes, roughly; 0 if the options do not determine it."""
         return 0
 
     def fingerprint(self, options: Options, major: int) -> str:

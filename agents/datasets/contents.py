@@ -40,7 +40,7 @@ def databases(cluster: Target) -> dict[str, str]:
 
 
 def orphans(cluster: Target, known: Mapping[str, str]) -> list[Path]:
-    """Directories of databases whose creation or removal a crash cut short; `known` as `databases` tells them."""
+    """Directories of databases whose creation or removal a crash cut short; `known`: the result of `databases`."""
     oids = set(known.values())
     directories = sorted([*cluster.pgdata.glob("base/*"), *cluster.pgdata.glob("pg_tblspc/*/PG_*/*")])
     return [directory for directory in directories if directory.name.isdigit() and directory.name not in oids]

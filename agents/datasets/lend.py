@@ -1,7 +1,8 @@
-"""A data set for a run: there and pristine before its first step, in what state after its last.
+"""A data set for a run: present and pristine before its first step, and its state after the last one.
 
-A run that only reads has the pristine database itself. One that writes has what reset.py chose; what it wrote into is
-never lent again as pristine. What a death leaves behind is found by names and states, and dropped at the next use.
+A run that only reads uses the pristine database itself. One that writes uses the database that reset.py chose, which
+never counts as pristine again. Databases of runs that died are recognised by names and states, and dropped at the next
+use.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Loan(ABC):
 
 
 class _Temporary(Loan):
-    """In somebody else's cluster: its database of the load is made for this run, and dropped after it."""
+    """In an existing cluster: the database of the load is created for this run, and dropped after it."""
 
     def ready(self) -> None:
         making, begin = self._making(self._cluster.database), self._run.system.mono()
@@ -134,8 +135,8 @@ class _Stored(Loan):
     # There and pristine
 
     def _clear(self) -> Mapping[str, str]:
-        """Drop what runs that died have left: their work databases, files of databases that never came to be. The
-        databases that there are then, as `contents.databases` tells them."""
+        """Drop databases of runs that died, and files of databases whose creation was interrupted. Returns the
+        databases that remain, as `contents.databases` does."""
         there = contents.databases(self._cluster)
         known = {entry["database"] for entry in self._shelf.all.values()} | ({self._work} if self._at_work() else set())
         lost = [name for name in there if name.startswith(PREFIX) and name not in known]

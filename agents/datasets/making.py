@@ -1,4 +1,4 @@
-"""Making a data set in a database, step by step; one that died goes on with the step that was interrupted."""
+"""Create a data set in a database, step by step; after a crash, this continues with the interrupted step."""
 
 from __future__ import annotations
 

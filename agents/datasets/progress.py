@@ -26,8 +26,8 @@ class Estimate:
         self._steps, self.done = steps, done
 
     def tell(self, step: Step, elapsed: float, fraction: Optional[float]) -> tuple[float, Optional[float]]:
-        """(share that is done, seconds left) within a step; `fraction` of it, where that is told. None while nothing is
-        known that a time could be told from."""
+        """(completed share, remaining seconds) of a step; `fraction`: its completed share, if that is reported. None
+        while the remaining time cannot be estimated."""
         share, took = self._past()
         total = self._total_of(step, elapsed, fraction, took / share if share else None)
         all_of_it = sum(each.share for each in self._steps) or 1.0

@@ -112,7 +112,7 @@ class Onlooker:
         cost.samples += 1
 
     def _carefully(self, collector: Collector, act: Callable[[], Any]) -> Any:
-        """What it gives (True for nothing); None, and the collector dropped, when it has nothing to look at."""
+        """Its result (True for none); None, and the collector is dropped, if there is nothing to sample."""
         self._costs.setdefault(collector.name, Cost())
         try:
             value = act()

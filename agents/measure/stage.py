@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..run.running import Run
     from ..workloads import Trace
 
-LOOK_S = 0.1  # how often an unfinished process is looked after at least, and a cancel seen; its end wakes us at once
+LOOK_S = 0.1  # longest time between two checks of a process and of a cancel; its end wakes us at once
 FAR = 1e9
 
 Poll = Callable[[float], Optional[float]]  # gets the seconds since the start, returns when to call it again
@@ -64,8 +64,8 @@ class Stage:
         return paths.directory(directory, self._run.allowed_paths)
 
     def claim(self, path: str) -> str:
-        """The real path of a file or device that the tool may write: allowed, and nobody else's. A new file is removed
-        with the run."""
+        """The real path of a file or device that the tool may write: allowed, and not of another user. A new file is
+        removed with the run."""
         return paths.claim(self._run, path)
 
     def clock(self) -> float:
@@ -143,9 +143,9 @@ class Stage:
     ) -> None:
         """Run the load generator with collectors and proofs; out/<step>/stdout and stderr keep what it wrote.
 
-        `on_line` is given each whole line of the `watched` one as it comes, and `poll` the seconds since the start
-        while it runs. A tool that waits for its orders is told `go` on its stdin, once the tracer is attached.
-        WorkloadFailure when the tool fails.
+        `on_line` gets each whole line of the `watched` one at once, and `poll` the seconds since the start while it
+        runs. A tool that waits for a start signal gets `go` on its stdin, once the tracer is attached.
+        WorkloadFailure if the tool fails.
         """
         run, files = self._run, (self.out / "stdout", self.out / "stderr")
         argv = [*run.client_prefix, *argv]
@@ -177,7 +177,7 @@ class Stage:
         self.began = self._run.system.wall()
 
     def _attach(self, trace: Optional[Trace]) -> Optional[Tracer]:
-        """The tracer, attached; whoever raises leaves it to undo, as the load."""
+        """The tracer, attached. After an error, undo ends it, like the load."""
         if not trace or not trace.options:
             return None
         tracer = Tracer(self._run, self.out, trace.options, trace.application, trace.connections)
@@ -186,7 +186,7 @@ class Stage:
 
 
 def _tell(child: Child, go: str) -> None:
-    """A few words, which fit the pipe; one that has ended does not hear them, and its exit code says so."""
+    """Send a few bytes, which fit the pipe. A process that has ended does not read them; its exit code is reported."""
     if child.popen.stdin is None:
         return
     with suppress(BrokenPipeError), child.popen.stdin as stdin:
@@ -253,8 +253,8 @@ def start_tool(
 def follow(
     run: Run, child: Child, limit_s: float, polls: Sequence[Poll], enough: Callable[[], bool] = lambda: False
 ) -> int:
-    """Exit code of the child, 0 for one that was ended because it was enough. Cancelled, or WorkloadFailure after
-    limit_s; whoever raises leaves the child to undo."""
+    """Exit code of the child, 0 if we ended it on purpose. Cancelled, or WorkloadFailure after limit_s; then undo ends
+    the child."""
     begin, due = run.system.mono(), [0.0]
     while True:
         code = child.wait(min(LOOK_S, max(0.0, begin + min(due) - run.system.mono())))

@@ -1,9 +1,9 @@
-"""When the rate of a load is steady, told while it runs: the warm-up that ends by itself.
+"""Detect while a load runs that its rate is steady: the warm-up that ends by itself.
 
-The samples become means of windows. MSER (White 1997) says how many windows belong to the start: the least number whose
-removal brings the squared error of the mean within a fifth of its minimum; half of them or more is no steady state. The
-rest must not drift: the Theil-Sen slope over all of it stays within a share of its median. The rule is that by which
-the server looks at measured steps afterwards, in its package stats.
+The samples become means of windows. MSER (White 1997) finds how many windows belong to the start: the least number
+whose removal brings the squared error of the mean within a fifth of its minimum; half of them or more is no steady
+state. The rest must not drift: the Theil-Sen slope over all of it stays within a share of its median. The server
+judges measured steps by the same rule, in its package stats.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from statistics import mean, median
 from typing import Any, Sequence
 
 LEAST = 6  # windows
-MOST = 120  # windows that are looked at: who is steady only over an hour has been so for minutes
+MOST = 120  # windows that are tested: a rate that is steady over an hour is steady over minutes
 NEAR_MINIMUM = 1.2
 
 SCHEMA: dict[str, Any] = {
@@ -97,7 +97,7 @@ def drift(means: Sequence[float]) -> float:
     if len(means) < 2:
         return 0.0
     if middle <= 0:
-        return 1.0  # nothing was done half of the time: whatever came then is all of it
+        return 1.0  # no progress for half of the time: later windows have all of it
     slopes = [(b - a) / (j - i) for i, a in enumerate(means) for j, b in enumerate(means[i + 1 :], start=i + 1)]
     return median(slopes) * (len(means) - 1) / middle
 

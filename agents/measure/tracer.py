@@ -1,7 +1,7 @@
 """A tracer beside the load: strace, perf, bpftrace or stap on chosen processes of PostgreSQL, on cpus of its own.
 
-It is a process of the run like any other: on the journal before it executes, ended first whatever happens. The kernel
-lets go of what a dead tracer held; what it left stopped is continued here.
+It is a process of the run like any other: in the journal before it executes, and always ended first. The kernel
+detaches a dead tracer; processes that it left stopped are continued here.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Tracer:
         line = [*run.tracer_prefix, *argv(self.options, program, self._traced, str(self.out / OUTPUT), str(script))]
         run.emit("command", {"purpose": "tracer", "argv": line, "env": {}})
         with (self.out / SAID).open("wb") as log:
-            account = Account(name=str(run.system.euid()))  # whoever the agent is: PostgreSQL's own may not trace
+            account = Account(name=str(run.system.euid()))  # the agent's account: that of PostgreSQL may not trace
             env = environment(run.job.run)
             self._child = spawn(run.journal, line, purpose="tracer", account=account, env=env, stdout=log, stderr=log)
         run.scene.tracer = self._child.pid

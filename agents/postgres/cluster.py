@@ -40,7 +40,7 @@ _CARELESS = re.compile(
 )
 
 ACCOUNTS = ("proving-load", "postgres")
-APART = 2_000_000_000  # no distribution, container or directory service gives it to anybody
+APART = 2_000_000_000  # no distribution, container or directory service assigns it
 HINT = "useradd --system --shell /usr/sbin/nologin proving-load, and allow it to read bin_dir and the data directory"
 
 Execute = Callable[..., None]
@@ -65,7 +65,7 @@ def choose_account(system: System, os_user: str, bin_dir: str, data_dir: str) ->
 
 
 def _namespace(system: System, bin_dir: str, data_dir: str) -> Account:
-    """A uid that nobody has, or where that reaches too little root itself: in a namespace it is an ordinary uid."""
+    """A uid without an account, or root itself if that can access too little: in a namespace, it is an ordinary uid."""
     uid = ordinary_uid()
     apart = Account(name=f"uid {APART}", user=APART, group=APART, wrapper=as_uid(uid))
     if reaches(system, apart, bin_dir, data_dir) and _starts(system, apart, bin_dir):
@@ -174,7 +174,7 @@ class Cluster(Target):
         owned.rename(fresh, self.pgdata.name)
 
     def _make_load_role(self, pgdata: Path) -> None:
-        """With the server of one user, before anybody can connect."""
+        """With PostgreSQL in single-user mode, before clients can connect."""
         argv = [str(self.bin_dir / "postgres"), "--single", "-D", str(pgdata), "-c", "exit_on_error=on", "postgres"]
         done = self._run(argv, {}, "".join(f"{line}\n" for line in load_role.statements(self.major)))
         if done.code:
@@ -197,7 +197,7 @@ class Cluster(Target):
         return not re.search(r"^Database cluster state: +shut down$", output, re.MULTILINE)
 
     def _own(self, directory: Path) -> None:
-        """Make a directory private to the account. HostFailure when somebody else has put something there."""
+        """Make a directory private to the account. HostFailure if it has files of another user."""
         owner = self.account.user if self.account.user is not None else self._system.euid()
         try:
             owned.make_directory(directory, self.account.owner)
@@ -256,7 +256,7 @@ class Cluster(Target):
                 raise HostFailure(f"PostgreSQL was not ready within {READY_S:g} s", "see its log", log=_tail(log))
 
     def _is_ready(self, child: Child) -> bool:
-        if self.major < 10:  # their postmaster.pid does not tell
+        if self.major < 10:  # their postmaster.pid does not contain it
             return bool(self._run([self.tool("psql"), "-X", "-c", "select 1"], self.env).code == 0)
         lines = self._system.text(str(self.pgdata / "postmaster.pid")).splitlines()
         if not lines or lines[0] == "" or len(lines) < 8:

@@ -1,7 +1,7 @@
-"""A cluster that somebody else owns: measured with their consent, in a database of the run's own, and given back.
+"""A cluster of another user: measured with their consent, in a database of the run, and restored.
 
-Parameters go into one file of ours that their configuration includes; nothing else of theirs is written. A run that
-only sets what a reload puts in effect never restarts their server.
+Parameters go into one file of the agent that the configuration includes; no other file of the cluster is written. A run
+that only sets parameters for which a reload suffices never restarts the server.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .instance import Target
 from .service import DATABASE, Owned, Service
 
 HEADER = "# For the time of a benchmark; removed afterwards."
-OLDEST = 10  # its pg_stat_activity tells clients from workers
+OLDEST = 10  # its pg_stat_activity distinguishes clients from workers
 _STATE = """
 select json_build_object(
   'config_file', current_setting('config_file'), 'data_directory', current_setting('data_directory'),
@@ -69,7 +69,7 @@ class Existing(Owned, Target):
     # Before anything is touched
 
     def prepare(self, plans: Mapping[str, Plan]) -> None:
-        """Look, put on record, write the include file, and stop the server when it is to be started anew."""
+        """Read and record its state, write the include file, and stop the server if it must be restarted."""
         self._conf = {name: value for plan in plans.values() for name, value in plan.conf.items()}
         self._unit = {name: value for plan in plans.values() for name, value in plan.unit.items()}
         entry = self._known() or self._inspect(plans)
@@ -86,7 +86,7 @@ class Existing(Owned, Target):
             self._stop()
 
     def _known(self) -> Optional[Record]:
-        """What was found before a planned restart of the host: now the cluster may be as we left it."""
+        """The state before a planned restart of the host: the present state may be that of the run."""
         entry = self._journal.unfinished("service", "owned")
         if entry and service.postmaster(self._system, str(self.pgdata)):
             self.locate()
@@ -139,7 +139,7 @@ class Existing(Owned, Target):
             self._check_ours()
 
     def _check_ours(self) -> None:
-        """The include file is nobody else's: not there, empty, or left by us."""
+        """The include file is not another user's: it is missing, empty, or written by the agent."""
         path = Path(self.conf_file)
         if not path.parent.is_dir():
             raise HostFailure(f"{path.parent} is not a directory", f"mkdir {path.parent}")
@@ -186,7 +186,7 @@ class Existing(Owned, Target):
                 raise HostFailure(f"{self.pgdata} already has a {kind} {name}", "drop or rename it: runs use this name")
 
     def _read_stopped(self) -> Record:
-        """Of a stopped cluster: what its configuration says, and how a server of our own starting will run."""
+        """Of a stopped cluster: its configuration, and how a server that we start will run."""
         if (self.pgdata / "standby.signal").exists() or (self.pgdata / "recovery.conf").exists():
             raise HostFailure(f"{self.pgdata} is a standby", "use its primary: a standby is read-only")
         directory = self.parameter("data_directory")
@@ -196,7 +196,7 @@ class Existing(Owned, Target):
         return {"pending": [], "parameters": shown, "cpus": "", "policy": "", "environment": {}, "log": os.devnull}
 
     def _check_manager(self, pid: int) -> None:
-        """Who says that he runs it does: stopping it elsewhere would have him start it again."""
+        """Check that the named manager runs the server. Another one would start it again after a stop."""
         unit, system = self._target["unit"], self._system
         if unit:
             shown = system.run(["systemctl", "show", "-p", "LoadState", "-p", "MainPID", unit]).stdout
@@ -212,7 +212,7 @@ class Existing(Owned, Target):
                 raise Unplannable("target.unit", "", f"{named.group(1)}, the unit that runs it", "check the host again")
 
     def _reasons(self, plans: Mapping[str, Plan], entry: Record) -> list[str]:
-        """Why the server has to be started anew; none when a reload will do."""
+        """Why the server must be restarted; none if a reload suffices."""
         if entry["was"] == "stopped":
             return ["it is stopped"]
         reasons = [name for name, plan in plans.items() if plan.server_prefix or plan.unit]
@@ -305,11 +305,11 @@ class Existing(Owned, Target):
 
 
 def owner_of(system: System, target: Record) -> Record:
-    """The fixed part of the entry "service". Unplannable when the directory is not who the target says."""
+    """The fixed part of the entry "service". Unplannable if the directory has another owner than the target names."""
     import grp
     import pwd
 
-    data_dir = os.path.realpath(target["data_dir"])  # as a postmaster's working directory is told
+    data_dir = os.path.realpath(target["data_dir"])  # in the form of a postmaster's working directory
     try:
         owner = pwd.getpwuid(os.stat(data_dir).st_uid)
     except (OSError, KeyError) as error:

@@ -8,7 +8,7 @@ from ..errors import HostFailure, Unplannable
 from ..host.system import System
 from ..records.processes import environment
 
-# A server of nothing: it reads no file of anybody, checks what it is given, prints one value and ends.
+# A server without data: it reads no files of users, checks its arguments, prints one value and ends.
 _NOWHERE = {"config_file": "/dev/null", "data_directory": "/", "hba_file": "/dev/null", "ident_file": "/dev/null"}
 
 

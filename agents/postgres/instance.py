@@ -1,4 +1,4 @@
-"""A PostgreSQL that a run works with, whoever owns it: its programs, its SQL, how a client finds it."""
+"""A PostgreSQL that a run uses, its own or another user's: its programs, its SQL, how a client reaches it."""
 
 from __future__ import annotations
 
@@ -134,14 +134,14 @@ class Target(Instance, ABC):
 
     @abstractmethod
     def prepare(self, plans: Mapping[str, Plan]) -> None:
-        """Make or look at the cluster, and put the run's parameters where it will read them."""
+        """Create or inspect the cluster, and write the run's parameters into its configuration."""
 
     @abstractmethod
     def start(self, prefix: Sequence[str], log: Path) -> Optional[int]:
         """Have the server run with all that was prepared; pid of the postmaster, None where it is another machine's."""
 
     def start_without_huge_pages(self, log: Path) -> int:
-        """The same for a look at its memory. Unplannable where the server is not ours to start twice."""
+        """The same to read its memory. Unplannable if the agent may not start the server twice."""
         accepted = f"a number of pages, because PostgreSQL {self.major} of an existing cluster cannot report its need"
         raise Unplannable("huge_pages.pool", "auto", accepted, "about 1.1 x shared_buffers / 2 MB")
 

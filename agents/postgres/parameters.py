@@ -17,7 +17,7 @@ from .service import Owned
 
 Record = dict[str, Any]
 SOCKETS = ("/var/run/postgresql", "/tmp")  # noqa: S108 - where packages and PostgreSQL itself put them
-# Whoever may not read all settings is told of none that only superusers see.
+# A role that may not read all settings does not see those for superusers.
 _QUERY = """
 select json_build_object(
   'data_dir', (select setting from pg_settings where name = 'data_directory'),

@@ -53,7 +53,7 @@ def early(spec: Record) -> Record:
 
 
 def configuration(plans: dict[str, Plan]) -> dict[str, str]:
-    """Parameters of all plans together."""
+    """The parameters of all plans."""
     return {name: value for plan in plans.values() for name, value in plan.conf.items()}
 
 

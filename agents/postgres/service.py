@@ -1,6 +1,6 @@
-"""The server of a cluster that somebody else owns, under its own manager: systemd, or whoever called pg_ctl.
+"""The server of another user's cluster, under its own manager: systemd, or the user who called pg_ctl.
 
-Described by the journal's entry "service", so that a recovery knows as much as the run did:
+The journal's entry "service" describes it, so that a recovery has the same data as the run:
 {manager: "systemd|pg_ctl", unit, bin_dir, data_dir, config_file, os_user, uid, gid, groups, was: "running|stopped",
  include, options: [of postmaster.opts], log: where pg_ctl sends it, environment, cpus, policy,
  parameters: {name: {setting, source, sourcefile} or null}, pending: [name]}
@@ -47,7 +47,7 @@ from (select application_name, usename, client_addr, count(*) from pg_stat_activ
 
 
 class Owned(Instance):
-    """A cluster of somebody else's as its owner sees it, over its unix socket."""
+    """An existing cluster as its owner sees it, over its unix socket."""
 
     database = "postgres"
 
@@ -66,7 +66,7 @@ class Owned(Instance):
         return ["-D", str(self.pgdata), *self._options]
 
     def locate(self) -> None:
-        """Where the running server listens, as its postmaster.pid says."""
+        """Where the running server listens, from its postmaster.pid."""
         lines = self._system.text(f"{self.pgdata}/postmaster.pid").splitlines()
         if len(lines) < 5 or not lines[4]:
             raise HostFailure(
@@ -81,7 +81,7 @@ class Owned(Instance):
         return {name: shown.get(name) for name in names}
 
     def configured(self, names: Sequence[str]) -> Record:
-        """The same of a stopped cluster, as far as its configuration tells."""
+        """The same of a stopped cluster, from its configuration."""
         return {name: {"setting": self.parameter(name)} for name in names if "." not in name}
 
     def foreign_clients(self) -> list[str]:
@@ -95,7 +95,7 @@ class Owned(Instance):
 
 
 class Service:
-    """Starts, stops and looks at the server that `entry` describes. Commands are on the journal before they execute."""
+    """Starts, stops and inspects the server that `entry` describes. Commands are in the journal before they execute."""
 
     def __init__(self, system: System, journal: Journal, entry: Record) -> None:
         self._system, self._journal, self.entry = system, journal, entry
@@ -127,7 +127,7 @@ class Service:
                 self._command(self._systemctl("start"))
             else:
                 self._pg_ctl_start(prefix, log)
-        # Its manager has answered: when nobody works there by now, nobody will.
+        # Its manager has answered: if no process works there by now, none will.
         self._wait(self.is_ready, "did not start", hopeless=self._is_gone)
         process = self.postmaster()
         if process is None:

@@ -1,4 +1,4 @@
-"""Whether SQL may write, told from its text alone: what is not known to read is taken to write. Pure."""
+"""Whether SQL may write, from its text alone: statements that are not known to only read count as writing. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 
 from .text import bare
 
-# Of pgbench: a line that begins with a backslash, with those that it goes on to; \gset and \aset end a statement.
+# Of pgbench: a line that begins with a backslash, with its continuation lines; \gset and \aset end a statement.
 _META = re.compile(r"^[ \t]*\\\w[^\n]*(?:(?<=\\)\n[^\n]*)*", re.MULTILINE)
 _ENDING = re.compile(r"\\(?:g|a)set\b[^\n]*|\\;")
 
-# Functions to look at caches with; no row of anybody's is touched.
+# Functions that inspect caches; they touch no rows of users.
 _EXTENSION = re.compile(
     r"create\s+extension\s+(?:if\s+not\s+exists\s+)?(?:pg_prewarm|pg_buffercache|pg_stat_statements)\b"
 )

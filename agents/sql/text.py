@@ -22,7 +22,7 @@ _TOKEN = re.compile(
     r"|(?P<meta>\\[;:]?)",
     re.DOTALL,
 )
-# Of pgbench: the rest of the line, with those that it goes on to.
+# Of pgbench: the rest of the line, with its continuation lines.
 _REST = re.compile(r"[^\n]*(?:(?<=\\)\n[^\n]*|(?<=\\\r)\n[^\n]*)*")
 _NOISE = re.compile(r"(?:\s|--[^\n]*(?:\n|$))*")
 
@@ -43,7 +43,7 @@ def statements(text: str) -> list[str]:
 
 
 def bare(text: str) -> str:
-    """The text without comments and without what its strings hold; a name in quotes becomes one that nobody knows."""
+    """The text without comments and without the content of strings; a name in quotes becomes an unknown one."""
     parts, begin, at = list[str](), 0, 0
     while True:
         token = _TOKEN.search(text, at)
@@ -76,7 +76,7 @@ def _stand_in(token: re.Match[str]) -> str:
 
 
 def _past(text: str, token: re.Match[str]) -> int:
-    """Where the token ends; one that is never closed goes on to the end of the text."""
+    """Where the token ends; one that is never closed continues to the end of the text."""
     if token["comment"]:
         return _past_comment(text, token.end())
     if token["tag"] is not None:
@@ -109,7 +109,7 @@ def _empty(statement: str) -> bool:
 
 
 def quoted(text: str) -> str:
-    """The text between dollars, as a string that neither the server nor psql looks into."""
+    """The text between dollars, as a string that neither the server nor psql parses."""
     number = 0
     while f"$q{number}$" in text or text.endswith(f"$q{number}"):
         number += 1

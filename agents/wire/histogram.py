@@ -48,7 +48,7 @@ class Histogram:
         self.high: Optional[int] = None
 
     def add(self, values: Sequence[int], times: Sequence[int]) -> None:
-        """Each value >= 0 so many times."""
+        """Each value >= 0 with its count."""
         if not values:
             return
         self.count += sum(times)

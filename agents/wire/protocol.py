@@ -65,7 +65,7 @@ Spec       {"version": 1,
                       or null (no PostgreSQL),
             "serve": {"limit_s": how long to wait for `finish`} of a standby; of a private target also {"listen",
                       "port", "clients": [address], "standbys": [{"name", "address"}], "writes": whether clients do}.
-                      A job of steps serves while they run, one without until it is told to finish,
+                      A job of steps serves while they run, one without until `finish`,
             "settings": {name in SETTINGS: wanted, valid against its schema},
             "dataset": {"name", "kind": name in DATASETS, "options": valid against its schema, "reset": "auto|copy|
                         reinit|keep" for runs that write, "ensure": "present|absent"}, or null. There and pristine
@@ -86,9 +86,9 @@ Hello      {"agent": sha256 of the zipapp, "version", "commit": of the server th
             "protocol": 1, "python": "3.11.2", "level": "root|user", "machine_id",
             "boot_id", "epoch": highest seen, "busy": uuid of an unsealed run or null,
             "supervisor": "systemd|detached", "units": "current|outdated|absent|unavailable",
-            "dirty": [uuid], "conflicts": [uuid of each that left a value to somebody else], "sealed": [uuid of each
+            "dirty": [uuid], "conflicts": [uuid of each that left a value of another user], "sealed": [uuid of each
             that ended and is not purged],
-            "recovered": what this contact put back, as restore tells it,
+            "recovered": what this contact restored, as in the result of restore,
             "wall": s, "mono": s}
 Status     {"run", "state": State, "step": name or "", "outcome": Outcome or "", "alive": bool, "last_seq": int,
             "error": Failure or null, "clean": bool or null, "conflicts": as in manifest.json}
@@ -106,7 +106,7 @@ command    {"purpose", "argv": [...], "env": {...}}
 write      {"setting", "key", "original", "wanted", "found"}
 proof      {"setting", "phase": "before|during|after|restored", "subject", "wanted", "found", "ok": bool,
            "evidence": {...}}
-dataset    {"fingerprint", "home": the cluster's directory ("" = somebody else's), "name", "kind", "options", "major",
+dataset    {"fingerprint", "home": the cluster's directory ("" = an existing one), "name", "kind", "options", "major",
            "database", "state": "preparing|pristine|dirty|absent", "size": bytes, "seconds": [[step, s]],
            "made_by": run, "made_at": wall s, "relations": {name: {"bytes", "rows": as the planner has it}}: the
            largest, "used": {"means": "pristine|clone|copy|reinit|keep|prepared|removed", "reason", "seconds",
@@ -179,7 +179,7 @@ Json = Any
 
 
 class WireError(Exception):
-    """The byte stream is not what the protocol says; the connection is of no further use."""
+    """The byte stream violates the protocol; the connection cannot be used any more."""
 
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)

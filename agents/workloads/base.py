@@ -140,7 +140,7 @@ class Workload(ABC):
     schema: Schema
     metrics: dict[str, Metric]  # what campaigns may compare, by the names that the server's measure/ gives
     main: tuple[str, ...] = ()  # those of them that a summary of many steps shows; all where none is named
-    measures = True  # whether there is anything that a step of it could be asked for
+    measures = True  # whether a step of it can yield figures
     tools: tuple[str, ...] = ()
     needs_postgres = False
     needs_directory = False
@@ -148,7 +148,7 @@ class Workload(ABC):
     samples: dict[str, Columns] = {}  # source -> the columns of the time series that a step of it yields
     rates: tuple[str, ...] = ()  # the columns of its own source that add up to its throughput
     ends_when_steady = False  # whether a warm-up may wait until its throughput is steady
-    bundled = False  # its tool comes with PostgreSQL: the option bin_dir says with which
+    bundled = False  # its tool comes with PostgreSQL: with that of the option bin_dir
     since: dict[str, int] = {}  # option -> the first PostgreSQL whose tool has it, where not all of them have
 
     def check(self, options: Options) -> None:
@@ -167,8 +167,8 @@ class Workload(ABC):
         return None
 
     def loop(self, options: Options) -> str:
-        """Pure. "closed" where a transaction waits for the end of the last one, "open" where it does not, "" where
-        nobody asks."""
+        """Pure. "closed" where a transaction waits for the end of the last one, "open" where it does not, "" if
+        that does not apply."""
         return ""
 
     def named(self, name: str) -> str:
@@ -193,7 +193,7 @@ class Workload(ABC):
         return {"tracer.script": script} if script else {}
 
     def figures(self, options: Options) -> dict[str, Metric]:
-        """Pure. What a step with these options yields; most tools yield the same whatever they are told."""
+        """Pure. The figures of a step with these options; most tools yield the same with all options."""
         return self.metrics
 
     def metric(self, name: str) -> Optional[Metric]:
@@ -213,25 +213,25 @@ class Workload(ABC):
         """Pure. The argument list that is measured."""
 
     def duration(self, options: Options) -> Optional[float]:
-        """Pure. Seconds of the measured part when the options tell, for progress and limits."""
+        """Pure. Seconds of the measured part if the options determine them, for progress and limits."""
         return None
 
     def for_time(self, options: Options, seconds: int) -> Optional[Options]:
-        """Pure. Options with which the same load runs for so many seconds, a rate told each second and nothing kept
-        besides; None where the tool cannot."""
+        """Pure. Options with which the same load runs for this time, reports a rate each second and keeps nothing else;
+        None if the tool cannot do that."""
         return None
 
     def scripts(self, options: Options) -> list[tuple[str, str]]:
-        """Pure. (name, text) of what `parse` has its tool look at, beyond the options themselves."""
+        """Pure. (name, text) of the files that `parse` passes to its tool, besides the options."""
         return []
 
     def parse(self, options: Options, bench: Bench) -> Iterable[PlanFailure]:
-        """What the tool itself says against the scripts in these options, and Unplannable for what it lacks; nothing
-        runs, and no server is needed."""
+        """Errors that the tool reports for the scripts in these options; Unplannable if it lacks an option. Nothing is
+        run, and no server is needed."""
         return ()
 
     def writes(self, options: Options) -> bool:
-        """Pure. Whether it may change the data set that it is given; who cannot tell says yes."""
+        """Pure. Whether it may change its data set; True if that is unknown."""
         return self.needs_postgres
 
     @abstractmethod

@@ -167,7 +167,7 @@ class Fio(Workload):
 
 
 def job_of(options: Options) -> JobFile:
-    """What was asked for, as fio's own job file. Unplannable with the line that cannot be."""
+    """The options as a job file of fio. Unplannable with the line that is not accepted."""
     if "job_file" in options:
         return fio_jobs.read(options["job_file"])
     values = {**_DEFAULTS, **options}
@@ -219,7 +219,7 @@ def _is_old(report: Path) -> bool:
 
 
 def rates(line: str) -> dict[str, float]:
-    """The rates of fio's ETA line as it is rewritten every second: {"read_bw": KiB/s, "read_iops": ...}."""
+    """The rates of fio's ETA line, which is rewritten every second: {"read_bw": KiB/s, "read_iops": ...}."""
     match = _ETA.search(line)
     if not match:
         return {}

@@ -86,7 +86,7 @@ class Section:
         return self.resolved.get(key, "0") not in ("0", "false")
 
     def seconds(self) -> Optional[float]:
-        """From its start to its end, where the file tells."""
+        """From its start to its end, if the file determines it."""
         options = self.resolved
         if "runtime" not in options:
             return None
@@ -123,7 +123,7 @@ class JobFile:
         return sum(max(section.seconds() or 0.0 for section in phase) for phase in self.phases())
 
     def rendered(self, more: Callable[[int, Section], list[str]]) -> str:
-        """For fio: the same sections, without their paths, which `more` says for each job (counted from 0)."""
+        """For fio: the same sections, without their paths, which `more` has for each job (counted from 0)."""
         blocks, number = [], 0
         for section in self.sections:
             lines = [f"{key}={value}" if value else key for key, value in section.lines if key not in PATHS]

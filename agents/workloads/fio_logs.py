@@ -1,7 +1,7 @@
 """fio's logs of every second, of many jobs, as one series on one time axis. Pure but for reading the files.
 
 Source: "Log File Formats" of fio's HOWTO: time in ms, value, direction (0 read, 1 write, 2 trim), block size, offset. A
-line tells of the time since the one before it, and jobs do not tick together: each second gets its share of a line.
+line covers the time since the one before it, and jobs do not tick together: each second gets its share of a line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Entry = tuple[float, float, int]
 
 
 class Seconds:
-    """The lines of one log and direction, folded to seconds: what they add up to, and how much of each was told of."""
+    """The lines of one log and direction, folded to seconds: their sums, and which share of each second they cover."""
 
     def __init__(self) -> None:
         self.sums: dict[int, float] = defaultdict(float)
@@ -33,7 +33,7 @@ class Seconds:
             self.weights[at] += share
 
     def values(self, summed: bool) -> dict[int, float]:
-        """Of all jobs together, or their mean. Seconds that fewer than half of them tell of are the edges: left out."""
+        """The sum over all jobs, or their mean. Without seconds at the edges, which less than half of them cover."""
         jobs = max(self.weights.values(), default=0.0)
         scale = jobs if summed else 1.0
         whole = (at for at, weight in self.weights.items() if weight >= jobs / 2)

@@ -118,7 +118,7 @@ class PgTestTiming(Workload):
 
 
 def program(workload: Workload, options: dict[str, Any], stage: Stage) -> str:
-    """Of the PostgreSQL that was asked for, or of the run's own."""
+    """Of the requested PostgreSQL, or of that of the run."""
     (name,) = workload.tools
     return f"{options['bin_dir']}/{name}" if "bin_dir" in options else stage.tool(name)
 

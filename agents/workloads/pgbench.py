@@ -340,6 +340,6 @@ def progress(line: str) -> Optional[tuple[float, dict[str, float]]]:
 
 
 def rate_in(stdout: str) -> Optional[float]:
-    """The rate that a report tells: of those up to 13, the one that leaves connecting out."""
+    """The rate of a report: up to version 13, the one without connecting."""
     match = _RATE.search(stdout)
     return float(match.group(1)) if match else None

@@ -1,4 +1,4 @@
-"""pgbench's options: what may be asked for, what goes with what, and the argument list that says it. Pure."""
+"""pgbench's options: the accepted values, their combinations, and the argument list. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .base import Context, Metric, Options
 BUILTINS = ("tpcb-like", "simple-update", "select-only")
 SINCE = {"random_seed": 11, "max_tries": 15, "failures_detailed": 15, "exit_on_abort": 17}
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
-# A variable goes into the text of a statement as it is; what is no number can be anything there.
+# A variable becomes part of a statement's text unchanged; unless it is a number, it can be any SQL.
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
 METRICS: dict[str, Metric] = {
@@ -56,7 +56,7 @@ def names(options: Options) -> list[str]:
 
 
 def loop(options: Options) -> str:
-    """closed: a client begins a transaction when its last has ended; open: when the rate says so."""
+    """closed: a client begins a transaction when its last has ended; open: at the times of the rate."""
     return "open" if "rate" in options or "rate_share" in options else "closed"
 
 

@@ -1,4 +1,4 @@
-"""What pgbench says against its scripts, without a server: it parses all of them before it connects."""
+"""Errors that pgbench reports for its scripts, without a server: it parses all of them before it connects."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def write(options: Options, directory: Path) -> None:
 
 
 def complaints(options: Options, program: str, bench: Bench) -> Iterator[PlanFailure]:
-    """About each script, for pgbench stops at the first error that it meets; of sound ones, about what goes together.
+    """The errors of each script, because pgbench stops at the first one. If there are none, those of all together.
 
-    It is told to connect to a socket in a directory of ours, where there is none: failing there is passing.
+    It connects to a socket in a directory of the agent, where there is none: a failure there means no errors.
     """
     with tempfile.TemporaryDirectory(prefix="proving-ground-scripts-") as name:
         directory = Path(name)
@@ -57,7 +57,7 @@ def complaints(options: Options, program: str, bench: Bench) -> Iterator[PlanFai
 
 
 def _objection(argv: list[str], directory: Path, bench: Bench) -> Optional[str]:
-    """What pgbench says before it would connect, or None."""
+    """The error that pgbench reports before it connects, or None."""
     shown = bench.run(argv, {"PGHOST": str(directory), "PGDATABASE": "postgres"})
     if f"{directory}/.s.PGSQL." in shown.stderr:
         return None

@@ -21,7 +21,7 @@ from .base import DAY_S, FIGURES, TRACED, Context, Metric, Options, Trace, Workl
 if TYPE_CHECKING:
     from .base import Stage
 
-APPLICATION = "proving_ground_sql"  # by which the session's backend is told from others
+APPLICATION = "proving_ground_sql"  # identifies the session's backend
 # The first major version whose EXPLAIN has the option; those of 9 have the rest.
 SINCE = {"summary": 10, "settings": 12, "wal": 13, "memory": 17, "serialize": 17}
 ON = {"buffers": True, "settings": True, "timing": True, "costs": True, "verbose": False, "wal": False, "memory": False}
@@ -202,7 +202,7 @@ def _each(text: str) -> list[str]:
 
 
 def explained(options: Options, major: int) -> list[str]:
-    """Pure. The options of EXPLAIN: what the version does not have is left out, unless it was asked for."""
+    """Pure. The options of EXPLAIN: options that the version lacks are left out, unless they were requested."""
     missing = [name for name, since in SINCE.items() if major < since]
     unavailable = next((name for name in missing if options.get(name) not in (None, False, "none")), None)
     if unavailable:

@@ -214,7 +214,7 @@ APPLICATION = "sysbench"
 
 
 def _connection(env: dict[str, str]) -> dict[str, Any]:
-    """How sysbench is told what other clients read from their environment, and its backends from theirs."""
+    """Options for what other clients, and its backends, read from their environment."""
     database = env["PGDATABASE"].replace("\\", "\\\\").replace("'", "\\'")
     named = f"dbname='{database}' application_name={APPLICATION}"
     return {"host": env["PGHOST"], "port": env["PGPORT"], "user": env["PGUSER"], "db": named}

@@ -3,7 +3,7 @@
 A log is read while the step runs, a whole chunk at a time, and what was read is punched out of the file at once: it was
 in the page cache a moment ago, hardly ever reaches the disk, and takes no room there. Reading may use SHARE of one cpu
 while the load runs; what it cannot keep up with stays in the file, and is read when the load has ended. Rotating is not
-possible, as pgbench opens its files once; a pipe would hold pgbench up whenever nobody reads.
+possible, as pgbench opens its files once; a pipe would block pgbench while it is not read.
 
 A line is: client, number, latency in us or one of WORDS, script, epoch, us[, lag in us: -R][, retries: --max-tries].
 """

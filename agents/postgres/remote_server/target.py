@@ -1,4 +1,4 @@
-"""A run in a database of its own on a remote server. Each change there is in the journal before it is made.
+"""A run in its own database on a remote server. Each change there is in the journal before it is made.
 
 If the registered role is a superuser, the load connects as a role of the run, as in an existing cluster; otherwise as
 the registered role.

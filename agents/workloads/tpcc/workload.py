@@ -149,7 +149,7 @@ class Tpcc(Workload):
         PGBENCH.measure({**load(options), **detailed, "define": {"warehouses": count}}, stage, SPARE_S)
 
     def _create_functions(self, stage: Stage) -> None:
-        """A data set may be older than the agent, so that each step creates the functions anew."""
+        """A data set may be older than the agent, so each step creates the functions again."""
         argv = [stage.tool("psql"), "-X", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-c", CREATE]
         stage.execute(argv, purpose="functions", limit_s=DAY_S)
 
