@@ -18,7 +18,10 @@ def changes(run: Run) -> list[str]:
 
 
 def notify_waiting(run: Run) -> None:
-    """Call it in the transaction that stores the events."""
+    """Call it in the transaction that stores the events. A run waits at most once: a host that reports it again sends
+    no more notifications."""
+    if run.events.filter(kind="state", data__state=WAITING).count() > 1:
+        return
     remaining = _newest(run)
     payload = {
         "text": f"Run {run.position + 1} waits until these parameters are in effect:\n\n" + "\n".join(remaining),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from apps.accounts.models import Delivery, User
 from apps.accounts.notices import channels
@@ -15,11 +16,13 @@ from apps.campaigns.design import targets
 from apps.campaigns.design.before_start import checks
 from apps.campaigns.design.before_start.previews import preview
 from apps.campaigns.execution import by_hand
+from apps.campaigns.models import Campaign, RunEvent
 from apps.hosts import services
 from apps.hosts.models import Host
 from apps.hosts.usage import remote_servers
 from common.errors import PlanError
 from tests.agents.remote_servers import ADDRESS, PLAIN, SECRET, Served, created, running
+from tests.rows.factories import make_campaign
 from tests.servers import campaigns
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.needs("postgresql-15")]
@@ -115,6 +118,17 @@ def test_runs_of_another_limit_are_planned_with_it(shop: Host, admin: User) -> N
 
     assert "wait_s" not in without
     assert targets.target(shop, shop.facts, SHOP) == without | {"wait_s": 600}
+
+
+def test_a_host_that_reports_the_wait_again_and_again_sends_one_notification(admin: User) -> None:
+    channels.create(by=admin, name="chat", kind="chat", address="http://127.0.0.1:9/x", events=["run.waiting"])
+    run = make_campaign(Campaign.State.RUNNING).runs.get(position=0)
+
+    for seq in (1, 2, 3):
+        RunEvent.objects.create(run=run, seq=seq, at=timezone.now(), kind="state", data={"state": "WAITING"})
+        by_hand.notify_waiting(run)
+
+    assert Delivery.objects.count() == 1
 
 
 def test_the_checks_count_the_changes_by_hand(shop: Host, admin: User) -> None:
