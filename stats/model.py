@@ -1,4 +1,4 @@
-"""The words of the statistics: metrics, observations and what is said about them.
+"""Types of the statistics: metrics, observations, comparisons and verdicts.
 
 A run is the unit everywhere: an Observation is one figure of one run, never a second of it. Ratios are in percent.
 """
@@ -91,12 +91,12 @@ class LevelTable:
 class Comparison:
     """B against A, in percent of A. `delta` is the margin that was fixed beforehand, as a fraction.
 
-    `mde_percent`: the smallest difference that so many runs with this spread find in four of five cases;
-    `runs_needed`: runs of each that would find one of `delta`. Both, like the intervals, are None below 3 runs.
-    `caveat`: what the verdict does not include. `note`: why runs enough do not make a comparison; it is then in
-    points only. `unit`: what one value of an arm is of.
+    `mde_percent`: the minimum detectable effect of these runs (80 % power);
+    `runs_needed`: runs of each to detect one of `delta`. Both, like the intervals, are None below 3 runs.
+    `caveat`: what the verdict does not include. `note`: why a sufficient number of runs does not allow a comparison;
+    it is then points_only. `unit`: what one value of an arm belongs to: a run or a host.
     `se` and `df`: the standard error of the difference of logs, and its degrees of freedom.
-    What ranks say is a cross-check of two arms of up to 50 runs that stand alone, without blocks or other levels.
+    The rank test is a cross-check of two arms of up to 50 runs, without blocks or other levels.
     """
 
     a: str

@@ -18,7 +18,7 @@ MOST_RUNS = 1_000_000
 
 
 def power_of(errors: float, df: float, alpha: float = ALPHA) -> float:
-    """The share of campaigns that find a difference of so many standard errors, and on the right side."""
+    """The share of campaigns that detect a difference of this number of standard errors, in the right direction."""
     from scipy import special
 
     return 1 - float(special.nctdtr(df, errors, special.stdtrit(df, 1 - alpha / 2)))
@@ -36,8 +36,8 @@ def detectable_errors(df: float, alpha: float) -> float:
 def mde_percent(
     s: float, n_a: int, n_b: int, *, paired: bool = False, alpha: float = ALPHA, df: float | None = None
 ) -> float:
-    """The minimum detectable effect; `s` is of the differences when paired, else within each arm. `df` of `s`, where
-    more than these two arms tell it."""
+    """The minimum detectable effect; `s` is of the differences if paired, else within each arm. `df` of `s`, if
+    it is estimated from more than these two arms."""
     if s < NO_SPREAD:
         return 0.0
     own = n_a - 1 if paired else n_a + n_b - 2
@@ -49,15 +49,15 @@ def mde_percent(
 def runs_needed(
     s: float, delta: float, *, paired: bool = False, alpha: float = ALPHA, df_each: float | None = None
 ) -> int:
-    """Runs of each arm (pairs, when paired) that find a difference of `delta`, a fraction; at least 3. `df_each`:
-    degrees of freedom that each run of every arm after the first adds, where more than these two arms tell `s`."""
+    """Runs of each arm (pairs, if paired) that detect a difference of `delta`, a fraction; at least 3. `df_each`:
+    degrees of freedom that each run of every arm after the first adds, if more than these two arms estimate `s`."""
     if s < NO_SPREAD:
         return POINTS_ONLY_BELOW
     each = df_each or (1 if paired else 2)
     effect = math.log1p(delta) / (s if paired else s * math.sqrt(2))
 
     def enough(n: int) -> bool:
-        # So far off that the distribution has no number any more, it is found.
+        # Beyond the range of the distribution's numbers, it is always detected.
         return not power_of(effect * math.sqrt(n), each * (n - 1), alpha) < POWER
 
     return fewest_runs(enough, POINTS_ONLY_BELOW)

@@ -1,7 +1,7 @@
-"""Variation between campaigns: what identical runs differ by from one campaign to the next, beyond their own noise.
+"""Variation between campaigns: the difference of identical runs from one campaign to the next, beyond their own noise.
 
 Two campaigns are two days: caches, neighbours, temperatures and data files differ, for all runs of a day alike. So the
-runs of one campaign tell nothing of it; the host's history of identical runs in several campaigns does.
+runs of one campaign do not show it; the host's history of identical runs in several campaigns does.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Between:
-    """Variance of log means between campaigns, and within them of one run; `df`: of what tells it."""
+    """Variance of log means between campaigns, and of one run within them; `df`: degrees of freedom of the former."""
 
     variance: float
     within: float
@@ -41,8 +41,8 @@ class Between:
 
 
 def between_campaigns(cells: Sequence[Cell]) -> Between | None:
-    """REML of log(y) ~ group + (1 | campaign), where groups that ran in one campaign only tell nothing; None where the
-    campaigns are too few."""
+    """REML of log(y) ~ group + (1 | campaign), where groups that ran in one campaign only add nothing; None if there
+    are too few campaigns."""
     often = [cell for cell in cells if len({each.campaign for each in cells if each.group == cell.group}) > 1]
     groups, campaigns = sorted({cell.group for cell in often}), sorted({cell.campaign for cell in often})
     arms = [logs(cell.values) for cell in often]
@@ -94,7 +94,7 @@ def compare_campaigns(
     campaigns: tuple[int, int] = (1, 1),
     of: int = 1,
 ) -> Comparison:
-    """B against A, whose runs are of other campaigns, so many on either side. Without `between` nothing is claimed."""
+    """B against A, whose runs are of other campaigns. Without `between`, the verdict is inconclusive."""
     log_a, log_b = logs(a), logs(b)
     plain = compare_arms(log_a, log_b, metric, delta, blocked=False, names=names, of=of)
     if plain.interval is None:
@@ -103,12 +103,12 @@ def compare_campaigns(
         method = f"{plain.method}; variation between campaigns not included"
         return replace(plain, verdict="undetectable", p=None, runs_needed=None, method=method, caveat=NOT_INCLUDED)
     estimate = _widened(welch(log_a, log_b), between, campaigns, of)
-    # More runs of the same campaigns leave their difference as it is.
+    # More runs of the same campaigns do not reduce the variation between these.
     return replace(judged(log_a, log_b, estimate, metric, delta, names), runs_needed=None, mde_percent=None)
 
 
 def _widened(estimate: Estimate, between: Between, campaigns: tuple[int, int], of: int) -> Estimate:
-    """With the variance between campaigns; degrees of freedom are at most those that tell it."""
+    """With the variance between campaigns; degrees of freedom are at most those of its estimate."""
     from scipy import stats
 
     added = between.variance * (1 / campaigns[0] + 1 / campaigns[1])

@@ -21,8 +21,8 @@ LEAST = 5  # earlier campaigns: the interval for one more is then 3 standard dev
 
 @dataclass(frozen=True)
 class Predicted:
-    """The newest campaign in percent of the earlier ones; `interval` contains the change with 95 %, together with
-    those of the other levels that were asked."""
+    """The newest campaign in percent of the earlier ones; `interval` contains the change with 95 %, simultaneously
+    with those of the other levels."""
 
     earlier: int
     change_percent: float
@@ -54,8 +54,8 @@ _WORDS: dict[Verdict, str] = {
 def against_history(
     earlier: Sequence[Sequence[float]], newest: Sequence[float], *, better: Better, delta: float, of: int = 1
 ) -> Predicted | None:
-    """The runs of the newest campaign against those of each earlier one, as one of `of` levels that are asked at once
-    (Bonferroni). None with fewer than LEAST earlier campaigns."""
+    """The runs of the newest campaign against those of each earlier one, as one of `of` levels (Bonferroni). None with
+    fewer than LEAST earlier campaigns."""
     if len(earlier) < LEAST or not len(newest):
         return None
     means = np.array([logs(values).mean() for values in earlier])

@@ -22,11 +22,11 @@ _LARGEST_LOG = 50.0  # an interval that ends beyond this is practically unbounde
 
 @dataclass(frozen=True)
 class Association:
-    """One figure at one level against the baseline; an association, which says nothing of what caused what.
+    """One figure at one level against the baseline; an association, which does not show a cause.
 
     `n`: common blocks, or runs of the level that has fewer. `change` with its interval `low` to `high` is in percent
-    where it `is_ratio`, else in units of the figure. `effect`: the difference in standard deviations of one run
-    (Hedges' g); None where runs of a level do not differ at all. `q`: p adjusted for all figures and levels."""
+    if it `is_ratio`, else in units of the figure. `effect`: the difference in standard deviations of one run
+    (Hedges' g); None if runs of a level do not differ at all. `q`: p adjusted for all figures and levels."""
 
     figure: str
     level: str

@@ -1,7 +1,7 @@
-"""Several factors at once: what each does on average over the others, and whether two of them act alone.
+"""Several factors at once: the effect of each on average over the others, and whether two of them interact.
 
-A full factorial in whole blocks is balanced: means of cells, of levels and of pairs of levels are all there is to it.
-The spread is that within blocks of cells that each have a mean of their own, so that no interaction is taken for noise.
+A full factorial in whole blocks is balanced: means of cells, of levels and of pairs of levels are sufficient. The
+variance is that within blocks of cells that each have their own mean, so that no interaction counts as noise.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Levels = Mapping[str, Sequence[str]]  # factor -> its levels, the first one bein
 class Crossed:
     """Logs of a full factorial, of shape (blocks, levels of the first factor, levels of the second ...); `left_out`
     counts runs of blocks that are not whole. `s` is the standard deviation within blocks, with `df`. `plots`: factors
-    for whose levels the server starts anew; runs with the same levels of them share a start (a split plot)."""
+    for whose levels the server is restarted; runs with the same levels of them share a start (a split plot)."""
 
     levels: dict[str, list[str]]
     logs: Floats
@@ -84,9 +84,9 @@ def crossed(
     rows: Sequence[Observation],
     plots: frozenset[str] = frozenset(),
 ) -> Crossed:
-    """The runs of whole blocks by their cells; `cells` says which labels of the factors a row's level stands for.
+    """The runs of whole blocks by their cells; `cells`: the labels of the factors for the level of a row.
 
-    PlanError where the combinations are not all of them, or fewer than three blocks have them all.
+    PlanError if combinations are missing, or fewer than three blocks have all of them.
     """
     every = list(product(*levels.values()))
     if sum(len(own) > 1 for own in levels.values()) < 2 or sorted(map(tuple, cells.values())) != sorted(every):
@@ -154,8 +154,8 @@ def _estimate(crossed: Crossed, difference: float, se: float, family: int, metho
 class Interaction:
     """How much more (or less) the second factor does at one level of the first than at another: a ratio of ratios.
 
-    `p` is of the F test that all effects are the same everywhere, adjusted (Holm) where several pairs of factors are
-    asked. Told is the largest of `contrasts` ratios, with an interval that holds for all of them (Bonferroni).
+    `p` is of the F test that all effects are the same everywhere, adjusted (Holm) for several pairs of
+    factors. The result is the largest of `contrasts` ratios, with an interval that holds for all of them (Bonferroni).
     """
 
     factors: tuple[str, str]

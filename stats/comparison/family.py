@@ -16,7 +16,7 @@ from stats.model import Floats
 _SPREADS, _REACH, _STEPS = 48, 8.0, 161
 # Closer to 1 than this a comparison's noise is the baseline's alone, and the integrand has a step.
 _MOST_SHARED = 0.995
-# Of simulations; 40 000 campaigns tell 5 % to 0.1 %.
+# Of simulations; 40 000 campaigns determine 5 % to within 0.1 %.
 _CAMPAIGNS, _MOST_NUMBERS, _SEED = 40_000, 8_000_000, 20130901
 
 
@@ -55,7 +55,7 @@ def within(t: float, shared: Sequence[float], df: float) -> float:
 
 @lru_cache(maxsize=128)
 def _spreads(df: float) -> tuple[Floats, Floats]:
-    """Weights, and estimates of a spread of 1 with so many degrees of freedom, at Gauss and Legendre's places."""
+    """Weights, and estimates of a standard deviation of 1 with this `df`, at the nodes of Gauss and Legendre."""
     from scipy import special
 
     places, weights = np.polynomial.legendre.leggauss(_SPREADS)

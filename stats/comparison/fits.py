@@ -19,8 +19,8 @@ from stats.model import NO_SPREAD, Floats, Observation, by_level, logs
 
 @dataclass(frozen=True)
 class Fit:
-    """`effects`: of the levels, each but for the same constant, and `covariance` of them in units of s squared.
-    `rank_lost` when the cells cannot tell all levels apart."""
+    """`effects`: of the levels, up to a common constant, and their `covariance` in units of s squared. `rank_lost` if
+    the cells do not determine all levels."""
 
     levels: list[str]
     effects: Floats
@@ -56,7 +56,7 @@ def fit(rows: Sequence[Observation], *, blocked: bool) -> Fit:
     blocks = sorted({row.block for row in rows}) if blocked else [0]
     block = places([row.block for row in rows], blocks) if blocked else np.zeros(len(rows), dtype=np.intp)
     y = logs([row.value for row in rows])
-    y = y - y.mean()  # the constant is not asked for, and digits are
+    y = y - y.mean()  # the constant is not needed, but its digits would cost precision
     counts = np.zeros((len(levels), len(blocks)))
     np.add.at(counts, (level, block), 1.0)
     of_block = counts.sum(axis=0)

@@ -4,7 +4,7 @@ The regression has a curve for each setting and the interactions of all pairs. A
 squared change of the predicted result if the setting has the values of the other trials, as a share of the variance of
 the results: the total Sobol index, for the values that were tried. If these depend on each other, the regression also
 predicts combinations that are far from all trials; a share above 1 is shown as 1. The intervals are credible ones, so
-they hold as far as the regression does. They are wide where good values of two settings were tried together.
+they hold as far as the regression does. They are wide if good values of two settings were tried together.
 """
 
 from __future__ import annotations

@@ -214,7 +214,7 @@ def _own_spreads(spreads: Spreads, names: Sequence[str], blocks: str) -> dict[st
 
 
 def _incomplete(fitted: Fit, names: Sequence[str]) -> dict[str, Estimate]:
-    """Every level against the first in blocks of which some lack a level: what blocks tell of their own levels."""
+    """Every level against the first in blocks of which some lack a level, by the comparisons within each block."""
     baseline, *others = names
     contrasts = {name: fitted.contrast(baseline, name) for name in others}
     if fitted.s < NO_SPREAD:

@@ -30,8 +30,8 @@ MOST_RANKED = 50
 
 @dataclass(frozen=True)
 class Estimate:
-    """A difference of mean logs with its 95 % and 90 % intervals (still logs); `s` as mde_percent() wants it. `alpha`:
-    what is left for one of a family of comparisons; `pooled`: more than two arms tell its `s` and `df`."""
+    """A difference of mean logs with its 95 % and 90 % intervals (still logs); `s` for mde_percent(). `alpha`:
+    the share of one of a family of comparisons; `pooled`: its `s` and `df` come from more than two arms."""
 
     difference: float
     interval: Interval
@@ -57,7 +57,7 @@ def compare(
     of: int = 1,
 ) -> Comparison:
     """B against A, one value a run; with `blocked`, a[i] and b[i] are of the same block. `delta` is a fraction. `of`:
-    how many such comparisons are looked at, whose intervals shall hold together (Bonferroni)."""
+    the number of such comparisons, whose intervals hold simultaneously (Bonferroni)."""
     log_a, log_b = logs(a), logs(b)
     if blocked and len(log_a) != len(log_b):
         raise PlanError(
@@ -135,7 +135,7 @@ def few_blocks(common: int, rows: Sequence[Observation]) -> str:
 
 
 def in_units(comparison: Comparison, unit: str) -> Comparison:
-    """A comparison of means of hosts tells nothing of how many runs would do."""
+    """A comparison of means of hosts does not determine how many runs are needed."""
     return comparison if unit == "run" else replace(comparison, unit=unit, runs_needed=None)
 
 
@@ -168,7 +168,7 @@ def judged(
         )
     interval, interval_90 = ratio_interval(*estimate.interval), ratio_interval(*estimate.interval_90)
     n_a, n_b = len(log_a), len(log_b)
-    # Welch's degrees of freedom shrink by chance; what so many runs can find is asked of arms that spread alike.
+    # Welch's degrees of freedom shrink by chance; the detectable effect assumes arms of equal variance.
     df = estimate.df if estimate.pooled else None
     df_each = df / (min(n_a, n_b) - 1) if df else None
     # Ranks are a cross-check of two arms that stand alone; blocks and other levels are nothing to them.
@@ -233,14 +233,14 @@ def welch_errors(a: Floats, b: Floats) -> tuple[float, float, float]:
     var_a, var_b = float(a.var(ddof=1)), float(b.var(ddof=1))
     error_a, error_b = var_a / n_a, var_b / n_b
     s = math.sqrt(((n_a - 1) * var_a + (n_b - 1) * var_b) / (n_a + n_b - 2))
-    # Welch and Satterthwaite's degrees of freedom; without any spread there is nothing to share out.
+    # Welch and Satterthwaite's degrees of freedom; without any variance there is nothing to distribute.
     shared = error_a**2 / (n_a - 1) + error_b**2 / (n_b - 1)
     df = (error_a + error_b) ** 2 / shared if shared else float(n_a + n_b - 2)
     return math.sqrt(error_a + error_b), s, df
 
 
 def one_of(estimate: Estimate, many: int) -> Estimate:
-    """An estimate as one of so many: what it may be wrong in is a share of what all of them may."""
+    """An estimate as one of several: its error probability is a share of that of all of them."""
     if many < 2 or estimate.se is None or estimate.df is None or estimate.p is None:
         return estimate
     from scipy import stats

@@ -19,7 +19,7 @@ from stats.model import NO_SPREAD, Floats
 # of the others the noisiest is asked for. Chosen by simulation (tests/truth): more costs power where spreads are alike.
 P_BASELINE, P_OTHERS = 0.05, 0.03
 _CAMPAIGNS, _SEED = 8000, 20130901
-# A simulation is of so many numbers at most.
+# The most random numbers of a simulation.
 _MOST_NUMBERS = 4_000_000
 
 
@@ -71,8 +71,8 @@ class Family:
 
 
 def levels_apart(logs: Floats, *, blocked: bool) -> Spreads:
-    """Which levels stand apart: one after the other, the one with the least p, while p is small enough and two are left
-    to tell what a usual spread is."""
+    """The levels with a different variance: one after the other, that with the least p, while p is small enough and two
+    others remain to estimate the common one."""
     spreads = Spreads(logs, blocked, frozenset())
     while len(spreads.pooled) > 2:
         level, p = _noisiest(spreads)
@@ -120,7 +120,7 @@ def _pooled(logs: Floats, levels: Sequence[int], blocked: bool) -> tuple[Floats,
 
 
 def _residuals(logs: Floats) -> Floats:
-    """Each less the mean of its level, over axis 1; 0 where there is no run."""
+    """Each less the mean of its level, over axis 1; 0 if there is no run."""
     missing = np.isnan(logs)
     runs = (~missing).sum(axis=1, keepdims=True)
     if not missing.any():

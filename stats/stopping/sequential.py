@@ -1,8 +1,8 @@
 """Interim analyses of a running campaign, and what each may cost: Lan and DeMets' alpha spending.
 
-Looking after each block at 5 % finds a difference in one of six campaigns where there is none. So alpha is spent bit
-by bit, as a function of the share of blocks that have run, and an interval is as wide as its test may be (Jennison and
-Turnbull's repeated confidence intervals): they hold together at all interim analyses, whatever the reason to stop.
+A test at 5 % after each block finds a difference in one of six campaigns without any. So alpha is spent step by step,
+as a function of the share of blocks that have run, and each interval has the level of its test (Jennison and
+Turnbull's repeated confidence intervals): they hold simultaneously at all interim analyses, for each reason to stop.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 from stats.comparison.pairs import Estimate, judged, paired
 from stats.model import POINTS_ONLY_BELOW, Comparison, Floats, Metric, Observation, logs
 
-ALPHA = 0.05  # of the 95 % interval; equivalence is asked of a 90 % one, which has twice as much to spend
+ALPHA = 0.05  # of the 95 % interval; equivalence uses a 90 % one, which has twice as much to spend
 SPENDING = {"obrien_fleming": "O'Brien and Fleming's type", "pocock": "Pocock's type"}
 CERTAIN = ("better", "worse", "equivalent")
-# Their error of a share of 5 % is 0.0003; fewer than these tell too little of what may be spent at one analysis.
+# Their error of a share of 5 % is 0.0003; with fewer, the share of one analysis is too imprecise.
 PATHS, FEW_PATHS = 400_000, 50
 _SEED = 20130901
-# An interval that reaches beyond ten times either way says nothing, and its ends would overflow.
+# An interval beyond a factor of ten in either direction has no information, and its ends would overflow.
 _SAYS_NOTHING = math.log(10)
 
 
@@ -93,7 +93,7 @@ class _Campaigns:
         self._going_on = np.ones(PATHS, dtype=bool)
 
     def go_on(self, count: int) -> None:
-        """Up to so many blocks (Chan's update of mean and squares by those that are new)."""
+        """Up to this number of blocks (Chan's update of mean and squares by the new ones)."""
         new, old = count - self._count, self._count
         mean = self._rng.standard_normal(PATHS) / math.sqrt(new)
         away = mean - self._mean
@@ -107,7 +107,7 @@ class _Campaigns:
         return np.where(self._going_on, np.abs(self._mean) / error, 0.0)
 
     def largest(self, many: int) -> float:
-        """The |t| that so many of those that go on exceed."""
+        """The |t| that `many` of the continuing campaigns exceed."""
         return float(np.partition(self._t, PATHS - many - 1)[PATHS - many - 1])
 
     def stop(self, t: float) -> int:

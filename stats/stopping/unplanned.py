@@ -1,6 +1,6 @@
-"""Comparisons that somebody could see before they decided to stop or to go on, without a rule planned for it.
+"""Comparisons that users could see before they decided to stop or to continue, without a planned rule.
 
-A confidence sequence holds at all numbers of runs at once, so it holds whatever made somebody stop: the mixture t
+A confidence sequence holds at all numbers of runs simultaneously, so it holds for each reason to stop: the mixture t
 martingale of Lai (1976), with a normal prior on the effect in units of its noise (Rouder et al. 2009; Wang and Ramdas
 2025). The planned end of a campaign keeps its 5 %. By simulation, analyses before or after it
 add 1 % at most (up to 40 blocks).
@@ -16,7 +16,7 @@ from stats.power import ALPHA, POWER, detectable_errors, fewest_runs, power_of
 
 SPENT = 0.04  # of all unplanned analyses together
 PRIOR = 3.0  # variance of the effect: small numbers of runs already say something, large ones little less
-# An interval that reaches beyond ten times either way says nothing.
+# An interval beyond a factor of ten in either direction has no information.
 _SAYS_NOTHING = math.log(10)
 
 

@@ -68,8 +68,7 @@ def averaged(log_likelihood: Floats, estimates: Floats, errors: Floats, df: floa
 def autocorrelated_effect(values: Floats, x: Floats) -> Averaged | None:
     """The coefficient of `x` beside a constant, where the noise of `values` is autocorrelated (order 1).
 
-    None where there is nothing to estimate an error from: fewer than five values, or values without any variation
-    beside the effect.
+    None if no error can be estimated: fewer than five values, or values without any variation besides the effect.
     """
     n = len(values)
     if n < 5:
@@ -141,7 +140,7 @@ def _form(one: Floats, other: Floats) -> Floats:
 
 
 def without_outliers(residuals: Floats, furthest: float = 4.0) -> Floats:
-    """Residuals, those further out than so many robust standard deviations moved there (Winsor's way)."""
+    """Residuals, winsorised at this number of robust standard deviations."""
     scale = furthest * 1.4826 * float(np.median(np.abs(residuals - np.median(residuals))))
     if scale <= 0 or not math.isfinite(scale):
         return residuals

@@ -32,8 +32,8 @@ _MOST_FITTED = 100
 
 @dataclass(frozen=True)
 class Drift:
-    """Change per run of the order, beside the levels' own differences. None where the runs are too few to tell.
-    `negligible`: all that the interval allows is less than half of the margin over the whole campaign."""
+    """Change per run in the order, adjusted for the levels. None if there are too few runs. `negligible`: the whole
+    interval is within half of the margin over the whole campaign."""
 
     n: int
     per_run_percent: float | None
@@ -139,8 +139,8 @@ def _fits(similar: Floats, x: Floats, y: Floats, df: int) -> tuple[Floats, Float
 
 
 def _slope(rows: Sequence[Observation], levels: list[str], orders: np.ndarray, df: int) -> tuple[float, float, float]:
-    """Slope, its standard error and s; an infinite error when the order cannot be told from the levels. What is left of
-    both within the levels has the slope of the whole model (Frisch, Waugh and Lovell)."""
+    """Slope, its standard error and s; an infinite error if order and levels cannot be separated. The residuals of both
+    within the levels have the slope of the whole model (Frisch, Waugh and Lovell)."""
     place = {level: number for number, level in enumerate(levels)}
     level = np.array([place[row.level] for row in rows], dtype=np.intp)
     x, y = _within(orders - orders.mean(), level), _within(logs([row.value for row in rows]), level)

@@ -17,10 +17,10 @@ from common.wording import percent
 from stats.model import Floats, figure, logs, ratio_percent
 from stats.trends.dependence import AUTOCORRELATIONS, autocorrelation_beside
 
-# Of runs before the one that is judged: fewer tell no spread, and what is older is another time.
+# Runs before the judged one: fewer do not determine a variance, and older ones are not comparable.
 FEWEST, MOST = 10, 30
 FAR = 3.5
-# The standard deviation of a normal distribution is so many of its median absolute deviations.
+# The standard deviation of a normal distribution in median absolute deviations.
 MAD = 1.4826
 # 1 % of each search is up to 5 % of false changes, as histories are autocorrelated and how much is estimated.
 SIMULATIONS, SIGNIFICANT = 1000, 0.01
@@ -62,8 +62,8 @@ def _score(value: float, window: Sequence[float], delta: float) -> Score | None:
 
 
 def scores(values: Sequence[float], delta: float) -> list[Score | None]:
-    """Of every run against those before it. One that is out of line is not what later ones are judged by, until so many
-    are in a row that the level has changed."""
+    """Each run against those before it. An outlier is not used to judge later runs, until several in a row show that
+    the level has changed."""
     run_scores: list[Score | None] = []
     quiet, row = list[float](), list[float]()
     for value in logs(values).tolist():
@@ -108,7 +108,7 @@ def stretches(environments: Sequence[str]) -> list[slice]:
 
 def change_points(values: Sequence[float], environments: Sequence[str], delta: float) -> list[Change]:
     """E-divisive (Matteson and James 2014) within each stretch, p < .01 and by `delta` or more; and the changes from
-    one stretch to the next, whatever their size."""
+    one stretch to the next, of any size."""
     y, parts = logs(values), stretches(environments)
     places: dict[int, tuple[float | None, str]] = {}
     for part in parts:

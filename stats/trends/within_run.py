@@ -1,6 +1,6 @@
 """Within one run: where its steady state begins, whether it drifts afterwards, dips and stalls.
 
-Samples are at a fixed interval (1 s unless said). They describe a run; they are never replicates of it.
+Samples are at a fixed interval (by default 1 s). They describe a run; they are never replicates of it.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def trend(values: Samples, delta: float) -> Trend | None:
     """The trend of steady samples, its interval as wide as their autocorrelation makes it.
 
     Least squares with autocorrelated noise, on means of neighbours; means far from Theil and Sen's line are moved
-    closer. None when there is nothing to fit: fewer than five samples, or a median of 0.
+    closer. None if there is nothing to fit: fewer than five samples, or a median of 0.
     """
     from scipy import stats
 

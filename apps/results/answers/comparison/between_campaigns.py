@@ -29,7 +29,7 @@ class Side(Protocol):
 
 @dataclass(frozen=True)
 class Days:
-    """Sides are of several campaigns; `between` is what these differ by, None where no history tells it."""
+    """Sides of several campaigns; `between`: the variation between these, None without a history."""
 
     between: stats.Between | None
 

@@ -46,9 +46,9 @@ ENOUGH = 50  # runs from which the duration of one is estimated
 
 @dataclass(frozen=True)
 class Compared:
-    """`whats`: what all `wide` sides have in common to be compared on, as (value for an address, words, fewest runs);
-    `sentences`: each other side against the first; `hours`: of the runs still needed, where more would tell; `days`:
-    where the sides are of several campaigns; `fidelities`: title of a side that runs a twin -> its fidelity."""
+    """`whats`: the levels that all `wide` sides share, as (value for an address, name, fewest runs); `days`: the
+    variation between campaigns, if the sides are of several; `fidelities`: title of a side that runs a twin -> its
+    fidelity."""
 
     arms: list[Arm]
     figure: str
@@ -89,7 +89,7 @@ class Compared:
 
 
 def read(query: QueryDict) -> Compared:
-    """The comparison that an address asks for."""
+    """The comparison of an address."""
     margin = _margin(query.get("delta", ""))
     return compare(query.getlist("of"), query.get("what", ""), query.get("figure", ""), margin)
 

@@ -29,7 +29,7 @@ class Ran(NamedTuple):
 
 @dataclass(frozen=True)
 class Difference:
-    """A path whose values differ from side to side; `planned` where a factor of a campaign, or a profile, says so."""
+    """A path whose values differ from side to side; `planned` if a factor of a campaign, or a profile, sets it."""
 
     path: str
     values: list[str]

@@ -75,7 +75,7 @@ class Wide:
 
 
 def read_side(key: str) -> Arm:
-    """The side that an address names, without its runs. PlanError where there is none."""
+    """The side that an address names, without its runs. PlanError if there is none."""
     kind, _, rest = key.partition(":")
     if kind not in FINDERS or not rest:
         raise PlanError(
@@ -163,7 +163,7 @@ def with_distinct_titles(sides: Sequence[Arm]) -> list[Arm]:
     title_counts: Counter[str] = Counter()
     titled = []
     if len({arm.url for arm in sides}) == 1 and all(arm.kind == "level" for arm in sides):
-        # Of one campaign: its name says nothing new.
+        # Of one campaign: its name adds nothing.
         sides = [replace(arm, title=arm.short) for arm in sides]
     for arm in sides:
         title_counts[arm.title] += 1
