@@ -18,7 +18,7 @@ from apps.searches.space import Dimension, Space, Values
 if TYPE_CHECKING:
     import optuna
 
-# Values are random until so many trials have a result. Optuna's default of 10 would use up a small budget.
+# Values are random until this number of trials have a result. Optuna's default of 10 would use up a small budget.
 RANDOM_TRIALS = 5
 REPEATS = 200  # proposals of values that were tried before; after these, the space counts as exhausted
 BAD = 0.5  # a bad trial counts as this much below the worst measured log ratio

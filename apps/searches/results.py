@@ -93,8 +93,8 @@ def metric_names(search: Search) -> list[str]:
 def _logs(
     runs: Iterable[Run], metrics: Sequence[Metric], figures: Mapping[tuple[UUID, str, str], float]
 ) -> dict[UUID, list[float]]:
-    """Logarithms of all metrics of each run, with the sign that makes higher ones better; only of runs with a positive
-    figure of each."""
+    """Logarithms of all metrics of each run, with the sign that makes higher values better. Only runs with a positive
+    figure of each have some."""
     logs: dict[UUID, list[float]] = {}
     for run in runs:
         own = [figures.get((run.pk, each.step, each.name), 0.0) for each in metrics]

@@ -135,7 +135,7 @@ def _check_sizes(search: Search) -> None:
 
 
 def _minutes(runs: int, run_s: float, hosts: int) -> int:
-    """Whole minutes that runs take on so many hosts at once."""
+    """Whole minutes that the runs take on this number of hosts at once."""
     return max(1, math.ceil(runs * run_s / hosts / 60))
 
 

@@ -1,1 +1,1 @@
-"""What a campaign is asked to run: factors, cells, orders, placement, steps. Mostly pure."""
+"""The design of a campaign: factors, cells, orders, placement, steps. Mostly pure."""

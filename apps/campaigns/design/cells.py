@@ -145,7 +145,7 @@ def square_of(size: int, drawn: random.Random) -> list[list[int]]:
 
 
 def sampled(factors: Sequence[Factor], sample: int | None, seed: int) -> list[Cell]:
-    """So many of all cells, each as likely as the others, without replacement; of a large space only these are made."""
+    """A random sample of all cells, without replacement; of a large space only these are created."""
     if not sample or not 1 <= sample <= MOST:
         raise PlanError("sample", f"{sample!r} is not between 1 and {MOST}", hint="the number of combinations to draw")
     drawn = drawing(f"sample {seed}")
@@ -173,8 +173,8 @@ def _drawn(factors: Sequence[Factor], sample: int, drawn: random.Random) -> list
 
 
 def _numbered(factors: Sequence[Factor], number: int) -> Cell | None:
-    """The cell with this number in the product of all levels; None where the conditions forbid it. What stays away has
-    to be at its first level, so that each cell has one number."""
+    """The cell with this number in the product of all levels; None if the conditions forbid it. A factor that does
+    not apply must be at its first level, so that each cell has one number."""
     levels = {}
     for factor in reversed(factors):
         number, place = divmod(number, len(factor.levels))

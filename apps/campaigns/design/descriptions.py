@@ -1,4 +1,4 @@
-"""A campaign's design in words, and what it cannot tell apart: for its page, its preview and the API."""
+"""A campaign's design in words, and effects that it cannot separate: for its page, its preview and the API."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _until(warm: Mapping[str, Any]) -> str:
 
 
 def threats(campaign: Campaign) -> list[str]:
-    """What the design cannot tell apart, for whoever reads its result."""
+    """Effects that the design cannot separate, for readers of its result."""
     if campaign.kind != Campaign.Kind.COMPARISON:
         return []
     factors = read(campaign.factors)

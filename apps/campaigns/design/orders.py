@@ -22,7 +22,7 @@ def blocks(
 ) -> list[list[int]]:
     """For each repetition, the numbers of the cells in the order in which they run.
 
-    Factors with an order of their own vary in it, the first of them outermost; `order` says the rest.
+    Factors with their own order vary in it, the first of them outermost; `order` defines the rest.
     """
     if order not in ORDERS:
         raise PlanError("order", f"{order!r} is not an order", hint="one of " + ", ".join(ORDERS))
@@ -86,7 +86,7 @@ def begins_anew(path: str) -> str:
 
 
 def costly(factors: Sequence[Factor]) -> list[Factor]:
-    """Those with a level for which something begins anew."""
+    """Those with a level that needs a boot, a new cluster or a restart of the server."""
     return [f for f in factors if any(begins_anew(path) for level in f.levels for path in level.set)]
 
 
@@ -126,7 +126,7 @@ def _sizes(factor: Factor) -> list[float]:
 
 
 def _quantities(texts: Sequence[str]) -> list[float]:
-    """Numbers with units that can be compared: of memory, of time, or of whatever is counted; [] for anything else."""
+    """Numbers with units that can be compared: of memory, of time, or counts; [] for anything else."""
     matches = [gucs.QUANTITY.match(text) for text in texts]
     pairs = [(float(each.group(1)), each.group(2)) for each in matches if each]
     if len(pairs) < len(texts):

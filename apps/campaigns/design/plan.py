@@ -1,7 +1,7 @@
 """From factors x levels x repetitions to an ordered list of resolved specs. Pure: same input, same plan.
 
-factors.py reads what varies, cells.py says which combinations run, orders.py in which order, nuisance.py what is done
-in each run to keep all else alike.
+factors.py reads the factors, cells.py selects the combinations, orders.py their order, and nuisance.py adds steps to
+each run that keep everything else equal.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def _values(match: re.Match[str]) -> list[str]:
 
 
 def _units(*units: str) -> Mapping[str, int] | None:
-    """The table that has all of them; {} where there is one unit at most, which is in none."""
+    """The table that has all of them; {} if there is at most one unit, which is in none."""
     named = {unit for unit in units if unit}
     for table in (MEMORY, TIME):
         if named and named <= table.keys():

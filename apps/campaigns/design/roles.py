@@ -178,7 +178,7 @@ def _assigned(cast: Cast, run: plan.Planned) -> plan.Planned:
 
 
 def _limit(spec: Mapping[str, Any]) -> float:
-    """How long a server waits for the message to stop: the sender may be gone."""
+    """How long a server waits for the message to stop, whose sender may have died."""
     steps = [step for step in spec["steps"] if step["kind"] != REBOOT]
     untold = any(WORKLOADS[step["kind"]].duration(step["options"]) is None for step in steps)
     return SPARE_S + 2 * plan.seconds(spec) + (UNKNOWN_DURATION_S if untold else 0.0)
@@ -228,7 +228,7 @@ def _of_host(collect: Mapping[str, Any]) -> Spec:
 
 
 def _target(cast: Cast, whole: Spec, member: Member, role: str) -> Spec:
-    """PostgreSQL of the server's version on this host. PlanError when there is none, or a standby of it cannot be."""
+    """PostgreSQL of the server's version on this host. PlanError if there is none, or if it cannot have a standby."""
     bin_dir = whole["target"]["bin_dir"]
     major = next(each["major"] for each in cast.server.facts["postgresql"] if each["bin_dir"] == bin_dir)
     if role == "standbys" and major < OLDEST:

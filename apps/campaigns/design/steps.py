@@ -175,8 +175,8 @@ def _declared(step: Mapping[str, Any], name: str) -> Declared | None:
 
 
 def loops(spec: Mapping[str, Any]) -> dict[str, str]:
-    """For each measured step that drives transactions: "closed" or "open", see Workload.loop. Of an imported run only
-    its figures tell."""
+    """For each measured step that drives transactions: "closed" or "open", see Workload.loop. For an imported run,
+    only its figures show that."""
     own = [] if "imported" in spec else measured(spec["steps"])
     by_step = {step["name"]: WORKLOADS[step["kind"]].loop(step["options"]) for step in own}
     return {name: loop for name, loop in by_step.items() if loop}

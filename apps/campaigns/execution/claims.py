@@ -1,7 +1,7 @@
 """The claim that a tick has on its run: it lasts seconds, is renewed, and is lost to a worker that takes over.
 
-A tick may wait long for its host, so a thread renews the claims of all ticks of this process together: they pass when
-the process dies or sleeps, not when a host is slow.
+A tick may wait long for its host, so a thread renews the claims of all ticks of this process together: they expire
+if the process dies or sleeps, not if a host is slow.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _renew() -> None:
 
 
 def renew() -> None:
-    """All claims that this process holds, but for those that were given back meanwhile: they have no time any more."""
+    """All claims that this process holds, except those that were released meanwhile, which have no time any more."""
     now = time.monotonic()
     with _lock:
         alive = [claim for claim, until in _held.items() if now < until]

@@ -59,7 +59,7 @@ def _age_s(job: Run | RunPart) -> float:
 
 
 def _data(job: Run | RunPart, chunk: dict[str, Any]) -> bytes:
-    """The bytes of an answer to `read`; UnusableError for what is no base64, or more than was asked for."""
+    """The bytes of an answer to `read`; UnusableError if it is not base64, or more than was requested."""
     try:
         read = base64.b64decode(chunk["data"], validate=True)
     except ValueError as error:
@@ -110,8 +110,8 @@ def ending(job: Run | RunPart, manifest: dict[str, Any]) -> tuple[str, dict[str,
 
 
 def bring(job: Run | RunPart, link: ssh.Link, hold: Callable[[], None]) -> tuple[bytes, dict[str, Any]]:
-    """(manifest.json, what it says) of a sealed job, once the files that it names are stored. `hold` raises
-    ClaimLostError, in the transaction of each batch, when the job is followed elsewhere. UnusableError for a manifest
+    """(manifest.json, its content) of a sealed job, once the files that it names are stored. `hold` raises
+    ClaimLostError, in the transaction of each batch, if another worker follows the job. UnusableError for a manifest
     that breaks the rules.
 
     A run may have 256 MiB of files and a dispatcher follows many runs, so files are stored in batches of bounded size.
@@ -130,7 +130,7 @@ def bring(job: Run | RunPart, link: ssh.Link, hold: Callable[[], None]) -> tuple
 
 
 def owner_of(job: Run | RunPart) -> dict[str, Any]:
-    """The column that says whose an event or an artefact is."""
+    """The column with the owner of an event or an artefact."""
     return {"run": job} if isinstance(job, Run) else {"part": job}
 
 

@@ -1,6 +1,6 @@
-"""A campaign that comes to a halt by itself: paused after too many failures, stopped by its rule or its budget.
+"""Pause a campaign after too many failures, and stop it by its rule or its budget.
 
-What a person asks for goes through here, too, so that there is one way to pause and one to stop.
+Requests of users use the same functions, so that there is one way to pause and one to stop.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GOING_ON = (Campaign.State.RUNNING, Campaign.State.PAUSED)
 
 @transaction.atomic
 def pause(campaign: Campaign, reason: str, *, by: User | None = None) -> bool:
-    """Nothing new begins. False when it does not run. What the agent knows of goes on."""
+    """Start no further run. False if the campaign is not running. Runs that an agent knows continue."""
     running = Campaign.objects.filter(pk=campaign.pk, state=Campaign.State.RUNNING)
     if not running.update(state=Campaign.State.PAUSED, state_reason=reason):
         return False
@@ -130,9 +130,9 @@ def failures(campaign: Campaign) -> int:
 
 
 def over_budget(campaign: Campaign) -> str:
-    """Why no further run may begin; "" while one may, and where there is no budget.
+    """Why no further run may begin; "" while one may, and without a budget.
 
-    Counted are the hours of its runs, not those in which it waited or was paused.
+    The hours of its runs count, not those in which it waited or was paused.
     """
     following = _queued(campaign).order_by("position").first()
     if campaign.budget_h is None or following is None:

@@ -27,7 +27,7 @@ TICK = "campaigns.tick"
 AGAIN_S = 10.0
 # Armed counts: it may be submitted at any moment.
 BEGUN = ~Q(state=Run.State.QUEUED) | Q(next_tick_at__isnull=False)
-# Its campaign is not paused, and its block does not wait for a look at the ones before it.
+# Its campaign is not paused, and its block does not wait for an interim analysis of those before it.
 MAY_BEGIN = Q(state=Run.State.QUEUED, campaign__state=Campaign.State.RUNNING) & (
     Q(campaign__open_blocks=None) | Q(block__lt=F("campaign__open_blocks"))
 )
@@ -102,7 +102,7 @@ def hindrance(host: Host, run: Run, now: datetime) -> str:
 
 
 def closed(calendar: windows.Calendar, seconds: float, now: datetime) -> str:
-    """Why a run of so many seconds must not begin now for want of a window; "" where it may."""
+    """Why no window allows a run of this duration to begin now; "" if one does."""
     begins = calendar.begin(now, seconds)
     if begins <= now:
         return ""

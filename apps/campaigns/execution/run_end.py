@@ -41,7 +41,7 @@ def close(run: Run, outcome: str, error: dict[str, Any] | None, manifest: dict[s
 
 
 def report(run: Run | RunPart, manifest: dict[str, Any]) -> None:
-    """What people have to know of the host: values that others changed meanwhile, and whatever was not put back."""
+    """The problems of the host to report: values that others changed meanwhile, and values that were not restored."""
     if manifest["conflicts"]:
         contact.report(run.host, run.pk, Trouble.Kind.CONFLICT, manifest["conflicts"])
     if not manifest["clean"]:

@@ -75,7 +75,7 @@ def require_for(specs: Sequence[Mapping[str, Any]], user: User, action: str) -> 
 
 @cache
 def _shipped() -> frozenset[tuple[str, str]]:
-    """(kind, text) of all code in recipes that come with the program, and of what the program itself puts into runs."""
+    """(kind, text) of all code in recipes that come with the program, and of code that the program adds to runs."""
     specs = {run.digest: run.spec for recipe in recipes.catalogue().values() for run in recipes.planned(recipe)}
     made = [spec["dataset"] for spec in specs.values() if spec["dataset"]]
     steps = [step for spec in specs.values() for step in spec["steps"] if step["kind"] in WORKLOADS]

@@ -23,7 +23,7 @@ def learn(run: Run, events: list[DatasetEvent], part: RunPart | None = None) -> 
 
 
 def _copy(run: Run, job: Run | RunPart, data: DatasetEvent) -> DataCopy | None:
-    """The copy as it is now; None where it is no more."""
+    """The present state of the copy; None if it was removed."""
     place = {"host": job.host, "home": data["home"], "fingerprint": data["fingerprint"]}
     if data["state"] == ABSENT:
         DataCopy.objects.filter(**place).delete()

@@ -41,7 +41,7 @@ def save_dataset(
 
 def recipe_dataset(name: str, dataset: Mapping[str, Any], by: User) -> DataSet:
     """A recipe's own data set on a host. Any user who may start the recipe may create it."""
-    # One revision per size: that of a host is found again after another host had its own.
+    # One revision per size: that of a host is used again after another host had its own.
     known = DataSet.objects.filter(name=name, kind=dataset["kind"], options=dataset["options"], reset="auto").first()
     return known or _save(name, dataset["kind"], dataset["options"], "auto", f"of the recipe {name}", by, None)
 

@@ -1,4 +1,4 @@
-"""Recipes of the team beside those that come with the program: imported, looked up, exported, and made of campaigns."""
+"""Recipes of the team beside those that come with the program: imported, read, exported, and created from campaigns."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ def _read(row: OwnRecipe) -> Recipe:
 
 
 def find(name: str, version: int | None = None) -> Recipe | None:
-    """The newest version where none is named, unless it was withdrawn; of those that come with the program there is
-    one."""
+    """The given version, else the newest one that is not withdrawn. Recipes of the program have one version."""
     if name in recipes.catalogue():
         return recipes.get(name)
     row = _row(name, version)
@@ -52,7 +51,7 @@ def _row(name: str, version: int | None) -> OwnRecipe | None:
 
 
 def get(name: str, version: int | None = None) -> Recipe:
-    """PlanError when there is no such recipe."""
+    """PlanError if there is no such recipe."""
     recipe = find(name, version)
     if recipe is None:
         message = f"{name!r} does not exist" if version is None else f"{name!r} has no version {version}"
@@ -61,7 +60,7 @@ def get(name: str, version: int | None = None) -> Recipe:
 
 
 def text_of(name: str, version: int | None = None) -> str | None:
-    """Its YAML as it was written; None where there is no such recipe."""
+    """Its YAML, unchanged; None if there is no such recipe."""
     if name in recipes.texts():
         return recipes.texts()[name]
     row = _row(name, version)
@@ -69,9 +68,9 @@ def text_of(name: str, version: int | None = None) -> str | None:
 
 
 def import_recipe(text: str, *, by: User) -> OwnRecipe:
-    """The version that the text says, or the row that says the same already; what was withdrawn is back.
+    """Store the version in the text, unless it exists with the same content. A withdrawn one is available again.
 
-    PlanError names the field that cannot be; then nothing is written.
+    PlanError names the invalid field; then nothing is written.
     """
     require(by, Role.TUNER, "import recipe")
     recipe = parse(text)
@@ -125,9 +124,9 @@ def _write(recipe: Recipe, text: str, by: User) -> OwnRecipe:
 
 
 def of_campaign(campaign: Campaign) -> str:
-    """Its design as the YAML of a recipe, for somebody to look over. PlanError where it was not designed here.
+    """Its design as the YAML of a recipe, for review by a user. PlanError if it cannot be repeated.
 
-    Host, PostgreSQL, roles, priority, budget and stopping rule are the campaign's own and stay behind.
+    Host, PostgreSQL, roles, priority, budget and stopping rule belong to the campaign and are left out.
     """
     if campaign.kind != Campaign.Kind.COMPARISON or not campaign.workload:
         raise PlanError("kind", f"{campaign} is not a comparison that can be repeated", hint="choose a comparison")

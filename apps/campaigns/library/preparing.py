@@ -1,4 +1,4 @@
-"""Having a data set made on a host before anybody needs it, or removed from it: a campaign of one run without steps."""
+"""Create a data set on a host before it is needed, or remove it there: a campaign of one run without steps."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ def on_host(recipe: Recipe, host: Host) -> Recipe:
 
 
 def preview(recipe: Recipe, host: Host) -> Preview:
-    """The runs that a campaign from the recipe would plan on this host as it stands; nothing is written. PlanError
-    where it cannot be had there, in words."""
+    """The runs that a campaign from the recipe would plan on this host now; nothing is written. PlanError with the
+    reason if the host cannot have it."""
     facts = previews.facts_of(host)
     fields, there = services.of_recipe(recipe, host, facts), on_host(recipe, host)
     workload, own = Workload(name=recipe["name"], steps=there["steps"]), there["dataset"]

@@ -46,13 +46,13 @@ class Checked:
 
     @property
     def sentence(self) -> str:
-        """The answer where there is nothing to complain about."""
+        """The answer if there are no errors."""
         return f"{self.host} reports no errors in these scripts, read by {self.bin_dir or 'no tool'}."
 
 
 def check(steps: Sequence[Step], host: Host, *, target: Mapping[str, str] | None = None, by: User) -> Checked:
-    """Ask the tools of that host, those of `target` as a campaign has it. PlanError where it has none, HostError or
-    AgentError where it could not be asked."""
+    """Let the tools of that host check them, those of `target` as in a campaign. PlanError if it has none, HostError or
+    AgentError if it cannot be reached."""
     require(by, Role.OPERATOR, "check workload", on=host)
     facts = host.facts
     if not facts:

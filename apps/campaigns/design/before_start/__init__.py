@@ -1,1 +1,1 @@
-"""Whether a planned campaign fits its hosts, before anybody starts it. It writes nothing."""
+"""Whether a planned campaign fits its hosts, before it starts. Nothing is written."""

@@ -98,7 +98,7 @@ def huge_pages(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check
 
 @dataclass(frozen=True)
 class _Pool:
-    """A pool of huge pages of `kb` that a run asks for, the `there` pages that the host has, and the memory for it."""
+    """A pool of huge pages of `kb` that a run requests, the `there` pages that the host has, and the memory for it."""
 
     pages: int
     kb: int

@@ -1,4 +1,4 @@
-"""Whether a campaign can be started, asked before anybody starts it."""
+"""Whether a campaign can be started."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _refused(campaign: Campaign, error: PlanError) -> Check:
 
 
 def ask(campaign: Campaign, *, by: User) -> list[Check]:
-    """The same, after every host was looked at now and its tools have read the scripts. Talks to hosts."""
+    """The same, after a check of every host, whose tools also read the scripts. Contacts hosts."""
     require(by, Role.OPERATOR, "check campaign", on=campaign)
     for host in placement.hosts_of(campaign):
         if host.state != Host.State.QUARANTINED:
@@ -52,7 +52,7 @@ def _scripts(campaign: Campaign) -> Iterator[Check]:
     try:
         preview = previews.preview(campaign)
     except PlanError:
-        return  # the plan's own check has said why
+        return  # the check of the plan has the reason
     for share in preview.shares:
         name = share.host.name
         try:
