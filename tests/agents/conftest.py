@@ -69,11 +69,12 @@ def agent(connect: Connect) -> Connection:
 def spec(bin_dir: str, data_dir: Path) -> Callable[..., dict[str, Any]]:
     """A spec of one pgbench step on data of its scale; keywords go into its options, `settings` into its settings.
 
-    Its rate leaves the CPUs to the tests beside it.
+    Its rate leaves the CPUs to the tests beside it; with `rate` None there is none.
     """
 
     def spec(settings: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
         options = {"builtin": "select-only", "clients": 2, "time_s": 2, "rate": 200, **options}
+        options = {name: value for name, value in options.items() if name != "rate" or value}
         scale = {"scale": options["scale"]} if "scale" in options else {}
         return {
             "version": 1,

@@ -31,6 +31,10 @@ class Reader:
         self._read_hidden: Callable[[], Iterable[int]] = read_hidden
         self._hidden: Teams | None = None
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A copy of a queryset, such as that of a filter, belongs to the same request."""
+        return self
+
     @property
     def hidden(self) -> Teams:
         if self._hidden is None:

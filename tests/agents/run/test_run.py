@@ -34,7 +34,7 @@ as_root = os.geteuid() == 0
 def test_a_pinned_run_is_proven_kept_acknowledged_and_purged(agent: Connection, spec: Spec, data_dir: Path) -> None:
     settings = {"cpu_affinity": {"server": "0"}, "postgresql": {"shared_buffers": "64MB"}}
 
-    run = agent.submit(spec(settings, report_per_command=True, mode="prepared"))
+    run = agent.submit(spec(settings, report_per_command=True, mode="prepared", rate=None))
     events = agent.events(run)
 
     assert of(events, "outcome") == [OK]

@@ -26,7 +26,7 @@ def of_version(request: pytest.FixtureRequest, spec: Spec) -> Spec:
     """A spec on the PostgreSQL of one version."""
 
     def make(**options: Any) -> dict[str, Any]:
-        made = spec(**options)
+        made = spec(**{"rate": None} | options)
         made["target"]["bin_dir"] = DEBIANS if request.param == 15 else made["target"]["bin_dir"]
         return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 
@@ -69,6 +70,13 @@ def test_a_queryset_that_was_built_for_one_request_is_refused_in_another(private
         pytest.raises(RuntimeError, match="another request"),
     ):
         kept.filter(name=private.host.name)
+
+
+def test_a_copy_of_a_queryset_belongs_to_the_request_of_the_original(private: Private) -> None:
+    with reading_as(Reader(lambda: private.stranger.hidden_teams)):
+        copied = copy.deepcopy(Host.objects.all())
+
+        assert private.host not in copied.all()
 
 
 def test_views_are_imported_before_the_first_request() -> None:
