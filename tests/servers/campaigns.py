@@ -44,8 +44,10 @@ def start(
     nuisance: dict[str, Any] | None = None,
     **options: Any,
 ) -> Campaign:
-    """A started campaign of pgbench runs; `options` change the workload, which `steps` replace."""
-    workload = workloads.save_workload("small", steps or single("pgbench", CALM | options), by=by)
+    """A started campaign of pgbench runs; `options` change the workload, which `steps` replace. With `rate` None, the
+    load has no rate."""
+    load = {name: value for name, value in (CALM | options).items() if value is not None}
+    workload = workloads.save_workload("small", steps or single("pgbench", load), by=by)
     campaign = services.create_campaign(
         by=by,
         host=host,

@@ -102,7 +102,9 @@ def move(pin: Pin, way: str, *, by: User) -> None:
     if not 0 <= target < len(order):
         raise PlanError("way", f"{pin} is already {'first' if way == 'up' else 'last'}", hint="move another one")
     order[place], order[target] = order[target], order[place]
-    for number, each in zip(sorted(each.position or 0 for each in order), order, strict=True):
+    number = 0
+    for earlier, each in zip(sorted(each.position or 0 for each in order), order, strict=True):
+        number = max(earlier, number + 1)  # views that were saved at once can have the same position
         each.position = number
     Pin.objects.bulk_update(order, ["position"])
     audit(by, "pin.move", pin, after={"id": pin.pk, "way": way, "position": target + 1})

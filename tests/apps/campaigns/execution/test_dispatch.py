@@ -47,7 +47,7 @@ def test_a_campaign_runs_until_its_results_are_complete(host: Host, admin: User)
 
 @pytest.mark.fast
 def test_what_a_run_leaves_behind_is_complete(host: Host, admin: User) -> None:
-    campaign = campaigns.finish(campaigns.start(host, admin))
+    campaign = campaigns.finish(campaigns.start(host, admin, rate=None))
 
     run = campaign.runs.get()
     sampled = sum(series.samples for series in run.series.all())
@@ -58,7 +58,7 @@ def test_what_a_run_leaves_behind_is_complete(host: Host, admin: User) -> None:
     assert run.measurements.get(name="tps").definition == "without initial connection time"
     cpu_ms, hits = (run.measurements.get(name=f"{name}_per_transaction").value for name in ("cpu", "blocks_hit"))
     rate = run.measurements.get(name="tps").value
-    assert 0.01 < cpu_ms * rate / 1000 < 2 * (os.cpu_count() or 1)  # busy CPUs: neither idle nor more than there are
+    assert 0.1 < cpu_ms * rate / 1000 < 2 * (os.cpu_count() or 1)  # busy CPUs: neither idle nor more than there are
     assert 2 < hits < 20  # blocks of a look-up by primary key
     assert Lease.objects.get(machine_id=host.machine_id).run is None
 
