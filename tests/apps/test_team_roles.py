@@ -45,6 +45,7 @@ OF_HOUSE = {
     *("Import.create", "Import.say", "Import.commit", "Import.destroy"),
     *("Pin.create", "Pin.partial_update", "Pin.move", "Pin.destroy"),
     *("Feed.create", "Feed.destroy", "Token.create", "Token.destroy", "Token.rotate", "Session.destroy"),
+    "TrustedJob.destroy",
     *("User.create", "User.partial_update"),
     *("Team.create", "Team.destroy"),
     *("Channel.create", "Channel.partial_update", "Channel.test", "Channel.renew_secret", "Delivery.retry"),

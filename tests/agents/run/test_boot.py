@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,12 @@ from tests.agents.booting import DEFAULT, WANTED, Host
 from tests.agents.dying import Death, Knobs, around_all
 
 APPLIED, RESTORED = ["APPLYING", "VERIFIED"], ["ROLLING_BACK", "REBOOTING"]
+
+
+@pytest.fixture(autouse=True)
+def program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file that the agent installs as its own program: a worker of the tests has none."""
+    monkeypatch.setattr(sys, "argv", [__file__])
 
 
 @pytest.fixture

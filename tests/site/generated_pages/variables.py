@@ -69,6 +69,7 @@ COMPOSE = {
 CLI = {
     "PROVING_URL": "address of the server; overrides the file of `proving login`",
     "PROVING_TOKEN": "API token; overrides the file as well",
+    "PROVING_ID_TOKEN": "ID token of a CI job, for `proving login --ci`",
     "PROVING_PATIENCE_S": "seconds during which requests to a server that does not answer are repeated; default 10",
 }
 TESTS = {

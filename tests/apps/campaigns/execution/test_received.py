@@ -216,6 +216,7 @@ HONEST: dict[str, dict[str, Any]] = {
     "listening": {"address": "127.0.0.1", "port": 5433, "database": "bench"},
     "serving": {},
     "released": {},
+    "waiting": {"changes": [], "limit_s": 60.0},
     "log": {"level": "info", "message": "starts", "steady": {"reached": True}},
     "outcome": {"outcome": "failed", "error": {"blame": "host", "message": "no", "hint": ""}},
 }
