@@ -18,7 +18,7 @@ from ..records.journal import Journal
 from ..records.spool import Record
 from ..settings.base import Plan, kexec
 from ..settings.kernel_command_line import BOOT_LIMIT_S, CONTACT_LIMIT_S, NAME
-from ..settings.kernel_command_line_proofs import VERSION
+from ..settings.proofs.kernel_command_line import VERSION
 from . import units
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from ..facts import meminfo
 from ..facts.memory import HUGE, NODES
 from ..host.system import System
 from .base import Facts, Plan, Proof, Scene, Setting, Write
-from .huge_page_proofs import prove
+from .proofs.huge_pages import prove
 
 POOL = "/proc/sys/vm/nr_hugepages"
 COMPACT = "/proc/sys/vm/compact_memory"

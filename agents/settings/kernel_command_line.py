@@ -9,7 +9,7 @@ from ..host import cmdline, cpulist
 from ..host.system import System
 from ..wire.protocol import BOOT
 from .base import Facts, Plan, Proof, Scene, Setting
-from .kernel_command_line_proofs import CONTROLS, SWITCHES, isolated_by, kb_of, prove
+from .proofs.kernel_command_line import CONTROLS, SWITCHES, isolated_by, kb_of, prove
 
 NAME = BOOT
 BOOT_LIMIT_S, CONTACT_LIMIT_S = 1800, 900

@@ -8,8 +8,8 @@ from ..errors import Unplannable
 from ..facts.memory import WEIGHTS
 from ..host import cpulist
 from ..host.system import System
-from . import numa_proofs
 from .base import Facts, Plan, Proof, Scene, Setting, Write
+from .proofs import numa as proofs
 
 # Policy -> systemd's word for NUMAPolicy=; it has none for those that came to the kernel last.
 _POLICIES = {
@@ -94,7 +94,7 @@ class Numa(Setting):
             unit["NUMAMask"] = cpulist.render(nodes)
         if bound:
             options.append(f"--cpunodebind={cpulist.render(bound)}")
-            unit["CPUAffinity"] = cpulist.render(numa_proofs.cpus_of(facts, bound))
+            unit["CPUAffinity"] = cpulist.render(proofs.cpus_of(facts, bound))
         if options and not facts["tools"].get("numactl"):
             raise Unplannable("numa.policy", policy, "default, because numactl is not installed", "install numactl")
         writes = _weights(facts, policy, requested.get("weights", {}))
@@ -113,13 +113,13 @@ class Numa(Setting):
 
     def act(self, scene: Scene, requested: Any, moment: str) -> list[Proof]:
         if moment == "warm":
-            numa_proofs.note(scene)
+            proofs.note(scene)
         return []
 
     def verify(self, scene: Scene, requested: Any, phase: str) -> list[Proof]:
         nodes, bound = memory_nodes(scene.facts, requested), cpu_nodes(scene.facts, requested)
         policy = requested.get("policy", "default")
-        return [*super().verify(scene, requested, phase), *numa_proofs.prove(scene, policy, nodes, bound, phase)]
+        return [*super().verify(scene, requested, phase), *proofs.prove(scene, policy, nodes, bound, phase)]
 
 
 def _chooses(system: System, auto: str) -> bool:

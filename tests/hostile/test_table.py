@@ -13,9 +13,9 @@ from django.utils import timezone
 
 from agents.wire.protocol import VERBS
 from apps.accounts.models import AuditEntry, User
-from apps.campaigns.execution import claims, dispatch, event_shapes, queue
+from apps.campaigns.execution import claims, dispatch, queue
 from apps.campaigns.models import Artefact, Run, RunEvent
-from apps.hosts.access import replies, ssh
+from apps.hosts.access import event_shapes, replies, ssh
 from apps.hosts.models import Facts, Host, Lease, Trouble
 from apps.results.store import ingest
 from common.errors import HostError

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agents.wire.protocol import OUTCOMES, canonical, checksum
-from apps.campaigns.execution.event_shapes import EVENTS
+from apps.hosts.access.event_shapes import EVENTS
 from apps.hosts.access.shapes import (
     FAILURE,
     MAX_INTEGER,

@@ -13,7 +13,7 @@ from agents.errors import NotApplied, Unplannable
 from agents.records.journal import Journal
 from agents.records.spool import Job
 from agents.settings import SETTINGS, Scene, Write
-from agents.settings.huge_page_proofs import prove, shared_mapping_kb
+from agents.settings.proofs.huge_pages import prove, shared_mapping_kb
 from tests.agents.fakes import FakeSystem, stat_line
 
 CASES = Path(__file__).parents[1] / "cases"

@@ -12,7 +12,7 @@ from agents.collectors.numa import Numa as NumaCollector
 from agents.errors import Unplannable, WorkloadFailure
 from agents.host.numa_maps import by_kind, by_policy, parse
 from agents.settings import SETTINGS, Proof, Scene
-from agents.settings.numa_proofs import MANY, sample
+from agents.settings.proofs.numa import MANY, sample
 from tests.agents.fakes import FakeSystem, stat_line
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -179,7 +179,7 @@ def test_a_line_that_is_cut_within_its_policy_says_nothing(length: int, monkeypa
     maps = recorded("interleave.backend")
     at = server(maps, maps)
     at.notes["numa"] = {"slow": True}
-    monkeypatch.setattr("agents.settings.numa_proofs.HEAD", length)
+    monkeypatch.setattr("agents.settings.proofs.numa.HEAD", length)
 
     assert prove(at, {"policy": "interleave"})["memory policy"].ok
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from agents.wire.protocol import canonical, checksum
 from apps.accounts.models import User
-from apps.campaigns.execution import event_shapes, fetching, received
+from apps.campaigns.execution import fetching, received
 from apps.campaigns.models import Run
+from apps.hosts.access import event_shapes
 from apps.hosts.models import Host
 from tests.servers import campaigns
 

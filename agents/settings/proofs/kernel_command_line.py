@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any, Iterator, Optional
 
-from ..host import cpulist
-from ..host.cmdline import FILE, name_of, values
-from ..host.system import System
-from .base import Proof, current
+from ...host import cpulist
+from ...host.cmdline import FILE, name_of, values
+from ...host.system import System
+from ..base import Proof, current
 
 CPUS = "/sys/devices/system/cpu"
 ISOLATED, NOHZ_FULL, FLAWS = f"{CPUS}/isolated", f"{CPUS}/nohz_full", f"{CPUS}/vulnerabilities"

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from ..errors import Failure
-from ..facts.memory import NODES, node_ids
-from ..host import cpulist, numa_maps
-from ..host.numa_maps import Mapping, PerNode
-from ..host.system import Process, System
-from .base import Facts, Proof, Scene
+from ...errors import Failure
+from ...facts.memory import NODES, node_ids
+from ...host import cpulist, numa_maps
+from ...host.numa_maps import Mapping, PerNode
+from ...host.system import Process, System
+from ..base import Facts, Proof, Scene
 
 HEAD = 256  # bytes that hold the first line's policy
 WHOLE = 2  # backends that are read wholly at one time

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..facts import meminfo
-from ..facts.memory import HUGE, NODES, node_ids
-from ..host.numa_maps import parse
-from ..host.system import System
-from .base import Proof, Scene
+from ...facts import meminfo
+from ...facts.memory import HUGE, NODES, node_ids
+from ...host.numa_maps import parse
+from ...host.system import System
+from ..base import Proof, Scene
 
 SMALL_KB = 1024  # what other architectures call a small page has 16 or 64 kB
 TOUCHED_KB = 64  # a backend that was just forked has touched no more

@@ -1,0 +1,1 @@
+"""Proofs of settings that need more than a value read back."""

@@ -1,0 +1,27 @@
+"""Hosts, the keys that reach them, how they may be used, their facts, and the lease of a machine."""
+
+from apps.hosts.models.hosts import Facts, Host, HostKey, Lease, Trouble
+from apps.hosts.models.keys import AgentSignature, Identity, SigningKey
+from apps.hosts.models.usage import AllowedPath, ClusterConsent, RemoteServer, Reservation
+from apps.hosts.models.validators import ACCOUNT, LABEL, LAUNCHER, NAME, PATH, STORAGE
+
+__all__ = [
+    "ACCOUNT",
+    "LABEL",
+    "LAUNCHER",
+    "NAME",
+    "PATH",
+    "STORAGE",
+    "AgentSignature",
+    "AllowedPath",
+    "ClusterConsent",
+    "Facts",
+    "Host",
+    "HostKey",
+    "Identity",
+    "Lease",
+    "RemoteServer",
+    "Reservation",
+    "SigningKey",
+    "Trouble",
+]

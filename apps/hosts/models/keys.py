@@ -1,0 +1,78 @@
+"""The SSH keys that open hosts, and the keys that sign agents."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from django.db import models
+
+from apps.accounts.models.walls import everything
+from apps.hosts.models.validators import NAME
+
+
+class Identity(models.Model):
+    """An SSH key pair that we log in with. The private half is encrypted at rest."""
+
+    name = models.CharField(max_length=63, unique=True, validators=[NAME])
+    public_key = models.TextField(editable=False)
+    private_key_encrypted = models.TextField(editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+        verbose_name_plural = "identities"
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def owners(self) -> Collection[int | None]:
+        """Whose hosts it opens, private ones included; none where no host has it yet."""
+        with everything():
+            return set(self.hosts.order_by().values_list("team_id", flat=True))
+
+
+class SigningKey(models.Model):
+    """A key that signs agents for hosts with the launcher. The private half is encrypted at rest."""
+
+    class State(models.TextChoices):
+        NEXT = "next", "next: hosts must trust it before it is used"
+        CURRENT = "current"
+        RETIRED = "retired"
+
+    state = models.CharField(max_length=7, choices=State)
+    public_key = models.TextField(editable=False)
+    private_key_encrypted = models.TextField(editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["state"], condition=~models.Q(state="retired"), name="one_signing_key_of_a_state"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"signing key {self.pk}"
+
+
+class AgentSignature(models.Model):
+    """Our word that an agent may run as root on hosts with the launcher; a higher serial replaces a lower one there."""
+
+    serial = models.BigIntegerField(primary_key=True)
+    sha256 = models.CharField(max_length=64)
+    key = models.ForeignKey(SigningKey, on_delete=models.PROTECT, related_name="+")
+    signature = models.TextField()
+    signed_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-serial"]
+
+    def __str__(self) -> str:
+        return f"agent {self.sha256[:12]} with serial {self.serial}"
+
+    @property
+    def statement(self) -> str:
+        """What is signed; see agents/launcher.py."""
+        return f"proving-agent 1 {self.serial} {self.sha256}\n"
