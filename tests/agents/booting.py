@@ -79,21 +79,18 @@ class Bootable(Machine):
         self.put("restarting", "yes")
 
 
-class Host:
-    """The machine, its spool, and one run."""
+class OneRun:
+    """A spool with one run. Its agent executes the run in a separate process, up to its end or a restart."""
 
-    def __init__(self, root: Path, settings: dict[str, Any] | None = None) -> None:
-        self.root, self.machine = root, Bootable(root)
-        for name, text in {"boot": "boot-1", "line": DEFAULT, "loaded": "", "knob": "off", "restarting": ""}.items():
-            self.machine.put(name, text)
-        self.spool = Spool(root / "spool", self.machine)
+    def __init__(self, root: Path, machine: Machine, settings: dict[str, Any], steps: Sequence[dict[str, Any]]) -> None:
+        self.spool = Spool(root / "spool", machine)
         self.spool.prepare()
         self.agent = Agent(self.spool, "test", self.live)
         self.spec = {
             "version": 1,
             "target": None,
-            "settings": {**SETTINGS, "knobs": {str(root / "knob"): "on"}, **(settings or {})},
-            "steps": [],
+            "settings": settings,
+            "steps": list(steps),
             "collect": {"interval_s": 1, "sources": []},
         }
 
@@ -105,7 +102,6 @@ class Host:
         return self.spool.need(RUN)
 
     def live(self, spool: Spool, job: Job, lock: int, agent: str) -> None:
-        """The run in a separate process, up to its end or a restart."""
         pid = os.fork()
         if not pid:
             try:
@@ -113,6 +109,29 @@ class Host:
             finally:
                 os._exit(0)
         os.waitpid(pid, 0)
+
+    def records(self, kind: str) -> list[dict[str, Any]]:
+        """The events of a kind, each with its boot."""
+        events, damaged = read_log(self.job.path / "events.ndjson")
+        assert [event["seq"] for event in events] == list(range(1, len(events) + 1)) and not damaged
+        return [event for event in events if event["kind"] == kind]
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        return [event["data"] for event in self.records(kind)]
+
+    def states(self) -> list[str]:
+        return [event["state"] for event in self.events("state")]
+
+
+class Host(OneRun):
+    """The machine, its spool, and one run."""
+
+    def __init__(self, root: Path, settings: dict[str, Any] | None = None) -> None:
+        self.root, self.machine = root, Bootable(root)
+        for name, text in {"boot": "boot-1", "line": DEFAULT, "loaded": "", "knob": "off", "restarting": ""}.items():
+            self.machine.put(name, text)
+        knobs = {"knobs": {str(root / "knob"): "on"}}
+        super().__init__(root, self.machine, {**SETTINGS, **knobs, **(settings or {})}, [])
 
     def start_again(self, line: str | None = None) -> None:
         """The next boot, with `line`, else with that of the loaded kernel, else with the boot loader's."""
@@ -125,14 +144,6 @@ class Host:
     def guard(self) -> None:
         """Start the guard of systemd. It does not count as a contact of the server."""
         self.agent.restore()
-
-    def events(self, kind: str) -> list[dict[str, Any]]:
-        events, damaged = read_log(self.job.path / "events.ndjson")
-        assert [event["seq"] for event in events] == list(range(1, len(events) + 1)) and not damaged
-        return [event["data"] for event in events if event["kind"] == kind]
-
-    def states(self) -> list[str]:
-        return [event["state"] for event in self.events("state")]
 
     @property
     def manifest(self) -> dict[str, Any]:

@@ -116,27 +116,31 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(campaigns.finish, "__defaults__", (PATIENCE_S,))
 
 
-@pytest.fixture
-def host(admin: User, vm: Machine) -> Host:
-    """The VM at level root, checked; its agent has nothing left of an earlier test."""
+def register(vm: Machine, admin: User, **fields: Any) -> Host:
+    """Add the VM as a host at level root, and check it."""
     identity = services.create_identity("lab", private_key=Path(vm.where["key"]).read_text(), by=admin)
     host = services.add_host(
         by=admin,
         name=vm.name,
         address=vm.where["host"],
         port=int(vm.where["port"]),
-        user=vm.where["user"],
         sudo=True,
         identity=identity,
         spool_dir=f"{BASE}/spool",
         data_dir=f"{BASE}/clusters",
-        may_reboot=True,
+        **fields,
     )
     services.approve_host_key(host, services.fetch_host_key(host, by=admin).fingerprint, by=admin)
     contact.check_host(host)
     host.refresh_from_db()
     assert (host.state, host.level) == (Host.State.READY, "root"), host.state_reason
     return host
+
+
+@pytest.fixture
+def host(admin: User, vm: Machine) -> Host:
+    """The VM at level root, checked; its agent has nothing left of an earlier test."""
+    return register(vm, admin, user=vm.where["user"], may_reboot=True)
 
 
 @pytest.fixture

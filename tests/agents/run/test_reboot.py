@@ -5,26 +5,25 @@ The host is a process that ends, a boot id that changes, and knobs that fall bac
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agents.errors import Unplannable
-from agents.records.spool import Job, Spool, read_log
+from agents.records.spool import Job, Spool
 from agents.recovery import reboot
-from agents.rpc import Agent
 from agents.run.planning import plan_steps
 from agents.run.session import Session
 from agents.settings import SETTINGS
 from agents.wire import protocol
+from tests.agents.booting import OneRun
 from tests.agents.dying import RUN, Death, Knobs, Machine, around_all
 
 RESTART = {"name": "restart", "kind": "reboot", "options": {"limit_s": 100}}
 
 
-class Host:
+class Host(OneRun):
     """A host with one knob, and a run that turns it on before and after a restart."""
 
     def __init__(self, root: Path, steps: list[dict[str, Any]]) -> None:
@@ -32,44 +31,13 @@ class Host:
         self.knob.write_text("off")
         self.boot.write_text("boot-1")
         self.machine = Machine(self.boot)
-        self.spool = Spool(root / "spool", self.machine)
-        self.spool.prepare()
-        self.agent = Agent(self.spool, "test", self.live)
-        spec = {
-            "version": 1,
-            "target": None,
-            "settings": {"knobs": {str(self.knob): "on"}},
-            "steps": steps,
-            "collect": {"interval_s": 1, "sources": []},
-        }
-        self.agent.submit(RUN, 1, protocol.digest(spec), spec)
-
-    @property
-    def job(self) -> Job:
-        return self.spool.need(RUN)
-
-    def live(self, spool: Spool, job: Job, lock: int, agent: str) -> None:
-        """The run in a process of its own, up to its end or the restart."""
-        pid = os.fork()
-        if not pid:
-            try:
-                Session(spool, job, agent).execute()
-            finally:
-                os._exit(0)
-        os.waitpid(pid, 0)
+        super().__init__(root, self.machine, {"knobs": {str(self.knob): "on"}}, steps)
+        self.submit()
 
     def start_again(self, knob: str = "off") -> None:
         """The kernel of the next boot knows nothing of what was set."""
         self.boot.write_text(f"boot-{int(self.boot.read_text()[5:]) + 1}")
         self.knob.write_text(knob)
-
-    def events(self, kind: str) -> list[dict[str, Any]]:
-        events, damaged = read_log(self.job.path / "events.ndjson")
-        assert [event["seq"] for event in events] == list(range(1, len(events) + 1)) and not damaged
-        return [{**event["data"], "boot": event["boot_id"]} for event in events if event["kind"] == kind]
-
-    def states(self) -> list[str]:
-        return [event["state"] for event in self.events("state")]
 
     def outcome(self) -> dict[str, Any]:
         (outcome,) = self.events("outcome")
@@ -91,7 +59,7 @@ def test_the_next_contact_after_the_restart_goes_on(host: Host) -> None:
 
     applied, verified = ["APPLYING", "VERIFIED"], ["ROLLING_BACK", "CLEAN"]
     assert host.states() == [*applied, "REBOOTING", *applied, *verified]
-    assert [write["boot"] for write in host.events("write")] == ["boot-1", "boot-2"]
+    assert [write["boot_id"] for write in host.records("write")] == ["boot-1", "boot-2"]
     assert host.outcome()["outcome"] == "ok"
 
 

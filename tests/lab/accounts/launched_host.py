@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from agents import launcher
 from agents.build import launcher_source
 from apps.accounts.models import User
-from apps.hosts import contact, models, services
+from apps.hosts import models
 from apps.hosts.access import signing
 from apps.hosts.models import Host
-from tests.lab.conftest import BASE
+from tests.lab.conftest import BASE, register
 from tests.lab.machines import guest
 from tests.lab.machines.machine import Machine
 
@@ -51,24 +50,6 @@ def registered(vm: Machine, admin: User) -> Iterator[Host]:
     """A ready host at level root, through the launcher. Afterwards the guest is as before."""
     _install(vm)
     try:
-        identity = services.create_identity("lab", private_key=Path(vm.where["key"]).read_text(), by=admin)
-        host = services.add_host(
-            by=admin,
-            name=vm.name,
-            address=vm.where["host"],
-            port=int(vm.where["port"]),
-            user=ACCOUNT,
-            sudo=True,
-            launcher=True,
-            identity=identity,
-            spool_dir=f"{BASE}/spool",
-            data_dir=f"{BASE}/clusters",
-            os_user=LOAD,
-        )
-        services.approve_host_key(host, services.fetch_host_key(host, by=admin).fingerprint, by=admin)
-        contact.check_host(host)
-        host.refresh_from_db()
-        assert (host.state, host.level) == (Host.State.READY, "root"), host.state_reason
-        yield host
+        yield register(vm, admin, user=ACCOUNT, launcher=True, os_user=LOAD)
     finally:
         _remove(vm)
