@@ -132,7 +132,7 @@ def keep(
         f"{each_s:.2f} s a run; the same undisturbed ({options.quiet} runs just before) {alone_s:.2f} s: "
         f"{each_s / alone_s:.2f} times as long.{siege.caveat(options)}"
     )
-    save({**load(), "fire": {"told": sentence, "killed": {str(k): v for k, v in sorted(killed.items())}}})
+    save({**load(), "fire": {"sentence": sentence, "killed": {str(k): v for k, v in sorted(killed.items())}}})
     document.write()
     say(sentence)
     return 0

@@ -207,7 +207,7 @@ def keep(soak: Soak, seconds: float, options: argparse.Namespace) -> None:
         f"{audited.runs} runs ({ended}); events lost {audited.lost}, duplicated {audited.duplicated}, overlapping runs "
         f"{audited.overlapping}, settings left changed {len(left)}.{siege.caveat(options)}"
     )
-    save({**load(), "soak": {"told": sentence, "injected": {str(k): v for k, v in sorted(soak.injected.items())}}})
+    save({**load(), "soak": {"sentence": sentence, "injected": {str(k): v for k, v in sorted(soak.injected.items())}}})
     document.write()
     say(sentence)
 

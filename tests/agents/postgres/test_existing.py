@@ -389,7 +389,7 @@ def test_the_cluster_is_restored_after_a_supervisor_is_killed_at_a_boundary(thei
         assert theirs.snapshot() == before, at
         at += 5  # an odd number: before a record, after one
 
-    assert len(outcomes) > 10 and set(outcomes) == {"interrupted", "ok"}
+    assert len(outcomes) > 10 and set(outcomes) == {"interrupted", "ok"}, borrowed.job.manifest
 
 
 @pytest.mark.parametrize("was", ["running", "stopped"])

@@ -86,7 +86,7 @@ def _short(test: str) -> str:
 
 
 def _long_runs(counts: dict[str, Any]) -> str:
-    sentences = [counts[name]["told"] for name in ("soak", "fire", "searches") if name in counts]
+    sentences = [counts[name]["sentence"] for name in ("soak", "fire", "searches") if name in counts]
     return "\n## The long runs\n\n" + "\n".join(f"- {one}" for one in sentences) + "\n" if sentences else ""
 
 

@@ -58,7 +58,7 @@ def main(argv: list[str]) -> int:
     if harms:
         return 1
     sentence = describe(searches, findings, options)
-    save({**load(), "searches": {"told": sentence}})
+    save({**load(), "searches": {"sentence": sentence}})
     document.write()
     say(sentence)
     return 0
