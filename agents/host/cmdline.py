@@ -9,15 +9,15 @@ PANIC = "panic"
 PANIC_S = 10
 # hugepages applies to the hugepagesz before it, so both are replaced together.
 _PAGES = ("hugepagesz", "hugepages")
-_WORD = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
+_PARAMETER = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
 _MARK = "proving_ground.run"  # the kernel ignores parameters of modules that it does not have
 _END = "--"  # what follows it is for init, not for the kernel
 
 
 def parameters(line: str) -> list[str]:
-    """The words up to `--`: a=1, b="x y"."""
-    words = _WORD.findall(line)
-    return words[: words.index(_END)] if _END in words else words
+    """The parameters of the kernel, which end at `--`: a=1, b="x y"."""
+    listed = _PARAMETER.findall(line)
+    return listed[: listed.index(_END)] if _END in listed else listed
 
 
 def name_of(parameter: str) -> str:
@@ -27,7 +27,7 @@ def name_of(parameter: str) -> str:
 
 def values(line: str) -> dict[str, str]:
     """Name -> value, "" for a flag. Of a parameter that occurs several times, the last value."""
-    return {name_of(word): word.partition("=")[2] for word in parameters(line)}
+    return {name_of(each): each.partition("=")[2] for each in parameters(line)}
 
 
 def mark(run: str) -> str:
@@ -39,14 +39,14 @@ def changed(line: str, wanted: list[str]) -> str:
     """The line with these parameters instead of those of the same name, and with a restart after a panic, which starts
     the boot loader's own entry. The same line if it has exactly these: another value of the same name could override
     them."""
-    words = parameters(line)
-    replaced = {name_of(word) for word in wanted}
+    present = parameters(line)
+    replaced = {name_of(each) for each in wanted}
     if replaced & set(_PAGES):
         replaced |= set(_PAGES)
-    if sorted(word for word in words if name_of(word) in replaced) == sorted(wanted):
+    if sorted(each for each in present if name_of(each) in replaced) == sorted(wanted):
         return line
-    rest = _WORD.findall(line)[len(words) :]
-    others = [word for word in words if name_of(word) not in replaced]
+    rest = _PARAMETER.findall(line)[len(present) :]
+    others = [each for each in present if name_of(each) not in replaced]
     panic = [] if values(line).get(PANIC, "0").lstrip("-") not in ("", "0") else [f"{PANIC}={PANIC_S}"]
-    others = [word for word in others if not panic or name_of(word) != PANIC]
+    others = [each for each in others if not panic or name_of(each) != PANIC]
     return " ".join([*others, *wanted, *panic, *rest])

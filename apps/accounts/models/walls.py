@@ -57,7 +57,7 @@ def reading_as(reader: Reader | None) -> Iterator[None]:
 
 
 def everything() -> _GeneratorContextManager[None]:
-    """All rows, whoever asks: for checks that must not miss a row. Their messages must not name a hidden object."""
+    """All rows, for any reader: for checks that must not miss a row. Their messages must not name a hidden object."""
     return reading_as(None)
 
 

@@ -1,4 +1,4 @@
-"""A campaign's design in words, and effects that it cannot separate: for its page, its preview and the API."""
+"""Sentences about the design of a campaign and the effects that it cannot separate, for pages and the API."""
 
 from __future__ import annotations
 
