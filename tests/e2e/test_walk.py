@@ -29,7 +29,7 @@ def every_page(team: dict[str, Any]) -> list[tuple[str, str]]:
 def _settle(page: Page) -> None:
     """Charts are drawn, or say why not; those that wait until they are seen, are seen."""
     for plot in page.locator("[data-later]").all():
-        plot.scroll_into_view_if_needed()
+        plot.evaluate("plot => plot.scrollIntoView()")  # one without data is hidden in the meantime
     page.wait_for_selector("[data-figure]:not([data-drawn])", state="detached")
 
 
