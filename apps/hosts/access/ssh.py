@@ -26,10 +26,9 @@ from agents import build, launcher
 from agents.wire import protocol
 from apps.accounts.operation import vault
 from apps.accounts.web import addresses
-from apps.hosts import models
 from apps.hosts.access import replies, signing
 from apps.hosts.access.shapes import plain
-from apps.hosts.models import Host
+from apps.hosts.models import Host, hosts
 from common.errors import AgentError, HostError, PlanError, ProvingError, UnreachableError, WorkloadError
 
 T = TypeVar("T")
@@ -263,7 +262,7 @@ class Link:
 
     async def _push(self, digest: str, data: bytes) -> None:
         if self.host.launcher:
-            command = self._command(models.LAUNCHER, "install")
+            command = self._command(hosts.LAUNCHER, "install")
             hint = f"compare {launcher.CONFIG}/signers on the host with this server's keys: manage.py sign_agent"
         else:
             path = f"{self.host.spool_dir}/agent/{digest}.pyz"

@@ -3,12 +3,11 @@
 from apps.hosts.models.hosts import Facts, Host, HostKey, Lease, Trouble
 from apps.hosts.models.keys import AgentSignature, Identity, SigningKey
 from apps.hosts.models.usage import AllowedPath, ClusterConsent, RemoteServer, Reservation
-from apps.hosts.models.validators import ACCOUNT, LABEL, LAUNCHER, NAME, PATH, STORAGE
+from apps.hosts.models.validators import ACCOUNT, LABEL, NAME, PATH, STORAGE
 
 __all__ = [
     "ACCOUNT",
     "LABEL",
-    "LAUNCHER",
     "NAME",
     "PATH",
     "STORAGE",

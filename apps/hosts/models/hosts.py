@@ -12,7 +12,9 @@ from django.utils import timezone
 
 from apps.accounts.models import Owned, User, Walled
 from apps.hosts.models.keys import Identity
-from apps.hosts.models.validators import ACCOUNT, LABEL, LAUNCHER, NAME, PATH
+from apps.hosts.models.validators import ACCOUNT, LABEL, NAME, PATH
+
+LAUNCHER = "/usr/local/sbin/proving-agent"
 
 
 class Host(Owned):

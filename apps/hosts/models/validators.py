@@ -13,5 +13,4 @@ PATH = RegexValidator(r"^/[A-Za-z0-9._/-]+$", "use an absolute path of letters, 
 # What fio reads as it stands: no colon, for it separates files, and nothing that it would expand.
 STORAGE = RegexValidator(r"^/[^\x00-\x20:$`\\;#\"'*?]*$", "use an absolute path without spaces, colons and quotes")
 LABEL = RegexValidator(r"^[a-z0-9][a-z0-9._=/-]{0,62}$", "use 1 to 63 of a-z, 0-9, dot, dash, underscore, = and /")
-LAUNCHER = "/usr/local/sbin/proving-agent"
 ACCOUNT = RegexValidator(r"^[a-z_][a-z0-9_-]{0,31}\$?$", "use a Linux account name")

@@ -10,9 +10,8 @@ from typing import Any
 from agents import launcher
 from agents.build import launcher_source
 from apps.accounts.models import User
-from apps.hosts import models
 from apps.hosts.access import signing
-from apps.hosts.models import Host
+from apps.hosts.models import Host, hosts
 from tests.lab.conftest import BASE, register
 from tests.lab.machines import guest
 from tests.lab.machines.machine import Machine
@@ -35,14 +34,14 @@ def _install(vm: Machine) -> None:
     vm.shell(f"id {LOAD} || sudo useradd --system --shell /usr/sbin/nologin {LOAD}")
     home, keys = f"/home/{ACCOUNT}/.ssh", f"/home/{guest.USER}/.ssh/authorized_keys"
     vm.shell(f"sudo install -d -m 700 -o {ACCOUNT} {home} && sudo install -m 600 -o {ACCOUNT} {keys} {home}/")
-    write(vm, SUDOERS, f"{ACCOUNT} ALL=(root) NOPASSWD: {models.LAUNCHER}\n", "440")
-    write(vm, models.LAUNCHER, launcher_source(), "755")
+    write(vm, SUDOERS, f"{ACCOUNT} ALL=(root) NOPASSWD: {hosts.LAUNCHER}\n", "440")
+    write(vm, hosts.LAUNCHER, launcher_source(), "755")
     write(vm, f"{launcher.CONFIG}/signers", signing.signers())
 
 
 def _remove(vm: Machine) -> None:
     vm.shell(f"sudo pkill -KILL -u {ACCOUNT}; sudo userdel --force --remove {ACCOUNT}", check=False)
-    vm.shell(f"sudo rm -rf {SUDOERS} {models.LAUNCHER} {launcher.CONFIG} {launcher.STORE}")
+    vm.shell(f"sudo rm -rf {SUDOERS} {hosts.LAUNCHER} {launcher.CONFIG} {launcher.STORE}")
 
 
 @contextmanager

@@ -12,9 +12,9 @@ from django.urls import reverse
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
-from apps.hosts import contact, models
+from apps.hosts import contact
 from apps.hosts.access import signing, ssh
-from apps.hosts.models import AgentSignature, Host, SigningKey
+from apps.hosts.models import AgentSignature, Host, SigningKey, hosts
 from common.errors import HostError, PlanError
 from tests.rows.factories import make_host
 from tests.servers import campaigns, launched, remote
@@ -36,7 +36,7 @@ def installed(server: remote.Server, monkeypatch: pytest.MonkeyPatch) -> Install
     there = launched.install(server.home)
     there.trust(signing.signers())
     there.narrow(spool=str(server.home / "spool"))
-    monkeypatch.setattr(models, "LAUNCHER", str(there.program))
+    monkeypatch.setattr(hosts, "LAUNCHER", str(there.program))
     return there
 
 
