@@ -1,1 +1,2 @@
-"""What a tool printed, as typed figures with their units in the names. Knows no Django, no database and no host."""
+"""Parse the output of benchmark tools into typed figures, with units in field names. No Django, no database, no
+host."""

@@ -1,7 +1,7 @@
-"""Readers of what tools print: bytes in, frozen dataclasses with units in their field names out, or FormatError.
+"""The list of all formats. Each reader takes bytes and returns frozen dataclasses with units in field names, or raises
+FormatError.
 
-A format is one entry in FORMATS: its kind, the function that reads it, and what tells it from the others.
-"""
+A format is one entry in FORMATS: its kind, its reader, and how to recognise it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ from readers.postgres.server_log import parse_checkpoints
 
 @dataclass(frozen=True)
 class Format:
-    """`parse` raises nothing but FormatError. `recognises` looks at the beginning of an output, with LF line ends."""
+    """One output format. `parse` raises only FormatError. `recognises` gets the start of an output, with LF line
+    ends."""
 
     kind: str
     title: str
@@ -48,7 +49,8 @@ class Format:
 
 
 def holds(mark: bytes, but_not: bytes = b"") -> Callable[[bytes], bool]:
-    """A recogniser: some line matches `mark`, and none `but_not`. Both are expressions; ^ and $ stand for line ends."""
+    """Return a recogniser: some line matches the expression `mark`, and none matches `but_not`. ^ and $ match at
+    line ends."""
     required, excluded = re.compile(mark, re.MULTILINE), re.compile(but_not, re.MULTILINE)
     return lambda head: bool(required.search(head)) and not (but_not and excluded.search(head))
 

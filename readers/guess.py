@@ -1,4 +1,4 @@
-"""Which format an output is in, and its reading as JSON: what `proving parse` and the import of old results do."""
+"""Recognise the format of an output and convert it to JSON, for `proving parse` and imports of old results."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from readers.formats import FORMATS
 from readers.text import Rows
 
 WHERE = "this output"
-_HEAD = 1 << 16  # bytes; every tool says what it is before
+_HEAD = 1 << 16  # bytes; every tool can be recognised within them
 _BOM = b"\xef\xbb\xbf"
 
 
 def guess(raw: bytes) -> str:
-    """The kind of an output, by its content alone. Raises FormatError where no format fits, or several do."""
+    """Return the kind of an output, by its content only. Raises FormatError if no format matches, or if several do."""
     head = raw[:_HEAD].removeprefix(_BOM).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if not head.strip():
         raise FormatError(WHERE, "the file is empty", hint="the tool printed nothing, or wrote to another file")
@@ -32,7 +32,7 @@ def guess(raw: bytes) -> str:
 
 
 def read(raw: bytes, kind: str = "") -> tuple[str, object]:
-    """(kind, result) of an output, its kind guessed where none is given. Raises FormatError."""
+    """Return (kind, result) of an output. An empty `kind` is guessed. Raises FormatError."""
     kind = kind or guess(raw)
     if kind not in FORMATS:
         raise FormatError(kind, "this kind of output is unknown", hint=f"expected one of {', '.join(FORMATS)}")
@@ -40,8 +40,8 @@ def read(raw: bytes, kind: str = "") -> tuple[str, object]:
 
 
 def as_json(result: Any) -> Any:
-    """A result as JSON can carry it: fields that the output does not have are left out, and plain values that a class
-    derives from its fields are put in."""
+    """Return a result as JSON values: without fields that the output lacks, with simple properties that its class
+    derives."""
     if is_dataclass(result) and not isinstance(result, type):
         values = {one.name: getattr(result, one.name) for one in fields(result)} | _derived(result)
         return {name: as_json(value) for name, value in values.items() if not _is_empty(value)}
@@ -50,10 +50,10 @@ def as_json(result: Any) -> Any:
     if isinstance(result, list | tuple | array | Rows):
         return [as_json(value) for value in result]
     if isinstance(result, Histogram):
-        # Its percentiles are fields of their own; the numbers of its buckets are not read.
+        # Its percentiles are fields already, and the bin numbers are of no use.
         return {name: value for name, value in result.as_json().items() if name != "buckets"}
     if isinstance(result, float) and not math.isfinite(result):
-        return None  # the last bucket has no end, and JSON no infinity
+        return None  # The last bucket has no upper limit, and JSON has no infinity.
     return result.isoformat() if isinstance(result, datetime) else result
 
 
@@ -68,7 +68,7 @@ def _derived(result: object) -> dict[str, Any]:
 
 
 def _is_plain(value: object) -> bool:
-    # Views of what the fields hold already would only repeat it.
+    # Tuples and mappings of dataclasses would repeat what the fields contain.
     if isinstance(value, dict):
         return _is_plain(tuple(value.values()))
     if isinstance(value, tuple):

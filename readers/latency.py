@@ -1,5 +1,5 @@
-"""What the agent tells of a pgbench step beside its output: latency.json, histograms made of the per-transaction logs,
-and load.json, what was drawn or found before it ran. agents/wire/protocol.py has their shapes."""
+"""Parse what the agent records about a pgbench step: latency.json, histograms of the per-transaction logs, and
+load.json, the values chosen before it ran. agents/wire/protocol.py describes both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 @dataclass(frozen=True)
 class Load:
-    """How a step was driven: its loop, its seed, and the rate where that was a share of an earlier step's."""
+    """How a step was driven: its loop, its seed, and the rate if it was a share of an earlier step's."""
 
     loop: Loop
     random_seed: int | None
@@ -29,7 +29,8 @@ class Load:
 
 @dataclass(frozen=True)
 class Latencies:
-    """Of the transactions that ended, in us; `word_counts` counts those that have no latency, by pgbench's word."""
+    """Latencies in us of transactions that ended. `word_counts`: transactions without a latency, by pgbench's word
+    for them."""
 
     name: str
     histogram: Histogram
@@ -38,7 +39,7 @@ class Latencies:
 
 @dataclass(frozen=True)
 class LatencyReport:
-    """What a step's transactions took. With a `sampling_rate` below 1 all counts are those of the sample."""
+    """The latencies of a step. With a `sampling_rate` below 1, all counts are those of the sample."""
 
     loop: Loop
     sampling_rate: float
@@ -50,11 +51,11 @@ class LatencyReport:
     retried: int | None
     retries: int | None
     slot_s: int
-    slots: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]  # (second since 1970, ((bucket of 4 bits, times) ...))
+    slots: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]  # (second since 1970, ((bucket of 4 bits, count) ...))
 
 
 def parse_latency(raw: bytes) -> LatencyReport:
-    """Raises FormatError when it is not whole, or not what an agent writes."""
+    """Parse latency.json. Raises FormatError if it is incomplete or not from an agent."""
     report = _object("latency.json", raw)
     if report.get("version") != VERSION:
         raise FormatError(
@@ -67,7 +68,7 @@ def parse_latency(raw: bytes) -> LatencyReport:
 
 
 def parse_load(raw: bytes) -> Load:
-    """Raises FormatError as well."""
+    """Parse load.json. Raises FormatError if it is incomplete or not from an agent."""
     load = _object("load.json", raw)
     try:
         rate, seed = load.get("rate"), load.get("random_seed")

@@ -1,4 +1,4 @@
-"""Regular expressions of users, matched in a process of their own: one that does not finish is ended with it."""
+"""Match regular expressions of users in a separate process, which is killed if an expression takes too long."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ json.dump(found, sys.stdout)
 
 
 def last_matches(patterns: Sequence[str], raw: bytes, limit_s: float = LIMIT_S) -> dict[str, str]:
-    """Named group -> what it matched last in the last MiB of an output. FormatError when that takes too long."""
+    """Return the last match of each named group in the last MiB of an output. Raises FormatError after `limit_s`."""
     text = raw[-MOST_BYTES:].decode(errors="replace")
     argv = [sys.executable, "-I", "-S", "-c", _PROGRAM]
     try:

@@ -1,4 +1,4 @@
-"""Tables of figures as CSV: a line of names, then rows of cells; numbers and times in them."""
+"""Parse tables of figures in CSV: a heading, rows of cells, and the numbers and times in them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Table:
     delimiter: str
 
     def column(self, name: str) -> list[str]:
-        """Its cells that are not empty, of whole rows: what a short one holds where is not known."""
+        """Return the non-empty cells of a column in complete rows. A short row does not tell which columns its cells
+        belong to."""
         place = self.head.index(name)
         return [row.cells[place] for row in self.rows if self.whole(row) and row.cells[place]]
 
@@ -45,7 +46,7 @@ class Table:
 
 
 def decode(raw: bytes, name: str) -> str:
-    """UTF-8, or UTF-16 where it begins with its mark, as spreadsheets write them. FormatError for anything else."""
+    """Decode UTF-8, or UTF-16 with a byte order mark as spreadsheets write it. Raises FormatError for anything else."""
     encoding = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:
         text = raw.decode(encoding)
@@ -57,7 +58,7 @@ def decode(raw: bytes, name: str) -> str:
 
 
 def read_table(raw: bytes, name: str) -> Table:
-    """A table with a line of names. Raises FormatError naming the line that cannot be read."""
+    """Parse a table with a heading. Raises FormatError with the line that cannot be read."""
     text = decode(raw, name)
     first = text.split("\n", 1)[0]
     delimiter = max(_DELIMITERS, key=first.count)
@@ -101,14 +102,14 @@ def _check_rows(lines: Sequence[Row], name: str) -> None:
 
 
 def number(cell: str, comma: bool = False) -> float | None:
-    """A finite number, None for everything else; `comma` is how a table with semicolons writes decimals."""
+    """Return a finite number; None for anything else. `comma`: the table has semicolons and decimal commas."""
     text = cell.replace(",", ".", 1) if comma else cell
     value = float(text) if _NUMBER.fullmatch(text) else math.nan
     return value if math.isfinite(value) else None
 
 
 def moment(cell: str, where: str) -> datetime:
-    """A time of ISO 8601 or seconds since 1970; without a zone it is taken as UTC. Raises FormatError."""
+    """Parse an ISO 8601 time or seconds since 1970; UTC without a time zone. Raises FormatError."""
     parsed = _iso(cell)
     if parsed is None and (seconds := number(cell)) is not None and 0 < seconds < 32_503_680_000:
         parsed = datetime.fromtimestamp(seconds, UTC)
@@ -130,13 +131,13 @@ def _iso(cell: str) -> datetime | None:
 
 
 def named(header: str) -> tuple[str, str]:
-    """ "idx1(ms)" -> ("idx1", "ms"); without a unit it is ""."""
+    """Split a heading into name and unit: "idx1(ms)" -> ("idx1", "ms"). The unit may be empty."""
     match = _UNIT.fullmatch(header)
     return (match["name"], match["unit"]) if match and match["name"] else (header, "")
 
 
 def plain(cell: str) -> str:
-    """Text as it was before a spreadsheet was kept from taking it for a formula."""
+    """Return a text without the apostrophe that keeps spreadsheets from reading it as a formula."""
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell
 
 

@@ -1,4 +1,4 @@
-"""What every reader of text output shares: lines out of bytes, and rules for single lines."""
+"""Shared by all readers of text: split bytes into lines, and match single lines by rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from common.errors import FormatError
 
-# Bounded, so that no digit string exceeds what int() and float() accept; \d would take other scripts' digits too.
+# Limited, so that int() and float() accept every match. \d would also match digits of other scripts.
 INT = r"[0-9]{1,18}"
 NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,15})?"
 
@@ -17,12 +17,12 @@ _SAYS = re.compile(rb"\S")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _SHOWN = 120
 _PIECE = 1 << 16  # bytes
-LONGEST_LINE = 4 << 20  # bytes; no tool prints one of a tenth of it, and JSON of one line may have a few
+LONGEST_LINE = 4 << 20  # bytes; a hundred times more than tools print, but JSON in one line can have a few MB
 
 
 def check_text(raw: bytes, where: str) -> None:
-    """Raises FormatError, with `where` as its subject, for NUL bytes and for a line much longer than LONGEST_LINE: it
-    would be taken apart at great cost and mean nothing."""
+    """Raise FormatError for NUL bytes and for lines longer than LONGEST_LINE; `where` is the subject of its message.
+    Parsing them would be expensive and pointless."""
     if b"\0" in raw:
         raise FormatError(where, "the file contains NUL bytes", hint="it is not text")
     for start in range(0, len(raw), LONGEST_LINE):
@@ -34,8 +34,8 @@ def check_text(raw: bytes, where: str) -> None:
 
 
 def each_line(raw: bytes, where: str = "this output") -> Iterator[str]:
-    """Lines without their ends, one by one: of a long output only a piece is text at any time. A bare CR ends a line
-    too, as on terminals. Bytes that are not UTF-8 are escaped. Raises FormatError as `check_text`."""
+    """Yield lines without their ends, decoding a piece at a time. A bare CR also ends a line, as on terminals; bytes
+    that are not UTF-8 are escaped. Raises FormatError as `check_text` does."""
     check_text(raw, where)
     start, encoding = 0, "utf-8-sig"
     while start < len(raw):
@@ -46,12 +46,12 @@ def each_line(raw: bytes, where: str = "this output") -> Iterator[str]:
 
 
 def lines_of(raw: bytes, where: str = "this output") -> list[str]:
-    """All of each_line(), for readers that go back and forth."""
+    """Return all lines of each_line() as a list, for readers that need random access."""
     return list(each_line(raw, where))
 
 
 def _end_of_piece(raw: bytes, start: int) -> int:
-    """Where the piece of whole lines ends that begins at `start`."""
+    """Return the end of the piece of complete lines that starts at `start`."""
     at = start + _PIECE
     newline = raw.find(b"\n", at)
     carriage = raw.find(b"\r", at, newline if newline >= 0 else len(raw))
@@ -60,7 +60,7 @@ def _end_of_piece(raw: bytes, start: int) -> int:
     return newline + 1 if newline >= 0 else len(raw)
 
 
-# Some languages part thousands by a no-break space, which is a space to `\s` and to split().
+# Some languages separate thousands by a no-break space, which `\s` and split() treat as a space.
 _THOUSANDS = re.compile("(?<=[0-9])[\u00a0\u2009\u202f](?=[0-9]{3}(?![0-9]))")
 
 
@@ -69,12 +69,12 @@ def _joined_thousands(text: str) -> str:
 
 
 def is_unfinished(raw: bytes) -> bool:
-    """Whether the last line has no end. It may have lost digits, so that no figure of it is believed."""
+    """Return whether the last line has no newline. It may have lost digits, so its figures are not used."""
     return bool(_SAYS.search(raw, max(raw.rfind(b"\n"), raw.rfind(b"\r")) + 1))
 
 
 def finished(raw: bytes) -> bytes:
-    """The output without its unfinished last line."""
+    """Return the output without its unfinished last line."""
     return raw[: max(raw.rfind(b"\n"), raw.rfind(b"\r")) + 1]
 
 
@@ -82,10 +82,10 @@ Row = TypeVar("Row")
 
 
 class Rows(Generic[Row]):
-    """Rows of a long output, read from its bytes whenever they are iterated over: memory does not grow with them."""
+    """Rows of a long output, parsed from its bytes at each iteration, in constant memory."""
 
     def __init__(self, raw: bytes, read: Callable[[bytes], Iterable[Row]], count: int) -> None:
-        """`read` gives the rows of `raw`, `count` of them, and does not raise: the reader has read all of them once."""
+        """`read` returns the `count` rows of `raw`. It must not raise: the caller has parsed them once before."""
         self._raw, self._read, self._count = raw, read, count
 
     def __len__(self) -> int:
@@ -96,20 +96,21 @@ class Rows(Generic[Row]):
 
 
 def shown(line: str) -> str:
-    """A line as an error message may carry it: quoted, control characters escaped, cut."""
+    """Quote a line for an error message: control characters escaped, long lines shortened."""
     return repr(line if len(line) <= _SHOWN else line[:_SHOWN] + "…")
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A kind of line: recognised by its `prefix`, read by `pattern`, whose groups are converted by `types`."""
+    """A kind of line: starts with `prefix`, matches `pattern`; `types` convert the groups."""
 
     prefix: str
     pattern: re.Pattern[str]
     types: dict[str, Callable[[str], Any]]
 
     def read(self, line: str, where: str) -> dict[str, Any]:
-        """The groups that matched. Raises FormatError for a line that begins as ours and goes on otherwise."""
+        """Return the groups that matched. Raises FormatError for a line that starts with the prefix but does not
+        match."""
         match = self.pattern.fullmatch(line)
         if match is None:
             raise unreadable(where, line)
@@ -117,12 +118,12 @@ class Rule:
 
 
 def rule(prefix: str, rest: str, **types: Callable[[str], Any]) -> Rule:
-    """A Rule whose pattern is the literal prefix and then the expression `rest`."""
+    """Return a Rule whose pattern is the literal prefix, then the expression `rest`."""
     return Rule(prefix, re.compile(re.escape(prefix) + rest), types)
 
 
 def rule_for(line: str, rules: tuple[Rule, ...]) -> Rule | None:
-    """The first rule whose prefix begins the line."""
+    """Return the first rule whose prefix starts the line."""
     return next((one for one in rules if line.startswith(one.prefix)), None)
 
 
@@ -130,8 +131,9 @@ LONGEST_SHORT_LINE = 10_000  # characters
 
 
 def places(raw: bytes, where: str) -> Iterator[tuple[str, str]]:
-    """Lines that are not blank, without blanks at their end, each after its place ("numastat, line 3"), of a tool with
-    short lines. Raises FormatError as lines_of does, and for a line of more than LONGEST_SHORT_LINE characters."""
+    """Yield (place, line) for each line that is not blank; a place is "numastat, line 3". For tools with short lines.
+
+    Raises FormatError as lines_of does, and for a line with more than LONGEST_SHORT_LINE characters."""
     for number, line in enumerate(each_line(raw, where), 1):
         if len(line) > LONGEST_SHORT_LINE:
             why = f"the value has {len(line)} characters"
@@ -142,11 +144,12 @@ def places(raw: bytes, where: str) -> Iterator[tuple[str, str]]:
 
 
 def whole_lines(raw: bytes, where: str) -> tuple[Iterator[tuple[str, str]], bool]:
-    """places(), and whether the last line was cut: without its end it may have lost digits, and is left out."""
+    """Return the lines as numbered by `places`, and whether the last one was incomplete. An incomplete line may have
+    lost digits and is left out."""
     check_text(raw, where)
     return places(finished(raw), where), is_unfinished(raw)
 
 
 def unreadable(place: str, line: str) -> FormatError:
-    """The error for a line that is ours and cannot be read."""
+    """Return the error for a line that starts as expected but cannot be read."""
     return FormatError(place, f"cannot read {shown(line)}", hint="the output is cut, edited or of an unknown version")

@@ -1,1 +1,1 @@
-"""EXPLAIN in text, JSON, YAML and XML."""
+"""Parsers of EXPLAIN output: text, JSON, YAML and XML."""

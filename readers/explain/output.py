@@ -1,4 +1,5 @@
-"""EXPLAIN of PostgreSQL 9.0 to 18, in text, JSON, YAML or XML, bare or as psql shows it, one plan or several."""
+"""Parse the output of EXPLAIN (PostgreSQL 9.0 to 18): text, JSON, YAML or XML, with or without psql's frame, one
+plan or several."""
 
 from __future__ import annotations
 
@@ -14,25 +15,28 @@ from readers.text import NUMBER, is_unfinished, lines_of
 
 _RULER = re.compile(r"-*\s*")
 _ROWS = re.compile(r"\([0-9]{1,9} rows?\)\s*")
-# What ends a plan; JSON and XML are whole or refused.
+# The last line of a complete plan in each format. JSON and XML are only read if they are complete.
 _WHOLE = re.compile(
     rf"(?:Execution Time|Total runtime): {NUMBER} ms$|\([0-9]{{1,9}} rows?\)$|[\[{{<]|.*(?:[\]}}]|</explain>)$"
 )
-# Of lines without an end those whose figures are closed, and nodes without any.
+# A last line without a newline that still has all its digits: it ends in a closed parenthesis or a unit, or has no
+# figures.
 _READABLE = re.compile(r".*(?:\)| ms)$|(?:->  )?[A-Z][^:(]*$")
 _ERROR = re.compile(r"(?:psql:[^\n]{0,300}?: )?(?:ERROR|FATAL|PANIC):  (?P<message>.+)")
 
 
 @dataclass(frozen=True)
 class PsqlError:
-    """What psql printed instead of a result."""
+    """The error that psql printed in place of a result."""
 
     error: str
     lines: tuple[str, ...]
 
 
 def parse_explain(raw: bytes) -> Explain:
-    """All plans of an output. Raises FormatError where there is none, it is cut, or psql printed an error in it."""
+    """Parse all plans in an output.
+
+    Raises FormatError if there is none, if JSON or XML is incomplete, or if psql printed an error."""
     lines, cut = _believed(raw)
     error = next((match for match in map(_ERROR.match, lines) if match), None)
     if error:
@@ -47,7 +51,8 @@ def parse_explain(raw: bytes) -> Explain:
 
 
 def _believed(raw: bytes) -> tuple[list[str], bool]:
-    """The lines, without an unfinished last one that may have lost digits, and whether one may have lost anything."""
+    """Return the lines that can be read, and whether the output may be incomplete. A last line that may have lost
+    digits is left out."""
     lines = lines_of(raw, WHERE)
     if not is_unfinished(raw) or _WHOLE.match(lines[-1].strip()):
         return lines, False
@@ -55,7 +60,7 @@ def _believed(raw: bytes) -> tuple[list[str], bool]:
 
 
 def parse_psql_error(raw: bytes) -> PsqlError:
-    """The first error that psql printed. Raises FormatError where there is none."""
+    """Return the first error that psql printed. Raises FormatError if there is none."""
     lines = [line.rstrip() for line in lines_of(raw, "psql") if line.strip()]
     match = next((match for match in map(_ERROR.match, lines) if match), None)
     if match is None:
@@ -64,6 +69,7 @@ def parse_psql_error(raw: bytes) -> PsqlError:
 
 
 def _read(first: int, block: list[str]) -> tuple[str, tuple[Plan, ...]]:
+    """Parse one result that starts at line `first`. Returns its format and its plans."""
     head = next((line.strip() for line in block if line.strip()), "")
     where = f"{WHERE}, line {first}"
     if head.startswith(("[", "{")):
@@ -76,12 +82,12 @@ def _read(first: int, block: list[str]) -> tuple[str, tuple[Plan, ...]]:
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """The results in the output, each with the number of its first line: what psql frames by a heading and a count of
-    rows, or all lines where it frames nothing."""
+    """Yield each result as (number of its first line, lines). psql frames a result by a heading and a row count;
+    without a heading, all lines are one result."""
     heads = [number for number, line in enumerate(lines) if line.strip() == "QUERY PLAN"]
     for head in heads:
         start = head + 1
-        # The heading's spaces and the ruler may each be as wide as several lines of the terminal.
+        # Heading and ruler wrap on a narrow terminal, so each may take several lines.
         while start < len(lines) and _RULER.fullmatch(lines[start]):
             start += 1
         end = next((n for n in range(start, len(lines)) if _ROWS.fullmatch(lines[n])), len(lines))
@@ -91,5 +97,5 @@ def _blocks(lines: list[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _unframed(line: str) -> str:
-    """A line of psql's table as the server sent it: psql ends each but the last line of a value with a plus."""
+    """Return a line of psql's table as the server sent it. psql ends every line of a value except the last with "+"."""
     return line.rstrip().removesuffix("+").rstrip().removeprefix(" ")

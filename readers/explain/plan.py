@@ -1,4 +1,4 @@
-"""What EXPLAIN says, in whichever of its formats: plans as trees of nodes."""
+"""The plan of a statement as a tree of nodes, independent of EXPLAIN's format."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 WHERE = "EXPLAIN"
-DEEPEST = 150  # levels of a plan, and of what holds it; beyond, Python's own stack would be the limit
+DEEPEST = 150  # deepest accepted level of a plan; deeper input would exhaust Python's stack
 MOST_NODES = 100_000
 
 _PUNCTUATION = re.compile(r"[\W_]+")
 
 
 def canonical(key: str) -> str:
-    """A key in lower case with underscores: XML writes `I-O-Read-Time` for the `I/O Read Time` of the others."""
+    """Return a key in lower case with underscores. XML writes `I-O-Read-Time` for the `I/O Read Time` of the other
+    formats."""
     return _PUNCTUATION.sub("_", key).lower()
 
 
 @dataclass(frozen=True)
 class Buffers:
-    """Blocks of the server's block size (8 kB unless it was built otherwise); of a node, its children's included."""
+    """Numbers of blocks (8 kB by default). The buffers of a node include those of its children."""
 
     shared_hit: int = 0
     shared_read: int = 0
@@ -36,12 +37,11 @@ class Buffers:
 
 @dataclass(frozen=True)
 class Node:
-    """One node. `label` is what the text format calls it, in every format; times and rows are per loop, as printed.
+    """One node of a plan. Times (ms) and rows are per loop, as printed.
 
-    `node_type` is the `Node Type` of JSON, YAML and XML; of text, what stands before ` on ` or ` using `. Without
-    ANALYZE nothing is actual; a node that never ran has 0 loops. `details` holds all else that is said in one line,
-    by canonical key.
-    """
+    `label`: the node's name in the text format, whatever the input format. `node_type`: `Node Type` in JSON, YAML
+    and XML; in text, the words before ` on ` or ` using `. Without ANALYZE the actual values are None; a node that
+    never ran has 0 loops. `details`: every other property of one line, by canonical key."""
 
     label: str
     node_type: str
@@ -63,7 +63,7 @@ class Node:
     children: tuple[Node, ...] = ()
 
     def outline(self, depth: int = 0) -> Iterator[str]:
-        """The labels of this node and those below, indented by two spaces a level."""
+        """Yield the labels of this node and its descendants, indented by two spaces per level."""
         yield "  " * depth + self.label
         for child in self.children:
             yield from child.outline(depth + 1)
@@ -71,8 +71,8 @@ class Node:
 
 @dataclass(frozen=True)
 class Plan:
-    """One plan. `execution_ms` is there from 9.4 on; up to 9.3 it was `total_runtime_ms`. `settings` that are not
-    default and bear on planning, with SETTINGS."""
+    """One plan. PostgreSQL 9.4 and later print `execution_ms`; earlier releases print `total_runtime_ms`.
+    `settings`: with SETTINGS, the planner settings that differ from their defaults."""
 
     root: Node
     planning_ms: float | None = None
@@ -83,7 +83,8 @@ class Plan:
 
     @property
     def shape(self) -> str:
-        """Node types and relations without figures, a line a node: equal for equal plans, whatever they cost."""
+        """Node types and relations without figures, one line per node. Equal plans have equal shapes, whatever they
+        cost."""
         return "\n".join(self.root.outline())
 
     @property
@@ -92,15 +93,15 @@ class Plan:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What an executed plan has and this one does not: the output is cut, or SUMMARY was off."""
+        """What an executed plan should have but lacks: the output is incomplete, or SUMMARY was off."""
         has_time = self.execution_ms is not None or self.total_runtime_ms is not None
         return () if has_time or not self.analyzed else ("execution time",)
 
 
 @dataclass(frozen=True)
 class Explain:
-    """All plans of an output, in its order. `format` is text, json, yaml or xml. `cut`: the last line has no end,
-    and what it may have lost is left out."""
+    """All plans of an output, in order. `format`: text, json, yaml or xml. `cut`: the last line has no newline, and
+    the value that may have lost digits is left out."""
 
     format: str
     plans: tuple[Plan, ...]
@@ -108,5 +109,5 @@ class Explain:
 
     @property
     def shape(self) -> str:
-        """The shapes of its plans; one where there is one plan."""
+        """The shapes of all plans."""
         return "\n\n".join(plan.shape for plan in self.plans)

@@ -1,4 +1,4 @@
-"""EXPLAIN (FORMAT TEXT) of PostgreSQL 9.0 to 18. Source: ExplainNode() in src/backend/commands/explain.c."""
+"""Parse EXPLAIN (FORMAT TEXT) of PostgreSQL 9.0 to 18. Source: ExplainNode() in src/backend/commands/explain.c."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from common.errors import FormatError
 from readers.explain.plan import DEEPEST, WHERE, Buffers, Node, Plan, canonical
 from readers.text import NUMBER, shown
 
-# Rows and costs are doubles, and may be of many digits.
+# Rows and costs are doubles, so they can have many digits.
 FIGURE = r"[0-9]{1,40}(?:\.[0-9]{1,15})?"
 _COUNT = r"[0-9]{1,18}"
 
-# A terminal may have broken the line at any space, hence ` ?`.
+# A terminal can wrap the line at any space, hence ` ?`.
 _COST = (
     rf"\(cost=(?P<startup_cost>{FIGURE})\.\.(?P<total_cost>{FIGURE}) ?rows=(?P<plan_rows>{FIGURE}) ?"
     rf"width=(?P<plan_width_bytes>{_COUNT})\)"
@@ -55,7 +55,7 @@ _INTS = ("plan_width_bytes", "loops")
 
 @dataclass
 class _Draft:
-    """A node whose children are still to come; `column` is where its label begins."""
+    """A node whose children have not all been read. `column`: where its label starts."""
 
     column: int
     fields: dict[str, Any]
@@ -69,12 +69,12 @@ class _Draft:
 
 @dataclass
 class _Reader:
-    """Walks the lines once. `path` leads from the root of the plan that is being read to its last node."""
+    """Reads the lines in one pass. `path`: the nodes from the root of the current plan to the last node read."""
 
     plans: list[Plan] = field(default_factory=list)
     path: list[_Draft] = field(default_factory=list)
     summary: dict[str, Any] = field(default_factory=dict)
-    section: str = ""  # after the nodes: planning or JIT
+    section: str = ""  # the section below the nodes: Planning or JIT
 
     def line(self, line: str, where: str) -> None:
         text = line.lstrip(" ")
@@ -88,7 +88,7 @@ class _Reader:
             self._detail(text, column, where)
 
     def close(self) -> None:
-        """End the plan, if one is open."""
+        """Finish the current plan, if there is one."""
         if self.path:
             self.plans.append(Plan(self.path[0].node(), **self.summary))
         self.path, self.summary, self.section = [], {}, ""
@@ -119,7 +119,7 @@ class _Reader:
         elif key == "Buffers" and self.section == "Planning:":
             self.summary["planning_buffers"] = _buffers(value, where)
         elif column == node.column + 2 and not self.section:
-            # Deeper lines are those of single workers; the node's own have theirs included.
+            # Lines indented further belong to parallel workers. The node's own figures include them.
             self._of_node(node, key, value, where)
 
     def _of_node(self, node: _Draft, key: str, value: str, where: str) -> None:
@@ -135,7 +135,7 @@ class _Reader:
 
 
 def parse_text(lines: list[str], first: int) -> tuple[Plan, ...]:
-    """The plans in these lines, of which the first is line `first` of the output. Raises FormatError."""
+    """Parse the plans in `lines`. `first`: number of the first line, for error messages. Raises FormatError."""
     reader = _Reader()
     for number, line in _joined(lines, first):
         if line.strip():
@@ -145,7 +145,7 @@ def parse_text(lines: list[str], first: int) -> tuple[Plan, ...]:
 
 
 def _joined(lines: list[str], first: int) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers; what a terminal broke inside a node's figures is put together again."""
+    """Yield each line with its number. Figures of a node that the terminal wrapped are joined again."""
     number = 0
     while number < len(lines):
         start, line = number, _uncommented(lines[number].rstrip())
@@ -159,7 +159,7 @@ def _joined(lines: list[str], first: int) -> Iterator[tuple[int, str]]:
         yield first + start, line
 
 
-# What people write behind figures: "(... loops=1)  <-- slow", "Execution Time: 12.3 ms  -- before".
+# Comments that users write after figures: "(... loops=1)  <-- slow", "Execution Time: 12.3 ms  -- before".
 _FIGURES_END = re.compile(
     r"(?:(?:width|loops)=[0-9]{1,18}\)|never executed\)|[0-9] ms|(?:hit|read|dirtied|written|fpi|bytes)=[0-9.]{1,40})"
     r" {1,200}(?:--|<-|#|//|/\*)"
@@ -168,7 +168,7 @@ _MARK = re.compile(r" +(?:--|<-|#|//|/\*)")
 
 
 def _uncommented(line: str) -> str:
-    """A line without a comment behind its figures."""
+    """Return a line without the comment after its figures."""
     ends = list(_FIGURES_END.finditer(line))
     if not ends:
         return line
@@ -178,7 +178,7 @@ def _uncommented(line: str) -> str:
 
 def _root(text: str, where: str) -> dict[str, Any]:
     fields = _label_and_figures(text, where)
-    # With COSTS off any line could be a node, so that its name has to tell.
+    # With COSTS OFF a line has no figures, so its name must show that it is a node.
     if "total_cost" in fields or "loops" in fields or _LAST_WORD.search(fields["node_type"]):
         return fields
     raise FormatError(where, f"{shown(text)} is not a plan node", hint="give the output of EXPLAIN")

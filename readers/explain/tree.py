@@ -1,4 +1,4 @@
-"""EXPLAIN (FORMAT JSON | YAML | XML) of PostgreSQL 9.0 to 18, which say the same in three notations."""
+"""Parse EXPLAIN (FORMAT JSON, YAML or XML) of PostgreSQL 9.0 to 18. All three have the same content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUMERAL = re.compile(r"[0-9]{1,40}(?:\.[0-9]{1,15})?")
 _SPACE = re.compile(r"\s*")
 _LARGEST = 1e40
 _SETTINGS = "settings"
-# What is read into fields of Node, or says what the label says.
+# Properties that become fields of Node, or that its label contains.
 _READ = {
     "node_type", "plans", "parent_relationship", "parallel_aware", "async_capable", "strategy", "partial_mode",
     "operation", "join_type", "scan_direction", "index_name", "relation_name", "schema", "alias", "cte_name",
@@ -30,7 +30,7 @@ _READ = {
 
 
 def parse_json(text: str, where: str) -> tuple[Plan, ...]:
-    """Plans of one JSON document, or of several that follow one another. Raises FormatError."""
+    """Parse the plans in one JSON document or several consecutive ones. Raises FormatError."""
     decoder = json.JSONDecoder(parse_constant=_constant)
     documents, at = [], 0
     while at < len(text):
@@ -50,7 +50,8 @@ def _constant(name: str) -> NoReturn:
 
 
 def parse_xml(text: str, where: str) -> tuple[Plan, ...]:
-    """Plans of one or several <explain> elements. Raises FormatError; a document type is refused, entities with it."""
+    """Parse the plans in one or several <explain> elements. Raises FormatError; document types, and so entities, are
+    refused."""
     documents: list[Any] = []
     start = text.find("<explain")
     while start >= 0:
@@ -63,7 +64,7 @@ def parse_xml(text: str, where: str) -> tuple[Plan, ...]:
 
 
 class _Xml:
-    """Elements to objects, or to lists where an element holds one kind of children in a row."""
+    """Converts elements to objects, or to lists if all children of an element have the same kind."""
 
     lists = {"explain", "Plans", "Output", "Triggers", "Workers", "Group-Key", "Sort-Key"}
 
@@ -114,7 +115,7 @@ _YAML_LINE = re.compile(r"(?P<indent> *)(?P<dash>- )?(?:(?P<key>[\w/.][^:\"]{0,1
 
 @dataclass
 class _Block:
-    """A YAML mapping that begins at `column`; `key` is its last one, to which deeper lines belong."""
+    """A YAML mapping that starts at `column`. `key`: its last key, to which more deeply indented lines belong."""
 
     column: int
     values: dict[str, Any] = field(default_factory=dict)
@@ -122,8 +123,9 @@ class _Block:
 
 
 def parse_yaml(lines: list[str], first: int) -> tuple[Plan, ...]:
-    """Plans in EXPLAIN's YAML, which is a small part of YAML: blocks, and scalars that are numbers, words or JSON
-    strings. Raises FormatError with the line."""
+    """Parse the plans in EXPLAIN's YAML. Raises FormatError with the number of the line.
+
+    EXPLAIN uses a small part of YAML: blocks, and scalars that are numbers, words or JSON strings."""
     documents: list[Any] = []
     open_blocks: list[_Block] = []
     for number, line in enumerate(lines, first):
@@ -207,7 +209,7 @@ def _plan(document: Object, where: str) -> Plan:
 
 
 def _canonical(value: Any, where: str) -> Object:
-    """An object with its keys as EXPLAIN's words in lower case, joined by underscores."""
+    """Return an object with canonical keys: lower case, with underscores."""
     if not isinstance(value, dict):
         raise FormatError(where, f"{shown(str(value)[:200])} is in the place of a plan", hint="it is not EXPLAIN's")
     return {canonical(key): entry for key, entry in value.items()}
@@ -275,7 +277,8 @@ def _text(of: Object, key: str) -> str | None:
 
 
 def _io(node: Object, what: str, where: str) -> float | None:
-    """Milliseconds, of all kinds of blocks: 17 tells shared, local and temp apart, 15 temp, and those before none."""
+    """Return the I/O time in ms over all kinds of blocks. PostgreSQL 17 and later split it into shared, local and
+    temp, 15 and 16 only into shared and temp."""
     keys = [key for key in node if key.endswith(f"i_o_{what}_time")]
     return sum(_number(node, key, where) or 0.0 for key in keys) if keys else None
 
@@ -295,7 +298,7 @@ def _details(node: Object) -> Iterator[tuple[str, str]]:
 
 
 def label_of(node: Object) -> str:
-    """What the text format calls this node, so that plans have one shape whatever their notation."""
+    """Return the name of this node in the text format, so that equal plans have equal shapes in every format."""
     name = _type_of(node)
     if str(node.get("parallel_aware")).lower() == "true":
         name = f"Parallel {name}"
@@ -353,7 +356,7 @@ _PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
 
 
 def _quoted(name: str | None) -> str:
-    """An identifier as EXPLAIN's text writes it; words that SQL reserves are not known here and stay bare."""
+    """Return an identifier as EXPLAIN's text format writes it. Reserved words are not recognised and stay unquoted."""
     if not name or _PLAIN.fullmatch(name):
         return name or ""
     return '"' + name.replace('"', '""') + '"'

@@ -1,1 +1,1 @@
-"""fio's report, job file, logs and normal output."""
+"""Parsers of fio's reports, job files, logs and text output."""

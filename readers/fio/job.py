@@ -1,7 +1,7 @@
-"""fio's job files: sections, what each job gets from [global], which jobs run together, and what would run programs.
+"""Parse fio's job files: sections, the effective options of each job, groups of concurrent jobs, and options that run
+programs.
 
-Source: parse_jobs_ini() and strip_blank_end() in fio's init.c and parse.c, and "Job file format" in its manual.
-"""
+Source: parse_jobs_ini() and strip_blank_end() in fio's init.c and parse.c, and "Job file format" in its manual."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Options = tuple[tuple[str, str | None], ...]
 
 @dataclass(frozen=True)
 class Section:
-    """As it stands: the value of an option without "=" is None, and a repeated option counts by its last value."""
+    """A section as written. An option without "=" has the value None; the last value of a repeated option counts."""
 
     name: str
     options: Options
@@ -31,7 +31,7 @@ class Section:
 
 @dataclass(frozen=True)
 class JobSection:
-    """One job with the options of the [global] sections above it. Jobs of one `group` run at the same time."""
+    """One job with the options of the [global] sections above it. Jobs of the same `group` run at the same time."""
 
     name: str
     group: int
@@ -40,7 +40,7 @@ class JobSection:
 
 @dataclass(frozen=True)
 class Risk:
-    """An option that does more than I/O on files: ask the host's owner before such a job file is run."""
+    """An option that does more than I/O on files. The owner of the host must approve it."""
 
     section: str
     option: str
@@ -50,8 +50,8 @@ class Risk:
 
 @dataclass(frozen=True)
 class JobFile:
-    """`sections` as they stand, the `jobs` that come of them, and what to ask about before they are run. `cut`: the
-    last line has no end. It is read, for editors leave the end out, and it may lack something."""
+    """A parsed job file. `risks`: options that need approval. `cut`: the last line has no newline; it is read
+    anyway, because editors may omit the newline, but may be incomplete."""
 
     sections: tuple[Section, ...]
     jobs: tuple[JobSection, ...]
@@ -65,10 +65,11 @@ _INCLUDE = re.compile(r"include (?P<value>.+)")
 
 
 def parse_fio_job(raw: bytes) -> JobFile:
-    """Read a job file. Raises FormatError for a line that is neither section, option nor comment, and without a job."""
+    """Parse a job file. Raises FormatError for a line that is neither section, option nor comment, and for a file
+    without a job."""
     sections: list[tuple[str, list[tuple[str, str | None]]]] = []
     for place, line in places(raw, WHERE):
-        # fio itself cuts a line at either sign, also within a value.
+        # fio cuts a line at either sign too, even inside a value.
         text = re.split("[;#]", line, maxsplit=1)[0].strip()
         header, option = _HEADER.fullmatch(text), _INCLUDE.fullmatch(text) or _OPTION.fullmatch(text)
         if header:
@@ -106,7 +107,7 @@ def _jobs(sections: tuple[Section, ...]) -> Iterator[JobSection]:
             continue
         options = shared | dict(section.options)
         walled = any(_is_set(options, name) for name in ("stonewall", "wait_for_previous", "new_group"))
-        # A wall before the first job separates it from nothing.
+        # A stonewall before the first job separates nothing.
         group, begun = group + (walled and begun), True
         yield JobSection(section.name, group, options)
 

@@ -1,10 +1,9 @@
-"""fio's logs over time: write_bw_log, write_iops_log, write_lat_log, of 2.x and 3.x.
+"""Parse fio's logs over time (write_bw_log, write_iops_log, write_lat_log) of fio 2.x and 3.x.
 
-Source: flush_samples() in fio's iolog.c, "Log File Formats" in its manual, and logs of real runs. What a value is
-stands in the file's name only (`x_bw.1.log`), hence log_unit(). A row: time in ms, value, direction, block size,
-[offset with log_offset], [priority in newer releases, hexadecimal with log_prio]; with log_avg_msec it is one row a
-window and direction, and its block size and offset are 0.
-"""
+Source: flush_samples() in fio's iolog.c, "Log File Formats" in its manual, and logs of real runs. Only the file name
+tells what the values are (`x_bw.1.log`); see log_unit(). A row: time in ms, value, direction, block size, [offset
+with log_offset], [priority in newer releases, hexadecimal with log_prio]. With log_avg_msec there is one row per
+window and direction, with block size and offset 0."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ _UNITS = {"bw": "KiB/s", "iops": "IOPS", "lat": "ns", "clat": "ns", "slat": "ns"
 
 @dataclass(frozen=True)
 class Series:
-    """The rows of one direction, in the order of the log: milliseconds since the job's start, and values."""
+    """The rows of one direction in the order of the log: milliseconds since the start of the job, and values."""
 
     direction: str
     time_ms: array[int]
@@ -31,7 +30,8 @@ class Series:
 
 @dataclass(frozen=True)
 class Log:
-    """`series` has the directions that did I/O. `cut`: the last row is not whole, and left out."""
+    """A parsed log. `series`: one for each direction that did I/O. `cut`: the last row was incomplete and is left
+    out."""
 
     series: tuple[Series, ...]
     cut: bool
@@ -41,8 +41,10 @@ class Log:
 
 
 def log_unit(file_name: str) -> tuple[str, str] | None:
-    """What a log of this name holds, and in which unit: `x_clat.1.log` -> ("clat", "ns"). Latencies are nanoseconds
-    from 3.0 on, and were microseconds. None for the name of another file, of clat_hist's histograms too."""
+    """Return the quantity and unit of a log by its file name: `x_clat.1.log` -> ("clat", "ns").
+
+    Latencies are nanoseconds since fio 3.0, microseconds before. None for any other file name, including the
+    histograms of clat_hist."""
     match = re.search(r"_(bw|iops|slat|clat|lat)(?:\.[0-9]{1,9})?\.log$", file_name)
     return (match[1], _UNITS[match[1]]) if match else None
 
@@ -61,7 +63,7 @@ class _Columns:
 
 
 def parse_fio_log(raw: bytes) -> Log:
-    """Read one log. Raises FormatError for an empty one, and for a whole row that is not fio's."""
+    """Parse one log. Raises FormatError for an empty log, and for a complete row that fio does not write."""
     columns: dict[str, _Columns] = {}
     lines, cut = whole_lines(raw, WHERE)
     for place, line in lines:

@@ -1,9 +1,8 @@
-"""fio's JSON and JSON+ of 2.x and 3.x.
+"""Parse fio's JSON and JSON+ output of fio 2.x and 3.x.
 
 Source: show_thread_status_json() and add_ddir_status_json() in fio's stat.c, and samples of real runs. Latencies are
-`clat` in microseconds up to 2.x and `clat_ns` since 3.0; `io_bytes` held KiB until `io_kbytes` came beside it. Both are
-shown by the keys themselves, never by the version. Percentiles and bins are `clat`'s, or `lat`'s with lat_percentiles.
-"""
+`clat` in microseconds in 2.x and `clat_ns` since 3.0; `io_bytes` held KiB until `io_kbytes` was added. The keys
+decide which, not the version. Percentiles and bins belong to `clat`, or to `lat` with lat_percentiles."""
 
 from __future__ import annotations
 
@@ -26,7 +25,8 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Latency:
-    """One of slat, clat, lat or sync: nanoseconds. `percentiles_ns`: percentage -> ns. `histogram` is JSON+'s."""
+    """slat, clat, lat or sync latency in nanoseconds. `percentiles_ns`: percentage -> ns. Only JSON+ has a
+    `histogram`."""
 
     min_ns: float
     max_ns: float
@@ -39,7 +39,8 @@ class Latency:
 
 @dataclass(frozen=True)
 class Spread:
-    """Of the rates that fio sampled during the run, one sample each half second and job by default."""
+    """The distribution of the rates that fio sampled during the run (by default one sample per job every half
+    second)."""
 
     min: float
     max: float
@@ -50,7 +51,8 @@ class Spread:
 
 @dataclass(frozen=True)
 class Bucket:
-    """`percent` of the I/Os took from `low_ns` to less than `high_ns`, as fio rounds it: a few are printed as 0.01."""
+    """`percent` of the I/Os took at least `low_ns` and less than `high_ns`. fio rounds: a few I/Os are printed as
+    0.01."""
 
     low_ns: float
     high_ns: float
@@ -59,8 +61,10 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Direction:
-    """Reads, writes or trims of one job, or all of them mixed. `bw_share_pct`: what one of the job's threads had of
-    the group's bandwidth on average. `bw_kib_s_spread` is in KiB/s. The terse output does not tell `total_ios`."""
+    """Reads, writes or trims of one job, or all of them mixed.
+
+    `bw_share_pct`: average share of one thread of the job in the group's bandwidth. `bw_kib_s_spread` is in KiB/s.
+    `total_ios` is not part of the terse output."""
 
     io_bytes: int
     bw_kib_s: int
@@ -76,18 +80,17 @@ class Direction:
 
     @property
     def main_latency(self) -> Latency | None:
-        """Of clat and lat the one that has percentiles, which is clat unless lat_percentiles was set."""
+        """The latency that has percentiles: clat, or lat if lat_percentiles was set."""
         with_percentiles = (one for one in (self.clat, self.lat) if one and one.percentiles_ns)
         return next(with_percentiles, self.clat or self.lat)
 
 
 @dataclass(frozen=True)
 class Job:
-    """One job, or one group under group_reporting. `error` is an errno; a direction without I/O is None.
+    """One job, or one group with group_reporting. `error` is an errno; a direction without I/O is None.
 
-    `mixed` is all directions together, in place of them or beside them (unified_rw_reporting). `buckets` are what
-    every JSON has: the completion latencies of all directions together, without a gap.
-    """
+    `mixed`: all directions together, instead of them or in addition (unified_rw_reporting). `buckets`: completion
+    latencies of all directions together, without gaps; every JSON report has them."""
 
     name: str
     groupid: int
@@ -103,14 +106,14 @@ class Job:
 
     @property
     def directions(self) -> dict[str, Direction]:
-        """Those that did I/O, by name."""
+        """The directions that did I/O, by name."""
         directions = {name: getattr(self, name) for name in DIRECTIONS}
         return {name: one for name, one in directions.items() if one is not None}
 
 
 @dataclass(frozen=True)
 class Report:
-    """The last document of the output; `documents` counts them (more than one with --status-interval)."""
+    """The last document of the output. `documents`: how many there are (several with --status-interval)."""
 
     version: str
     jobs: tuple[Job, ...]
@@ -120,13 +123,14 @@ class Report:
 
     @property
     def groups(self) -> dict[int, tuple[Job, ...]]:
-        """groupid -> its jobs. Groups ran one after the other (stonewall), the jobs of one at the same time."""
+        """The jobs of each group ID. Groups ran one after another (stonewall), the jobs of a group at the same time."""
         numbers = sorted({job.groupid for job in self.jobs})
         return {number: tuple(job for job in self.jobs if job.groupid == number) for number in numbers}
 
 
 def parse_fio(raw: bytes) -> Report:
-    """Read fio's JSON output. Raises FormatError when there is none, it is cut, or its last document is not fio's."""
+    """Parse fio's JSON output. Raises FormatError if there is none, it is incomplete, or its last document is not a
+    fio report."""
     documents, other_lines = _documents(lines_of(raw, WHERE))
     if not documents:
         raise FormatError(
@@ -147,12 +151,13 @@ def parse_fio(raw: bytes) -> Report:
 
 
 def parse_fio_stderr(raw: bytes) -> tuple[str, ...]:
-    """The lines of fio's stderr that say something."""
+    """Return the lines of fio's stderr that are not blank."""
     return tuple(line.rstrip() for line in lines_of(raw, "fio stderr") if line.strip())
 
 
 def _documents(lines: list[str]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Every document that begins with a brace at a line's start, and the other lines (warnings, the text report)."""
+    """Return every document that starts with a brace at the start of a line, and the other lines (warnings, the text
+    report)."""
     decoder = json.JSONDecoder(parse_constant=_constant)
     documents, others, number = [], [], 0
     while number < len(lines):
@@ -167,7 +172,8 @@ def _documents(lines: list[str]) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _document(decoder: json.JSONDecoder, lines: list[str], first: int) -> tuple[dict[str, Any], int]:
-    """The document that begins at line `first` and its lines; fio closes it by a brace on a line of its own."""
+    """Return the document that starts at line `first`, and its number of lines. fio closes it with a brace on its
+    own line."""
     end = next((n for n in range(first, len(lines)) if lines[n].rstrip() == "}" or n == len(lines) - 1), first)
     text = "\n".join(lines[first : end + 1])
     where = f"{WHERE}, line {first + 1}"
@@ -229,7 +235,7 @@ def _direction(value: Any, where: str) -> Direction | None:
 
 
 def _spread(direction: Object, keys: tuple[str, ...], where: str) -> Spread | None:
-    """None where nothing was sampled, as in a run of less than half a second; samples are counted since 3.0."""
+    """Return None if nothing was sampled, as in a run under half a second. Since fio 3.0 the samples are counted."""
     *figures, counted = keys
     if not all(direction.get(key) for key in (figures[1], counted) if key in direction) or figures[1] not in direction:
         return None
@@ -238,7 +244,7 @@ def _spread(direction: Object, keys: tuple[str, ...], where: str) -> Spread | No
 
 
 def _latency(parent: Object, name: str, where: str) -> Latency | None:
-    """`name`_ns as it stands, or `name` in microseconds; None when it is missing or counted nothing."""
+    """Return `name`_ns as it is, or `name` converted from microseconds; None if it is missing or counted nothing."""
     key, factor = (f"{name}_ns", 1) if f"{name}_ns" in parent else (name, 1000)
     where = f"{where}.{key}"
     section = _section(parent, key, where)
@@ -256,12 +262,12 @@ def _latency(parent: Object, name: str, where: str) -> Latency | None:
     )
 
 
-_BUCKETS = (("latency_ns", 1), ("latency_us", 1000), ("latency_ms", 1_000_000))  # before 3.0 the first is not there
+_BUCKETS = (("latency_ns", 1), ("latency_us", 1000), ("latency_ms", 1_000_000))  # absent before 3.0
 
 
 def _buckets(job: Object, where: str) -> Iterator[Bucket]:
-    """Each key is where its bucket ends; the last, ">=2000" ms, has no end. Only those from the first to the last that
-    counted something."""
+    """Yield the buckets from the first to the last that counted something. A key is the upper limit of its bucket;
+    the last one, ">=2000" ms, has no limit."""
     buckets, low = list[Bucket](), 0.0
     for name, factor in _BUCKETS:
         for key in _section(job, name, where):
@@ -273,7 +279,7 @@ def _buckets(job: Object, where: str) -> Iterator[Bucket]:
 
 
 def _percentiles(section: Object, factor: int, where: str) -> tuple[tuple[float, int], ...]:
-    # Up to 3.1 unused places of the list are filled with "0.00" : 0.
+    # Up to 3.1 fio fills unused entries of the list with "0.00" : 0.
     pairs = ((_key(key, where), _integer(section, key, where) * factor) for key in section)
     return tuple(sorted((percentage, ns) for percentage, ns in pairs if percentage > 0))
 
@@ -282,7 +288,8 @@ _INDEXED = ("FIO_IO_U_PLAT_BITS", "FIO_IO_U_PLAT_VAL", "FIO_IO_U_PLAT_NR")
 
 
 def _histogram(section: Object, factor: int, where: str) -> Histogram | None:
-    """Bins by their latency or, in the first releases with JSON+, by number, with the constants that give it."""
+    """Return the bins by latency. The first releases with JSON+ number their bins and print the constants that
+    convert a number to a latency."""
     counted = {key: count for key in section if key not in _INDEXED and (count := _integer(section, key, where))}
     bits = _integer(section, _INDEXED[0], where, default=-1)
     if bits > 16:
@@ -293,7 +300,8 @@ def _histogram(section: Object, factor: int, where: str) -> Histogram | None:
 
 
 def _middle(number: int, bits: int) -> float:
-    """Of the bin of this number: each doubling of the latency has 2^bits bins, the first two are one unit wide."""
+    """Return the middle of a bin, given its number: each doubling of the latency has 2^bits bins; the first two
+    doublings have bins of one unit."""
     doubling, place = divmod(number, 1 << bits)
     if doubling > 64:
         raise FormatError(WHERE, f"bin {number} does not exist", hint="fio has 1216 or 1856 bins")
@@ -321,7 +329,7 @@ def _section(parent: Object, key: str, where: str) -> Object:
 
 def _number(parent: Object, key: str, where: str) -> float:
     value = parent.get(key)
-    # bool is an int to Python, not to fio; the bound keeps every later product finite.
+    # bool is an int in Python but not in fio. The limit keeps later products finite.
     if isinstance(value, bool) or not isinstance(value, int | float) or not (0 <= value <= 1e18) or math.isnan(value):
         raise FormatError(WHERE, f"{where}.{key} is {shown(json.dumps(value))}", hint="expected a number of at least 0")
     return float(value)

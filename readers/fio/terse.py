@@ -1,9 +1,9 @@
-"""fio's terse output (--minimal, --output-format=terse), versions 3, 4 and 5: a line a job, of fields after semicolons.
+"""Parse fio's terse output (--minimal, --output-format=terse), versions 3, 4 and 5: one line per job, fields separated
+by semicolons.
 
-Source: show_thread_status_terse_all() and show_ddir_status_terse() in fio's stat.c. Latencies are microseconds there,
-bandwidths KiB/s; there are no numbers of I/Os. Version 3 has reads and writes, 4 and 5 have trims as well; 5 counts
-bandwidth samples and samples IOPS.
-"""
+Source: show_thread_status_terse_all() and show_ddir_status_terse() in fio's stat.c. Latencies are microseconds,
+bandwidths KiB/s; the output has no numbers of I/Os. Version 3 has reads and writes; 4 and 5 add trims; 5 adds the
+number of bandwidth samples, and IOPS samples."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ WAYS = {"3": ("read", "write"), "4": ("read", "write", "trim"), "5": ("read", "w
 _PERCENTILES = 20
 _FIELDS = {"3": 41, "4": 41, "5": 47}  # of one direction
 _HEAD, _CPU = 5, 5
-_LEAST_AFTER = _CPU + 7 + 10 + 12  # CPU, and the shares of queue depths and of latencies
+_LEAST_AFTER = _CPU + 7 + 10 + 12  # CPU, and the shares of queue depths and latencies
 _PERCENTILE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)%=([0-9]{1,18})")
 _FIGURE = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,9})?%?")
 
 
 @dataclass(frozen=True)
 class TerseReport:
-    """`cut`: the last line is not whole, and left out."""
+    """A parsed terse output. `cut`: the last line was incomplete and is left out."""
 
     version: str
     jobs: tuple[Job, ...]
@@ -36,7 +36,7 @@ class TerseReport:
 
 
 def parse_fio_terse(raw: bytes) -> TerseReport:
-    """Read the jobs. Raises FormatError without one, for a line of fewer fields, and for one that is not fio's."""
+    """Parse the jobs. Raises FormatError if there is none, or if a line has too few fields or is not from fio."""
     lines, cut = whole_lines(raw, WHERE)
     rows = [_job(line, place) for place, line in lines if line[:2] in ("3;", "4;", "5;")]
     if not rows:
@@ -76,7 +76,7 @@ def _job(line: str, place: str) -> tuple[str, Job]:
 
 
 def _direction(fields: Sequence[str]) -> Direction | None:
-    """None where it did no I/O. Raises ValueError for a field that is no figure."""
+    """Return None for a direction without I/O. Raises ValueError for a field that is not a number."""
     io_kib, bw, iops, runtime = map(_number, fields[:4])
     after = 12 + _PERCENTILES
     percentiles = tuple(_percentiles(fields[12:after]))
@@ -109,7 +109,7 @@ def _percentiles(fields: Sequence[str]) -> Iterator[tuple[float, int]]:
         match = _PERCENTILE.fullmatch(field)
         if match is None:
             raise ValueError(field)
-        if float(match[1]):  # unused places of the list are "0%=0"
+        if float(match[1]):  # unused entries of the list are "0%=0"
             yield float(match[1]), int(match[2]) * 1000
 
 

@@ -1,9 +1,8 @@
-"""fio's text output, 2.2 to 3.4x.
+"""Parse fio's text output of fio 2.2 to 3.4x.
 
 Source: show_ddir_status(), display_lat(), show_clat_percentiles(), show_group_stats() and print_disk_util() in fio's
-stat.c and diskutil.c, and samples of real runs. Figures are rounded to three or four digits there: "112k" is 111 500 to
-112 499. Each line has its own unit. Up to 2.16 KB, MB and GB mean powers of 1024; later KiB does, and kB means 1000.
-"""
+stat.c and diskutil.c, and samples of real runs. Figures are rounded to three or four digits: "112k" means 111 500 to
+112 499. Each line has its own unit. Up to 2.16 KB, MB and GB are powers of 1024; later KiB is, and kB means 1000."""
 
 from __future__ import annotations
 
@@ -22,7 +21,8 @@ WHERE = "fio text"
 
 @dataclass(frozen=True)
 class TextJob(Job):
-    """A Job with what the text says besides. `jobs`: how many it sums up. `depth`: the queue depth it was given."""
+    """A Job with what only the text output has. `jobs`: how many jobs it sums up. `depth`: the configured queue
+    depth."""
 
     jobs: int
     pid: int
@@ -33,7 +33,7 @@ class TextJob(Job):
 
 @dataclass(frozen=True)
 class GroupRate:
-    """One direction of one group; the times are those of its shortest and its longest job."""
+    """One direction of one group. The times are those of the shortest and the longest job."""
 
     bw_kib_s: int
     io_bytes: int
@@ -49,7 +49,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Disk:
-    """What the kernel counted for one block device during the run. `util_pct` is the share of time it was busy."""
+    """The kernel's counters of one block device during the run. `util_pct`: share of the time in which it was busy."""
 
     name: str
     read_ios: int
@@ -64,7 +64,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class TextReport:
-    """`missing` names what an output cut short does not have. `other_lines`: warnings and errors."""
+    """A parsed text output. `missing`: what an incomplete output lacks. `other_lines`: warnings and errors."""
 
     version: str | None
     jobs: tuple[TextJob, ...]
@@ -78,7 +78,7 @@ _POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 _COUNT = rf"{NUMBER}[kKMGTPE]?"
 _BYTES = rf"{NUMBER}[kKMGTPE]?i?(?:B|bit)"
 _NS = {"nsec": 1, "usec": 1_000, "msec": 1_000_000}
-# Samples are in KiB/s whatever kb_base and unit_base make of their label.
+# Samples are in KiB/s, whatever label kb_base and unit_base produce.
 _KIB = {"KiB": 1.0, "KB": 1.0, "kB": 1.0, "MiB": 1024.0, "MB": 1024.0}
 
 _NEW = re.compile(
@@ -117,13 +117,14 @@ def _full_match(pattern: re.Pattern[str], text: str) -> re.Match[str]:
 
 
 def _count(text: str) -> float:
-    """112k -> 112000: thousands, for counts and for times."""
+    """Convert an abbreviated count or time: 112k -> 112000."""
     match = _full_match(_COUNTED, text)
     return round(float(match[1]) * math.pow(1000, _POWERS[match[2]]), 3)
 
 
 def _bytes(text: str, old: bool) -> int:
-    """66.7MiB -> 69939999. Where `old`, MB means the same. unit_base=1 makes bits of them, and 0 has no unit."""
+    """Convert a size to bytes: 66.7MiB -> 69939999. With `old`, MB means MiB. unit_base=1 prints bits, and 0 has no
+    unit."""
     match = _full_match(_COUNTED_BYTES, text)
     bits = 8 if match[4] == "bit" else 1
     return round(float(match[1]) * math.pow(1024 if match[3] or old else 1000, _POWERS[match[2]]) / bits)
@@ -134,14 +135,14 @@ _COUNTED_BYTES = re.compile(rf"({NUMBER})([kKMGTPE]?)(i?)(B|bit|)")
 
 
 def _fields(text: str) -> dict[str, str]:
-    """min=  16, max=119403 -> {"min": "16", ...}; ValueError for a part that is no assignment."""
+    """Split assignments: min=  16, max=119403 -> {"min": "16", ...}. Raises ValueError for a part without "="."""
     pairs = [part.split("=") for part in text.split(",")]
     return {name.strip(): value.strip() for name, value in pairs}
 
 
 @dataclass
 class _Draft:
-    """A job as far as it was read. Its methods raise ValueError or KeyError for what they cannot read."""
+    """A job whose lines have not all been read. Its methods raise ValueError or KeyError for what they cannot read."""
 
     name: str
     head: re.Match[str]
@@ -149,11 +150,11 @@ class _Draft:
     cpu: dict[str, float] = field(default_factory=dict)
     issued: tuple[int, int, int] | None = None
     depth: int | None = None
-    direction: str = ""  # that the next line is of; "sync" has latencies only
-    block: tuple[str, int] | None = None  # whose percentiles the next line continues, and their unit
+    direction: str = ""  # direction of the next line; "sync" only has latencies
+    block: tuple[str, int] | None = None  # latency whose percentiles the next line continues, and its unit
 
     def line(self, text: str) -> None:
-        """One line without its indentation; those that repeat what others say are passed over."""
+        """Read one line without its indentation. Lines that repeat figures of others are ignored."""
         word = text.partition(" ")[0].rstrip(":")
         if word == "|":
             self._percentiles(text)
@@ -232,7 +233,7 @@ class _Draft:
     def job(self) -> TextJob:
         issued = self.issued or (0, 0, 0)
         totals = dict(zip(DIRECTIONS, (*issued, sum(issued)), strict=True))
-        # 3.x prints a mixed line of nothing beside the others' (unified_rw_reporting=both).
+        # With unified_rw_reporting=both, 3.x also prints a mixed line of zeros.
         moved = {name: rate for name, rate in self.rates.items() if rate.get("io_bytes")}
         directions = {name: _direction(moved[name], totals[name]) if name in moved else None for name in DIRECTIONS}
         return TextJob(
@@ -267,12 +268,12 @@ def _direction(rate: dict[str, Any], total_ios: int) -> Direction:
 @dataclass
 class _Reader:
     version: str | None = None
-    declared: set[int] = field(default_factory=set)  # groups, by the lines above "Starting 8 threads"
+    declared: set[int] = field(default_factory=set)  # groups, from the lines above "Starting 8 threads"
     drafts: list[_Draft] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
     disks: list[Disk] = field(default_factory=list)
     other_lines: list[str] = field(default_factory=list)
-    section: Callable[[str], None] | None = None  # that reads the indented lines which follow
+    section: Callable[[str], None] | None = None  # the reader of the indented lines that follow
 
     def line(self, line: str) -> None:
         if line.startswith(" ") and self.section:
@@ -352,10 +353,9 @@ _OPENING = re.compile(r"\.\.\.|[{}]|Starting [0-9]{1,9} (?:thread|process)(?:e?s
 
 
 def parse_fio_text(raw: bytes) -> TextReport:
-    """Read fio's text, also where JSON stands in its middle. A job that is cut is left out and named in `missing`.
+    """Parse fio's text output; JSON inside it is skipped. An incomplete job is left out and named in `missing`.
 
-    Raises FormatError when there is no whole job, and for a whole line that fio does not print.
-    """
+    Raises FormatError if there is no complete job, and for a complete line that fio does not print."""
     reader, (lines, cut) = _Reader(), whole_lines(raw, WHERE)
     for place, line in lines:
         try:

@@ -1,1 +1,1 @@
-"""What Linux and numactl say about cpus, memory and NUMA nodes."""
+"""Parsers of what Linux and numactl report about CPUs, memory and NUMA nodes."""

@@ -1,8 +1,7 @@
-"""/proc/cpuinfo of x86, with or without lines of topology.
+"""Parse /proc/cpuinfo of x86, with or without topology.
 
-Source: show_cpuinfo() in the kernel's arch/x86/kernel/cpu/proc.c, and samples of real hosts. Some virtual machines have
-no `physical id` and no `core id`: their CPUs are known then, and their sockets are not.
-"""
+Source: show_cpuinfo() in the kernel's arch/x86/kernel/cpu/proc.c, and samples of real hosts. Some virtual machines
+have no `physical id` and `core id`: then the sockets of their CPUs are unknown."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ WHERE = "cpuinfo"
 
 @dataclass(frozen=True)
 class Cpu:
-    """One logical CPU. `socket` and `core` are the kernel's `physical id` and `core id`."""
+    """One logical CPU. `socket` and `core` are `physical id` and `core id` of the kernel."""
 
     number: int
     socket: int | None
@@ -33,14 +32,14 @@ class Cpu:
 
 @dataclass(frozen=True)
 class Cpuinfo:
-    """`missing` names what the last CPU lacks that the first one has, where the file ends too early."""
+    """All CPUs. `missing`: what the last CPU lacks in comparison with the first one, if the file ends too early."""
 
     cpus: tuple[Cpu, ...]
     missing: tuple[str, ...] = ()
 
     @property
     def sockets(self) -> Mapping[int, tuple[int, ...]] | None:
-        """socket -> its CPUs; None unless all of them tell theirs."""
+        """The CPUs of each socket; None if the socket of any CPU is unknown."""
         if any(cpu.socket is None for cpu in self.cpus):
             return None
         numbers = sorted({cpu.socket for cpu in self.cpus if cpu.socket is not None})
@@ -48,13 +47,14 @@ class Cpuinfo:
 
     @property
     def threads_per_core(self) -> int | None:
-        """Threads of one core, from what the first CPU says of its socket."""
+        """The number of threads per core, from the siblings and cores of the first CPU."""
         first = self.cpus[0]
         return first.siblings // first.cores_of_socket if first.siblings and first.cores_of_socket else None
 
 
 def parse_cpuinfo(raw: bytes) -> Cpuinfo:
-    """Read all CPUs. Raises FormatError without one, when a number repeats, and for a line that is not the kernel's."""
+    """Parse all CPUs. Raises FormatError if there is none, if a number repeats, and for a line that the kernel does
+    not write."""
     blocks: list[dict[str, str]] = []
     lines, cut = whole_lines(raw, WHERE)
     for place, line in lines:

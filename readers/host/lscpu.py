@@ -1,8 +1,8 @@
-"""lscpu's text and JSON (-J), of util-linux 2.23 to 2.4x, in English.
+"""Parse lscpu's text and JSON (-J) of util-linux 2.23 to 2.4x, in English.
 
-Source: print_summary() in util-linux's sys-utils/lscpu.c, and samples of real hosts. JSON has the text's names, and
-nests its entries where newer releases write to a terminal. Other languages translate the names: run it with LC_ALL=C.
-"""
+Source: print_summary() in util-linux's sys-utils/lscpu.c, and samples of real hosts. JSON has the names of the text,
+and newer releases nest its entries if they write to a terminal. Names are translated in other locales: run lscpu
+with LC_ALL=C."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ WHERE = "lscpu"
 
 @dataclass(frozen=True)
 class Lscpu:
-    """What an entry does not tell is None. `nodes_cpus`: NUMA node -> its CPUs. `entries`: all, by lscpu's names.
-    `cut`: the last line is not whole, and left out."""
+    """Absent entries are None. `nodes_cpus`: NUMA node -> its CPUs. `entries`: all entries, by lscpu's names. `cut`:
+    the last line was incomplete and is left out."""
 
     architecture: str
     cpus: int
@@ -38,7 +38,7 @@ class Lscpu:
 
 
 def parse_lscpu(raw: bytes) -> Lscpu:
-    """Read either form. Raises FormatError without architecture and CPUs, and for an entry that cannot be read."""
+    """Parse text or JSON. Raises FormatError if architecture and CPUs are missing, or if an entry cannot be read."""
     is_json = raw.lstrip()[:1] == b"{"
     entries = dict(_json_entries(raw) if is_json else _text_entries(raw))
     if "Architecture" not in entries or "CPU(s)" not in entries:
@@ -51,7 +51,7 @@ def parse_lscpu(raw: bytes) -> Lscpu:
         cpus=_number(entries, "CPU(s)") or 0,
         model=entries.get("Model name"),
         vendor=entries.get("Vendor ID"),
-        # On s390x a socket is within a book, and lscpu counts them so.
+        # On s390x lscpu counts sockets per book.
         sockets=_number(entries, "Socket(s)"),
         cores_per_socket=_number(entries, "Core(s) per socket"),
         threads_per_core=_number(entries, "Thread(s) per core"),
@@ -83,7 +83,7 @@ def _json_entries(raw: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _flat(entries: Any) -> Iterator[tuple[str, str]]:
-    """field and data of each entry and of its children."""
+    """Yield field and data of each entry and its children."""
     if not isinstance(entries, list):
         raise FormatError(WHERE, f"{shown(json.dumps(entries))} is not a list", hint="give the output of lscpu -J")
     for entry in entries:
@@ -109,7 +109,7 @@ MOST_CPUS = 65536
 
 
 def cpu_list(text: str) -> tuple[int, ...]:
-    """0-2,4 -> (0, 1, 2, 4), as the kernel writes lists of CPUs. Raises FormatError for anything else."""
+    """Parse a list of CPUs as the kernel writes it: 0-2,4 -> (0, 1, 2, 4). Raises FormatError for anything else."""
     cpus: list[int] = []
     for part in text.split(",") if text else []:
         match = _RANGE.fullmatch(part.strip())

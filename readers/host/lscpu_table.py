@@ -1,8 +1,7 @@
-"""lscpu -e and lscpu -p: a line a CPU.
+"""Parse lscpu -e and lscpu -p: one line per CPU.
 
-Source: print_cpus_readable() and print_cpus_parsable() in util-linux's sys-utils/lscpu.c. The columns are those that
-were asked for; what lscpu does not know is "-" in one form and empty in the other.
-"""
+Source: print_cpus_readable() and print_cpus_parsable() in util-linux's sys-utils/lscpu.c. The caller of lscpu
+chooses the columns. Unknown values are "-" with -e and empty with -p."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ WHERE = "lscpu -e or -p"
 
 @dataclass(frozen=True)
 class CpuRow:
-    """One logical CPU; what its line does not tell is None. `others`: the other columns, by lscpu's names."""
+    """One logical CPU. Values that its line lacks are None. `others`: the other columns, by lscpu's names."""
 
     number: int
     core: int | None
@@ -30,15 +29,15 @@ class CpuRow:
 
 @dataclass(frozen=True)
 class LscpuTable:
-    """`cut`: the last line is not whole, and left out."""
+    """All CPUs. `cut`: the last line was incomplete and is left out."""
 
     cpus: tuple[CpuRow, ...]
     cut: bool
 
 
 def parse_lscpu_table(raw: bytes) -> LscpuTable:
-    """Read either form. Raises FormatError without a heading or a CPU, for a line of another length, and for one CPU
-    twice."""
+    """Parse either form. Raises FormatError without a heading or a CPU, for a line of the wrong length, and for a
+    repeated CPU."""
     lines, cut = whole_lines(raw, WHERE)
     rows = list(_rows(lines))
     if not rows:
@@ -67,7 +66,7 @@ def _rows(lines: Iterator[tuple[str, str]]) -> Iterator[CpuRow]:
 
 
 def _joined(head: list[str], line: str) -> str:
-    # A decimal comma of -e is no separator: its cells stand apart by spaces.
+    # With -e spaces separate cells, so a comma is a decimal comma.
     return "" if len(line.split()) == len(head) > 1 else line
 
 

@@ -1,7 +1,6 @@
-"""/proc/meminfo, or lines of it: huge pages above all.
+"""Parse /proc/meminfo, or some of its lines, such as those of huge pages.
 
-Source: meminfo_proc_show() in the kernel's fs/proc/meminfo.c and hugetlb_report_meminfo() in mm/hugetlb.c.
-"""
+Source: meminfo_proc_show() in the kernel's fs/proc/meminfo.c and hugetlb_report_meminfo() in mm/hugetlb.c."""
 
 from __future__ import annotations
 
@@ -17,7 +16,8 @@ WHERE = "meminfo"
 
 @dataclass(frozen=True)
 class HugePages:
-    """The pool of the default size. `free` counts `reserved` ones too; `surplus` is beyond what was asked for."""
+    """The pool of huge pages of the default size. `free` includes `reserved` pages; `surplus` pages exceed the
+    configured number."""
 
     total: int
     free: int
@@ -32,7 +32,7 @@ class HugePages:
 
 @dataclass(frozen=True)
 class Meminfo:
-    """`kb` and `counts` by the kernel's names. `cut`: the last line is not whole, and left out."""
+    """`kb` and `counts`: values by the kernel's names. `cut`: the last line was incomplete and is left out."""
 
     kb: Mapping[str, int]
     counts: Mapping[str, int]
@@ -40,7 +40,7 @@ class Meminfo:
 
     @property
     def huge_pages(self) -> HugePages | None:
-        """None when a line of them is missing, as in a kernel without hugetlb."""
+        """The pool of huge pages; None if one of its lines is missing, as in a kernel without hugetlb."""
         names = ("HugePages_Total", "HugePages_Free", "HugePages_Rsvd", "HugePages_Surp")
         page_kb = self.kb.get("Hugepagesize")
         figures = [self.counts[name] for name in names if name in self.counts]
@@ -54,7 +54,8 @@ _LINE = re.compile(rf"(?P<name>[A-Za-z0-9_()]{{1,40}}): {{1,40}}(?P<value>{INT})
 
 
 def parse_meminfo(raw: bytes) -> Meminfo:
-    """Read the lines that are there. Raises FormatError without one, and for a line that is not the kernel's."""
+    """Parse the lines that exist. Raises FormatError if there are none, and for a line that the kernel does not
+    write."""
     lines, cut = whole_lines(raw, WHERE)
     kb: dict[str, int] = {}
     counts: dict[str, int] = {}

@@ -1,9 +1,8 @@
-"""/proc/PID/numa_maps, of kernels 2.6 to 6.x.
+"""Parse /proc/PID/numa_maps of Linux 2.6 to 6.x.
 
 Source: show_numa_map() in the kernel's fs/proc/task_mmu.c, mpol_to_str() in mm/mempolicy.c, and samples of real
-processes. Older kernels write interleave=0-1 where newer ones write interleave:0-1; two policies have a blank in their
-name. Lines without pages have no page size.
-"""
+processes. Older kernels write interleave=0-1 instead of interleave:0-1; the names of two policies contain a space.
+Lines without pages have no page size."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from readers.text import INT, unreadable, whole_lines
 
 WHERE = "numa_maps"
 
-# What the kernel calls memory that has no file: System V's, mmap's, POSIX's.
+# Names that the kernel gives to shared memory without a file: System V, mmap and POSIX.
 _SHARED = ("/SYSV", "/dev/zero", "/dev/shm/", "/anon_hugepage", "/memfd")  # noqa: S108
 
 Pages = tuple[tuple[int, int], ...]
@@ -24,7 +23,7 @@ Pages = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """One line. `pages`: (node, pages of `page_kb`), in the order of the line."""
+    """One line. `pages`: (node, number of pages of `page_kb`), in the order of the line."""
 
     start: int
     policy: str
@@ -40,14 +39,14 @@ class Mapping:
 
     @property
     def is_shared(self) -> bool:
-        """Memory that processes share, which under any policy of theirs is placed by the policy of its own."""
+        """Whether processes share this memory. Its placement follows its own policy, not that of a process."""
         return bool(self.file and self.file.startswith(_SHARED))
 
 
 @dataclass(frozen=True)
 class NumaMaps:
-    """`shared_segment`: the largest shared mapping, hence PostgreSQL's shared memory and not the one-page segment that
-    it keeps beside. `cut`: the last line is not whole, and left out."""
+    """`shared_segment`: the largest shared mapping. It is PostgreSQL's shared memory, not the segment of one page
+    that PostgreSQL also has. `cut`: the last line was incomplete and is left out."""
 
     mappings: tuple[Mapping, ...]
     shared_segment: Mapping | None
@@ -55,18 +54,18 @@ class NumaMaps:
 
     @property
     def policies(self) -> dict[str, int]:
-        """policy -> mappings that have it."""
+        """The number of mappings of each policy."""
         return dict(Counter(mapping.policy for mapping in self.mappings))
 
     @property
     def process_policy(self) -> str | None:
-        """What most mappings of the process itself have; None when it has none but shared ones."""
+        """The most frequent policy of mappings that are not shared; None if all are shared."""
         own = Counter(mapping.policy for mapping in self.mappings if not mapping.is_shared)
         return own.most_common(1)[0][0] if own else None
 
     @property
     def kb_per_node(self) -> dict[int, int]:
-        """node -> kB, each line weighted by its page size."""
+        """The memory on each node in kB; each line counts with its own page size."""
         summed: Counter[int] = Counter()
         for mapping in self.mappings:
             summed.update({node: count * mapping.page_kb for node, count in mapping.pages})
@@ -76,12 +75,12 @@ class NumaMaps:
 _POLICY = r"(?:weighted interleave|prefer \(many\)|[a-z]+)(?:[=:][^ ]*)?"
 _LINE = re.compile(rf"(?P<start>[0-9a-f]{{1,16}}) (?P<policy>{_POLICY})(?P<rest>(?: .*)?)")
 _COUNT = re.compile(rf"(?:N(?P<node>[0-9]{{1,9}})|(?P<name>[A-Za-z_]+))=(?P<count>{INT})")
-# The kernel writes blanks of a name so.
+# The kernel escapes spaces in names.
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 def parse_numa_maps(raw: bytes) -> NumaMaps:
-    """Read a whole file. Raises FormatError for one without a mapping, and for a line that is not the kernel's."""
+    """Parse a complete file. Raises FormatError without a mapping, and for a line that the kernel does not write."""
     lines, cut = whole_lines(raw, WHERE)
     mappings: dict[int, Mapping] = {}
     for place, line in lines:

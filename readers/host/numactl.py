@@ -1,7 +1,6 @@
-"""numactl --hardware and numactl --show, of numactl 0.9 (no lines of CPUs) to 2.0.
+"""Parse numactl --hardware and numactl --show of numactl 0.9 (which prints no CPUs) to 2.0.
 
-Source: hardware(), print_distances() and show() in numactl.c, and samples of real hosts.
-"""
+Source: hardware(), print_distances() and show() in numactl.c, and samples of real hosts."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ WHERE_SHOW = "numactl --show"
 
 @dataclass(frozen=True)
 class Node:
-    """`cpus` is None where the release does not tell them. A node may have no memory, or no CPUs."""
+    """`cpus` is None if the release does not print them. A node may have no memory, or no CPUs."""
 
     number: int
     cpus: tuple[int, ...] | None
@@ -27,8 +26,8 @@ class Node:
 
 @dataclass(frozen=True)
 class Hardware:
-    """`distances`: a row for each node; empty when they are not printed. `missing` names the nodes that are announced
-    and not there, and rows of distances."""
+    """`distances`: one row per node; empty if not printed. `missing`: announced nodes and rows of distances that are
+    absent."""
 
     nodes: tuple[Node, ...]
     distances: tuple[tuple[int, ...], ...]
@@ -72,7 +71,7 @@ _ROW = re.compile(rf"([0-9]{{1,6}}):((?: +{INT}){{1,1024}})")
 
 
 def parse_numactl_hardware(raw: bytes) -> Hardware:
-    """Read a host's nodes. Raises FormatError without one, and for a line that is not numactl's."""
+    """Parse the nodes of a host. Raises FormatError if there is none, and for a line that numactl does not print."""
     reader = _Hardware()
     lines, cut = whole_lines(raw, WHERE_HARDWARE)
     for place, line in lines:
@@ -104,8 +103,8 @@ def _megabytes(facts: dict[str, str], name: str) -> int | None:
 
 @dataclass(frozen=True)
 class Policy:
-    """What a process started now would get. `preferred_node` is "current" or a number. None: not printed.
-    `cut`: the last line is not whole, and left out."""
+    """The policy of a process that starts now. `preferred_node` is "current" or a number. None: not printed. `cut`:
+    the last line was incomplete and is left out."""
 
     policy: str
     preferred_node: str | None
@@ -117,7 +116,7 @@ class Policy:
 
 
 def parse_numactl_show(raw: bytes) -> Policy:
-    """Read the policy. Raises FormatError without one, and for a line that is not `name: value`."""
+    """Parse the policy. Raises FormatError if there is none, and for a line that is not `name: value`."""
     entries: dict[str, str] = {}
     lines, cut = whole_lines(raw, WHERE_SHOW)
     for place, line in lines:

@@ -1,8 +1,7 @@
-"""numastat's counters per node, and their differences.
+"""Parse numastat's counters per node, and compute differences between two outputs.
 
-Source: numastat.c of numactl, the kernel's Documentation/admin-guide/numastat.rst, and samples of real hosts. Counters
-are pages of 4 kB since boot; `numastat -n` prints MB, and is refused.
-"""
+Source: numastat.c of numactl, the kernel's Documentation/admin-guide/numastat.rst, and samples of real hosts.
+Counters are pages of 4 kB since boot. `numastat -n` prints MB and is refused."""
 
 from __future__ import annotations
 
@@ -19,14 +18,14 @@ COUNTERS = ("numa_hit", "numa_miss", "numa_foreign", "interleave_hit", "local_no
 
 @dataclass(frozen=True)
 class Numastat:
-    """`pages`: counter -> one figure for each of `nodes`. `missing` names the COUNTERS that are not there."""
+    """`pages`: counter -> one value per node, in the order of `nodes`. `missing`: those of COUNTERS that are absent."""
 
     nodes: tuple[str, ...]
     pages: Mapping[str, tuple[int, ...]]
     missing: tuple[str, ...]
 
     def since(self, before: Numastat) -> dict[str, tuple[int, ...]]:
-        """What was counted from `before` to now. Raises FormatError when that was another host or another boot."""
+        """Return the pages counted between `before` and this output. Raises FormatError if host or boot differ."""
         if self.nodes != before.nodes:
             raise FormatError(
                 WHERE, f"nodes are {self.nodes}, and were {before.nodes}", hint="give two outputs of one host"
@@ -44,7 +43,7 @@ class Numastat:
 
 
 def parse_numastat(raw: bytes) -> Numastat:
-    """Read the table. Raises FormatError for one without nodes, and for a row that has not a figure for each."""
+    """Parse the table. Raises FormatError without nodes, and for a row that does not have one value per node."""
     lines, cut = whole_lines(raw, WHERE)
     nodes = tuple(next(lines, ("", ""))[1].split())
     if not nodes or not all(re.fullmatch("node[0-9]{1,9}", node) for node in nodes):

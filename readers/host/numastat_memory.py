@@ -1,8 +1,7 @@
-"""numastat -m: memory per node in MB, as /sys/devices/system/node/*/meminfo has it.
+"""Parse numastat -m: memory per node in MB, as in /sys/devices/system/node/*/meminfo.
 
-Source: show_system_info() in numastat.c of numactl, and outputs of real hosts. On narrow terminals the nodes come in
-several blocks, each with its own heading.
-"""
+Source: show_system_info() in numastat.c of numactl, and outputs of real hosts. On narrow terminals the nodes are
+split into several blocks, each with its own heading."""
 
 from __future__ import annotations
 
@@ -18,8 +17,8 @@ WHERE = "numastat -m"
 
 @dataclass(frozen=True)
 class NumastatMemory:
-    """`mb`: name -> one figure for each of `nodes`; `total_mb`: of all nodes. `cut`: the last line is not whole, and
-    left out."""
+    """`mb`: name -> one value per node, in the order of `nodes`; `total_mb`: sums over all nodes. `cut`: the last
+    line was incomplete and is left out."""
 
     nodes: tuple[int, ...]
     mb: Mapping[str, tuple[float, ...]]
@@ -33,7 +32,7 @@ _PASSED_OVER = re.compile(r"Per-node |Token .* not in hash table|[ -]*$")
 
 
 def parse_numastat_memory(raw: bytes) -> NumastatMemory:
-    """Read the table. Raises FormatError without a figure, and for a row that has not one for each column."""
+    """Parse the table. Raises FormatError without a value, and for a row that does not have one value per column."""
     lines, cut = whole_lines(raw, WHERE)
     columns: list[str] = []
     cells: dict[str, dict[str, float]] = {}
@@ -56,7 +55,7 @@ def _report(cells: dict[str, dict[str, float]], cut: bool) -> NumastatMemory:
     nodes = sorted({int(column) for row in cells.values() for column in row if column != "Total"})
     if not nodes:
         raise FormatError(WHERE, "the output contains no figure", hint="give the output of numastat -m")
-    # A table that ends within its last block of nodes has rows without them.
+    # If the table ends within its last block, its last rows have no values for the nodes of that block.
     whole = {name: row for name, row in cells.items() if all(str(node) in row for node in nodes)}
     return NumastatMemory(
         nodes=tuple(nodes),

@@ -1,7 +1,7 @@
-"""From the raw outputs of one step to its measurements: one file per kind. Pure: a better parser can re-read old runs.
+"""Convert the raw outputs of one step to its measurements; one file per kind. Pure, so that a later version can read
+old runs again.
 
-Outputs are keyed by the agent's names for a step's files, such as pgbench's `stdout` and fio's `fio.json`.
-"""
+Outputs are keyed by the agent's names for the files of a step, such as `stdout` for pgbench and `fio.json` for fio."""
 
 from __future__ import annotations
 
@@ -35,11 +35,10 @@ MEASURE: dict[str, Callable[[Outputs, Options], list[Measurement]]] = {
 
 
 def measure(kind: str, outputs: Outputs, options: Options | None = None) -> list[Measurement]:
-    """The measurements of one step of a workload of this kind, which ran with these options.
+    """Return the measurements of one step of a workload of this kind, which ran with these options.
 
-    Raises WorkloadError when the tool was aborted or killed, and FormatError when its output cannot be read: figures of
-    an incomplete run are not measurements.
-    """
+    Raises WorkloadError if the tool failed or was killed, because figures of an incomplete run are not measurements.
+    Raises FormatError if an output cannot be read."""
     if kind not in MEASURE:
         raise WorkloadError(kind, "its results cannot be read", hint=f"supported: {', '.join(MEASURE)}")
     options = options or {}

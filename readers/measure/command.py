@@ -1,4 +1,4 @@
-"""Figures that a command printed, as its workload declares them."""
+"""Measurements of a command: the figures that its workload declares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every reader of a step's outputs shares: the figure itself, and the error for a tool that did not end well."""
+"""The measurement, and the error for a tool that failed; shared by all readers of this folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ LONGEST_NAME, LONGEST_DEFINITION = 120, 80
 
 @dataclass(frozen=True)
 class Measurement:
-    """One figure of a step. `better` is empty where neither direction is; `definition` tells which of several it is."""
+    """One figure of a step. `better` is empty if neither direction is. `definition` states how the tool defines it,
+    if there are several definitions."""
 
     name: str
     value: float
@@ -25,7 +26,7 @@ class Measurement:
 
 
 def incomplete(tool: str, why: str, stderr_lines: tuple[str, ...]) -> WorkloadError:
-    """The error of a tool whose figures must not count; `stderr_lines` is what it wrote to stderr."""
+    """Return the error for a tool whose figures must not count. `stderr_lines`: what it wrote to stderr."""
     errors = [line for line in stderr_lines if "error" in line.lower() or "fatal" in line.lower()] or list(
         stderr_lines[-1:]
     )
@@ -36,7 +37,8 @@ def incomplete(tool: str, why: str, stderr_lines: tuple[str, ...]) -> WorkloadEr
 
 
 def distinct(measurements: list[Measurement]) -> list[Measurement]:
-    """Names and definitions fit their columns; statements and jobs are the users' and may be long."""
+    """Shorten names and definitions to the width of their columns, and keep them unique. Statements and names of
+    jobs can be long."""
     fitted = [
         Measurement(
             _cut(one.name, LONGEST_NAME), one.value, one.unit, one.better, _cut(one.definition, LONGEST_DEFINITION)

@@ -1,8 +1,7 @@
-"""fio's `fio.json` and `stderr`: throughput and latencies of each section and direction.
+"""Measurements of fio: throughput and latency of each section and direction.
 
-What clones of a section did at the same time (numjobs without group_reporting) is one figure: rates are added, means
-are weighted with their counts, and percentiles come from the histograms together.
-"""
+Clones of a section (numjobs without group_reporting) are combined: rates are added, means are weighted by their
+counts, and percentiles come from the sum of the histograms."""
 
 from __future__ import annotations
 
@@ -23,7 +22,8 @@ Clones = Sequence[Job]
 
 
 def measure_fio(outputs: Outputs, options: Options) -> list[Measurement]:
-    """`fio.txt` and `fio.terse` are of runs elsewhere; ours print JSON, which is exact."""
+    """Read `fio.json`, or `fio.txt` or `fio.terse` of imported runs. The agent's own runs print JSON, which is
+    exact."""
     stderr_lines = parse_fio_stderr(outputs.get("stderr", b""))
     report = _report(outputs)
     if isinstance(report, TerseReport) and report.cut:
@@ -47,7 +47,8 @@ def _report(outputs: Outputs) -> Report | TextReport | TerseReport:
 
 
 def _named(jobs: tuple[Job, ...]) -> Iterator[tuple[str, Clones]]:
-    """Sections with the prefix of their measurements: none for a lone one, a number where a name is used twice."""
+    """Yield the sections, each with the prefix of its measurements: empty for a single one, with a number if a name
+    repeats."""
     sections: dict[tuple[int, str], list[Job]] = {}
     for job in jobs:
         sections.setdefault((job.groupid, job.name), []).append(job)
@@ -92,8 +93,8 @@ def _direction(prefix: str, per_job: list[Direction]) -> Iterator[Measurement]:
 
 @dataclass(frozen=True)
 class Distribution:
-    """Completion latencies of one direction of a section, clones together. `histogram` is JSON+'s; without it
-    `percentiles_ns` are those that fio printed, which clones have none of together."""
+    """Completion latencies of one direction of a section, clones combined. `histogram` needs JSON+.
+    `percentiles_ns`: those that fio printed; clones have none without histograms."""
 
     section: str
     way: str
@@ -108,8 +109,8 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Latencies:
-    """What a report tells of one section's completion latencies. `buckets`: all directions together, coarser, by
-    clone, each with how many I/Os it did."""
+    """The completion latencies of one section. `buckets`: all directions together, with lower resolution: for each
+    clone its number of I/Os and its buckets."""
 
     section: str
     ways: list[Distribution]
@@ -117,7 +118,7 @@ class Latencies:
 
 
 def latencies(raw: bytes) -> list[Latencies]:
-    """Of each section that did I/O, in the order of the report. Raises FormatError for what is none."""
+    """Return the latencies of each section that did I/O, in the order of the report. Raises FormatError."""
     sections = []
     for prefix, clones in _named(parse_fio(raw).jobs):
         section = prefix.strip()
@@ -142,7 +143,8 @@ def _distribution(section: str, way: str, per_job: list[Direction]) -> Distribut
 
 
 def _mean(latencies: Sequence[Latency], directions: Sequence[Direction] = ()) -> float:
-    """Each weighted with its count; before 3.0 fio does not print it, and the I/Os of its direction are used."""
+    """Return the mean, weighted by counts. fio before 3.0 does not print the count; then the I/Os of the direction
+    are used."""
     if len(latencies) == 1:
         return latencies[0].mean_ns
     counted = [each.total_ios for each in directions] if len(directions) == len(latencies) else [1] * len(latencies)
@@ -151,8 +153,8 @@ def _mean(latencies: Sequence[Latency], directions: Sequence[Direction] = ()) ->
 
 
 def _percentiles(latencies: Sequence[Latency]) -> Iterator[tuple[float, int]]:
-    """fio's own of a lone job; of several, those of their histograms together, where each has one (JSON+). Those that
-    so few I/Os cannot tell are left out."""
+    """Return fio's own percentiles of a single job, or those of the summed histograms of clones (JSON+). Percentiles
+    that need more I/Os than there are, are left out."""
     if len(latencies) == 1:
         counted = latencies[0].samples
         own = [(at, ns) for at, ns in latencies[0].percentiles_ns if at in PERCENTILES]

@@ -1,4 +1,4 @@
-"""The `stdout` of pg_test_fsync and of pg_test_timing."""
+"""Measurements of pg_test_fsync and pg_test_timing, from their `stdout`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from readers.measure.figures import Measurement, Options, Outputs, distinct, inc
 from readers.postgres.pg_test_fsync import Rate, parse_pg_test_fsync
 from readers.postgres.pg_test_timing import Clock, parse_pg_test_timing
 
-# "Below 1 us" is the first bucket up to 18; from 19 they are powers of two in nanoseconds.
+# Up to PostgreSQL 18 the first bucket is "below 1 us"; 19 has powers of two in nanoseconds.
 MICROSECOND_NS = 1024
 
 
 def measure_pg_test_fsync(outputs: Outputs, options: Options) -> list[Measurement]:
-    """Every line that was available: operations per second, and microseconds of one."""
+    """Return operations per second and microseconds per operation of every method that was available."""
     report = parse_pg_test_fsync(outputs.get("stdout", b""))
     if report.missing:
         raise incomplete("pg_test_fsync", f"its report ends before {report.missing[0]}", ())
@@ -28,7 +28,7 @@ def _rate(rate: Rate) -> Iterator[Measurement]:
 
 
 def measure_pg_test_timing(outputs: Outputs, options: Options) -> list[Measurement]:
-    """Of the system's clock: one look at it, how many take less than a microsecond, and the longest."""
+    """Return the cost of reading the system's clock: per reading, the share below a microsecond, and the maximum."""
     report = parse_pg_test_timing(outputs.get("stdout", b""))
     if report.missing:
         raise incomplete("pg_test_timing", f"its report lacks {report.missing[0]}", ())

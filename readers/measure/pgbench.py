@@ -1,4 +1,5 @@
-"""pgbench's `stdout`, `stderr` and `latency.json`: rates, latencies, failures, and the latency of each statement."""
+"""Measurements of pgbench: rates, latencies, failures, and statement latencies, from `stdout`, `stderr` and
+`latency.json`."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from readers.percentiles import fewest
 from readers.pgbench.stderr import Stderr, parse_stderr
 from readers.pgbench.summary import Script, Summary, parse_summary
 
-# What a latency means depends on who decides when a transaction begins; every one of them says so.
+# The meaning of a latency depends on what starts a transaction, so each definition states it.
 LOOPS = {
     "closed": "closed loop: without the wait before a transaction (coordinated omission)",
     "open": "open loop: includes schedule lag",
@@ -22,6 +23,7 @@ PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 
 
 def measure_pgbench(outputs: Outputs, options: Options) -> list[Measurement]:
+    """Return the measurements. Raises WorkloadError if pgbench aborted, and FormatError."""
     stderr = parse_stderr(outputs.get("stderr", b""))
     _check_pgbench_ended(stderr)
     summary = parse_summary(outputs.get("stdout", b""))
@@ -83,7 +85,7 @@ def _script(script: Script, prefix: str) -> Iterator[Measurement]:
 
 
 def _name(script: Script) -> str:
-    """What the script was given as: its file lay in a directory of the run, which says nothing."""
+    """Return the name of the script without its directory, which belongs to the run."""
     return PurePosixPath(script.name or "").name
 
 
@@ -101,7 +103,8 @@ def _skipped(latencies: Latencies) -> int:
 
 
 def _requested_rate(rate: float | None, options: Options) -> Iterator[Measurement]:
-    """The rate that was computed from a share; compare it with tps to see whether it was reached."""
+    """Yield the rate that was computed from a share of an earlier step. Compare it with tps to see whether it was
+    reached."""
     if rate is not None:
         share, step = options.get("rate_share", 0), options.get("rate_of", "")
         yield Measurement("rate", rate, "tps", "", f"requested: {share:.4g} of the rate of step {step}")
@@ -116,7 +119,8 @@ def _of(
     percentiles: tuple[float, ...] = PERCENTILES,
     skipped: int = 0,
 ) -> Iterator[Measurement]:
-    """Only percentiles that so many transactions can tell, and that do not lie beyond the limit with the skipped."""
+    """Yield mean, percentiles and maximum. Percentiles are left out if they need more transactions, or lie beyond
+    the latency limit because of skipped transactions."""
     if not histogram.count:
         return
     for percent in percentiles:

@@ -1,4 +1,4 @@
-"""What psql printed of a query's executions: times, buffers, and whether the plan stayed the same."""
+"""Measurements of SQL queries, from the output of psql: times, buffers, and whether the plan changed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from readers.explain.plan import Plan
 from readers.measure.figures import Measurement, Options, Outputs, distinct
 from readers.text import NUMBER
 
-# What the agent's script has psql print after each execution: the server's clock, in seconds since 1970.
+# The agent's script makes psql print this after each execution: the server's clock in seconds since 1970.
 _AT = re.compile(rb"^at ([0-9]{1,12}\.[0-9]{1,9})$", re.MULTILINE)
 _TIME = re.compile(rf"^Time: ({NUMBER}) ms", re.MULTILINE)
 
 
 def measure_sql(outputs: Outputs, options: Options) -> list[Measurement]:
-    """Of explained executions, of timed ones, or of statements that ran once."""
+    """Return the measurements of executions with EXPLAIN, of timed executions, or of statements that ran once."""
     blocks, clocks = _executions(outputs.get("stdout", b""))
     if "statements" in options:
         return [_statements(clocks)]
@@ -37,7 +37,7 @@ def measure_sql(outputs: Outputs, options: Options) -> list[Measurement]:
 
 
 def _executions(raw: bytes) -> tuple[list[bytes], list[float]]:
-    """What was printed before each clock, and the clocks."""
+    """Return the output before each clock, and the clocks."""
     parts = _AT.split(raw)
     return parts[0:-1:2], [float(clock) for clock in parts[1::2]]
 
@@ -50,7 +50,7 @@ def _statements(clocks: list[float]) -> Measurement:
 
 
 def _figures(blocks: Sequence[bytes], declared: Mapping[str, Mapping[str, Any]]) -> Iterator[Measurement]:
-    """Of the only row; one that is null was not taken."""
+    """Yield the declared figures of the only row. A null was not measured."""
     rows = [line for block in blocks for line in block.splitlines() if line.strip()]
     if len(rows) != 1:
         raise FormatError("sql", f"the query returned {len(rows)} rows", hint="figures need exactly one row")
@@ -79,7 +79,8 @@ def _number(name: str, value: Any) -> float:
 
 
 def plan_shapes(raw: bytes) -> list[str]:
-    """The distinct plan shapes in psql's output of explained executions, by first appearance."""
+    """Return the distinct shapes of plans in psql's output of explained executions, in the order in which they
+    appear."""
     blocks, _ = _executions(raw)
     return list(dict.fromkeys(plan.shape for block in blocks for plan in parse_explain(block).plans))
 
@@ -106,7 +107,8 @@ def _execution(plan: Plan) -> float:
 
 
 def _elapsed(block: bytes) -> float:
-    """psql times the query, and then what asked for it, of which the query was a part."""
+    """Return the duration in ms. psql prints one for the query, then one for the enclosing statement, which includes
+    it."""
     times = _TIME.findall(block.decode(errors="backslashreplace"))
     if not times:
         raise FormatError("sql", "an execution was not timed", hint="the output is cut, or psql used another language")
@@ -128,7 +130,7 @@ def _total(name: str, values: Sequence[float]) -> Measurement:
 
 
 def _shapes(shapes: list[str]) -> Measurement:
-    """The number of different plans, and the first change from one plan to another."""
+    """Return the number of distinct plans, with the first change from one plan to another in its definition."""
     changed = next((n for n, (one, two) in enumerate(pairwise(shapes), start=2) if one != two), 0)
     if not changed:
         return Measurement("plan_shapes", 1, "shapes", "lower", "the plan never changed")

@@ -1,4 +1,5 @@
-"""sysbench's `stdout`: rates, latencies and errors of an SQL test, and tpmC where it is said what a new order is."""
+"""Measurements of sysbench: rates, latencies and errors of a test, and tpmC if the options state which transactions
+are new orders."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ _IS_SYSTEM = re.compile(rb"^(?:CPU speed:|Total operations: [0-9])", re.MULTILIN
 
 
 def measure_sysbench(outputs: Outputs, options: Options) -> list[Measurement]:
-    """Nothing of `prepare` and `cleanup`, which report nothing. What a report lacks at most, the fairness of threads,
-    is no figure of ours."""
+    """Return the measurements of `run`. `prepare` and `cleanup` have none. The fairness of threads, which a report
+    can lack, is not measured."""
     if options.get("action", "run") != "run":
         return []
     raw = outputs.get("stdout", b"")
@@ -25,7 +26,7 @@ def measure_sysbench(outputs: Outputs, options: Options) -> list[Measurement]:
 
 
 def _system(run: SystemRun) -> Iterator[Measurement]:
-    """Of the tests `cpu` and `memory`."""
+    """Yield the measurements of the tests `cpu` and `memory`."""
     yield Measurement("events_per_s", run.events_per_s, "events/s", "higher", run.test)
     if run.mib_per_s is not None:
         blocks = f"{run.operation}, blocks of {run.block_size}"

@@ -1,4 +1,5 @@
-"""A row of a table of figures, `row.csv` with its line of names; the option `columns` tells what each one is."""
+"""Measurements of an imported table: one row in `row.csv` with its heading. The option `columns` defines each
+column."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ ROW = "row.csv"
 
 
 def measure_figures(outputs: Outputs, options: Options) -> list[Measurement]:
-    """Options: {"columns": {header: {"name", "unit", "better"}}}; an empty cell is a figure that was not taken."""
+    """Return the measurements of the row. Options: {"columns": {header: {"name", "unit", "better"}}}. An empty cell
+    was not measured."""
     table = read_table(outputs.get(ROW, b""), ROW)
     cells = dict(zip(table.head, table.rows[0].cells, strict=False))
     if len(table.rows[0].cells) < len(table.head):

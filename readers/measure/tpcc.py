@@ -1,4 +1,4 @@
-"""Figures of a tpcc step: those of pgbench per type of transaction, new orders per minute, and the actual mix."""
+"""Measurements of TPC-C: pgbench's for each type of transaction, new orders per minute, and the actual mix."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Scripts = dict[str, Script]
 
 
 def measure_tpcc(outputs: Outputs, options: Options) -> list[Measurement]:
-    """Types that did not run have no figures. With keying and think times, latencies are means without these."""
+    """Return the measurements. Types that did not run have none. Latencies exclude keying and think times."""
     measured = [each for each in measure_pgbench(outputs, options) if "statement:" not in each.name]
     summary = parse_summary(outputs.get("stdout", b""))
     scripts = {PurePosixPath(script.name or "").stem: script for script in summary.scripts}
@@ -33,13 +33,13 @@ def measure_tpcc(outputs: Outputs, options: Options) -> list[Measurement]:
 
 
 def _renamed(one: Measurement, names: list[str]) -> Measurement:
-    """script:2 latency_p95 -> payment latency_p95."""
+    """Rename a measurement of a script: script:2 latency_p95 -> payment latency_p95."""
     match = _SCRIPT.fullmatch(one.name)
     return replace(one, name=f"{names[int(match[1]) - 1]} {match[2]}") if match else one
 
 
 def _throughput(summary: Summary, scripts: Scripts, options: Options) -> Iterator[Measurement]:
-    """pgbench prints no block for a single script: then its name comes from the weights."""
+    """Yield the throughput. pgbench prints no block for a single script: then its name comes from the weights."""
     alone = [name for name, weight in (options.get("weights") or {}).items() if weight]
     tps = scripts["new_order"].tps if "new_order" in scripts else summary.tps if alone == ["new_order"] else None
     if tps is not None:
@@ -64,7 +64,7 @@ def _failures(scripts: Scripts) -> Iterator[Measurement]:
 
 
 def _latencies(scripts: Scripts) -> Iterator[Measurement]:
-    """Mean latencies without the waits of terminals, which pgbench reports for each \\sleep."""
+    r"""Yield mean latencies without the waits of terminals. pgbench reports the waits as the latency of each \sleep."""
     total, count = 0.0, 0
     for name, script in scripts.items():
         if script.latency_avg_ms is not None and script.transactions_total:

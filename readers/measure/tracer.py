@@ -1,4 +1,4 @@
-"""What the tracer of a step has counted, beside the step's own figures."""
+"""Measurements of the tracer that ran during a step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVENTS, LOST, NS_PER_EVENT = "tracer events", "tracer lost records", "tracer ns 
 
 
 def measure_tracer(outputs: Outputs, options: Options) -> list[Measurement]:
-    """Nothing where no tracer was started."""
+    """Return the tracer's counts and times; empty if none ran."""
     tracer = options.get("tracer", {})
     if tracer.get("tool", "none") == "none":
         return []

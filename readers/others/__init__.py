@@ -1,1 +1,1 @@
-"""sysbench, SystemTap, tracers, and a table of huge pages over time."""
+"""Parsers of sysbench, SystemTap, tracers, and a table of huge pages."""

@@ -1,7 +1,7 @@
-"""The table of the `cache-split` experiment as its script kept it: a row a cell, latencies with and without huge pages.
+"""Parse the table of the published `cache-split` experiment: one row per combination, latencies with and without huge
+pages.
 
-A cell whose huge pages the kernel did not grant has two fields, `hugepage_error` and the time.
-"""
+If the kernel did not provide the huge pages, a row only has `hugepage_error` and the time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KIB = {"kB": 1, "MB": 1024, "GB": 1024 * 1024}
 
 @dataclass(frozen=True)
 class Cell:
-    """One row: `huge_pages` of 2 MiB that were reserved, shared_buffers, mean latencies, and blocks of the table."""
+    """One row: reserved `huge_pages` of 2 MiB, shared_buffers, mean latencies, and blocks of the table."""
 
     line: int
     huge_pages: int
@@ -56,7 +56,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class NotMeasured:
-    """A row that says why there is no result."""
+    """A row with the reason why there is no result."""
 
     line: int
     why: str
@@ -65,7 +65,7 @@ class NotMeasured:
 
 @dataclass(frozen=True)
 class Table:
-    """All rows in their order. `missing` says what an unfinished last row lacks; it is left out of `cells`."""
+    """All rows, in order. `missing`: what an incomplete last row lacks; that row is not part of `cells`."""
 
     cells: tuple[Cell, ...]
     not_measured: tuple[NotMeasured, ...]
@@ -73,7 +73,7 @@ class Table:
 
 
 def parse_huge_page_csv(raw: bytes) -> Table:
-    """Read the table. Raises FormatError with line and column for a header or a value that is not the script's."""
+    """Parse the table. Raises FormatError with line and column for a header or value that the script does not write."""
     rows = list(_rows(raw))
     if not rows:
         raise FormatError(WHERE, "the file is empty", hint=f"expected the header {','.join(COLUMNS)}")

@@ -1,8 +1,8 @@
-"""What the tracer of `cpu-placement` prints: for each query the pages that its backend read, and their mean time.
+"""Parse the tracer of the published `cpu-placement` experiment: for each query the pages that its backend read, and
+their mean time.
 
-Source: the script of the published experiment, and samples of its runs. A query begins with `query__start TEXT;pid:N`,
-gives a line PID**READS**AVERAGE for each backend that read, and ends with `query__done TEXT;pid:N`.
-"""
+Source: the script of the experiment, and samples of its runs. A query starts with `query__start TEXT;pid:N`, prints
+PID**READS**AVERAGE for each backend that read, and ends with `query__done TEXT;pid:N`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class Query:
 
 @dataclass(frozen=True)
 class Trace:
-    """`unfinished`: queries that began, and whose figures or end are not there; `cut`: neither is the last line."""
+    """`unfinished`: queries that started but have no figures or no end. `cut`: the last line was incomplete and is
+    left out."""
 
     queries: tuple[Query, ...]
     unfinished: tuple[str, ...]
@@ -46,7 +47,7 @@ class _Reader:
     unfinished: list[str] = field(default_factory=list)
 
     def edge(self, is_start: bool, sql: str, pid: int) -> None:
-        """A query's first or last line; ValueError for a last one whose others are not there."""
+        """Read the first or last line of a query. Raises ValueError for a last line without a first one."""
         if is_start:
             self.unfinished += [self.running[pid]] if pid in self.running else []
             self.running[pid] = sql
@@ -58,7 +59,7 @@ class _Reader:
 
 
 def parse_stap(raw: bytes) -> Trace:
-    """Read a trace. Raises FormatError without a whole query, and for a line that is not the script's."""
+    """Parse a trace. Raises FormatError without a complete query, and for a line that the script does not print."""
     lines, cut = whole_lines(raw, WHERE)
     reader = _Reader()
     for place, line in lines:

@@ -1,8 +1,7 @@
-"""What sysbench 1.0 and 1.1 print of an SQL test: the final report, its intervals, `prepare`, and failures.
+"""Parse sysbench 1.0 and 1.1, SQL tests: the final report, its intervals, `prepare`, and failures.
 
-Source: db_report_intermediate() and db_report_cumulative() in src/db_driver.c, report_cumulative() in src/sysbench.c.
-1.0 heads the time with `General statistics`, 1.1 with `Throughput`.
-"""
+Source: db_report_intermediate() and db_report_cumulative() in src/db_driver.c, report_cumulative() in
+src/sysbench.c. The time is under `General statistics` in 1.0 and `Throughput` in 1.1."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ TPS_DEFINITION = "transactions per second of the total time; ignored errors are 
 
 @dataclass(frozen=True)
 class Interval:
-    """One line of --report-interval, over the interval that ends at `t_s`. `lat_ms` is the percentile `lat_pct`."""
+    """One line of --report-interval, for the interval that ends at `t_s`. `lat_ms` is the percentile `lat_pct`."""
 
     t_s: float
     threads: int
@@ -38,9 +37,11 @@ class Interval:
 
 @dataclass(frozen=True)
 class Run:
-    """A whole report. `percentiles_ms`: percentage -> ms; one, the 95th unless --percentile says otherwise, or none
-    where it is disabled. `histogram`: latency in ms -> events, with --histogram. `tps_definition` says which rate `tps`
-    is. The fairness of threads, at the end, is None where it was cut off."""
+    """A complete report.
+
+    `percentiles_ms`: percentage -> ms; only the 95th by default, none if disabled. `histogram`: latency in ms ->
+    events, with --histogram. `tps_definition`: which rate `tps` is. The fairness of threads, at the end, is None if
+    the output ends before it."""
 
     queries_read: int
     queries_write: int
@@ -80,7 +81,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Table:
-    """A table that `prepare` made; `rows` is None where it was not filled."""
+    """A table that `prepare` created; `rows` is None if it was not filled."""
 
     name: str
     rows: int | None
@@ -89,8 +90,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Prepare:
-    """What `prepare` of oltp_* did (`tables`), or of TPC-C (`warehouses`). It prints no word at its end. `cut`: the
-    last line is not whole, and left out."""
+    """The result of `prepare`: `tables` of oltp_*, `warehouses` of TPC-C. sysbench prints no end mark. `cut`: the
+    last line was incomplete and is left out."""
 
     version: str | None
     tables: tuple[Table, ...]
@@ -171,7 +172,8 @@ _BIN = re.compile(rf"(?P<ms>{NUMBER}) \|\**\s+(?P<count>{INT})")
 
 
 def parse_sysbench(raw: bytes) -> Run:
-    """Read the output of one `run`. Raises FormatError where its report is not whole, with the reason if it failed."""
+    """Parse the output of one `run`. Raises FormatError if its report is incomplete, with sysbench's reason if it
+    failed."""
     fields: dict[str, Any] = {}
     bins: list[tuple[float, int]] = []
     percentiles: list[tuple[float, float]] = []
@@ -202,13 +204,13 @@ def parse_sysbench(raw: bytes) -> Run:
 
 
 def percentile_of(line: str) -> tuple[float, float] | None:
-    """Percentage and milliseconds of a line such as "95th percentile: 1.01"; None for another line."""
+    """Return percentage and milliseconds of a line such as "95th percentile: 1.01"; None for any other line."""
     match = _PERCENTILE.fullmatch(line)
     return (_percentage(match[1]), float(match[2])) if match else None
 
 
 def _percentage(text: str) -> float:
-    # Builds that print several call 99.9 the 999th.
+    # Builds that print several percentiles write 999th for 99.9.
     return int(text) / 10 if len(text) == 3 and text != "100" else float(text)
 
 
@@ -228,7 +230,7 @@ def _interval(line: str, where: str) -> Interval:
 
 
 def put(fields: dict[str, Any], line_fields: dict[str, Any], where: str) -> None:
-    """Add the fields of a line. Raises FormatError for a field that an earlier line had."""
+    """Add the fields of a line. Raises FormatError if an earlier line had one of them."""
     repeated = sorted(fields.keys() & line_fields.keys())
     if repeated:
         raise FormatError(where, f"{repeated[0]} appears twice", hint="give one report at a time, without checkpoints")
@@ -253,7 +255,7 @@ def _fatal(lines: list[str]) -> Iterator[str]:
 
 
 def parse_sysbench_failure(raw: bytes) -> Failure:
-    """The reasons of a run that failed. Raises FormatError where there are none, or a report as well."""
+    """Parse the reasons of a failed run. Raises FormatError if there is none, or if there is also a report."""
     lines = [line.strip() for line in lines_of(raw, WHERE)]
     fatal = tuple(_fatal(lines))
     if not fatal or "SQL statistics:" in lines:
@@ -271,7 +273,7 @@ _LOADING = re.compile(rf"loading tables: {INT} for warehouse: ({INT})\s*")
 
 
 def parse_sysbench_prepare(raw: bytes) -> Prepare:
-    """Read the output of `prepare`. Raises FormatError where nothing was made, or it failed."""
+    """Parse the output of `prepare`. Raises FormatError if it created nothing or failed."""
     lines = [line.strip() for line in each_line(finished(raw), WHERE_PREPARE)]
     fatal = next(_fatal(lines), None)
     if fatal:

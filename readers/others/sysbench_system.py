@@ -1,7 +1,7 @@
-"""What sysbench 1.0 and 1.1 print of their tests `cpu` and `memory`.
+"""Parse sysbench 1.0 and 1.1, tests `cpu` and `memory`.
 
-Source: cpu_report_cumulative() in src/tests/cpu/sb_cpu.c, memory_report_cumulative() in src/tests/memory/sb_memory.c.
-"""
+Source: cpu_report_cumulative() in src/tests/cpu/sb_cpu.c, memory_report_cumulative() in
+src/tests/memory/sb_memory.c."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ WHERE = "sysbench cpu or memory"
 
 @dataclass(frozen=True)
 class SystemRun:
-    """A report. `test` is cpu or memory; what only the other one prints is None. `events_per_s` of memory are blocks
-    that were read or written. `missing` names what an output cut short does not have."""
+    """A report. `test`: cpu or memory; values of the other test are None. For memory, `events_per_s` counts blocks
+    read or written. `missing`: what an incomplete output lacks."""
 
     test: str
     events: int
@@ -61,12 +61,12 @@ _MOVED = rule(
     transferred_mib=float,
     mib_per_s=float,
 )
-_REPEATED = "events/s (eps):"  # 1.1 prints the rate of the events a second time
+_REPEATED = "events/s (eps):"  # 1.1 prints the event rate twice
 _REQUIRED = tuple(one.name for one in fields(SystemRun) if one.default is MISSING and one.name != "test")
 
 
 def parse_sysbench_system(raw: bytes) -> SystemRun:
-    """Read the output of one run. Raises FormatError where its report is not whole."""
+    """Parse the output of one run. Raises FormatError if its report is incomplete."""
     fields: dict[str, Any] = {}
     percentiles: list[tuple[float, float]] = []
     for number, line in enumerate(each_line(finished(raw), WHERE), 1):

@@ -1,4 +1,4 @@
-"""What strace -c, perf trace -s, perf stat -x, and the maps of bpftrace say: how many events, and their time."""
+"""Parse the counts and times of strace -c, perf trace -s, perf stat -x, and bpftrace maps."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from readers.text import INT, NUMBER, each_line, is_unfinished
 
 _STRACE = re.compile(rf"\s*{NUMBER}\s+(?P<s>{NUMBER})\s+{INT}\s+(?P<calls>{INT})(?:\s+{INT})?\s+(?P<name>\w+)\s*")
 _TOTAL = re.compile(rb"^100[.,]00 .* total\s*$", re.MULTILINE)
-# Times have three decimals and no separators of thousands, so that a comma can only be a decimal one.
+# Times have three decimals and no thousands separators, so a comma is a decimal comma.
 _MS = r"[0-9]{1,15}[.,][0-9]{3}"
 _TRACE = re.compile(rf" +(?P<name>\w+) +(?P<calls>{INT})(?: +{INT})? +(?P<ms>{_MS})(?: +{_MS}){{3}}.*%\s*")
-# A unit has no digits: where one stands in its place, it is what follows a decimal comma.
+# A unit has no digits. Digits in its place are the decimals after a comma.
 _STAT = re.compile(
     rf"(?P<count>{NUMBER}|<not counted>|<not supported>)(?P<decimals>,[0-9]{{1,18}})?,[^,0-9]*,(?P<name>[^,]+),.*"
 )
@@ -25,7 +25,7 @@ _HEADS = {"strace": "% time", "perf trace": "Summary of events", "perf stat": ""
 
 @dataclass(frozen=True)
 class Traced:
-    """One kind of event: how many, and how long they took in all where the tracer times them."""
+    """One kind of event: its number, and its total time if the tracer measures it."""
 
     name: str
     events: int
@@ -37,7 +37,8 @@ class Traced:
 
 
 def parse_strace(raw: bytes) -> tuple[Traced, ...]:
-    """strace -c, with -w or without. One that saw no call prints nothing. Raises FormatError for anything else."""
+    """Parse strace -c, with or without -w. Without any call strace prints nothing. Raises FormatError for anything
+    else."""
     matches = _matches("strace", _STRACE, raw) if raw.strip() else []
     if raw.strip() and not _TOTAL.search(raw):
         raise FormatError("strace", "the line of totals is missing", hint="the output is cut; give the complete output")
@@ -47,7 +48,7 @@ def parse_strace(raw: bytes) -> tuple[Traced, ...]:
 
 
 def parse_perf_trace(raw: bytes) -> tuple[Traced, ...]:
-    """perf trace -s: the calls of all its threads. None of them is no error: the threads did nothing."""
+    """Parse perf trace -s: the calls of all threads. No calls at all is not an error."""
     rows = (
         Traced(row["name"], int(row["calls"]), 1e6 * float(row["ms"].replace(",", ".")))
         for row in _matches("perf trace", _TRACE, raw)
@@ -56,12 +57,13 @@ def parse_perf_trace(raw: bytes) -> tuple[Traced, ...]:
 
 
 def lost_events(raw: bytes) -> int:
-    """How many records perf trace says that it lost, for it did not keep up: of entries and of exits alike."""
+    """Return the number of records that perf trace lost because it was too slow. Entries and exits both count."""
     return sum(int(match[1]) for line in each_line(raw) if (match := _LOST.fullmatch(line.strip())))
 
 
 def parse_perf_stat(raw: bytes) -> tuple[Traced, ...]:
-    """perf stat -x,: each event. Raises FormatError for one that could not be counted, and where there is none."""
+    """Parse perf stat -x,: each event. Raises FormatError for an event that could not be counted, and if there is
+    none."""
     rows = _matches("perf stat", _STAT, raw)
     if not rows:
         raise FormatError("perf stat", "the output contains no event", hint="give the complete output")
@@ -76,7 +78,7 @@ def _decimals(row: re.Match[str]) -> str:
 
 
 def parse_bpftrace(raw: bytes) -> tuple[Traced, ...]:
-    """The maps @events and @ns, with keys or without. Raises FormatError where no @events was printed."""
+    """Parse the maps @events and @ns, with or without keys. Raises FormatError without @events."""
     maps: dict[str, dict[str, int]] = {}
     for row in _matches("bpftrace", _MAP, raw):
         maps.setdefault(row["name"] or "events", {})[row["what"]] = int(row["value"])

@@ -1,1 +1,1 @@
-"""pgbench's summary, log, aggregate log and standard error."""
+"""Parsers of pgbench's summary, logs and standard error."""

@@ -1,9 +1,9 @@
-"""Aggregate logs of pgbench 9.4 to 18 (-l --aggregate-interval): a line an interval, a file a thread.
+"""Parse aggregate logs of pgbench 9.4 to 18 (-l --aggregate-interval): one line per interval, one file per thread.
 
-Source: doLog() and logAgg() in src/bin/pgbench/pgbench.c. Up to 14: start, transactions, and sum, sum of squares, min
-and max of the latency; with -R the same four of the lag; with -L too, skipped. From 15 on all of these always, and
-retried, retries, serialization failures, deadlock failures. pgbench does not write the interval in which it ends.
-"""
+Source: doLog() and logAgg() in src/bin/pgbench/pgbench.c. Up to 14: start, transactions, and sum, sum of squares,
+min and max of the latency; with -R the same four of the lag; with -L also skipped. From 15 on always all of these,
+then retried, retries, serialization failures, deadlock failures. pgbench does not write the interval in which it
+ends."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from readers.text import each_line, finished, is_unfinished, shown
 WHERE = "pgbench aggregate log"
 COLUMNS = (6, 10, 11, 15)
 
-# Sums of squares of microseconds exceed 18 digits within a second.
+# Sums of squared microseconds exceed 18 digits within a second.
 _LINE = re.compile(r"[0-9]{9,11}(?: [0-9]{1,40}){5,14}")
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """One interval, in the order of the columns; what the release or the options do not write is None. `logs` counts
-    the threads that it sums up: fewer than the merged log has means that some thread had ended, or begun later."""
+    """One interval, fields in the order of the columns; None if the release or the options do not write it. `logs`:
+    the threads summed up. Fewer than the merged log has: some thread had ended, or not yet started."""
 
     start_s: int
     transactions: int
@@ -51,14 +51,14 @@ class Interval:
 
     @property
     def latency_stddev_us(self) -> float | None:
-        """Of the population, as pgbench computes it."""
+        """The population standard deviation, as pgbench computes it."""
         return _moments([self])[1]
 
 
 @dataclass(frozen=True)
 class AggregateLog:
-    """The intervals of one log, or of several that were merged, in order. `cut`: an unfinished last line
-    is left out."""
+    """The intervals of one log, or of several merged logs, in order. `cut`: the last line was incomplete and is left
+    out."""
 
     columns: int
     intervals: tuple[Interval, ...]
@@ -71,7 +71,7 @@ class AggregateLog:
 
     @property
     def latency_avg_us(self) -> float | None:
-        """Of all transactions. Sums are all that there is: no percentile can be had from them."""
+        """The mean of all transactions. The log has sums only, so percentiles cannot be computed."""
         return _moments(self.intervals)[0]
 
     @property
@@ -80,13 +80,13 @@ class AggregateLog:
 
     @property
     def interval_s(self) -> int | None:
-        """The length of an interval; None where there is only one."""
+        """The length of an interval; None if there is only one."""
         starts = [one.start_s for one in self.intervals]
         return min((later - sooner for sooner, later in pairwise(starts)), default=None)
 
 
 def _moments(intervals: Iterable[Interval]) -> tuple[float | None, float | None]:
-    """Mean and standard deviation of all their transactions, None where there is none."""
+    """Return mean and standard deviation over all transactions; None if there are none."""
     sums = [(one.transactions, one.latency_sum_us, one.latency_sum2_us2) for one in intervals]
     count, total, squares = (sum(column) for column in zip(*sums, strict=True)) if sums else (0, 0, 0)
     if not count:
@@ -99,7 +99,7 @@ _NAMES = tuple(one.name for one in fields(Interval))[:15]
 
 
 def parse_aggregate(raw: bytes) -> AggregateLog:
-    """Read the log of one thread. Raises FormatError with the first line that cannot be read."""
+    """Parse the log of one thread. Raises FormatError with the first line that cannot be read."""
     intervals: list[Interval] = []
     columns = 0
     for number, line in enumerate(each_line(finished(raw), WHERE), 1):
@@ -126,8 +126,8 @@ def _interval(line: str, columns: int, where: str) -> Interval:
 
 
 def merge(logs: Iterable[AggregateLog]) -> AggregateLog:
-    """One log of the logs of a run's threads: intervals of the same start are summed up. Raises FormatError where the
-    logs are of different options."""
+    """Merge the logs of a run's threads: intervals with the same start are summed up. Raises FormatError if their
+    options differ."""
     all_logs = list(logs)
     if len({log.columns for log in all_logs}) != 1:
         raise FormatError(WHERE, "the logs have different columns", hint="give the logs of one run's threads")
@@ -142,7 +142,7 @@ def merge(logs: Iterable[AggregateLog]) -> AggregateLog:
 
 
 def _sum(one: Interval, other: Interval) -> Interval:
-    # An interval without transactions has zeros where others have extremes.
+    # An interval without transactions has zeros instead of extremes.
     if not one.transactions or not other.transactions:
         extremes = one if one.transactions else other
         picked: dict[str, Any] = {name: getattr(extremes, name) for name in _EXTREMES}

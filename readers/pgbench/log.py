@@ -1,8 +1,7 @@
-"""Per-transaction logs of pgbench 9.4 to 18 (-l): a line a transaction, a file a thread.
+"""Parse per-transaction logs of pgbench 9.4 to 18 (-l): one line per transaction, one file per thread.
 
 Source: logTransaction() in src/bin/pgbench/pgbench.c. Columns: client, transaction, latency in us or a word, script,
-seconds since 1970, us, then the schedule lag in us with -R, then the retries with --max-tries (from 15 on).
-"""
+seconds since 1970, us, then the schedule lag in us with -R, then the retries with --max-tries (from 15 on)."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ PERCENTAGES = (50.0, 90.0, 95.0, 99.0, 99.9)
 
 @dataclass(frozen=True)
 class Transaction:
-    """One line. `latency_us` is None and `word` says why where no latency was measured; `ended_s` is since 1970."""
+    """One line. If no latency was measured, `latency_us` is None and `word` states why. `ended_s` is since 1970."""
 
     client: int
     number: int
@@ -48,8 +47,9 @@ class Transaction:
 
 @dataclass(frozen=True)
 class Log:
-    """A log, reduced. `words` counts what has no latency; `latency_us` is of the rest. `extra_sums` are the sums of the
-    columns after the sixth, whose meaning `extra_names` gives. `cut`: the last line was unfinished and is left out."""
+    """A summary of a log. `words`: number of transactions without a latency, by word; `latency_us` has the others.
+    `extra_sums`: sums of the columns after the sixth, named by `extra_names`. `cut`: the last line was incomplete
+    and is left out."""
 
     transactions: int
     words: tuple[tuple[str, int], ...]
@@ -73,18 +73,18 @@ class Log:
 
     @property
     def percentiles_us(self) -> dict[str, float]:
-        """Within 1 %, by name; nothing where nothing was timed."""
+        """Percentiles by name, within 1 %; empty without latencies."""
         return {f"p{one:g}": self.latency_us.percentile(one) for one in PERCENTAGES if self.timed}
 
 
 @dataclass
 class _Sums:
-    """What grows while the lines pass, and does not grow with their number."""
+    """Running sums, whose size does not depend on the number of lines."""
 
     transactions: int = 0
     word_counts: Counter[str] = field(default_factory=Counter)
     histogram: Histogram = field(default_factory=Histogram)
-    clients: dict[int, int] = field(default_factory=dict)  # number of its last transaction
+    clients: dict[int, int] = field(default_factory=dict)  # number of the last transaction
     scripts: set[int] = field(default_factory=set)
     extra: list[int] = field(default_factory=lambda: [0, 0])
 
@@ -104,7 +104,7 @@ class _Sums:
 
 
 def parse_log(raw: bytes) -> Log:
-    """Read a log line by line, in memory that does not grow with it. Raises FormatError with the first bad line."""
+    """Summarise a log line by line, in constant memory. Raises FormatError with the first line that cannot be read."""
     first = last = None
     sums = _Sums()
     for last in transactions(raw):
@@ -131,7 +131,7 @@ def parse_log(raw: bytes) -> Log:
 
 
 def transactions(raw: bytes) -> Iterator[Transaction]:
-    """The whole lines of a log, one by one. Raises FormatError with the line that cannot be read."""
+    """Yield the complete lines of a log. Raises FormatError with the line that cannot be read."""
     check_text(raw, WHERE)
     for number, line in enumerate(BytesIO(raw), 1):
         whole = line.endswith(b"\n")
@@ -168,6 +168,6 @@ def _extra_names(columns: int, word_counts: Counter[str]) -> tuple[str, ...]:
     if columns == 8:
         return LAG, RETRIES
     if columns == 7:
-        # Only a schedule (-R) that is late (-L) skips.
+        # Transactions are only skipped with a rate (-R) and a latency limit (-L).
         return (LAG if word_counts["skipped"] else LAG_OR_RETRIES,)
     return ()

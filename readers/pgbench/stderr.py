@@ -1,7 +1,6 @@
-"""What pgbench prints on stderr: progress (-P), errors, and the progress of `pgbench -i`.
+"""Parse pgbench's stderr: progress (-P), errors, and the progress of `pgbench -i`.
 
-Source: printProgressReport(), initPopulateTable() and runInitSteps() in src/bin/pgbench/pgbench.c, and real runs.
-"""
+Source: printProgressReport(), initPopulateTable() and runInitSteps() in src/bin/pgbench/pgbench.c, and real runs."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ WHERE_INIT = "pgbench -i stderr"
 
 @dataclass(frozen=True)
 class Progress:
-    """One line of -P, over the interval that ends at `t_s`: since the start, or since the epoch with timestamps."""
+    """One line of -P, for the interval that ends at `t_s`: seconds since the start, or since 1970 with timestamps."""
 
     t_s: float
     tps: float
@@ -34,7 +33,8 @@ class Progress:
 
 @dataclass(frozen=True)
 class Stderr:
-    """`progress` in order; `cut` when the last line was unfinished; every other line that is not blank is kept."""
+    """`progress`: in order. `cut`: the last line was incomplete. All other lines that are not blank are in the
+    remaining fields."""
 
     progress: Rows[Progress]
     other_lines: tuple[str, ...]
@@ -57,8 +57,8 @@ class Stderr:
 
 @dataclass(frozen=True)
 class Init:
-    """The output of `pgbench -i`; `done` is False for an output that ends early, and `cut` tells that its last line is
-    unfinished. `steps_s`: step -> seconds (from 13)."""
+    """The output of `pgbench -i`. `done`: False if the output ends early. `cut`: the last line is incomplete.
+    `steps_s`: step -> seconds (from 13)."""
 
     done: bool
     total_s: float | None = None
@@ -96,13 +96,13 @@ _PROGRESS = rule(
 
 
 def _or_none(text: str) -> float | None:
-    # Releases that divide by zero in an interval without transactions print nan.
+    # Some releases divide by zero in an interval without transactions and print nan.
     return None if "nan" in text.lower() else float(text)
 
 
 def parse_stderr(raw: bytes) -> Stderr:
-    """Read the stderr of a run; an unfinished last line sets `cut`. Raises FormatError for a damaged progress line, and
-    where time goes back, as in the output of two runs."""
+    """Parse the stderr of a run. Raises FormatError for a damaged progress line, and if time goes back, as in the
+    output of two runs."""
     others: list[str] = []
     count, before = 0, -1.0
     check_text(raw, WHERE)
@@ -143,8 +143,8 @@ _OPENINGS = (
 
 
 def parse_init(raw: bytes) -> Init:
-    """Read the stderr of `pgbench -i`. Raises FormatError when nothing of it is there, when its last line is damaged,
-    and for two initialisations in one output."""
+    """Parse the stderr of `pgbench -i`. Raises FormatError if it contains none, if its last line is damaged, or if
+    it contains two initialisations."""
     last, rows, total, began, ended = None, 0, None, False, False
     for number, line in enumerate(each_line(finished(raw), WHERE_INIT), 1):
         line, where = line.strip(), f"{WHERE_INIT}, line {number}"

@@ -1,7 +1,6 @@
-"""The report that pgbench 9.4 to 18 prints on stdout.
+"""Parse the report that pgbench 9.4 to 18 prints on stdout.
 
-Source: printResults() in src/bin/pgbench/pgbench.c of each release, and samples of real runs.
-"""
+Source: printResults() in src/bin/pgbench/pgbench.c of each release, and samples of real runs."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Script:
-    """What pgbench says of one script; `name` is None where only one ran, whose block bears no name."""
+    """The figures of one script. `name` is None if there was only one, because then pgbench prints no name."""
 
     name: str | None = None
     weight: int | None = None
@@ -55,13 +54,12 @@ class Script:
 
 @dataclass(frozen=True)
 class Summary:
-    """A whole report. A field that the release or the options do not print is None.
+    """A complete report. Fields that the release or the options do not print are None.
 
-    `tps` is the rate that leaves connecting out where pgbench can tell it (see `tps_definition`, in pgbench's own
-    words); up to 13 the rate that includes it is in `tps_including`. `transactions_expected` is known with -t only.
-    `missing` names what is lost where the output ends within scripts or statements. Between two statements of a script
-    that is no built-in one the end cannot be seen.
-    """
+    `tps`: the rate without connecting if pgbench prints it; `tps_definition` has pgbench's own words. Up to 13,
+    `tps_including` is the rate with connecting. `transactions_expected`: with -t only. `missing`: what is lost if
+    the output ends within scripts or statements. An end between two statements of a script that is not built in
+    cannot be detected."""
 
     transaction_type: str
     query_mode: str
@@ -111,19 +109,20 @@ class Summary:
 
     @property
     def short_by(self) -> int:
-        """Transactions that -t asked for and that neither ended, failed nor were skipped: an aborted client's."""
+        """The transactions that -t asked for and that neither ended, failed nor were skipped, because a client
+        aborted."""
         if self.transactions_expected is None:
             return 0
         return max(0, self.transactions_expected - self.transactions - (self.failed or 0) - (self.skipped or 0))
 
 
 def _percent(name: str) -> str:
-    # 0 of 0 is printed as NaN or -nan; 9.5 to 14 set a space before the sign in some lines.
+    # 0 of 0 is printed as NaN or -nan; 9.5 to 14 print a space before the sign in some lines.
     return rf"\((?:-?nan|NaN|(?P<{name}>{NUMBER})) ?%\)"
 
 
 def _count(prefix: str, name: str, percent: str = "") -> Rule:
-    # Inside script blocks the percentage repeats what the counts say and is not kept.
+    # Inside script blocks the percentage repeats the counts and is ignored.
     tail = " " + (_percent(percent) if percent else r"\([^)]*%\)")
     types: dict[str, Any] = {name: int, **({percent: float} if percent else {})}
     return rule(prefix, rf"(?P<{name}>{INT}){tail}", **types)
@@ -232,13 +231,13 @@ _STATEMENT = tuple(
 
 @dataclass
 class _Reader:
-    """Walks the lines once; what it has found so far is in its fields."""
+    """Reads the lines in one pass; its fields hold what has been read."""
 
     head: dict[str, Any] = field(default_factory=dict)
     rates: dict[str, float] = field(default_factory=dict)
     scripts: list[dict[str, Any]] = field(default_factory=list)
     other_lines: list[str] = field(default_factory=list)
-    columns: int | None = None  # of the statement block that the next line may belong to
+    columns: int | None = None  # statement block to which the next line may belong
 
     def line(self, line: str, where: str) -> None:
         if self.columns is not None and line[:1].isspace() and not line.startswith(" - "):
@@ -253,7 +252,7 @@ class _Reader:
 
     @staticmethod
     def closes(line: str) -> bool:
-        """Whether a line without an end is whole all the same: it ends in what follows its last figure."""
+        """Return whether a line without a newline is complete anyway: it ends in the text after its last figure."""
         known = line.startswith(_TPS.prefix) or rule_for(line, _HEAD) or rule_for(line, _SCRIPT)
         return bool(known) and line.endswith((")", " ms", " s"))
 
@@ -285,7 +284,7 @@ class _Reader:
 
     def _statement_header(self, line: str, where: str) -> None:
         rest = line.removeprefix(" - ").removeprefix(_STATEMENTS)
-        # Up to 9.5 a script is a file, and the report has only its number.
+        # Up to 9.5 the report only has the number of a script.
         file = _FILE.fullmatch(rest)
         if file:
             self.scripts.append({"name": f"file {file[1]}"})
@@ -315,7 +314,7 @@ def _put(fields: dict[str, Any], line_fields: dict[str, Any], where: str) -> Non
 
 
 def parse_summary(raw: bytes) -> Summary:
-    """Read the report of one run. Raises FormatError when it is not whole: a killed run prints no tps."""
+    """Parse the report of one run. Raises FormatError if it is incomplete: a killed run prints no tps."""
     reader, lines = _Reader(), lines_of(raw, WHERE)
     cut = is_unfinished(raw) and not reader.closes(lines[-1].rstrip())
     for number, line in enumerate(lines[:-1] if cut else lines, 1):
@@ -344,12 +343,12 @@ def _check_head(head: dict[str, Any]) -> None:
 def _check_scripts(reader: _Reader) -> None:
     targets = [one["target_pct"] for one in reader.scripts if "target_pct" in one]
     many = reader.head["transaction_type"] == "multiple scripts"
-    # Each share is printed with one decimal, so that their sum may be off by half of it per script.
+    # Each share is rounded to one decimal, so the sum may be off by half a decimal per script.
     if many and abs(sum(targets) - 100) > 0.05 * len(targets) + 0.01:
         raise FormatError(WHERE, "the blocks of some scripts are missing", hint="the output is cut")
 
 
-# The last statement of each built-in script, by how its name ends in the releases.
+# The last statement of each built-in script, by the last words of its name in all releases.
 _LAST = {
     "TPC-B (sort of)": "END;",
     "simple update": "END;",
@@ -360,7 +359,7 @@ _LAST = {
 
 
 def _missing(transaction_type: str, scripts: list[dict[str, Any]]) -> Iterator[str]:
-    """What the other scripts, or the built-in one of that name, have at their end, and the last one has not."""
+    """Yield what the last script lacks in comparison with the others, or with the built-in script of its name."""
     if not scripts:
         return
     last, name = scripts[-1], scripts[-1].get("name") or transaction_type

@@ -1,1 +1,1 @@
-"""pg_test_fsync, pg_test_timing and PostgreSQL's log."""
+"""Parsers of pg_test_fsync, pg_test_timing and PostgreSQL's log."""

@@ -1,8 +1,7 @@
-"""The report of pg_test_fsync, 9.3 to 18, in any language.
+"""Parse the report of pg_test_fsync 9.3 to 18, in any language.
 
-Source: src/bin/pg_test_fsync/pg_test_fsync.c, its translations, and samples of real runs. Tables follow one another in
-the order of TABLES; method names are not translated, headings, units and decimal points are.
-"""
+Source: src/bin/pg_test_fsync/pg_test_fsync.c, its translations, and samples of real runs. Tables are in the order of
+TABLES. Method names are not translated; headings, units and decimal points are."""
 
 from __future__ import annotations
 
@@ -27,7 +26,8 @@ TABLES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Rate:
-    """One line. `table` and `method` together are its key, for method names repeat; None: not available there."""
+    """One line. `table` and `method` together are unique, because method names repeat. None: not available on that
+    platform."""
 
     table: str
     method: str
@@ -37,11 +37,10 @@ class Rate:
 
 @dataclass(frozen=True)
 class Report:
-    """`missing` names the lines ("open_sync_sizes: 4 * 4kB") that an output cut short does not have.
+    """A report. `missing`: the lines ("open_sync_sizes: 4 * 4kB") that an incomplete output lacks.
 
-    `o_direct`: the platform has O_DIRECT, by the output. `footnote`: a method was not available because the file system
-    does not support direct I/O.
-    """
+    `o_direct`: whether the platform has O_DIRECT, according to the output. `footnote`: a method was not available
+    because the file system does not support direct I/O."""
 
     seconds_per_test: int | None
     o_direct: bool
@@ -50,7 +49,7 @@ class Report:
     missing: tuple[str, ...]
 
     def table(self, name: str) -> dict[str, Rate]:
-        """One of TABLES: method -> its line."""
+        """Return the lines of one of TABLES, by method."""
         return {rate.method: rate for rate in self.rates if rate.table == name}
 
 
@@ -59,7 +58,7 @@ class _Reader:
     head: list[str] = field(default_factory=list)
     rates: list[Rate] = field(default_factory=list)
     footnote: bool = False
-    number: int = 0  # of the table that the next line belongs to
+    number: int = 0  # the table to which the next line belongs
     begun: bool = False
 
     def line(self, line: str, place: str) -> None:
@@ -88,14 +87,15 @@ class _Reader:
         return list(TABLES.items())[self.number]
 
 
-# Translators moved the words around these two numbers, and wrote kB in their own letters.
+# Translations move the words around these two numbers, and write kB in their own script.
 _SIZE = re.compile(rf"({INT}) \* [^0-9]*({INT})")
-# Figures have exactly three decimals and no separators of thousands, so that a comma can only be a decimal one.
+# Figures have three decimals and no thousands separators, so a comma is a decimal comma.
 _OPS = re.compile(r"([0-9]{1,15})[.,]([0-9]{3})")
 
 
 def _rate(table: str, fields: list[str], place: str, line: str) -> tuple[Rate, bool]:
-    """Read `method ops unit us unit` or `method n/a`, and whether an asterisk refers to the footnote."""
+    """Parse `method ops unit us unit` or `method n/a`. Returns the rate, and whether an asterisk refers to the
+    footnote."""
     if table in ("one_write", "two_writes") and len(fields) > 1 and not any(c.isdigit() for c in "".join(fields[1:])):
         return Rate(table, fields[0], None, None), fields[-1].endswith("*")
     if table == "open_sync_sizes" and fields[-1].endswith("*") and not any(c.isdigit() for c in fields[-1]):
@@ -115,7 +115,7 @@ def _method(table: str, name: str) -> str:
 
 
 def parse_pg_test_fsync(raw: bytes) -> Report:
-    """Read a report; what an output cut short lacks is in `missing`. Raises FormatError when nothing was measured."""
+    """Parse a report. `missing` names what an incomplete output lacks. Raises FormatError if nothing was measured."""
     reader = _Reader()
     for place, line in whole_lines(raw, WHERE)[0]:
         reader.line(line, place)

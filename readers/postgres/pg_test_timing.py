@@ -1,9 +1,8 @@
-"""The report of pg_test_timing, 9.3 to 19, in any language.
+"""Parse the report of pg_test_timing 9.3 to 19, in any language.
 
 Source: src/bin/pg_test_timing/pg_test_timing.c and its documentation, its translations, and samples of real runs. Up
-to 18 one histogram in microseconds; 19 prints nanoseconds, running percentages, the exact durations, and a section for
-each clock source that the machine has.
-"""
+to 18 there is one histogram in microseconds. 19 prints nanoseconds, running percentages, exact durations, and a
+section for each clock source of the machine."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ WHERE = "pg_test_timing"
 
 @dataclass(frozen=True)
 class Bucket:
-    """Durations from half of `below_ns` up to, and not with, `below_ns`; the first one begins at 0."""
+    """Durations from half of `below_ns` up to but excluding `below_ns`; the first bucket starts at 0."""
 
     below_ns: int
     percent: float
@@ -36,7 +35,7 @@ class Duration:
 
 @dataclass(frozen=True)
 class Clock:
-    """One clock source; its name is printed from 19 on. `durations` ends at a percentage, save for the longest one."""
+    """One clock source; its name is printed from 19 on. `durations` end at a percentage, apart from the longest one."""
 
     source: str | None
     per_loop_ns: float
@@ -46,8 +45,8 @@ class Clock:
 
 @dataclass(frozen=True)
 class Report:
-    """`clocks`: the system's one first. `tsc`: the lines about the time stamp counter (from 19 on).
-    `missing` names the histograms whose lines are not all there, and a last line that is cut."""
+    """`clocks`: the system's clock first. `tsc`: the lines about the time stamp counter (from 19). `missing`:
+    histograms that are incomplete, and an incomplete last line."""
 
     seconds: int | None
     clocks: tuple[Clock, ...]
@@ -56,7 +55,7 @@ class Report:
 
     @property
     def per_loop_ns(self) -> float:
-        """Nanoseconds from one reading of the system's clock to the next."""
+        """The nanoseconds from one reading of the system's clock to the next."""
         return self.clocks[0].per_loop_ns
 
     @property
@@ -67,7 +66,7 @@ class Report:
 # The figure has exactly two decimals; the word before it and its unit are translated.
 _LOOP = re.compile(r"(?P<whole>[0-9]{1,15})[.,](?P<cents>[0-9]{2})")
 _SOURCE = re.compile(r"(?:System c|Fast c|C)lock source: (?P<name>.+)")
-# Microseconds come with three columns, nanoseconds with four. Shares are rounded to so many decimals.
+# Microseconds have three columns, nanoseconds four. Shares have this number of decimals.
 _DECIMALS = {3: 5, 4: 4}
 _PERCENT = re.compile(r"([0-9]{1,3})[.,]([0-9]{4,5})")
 
@@ -79,10 +78,10 @@ class _Section:
     histogram: list[Bucket] = field(default_factory=list)
     durations: list[Duration] = field(default_factory=list)
     columns: int = 3
-    ended: bool = False  # the histogram, by a line that is not one of its rows
+    ended: bool = False  # by which line the histogram ended; it is not one of its rows
 
     def row(self, fields: list[str]) -> bool:
-        """Take a row of the histogram, or of the durations that follow it; False for a line that is neither."""
+        """Read a row of the histogram or of the durations after it. Returns False for any other line."""
         percent = _PERCENT.fullmatch(fields[1]) if len(fields) in _DECIMALS else None
         if percent is None or not re.fullmatch(INT, fields[0]) or not re.fullmatch(INT, fields[-1]):
             self.ended = bool(self.histogram)
@@ -94,12 +93,13 @@ class _Section:
         elif self.ended:
             self.durations.append(Duration(int(fields[0]), *figures))
         else:
-            # The column says "<= 15"; durations are whole nanoseconds.
+            # The column is "<= 15"; durations are whole nanoseconds.
             self.histogram.append(Bucket(int(fields[0]) + 1, *figures))
         return True
 
     def whole(self) -> bool:
-        """Each percentage is its count's share of all counts, which a missing row or a cut figure belies."""
+        """Return whether each percentage is its count's share of all counts. A missing row or incomplete figure
+        contradicts it."""
         total = sum(bucket.count for bucket in self.histogram)
         rounding = 0.51 * 10 ** -_DECIMALS[self.columns]
         return total > 0 and all(abs(one.percent - 100 * one.count / total) < rounding for one in self.histogram)
@@ -112,7 +112,7 @@ class _Section:
 class _Reader:
     sections: list[_Section] = field(default_factory=list)
     tsc: list[str] = field(default_factory=list)
-    source: str | None = None  # named before the line that begins its section
+    source: str | None = None  # clock source named before the line that starts its section
     seconds: int | None = None  # from the first line
 
     def line(self, line: str, place: str) -> None:
@@ -138,7 +138,7 @@ class _Reader:
 
 
 def parse_pg_test_timing(raw: bytes) -> Report:
-    """Read a report; what an output cut short lacks is in `missing`. Raises FormatError without a loop time."""
+    """Parse a report. `missing` names what an incomplete output lacks. Raises FormatError without a loop time."""
     reader, (lines, cut) = _Reader(), whole_lines(raw, WHERE)
     for place, line in lines:
         reader.line(line, place)

@@ -1,4 +1,4 @@
-"""Checkpoints in a server's log, as PostgreSQL 10 to 18 writes them with log_checkpoints."""
+"""Parse checkpoints in a server's log, as PostgreSQL 10 to 18 writes them with log_checkpoints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from io import BytesIO
 
 from readers.text import INT, NUMBER, finished
 
-# The prefix begins with %n (seconds since 1970) or %m; a zone other than these does not tell its offset.
+# The prefix starts with %n (seconds since 1970) or %m. The offsets of time zones other than these are unknown.
 _EPOCH = r"(?P<epoch>[0-9]{9,11}\.[0-9]{1,6})"
 _CLOCK = r"(?P<clock>[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?) (?:UTC|GMT|Etc/UTC)"
 _LINE = re.compile(rf"(?:{_EPOCH}|{_CLOCK}) (?:.*? )?LOG:  (?:00000: )?(?P<kind>checkpoint|restartpoint) (?P<rest>.+)")
@@ -18,13 +18,13 @@ _WROTE = re.compile(rf"wrote (?P<buffers>{INT}) buffers \((?P<percent>{NUMBER})%
 _TIMES = {name: re.compile(rf"\b{name}=({NUMBER}) s\b") for name in ("write", "sync", "total")}
 _DISTANCE = re.compile(rf"\bdistance=({INT}) kB\b")
 LONGEST_REASON = 120
-LONGEST_LINE = 10_000  # bytes; a line about a checkpoint has some hundreds
+LONGEST_LINE = 10_000  # bytes; a line about a checkpoint has a few hundred
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint, or a standby's restartpoint. Seconds since 1970, and seconds; None where its line is not in this
-    log: it began before, or had not ended."""
+    """One checkpoint, or a standby's restartpoint, in seconds since 1970. A time is None if its line is not in this
+    log: the checkpoint started before it, or had not ended."""
 
     kind: str
     began: float | None
@@ -39,7 +39,7 @@ class Checkpoint:
 
 
 def parse_checkpoints(raw: bytes) -> tuple[Checkpoint, ...]:
-    """In the order in which they began. All other lines, and those that are cut, are passed over."""
+    """Return the checkpoints in the order of their starts. Other lines and incomplete ones are ignored."""
     return tuple(_paired(raw))
 
 

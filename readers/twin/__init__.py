@@ -1,1 +1,1 @@
-"""Reads the file that `proving twin capture` writes."""
+"""Parser of the file that `proving twin capture` writes."""

@@ -1,7 +1,6 @@
-"""The file of `proving twin capture`: schema, statistics and statements of a production database, as typed values.
+"""Parse the file of `proving twin capture`: schema, statistics and statements of a production database.
 
-The file is not trusted: each value has a type and a limit. A missing or unknown field is an error.
-"""
+The file is untrusted: each value has a type and a limit. A missing or unknown field is an error."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ HINT = "create the file again with proving twin capture"
 
 
 def read_capture(raw: bytes) -> Capture:
-    """The capture in a file. Raises FormatError with the line, the field, and what is accepted."""
+    """Parse a capture. Raises FormatError with the line, the field, and what is accepted."""
     if len(raw) > MOST_BYTES:
         raise _refused(f"the file has {len(raw):,} bytes; at most {MOST_BYTES:,} are accepted")
     lines = raw.split(b"\n")
@@ -81,7 +80,8 @@ def _whole(values: dict[str, list[Any]]) -> Capture:
 
 
 def _statements(before: dict[str, Counts], after: list[tuple[str, Counts, str]]) -> list[Statement]:
-    """The counts that each statement added, most time first. A smaller count than before means a reset in between."""
+    """Return the statements with the counts that each added, longest total time first. A smaller count than before
+    means that the statistics were reset in between."""
     statements = []
     for queryid, counts, query in after:
         old = before.get(queryid, Counts())

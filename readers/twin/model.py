@@ -1,4 +1,4 @@
-"""What a twin is made from: schema and statistics of a production database, and its statements with their cost."""
+"""The input of a twin: schema and statistics of a production database, and its statements with their costs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 
 @dataclass(frozen=True)
 class Column:
-    """`type` as in CREATE TABLE; `base`, `type_schema`, `kind` and `category` are typname, typnamespace, typtype and
+    """`type` as in CREATE TABLE. `base`, `type_schema`, `kind` and `category`: typname, typnamespace, typtype and
     typcategory of pg_type. `default`: identity, generated, sequence, other, or ""."""
 
     name: str
@@ -47,7 +47,8 @@ class IndexColumn:
 
 @dataclass(frozen=True)
 class Index:
-    """The first `keys` columns are its key. `expressions`, `partial`: it has some, but their text is not captured."""
+    """The first `keys` columns are its key. `expressions`, `partial`: whether it has them; their text is not
+    captured."""
 
     schema: str
     table: str
@@ -111,7 +112,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Statement:
-    """`text` is only the first word if the text could hold values, and "" if it was not read."""
+    """`text` has only the first word if the text could hold values, and is "" if it was not read."""
 
     queryid: str
     text: str
@@ -134,9 +135,9 @@ class Capture:
 
     @cached_property
     def ms(self) -> float:
-        """Execution time of all statements between the snapshots."""
+        """The execution time of all statements between the snapshots."""
         return sum(each.counts.ms for each in self.statements)
 
     def share(self, statement: Statement) -> float:
-        """The statement's share of that time, 0 to 1."""
+        """Return the statement's share of that time, 0 to 1."""
         return statement.counts.ms / self.ms if self.ms else 0.0
