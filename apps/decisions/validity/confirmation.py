@@ -98,12 +98,14 @@ def _changes(decision: Decision, proposed: Offer) -> dict[str, Any]:
     number of runs is that which the effect needs."""
     frozen = decision.evidence["campaign"]
     first, *others = proposed.hosts
+    # Everybody may see the campaign, if its hosts belong to no private team.
+    title = f"decision {decision.pk}" if decision.team and decision.team.private else decision.title
     where = {"host": first, "further_hosts": others, "placement": Campaign.Placement.EACH if others else "one"}
     return {
         **{name: frozen[name] for name in FROZEN if name in frozen},
         **where,
-        "name": f"Confirm: {decision.title}"[:120],
-        "question": f"Does “{decision.title}” still hold on {', '.join(host.name for host in proposed.hosts)}?",
+        "name": f"Confirm: {title}"[:120],
+        "question": f"Does “{title}” still hold on {', '.join(host.name for host in proposed.hosts)}?",
         "repetitions": proposed.repetitions,
         "seed": None,
         "stop": {},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import shlex
 import tempfile
 import threading
@@ -103,7 +104,15 @@ def _hop(host: Host) -> Hop:
 
 
 def _via(host: Host) -> Hop | None:
-    return _hop(host.jump) if host.jump else None
+    """UnreachableError about `host` when its jump host cannot be used."""
+    if host.jump is None:
+        return None
+    try:
+        return _hop(host.jump)
+    except HostError as error:
+        raise _jump_failed(host, error.message) from error
+    except PlanError as error:
+        raise _jump_failed(host, "its address is not in an allowed network") from error
 
 
 def _address(host: Host) -> str:
@@ -121,7 +130,7 @@ def fetch_host_key(host: Host) -> str:
 async def _fetch_host_key(host: Host, address: str, via: Hop | None) -> str:
     async with AsyncExitStack() as stack:
         try:
-            tunnel = await _connect(stack, via) if via else ()
+            tunnel = await _open_tunnel(stack, via)
             async with asyncio.timeout(CONNECT_S):
                 key = await asyncssh.get_server_host_key(address, host.port, tunnel=tunnel, config=None)
         except (OSError, asyncssh.Error) as error:
@@ -332,6 +341,7 @@ async def _stderr_tail(process: asyncssh.SSHClientProcess[bytes]) -> str:
 
 async def _connect(stack: AsyncExitStack, hop: Hop) -> asyncssh.SSHClientConnection:
     """Pinned: exactly this host key, exactly our key, and nothing of this account's own SSH configuration."""
+    tunnel = await _open_tunnel(stack, hop.via)
     async with asyncio.timeout(CONNECT_S):
         connection = await asyncssh.connect(
             hop.address,
@@ -339,7 +349,7 @@ async def _connect(stack: AsyncExitStack, hop: Hop) -> asyncssh.SSHClientConnect
             username=hop.user,
             client_keys=[asyncssh.import_private_key(hop.private_key)],
             known_hosts=([asyncssh.import_public_key(hop.host_key)], [], []),
-            tunnel=await _connect(stack, hop.via) if hop.via else (),
+            tunnel=tunnel,
             config=None,
             agent_path=None,
             preferred_auth="publickey",
@@ -348,6 +358,33 @@ async def _connect(stack: AsyncExitStack, hop: Hop) -> asyncssh.SSHClientConnect
         )
     stack.push_async_callback(_hang_up, connection)
     return connection
+
+
+class JumpError(OSError):
+    """A jump host cannot be used. The message has neither its name nor its address: it can belong to a private team."""
+
+
+async def _open_tunnel(stack: AsyncExitStack, via: Hop | None) -> asyncssh.SSHClientConnection | tuple[()]:
+    if via is None:
+        return ()
+    try:
+        return await _connect(stack, via)
+    except JumpError:
+        raise
+    except (OSError, asyncssh.Error) as error:
+        raise JumpError(_reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    """Why a jump host cannot be used, without addresses."""
+    if isinstance(error, asyncssh.HostKeyNotVerifiable):
+        return "its host key differs from the approved one"
+    if isinstance(error, asyncssh.PermissionDenied):
+        return "it refused the login"
+    if isinstance(error, TimeoutError):
+        return f"no SSH connection within {CONNECT_S:g} s"
+    number = getattr(error, "errno", None)
+    return f"no SSH connection: {os.strerror(number)}" if number else "no SSH connection"
 
 
 async def _hang_up(connection: asyncssh.SSHClientConnection) -> None:
@@ -360,7 +397,13 @@ async def _hang_up(connection: asyncssh.SSHClientConnection) -> None:
         connection.abort()
 
 
+def _jump_failed(host: Host, reason: str) -> UnreachableError:
+    return UnreachableError(host, f"its jump host failed: {reason}", hint="check the jump host first")
+
+
 def _unreachable(host: Host, error: Exception) -> UnreachableError:
+    if isinstance(error, JumpError):
+        return _jump_failed(host, str(error))
     if isinstance(error, asyncssh.HostKeyNotVerifiable):
         hint = (
             "if the host was reinstalled, fetch and approve its new key; otherwise another machine may intercept "

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from apps.accounts.models import AuditEntry, Channel, User
+from apps.accounts.models import AuditEntry, Channel, Team, User
 from apps.campaigns import services
 from apps.campaigns.execution import campaign_end
 from apps.campaigns.models import Campaign
@@ -156,6 +156,18 @@ def test_one_click_plans_the_same_comparison_where_it_went_stale(
     assert planned.seed != original.seed
     with pytest.raises(PlanError, match="cannot be confirmed"):
         confirmation.confirm_decision(decision, by=admin)
+
+
+def test_the_campaign_that_confirms_a_private_decision_does_not_show_its_title(decision: Decision, admin: User) -> None:
+    """The campaign itself is visible: its hosts belong to no team."""
+    decision.team = Team.objects.create(name="secrets", private=True)
+    decision.save()
+    upgrade(decision.campaign.host)
+
+    planned = confirmation.confirm_decision(decision, by=admin)
+
+    assert planned.name == f"Confirm: decision {decision.pk}"
+    assert decision.title not in planned.question
 
 
 def test_levels_that_were_added_after_it_are_not_asked_again(decision: Decision, admin: User) -> None:
