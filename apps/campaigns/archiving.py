@@ -22,7 +22,7 @@ ENDED = (Campaign.State.FINISHED, Campaign.State.CANCELLED)
 
 @transaction.atomic
 def rename_campaign(campaign: Campaign, *, by: User, name: str | None = None, question: str | None = None) -> None:
-    """Its name, its question, or both. PlanError names the field that is empty or too long."""
+    """Change the name or the question, or both. PlanError names the field that is empty or too long."""
     require(by, Role.OPERATOR, "rename campaign", on=campaign)
     locked = _locked(campaign)
     before = {"name": locked.name, "question": locked.question}
@@ -45,7 +45,7 @@ def _text(field: str, text: str | None, present: str) -> str:
 
 @transaction.atomic
 def archive_campaign(campaign: Campaign, *, by: User) -> None:
-    """Lists leave it out. Its results, decisions, links and exports stay as they are."""
+    """Hide the campaign from lists. Its results, decisions, links and exports do not change."""
     require(by, Role.OPERATOR, "archive campaign", on=campaign)
     locked = _locked(campaign)
     if locked.state not in ENDED:
@@ -58,7 +58,7 @@ def archive_campaign(campaign: Campaign, *, by: User) -> None:
 
 @transaction.atomic
 def unarchive_campaign(campaign: Campaign, *, by: User) -> None:
-    """Lists show it again."""
+    """Show the campaign in lists again."""
     require(by, Role.OPERATOR, "unarchive campaign", on=campaign)
     locked = _locked(campaign)
     if not locked.archived_at:
@@ -74,7 +74,7 @@ def _set_archived(locked: Campaign, at: Any, action: str, by: User) -> None:
 
 @transaction.atomic
 def delete_campaign(campaign: Campaign, *, by: User) -> None:
-    """Remove a draft. What was started stays: its results may be the reason for a decision."""
+    """Delete a draft. A campaign that was started cannot be deleted, because decisions may be based on its results."""
     require(by, Role.OPERATOR, "delete campaign", on=campaign)
     locked = _locked(campaign)
     if locked.state != Campaign.State.DRAFT:
@@ -91,7 +91,7 @@ def _locked(campaign: Campaign) -> Campaign:
     return Campaign.objects.select_for_update(of=("self",)).get(pk=campaign.pk)
 
 
-# What can be done to many at once -> the action.
+# Actions on several campaigns at once.
 ACTIONS: dict[str, Callable[..., None]] = {
     "archive": archive_campaign,
     "unarchive": unarchive_campaign,
@@ -102,14 +102,15 @@ ACTIONS: dict[str, Callable[..., None]] = {
 
 @dataclass
 class Done:
-    """What became of many campaigns: the names of those that changed, and the reasons of the others."""
+    """The result of an action on several campaigns: names of changed ones, and reasons of the others."""
 
     changed: list[str] = field(default_factory=list)
     refused: list[tuple[str, ProvingError]] = field(default_factory=list)
 
 
 def change_many(action: str, campaigns: Iterable[Campaign], *, by: User) -> Done:
-    """Each campaign by itself: one that refuses leaves the others changed. PlanError for an unknown action."""
+    """Apply an action to each campaign. If one refuses, the others are changed anyway. PlanError for an unknown
+    action."""
     if action not in ACTIONS:
         raise PlanError("action", f"{action!r:.40} is not known", hint=f"known are: {', '.join(ACTIONS)}")
     done = Done()

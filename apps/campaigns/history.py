@@ -1,4 +1,4 @@
-"""SELECT only: what people and the system did to a campaign, from the audit log."""
+"""The actions of users and of the system on a campaign, from the audit log. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN = 200
 
 @dataclass(frozen=True)
 class Entry:
-    """`who` is empty where the system did it."""
+    """`who` is empty if the system acted."""
 
     at: datetime
     who: str
@@ -27,7 +27,7 @@ class Entry:
 
 
 def history(campaign: Campaign) -> list[Entry]:
-    """The oldest first, in one query, or two if a team is hidden from the reader."""
+    """Return the entries, oldest first. One query, or two if a team is hidden from the reader."""
     key = str(campaign.pk)
     own = Q(after__contains={"id": key}, action__startswith="campaign.")
     about = own | Q(after__contains={"campaign": key}) | Q(after__contains={"cloned_from": key})

@@ -1,7 +1,5 @@
-"""What a user does with a designed campaign: pause, resume, clone, extend, retry its failed runs.
-
-Also the start of the clones of schedules and searches.
-"""
+"""Actions on designed campaigns: pause, resume, clone, extend, retry failed runs. Also starts the clones of
+schedules and searches."""
 
 from __future__ import annotations
 
@@ -25,19 +23,19 @@ from common.errors import PlanError, ProvingError, RoleError
 
 CLAIM = timedelta(minutes=2)  # longer than a start takes
 
-# What a clone takes over: every choice, but none of what became of them.
+# The choices that a clone takes over; it takes over no results.
 CHOICES = (
     *("host", "question", "workload", "dataset", "factors", "profile", "repetitions", "order", "seed", "reboot"),
     *("metric", "delta", "interval_s", "sources", "recipe", "target", "design", "cells", "sample", "nuisance", "stop"),
     *("recipe_version", "budget_h", "max_failures", "priority", "placement", "roles"),
 )
 
-# Designs that say by themselves in which combinations a further level stands.
+# Designs that define the combinations of a further level.
 GROWS = (Campaign.Design.FACTORIAL, Campaign.Design.ONE_AT_A_TIME)
 
 
 def _locked(campaign: Campaign, states: Sequence[str], action: str) -> Campaign:
-    """The row, locked. PlanError where its state does not allow the action."""
+    """Return the locked row. PlanError if its state does not allow the action."""
     locked = Campaign.objects.select_for_update().get(pk=campaign.pk)
     if locked.kind != Campaign.Kind.COMPARISON:
         raise PlanError("kind", f"{locked} is not a comparison; only comparisons can be {action}")
@@ -51,8 +49,8 @@ def _locked(campaign: Campaign, states: Sequence[str], action: str) -> Campaign:
 
 @transaction.atomic
 def pause_campaign(campaign: Campaign, *, by: User, reason: str = "", stop: bool = False) -> None:
-    """Begin nothing new. What runs goes on to its end; with `stop` it is stopped, its host put back, and it is planned
-    anew after all others."""
+    """Start no further run. Active runs continue; with `stop` they are stopped, their hosts restored, and they are
+    queued again after all others."""
     require(by, Role.OPERATOR, "pause campaign", on=campaign)
     locked = _locked(campaign, [Campaign.State.RUNNING], "paused")
     halts.pause(locked, reason.strip() or f"by {by}", by=by)
@@ -66,7 +64,7 @@ def pause_campaign(campaign: Campaign, *, by: User, reason: str = "", stop: bool
 
 @transaction.atomic
 def resume_campaign(campaign: Campaign, *, by: User) -> None:
-    """Go on. Failures until now no longer count towards those that pause it."""
+    """Continue. Earlier failures no longer count towards the number that pauses the campaign."""
     require(by, Role.OPERATOR, "resume campaign", on=campaign)
     locked = _locked(campaign, [Campaign.State.PAUSED], "resumed")
     audit(by, "campaign.resume", locked, before={"reason": locked.state_reason}, after={"id": str(locked.pk)})
@@ -75,7 +73,7 @@ def resume_campaign(campaign: Campaign, *, by: User) -> None:
 
 
 def _run_again(campaign: Campaign) -> None:
-    """RUNNING, from whatever it was; its hosts take its next runs."""
+    """Set the campaign to RUNNING from any state, and arm its hosts."""
     campaign.state, campaign.state_reason, campaign.ended_at = Campaign.State.RUNNING, "", None
     campaign.forgiven_failures = halts.failures(campaign)
     campaign.save(update_fields=["state", "state_reason", "ended_at", "forgiven_failures"])
@@ -84,7 +82,8 @@ def _run_again(campaign: Campaign) -> None:
 
 
 def clone_campaign(campaign: Campaign, *, by: User, **changes: Any) -> Campaign:
-    """A new draft with every choice of this one but `changes`, which are fields of services.create_campaign."""
+    """Return a new draft with every choice of this campaign. `changes`: fields of services.create_campaign to
+    replace."""
     if campaign.kind != Campaign.Kind.COMPARISON:
         raise PlanError("kind", f"{campaign} is not a comparison; only comparisons can be cloned")
     same = {name: getattr(campaign, name) for name in CHOICES}
@@ -109,7 +108,8 @@ def claim_start(waiting: QuerySet[Any], now: datetime) -> bool:
 
 
 def start_clone(clone: Campaign, *, of: Campaign, owner: User, kind: str) -> ProvingError | None:
-    """Start a draft that a schedule or search (its `kind`) has cloned. Returns the error if it remains a draft."""
+    """Start a draft that a schedule or search (its `kind`) has cloned from `of`. Returns the error if it remains a
+    draft."""
     try:
         require_owner(owner, of, kind)
         services.start_campaign(clone, by=owner)
@@ -122,10 +122,9 @@ def start_clone(clone: Campaign, *, of: Campaign, owner: User, kind: str) -> Pro
 
 @transaction.atomic
 def retry_failed(campaign: Campaign, *, by: User, runs: Sequence[Run] | None = None) -> int:
-    """How many runs were planned anew, each with the spec of one that failed; all that did, unless `runs` says which.
+    """Retry the failed runs, or only `runs`, each with the same spec. Returns how many.
 
-    The failed ones stay. A run is retried once: what fails again, its retry is retried.
-    """
+    The failed runs remain. A run is retried once; if the retry fails, the retry itself can be retried."""
     require(by, Role.OPERATOR, "retry runs", on=campaign)
     locked = _locked(campaign, [*halts.GOING_ON, Campaign.State.FINISHED], "retried")
     failed = list(failed_runs(locked))
@@ -146,7 +145,7 @@ def retry_failed(campaign: Campaign, *, by: User, runs: Sequence[Run] | None = N
 
 
 def failed_runs(campaign: Campaign) -> Any:
-    """Those that have not been retried yet."""
+    """Return the failed runs that have not been retried."""
     failed = campaign.runs.filter(FAILED)
     return failed.select_related("host").order_by("position")
 
@@ -160,7 +159,7 @@ def _retriable(campaign: Campaign, run: Run) -> Run:
 
 
 def _retry(campaign: Campaign, runs: Sequence[Run]) -> None:
-    """The same cells in the same blocks, after all others; in the caller's transaction."""
+    """Plan the same cells in the same blocks, after all other runs; in the caller's transaction."""
     first = services.next_position(campaign)
     same = ("campaign", "host", "block", "cell", "spec", "digest", "facts")
     anew = Run.objects.bulk_create(
@@ -184,11 +183,11 @@ def extend_campaign(
     levels: Mapping[str, list[dict[str, Any]]] | None = None,
     budget_h: float | None = None,
 ) -> int:
-    """How many runs were added: whole new blocks of every combination, old and new, from the same seed.
+    """Add whole blocks of every combination, old and new, from the same seed. Returns how many runs were added.
 
-    `levels`: factor -> levels to add; without `repetitions` as many blocks as were asked for at first. Old levels run
-    again beside new ones, for those of another day are no fair comparison. `budget_h` takes the place of the old one.
-    """
+    `levels`: factor -> levels to add; without `repetitions`, as many blocks as in the original design. Existing
+    levels run again next to new ones, because runs of another day are no fair comparison. `budget_h` replaces the
+    old budget."""
     require(by, Role.OPERATOR, "extend campaign", on=campaign)
     locked = _locked(campaign, [*halts.GOING_ON, Campaign.State.FINISHED], "extended")
     more = repetitions or (locked.repetitions if levels else 0)
@@ -219,7 +218,7 @@ def extend_campaign(
 
 
 def _blocks(campaign: Campaign) -> int:
-    """How many blocks it has; fewer than planned where it was stopped."""
+    """Return the number of its blocks; fewer than planned if it was stopped."""
     last = campaign.runs.order_by("-block").values_list("block", flat=True).first()
     return 0 if last is None else last + 1
 
@@ -235,7 +234,7 @@ def _with_levels(factors: list[dict[str, Any]], added: Mapping[str, list[dict[st
 def _record_extension(
     campaign: Campaign, by: User, more: int, levels: Mapping[str, Any], done: int, stopped: bool
 ) -> None:
-    """Record the extension in the campaign: readers of its intervals must know that results were visible before."""
+    """Record the extension in the campaign, because its readers must know that results were visible before it."""
     visible = campaign.runs.filter(outcome=Run.Outcome.OK, ingested_at__isnull=False).count()
     labels = {name: [str(level.get("label")) for level in added] for name, added in levels.items()}
     extension = {
@@ -247,7 +246,8 @@ def _record_extension(
     }
     campaign.extensions = [*campaign.extensions, extension]
     if campaign.state == Campaign.State.FINISHED and campaign.open_blocks is not None:
-        # A rule that has stopped it does not stop it again; one that never did also analyses the first new block.
+        # A rule that has stopped the campaign does not apply again. A rule that has not is also applied to the first
+        # new block.
         campaign.open_blocks = None if stopped else done + 1
     campaign.save(update_fields=["factors", "repetitions", "budget_h", "extensions", "open_blocks"])
 

@@ -1,4 +1,4 @@
-"""SELECT only: how far a campaign is, and whether its host stayed what it was."""
+"""The progress of a campaign, estimates of durations, and changes of its host between runs. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from apps.hosts.models import Facts, Host
 ENDED = Q(state=Run.State.ENDED)
 TIMES = ("created_at", "started_at", "ended_at")
 NOT_OK = (Run.Outcome.FAILED, Run.Outcome.INTERRUPTED, Run.Outcome.NOT_IN_EFFECT)
-FAILED = Q(outcome__in=NOT_OK, retries=None)  # a retry takes the place of its run, whatever becomes of it
+FAILED = Q(outcome__in=NOT_OK, retries=None)  # a retry replaces its run, whatever its outcome
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Runs of a campaign: `done` have ended; of these `failed` are neither ok, cancelled nor retried, and `read` are
-    read into results.
+    """Runs of a campaign. `done`: ended; `failed`: ended, and neither ok, cancelled nor retried; `read`: parsed into
+    results.
 
-    `eta_s`: about how many seconds are left; None before the start.
-    """
+    `eta_s`: estimated seconds left; None before the start."""
 
     done: int
     total: int
@@ -39,14 +38,14 @@ class Progress:
 
 
 def listed(*further: str) -> QuerySet[Campaign]:
-    """Campaigns as lists have them: without their designs, but with `further` fields."""
+    """Return campaigns for lists: without their designs, but with `further` fields."""
     names = ("host__name", "created_by__username")
     shown = ("kind", "name", "question", "recipe", "state", "metric", "repetitions", "archived_at", *TIMES)
     return Campaign.objects.select_related("host", "created_by").only(*names, *shown, *further)
 
 
 def runs_listed(runs: QuerySet[Run]) -> QuerySet[Run]:
-    """As lists have them: without their specs, and without what their agents sealed."""
+    """Return runs for lists: without their specs and manifests."""
     place = ("campaign", "host__name", "position", "block", "cell", "retry_of")
     became = ("state", "outcome", "error", "proof", "started_at", "ended_at", "ingested_at", "cancel_requested_at")
     agent = ("agent_state", "agent_state_at", "epoch", "step", "last_seq")
@@ -54,7 +53,7 @@ def runs_listed(runs: QuerySet[Run]) -> QuerySet[Run]:
 
 
 def of_team(team: int) -> Q:
-    """Campaigns with a host of the team, be it a further one."""
+    """Return the condition for campaigns with a host of the team, including further hosts."""
     further = Campaign.further_hosts.through.objects.filter(host__team=team)
     return Q(host__team=team) | Q(pk__in=further.values("campaign"))
 
@@ -71,21 +70,21 @@ class Median(Aggregate):
 
 
 def restart_seconds(host: Host | int) -> float | None:
-    """How long the host took to restart of late, as its runs measured it (median); None when it never did."""
+    """Return the median duration of recent restarts of the host, as measured by runs; None without any."""
     ended = Run.objects.filter(host=host, manifest__timings__has_key="REBOOTING").order_by("-ended_at")
     took = ended.values_list("manifest__timings__REBOOTING", "spec")[:20]
     each = [seconds / max(1, plan.restarts(spec)) for seconds, spec in took]
     return median(each) if each else None
 
 
-# shape of a run -> seconds of it beside those that its steps take
+# shape of a run -> seconds in addition to those of its steps
 Overheads = dict[tuple[str, ...], float]
 FEWEST, NEWEST = 3, 60
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """How long runs take on a host: what its earlier runs of the same shape taught, else what the plan says."""
+    """Estimated durations of runs on a host: from its earlier runs of the same shape, else from the plan."""
 
     overheads: Overheads
     restart_s: float
@@ -107,8 +106,8 @@ def estimates(host: Host | int) -> Estimates:
 
 
 def overheads(host: Host | int, restart_s: float) -> Overheads:
-    """What the host's newest runs took in all, less what their steps were planned to take: the median of each shape
-    that was run FEWEST times at least."""
+    """Return the overhead of each shape that ran at least FEWEST times on the host: the median of total seconds
+    minus planned seconds of steps."""
     ended = Run.objects.filter(host=host, outcome=Run.Outcome.OK, started_at__isnull=False).order_by("-ended_at")
     took: dict[tuple[str, ...], list[float]] = {}
     for spec, wall_s in ended.annotate(wall_s=WALL_S).values_list("spec", "wall_s")[:NEWEST]:
@@ -118,26 +117,28 @@ def overheads(host: Host | int, restart_s: float) -> Overheads:
 
 
 def median_s(runs: RunQuerySet) -> float | None:
-    """How long those of them took that ended well; None when none has."""
+    """Return the median duration of the runs that were ok; None without any."""
     took: float | None = runs.filter(outcome=Run.Outcome.OK).order_by().aggregate(whole=Median(WALL_S))["whole"]
     return took
 
 
 def run_seconds(run: Run) -> float:
-    """About how long it takes: as its like took on this host (median), else as the host's other runs teach."""
+    """Return the estimated duration of a run: the median of the same combination on this host, else from the host's
+    other runs."""
     alike = Run.objects.filter(campaign=run.campaign_id, host=run.host_id, digest=run.digest)
     return median_s(alike) or estimates(run.host).seconds(run.spec)
 
 
 def taken_s(campaign: Campaign) -> float:
-    """Seconds of all its runs that have ended, from their start to their end."""
+    """Return the total seconds of all its runs that have ended, from start to end."""
     ended = campaign.runs.filter(started_at__isnull=False, ended_at__isnull=False)
     return float(ended.aggregate(whole=Sum(WALL_S))["whole"] or 0)
 
 
 def progress(campaign: Campaign) -> Progress:
-    """One query; while no run has ended, further ones for the same estimate as before the start. The time that active
-    runs have already taken is subtracted, at most the estimate of a run for each."""
+    """Return the progress: one query; more while no run has ended, for the same estimate as before the start.
+
+    The time that active runs have taken is subtracted, at most the estimate of a run for each."""
     counts = campaign.runs.aggregate(
         total=Count("pk"),
         done=Count("pk", filter=ENDED),
@@ -162,7 +163,7 @@ def progress(campaign: Campaign) -> Progress:
 
 
 def counted(campaigns: Iterable[Campaign]) -> list[Campaign]:
-    """Each with how many runs it has as `total`, and how many of them have `ended` and `failed`; one query."""
+    """Return the campaigns with their number of runs as `total`, `ended` and `failed`; one query."""
     listed = list(campaigns)
     rows = Run.objects.filter(campaign__in=listed).order_by().values("campaign")
     rows = rows.annotate(total=Count("pk"), done=Count("pk", filter=ENDED), failed=Count("pk", filter=FAILED))
@@ -173,7 +174,8 @@ def counted(campaigns: Iterable[Campaign]) -> list[Campaign]:
 
 
 def _planned_seconds(campaign: Campaign) -> float:
-    """About how long the runs that have not ended take, on the host that takes longest; specs are read once each."""
+    """Return the estimated seconds of the runs that have not ended, on the slowest host. Equal specs are estimated
+    once."""
     open_runs = campaign.runs.exclude(state=Run.State.ENDED).order_by()
     rows = list(open_runs.values("host", "spec").annotate(count=Count("pk")).values_list("host", "spec", "count"))
     learned = {host: estimates(host) for host in {host for host, *_ in rows}}
@@ -185,7 +187,7 @@ def _planned_seconds(campaign: Campaign) -> float:
 
 @dataclass(frozen=True)
 class Break:
-    """Two runs, one right after the other on their host, between which it changed in what matters."""
+    """Two consecutive runs on a host between which it changed in a way that matters."""
 
     before: UUID
     before_position: int
@@ -200,12 +202,12 @@ class Break:
 
     @property
     def listed(self) -> str:
-        """What changed, without the two runs."""
+        """The changes, without the two runs."""
         return changes.listed(self.changes)
 
 
 def breaks_sentence(all_breaks: Sequence[Break]) -> str:
-    """One warning about all of them; "" where there are none."""
+    """Return one warning about all of them; "" if there are none."""
     if len(all_breaks) < 2:
         return all_breaks[0].sentence if all_breaks else ""
     paths = sorted({change.path for each in all_breaks for change in each.changes})
@@ -215,8 +217,8 @@ def breaks_sentence(all_breaks: Sequence[Break]) -> str:
 
 
 def breaks(campaign: UUID) -> list[Break]:
-    """In the order of the runs. One query; a second one where the facts of a run are not those of the one before it on
-    its host."""
+    """Return the breaks in the order of the runs. One query; a second one if the facts of a run differ from those of
+    the run before it on its host."""
     started = Run.objects.filter(campaign=campaign, started_at__isnull=False, facts__isnull=False)
     order = [F("started_at"), F("position")]
     with_earlier = started.annotate(
@@ -234,5 +236,5 @@ def breaks(campaign: UUID) -> list[Break]:
 
 
 def breaks_at(run: Run) -> list[Break]:
-    """Those right before and right after a run."""
+    """Return the breaks directly before and after a run."""
     return [each for each in breaks(run.campaign_id) if run.pk in (each.before, each.after)]

@@ -1,4 +1,4 @@
-"""Creating, starting and cancelling campaigns."""
+"""Create, start and cancel campaigns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_PRIORITY = 100
 
 
 class Design(TypedDict, total=False):
-    """Fields of a new campaign that may be left out, or be None: then the model's default holds."""
+    """Optional fields of a new campaign. None selects the default of the model."""
 
     dataset: DataSet | None
     profile: Revision | None
@@ -67,8 +67,10 @@ def create_campaign(
     further_hosts: Sequence[Host] = (),
     **design: Unpack[Design],
 ) -> Campaign:
-    """A draft, checked as far as the host's facts allow. PlanError names the field that is wrong, RoleError the team of
-    a host, be it a further one or one of its roles, in which `by` is no operator."""
+    """Create a draft, checked as far as the facts of its hosts allow.
+
+    PlanError names the invalid field. RoleError names the team of a host, including further hosts and roles, in
+    which `by` is no operator."""
     for each in (host, *further_hosts):
         require(by, Role.OPERATOR, "create campaign", on=each)
     collectors = list(USUAL) if sources is None else sources
@@ -116,7 +118,7 @@ def _check_private(campaign: Campaign, further_hosts: Iterable[Host]) -> None:
 
 
 def _check_measured(workload: Workload, metric: str, delta: float, collectors: Sequence[str]) -> None:
-    """PlanError where nothing can be measured, or compared, as a campaign asks for it."""
+    """Raise PlanError if the requested metric cannot be measured or compared."""
     if not 0 < delta < 1:
         raise PlanError("delta", f"{delta} is not between 0 and 1", hint="0.02 means 2 %")
     if steps.imported(workload.steps):
@@ -125,7 +127,8 @@ def _check_measured(workload: Workload, metric: str, delta: float, collectors: S
 
 
 def _check_planned(campaign: Campaign, further_hosts: Sequence[Host], by: User) -> None:
-    """Plan the runs of a new campaign and check them against its stop rule, which says how many blocks are open."""
+    """Plan the runs of a new campaign and check them against its stopping rule, which needs to know the number of
+    blocks."""
     planned = previews.preview(campaign, further_hosts).runs
     check_permission(planned, by)
     rule = stopping.read(campaign.stop, campaign.factors, campaign.repetitions)
@@ -134,7 +137,7 @@ def _check_planned(campaign: Campaign, further_hosts: Sequence[Host], by: User) 
 
 
 def _check_collector(metric: str, collectors: Sequence[str]) -> None:
-    """PlanError where the metric is made of what a collector counts that the campaign leaves out."""
+    """Raise PlanError if a collector that the metric needs is switched off."""
     figure = PER_TRANSACTION.get(metric)
     if figure and figure.collector not in collectors:
         hint = f"add {figure.collector} to the collectors, or choose another metric"
@@ -142,7 +145,8 @@ def _check_collector(metric: str, collectors: Sequence[str]) -> None:
 
 
 def check_permission(planned: Sequence[plan.Planned], by: User) -> None:
-    """A factor may bring in what the workload does not run by itself."""
+    """Require the permissions for the code in all planned runs: a factor may add code that the workload does not
+    have."""
     specs = {run.digest: run.spec for run in planned}
     specs |= {part.digest: part.spec for run in planned for part in run.parts}
     code.require_for(list(specs.values()), by, "plan a campaign that runs commands")
@@ -150,7 +154,7 @@ def check_permission(planned: Sequence[plan.Planned], by: User) -> None:
 
 @transaction.atomic
 def create_from_recipe(*, by: User, host: Host, recipe: str, **overrides: Any) -> Campaign:
-    """A draft from a recipe, its levels scaled to the host; `overrides` are fields of create_campaign."""
+    """Create a draft from a recipe, with levels scaled to the host. `overrides`: fields of create_campaign."""
     require(by, Role.OPERATOR, "create campaign", on=host)
     template = own_recipes.get(recipe)
     facts = previews.facts_of(host)
@@ -166,8 +170,8 @@ def create_from_recipe(*, by: User, host: Host, recipe: str, **overrides: Any) -
 
 
 def of_recipe(recipe: recipes.Recipe, host: Host, facts: dict[str, Any]) -> dict[str, Any]:
-    """What a recipe says of a campaign besides its factors, its workload and its data. PlanError where the host gives
-    less than it needs."""
+    """Return the fields of create_campaign from a recipe, without factors, workload and data. PlanError if the host
+    lacks something that it needs."""
     if recipe.get("needs") == "root" and facts["level"] != "root":
         message = f"{recipe['name']} needs level root; {host} gives level {facts['level']}"
         raise PlanError("recipe", message, hint="register the host with sudo, or choose another recipe")
@@ -181,10 +185,10 @@ def of_recipe(recipe: recipes.Recipe, host: Host, facts: dict[str, Any]) -> dict
 
 
 def start_campaign(campaign: Campaign, *, by: User) -> str:
-    """Plan all runs from the facts of now, have their scripts checked on the host, and put them into its queue.
+    """Plan all runs with the current facts, check their scripts on the host, and queue them.
 
-    PlanError where a run cannot be, or a script is broken; in words why scripts were not checked, or "".
-    """
+    Returns the reason if scripts could not be checked, else "". PlanError if a run is not possible or a script is
+    broken."""
     require(by, Role.OPERATOR, "start campaign", on=campaign)
     _check_private(campaign, campaign.further_hosts.all())
     previewed = previews.preview(campaign)
@@ -213,7 +217,7 @@ def _check_released(host: Host) -> None:
 
 
 def enqueue(campaign: Campaign, planned: Sequence[plan.Planned], by: User) -> None:
-    """A draft becomes its runs, in the queues of its hosts; in the caller's transaction."""
+    """Queue the runs of a draft on its hosts; in the caller's transaction."""
     check_permission(planned, by)
     _check_released(campaign.host)
     draft = Campaign.objects.filter(pk=campaign.pk, state=Campaign.State.DRAFT)
@@ -225,7 +229,7 @@ def enqueue(campaign: Campaign, planned: Sequence[plan.Planned], by: User) -> No
 
 
 def add_runs(campaign: Campaign, planned: Sequence[plan.Planned]) -> None:
-    """Planned runs become queued ones, after those that there are; in the caller's transaction."""
+    """Add planned runs to the queue, after existing ones; in the caller's transaction."""
     measured = {campaign.host_id, *(each.host for each in planned)} - {0}
     newest = {row.host_id: row for row in Facts.objects.filter(host__in=measured).order_by("number").defer("data")}
     first = next_position(campaign)
@@ -256,14 +260,14 @@ def add_runs(campaign: Campaign, planned: Sequence[plan.Planned]) -> None:
 
 
 def next_position(campaign: Campaign) -> int:
-    """The place of a run that is planned after all others."""
+    """Return the position of a run that is planned after all others."""
     last = campaign.runs.order_by("-position").values_list("position", flat=True).first()
     return 0 if last is None else last + 1
 
 
 @transaction.atomic
 def set_priority(campaign: Campaign, priority: int, *, by: User) -> None:
-    """Where it stands in the queues of its hosts from now on; the run that is under way goes on."""
+    """Change the priority in the queues of its hosts. Active runs continue."""
     require(by, Role.OPERATOR, "set priority", on=campaign)
     if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
         raise PlanError("priority", f"{priority} is not between -{MOST_PRIORITY} and {MOST_PRIORITY}")
@@ -277,7 +281,7 @@ def set_priority(campaign: Campaign, priority: int, *, by: User) -> None:
 
 @transaction.atomic
 def cancel_campaign(campaign: Campaign, *, by: User) -> None:
-    """End what waits at once, and have what runs stopped and its host put back."""
+    """Cancel queued runs now; stop active runs and restore their hosts."""
     require(by, Role.OPERATOR, "cancel campaign", on=campaign)
     open_states = [Campaign.State.DRAFT, *halts.GOING_ON]
     if not Campaign.objects.filter(pk=campaign.pk, state__in=open_states).update(state=Campaign.State.CANCELLED):
@@ -294,7 +298,7 @@ def cancel_campaign(campaign: Campaign, *, by: User) -> None:
 
 @transaction.atomic
 def cancel_run(run: Run, *, by: User) -> None:
-    """Cancel one run; its campaign goes on."""
+    """Cancel one run. Its campaign continues."""
     require(by, Role.OPERATOR, "cancel run", on=run.campaign)
     if not cancel(run):
         raise PlanError("state", f"{run} has ended", hint="there is nothing to cancel")
@@ -306,7 +310,7 @@ def cancel_run(run: Run, *, by: User) -> None:
 
 
 def cancel(run: Run) -> bool:
-    """A queued run ends here; one that the agent may know is flagged, and its tick does the rest."""
+    """Cancel a run: a queued one ends here; one that the agent may know is flagged, and its tick stops it."""
     if halts.end_queued(run):
         return True
     now = timezone.now()

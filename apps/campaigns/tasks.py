@@ -1,4 +1,4 @@
-"""Take an id, make one call. Those of the beat wake workers for what is due; `manage.py tick` has it done at once."""
+"""Tasks take an id and make one call. Periodic tasks wake workers for what is due; `manage.py tick` does it at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def tick(run_id: str) -> None:
 
 @shared_task(name="campaigns.enqueue_due")
 def enqueue_due() -> None:
-    """Everything that should be going on and is not: Redis may have been emptied, a worker may have died."""
+    """Enqueue every due run that no worker has: the broker may have lost its messages, or a worker may have died."""
     queue.arm_idle_hosts()
     for run_id in list(Run.objects.due(timezone.now()).values_list("pk", flat=True)):
         if waking.is_at_once():

@@ -1,4 +1,4 @@
-"""Data sets and where they live."""
+"""Data sets, and the hosts that have copies of them."""
 
 from __future__ import annotations
 

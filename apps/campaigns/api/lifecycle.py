@@ -1,4 +1,4 @@
-"""What may be done with a campaign after it was designed, and what was done, as JSON."""
+"""Actions on existing campaigns, their history and their checks, as JSON."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class LifecycleActions(viewsets.GenericViewSet[Campaign]):
     def _changed(
         self, request: Request, act: Callable[..., Any], body: type[serializers.Serializer[Any]] | None = None
     ) -> Response:
-        """The campaign after an action of lifecycle.py, which gets the fields of `body`."""
+        """Return the campaign after an action of lifecycle.py, which gets the fields of `body`."""
         serializer = body(data=request.data) if body else None
         if serializer is not None:
             serializer.is_valid(raise_exception=True)

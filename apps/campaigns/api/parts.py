@@ -1,4 +1,4 @@
-"""What other hosts did for a run: their jobs, their events, their files."""
+"""Jobs, events and files of the other hosts of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs, what they told and what they left behind, as JSON."""
+"""Runs, their events and their raw output as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules and their slots: the API's door to the same services as the pages."""
+"""Schedules and their slots as JSON. Pages call the same services."""
 
 from __future__ import annotations
 

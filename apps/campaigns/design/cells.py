@@ -1,4 +1,5 @@
-"""Which combinations of levels a campaign runs: one function per design. Pure: same factors and seed, same cells."""
+"""Select the combinations of levels that a campaign runs: one function per design. Pure: the same factors and seed
+give the same cells."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from common.errors import PlanError
 
 DESIGNS = ("factorial", "one_at_a_time", "list", "latin_square", "random_sample")
 MOST = 20_000
-# Draws per requested cell before conditions are taken to leave too few.
+# Draws per requested cell. If they do not suffice, the conditions leave too few cells.
 DRAWS = 1000
 
 
 def drawing(seed: int | str) -> random.Random:
-    """Draws that can be repeated."""
+    """Return a generator of reproducible random numbers."""
     return random.Random(seed)  # noqa: S311 - an order, not a secret
 
 
@@ -28,7 +29,7 @@ def cells(
     sample: int | None = None,
     seed: int = 0,
 ) -> list[Cell]:
-    """The cells in the order of the design, the last factor varying fastest; the first one is the baseline."""
+    """Return the cells in the order of the design; the last factor varies fastest. The first cell is the baseline."""
     if design == "factorial":
         return every(factors)
     if design == "one_at_a_time":
@@ -43,7 +44,7 @@ def cells(
 
 
 def every(factors: Sequence[Factor]) -> list[Cell]:
-    """Full factorial: every combination that the conditions allow, each once."""
+    """Return the full factorial: every combination that the conditions allow."""
     combinations = list(itertools.islice(_possible(by_dependence(factors), {}), MOST + 1))
     if len(combinations) > MOST:
         size = math.prod(len(factor.levels) for factor in factors)
@@ -53,7 +54,7 @@ def every(factors: Sequence[Factor]) -> list[Cell]:
 
 
 def _possible(left: Sequence[Factor], cell: Cell) -> Iterator[Cell]:
-    """What can be made of a cell with the factors that are left; one without a possible level stays away."""
+    """Yield the completions of a cell by the factors that are left. A factor without a possible level is absent."""
     if not left:
         yield cell
         return
@@ -73,7 +74,7 @@ def _place(factors: Sequence[Factor], cell: Cell) -> tuple[int, ...]:
 
 
 def one_at_a_time(factors: Sequence[Factor]) -> list[Cell]:
-    """The first level of each factor, and from there each other level alone."""
+    """Return the first level of each factor, then each other level on its own."""
     _without_conditions(factors, "one factor at a time")
     baseline = {factor.name: factor.levels[0] for factor in factors}
     others = [{**baseline, factor.name: level} for factor in factors for level in factor.levels[1:]]
@@ -88,7 +89,7 @@ def _without_conditions(factors: Sequence[Factor], design: str) -> None:
 
 
 def chosen(factors: Sequence[Factor], listed: Sequence[Mapping[str, str]]) -> list[Cell]:
-    """The cells that are listed, as {factor: label}."""
+    """Return the listed cells, given as {factor: label}."""
     if not listed:
         hint = '[{"factor": "label", ...}, ...]'
         raise PlanError("cells", "this design needs a list of combinations", hint=hint)
@@ -120,8 +121,10 @@ def _listed(field: str, factors: Sequence[Factor], labels: Mapping[str, str]) ->
 
 
 def latin_square(factors: Sequence[Factor], seed: int) -> list[Cell]:
-    """Rows and columns are the first two factors, what stands in them the third: each of its levels once in each row
-    and column. With one factor alone, rows are blocks and columns the places in a block: see orders.py."""
+    """Return a Latin square: rows and columns are the first two factors; each level of the third occurs once per row
+    and column.
+
+    With a single factor, rows are blocks and columns the positions in a block; see orders.py."""
     _without_conditions(factors, "a Latin square")
     if len(factors) == 1:
         return every(factors)
@@ -139,13 +142,13 @@ def latin_square(factors: Sequence[Factor], seed: int) -> list[Cell]:
 
 
 def square_of(size: int, drawn: random.Random) -> list[list[int]]:
-    """A cyclic Latin square, its rows, columns and symbols permuted."""
+    """Return a cyclic Latin square with permuted rows, columns and symbols."""
     rows, columns, symbols = (drawn.sample(range(size), size) for _ in range(3))
     return [[symbols[(row + column) % size] for column in columns] for row in rows]
 
 
 def sampled(factors: Sequence[Factor], sample: int | None, seed: int) -> list[Cell]:
-    """A random sample of all cells, without replacement; of a large space only these are created."""
+    """Return a random sample of all cells, without replacement. Only the sampled cells are created."""
     if not sample or not 1 <= sample <= MOST:
         raise PlanError("sample", f"{sample!r} is not between 1 and {MOST}", hint="the number of combinations to draw")
     drawn = drawing(f"sample {seed}")
@@ -173,8 +176,9 @@ def _drawn(factors: Sequence[Factor], sample: int, drawn: random.Random) -> list
 
 
 def _numbered(factors: Sequence[Factor], number: int) -> Cell | None:
-    """The cell with this number in the product of all levels; None if the conditions forbid it. A factor that does
-    not apply must be at its first level, so that each cell has one number."""
+    """Return the cell with this number in the product of all levels; None if the conditions forbid it.
+
+    A factor that does not apply must be at its first level, so that each cell has one number."""
     levels = {}
     for factor in reversed(factors):
         number, place = divmod(number, len(factor.levels))

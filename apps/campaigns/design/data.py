@@ -1,4 +1,4 @@
-"""The data set of a run: the campaign's own, or the one that its steps ask for. Pure."""
+"""The data set of a run: that of the campaign, or the one that its steps need. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from common.errors import PlanError
 
 PGBENCH = "pgbench"
 ROOT = "dataset."
-# What making data comes to, on hosts that were never seen to make any: bytes per second.
+# Assumed speed of creating data on hosts without earlier runs, in bytes per second.
 PACE = 100e6
 ROWS_PER_SCALE = 100_000  # of pgbench_accounts
 
@@ -24,7 +24,7 @@ DatasetSpec = dict[str, Any]
 
 
 def check(kind: str, options: Mapping[str, Any], reset: str = "auto") -> None:
-    """PlanError naming the option that its kind does not accept."""
+    """Raise PlanError with the option that the kind does not accept."""
     if kind not in DATASETS:
         raise PlanError("kind", f"{kind!r} does not create a data set", hint="one of " + ", ".join(DATASETS))
     if reset not in RESETS:
@@ -70,10 +70,9 @@ def derived(steps: Sequence[Step]) -> DatasetSpec | None:
 def resolve(
     own: DatasetSpec | None, steps: Sequence[Step], changes: Mapping[str, Any], touched: Sequence[str]
 ) -> tuple[DatasetSpec | None, list[Step]]:
-    """The data set with each dataset.<option> of `changes` set, and the steps, whose scripts get its scale.
+    """Return the data set after the dataset.<option> of `changes`, and the steps, whose scripts get its scale.
 
-    `touched` are the paths that factors set in the steps.
-    """
+    `touched`: paths that factors set in the steps."""
     dataset = copy.deepcopy(own) if own else derived(steps)
     _check_kind(dataset, steps)
     if dataset is None and changes:
@@ -110,7 +109,7 @@ def _of_scale(step: Step, scale: Any) -> Step:
 
 
 def brief(kind: str, options: Mapping[str, Any]) -> str:
-    """ "pgbench, scale 10, fillfactor 90", or "SQL, 3 steps"."""
+    """Return a short description: "pgbench, scale 10, fillfactor 90" or "SQL, 3 steps"."""
     parts = [name if value is True else f"{name} {value}" for name, value in options.items() if _is_shown(value)]
     if isinstance(options.get("steps"), list):
         parts.append(f"{len(options['steps'])} steps")
@@ -122,21 +121,22 @@ def _is_shown(value: Any) -> bool:
 
 
 def bytes_per_warehouse() -> int:
-    """Of a data set of kind tpcc, with indexes, without the table of items that all warehouses share."""
+    """Return the bytes of a warehouse of kind tpcc, with indexes, without the table of items that all warehouses
+    share."""
     tpcc = DATASETS["tpcc"]
     return tpcc.bytes({"warehouses": 2}) - tpcc.bytes({"warehouses": 1})
 
 
 def bytes_per_row() -> float:
-    """Of pgbench_accounts, with its part of the index."""
+    """Return the bytes of a row of pgbench_accounts, with its share of the index."""
     return DATASETS[PGBENCH].bytes({"scale": 1}) / ROWS_PER_SCALE
 
 
 def table_bytes(scale: int) -> int:
-    """Of pgbench_accounts without its index."""
+    """Return the bytes of pgbench_accounts without its index."""
     return DATASETS[PGBENCH].bytes({"scale": scale, "init_steps": "dtg"})
 
 
 def seconds(dataset: DatasetSpec | None) -> float:
-    """About how long it takes to make; a guess."""
+    """Return the assumed seconds to create the data set."""
     return DATASETS[dataset["kind"]].bytes(dataset["options"]) / PACE if dataset else 0.0

@@ -16,8 +16,9 @@ DRIFT = "drift within a block (temperature, page cache, autovacuum)"
 
 
 def sentences(campaign: Campaign, drawn: bool = True) -> list[str]:
-    """Sentences: which combinations run, in which order, and what is done so that nothing else differs. Its seed may be
-    `drawn` only when it is saved."""
+    """Return sentences on the combinations, their order, and what keeps other conditions equal.
+
+    The seed of a campaign that is not saved yet may still be `drawn` when it is saved."""
     if campaign.kind != Campaign.Kind.COMPARISON:
         return []
     factors = read(campaign.factors)
@@ -33,7 +34,7 @@ def sentences(campaign: Campaign, drawn: bool = True) -> list[str]:
 
 
 def _combinations(campaign: Campaign, factors: Sequence[Factor], combinations: Sequence[Cell], seed: str) -> str:
-    """Of one factor alone, its levels are the combinations."""
+    """Describe the combinations; with a single factor, they are its levels."""
     count, sizes = len(combinations), [len(factor.levels) for factor in factors]
     design, one = Campaign.Design, len(factors) == 1
     if campaign.design == design.ONE_AT_A_TIME:
@@ -108,7 +109,7 @@ def _until(warm: Mapping[str, Any]) -> str:
 
 
 def threats(campaign: Campaign) -> list[str]:
-    """Effects that the design cannot separate, for readers of its result."""
+    """Return the effects that the design cannot separate, for readers of its result."""
     if campaign.kind != Campaign.Kind.COMPARISON:
         return []
     factors = read(campaign.factors)

@@ -1,4 +1,4 @@
-"""What a campaign varies: factors, their levels, and on which other levels a level depends. Pure."""
+"""The factors of a campaign: their levels, and the levels on which a level depends. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ ORDERS = ("", "ascending", "descending")
 
 @dataclass(frozen=True)
 class Level:
-    """One value of a factor: its name, and the paths that it sets below settings, workload, steps, dataset or target.
+    """One value of a factor: its label, and the paths that it sets below settings, workload, steps, dataset or target.
 
-    It exists only in cells where each factor named in `when` has one of the labels given there.
-    """
+    It exists only in cells where each factor named in `when` has one of the listed labels."""
 
     label: str
     set: Mapping[str, Any]
@@ -32,7 +31,7 @@ Cell = dict[str, Level]  # factor -> level, in the order of the factors; those w
 
 @dataclass(frozen=True)
 class Factor:
-    """`order` other than "": within each block its levels follow each other in that order."""
+    """`order`: if not "", the levels follow each other in that order within each block."""
 
     name: str
     levels: tuple[Level, ...]
@@ -40,7 +39,7 @@ class Factor:
 
     @property
     def follows(self) -> set[str]:
-        """Factors that its levels depend on."""
+        """The factors that its levels depend on."""
         return {name for level in self.levels for name in level.when}
 
     def possible(self, chosen: Mapping[str, Level]) -> list[Level]:
@@ -51,7 +50,7 @@ class Factor:
 
 
 def read(raw: Any) -> tuple[Factor, ...]:
-    """Factors from JSON. PlanError naming the field when they are not a design."""
+    """Parse factors from JSON. PlanError names the field that is not valid."""
     if not isinstance(raw, list) or not raw:
         raise PlanError("factors", "a campaign needs at least one factor", hint='[{"name": ..., "levels": [...]}]')
     factors = tuple(_read_factor(f"factors.{i}", each) for i, each in enumerate(raw))
@@ -123,7 +122,7 @@ def _check_conditions(factors: Sequence[Factor]) -> None:
 
 
 def by_dependence(factors: Sequence[Factor]) -> list[Factor]:
-    """Each after those that its levels depend on. PlanError where they depend on each other."""
+    """Return the factors, each after those that its levels depend on. PlanError if they depend on each other."""
     left, placed = list(factors), list[Factor]()
     while left:
         known = {factor.name for factor in placed}
@@ -137,13 +136,15 @@ def by_dependence(factors: Sequence[Factor]) -> list[Factor]:
 
 
 def text_of(cell: Mapping[str, Level]) -> str:
-    """ "on, 1GB", as a run's label has it."""
+    """Return the label of a run with these levels: "on, 1GB"."""
     return ", ".join(level.label for level in cell.values())
 
 
 def readable_name(factors: Sequence[Mapping[str, Any]], cell: Mapping[str, str]) -> str:
-    """ "clients=8, shared_buffers=256MB": the levels of the factors that vary, by name where several do. `factors` as a
-    campaign stores them, `cell` factor -> label."""
+    """Return the levels of the factors that vary: "clients=8, shared_buffers=256MB". With one such factor, without its
+    name.
+
+    `factors`: as a campaign stores them. `cell`: factor -> label."""
     varied = [factor["name"] for factor in factors if len(factor["levels"]) > 1 and factor["name"] in cell]
     names = varied or [factor["name"] for factor in factors if factor["name"] in cell]
     return cell[names[0]] if len(names) == 1 else ", ".join(f"{name}={cell[name]}" for name in names)

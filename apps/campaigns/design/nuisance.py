@@ -1,4 +1,5 @@
-"""What is done in each run so that only the factors differ: it becomes steps and settings of its spec. Pure."""
+"""Run conditions that are equal in every run, so that only the factors differ: steps and settings added to each
+spec. Pure."""
 
 from __future__ import annotations
 
@@ -50,14 +51,14 @@ SCHEMA: dict[str, Any] = {
 
 
 def check(raw: Any) -> None:
-    """PlanError naming the field that cannot be."""
+    """Raise PlanError with the field that is not valid."""
     rules.check_schema("nuisance", raw, SCHEMA)
     if raw.get("warm_up"):
         rules.check_schema("nuisance.warm_up", raw["warm_up"], _STEADY if "until" in raw["warm_up"] else _BY_TIME)
 
 
 def applied(spec: Mapping[str, Any], nuisance: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec with its runs made alike. PlanError if a step or the target does not support that."""
+    """Return the spec with these conditions. PlanError if a step or the target does not support one."""
     steps: list[Step] = list(spec["steps"])
     if not steps:
         return dict(spec)
@@ -74,7 +75,7 @@ def applied(spec: Mapping[str, Any], nuisance: Mapping[str, Any]) -> dict[str, A
 
 
 def _free(name: str, steps: Sequence[Step]) -> str:
-    """The name, or with a number that no step has."""
+    """Return the name, with a number if a step has it already."""
     taken = {step["name"] for step in steps}
     return next(each for each in (name, *(f"{name}-{n}" for n in range(2, len(taken) + 3))) if each not in taken)
 
@@ -84,7 +85,7 @@ def _measured(step: Step) -> bool:
 
 
 def _warmed(steps: list[Step], warm_up: Mapping[str, Any]) -> list[Step]:
-    """The load of the first measured step runs before it."""
+    """Add a warm-up before the first measured step, with the same load."""
     if not warm_up:
         return steps
     place, load = next((place, step) for place, step in enumerate(steps) if _measured(step))
@@ -115,7 +116,7 @@ def _checkpointed(steps: Sequence[Step]) -> list[Step]:
 
 
 def _dropped(settings: Mapping[str, Any], when: str) -> dict[str, Any]:
-    """The setting `cache`, which drops the page cache, then loads again what it was set to load."""
+    """Return the setting `cache`, which drops the page cache and then loads what was configured."""
     if not when:
         return dict(settings)
     cache = dict(settings.get("cache", {"state": "cold"}))

@@ -1,4 +1,4 @@
-"""In which order the cells of each block run. Pure: same cells and seed, same order."""
+"""The order in which the cells of each block run. Pure: the same cells and seed give the same order."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ HOST, CLUSTER, SERVER = "host", "cluster", "server"
 def blocks(
     cells: Sequence[Cell], factors: Sequence[Factor], repetitions: int, order: str, seed: int
 ) -> list[list[int]]:
-    """For each repetition, the numbers of the cells in the order in which they run.
+    """Return, for each repetition, the indexes of the cells in the order in which they run.
 
-    Factors with their own order vary in it, the first of them outermost; `order` defines the rest.
-    """
+    Factors with their own order are outermost, the first factor first; `order` defines the rest."""
     if order not in ORDERS:
         raise PlanError("order", f"{order!r} is not an order", hint="one of " + ", ".join(ORDERS))
     drawn = drawing(seed)
@@ -42,8 +41,8 @@ def _row(cells: Sequence[Cell], order: str, block: int, drawn: random.Random) ->
 
 
 def _together(cells: Sequence[Cell], mixed: Sequence[int]) -> list[int]:
-    """The numbers, grouped by the boot of the host, within it by the cluster, and within that by the start of the
-    server. Groups are in the order of their first cells."""
+    """Return the indexes grouped by boot of the host, then by cluster, then by start of the server. Groups are in
+    the order of their first cells."""
     kinds = {number: _kind(cells[number]) for number in mixed}
     first: dict[Any, int] = {}
     for place, number in enumerate(mixed):
@@ -57,7 +56,7 @@ def _nested(kind: tuple[bytes, ...]) -> list[tuple[bytes, ...]]:
 
 
 def groups(cells: Sequence[Cell]) -> int:
-    """How many different starts of the server there are in a block."""
+    """Return the number of different server starts in a block."""
     return len({_kind(cell) for cell in cells})
 
 
@@ -66,14 +65,14 @@ def _kind(cell: Cell) -> tuple[bytes, ...]:
 
 
 def _begins(cell: Cell, what: str) -> bytes:
-    """The values of a cell that need a new `what`: a boot, a cluster or a start of the server."""
+    """Return the values of a cell that need a new `what`: a boot, a cluster or a start of the server."""
     changes = {path: value for level in cell.values() for path, value in level.set.items()}
     return canonical({path: value for path, value in changes.items() if begins_anew(path) == what})
 
 
 def begins_anew(path: str) -> str:
-    """What another value of a path needs: "host" (a boot), "cluster" (a new one, or new data), "server" (a restart), or
-    "" for none of these."""
+    """Return what another value of this path needs: "host" (a boot), "cluster" (a new one, or new data), "server" (a
+    restart), or ""."""
     root, _, rest = path.partition(".")
     name, _, part = rest.partition(".")
     if root in ("dataset", "target"):
@@ -86,12 +85,13 @@ def begins_anew(path: str) -> str:
 
 
 def costly(factors: Sequence[Factor]) -> list[Factor]:
-    """Those with a level that needs a boot, a new cluster or a restart of the server."""
+    """Return the factors with a level that needs a boot, a new cluster or a restart of the server."""
     return [f for f in factors if any(begins_anew(path) for level in f.levels for path in level.set)]
 
 
 def square(count: int, repetitions: int, order: str, seed: int) -> list[list[int]]:
-    """Blocks as rows of Latin squares, places in a block as their columns: each cell as often at each place."""
+    """Return blocks as rows of Latin squares, with positions in a block as columns: each cell is equally often at
+    each position."""
     if repetitions % count:
         hint = f"use {count}, {2 * count}, ... repetitions: a multiple of the number of levels"
         raise PlanError(
@@ -108,14 +108,16 @@ def _rank(cell: Cell, ranks: Sequence[tuple[str, Mapping[str, float]]]) -> tuple
 
 
 def _ranks(factor: Factor) -> dict[str, float]:
-    """Label -> place in the factor's own order: by size where its levels are quantities, else as they are given."""
+    """Return the position of each label in the factor's own order: by size if its levels are quantities, else as
+    listed."""
     sign = -1.0 if factor.order == "descending" else 1.0
     sizes = _sizes(factor) or [float(place) for place in range(len(factor.levels))]
     return {level.label: sign * size for level, size in zip(factor.levels, sizes, strict=True)}
 
 
 def _sizes(factor: Factor) -> list[float]:
-    """Of the first path that all levels set to quantities, else of their labels; [] where neither is."""
+    """Return the sizes of the first path that all levels set to quantities, else of their labels; [] if neither are
+    quantities."""
     shared = [path for path in factor.levels[0].set if all(path in level.set for level in factor.levels)]
     candidates = [[level.set[path] for level in factor.levels] for path in shared]
     for texts in [*candidates, [level.label for level in factor.levels]]:
@@ -126,7 +128,7 @@ def _sizes(factor: Factor) -> list[float]:
 
 
 def _quantities(texts: Sequence[str]) -> list[float]:
-    """Numbers with units that can be compared: of memory, of time, or counts; [] for anything else."""
+    """Return comparable numbers for quantities of memory, time, or counts; [] for anything else."""
     matches = [gucs.QUANTITY.match(text) for text in texts]
     pairs = [(float(each.group(1)), each.group(2)) for each in matches if each]
     if len(pairs) < len(texts):

@@ -1,8 +1,8 @@
-"""From factors x levels x repetitions to an ordered list of resolved specs. Pure: same input, same plan.
+"""Expand factors x levels x repetitions into an ordered list of resolved specs. Pure: the same input gives the same
+plan.
 
-factors.py reads the factors, cells.py selects the combinations, orders.py their order, and nuisance.py adds steps to
-each run that keep everything else equal.
-"""
+factors.py reads the factors, cells.py selects the combinations, orders.py orders them, and nuisance.py adds the
+steps that keep other conditions equal."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ __all__ = ["Cell", "Factor", "Level", "Planned", "cells", "expand", "read_factor
 MAX_RUNS = 20_000
 BIN_DIR = "target.bin_dir"
 REBOOTS = ("never", "each_repetition", "each_run")
-# What a run takes besides its measured seconds, before the host has taught us better.
+# Assumed overhead of a run besides its measured seconds, on a host without earlier runs.
 OVERHEAD_S = 3.0
-# A restart of a host that was never seen to restart.
+# Assumed restart of a host that has not been measured.
 REBOOT_S = 120.0
 REBOOT_LIMIT_S = 1800
 
 
 @dataclass(frozen=True)
 class Part:
-    """What another machine does for a run: which host, in what role, and the spec of its job."""
+    """The job of another machine in a run: its host, its role and its spec."""
 
     host: int
     role: str
@@ -42,8 +42,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Planned:
-    """A run to be: its place, its repetition (both from 0), its levels, and its resolved spec. `host` is the key of the
-    host that is measured, 0 for the campaign's first; `loader` that of the one which runs it, where that is another."""
+    """A planned run: its position and its repetition (both from 0), its levels, and its resolved spec.
+
+    `host`: key of the measured host, 0 for the campaign's first one. `loader`: key of the host that runs the load,
+    if it is another one."""
 
     position: int
     block: int
@@ -68,7 +70,8 @@ def expand(
     sample: int | None = None,
     alike: Mapping[str, Any] | None = None,
 ) -> list[Planned]:
-    """All runs of a campaign in order. `base` is a spec without its version, `alike` the nuisance of a campaign."""
+    """Return all runs of a campaign in order. `base`: a spec without its version. `alike`: the nuisance of a
+    campaign."""
     if reboot not in REBOOTS:
         raise PlanError("reboot", f"{reboot!r} is not accepted", hint="one of " + ", ".join(REBOOTS))
     if not 1 <= repetitions <= 1000:
@@ -111,7 +114,7 @@ def _rows(
 
 
 def restarted(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The same run on a host that it restarts first."""
+    """Return the same run on a host that it restarts first."""
     restart = {"name": "restart", "kind": REBOOT, "options": {"limit_s": REBOOT_LIMIT_S}}
     return {**spec, "steps": [restart, *spec["steps"]]}
 
@@ -123,7 +126,7 @@ def restarts(spec: Mapping[str, Any]) -> int:
 
 
 def resolve(base: Mapping[str, Any], levels: Iterable[Level]) -> dict[str, Any]:
-    """The spec of one cell, in the shape of agents/wire/protocol.py, valid against the catalogue."""
+    """Return the spec of one cell, in the shape of agents/wire/protocol.py, validated against the catalogue."""
     by_root: dict[str, dict[str, Any]] = {root: {} for root in ROOTS}
     for level in levels:
         for path, value in level.set.items():
@@ -138,7 +141,7 @@ def resolve(base: Mapping[str, Any], levels: Iterable[Level]) -> dict[str, Any]:
 
 
 def _placed(target: Mapping[str, Any] | None, changes: Mapping[str, Any]) -> Any:
-    """Another installed PostgreSQL makes another private cluster; an existing one is what it is."""
+    """Return the target with another PostgreSQL version; an existing server cannot change."""
     for path, value in changes.items():
         if path != BIN_DIR or not isinstance(value, str):
             hint = f"{BIN_DIR}: a directory with the programs of PostgreSQL, for a private cluster"
@@ -151,12 +154,12 @@ def _placed(target: Mapping[str, Any] | None, changes: Mapping[str, Any]) -> Any
 
 
 def seconds(spec: Mapping[str, Any], overhead_s: float = OVERHEAD_S, reboot_s: float = REBOOT_S) -> float:
-    """About how long a run of this spec takes; of the data only what a run that is there for them makes."""
+    """Return the estimated seconds of a run. Of the data, only creation by a run for that purpose counts."""
     made_s = 0.0 if spec["steps"] else data.seconds(spec.get("dataset"))
     return made_s + steps.seconds(spec["steps"]) + overhead_s + restarts(spec) * reboot_s
 
 
 def shape(spec: Mapping[str, Any]) -> tuple[str, ...]:
-    """What runs have in common whose overhead is alike: where PostgreSQL is, and what their steps are."""
+    """Return what runs with similar overhead share: where PostgreSQL is, and the kinds of their steps."""
     target = (spec["target"] or {}).get("kind", "")
     return (target, *(f"{step.get('role', '')} {step['kind']}" for step in spec["steps"]))

@@ -1,4 +1,4 @@
-"""Several levels of a numeric factor in one value: "1, 4, 16", "128MB..8GB x2" or "10..50 +10". Pure."""
+"""Expand several levels of a numeric factor: "1, 4, 16", "128MB..8GB x2" or "10..50 +10". Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RANGE = re.compile(
 
 
 def expanded(text: str) -> list[str]:
-    """The values in their order; `text` alone where it is one value, or more than MOST."""
+    """Return the values in order; only `text` if it is one value or stands for more than MOST."""
     if LIST.fullmatch(text):
         values = [part.strip() for part in text.split(",")]
     elif match := RANGE.fullmatch(text):
@@ -29,7 +29,7 @@ def expanded(text: str) -> list[str]:
 
 
 def _values(match: re.Match[str]) -> list[str]:
-    """Empty where the units do not fit each other, or the steps lead nowhere."""
+    """Return the values; empty if the units differ in kind or the steps do not lead to the last value."""
     last_unit = match["last_unit"] or match["unit"]
     units = _units(match["unit"] or last_unit, last_unit, match["step_unit"])
     if units is None or (match["how"] == "x" and match["step_unit"]):
@@ -43,7 +43,7 @@ def _values(match: re.Match[str]) -> list[str]:
 
 
 def _units(*units: str) -> Mapping[str, int] | None:
-    """The table that has all of them; {} if there is at most one unit, which is in none."""
+    """Return the table that contains all units; {} without units or with one that is in no table."""
     named = {unit for unit in units if unit}
     for table in (MEMORY, TIME):
         if named and named <= table.keys():
@@ -52,7 +52,7 @@ def _units(*units: str) -> Mapping[str, int] | None:
 
 
 def _steps(first: Decimal, last: Decimal, how: str, step: Decimal) -> Iterator[Decimal]:
-    """At most one more than MOST, so that too many are noticed."""
+    """Yield the values, at most MOST + 1, so that the caller notices too many."""
     if step <= (1 if how == "x" else 0) or (how == "x" and first <= 0):
         return
     value = first
@@ -64,7 +64,7 @@ def _steps(first: Decimal, last: Decimal, how: str, step: Decimal) -> Iterator[D
 
 
 def _written(value: Decimal, units: Mapping[str, int], unit: str) -> str:
-    """ "1GB" rather than "1024MB": in the largest unit that needs no fraction."""
+    """Return the number in the largest unit without a fraction: "1GB" rather than "1024MB"."""
     whole = [name for name in units if value % units[name] == 0]
     if whole:
         largest = max(whole, key=lambda name: units[name])

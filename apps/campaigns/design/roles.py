@@ -1,4 +1,4 @@
-"""Who does what in a run over several hosts: the server on the campaign's host, a client, standbys."""
+"""The roles in a run over several hosts: the server on the campaign's host, a client, standbys."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Member:
-    """A host of a run, what it is, and the address by which the others know it."""
+    """A host of a run, its role, and the address at which the others reach it."""
 
     host: Host
     facts: Facts
@@ -40,7 +40,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Cast:
-    """The hosts of a run; without a client the load runs beside the server."""
+    """The hosts of a run. Without a client, the load runs on the server's host."""
 
     server: Member
     client: Member | None
@@ -53,12 +53,12 @@ class Cast:
 
     @property
     def loader(self) -> Member:
-        """Where the load runs."""
+        """The host that runs the load."""
         return self.client or self.server
 
 
 def named(campaign: Campaign) -> list[tuple[str, str]]:
-    """(what it does, the name of its host) for people; one query, and none for a campaign without roles."""
+    """Return (role, name of the host) to show to users. One query, or none for a campaign without roles."""
     roles = campaign.roles
     if not roles:
         return []
@@ -69,7 +69,7 @@ def named(campaign: Campaign) -> list[tuple[str, str]]:
 
 
 def read(campaign: Campaign) -> Cast | None:
-    """The cast of a campaign's roles; None of one without. PlanError naming the role that cannot be."""
+    """Return the hosts and roles of a campaign; None without roles. PlanError names the role that is not valid."""
     roles: Mapping[str, Any] = campaign.roles
     if not roles:
         return None
@@ -145,7 +145,7 @@ def _port(port: Any) -> int:
 
 
 def assign(cast: Cast, planned: Sequence[plan.Planned]) -> list[plan.Planned]:
-    """Each run with its own host's spec, and those of the other hosts beside it."""
+    """Return each run with the spec of its own host, and those of the other hosts as its parts."""
     known: dict[str, plan.Planned] = {}
     for run in planned:
         if run.digest not in known:
@@ -178,7 +178,7 @@ def _assigned(cast: Cast, run: plan.Planned) -> plan.Planned:
 
 
 def _limit(spec: Mapping[str, Any]) -> float:
-    """How long a server waits for the message to stop, whose sender may have died."""
+    """Return how long a server waits for the message to stop, in case its sender dies."""
     steps = [step for step in spec["steps"] if step["kind"] != REBOOT]
     untold = any(WORKLOADS[step["kind"]].duration(step["options"]) is None for step in steps)
     return SPARE_S + 2 * plan.seconds(spec) + (UNKNOWN_DURATION_S if untold else 0.0)
@@ -193,7 +193,7 @@ def _part(member: Member, role: str, spec: Spec) -> plan.Part:
 
 
 def _standby(cast: Cast, whole: Spec, number: int, member: Member, limit_s: float) -> plan.Part:
-    """Parameters as on its primary, without those that only matter there."""
+    """Return the job of a standby. It has the parameters of its primary, without those that only matter there."""
     where = {"kind": "standby", "address": cast.server.address, "port": cast.port, "name": _name(number)}
     parameters = {k: v for k, v in whole["settings"].get("postgresql", {}).items() if k not in LATE}
     spec = {
@@ -223,12 +223,13 @@ def _of_server(settings: Mapping[str, Any]) -> Spec:
 
 
 def _of_host(collect: Mapping[str, Any]) -> Spec:
-    """Collectors of the host itself: its PostgreSQL is sampled by the part that measures it."""
+    """Return only the collectors of the host itself. Its PostgreSQL is sampled by the part that measures it."""
     return {**collect, "sources": [name for name in collect["sources"] if not COLLECTORS[name].needs_postgres]}
 
 
 def _target(cast: Cast, whole: Spec, member: Member, role: str) -> Spec:
-    """PostgreSQL of the server's version on this host. PlanError if there is none, or if it cannot have a standby."""
+    """Return PostgreSQL of the server's version on this host. PlanError if there is none, or if it cannot have a
+    standby."""
     bin_dir = whole["target"]["bin_dir"]
     major = next(each["major"] for each in cast.server.facts["postgresql"] if each["bin_dir"] == bin_dir)
     if role == "standbys" and major < OLDEST:

@@ -1,4 +1,4 @@
-"""The steps of a workload: what they may be, what a path of a factor changes in them, what they measure. Pure."""
+"""The steps of a workload: which are valid, what a factor changes in them, and what they measure. Pure."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ STEP = {
     "additionalProperties": False,
 }
 MOST = 50
-# The duration of a step whose options do not define it.
+# Assumed duration of a step whose options do not define it.
 UNKNOWN_S = 10.0
-# The only statement that we give ourselves, and what it takes where little was written.
+# CHECKPOINT is the only statement that the server adds; its assumed duration.
 CHECKPOINT, CHECKPOINT_S = "CHECKPOINT", 2.0
 
 
@@ -45,17 +45,17 @@ class Metric:
 
 
 def single(kind: str, options: Mapping[str, Any]) -> list[Step]:
-    """The steps of a workload that only measures, once."""
+    """Return the steps of a workload that only measures, once."""
     return [{"name": MEASURE, "role": usual_role(kind), "kind": kind, "options": dict(options)}]
 
 
 def usual_role(kind: str) -> str:
-    """Of a step that does not say it: one that measures nothing is there for what comes after it."""
+    """Return the role of a step that does not define one. A step that measures nothing prepares for later ones."""
     return COOL if kind in WORKLOADS and not WORKLOADS[kind].measures else MEASURE
 
 
 def read(raw: Any) -> list[Step]:
-    """Steps from JSON, each with its role. PlanError names the field that cannot be."""
+    """Parse steps from JSON, each with its role. PlanError names the field that is not valid."""
     if not isinstance(raw, list) or not 1 <= len(raw) <= MOST:
         hint = '[{"name": "measure", "role": "measure", "kind": "pgbench", "options": {}}]'
         raise PlanError("steps", f"a workload has 1 to {MOST} steps", hint=hint)
@@ -76,7 +76,7 @@ def read(raw: Any) -> list[Step]:
 
 
 def check(steps: Sequence[Step]) -> None:
-    """PlanError naming the option that its tool does not accept: options.scale of a lone step, else step.scale."""
+    """Raise PlanError with the option that a tool does not accept: options.scale of a single step, else step.scale."""
     for step in steps:
         field = "options" if len(steps) == 1 else f"steps.{step['name']}"
         kind = WORKLOADS[step["kind"]]
@@ -98,19 +98,20 @@ def _check_order(steps: Sequence[Step]) -> None:
 
 
 def measured(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Those that yield results."""
+    """Return the steps that yield results."""
     return [step for step in steps if step.get("role", MEASURE) == MEASURE and step["kind"] != REBOOT]
 
 
 def paths(steps: Sequence[Mapping[str, Any]]) -> list[Named]:
-    """Every path that their options name, besides rooms of the run's own."""
+    """Return every path that their options name, without the run's own directories."""
     return [
         named for step in steps if step["kind"] != REBOOT for named in WORKLOADS[step["kind"]].paths(step["options"])
     ]
 
 
 def patch(steps: Sequence[Step], changes: Mapping[str, Any]) -> list[Step]:
-    """A copy with each path set: workload.<option> in every step whose tool has it, steps.<name>.<option> in one."""
+    """Return a copy with these paths set. workload.<option> applies to every step whose tool has it,
+    steps.<name>.<option> to one step."""
     patched = copy.deepcopy(list(steps))
     for path, value in changes.items():
         for step, option in _places(patched, path):
@@ -138,7 +139,8 @@ def _options(step: Step) -> Mapping[str, Any]:
 
 
 def metric(steps: Sequence[Mapping[str, Any]], figure: str) -> Metric:
-    """The metric that `figure` names: "tps" of the lone measured step, "idx1.tps" of several. PlanError if none."""
+    """Return the metric that `figure` names: "tps" of a single measured step, "idx1.tps" of several. PlanError if
+    there is none."""
     candidates = measured(steps)
     for step in candidates:
         name = figure.removeprefix(f"{step['name']}.")
@@ -151,7 +153,7 @@ def metric(steps: Sequence[Mapping[str, Any]], figure: str) -> Metric:
 
 
 def metrics(steps: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Every metric that a campaign with these steps may name; tools may add those of their jobs and scripts."""
+    """Return every metric that a campaign with these steps may name. Tools may add those of their jobs and scripts."""
     candidates = measured(steps)
     prefixes = ["" if len(candidates) == 1 else f"{step['name']}." for step in candidates]
     pairs = zip(prefixes, candidates, strict=True)
@@ -159,7 +161,8 @@ def metrics(steps: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def imported(steps: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether they only describe a measurement made elsewhere: such steps have their own `metrics` and cannot run."""
+    """Return whether the steps describe a measurement made elsewhere. Such steps have their own `metrics` and cannot
+    run."""
     return any("metrics" in step for step in steps)
 
 
@@ -175,20 +178,21 @@ def _declared(step: Mapping[str, Any], name: str) -> Declared | None:
 
 
 def loops(spec: Mapping[str, Any]) -> dict[str, str]:
-    """For each measured step that drives transactions: "closed" or "open", see Workload.loop. For an imported run,
-    only its figures show that."""
+    """Return the loop of each measured step that drives transactions: "closed" or "open", see Workload.loop.
+
+    For an imported run, only its figures show that."""
     own = [] if "imported" in spec else measured(spec["steps"])
     by_step = {step["name"]: WORKLOADS[step["kind"]].loop(step["options"]) for step in own}
     return {name: loop for name, loop in by_step.items() if loop}
 
 
 def kinds(steps: Sequence[Mapping[str, Any]]) -> str:
-    """The tools in the order of their first use, such as "sql, pgbench"."""
+    """Return the tools in the order of their first use, such as "sql, pgbench"."""
     return ", ".join(dict.fromkeys(step["kind"] for step in steps))
 
 
 def seconds(steps: Sequence[Mapping[str, Any]]) -> float:
-    """About how long their tools run."""
+    """Return the estimated seconds of their tools."""
     return sum(_seconds(step) for step in steps if step["kind"] != REBOOT)
 
 

@@ -1,4 +1,4 @@
-"""When a campaign has enough: its stop rule, as the user chose it. Pure."""
+"""The rule by which a campaign stops early, as chosen by the user. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNTIL = {
     "width": "the CI of a comparison is narrower than requested",
     "verdict": "the verdict of a comparison is certain",
 }
-# How alpha is spent over the interim analyses; the default of each rule. docs/statistics.md explains both.
+# How alpha is spent over the interim analyses; the default of each rule. See docs/statistics.md.
 SPENDING = ("obrien_fleming", "pocock")
 USUAL = {"width": "pocock", "verdict": "obrien_fleming"}
 LEAST = 5
@@ -22,7 +22,8 @@ KEYS = ("until", "between", "width", "least", "spending")
 
 @dataclass(frozen=True)
 class Rule:
-    """Look after each whole block from `least` on; `between` are labels as Run.label writes them, `width` a share."""
+    """An interim analysis follows each complete block from `least` on. `between`: labels as in Run.label. `width`: a
+    share."""
 
     until: str
     between: tuple[str, str]
@@ -39,7 +40,7 @@ class Rule:
 
 
 def read(stop: Any, factors: Sequence[Mapping[str, Any]], repetitions: int) -> Rule | None:
-    """None for {}: all repetitions. PlanError naming the part that is no rule."""
+    """Parse a stopping rule; None for {}, which means all repetitions. PlanError names the field that is not valid."""
     if not stop:
         return None
     if not isinstance(stop, Mapping) or stop.get("until") not in UNTIL:
@@ -96,12 +97,12 @@ def _label(field: str, cell: Any, factors: Sequence[Mapping[str, Any]]) -> str:
 
 
 def label(cell: Mapping[str, str], factors: Sequence[Mapping[str, Any]]) -> str:
-    """The levels in a line, in the order of the factors."""
+    """Return the levels as a label, in the order of the factors."""
     return ", ".join(cell[factor["name"]] for factor in factors if factor["name"] in cell)
 
 
 def check(rule: Rule | None, cells: Iterable[Mapping[str, str]], factors: Sequence[Mapping[str, Any]]) -> None:
-    """PlanError where the design never runs what the rule compares."""
+    """Raise PlanError if the design never runs what the rule compares."""
     if rule is None:
         return
     run = {label(cell, factors) for cell in cells}

@@ -1,4 +1,4 @@
-"""The PostgreSQL that a campaign measures: a private cluster of an installed version, or one that is there already."""
+"""The PostgreSQL that a campaign measures: a private cluster of an installed version, or an existing server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEWEST = "private cluster, newest version"
 
 
 def target(host: Host, facts: Facts, request: Mapping[str, str]) -> dict[str, Any]:
-    """The target of a spec; `request` as in Campaign.target. PlanError when the host has no such PostgreSQL."""
+    """Return the target of a spec. `request`: as in Campaign.target. PlanError if the host has no such PostgreSQL."""
     unknown = request.keys() - {"bin_dir", "data_dir", "remote"}
     if unknown or len(request) > 1:
         hint = (
@@ -45,7 +45,8 @@ def _private(host: Host, facts: Facts, request: Mapping[str, str]) -> dict[str, 
 
 
 def version(facts: Facts, request: Mapping[str, str]) -> str:
-    """The version of the PostgreSQL that `request`, as in Campaign.target, names on this host; "" if it has none."""
+    """Return the version of the PostgreSQL that `request` names on this host, as in Campaign.target; "" if it has
+    none."""
     if "data_dir" in request:
         clusters = (each for each in facts.get("clusters", []) if each["data_dir"] == request["data_dir"])
         return next((str(each["version"] or each["major"]) for each in clusters), "")
@@ -56,7 +57,7 @@ def version(facts: Facts, request: Mapping[str, str]) -> str:
 
 
 def check_private(spec: Mapping[str, Any], host: Host, facts: Facts) -> None:
-    """PlanError when no private cluster can be made of what a factor has chosen."""
+    """Raise PlanError if a factor chose a version of which no private cluster can be created."""
     target = spec["target"]
     if target and target["kind"] == "private":
         _private(host, facts, target)
@@ -67,7 +68,7 @@ def _able(facts: Facts) -> list[dict[str, Any]]:
 
 
 def newest_with(host: Host, facts: Facts, tool: str) -> str:
-    """The bin directory of the newest PostgreSQL that has this tool. PlanError when none has."""
+    """Return the bin directory of the newest PostgreSQL with this tool. PlanError if there is none."""
     able = [each for each in facts["postgresql"] if tool in each["tools"]]
     if not able:
         hint = "install postgresql and postgresql-contrib there, or name further directories in pg_bin_dirs"
@@ -76,7 +77,7 @@ def newest_with(host: Host, facts: Facts, tool: str) -> str:
 
 
 def check_bin_dir(bin_dir: str, host: Host, facts: Facts) -> None:
-    """PlanError for a directory that no installed PostgreSQL of the host has its programs in; "" is none."""
+    """Raise PlanError unless the directory contains the programs of an installed PostgreSQL; "" is accepted."""
     known = [each["bin_dir"] for each in facts["postgresql"]]
     if bin_dir and bin_dir not in known:
         raise PlanError("bin_dir", f"{bin_dir} of {host} contains no PostgreSQL", hint="one of " + ", ".join(known))
@@ -107,7 +108,8 @@ def _existing(host: Host, facts: Facts, data_dir: str) -> dict[str, Any]:
 
 
 def check(spec: Mapping[str, Any], host: Host, facts: Facts) -> None:
-    """PlanError if the run needs a restart of the server that is not allowed, or the cluster reads no file of ours."""
+    """Raise PlanError if the run needs a restart of the server that is not allowed, or if the cluster includes no
+    file of the agent."""
     target = spec["target"]
     if target and target["kind"] == "remote_server":
         return _check_remote(spec, facts)
@@ -137,8 +139,8 @@ def check(spec: Mapping[str, Any], host: Host, facts: Facts) -> None:
 
 
 def _check_remote(spec: Mapping[str, Any], facts: Facts) -> None:
-    """PlanError for a parameter that needs a restart, unless runs wait for changes by hand. Other privileges are
-    checked on the server when a run starts."""
+    """Raise PlanError for a parameter that needs a restart, unless runs wait for changes by hand. Other privileges
+    are checked on the server when a run starts."""
     if spec["target"].get("wait_s"):
         return
     for name in planning.plan_settings(dict(facts), spec["settings"]).get("postgresql", Plan()).conf:

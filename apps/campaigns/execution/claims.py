@@ -25,7 +25,7 @@ from common.errors import ProvingError
 log = logging.getLogger(__name__)
 
 FOLLOW_S = 25.0
-# Renewed while a tick is alive; what a killed worker held is taken over this long after its last sign of life.
+# Seconds of a claim, renewed while a tick is alive. After a worker dies, another one takes over when the claim expires.
 CLAIM_S = 15.0
 TICK_S = 600.0  # a tick that takes longer is stuck, and its claim is left to pass
 LEASE_S = 120.0
@@ -33,18 +33,18 @@ BUSY_RETRY_S = 5.0
 UNREACHABLE_RETRY_S = 10.0
 RESTART_RETRY_S = 3.0
 
-stopping = threading.Event()  # this process ends: ticks let go of their runs, which others take up at once
+stopping = threading.Event()  # this process ends: ticks release their runs, and other workers take them up at once
 _held: dict[UUID | None, float] = {}  # claim -> until when it is renewed, by the monotonic clock
 _lock = threading.Lock()
 
 
 class ClaimLostError(Exception):
-    """Somebody else took over this run: we were asleep for too long."""
+    """Another worker took over this run, because this process was suspended for too long."""
 
 
 @contextmanager
 def held(run: Run) -> Iterator[None]:
-    """Meanwhile the run's claim is renewed."""
+    """Renew the run's claim during the `with` block."""
     claim = run.claim
     _renewer()
     with _lock:
@@ -75,7 +75,7 @@ def _renew() -> None:
 
 
 def renew() -> None:
-    """All claims that this process holds, except those that were released meanwhile, which have no time any more."""
+    """Renew all claims of this process, except those that were released meanwhile."""
     now = time.monotonic()
     with _lock:
         alive = [claim for claim, until in _held.items() if now < until]
@@ -85,8 +85,9 @@ def renew() -> None:
 
 
 def begin(run: Run) -> bool:
-    """QUEUED -> SUBMITTING, committed before the agent hears of the run; False when it was cancelled meanwhile, or its
-    campaign paused; ClaimLostError when it is not ours any more."""
+    """Set QUEUED to SUBMITTING, committed before the agent is called.
+
+    False if the run was cancelled or its campaign paused meanwhile; ClaimLostError if another worker has claimed it."""
     queued = run.mine().filter(state=Run.State.QUEUED).exclude(campaign__state=Campaign.State.PAUSED)
     begun = queued.update(state=Run.State.SUBMITTING, started_at=timezone.now())
     if not begun and not run.mine().exists():
@@ -104,7 +105,7 @@ def is_cancelled(run: Run) -> bool:
 
 
 def hold_row(run: Run) -> None:
-    """In a transaction: lock the run's row. ClaimLostError when our claim is not ours any more."""
+    """Lock the run's row; in a transaction. ClaimLostError if another worker has claimed it."""
     if run.mine().select_for_update().values_list("pk").first() is None:
         raise ClaimLostError
 
@@ -117,7 +118,7 @@ def hold(run: Run) -> None:
 
 
 def wait(run: Run, error: ProvingError, seconds: float) -> None:
-    """Try again later, and let the run's page say what it waits for."""
+    """Try again later, and show `error` on the run's page meanwhile."""
     log.warning("run %s: %s", run.pk, error)
     run.mine().update(error=error.as_dict())
     queue.rearm(run, seconds)

@@ -61,7 +61,7 @@ def _work(run: Run) -> None:
 
 
 def _may_begin(run: Run, supervision: Supervision) -> bool:
-    """Whether a queued run may still begin. One of a paused campaign releases the machines that it has."""
+    """Return whether a queued run may still start. If its campaign is paused, its machines are released."""
     if queue.hindrance(run.host, run, timezone.now()):
         return False
     if run.campaign.state == Campaign.State.PAUSED:
@@ -71,8 +71,8 @@ def _may_begin(run: Run, supervision: Supervision) -> bool:
 
 
 def _refuse(run: Run, error: replies.RefusedError) -> None:
-    """A host whose answers break the rules would break them again: a run that its agent may know of ends. One that its
-    agent has only been greeted for waits, as for a host that does not answer."""
+    """End a run whose host sends invalid answers, because it would send them again. A run that its agent does not
+    know yet waits, as for a host that does not answer."""
     if error.verb == "hello":
         claims.wait(run, error, claims.UNREACHABLE_RETRY_S)
     else:

@@ -31,11 +31,10 @@ MOST_NAMED = 5  # files in a message
 
 
 def read_lines(job: Run | RunPart, link: ssh.Link, **how: Any) -> tuple[bytes, bool]:
-    """Whole lines of its events past those that are here, and whether it is sealed and these are the last.
+    """Return whole lines of new events, and whether the job is sealed and these are the last ones.
 
-    A line longer than one read is read to its end. In a sealed job, a last line without an end is damaged. It
-    counts as a line.
-    """
+    A line longer than one read is read to its end. In a sealed job, a last line without an end is damaged and counts
+    as a line."""
     data = bytearray()
     while True:
         asked: dict[str, Any] = {"path": "events.ndjson", "offset": job.events_offset + len(data), "limit": READ_BYTES}
@@ -90,13 +89,13 @@ def events_of(job: Run | RunPart, whole: bytes) -> tuple[list[dict[str, Any]], i
 
 
 def _once(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The first of those with the same number."""
+    """Return the events without repeated numbers."""
     return list({event["seq"]: event for event in reversed(events)}.values())[::-1]
 
 
 def ending(job: Run | RunPart, manifest: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
-    """(outcome, error), once its files are stored. A job whose events or files are damaged has failed: what is left of
-    it makes no result."""
+    """Return (outcome, error) once its files are stored. A job with damaged events or files has failed, because its
+    result would be incomplete."""
     lost = max(job.events_damaged, manifest["last_seq"] - job.last_seq)
     rotten = list(job.artefacts.filter(content=None, size__lte=ARTEFACT_BYTES).values_list("path", flat=True))
     if not lost and not rotten:
@@ -172,8 +171,8 @@ def _with_content(job: Run | RunPart, link: ssh.Link, file: dict[str, Any], smal
 
 
 def fetch(job: Run | RunPart, link: ssh.Link, path: str, limit: int) -> bytes:
-    """The first `limit` bytes of a file of a job. UnusableError for one that comes in drops, which would hold us for
-    hours."""
+    """Return the first `limit` bytes of a file of a job. UnusableError for one that arrives so slowly that it would
+    take hours."""
     parts, calls = bytearray(), 0
     while True:
         calls += 1
@@ -190,7 +189,8 @@ def fetch(job: Run | RunPart, link: ssh.Link, path: str, limit: int) -> bytes:
 
 
 def forget(link: ssh.Link, run_id: str, sealed: bytes) -> None:
-    """Let the agent delete what we have. Where this fails, the next contact does it; the run has ended all the same."""
+    """Let the agent delete what is stored here. If this fails, the next contact repeats it, and the run has ended
+    anyway."""
     try:
         link.call("ack", run=run_id, manifest=hashlib.sha256(sealed).hexdigest())
         if json.loads(sealed)["clean"]:
@@ -200,7 +200,8 @@ def forget(link: ssh.Link, run_id: str, sealed: bytes) -> None:
 
 
 def forget_ended(link: ssh.Link) -> None:
-    """Runs whose worker died between its commit and its word to the agent; only where the manifests are equal."""
+    """Let the agent delete ended runs whose worker died before it could ask for that. Only if the manifests are
+    equal."""
     known: dict[str, Any] = {"pk__in": link.hello["sealed"], "manifest__clean": True}
     known["host__machine_id"] = link.hello["machine_id"]
     for run in [*Run.objects.filter(**known)[:MOST_FORGOTTEN], *RunPart.objects.filter(**known)[:MOST_FORGOTTEN]]:

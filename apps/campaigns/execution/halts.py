@@ -1,7 +1,6 @@
 """Pause a campaign after too many failures, and stop it by its rule or its budget.
 
-Requests of users use the same functions, so that there is one way to pause and one to stop.
-"""
+Requests of users use the same functions, so there is one way to pause and one to stop."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ def pause(campaign: Campaign, reason: str, *, by: User | None = None) -> bool:
     if not running.update(state=Campaign.State.PAUSED, state_reason=reason):
         return False
     _lock_hosts(campaign)
-    # Rows that a tick has locked begin this moment, or find the campaign paused when they want to.
+    # A tick that has locked a row starts its run now; later ones find the campaign paused.
     armed = _queued(campaign).filter(next_tick_at__isnull=False).select_for_update(skip_locked=True, of=("self",))
     for run in armed.select_related("host"):
         give_back(run)
@@ -60,7 +59,8 @@ def stop_campaign(campaign: Campaign, reason: str) -> bool:
 
 
 def _forget_queued(campaign: Campaign) -> int:
-    """A run that a tick may be holding right now is ended instead: its machine could be leased to it."""
+    """Delete queued runs. One that a tick holds right now is ended instead, because its machine could be leased to
+    it."""
     free = Q(claimed_until=None) | Q(claimed_until__lt=timezone.now())
     idle = _queued(campaign).filter(free, next_tick_at=None).select_for_update(skip_locked=True, of=("self",))
     count, _ = Run.objects.filter(pk__in=[run.pk for run in idle]).delete()
@@ -79,13 +79,13 @@ def end_queued(run: Run) -> bool:
 
 
 def _lock_hosts(campaign: Campaign) -> None:
-    """Before their runs, as `queue.arm_host` does."""
+    """Lock the hosts before their runs, in the same order as `queue.arm_host`."""
     used = Run.objects.filter(campaign=campaign).values("host")
     list(Host.objects.filter(pk__in=used).order_by("pk").select_for_update())
 
 
 def give_back(run: Run) -> None:
-    """Release the machines of a run that did not begin: its own, and those of its parts."""
+    """Release the machines of a run that did not start: its own, and those of its parts."""
     leases.release(run.host.machine_id, run.pk)
     for part in run.parts.select_related("host"):
         leases.release(part.host.machine_id, part.pk)
@@ -96,7 +96,7 @@ def _queued(campaign: Campaign) -> RunQuerySet:
 
 
 def arm_hosts(campaign: Campaign) -> None:
-    """In the order of their keys, in which all code locks them."""
+    """Arm the hosts in the order of their keys, the order in which all code locks them."""
     hosts = Run.objects.filter(campaign=campaign).order_by("host_id").values_list("host_id", flat=True).distinct()
     for host_id in hosts:
         queue.arm_host(host_id)
@@ -106,14 +106,15 @@ def after(run: Run) -> None:
     """At the end of a run, in the caller's transaction: drop what its campaign no longer needs or permits."""
     campaign = Campaign.objects.select_for_update().get(pk=run.campaign_id)
     if run.outcome == Run.Outcome.OK:
-        # It succeeded before it was stopped, so its combination of levels must not run and count again.
+        # It succeeded before it was stopped, so its combination must not run and count again.
         run.retries.filter(state=Run.State.QUEUED, next_tick_at=None).delete()
     enforce(campaign)
 
 
 def enforce(campaign: Campaign) -> None:
-    """Pause after too many failures, stop where the next run would not end within the budget; in the caller's
-    transaction, which holds the campaign's row."""
+    """Pause after too many failures, and stop if the next run would exceed the budget.
+
+    In the caller's transaction, which has locked the campaign's row."""
     limited = campaign.max_failures or campaign.budget_h is not None
     if not limited or campaign.state != Campaign.State.RUNNING or not _queued(campaign).exists():
         return

@@ -1,7 +1,6 @@
-"""Nudges wake the worker that follows a run before its wait ends: the run was cancelled, or a user watches it.
+"""Wake the worker that follows a run before its wait ends: the run was cancelled, or a user watches it.
 
-PostgreSQL delivers them (NOTIFY, on commit). A lost nudge costs the rest of that wait, nothing else.
-"""
+PostgreSQL delivers nudges (NOTIFY, on commit). A lost nudge only costs the rest of that wait."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ def nudge(run_id: UUID | str) -> None:
 
 
 def watch(run_id: UUID | str) -> None:
-    """Note that a user watches this run: for half a minute, its events are read each second. Cheap."""
+    """Note that a user watches this run: for half a minute, its events are read every second. Cheap."""
     try:
         if cache.add(_key(run_id), True, WATCHED_S):
             nudge(run_id)
@@ -56,7 +55,7 @@ def _key(run_id: UUID | str) -> str:
 
 @contextmanager
 def following(run_id: UUID, wake: Callable[[], None]) -> Iterator[None]:
-    """Meanwhile `wake` is called, from another thread, when the run is nudged."""
+    """Call `wake` from another thread whenever the run is nudged, during the `with` block."""
     _followers[str(run_id)] = wake
     try:
         yield
@@ -65,7 +64,7 @@ def following(run_id: UUID, wake: Callable[[], None]) -> Iterator[None]:
 
 
 def listen() -> None:
-    """Hear of nudges from now on, in a thread of its own and on a connection of its own."""
+    """Receive nudges from now on, in a separate thread and on a separate connection."""
     threading.Thread(target=_listen, name="nudges", daemon=True).start()
 
 

@@ -1,4 +1,4 @@
-"""The queue of a host: which run is next, and who is to be woken. PostgreSQL decides; Celery only carries the word."""
+"""The queue of a host: which run is next, and which worker to wake. PostgreSQL decides; Celery only wakes workers."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 
 TICK = "campaigns.tick"
 AGAIN_S = 10.0
-# Armed counts: it may be submitted at any moment.
+# Armed counts as active: the run may be submitted at any moment.
 BEGUN = ~Q(state=Run.State.QUEUED) | Q(next_tick_at__isnull=False)
-# Its campaign is not paused, and its block does not wait for an interim analysis of those before it.
+# Its campaign is not paused, and its block does not wait for an interim analysis of earlier blocks.
 MAY_BEGIN = Q(state=Run.State.QUEUED, campaign__state=Campaign.State.RUNNING) & (
     Q(campaign__open_blocks=None) | Q(block__lt=F("campaign__open_blocks"))
 )
@@ -35,7 +35,7 @@ OUT_OF_SERVICE = (Host.State.QUARANTINED, Host.State.UNFIT)
 
 
 def of_host(host: Host) -> RunQuerySet:
-    """Runs that this host has, or has a part in."""
+    """Return the runs and parts of runs on this host."""
     return Run.objects.filter(Q(host=host) | Q(pk__in=RunPart.objects.filter(host=host).values("run")))
 
 
@@ -65,8 +65,9 @@ def arm_host(host_id: int) -> bool:
 
 
 def _elsewhere(host: Host) -> Run | None:
-    """The first run of a block that has not begun and waits for another host, which is busy or out of service. Only
-    campaigns that distribute their runs over this host and others count."""
+    """Return the first run of a block that has not started and waits for another host, which is busy or out of service.
+
+    Only campaigns that distribute their runs over this host and others count."""
     ours = Q(campaign__host=host) | Q(campaign__further_hosts=host)
     spread = Run.objects.filter(ours, campaign__placement=Campaign.Placement.SPREAD).exclude(host=host)
     queued = spread.filter(MAY_BEGIN)
@@ -77,8 +78,9 @@ def _elsewhere(host: Host) -> Run | None:
 
 
 def _ours(run: Run, host: Host) -> bool:
-    """Whether the run is this host's, or becomes it with its whole block: what is compared stays on one host. Not while
-    another transaction has locked the host of its queue."""
+    """Return whether the run belongs to this host, or assign its whole block to it: compared runs stay on one host.
+
+    False while another transaction has locked the host of its queue."""
     if run.host_id == host.pk:
         return True
     if not Host.objects.select_for_update(skip_locked=True).filter(pk=run.host_id):
@@ -123,8 +125,8 @@ def is_taken(hosts: Sequence[int]) -> bool:
 
 
 def _has_others(run: Run, host: Host, now: datetime) -> bool:
-    """Whether all further hosts of a run are free, and ours to give. Who finds one locked does not wait for it, as two
-    could for each other: the next beat looks again."""
+    """Return whether all further hosts of a run are free and locked by this transaction. A host that another
+    transaction has locked is not waited for, to avoid deadlocks: the next beat tries again."""
     needed = {run.host_id, *run.parts.values_list("host_id", flat=True)} - {host.pk}
     if not needed:
         return True
@@ -134,7 +136,7 @@ def _has_others(run: Run, host: Host, now: datetime) -> bool:
 
 
 def arm_idle_hosts() -> None:
-    """Arm every host that has waiting runs: what a lost message or a crash between two runs left behind."""
+    """Arm every host with waiting runs, after a lost message or a crash between two runs."""
     waits = Run.objects.filter(MAY_BEGIN, next_tick_at=None)
     hosts = set(waits.order_by().values_list("host_id", flat=True).distinct())
     spread = Campaign.objects.filter(state=Campaign.State.RUNNING, placement=Campaign.Placement.SPREAD)

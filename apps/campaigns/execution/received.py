@@ -1,7 +1,6 @@
-"""What an agent sends about a run, checked in one place: bounded, storable, as agents/wire/protocol.py has it.
+"""Validate what an agent sends about a run: sizes, storable values, and the shapes of agents/wire/protocol.py.
 
-A host may send anything. A line that breaks the rules is a lost event; a manifest that does ends the run as failed.
-"""
+A host may send anything. An invalid line is a lost event; an invalid manifest ends the run as failed."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ MAX_FETCHED_BYTES = 256 << 20  # of all files of a run that the server fetches
 BURST_BYTES, BYTES_PER_S = 64 << 20, 128 << 10
 BURST_EVENTS, EVENTS_PER_S = 50_000, 200
 MAX_DAMAGED = 1000
-MIN_LINE_BYTES = 40  # no event is shorter, so that a batch of lines is no more objects than its bytes allow
+MIN_LINE_BYTES = 40  # shortest event; limits the number of objects in a batch of lines
 _PATH = r"(?!\.{1,2}(/|$))[^/\x00-\x1f\\]+(/(?!\.{1,2}(/|$))[^/\x00-\x1f\\]+)*"
 _FILE = record({"path": text(300, _PATH), "size": whole(), "sha256": text(64, "[0-9a-f]{64}")})
 _CONFLICT = record(dict.fromkeys(("original", "ours", "found"), anything) | {"key": text(4096)})
@@ -58,16 +57,16 @@ _MANIFEST = record(
 
 
 class UnusableError(AgentError):
-    """What an agent sent cannot be worked with, and will be no better next time: the run ends."""
+    """An agent sent something that cannot be used, and would send it again: the run ends."""
 
 
 def unusable(agent: str, error: Exception) -> UnusableError:
-    """For an exception while what an agent sent was processed."""
+    """Return the error for an exception while data of an agent was processed."""
     return UnusableError(agent, f"its message cannot be processed: {type(error).__name__}: {error}"[:500], hint=HINT)
 
 
 def event(line: bytes) -> dict[str, Any] | None:
-    """The fields of an Event; None for a line that is damaged or breaks the rules."""
+    """Return the fields of an Event; None for a line that is damaged or not valid."""
     try:
         found = json.loads(line)
         if found["crc"] != checksum(found) or whole(0, MAX_INTEGER)(found["seq"]) or WALL(found["wall"]):
@@ -81,8 +80,8 @@ def event(line: bytes) -> dict[str, Any] | None:
 
 
 def excess(size: int, events: int, seconds: float) -> str:
-    """Which quota a run that started `seconds` ago is beyond, with `size` bytes of events, the last of which has the
-    number `events`; "" if none."""
+    """Return which quota a run exceeds that started `seconds` ago, with `size` bytes of events, the last of which
+    has the number `events`; "" if none."""
     bytes_allowed = BURST_BYTES + BYTES_PER_S * max(0.0, seconds)
     events_allowed = BURST_EVENTS + EVENTS_PER_S * max(0.0, seconds)
     if size > bytes_allowed:
@@ -93,7 +92,7 @@ def excess(size: int, events: int, seconds: float) -> str:
 
 
 def manifest(sealed: bytes, agent: str) -> dict[str, Any]:
-    """manifest.json, storable. UnusableError that names the field which is not as it should be."""
+    """Parse manifest.json. UnusableError names the field that is not valid."""
     try:
         found: Any = storable(json.loads(sealed))
         problem = _MANIFEST(found) or _problem_of(found)

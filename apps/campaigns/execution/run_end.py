@@ -21,12 +21,12 @@ from apps.hosts.models import Trouble
 from apps.hosts.usage import leases
 from common.errors import AgentError, PlanError, ProvingError
 
-READ_AFTER_S = 1.0  # the next run of the host begins first; results can wait
+READ_AFTER_S = 1.0  # the next run of the host starts first; results can wait
 HINT = "check what the run changed on the host, then release the host"
 
 
 def close(run: Run, outcome: str, error: dict[str, Any] | None, manifest: dict[str, Any] | None) -> None:
-    """The end of a run, in the caller's transaction: its outcome, the machine free again, the next run armed."""
+    """End a run in the caller's transaction: store its outcome, release its machine, arm the next run."""
     run.state, run.outcome, run.error, run.manifest = Run.State.ENDED, outcome, error, manifest
     run.ended_at, run.next_tick_at, run.claimed_until = timezone.now(), None, None
     run.save(update_fields=["state", "outcome", "error", "manifest", "ended_at", "next_tick_at", "claimed_until"])
@@ -55,7 +55,7 @@ def report(run: Run | RunPart, manifest: dict[str, Any]) -> None:
 
 @transaction.atomic
 def give_up_run(run: Run, *, by: User) -> None:
-    """End a run that its agent does not end. PlanError for one that still waits, or has ended."""
+    """End a run that its agent does not end. PlanError if it still waits or has ended."""
     require(by, Role.OPERATOR, "give up run", on=run.campaign)
     state = Run.objects.values_list("state", flat=True).get(pk=run.pk)
     if state not in (Run.State.SUBMITTING, Run.State.RUNNING):
@@ -84,7 +84,7 @@ def abandon(run: Run, error: ProvingError) -> None:
 
 
 def _left(run: Run | RunPart) -> list[dict[str, Any]]:
-    """The values that are neither the original nor set by another program, from the proofs of the restore."""
+    """Return the values that are neither the original nor set by another program, from the proofs of the restore."""
     writes = {data["key"]: data["wanted"] for data in run.events.filter(kind="write").values_list("data", flat=True)}
     restored = run.events.filter(kind="proof", data__phase="restored", data__ok=False).values_list("data", flat=True)
     return [

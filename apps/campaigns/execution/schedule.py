@@ -1,4 +1,5 @@
-"""SELECT only: the queue of a host as people read it: what runs, what waits in which order, and why nothing begins."""
+"""The queue of a host for users: the active run, the order of waiting campaigns, and why none starts. Only reads
+(SELECT)."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ Counts = tuple[int, int, int]  # of runs: ended, all, not ok
 
 @dataclass(frozen=True)
 class Waiting:
-    """What a campaign has in the queue of a host; when it begins and ends is None while the host is out of service."""
+    """A campaign in the queue of a host. Its expected start and end are None while the host is out of service."""
 
     campaign: Campaign
     runs: int
@@ -34,7 +35,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Schedule:
-    """`why`: what keeps the next run from beginning, in words; "" where nothing does, or nothing waits."""
+    """`why`: the reason why the next run does not start; "" if there is none, or if nothing waits."""
 
     host: Host
     active: Run | None
@@ -61,7 +62,7 @@ def schedule(host: Host, now: datetime) -> Schedule:
 
 @dataclass(frozen=True)
 class OnHost:
-    """How far a campaign is on one of its hosts, what it does there now, or why nothing of it begins."""
+    """The progress of a campaign on one of its hosts, and its active run there or the reason why none starts."""
 
     host: Host
     done: int
@@ -72,7 +73,7 @@ class OnHost:
 
 
 def counts(campaign: Campaign) -> dict[int, Counts]:
-    """Of each host with runs of the campaign; one query."""
+    """Return the counts of each host with runs of the campaign; one query."""
     ended, not_ok = Q(state=Run.State.ENDED), Q(outcome__in=queries.NOT_OK)
     told = campaign.runs.order_by().values_list("host")
     rows = told.annotate(done=Count("pk", filter=ended), total=Count("pk"), failed=Count("pk", filter=not_ok))
@@ -95,7 +96,7 @@ def _on_host(host: Host, counted: Counts, active: Run | None, campaign: Campaign
 
 
 def why(host: Host, now: datetime) -> str:
-    """What keeps the next run of a host that is idle from beginning; "" where nothing does, or nothing waits."""
+    """Return why the next run of an idle host does not start; "" if there is no reason, or if nothing waits."""
     if Run.objects.active().filter(host=host).exists():
         return ""
     following = queue.waiting(host).first()
@@ -133,7 +134,8 @@ def _waiting(host: Host, calendar: windows.Calendar, free: datetime | None, now:
 
 
 def _seconds(campaign: Campaign, host: Host) -> float:
-    """About how long one of its runs there takes: as those did that ended, else as estimated before the start."""
+    """Return the estimated duration of one of its runs there: from its ended runs, else as estimated before the
+    start."""
     runs = Run.objects.filter(campaign=campaign, host=host)
     took = queries.median_s(runs)
     if took:

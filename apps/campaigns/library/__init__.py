@@ -1,1 +1,1 @@
-"""What campaigns are made of: workloads, scripts, data sets, recipes of the team."""
+"""What campaigns are built from: workloads, scripts, data sets, recipes of the team."""

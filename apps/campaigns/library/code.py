@@ -1,9 +1,8 @@
-"""Code that users bring: programs, scripts and SQL in the resolved spec of a run. One rule for every way in.
+"""Code of users: programs, scripts and SQL in the resolved spec of a run. One rule for every source.
 
-Whoever plans or starts such a run needs the permission to run commands, whether the text came with a workload, a level
-of a factor, a recipe, a data set, a clone or an import. Builtin scripts need none, nor do texts that are equal to one
-in a recipe that comes with the program.
-"""
+Planning or starting such a run needs the permission to run commands, whether the text comes from a workload, a level
+of a factor, a recipe, a data set, a clone or an import. Built-in scripts do not need it, nor do texts that are
+identical to one in a built-in recipe."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ class Code:
 
 
 def in_steps(steps: Iterable[Mapping[str, Any]]) -> Iterator[Code]:
-    """Of these steps that users brought."""
+    """Yield the code of users in these steps."""
     for step in steps:
         if step["kind"] in WORKLOADS and "metrics" not in step:
             for field, text in WORKLOADS[step["kind"]].code(step["options"]).items():
@@ -40,7 +39,7 @@ def in_steps(steps: Iterable[Mapping[str, Any]]) -> Iterator[Code]:
 
 
 def in_dataset(dataset: Mapping[str, Any] | None) -> Iterator[Code]:
-    """Of a data set {"kind", "options"} that is to be made; removing one runs none of it."""
+    """Yield the code of a data set {"kind", "options"} that has to be created. Removing one runs none of it."""
     if dataset and dataset["kind"] in DATASETS and dataset.get("ensure") != ABSENT:
         for field, text in DATASETS[dataset["kind"]].code(dataset["options"]).items():
             if (dataset["kind"], text) not in _shipped():
@@ -48,7 +47,7 @@ def in_dataset(dataset: Mapping[str, Any] | None) -> Iterator[Code]:
 
 
 def in_spec(spec: Mapping[str, Any]) -> list[Code]:
-    """Of one run, or of one part of a run."""
+    """Return the code of one run, or of one part of a run."""
     return [*in_steps(spec["steps"]), *in_dataset(spec.get("dataset"))]
 
 
@@ -69,13 +68,13 @@ def require_permission(codes: Iterable[Code], user: User, action: str) -> None:
 
 
 def require_for(specs: Sequence[Mapping[str, Any]], user: User, action: str) -> None:
-    """The same for everything in these specs."""
+    """Require the permission for all code in these specs."""
     require_permission((each for spec in specs for each in in_spec(spec)), user, action)
 
 
 @cache
 def _shipped() -> frozenset[tuple[str, str]]:
-    """(kind, text) of all code in recipes that come with the program, and of code that the program adds to runs."""
+    """Return (kind, text) of all code in built-in recipes, and of code that the program adds to runs."""
     specs = {run.digest: run.spec for recipe in recipes.catalogue().values() for run in recipes.planned(recipe)}
     made = [spec["dataset"] for spec in specs.values() if spec["dataset"]]
     steps = [step for spec in specs.values() for step in spec["steps"] if step["kind"] in WORKLOADS]

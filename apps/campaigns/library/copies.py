@@ -1,4 +1,4 @@
-"""Where data sets are stored, and in which state, from the events of runs."""
+"""Update the copies of data sets on hosts from the events of runs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ DatasetEvent = dict[str, Any]
 
 
 def learn(run: Run, events: list[DatasetEvent], part: RunPart | None = None) -> None:
-    """Take in events of kind dataset, in their order, of the run or of a part; the same again changes nothing. The last
-    one of a copy is complete."""
+    """Apply the events of kind dataset of the run, or of a part, in order. Applying them again changes nothing.
+
+    The last event of a copy is complete."""
     for data in {(data["home"], data["fingerprint"]): data for data in events}.values():
         copy = _copy(run, part or run, data) if data["home"] else None
         if data["used"]:
@@ -23,7 +24,7 @@ def learn(run: Run, events: list[DatasetEvent], part: RunPart | None = None) -> 
 
 
 def _copy(run: Run, job: Run | RunPart, data: DatasetEvent) -> DataCopy | None:
-    """The present state of the copy; None if it was removed."""
+    """Store the present state of the copy; None if it was removed."""
     place = {"host": job.host, "home": data["home"], "fingerprint": data["fingerprint"]}
     if data["state"] == ABSENT:
         DataCopy.objects.filter(**place).delete()
@@ -47,7 +48,7 @@ def _copy(run: Run, job: Run | RunPart, data: DatasetEvent) -> DataCopy | None:
 
 
 def _dataset(place: DatasetEvent, data: DatasetEvent) -> DataSet | None:
-    """Of a campaign that names none: the one that the copy was made for, or the newest that is the same."""
+    """Return the data set of a campaign that names none: the one of the existing copy, or the newest identical one."""
     known = DataCopy.objects.filter(**place).exclude(dataset=None).select_related("dataset").first()
     same = DataSet.objects.filter(kind=data["kind"], options=data["options"])
     return known.dataset if known else same.order_by("-pk").first()

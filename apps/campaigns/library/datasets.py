@@ -1,4 +1,4 @@
-"""Writing data sets: validated against the agent's registry, each change a new revision."""
+"""Save data sets, validated against the agent's registry. Each change creates a new revision."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ def save_dataset(
     team: Team | None = None,
     by: User,
 ) -> DataSet:
-    """The next revision of the data set of that name, or the latest one if it is identical.
+    """Return the next revision of the named data set, or the latest one if it is identical.
 
-    `team` owns a new one, or no team if it is None. An existing one keeps its owner.
-    """
+    `team`: the owner of a new one, or None. An existing one keeps its owner."""
     latest = DataSet.objects.filter(name=name).order_by("-revision").first()
     require(by, Role.TUNER, "save data set", on=latest or DataSet(team=team))
     if latest and team and latest.team_id != team.pk:
@@ -40,8 +39,8 @@ def save_dataset(
 
 
 def recipe_dataset(name: str, dataset: Mapping[str, Any], by: User) -> DataSet:
-    """A recipe's own data set on a host. Any user who may start the recipe may create it."""
-    # One revision per size: that of a host is used again after another host had its own.
+    """Save a recipe's data set for a host. Any user who may start the recipe may create it."""
+    # One revision per size, so that a host uses its own again after other hosts had theirs.
     known = DataSet.objects.filter(name=name, kind=dataset["kind"], options=dataset["options"], reset="auto").first()
     return known or _save(name, dataset["kind"], dataset["options"], "auto", f"of the recipe {name}", by, None)
 

@@ -1,4 +1,4 @@
-"""Recipes of the team beside those that come with the program: imported, read, exported, and created from campaigns."""
+"""Recipes of the team, in addition to the built-in ones: imported, read, exported, and created from campaigns."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ Recipe = recipes.Recipe
 
 
 def newest() -> dict[str, OwnRecipe]:
-    """name -> the newest version of each of the team's that is not withdrawn."""
+    """Return the newest version of each recipe of the team that is not withdrawn, by name."""
     rows = OwnRecipe.objects.filter(withdrawn_at=None).select_related("author")
     return {row.name: row for row in rows.order_by("name", "-version").distinct("name")}
 
 
 def catalogue() -> dict[str, Recipe]:
-    """name -> recipe: those that come with the program, then the newest versions of the team's, which have an `own`
-    row."""
+    """Return the recipes by name: built-in ones, then the newest versions of the team's, which have an `own` row."""
     return {**recipes.catalogue(), **{name: _read(row) for name, row in newest().items()}}
 
 
@@ -38,7 +37,7 @@ def _read(row: OwnRecipe) -> Recipe:
 
 
 def find(name: str, version: int | None = None) -> Recipe | None:
-    """The given version, else the newest one that is not withdrawn. Recipes of the program have one version."""
+    """Return the given version, or the newest one that is not withdrawn. Built-in recipes have one version."""
     if name in recipes.catalogue():
         return recipes.get(name)
     row = _row(name, version)
@@ -60,7 +59,7 @@ def get(name: str, version: int | None = None) -> Recipe:
 
 
 def text_of(name: str, version: int | None = None) -> str | None:
-    """Its YAML, unchanged; None if there is no such recipe."""
+    """Return the unchanged YAML of a recipe; None if there is no such recipe."""
     if name in recipes.texts():
         return recipes.texts()[name]
     row = _row(name, version)
@@ -68,10 +67,9 @@ def text_of(name: str, version: int | None = None) -> str | None:
 
 
 def import_recipe(text: str, *, by: User) -> OwnRecipe:
-    """Store the version in the text, unless it exists with the same content. A withdrawn one is available again.
+    """Store the version in the text, unless it exists with the same content. A withdrawn one becomes available again.
 
-    PlanError names the invalid field; then nothing is written.
-    """
+    PlanError names the invalid field; then nothing is written."""
     require(by, Role.TUNER, "import recipe")
     recipe = parse(text)
     name, version = recipe["name"], recipe["version"]
@@ -92,7 +90,8 @@ def import_recipe(text: str, *, by: User) -> OwnRecipe:
 
 
 def withdraw(name: str, *, by: User) -> None:
-    """Offer it no more; campaigns made from it, and drafts, keep theirs. PlanError where it is none of the team's."""
+    """Offer the recipe no longer. Campaigns and drafts created from it keep it. PlanError if the team has none of
+    that name."""
     require(by, Role.TUNER, "withdraw recipe")
     if name in recipes.catalogue():
         raise PlanError("recipe", f"{name!r} is built in", hint="only an imported recipe can be withdrawn")
@@ -105,7 +104,7 @@ def withdraw(name: str, *, by: User) -> None:
 
 @transaction.atomic
 def _offer(row: OwnRecipe, withdrawn_at: datetime | None, action: str, by: User) -> None:
-    """All versions of a name are offered, or none is."""
+    """Offer or withdraw all versions of a name."""
     OwnRecipe.objects.filter(name=row.name).update(withdrawn_at=withdrawn_at)
     audit(by, action, row, after={"name": row.name, "withdrawn": bool(withdrawn_at)})
 
@@ -124,10 +123,9 @@ def _write(recipe: Recipe, text: str, by: User) -> OwnRecipe:
 
 
 def of_campaign(campaign: Campaign) -> str:
-    """Its design as the YAML of a recipe, for review by a user. PlanError if it cannot be repeated.
+    """Return the campaign's design as the YAML of a recipe, for review by a user. PlanError if it cannot be repeated.
 
-    Host, PostgreSQL, roles, priority, budget and stopping rule belong to the campaign and are left out.
-    """
+    Host, PostgreSQL, roles, priority, budget and stopping rule belong to the campaign and are left out."""
     if campaign.kind != Campaign.Kind.COMPARISON or not campaign.workload:
         raise PlanError("kind", f"{campaign} is not a comparison that can be repeated", hint="choose a comparison")
     name = re.sub(r"[^a-z0-9]+", "-", campaign.name.lower()).lstrip("-0123456789")[:40].strip("-") or "ours"
@@ -176,7 +174,7 @@ def _needs_root(campaign: Campaign, settings: dict[str, Any]) -> bool:
 
 
 def settings_of(campaign: Campaign) -> dict[str, Any]:
-    """What all runs of a campaign start from where it has no profile: the settings of its recipe."""
+    """Return the settings of all runs of a campaign without a profile: those of its recipe."""
     if not campaign.recipe:
         return {}
     return dict(get(campaign.recipe, campaign.recipe_version).get("settings", {}))

@@ -1,4 +1,4 @@
-"""Create a data set on a host before it is needed, or remove it there: a campaign of one run without steps."""
+"""Create or remove a data set on a host, by a campaign of one run without steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from common.errors import PlanError
 def prepare(
     dataset: DataSet, host: Host, *, target: Mapping[str, str] | None = None, profile: Revision | None = None, by: User
 ) -> Campaign:
-    """Have it made now in a private cluster of the host, for runs to come; a run like any other does it."""
+    """Create the data set in a private cluster of the host, for later runs."""
     require(by, Role.OPERATOR, "prepare data set", on=host)
     request = dict(target or {})
     placed = targets.target(host, previews.facts_of(host), request)
@@ -36,7 +36,7 @@ def prepare(
 
 @transaction.atomic
 def remove(copy: DataCopy, *, by: User) -> Campaign:
-    """Have it dropped from the cluster that it lies in."""
+    """Drop the copy from its cluster."""
     require(by, Role.OPERATOR, "remove data set", on=copy.host)
     name = str(copy.dataset or copy.database)
     dataset_spec = {"name": name, **copy.recipe, "reset": "auto", "ensure": "absent"}
@@ -58,7 +58,7 @@ def _campaign(host: Host, name: str, question: str, by: User) -> Campaign:
 def _start(
     campaign: Campaign, target: Mapping[str, Any], settings: dict[str, Any], dataset_spec: data.DatasetSpec, by: User
 ) -> Campaign:
-    """One run, which has the data set and no steps."""
+    """Start the only run. It has the data set and no steps."""
     campaign.factors = [{"name": "data set", "levels": [{"label": dataset_spec["name"], "set": {}}]}]
     collect = {"interval_s": campaign.interval_s, "sources": []}
     base = {"target": dict(target), "settings": settings, "dataset": dataset_spec, "steps": [], "collect": collect}

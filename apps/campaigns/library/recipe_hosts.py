@@ -1,4 +1,4 @@
-"""Recipes on a host: what they would be there, and how long they would take."""
+"""Recipes on a host: their levels there, and how long they would take."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from apps.hosts.models import Host
 
 
 def on_host(recipe: Recipe, host: Host) -> Recipe:
-    """The recipe with the levels and options that it would have on this host. PlanError when it was never checked."""
+    """Return the recipe with its levels and options on this host. PlanError if the host was never checked."""
     facts = previews.facts_of(host)
     scaled = {"factors": recipes.factors(recipe, facts), "steps": recipes.steps(recipe, facts)}
     return {**recipe, **scaled, "dataset": recipes.dataset(recipe, facts)}
 
 
 def preview(recipe: Recipe, host: Host) -> Preview:
-    """The runs that a campaign from the recipe would plan on this host now; nothing is written. PlanError with the
-    reason if the host cannot have it."""
+    """Return the runs that a campaign from the recipe would plan on this host now. Writes nothing.
+
+    PlanError with the reason if the host cannot run it."""
     facts = previews.facts_of(host)
     fields, there = services.of_recipe(recipe, host, facts), on_host(recipe, host)
     workload, own = Workload(name=recipe["name"], steps=there["steps"]), there["dataset"]

@@ -1,4 +1,4 @@
-"""Scripts of workloads, checked on a host by the tools that will run them. Talks to hosts: never inside `atomic`."""
+"""Check scripts of workloads on a host, with the tools that will run them. Contacts hosts, so never inside `atomic`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apps.hosts import contact
 from apps.hosts.models import Host
 from common.errors import AgentError, HostError, PlanError
 
-# Steps that a request may carry: even with the longest scripts they fit a frame.
+# Steps in one request; even with the longest scripts they fit into a frame.
 BATCH = 16
 
 
@@ -51,8 +51,8 @@ class Checked:
 
 
 def check(steps: Sequence[Step], host: Host, *, target: Mapping[str, str] | None = None, by: User) -> Checked:
-    """Let the tools of that host check them, those of `target` as in a campaign. PlanError if it has none, HostError or
-    AgentError if it cannot be reached."""
+    """Check the scripts with the tools of the host and of `target`, as in a campaign. PlanError if the host has
+    none; HostError or AgentError if it cannot be reached."""
     require(by, Role.OPERATOR, "check workload", on=host)
     facts = host.facts
     if not facts:
@@ -63,10 +63,9 @@ def check(steps: Sequence[Step], host: Host, *, target: Mapping[str, str] | None
 
 
 def check_runs(specs: Iterable[Mapping[str, Any]], host: Host) -> str:
-    """The reason if the scripts of these runs could not be checked, else "". PlanError for the first complaint.
+    """Return the reason why the scripts of these runs could not be checked, or "". PlanError for the first complaint.
 
-    A host that does not answer is no reason to refuse: the agent checks again at the beginning of each run.
-    """
+    A host that does not answer is no reason to refuse: the agent checks again when each run starts."""
     steps_by_bin_dir = {bin_dir: list(steps.values()) for bin_dir, steps in _distinct_steps(specs).items()}
     if not steps_by_bin_dir:
         return ""
@@ -88,7 +87,7 @@ def _unchecked(why: str) -> str:
 
 
 def _distinct_steps(specs: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Step]]:
-    """By the directory of the programs: the steps with scripts, each once however many runs have it."""
+    """Return the distinct steps with scripts, by the directory of their programs."""
     steps_by_bin_dir: dict[str, dict[str, Step]] = {}
     for spec in specs:
         for step in spec["steps"]:

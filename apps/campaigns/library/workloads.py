@@ -1,4 +1,4 @@
-"""Writing workloads: validated against the agent's registry, each change a new revision."""
+"""Save workloads, validated against the agent's registry. Each change creates a new revision."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from common.errors import PlanError
 
 @transaction.atomic
 def save_workload(name: str, raw_steps: Any, *, description: str = "", team: Team | None = None, by: User) -> Workload:
-    """The next revision of the workload of that name, with these steps, or the latest one if it is identical.
+    """Return the next revision of the named workload, or the latest one if its steps are identical.
 
-    `team` owns a new one, or no team if it is None. An existing one keeps its owner.
-    """
+    `team`: the owner of a new one, or None. An existing one keeps its owner."""
     latest = Workload.objects.filter(name=name).order_by("-revision").first()
     require(by, Role.TUNER, "save workload", on=latest or Workload(team=team))
     if latest and team and latest.team_id != team.pk:
@@ -30,12 +29,12 @@ def save_workload(name: str, raw_steps: Any, *, description: str = "", team: Tea
 
 
 def recipe_workload(name: str, raw_steps: Any, by: User) -> Workload:
-    """A recipe's own workload. Any user who may start the recipe may create it."""
+    """Save a recipe's workload. Any user who may start the recipe may create it."""
     return _save(name, raw_steps, f"of the recipe {name}", by, None)
 
 
 def imported_workload(name: str, imported_steps: list[dict[str, Any]], by: User) -> Workload:
-    """The workload of imported results, as far as it is known. Any user who may import may create it."""
+    """Save the workload of imported results, as far as it is known. Any user who may import may create it."""
     workload = Workload(
         name=name, steps=imported_steps, digest=digest({"steps": imported_steps}), author=by, description="imported"
     )

@@ -1,4 +1,4 @@
-"""Workloads, data sets and where they live, campaigns, runs, and schedules."""
+"""Workloads, data sets and their copies, campaigns, runs, and schedules."""
 
 from apps.campaigns.models.campaign import Campaign, all_sources
 from apps.campaigns.models.copies import DataCopy, DataUse

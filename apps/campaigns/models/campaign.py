@@ -1,4 +1,4 @@
-"""A campaign: what is compared, where, in which order, and when it stops."""
+"""A campaign: what is compared, on which hosts, in which order, and when it stops."""
 
 from __future__ import annotations
 
@@ -172,8 +172,8 @@ class Campaign(Walled):
 
     @property
     def owners(self) -> Collection[int | None]:
-        """The teams of its hosts: it has none of its own. No query for a campaign of one host that is loaded; before it
-        is saved its further hosts are not among them."""
+        """The teams of its hosts, because a campaign has no team itself. No query for a loaded campaign on one host.
+        Further hosts are only included once it is saved."""
         further: list[Host] = []
         if self.placement != self.Placement.ONE and not self._state.adding:
             models.prefetch_related_objects([self], "further_hosts")
@@ -182,7 +182,7 @@ class Campaign(Walled):
 
     @cached_property
     def _owners_of_roles(self) -> Collection[int | None]:
-        """Of hosts that are a client or a standby; what names no host is for the planner to refuse."""
+        """The teams of hosts that are a client or a standby. The plan refuses names of unknown hosts."""
         if not isinstance(self.roles, dict) or not self.roles:
             return ()
         standbys = self.roles.get("standbys")
@@ -192,5 +192,5 @@ class Campaign(Walled):
 
     @property
     def steps(self) -> list[Step]:
-        """Of its workload; none where it has no workload."""
+        """The steps of its workload; empty without a workload."""
         return list(self.workload.steps) if self.workload else []

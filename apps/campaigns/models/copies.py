@@ -1,4 +1,4 @@
-"""Where data sets live, and what runs had of them."""
+"""Copies of data sets on hosts, and their use by runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.hosts.models import Host
 
 
 class DataCopy(Walled):
-    """A data set as it lies in a private cluster of a host, as its runs have told."""
+    """A data set in a private cluster of a host, as reported by its runs."""
 
     behind = ("host", "dataset", "made_by")
 
@@ -52,17 +52,17 @@ class DataCopy(Walled):
 
     @property
     def brief(self) -> str:
-        """How it was made, in short."""
+        """A short description of how it was created."""
         return data.brief(self.recipe["kind"], self.recipe["options"])
 
     @property
     def took(self) -> float:
-        """Seconds that its steps took in all."""
+        """The total seconds of its steps."""
         return float(sum(seconds for _, seconds in self.seconds))
 
 
 class DataUse(Walled):
-    """What a run had of a data set: the pristine one, a copy of it, or one made anew; and what that took."""
+    """How a run used a data set: the pristine one, a copy of it, or a new one; and how long that took."""
 
     behind = ("run",)
 

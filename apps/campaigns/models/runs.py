@@ -1,4 +1,4 @@
-"""Runs with the parts that other machines have in them, their events and artefacts; the legal transitions of a run."""
+"""Runs, the jobs of other machines in them, their events and artefacts; the legal transitions of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAR = timedelta(minutes=2)
 
 class RunQuerySet(WalledQuerySet["Run"]):
     def active(self) -> RunQuerySet:
-        """Runs that the agent may know of: submitted and not ended."""
+        """Return the runs that the agent may know of: submitted and not ended."""
         return self.filter(state__in=[Run.State.SUBMITTING, Run.State.RUNNING])
 
     def due(self, now: datetime) -> RunQuerySet:
@@ -31,7 +31,7 @@ class RunQuerySet(WalledQuerySet["Run"]):
 
 
 class JobFields(Walled):
-    """What one agent carries out: a resolved spec, and what is known of it."""
+    """The job of one agent: its resolved spec, and its state."""
 
     class State(models.TextChoices):
         QUEUED = "queued"
@@ -64,7 +64,7 @@ class JobFields(Walled):
 
 
 class Run(JobFields):
-    """One cell of the design, once, and what became of it."""
+    """One cell of the design in one repetition, and its outcome."""
 
     behind = ("campaign",)
 
@@ -100,7 +100,7 @@ class Run(JobFields):
         indexes = [
             models.Index(fields=["next_tick_at"], condition=~models.Q(state="ended"), name="run_due"),
             models.Index(fields=["ended_at"], condition=models.Q(ingested_at=None), name="run_to_ingest"),
-            # What goes on or waits is a handful, whatever the history.
+            # Few runs are active or waiting, whatever the history.
             models.Index(fields=["host"], condition=~models.Q(state="ended"), name="run_open_on_host"),
             models.Index(fields=["host", "-ended_at"], name="run_newest_on_host"),
             models.Index(
@@ -120,13 +120,13 @@ class Run(JobFields):
 
     @property
     def label(self) -> str:
-        """The levels of this run in a line, such as "2 cpus", in the order of the design: that of jsonb is its own."""
+        """The levels of this run, such as "2 cpus", in the order of the design. The order of jsonb is another one."""
         names = [factor["name"] for factor in self.campaign.factors]
         return ", ".join(self.cell[name] for name in names if name in self.cell)
 
     @property
     def doing(self) -> str:
-        """What its agent does now, in words."""
+        """What its agent does now, for users."""
         if self.agent_state == "REBOOTING" and self.agent_state_at:
             return f"restarting the host since {self.agent_state_at:%H:%M}"
         if self.agent_state == "WAITING":
@@ -140,16 +140,17 @@ class Run(JobFields):
         claimed = Run.objects.due(now).filter(pk=self.pk).update(claim=token, claimed_until=until)
         if claimed:
             self.refresh_from_db(from_queryset=Run.objects.select_related("campaign", "host__identity"))
-        return bool(claimed) and self.claim == token  # another worker took over while this one was suspended
+        return bool(claimed) and self.claim == token  # another worker took over while this process was suspended
 
     def mine(self) -> RunQuerySet:
-        """This row, if the claim that we took is still ours: every write of a tick goes through it. In no order, which
-        would have the campaign's row locked too."""
+        """Return this row if this worker's claim is still valid. Every write of a tick uses it.
+
+        Unordered, because an order would also lock the campaign's row."""
         return Run.objects.filter(pk=self.pk, claim=self.claim).order_by()
 
 
 class RunPart(JobFields):
-    """What another machine does for a run, as a job of its own there: a client's host has the run itself."""
+    """The job of another machine in a run. If a client has its own host, that host has the run itself."""
 
     behind = ("run",)
 
@@ -172,17 +173,19 @@ class RunPart(JobFields):
 
     @property
     def name(self) -> str:
-        """Which of the run's parts it is: "server", "standby1"."""
+        """The name of the part in its run: "server", "standby1"."""
         return str(self.spec["target"].get("name", self.role))
 
 
-# Which of two columns says what a row belongs to.
+# Which of two columns has the owner of a row.
 OF_RUN_OR_PART = models.Q(run=None) ^ models.Q(part=None)
 
 
 class RunEvent(Walled):
-    """One line of the event log of a job. It is stored once, however often it is read. An event of a part has no run,
-    so that `run.events` has only what the run's own host reported, and `part.events` what the part's did."""
+    """One line of the event log of a job, stored once however often it is read.
+
+    An event of a part has no run, so `run.events` only has events of the run's own host, and `part.events` those of
+    the part."""
 
     behind = ("run", "part")
 
@@ -209,8 +212,8 @@ class RunEvent(Walled):
 
 
 class Artefact(Walled):
-    """Raw output of a tool, as it was printed: what is parsed from it can be parsed again. An artefact of a part, such
-    as the log of its PostgreSQL, has no run."""
+    """Raw output of a tool, unchanged, so that it can be parsed again. An artefact of a part, such as the log of its
+    PostgreSQL, has no run."""
 
     behind = ("run", "part")
 

@@ -1,4 +1,4 @@
-"""What a run does and on which data; the recipes of a team."""
+"""Workloads, data sets, and the recipes of a team."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from apps.hosts.models import NAME
 
 
 class Workload(Owned):
-    """What is run: named steps, each with a role, a tool and its options. Changing one makes the next revision, of the
-    same team."""
+    """Named steps, each with a role, a tool and its options. A change creates the next revision, of the same team."""
 
     name = models.CharField(max_length=63, validators=[NAME])
     revision = models.PositiveIntegerField(default=1)
@@ -42,7 +41,7 @@ class Workload(Owned):
 
 
 class DataSet(Owned):
-    """How data are made: by pgbench, or by SQL. Changing one makes the next revision, of the same team."""
+    """How data are created: by pgbench or by SQL. A change creates the next revision, of the same team."""
 
     name = models.CharField(max_length=63, validators=[NAME])
     revision = models.PositiveIntegerField(default=1)
@@ -63,7 +62,7 @@ class DataSet(Owned):
 
     @property
     def brief(self) -> str:
-        """How it is made, in short."""
+        """A short description of how it is created."""
         return data.brief(self.kind, self.options)
 
     @property
@@ -73,10 +72,10 @@ class DataSet(Owned):
 
 
 class OwnRecipe(models.Model):
-    """A recipe of the team, as it was written. Changing one makes the next version; none is ever changed.
+    """A recipe of the team, as written. A change creates the next version; versions never change.
 
-    All versions of a name are withdrawn together: they are offered no more, and campaigns made from them go on.
-    """
+    All versions of a name are withdrawn together. They are then no longer offered, and campaigns created from them
+    continue."""
 
     name = models.CharField(max_length=40)
     version = models.PositiveIntegerField()

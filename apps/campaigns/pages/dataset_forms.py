@@ -1,4 +1,4 @@
-"""Forms of data sets: what makes one, and where one is prepared."""
+"""Forms to save a data set and to prepare one on a host."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ABOUT_RESETS = {
 
 
 class DataSetForm(OfTeam):
-    """A data set of one kind; fields of its options are named options.<name>, as errors name them."""
+    """A data set of one kind. Fields of its options are named options.<name>, as in errors."""
 
     name = forms.CharField(max_length=63, help_text="an existing name gets its next revision")
     description = forms.CharField(required=False, max_length=500)
@@ -46,12 +46,12 @@ class DataSetForm(OfTeam):
         return [self[name] for name in self.fields if name.startswith("options")]
 
     def options(self) -> dict[str, Any]:
-        """PlanError where JSON or lines cannot be read."""
+        """Return the options. PlanError if JSON or lines cannot be parsed."""
         return fields.read("options", self.schema, self.cleaned_data)
 
 
 class PrepareForm(forms.Form):
-    """A host, one of its PostgreSQLs, and what the cluster is set up with while the data are made."""
+    """A host, one of its PostgreSQL installations, and the settings of the cluster while the data are created."""
 
     target = forms.ChoiceField(label="On", help_text="a private cluster, kept for later runs")
     profile = forms.ModelChoiceField(
@@ -62,7 +62,7 @@ class PrepareForm(forms.Form):
     )
 
     def __init__(self, *args: Any, by: User, **kwargs: Any) -> None:
-        """Hosts are those on which `by` is an operator."""
+        """Offer the hosts on which `by` is an operator."""
         super().__init__(*args, **kwargs)
         profile, target = self.fields["profile"], self.fields["target"]
         assert isinstance(profile, forms.ModelChoiceField)  # noqa: S101 - for the type checker
@@ -76,7 +76,7 @@ class PrepareForm(forms.Form):
         return Host.objects.get(pk=self.cleaned_data["target"].partition(" ")[0])
 
     def target_request(self) -> dict[str, str]:
-        """As Campaign.target has it."""
+        """Return the request in the form of Campaign.target."""
         return targets.read_choice(self.cleaned_data["target"].partition(" ")[2])
 
 

@@ -1,5 +1,4 @@
-"""Pages of data sets: the list with where each lives, one with what made it and what used it, writing, and the buttons
-that have it made on a host or removed from it."""
+"""Pages of data sets: the list, one data set with its copies, the form, and the buttons to prepare or remove a copy."""
 
 from __future__ import annotations
 
@@ -77,7 +76,7 @@ def _about(request: HttpRequest, name: str) -> dict[str, Any]:
 
 @needs(Role.TUNER, somewhere=True)
 def dataset_add(request: HttpRequest) -> HttpResponse:
-    """`?kind=` chooses what makes it, `?from=` copies an existing one."""
+    """Save a data set. `?kind=` selects its kind, `?from=` copies an existing one."""
     base = newest_datasets().filter(name=request.GET.get("from", "")).first()
     kind = base.kind if base else request.GET.get("kind", "pgbench")
     if kind not in DATASETS:

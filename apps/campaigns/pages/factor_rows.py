@@ -1,8 +1,7 @@
-"""Rows of a form to factors and back: one row says that one level of one factor sets one path to one value. Pure.
+"""Convert rows of a form to factors and back: one row sets one path to one value, for one level of one factor. Pure.
 
-What a simple campaign does not need is typed as lines beside the rows: on which other levels a level depends, in which
-order a factor's levels follow each other, and the combinations of a list.
-"""
+What simple campaigns do not need is entered as text: conditions between levels, the order of a factor's levels, and
+the combinations of a list."""
 
 from __future__ import annotations
 
@@ -21,25 +20,25 @@ from common.errors import PlanError
 
 BLANK_ROWS = 2
 TARGET = {"type": "object", "properties": {"bin_dir": {"type": "string"}}}
-# The same option of a step: for all steps of its tool, for one of them, and as a complaint about a lone step names it.
+# Paths of the same option: for all steps of a tool, for one step, and as errors name that of a single step.
 OPTION = re.compile(r"^(workload|steps\.[^.]+|options)\.")
 CONDITION = re.compile(r"^(?P<factor>.+?) = (?P<levels>.+?) only with (?P<other>.+?) = (?P<labels>.+)$")
 
 
 @dataclass
 class Row:
-    """What was typed, and what was wrong with it."""
+    """The input of a row, and its error."""
 
     factor: str = ""
     level: str = ""
     path: str = ""
     value: str = ""
     error: str = ""
-    hint: str = ""  # range and present value of what it sets
+    hint: str = ""  # range and present value of the parameter
 
     @property
     def long(self) -> bool:
-        """Whether its value has lines, as a script has."""
+        """Whether its value has several lines, as scripts do."""
         return "\n" in self.value
 
     @property
@@ -48,8 +47,8 @@ class Row:
 
 
 def roots(steps: Sequence[Step], dataset: str = "") -> dict[str, Mapping[str, Any]]:
-    """The schemas that paths lead into, for a workload of these steps and a data set of this kind; "" for the
-    default one of the steps."""
+    """Return the schemas of all paths, for a workload of these steps and a data set of this kind; "" is the default
+    kind of the steps."""
     schemas: dict[str, Mapping[str, Any]] = {f"settings.{name}": each.schema for name, each in SETTINGS.items()}
     of_steps = {step["name"]: WORKLOADS[step["kind"]].schema for step in steps}
     properties = {name: each for schema in of_steps.values() for name, each in schema["properties"].items()}
@@ -64,7 +63,7 @@ def roots(steps: Sequence[Step], dataset: str = "") -> dict[str, Mapping[str, An
 
 
 def rows_of(factors: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Factors as rows; a level that sets two paths takes two rows."""
+    """Return factors as rows. A level that sets two paths has two rows."""
     return [
         Row(factor["name"], level["label"], path, _text(value))
         for factor in factors
@@ -78,14 +77,14 @@ def _text(value: Any) -> str:
 
 
 def rows_typed(columns: Mapping[str, list[str]]) -> list[Row]:
-    """From the parallel lists that a form posts: factor, level, path, value."""
+    """Return the rows in the parallel lists of a posted form: factor, level, path, value."""
     lists = [columns.get(name, []) for name in ("factor", "level", "path", "value")]
-    # A form sends the lines of a script as every other line of the web.
+    # Browsers send line breaks of scripts as CRLF.
     return [Row(*(text.strip().replace("\r\n", "\n") for text in texts)) for texts in zip(*lists, strict=False)]
 
 
 def spread(rows: Iterable[Row], steps: Sequence[Step], dataset: str = "") -> list[Row]:
-    """The rows, with a row for each level where one names several values, such as "1, 4, 16" or "on, off"."""
+    """Return the rows, with one row per level for a row with several values, such as "1, 4, 16" or "on, off"."""
     schemas = roots(steps, dataset)
     return [replace(row, value=value) for row in rows for value in _values(row, schemas)]
 
@@ -101,7 +100,7 @@ def _values(row: Row, schemas: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _choices(path: str, schemas: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:
-    """The only values that a path accepts; empty if it accepts others."""
+    """Return the only values that a path accepts; empty if it accepts others."""
     name = path.removeprefix("settings.postgresql.")
     if name != path:
         known = gucs.catalogue().get(name, {})
@@ -111,7 +110,7 @@ def _choices(path: str, schemas: Mapping[str, Mapping[str, Any]]) -> Sequence[st
 
 
 def _is_number(path: str, schemas: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether a path takes a single number, so that a comma in its value can only stand between several."""
+    """Return whether a path takes a single number, so that a comma in its value separates several values."""
     name = path.removeprefix("settings.postgresql.")
     if name != path:
         return gucs.catalogue().get(name, {}).get("vartype") in ("integer", "real")
@@ -120,7 +119,8 @@ def _is_number(path: str, schemas: Mapping[str, Mapping[str, Any]]) -> bool:
 
 
 def factors_of(rows: Iterable[Row], steps: Sequence[Step], dataset: str = "") -> list[dict[str, Any]]:
-    """Factors in the order of their first rows, values typed as the catalogue wants; a nameless level is its value."""
+    """Return factors in the order of their first rows, with values in the types of the catalogue. A level without a
+    label is named by its value."""
     schemas = roots(steps, dataset)
     factors: dict[str, dict[str, dict[str, Any]]] = {}
     for row in rows:
@@ -137,8 +137,10 @@ def factors_of(rows: Iterable[Row], steps: Sequence[Step], dataset: str = "") ->
 
 
 def arranged(factors: list[dict[str, Any]], conditions: str, orders: str) -> list[dict[str, Any]]:
-    """The factors with `when` and `order` from lines such as "page size = 2MB; 1GB only with huge pages = on" and
-    "shared_buffers = descending". PlanError names the field, and the line that means nothing."""
+    """Add `when` and `order` to the factors, from lines such as "page size = 2MB; 1GB only with huge pages = on" and
+    "shared_buffers = descending".
+
+    PlanError names the field and the line that cannot be parsed."""
     for line in filter(None, map(str.strip, conditions.splitlines())):
         match = CONDITION.match(line)
         if not match:
@@ -167,7 +169,7 @@ def _parts(text: str) -> list[str]:
 
 
 def conditions_of(factors: Iterable[Mapping[str, Any]]) -> str:
-    """The conditions as they would be typed, levels that depend on the same in one line."""
+    """Return the conditions as text; levels with the same condition share a line."""
     lines: dict[tuple[str, str, str], list[str]] = {}
     for factor in factors:
         for level in factor["levels"]:
@@ -181,7 +183,7 @@ def orders_of(factors: Iterable[Mapping[str, Any]]) -> str:
 
 
 def cells_of(text: str, factors: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Combinations from lines of labels in the order of the factors, such as "on; 1GB"; "off;" leaves one out."""
+    """Parse combinations from lines of labels in the order of the factors, such as "on; 1GB". "off;" leaves one out."""
     names = [factor["name"] for factor in factors]
     lines = [_parts(line) for line in text.splitlines() if line.strip()]
     for place, labels in enumerate(lines):
@@ -196,7 +198,7 @@ def cells_text(cells: Iterable[Mapping[str, str]], factors: Sequence[Mapping[str
 
 
 def mark(rows: list[Row], subject: str, message: str, factors: list[dict[str, Any]]) -> bool:
-    """Put the message on the row that `subject`, such as factors.0.levels.1.set, is about. False when there is none."""
+    """Add the error to the row that `subject` names, such as factors.0.levels.1.set. Returns False if there is none."""
     root, *place = subject.split(".")
     if root != "factors":
         matches = [row for row in rows if row.path and _is_about(subject, row.path)]
@@ -214,7 +216,7 @@ def mark(rows: list[Row], subject: str, message: str, factors: list[dict[str, An
 
 
 def _is_about(subject: str, path: str) -> bool:
-    """Whether a complaint is about what a row sets: by its path, or by the option of a step that its path names."""
+    """Return whether an error concerns the path of a row, also if it names the option of a step."""
     option = OPTION.sub("", path)
     if option != path and OPTION.sub("", subject) == option:
         return True
@@ -222,7 +224,7 @@ def _is_about(subject: str, path: str) -> bool:
 
 
 def set_from(rows: list[Row], path: str, name: str, present: str) -> None:
-    """Set this path to its present value in a blank row, or in a new one. Keeps the rows if one sets it already."""
+    """Set this path to its present value in a blank or new row. If a row sets it already, nothing changes."""
     if any(row.path == path for row in rows):
         return
     blank = next((row for row in rows if row.blank), None)
@@ -232,7 +234,7 @@ def set_from(rows: list[Row], path: str, name: str, present: str) -> None:
 
 
 def known_paths(steps: Sequence[Step], dataset: str = "") -> list[str]:
-    """Paths that a row may name, for the list that its field offers; of a lone step each option once."""
+    """Return the paths to suggest in the field of a row; each option of a single step once."""
     common = ("shared_buffers", "work_mem", "max_wal_size", "synchronous_commit", "wal_compression", "random_page_cost")
     offered = {root: schema for root, schema in roots(steps, dataset).items() if root != "steps" or len(steps) > 1}
     known = [path for path in fields.paths(offered) if not path.endswith(".")]

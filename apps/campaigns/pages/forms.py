@@ -17,7 +17,7 @@ from apps.campaigns.pages.stop_form import StopForm
 from apps.hosts.models import Facts, Host
 from apps.tuning.models import Revision
 
-# Fields that are not create_campaign's: of its roles, of its nuisance, and of the rows.
+# Fields that are not arguments of create_campaign: roles, nuisance, and rows.
 ALIKE = ("cool_down_s", "checkpoint", "drop_caches", "warm_up", "warm_up_s")
 OF_ROLES = ("client", "standbys", "server_address", "server_port")
 OF_RULE = stop_form.FIELDS
@@ -27,7 +27,7 @@ UNSAID = {"design": Campaign.Design.FACTORIAL, "reboot": Campaign.Reboot.NEVER}
 
 
 def alike_shown(alike: dict[str, Any]) -> dict[str, Any]:
-    """A campaign's nuisance as the form's fields have it."""
+    """Return a campaign's nuisance as initial values of the form."""
     warm = alike.get("warm_up") or {}
     kind = "steady" if "until" in warm else "time" if warm else ""
     shown = {name: value for name, value in alike.items() if name != "warm_up"}
@@ -35,7 +35,7 @@ def alike_shown(alike: dict[str, Any]) -> dict[str, Any]:
 
 
 def roles_shown(source: Campaign) -> dict[str, Any]:
-    """A campaign's roles as the form's fields have them."""
+    """Return a campaign's roles as initial values of the form."""
     roles = source.roles
     address = (roles.get("addresses") or {}).get(str(source.host_id))
     named = {name: roles.get(name) for name in ("client", "standbys")}
@@ -55,13 +55,13 @@ def newest_workloads() -> Any:
 
 
 def reachable(by: User) -> Any:
-    """Hosts that `by` can ask something: not those that only name where old results come from."""
+    """Return the hosts that `by` can contact, without those that only describe the origin of imported results."""
     theirs = teams.reach(by, Role.OPERATOR)
     return Host.objects.filter(theirs).exclude(state=Host.State.ARCHIVE).order_by("name")
 
 
 class CampaignForm(StopForm):
-    """Everything but the factors, which are rows. With a recipe the workload may be left to it."""
+    """A campaign without its factors, which are rows. With a recipe, the workload may be empty."""
 
     host = forms.ModelChoiceField(Host.objects.none(), empty_label="choose a host")
     target = forms.ChoiceField(
@@ -210,7 +210,7 @@ class CampaignForm(StopForm):
     )
 
     def __init__(self, *args: Any, by: User | None = None, recipe: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        """Hosts are those on which `by` is an operator."""
+        """Offer the hosts on which `by` is an operator."""
         super().__init__(*args, **kwargs)
         theirs = teams.reach(by, Role.OPERATOR) if by else Q()
         for name in ("host", "client", "standbys", "further_hosts"):
@@ -234,7 +234,8 @@ class CampaignForm(StopForm):
         field.queryset = rows
 
     def _offer_targets(self) -> None:
-        """Of every host: its own are known only when it is chosen. The service refuses what is not there."""
+        """Offer the targets of every host, because the host is chosen on the same page. The service refuses one that
+        the host lacks."""
         newest = Facts.objects.order_by("host__name", "-number").distinct("host__name").select_related("host")
         newest = newest.prefetch_related("host__remote_servers")
         groups = [(each.host.name, targets.choices(each.data) + targets.remotes(each.host)) for each in newest]
@@ -243,7 +244,7 @@ class CampaignForm(StopForm):
         field.choices = [("", targets.NEWEST), *groups]
 
     def _roles(self) -> dict[str, Any]:
-        """In the shape of Campaign.roles."""
+        """Return the roles in the form of Campaign.roles."""
         named = {name: self.cleaned_data[name] for name in OF_ROLES}
         client, standbys = named["client"], [host.pk for host in named["standbys"]]
         roles: dict[str, Any] = {"client": client.pk} if client else {}
@@ -255,7 +256,7 @@ class CampaignForm(StopForm):
         return roles | ({"port": port} if port else {})
 
     def offer_also(self, source: Campaign) -> None:
-        """What a clone takes over, though there may be a newer revision of it."""
+        """Also offer the objects of the source of a clone, which may have newer revisions."""
         for name, newest, own in (
             ("workload", newest_workloads(), source.workload_id),
             ("dataset", newest_datasets(), source.dataset_id),
@@ -266,7 +267,7 @@ class CampaignForm(StopForm):
 
     @classmethod
     def filled(cls, source: Campaign) -> dict[str, Any]:
-        """Every choice of a campaign, as this form shows it."""
+        """Return every choice of a campaign as initial values of this form."""
         shown = {name: getattr(source, name) for name in cls.base_fields if hasattr(source, name)}
         shown |= alike_shown(source.nuisance) | stop_form.filled(source)
         shown |= {
@@ -280,7 +281,7 @@ class CampaignForm(StopForm):
         return shown | {"name": f"{source.name[:113]} (copy)", "delta": f"{source.delta * 100:g}", "target": target}
 
     def choices(self) -> dict[str, Any]:
-        """Fields of services.create_campaign, without what was left empty, nor what is about the rows."""
+        """Return the fields for services.create_campaign, without empty ones and those of rows."""
         target = targets.read_choice(self.cleaned_data["target"])
         left = (*ALIKE, *OF_ROWS, *OF_ROLES, *OF_RULE)
         own = {name: value for name, value in self.cleaned_data.items() if name not in left}
@@ -305,7 +306,8 @@ class CampaignForm(StopForm):
         return cleaned
 
     def shown(self, *names: str) -> bool:
-        """Whether one of these fields says more than its default, or is wrong: then a page opens their part."""
+        """Return whether one of these fields differs from its default or has an error. The page then opens its
+        section."""
         return any(
             self.errors.get(name) or self[name].value() not in (None, "", False, UNSAID.get(name)) for name in names
         )

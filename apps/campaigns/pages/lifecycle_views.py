@@ -1,4 +1,4 @@
-"""Buttons of a campaign that was started, and the page that extends it."""
+"""The buttons of a started campaign, and the page that extends it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class ExtendForm(forms.Form):
 
 @needs(Role.OPERATOR, somewhere=True)
 def campaign_extend(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """More repetitions, or levels: a row for each level, which factors offer with the path that they set so far."""
+    """Add repetitions or levels. Factors offer a row for each new level, with the path that their levels set."""
     campaign = get_object_or_404(Campaign.objects.select_related("workload", "dataset", "host"), pk=pk)
     require(user_of(request), Role.OPERATOR, "extend campaign", on=campaign)
     form = ExtendForm(request.POST or None, initial={"repetitions": request.GET.get("repetitions", "")[:4]})
@@ -122,7 +122,7 @@ def _blame(form: ExtendForm, rows: list[factor_rows.Row], error: PlanError) -> N
 
 
 def context(campaign: Campaign) -> dict[str, Any]:
-    """What the buttons of a campaign's page say."""
+    """Return what the buttons on a campaign's page show."""
     comparison = campaign.kind == Campaign.Kind.COMPARISON
     return {"clonable": comparison, "retriable": lifecycle.failed_runs(campaign).count() if comparison else 0}
 
@@ -130,7 +130,7 @@ def context(campaign: Campaign) -> dict[str, Any]:
 @require_POST
 @needs(Role.OPERATOR, somewhere=True)
 def campaign_checks(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The checks, after the hosts were asked; for htmx the table alone."""
+    """Show the checks after the hosts were contacted; for htmx only the table."""
     campaign = get_object_or_404(Campaign, pk=pk)
     template = "campaigns/_checks.html" if request.headers.get("HX-Request") else "campaigns/checks.html"
     return page(request, template, {"campaign": campaign, "checks": validity.ask(campaign, by=user_of(request))})

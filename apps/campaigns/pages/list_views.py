@@ -1,4 +1,4 @@
-"""The list of campaigns: searched, filtered, sorted, and changed many at once."""
+"""The list of campaigns, with search, filters, sorting, and actions on several campaigns."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from apps.hosts.models import Host
 from common.wording import first_of
 
 SHOWN = 50
-ARCHIVED = "archived"  # as a state: what every other list leaves out
+ARCHIVED = "archived"  # the state filter that shows only archived campaigns
 NEWEST_FIRST = "-created_at"
-# Columns that order the list -> their headings.
+# Columns by which the list can be sorted.
 SORTED = {
     "name": "Campaign",
     "state": "State",
@@ -43,7 +43,8 @@ class ManyForm(forms.Form):
 
 @needs(Role.VIEWER)
 def campaign_list(request: HttpRequest) -> HttpResponse:
-    """`?sort=` names a column, after a "-" to descend; `?state=archived` shows the archived ones alone."""
+    """List campaigns. `?sort=` names a column, with "-" for descending order; `?state=archived` shows archived ones
+    only."""
     query, state, host = (request.GET.get(name, "").strip() for name in ("q", "state", "host"))
     team, sort = team_in_url(request), request.GET.get("sort", "")
     sort = sort if sort.removeprefix("-") in SORTED else NEWEST_FIRST
@@ -66,8 +67,9 @@ def campaign_list(request: HttpRequest) -> HttpResponse:
 
 
 def _headings(sort: str) -> dict[str, dict[str, str]]:
-    """Column -> its heading, the `sort` of its link, and its aria-sort where the list is in its order. A first click
-    ascends, but on the date, and a second one turns the order."""
+    """Return the heading of each column, with the `sort` of its link and its aria-sort.
+
+    The first click sorts ascending (the date: descending), the second one reverses the order."""
     headings = {}
     for column, text in SORTED.items():
         first = NEWEST_FIRST if column == "created_at" else column
@@ -78,7 +80,7 @@ def _headings(sort: str) -> dict[str, dict[str, str]]:
 
 
 def _only(host: str, team: int | None) -> str:
-    """Where the campaigns ran that a list was narrowed to by a link; empty where it was not."""
+    """Return the host or team to which a link limits the list; empty without one."""
     number = whole(host)
     hosts = Host.objects.none() if number is None else Host.objects.filter(pk=number)
     teams = Team.objects.none() if team is None else Team.objects.filter(pk=team)
@@ -88,7 +90,7 @@ def _only(host: str, team: int | None) -> str:
 @require_POST
 @needs(Role.OPERATOR, somewhere=True)
 def campaigns_change(request: HttpRequest) -> HttpResponse:
-    """The same to each campaign that is ticked; back to the list as it was filtered."""
+    """Apply the action to each selected campaign, and return to the filtered list."""
     form = ManyForm(request.POST)
     if form.is_valid():
         action = form.cleaned_data["action"]

@@ -1,4 +1,4 @@
-"""A campaign while its form is filled in: from a recipe or from nothing, with its factors as rows."""
+"""The form of a new campaign, from a recipe or empty, with its factors as rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from common.errors import PlanError, RoleError
 
 
 def _source(key: str) -> Campaign | None:
-    """The campaign that is to be cloned, if one is named."""
+    """Return the campaign to clone; None without one."""
     try:
         return Campaign.objects.filter(pk=UUID(key), kind=Campaign.Kind.COMPARISON).first()
     except ValueError:
@@ -41,7 +41,7 @@ BETWEEN = {"between": "first", "between.0": "first", "between.1": "second"}
 
 
 class Draft:
-    """`form` and `rows` as they were typed, or as the recipe proposes them for the host in the URL."""
+    """`form` and `rows` as entered, or as the recipe proposes them for the host in the URL."""
 
     def __init__(self, request: HttpRequest) -> None:
         self.source = _source(request.POST.get("from", request.GET.get("from", "")))
@@ -77,7 +77,7 @@ class Draft:
         return factor_rows.rows_of(self.source.factors) if self.source else []
 
     def _proposed(self) -> list[factor_rows.Row]:
-        """The recipe's levels for this host; where they depend on its facts, the host has to be chosen first."""
+        """Return the recipe's levels on this host. If they depend on its facts, a host has to be chosen first."""
         if self.recipe is None:
             return []
         if self.host is None and any("generate" in factor for factor in self.recipe["factors"]):
@@ -107,7 +107,7 @@ class Draft:
         return initial
 
     def _arrangement(self) -> dict[str, str]:
-        """What the form says beside the rows."""
+        """Return the initial values of the fields next to the rows."""
         factors = (self.recipe or {})["factors"]
         return {
             "conditions": factor_rows.conditions_of(each for each in factors if "levels" in each),
@@ -117,14 +117,14 @@ class Draft:
 
     @property
     def dataset(self) -> str:
-        """The kind of the chosen data set, or of the recipe's; "" for the one that the workload asks for."""
+        """The kind of the chosen data set, or of the recipe's; "" for the one that the workload needs."""
         chosen = self.form.cleaned_data.get("dataset") if self.form.is_bound and self.form.is_valid() else None
         own = (self.recipe or {}).get("dataset") or {}
         return str(chosen.kind if chosen else own.get("kind", ""))
 
     @property
     def steps(self) -> list[Step]:
-        """Of the chosen workload, or the recipe's."""
+        """The steps of the chosen workload, or of the recipe's."""
         chosen = self.form.cleaned_data.get("workload") if self.form.is_bound and self.form.is_valid() else None
         if chosen:
             return list(chosen.steps)
@@ -132,14 +132,14 @@ class Draft:
 
     @cached_property
     def parameters(self) -> list[Parameter]:
-        """Every single setting, with its present value on the chosen host and in the chosen profile."""
+        """Every parameter, with its present value on the chosen host and in the chosen profile."""
         host = self._host(str(self.form["host"].value())) if self.form.is_bound else self.host
         chosen = whole(str(self.form["profile"].value() or ""))
         profile = Revision.objects.filter(pk=chosen).first() if chosen else None
         return parameters.every(host.facts if host else None, profile.settings if profile else None)
 
     def add_setting(self, typed: str) -> None:
-        """A row for the setting of this name or path; without a name a blank row."""
+        """Add a row for the parameter with this name or path; a blank row without a name."""
         known = parameters.find(self.parameters, typed.strip())
         if known:
             factor_rows.set_from(self.rows, known.path, known.name, known.present)
@@ -171,7 +171,7 @@ class Draft:
         }
 
     def create(self, by: User) -> Campaign | None:
-        """The draft campaign; None when something is wrong, which then stands beside its field or row."""
+        """Create the draft campaign. Returns None if there are errors, which are added to their fields or rows."""
         if not self.form.is_valid():
             return None
         factors = self._factors()
@@ -186,7 +186,7 @@ class Draft:
             return None
 
     def _made(self, factors: list[dict[str, Any]], by: User) -> Campaign:
-        """From the campaign that it clones or replaces, from its recipe, or from nothing."""
+        """Clone or replace a campaign, or create one from a recipe or from nothing."""
         if self.source:
             left_empty: dict[str, Any] = dict.fromkeys(("dataset", "profile", "seed", "budget_h", "max_failures"))
             return lifecycle.clone_campaign(self.source, **(left_empty | self._fields(factors, by)))
@@ -195,12 +195,12 @@ class Draft:
         return services.create_campaign(**self._fields(factors, by))
 
     def _factors(self) -> list[dict[str, Any]]:
-        """As typed; a row with several values becomes a row for each."""
+        """Return the factors as entered. A row with several values becomes a row per value."""
         self.rows = factor_rows.spread(self.rows, self.steps, self.dataset)
         return factor_rows.factors_of(self.rows, self.steps, self.dataset)
 
     def _fields(self, factors: list[dict[str, Any]], by: User) -> dict[str, Any]:
-        """Of create_campaign. PlanError where a line beside the rows means nothing."""
+        """Return the arguments of create_campaign. PlanError if a line next to the rows cannot be parsed."""
         typed = self.form.cleaned_data
         arranged = factor_rows.arranged(factors, typed["conditions"], typed["factor_orders"])
         cells = factor_rows.cells_of(typed["cells"], factors)
@@ -220,7 +220,8 @@ class Draft:
             blame(self.form, PlanError(field, error.message, hint=error.hint))
 
     def preview(self, by: User) -> dict[str, Any]:
-        """Runs in order and seconds, or why there are none; the workload of a recipe need not exist yet."""
+        """Return the runs in order with their seconds, or the reason why there are none. The workload of a recipe
+        need not exist yet."""
         if not self.form.is_valid():
             missing = [str(self.form.fields[name].label or name.replace("_", " ")) for name in self.form.errors]
             return {"missing": missing}
@@ -258,12 +259,12 @@ class Draft:
 
 
 def _of_one(campaign: Campaign, runs: list[Planned]) -> list[Planned]:
-    """Where every host has all of them, those of the first: the others run in the same order."""
+    """Return the runs of the first host, if every host has all of them: the others run in the same order."""
     each = campaign.placement == Campaign.Placement.EACH
     return [run for run in runs if not each or run.host == campaign.host.pk]
 
 
 def _by_chance(campaign: Campaign) -> bool:
-    """Whether its seed decides which combinations run, or when."""
+    """Return whether the seed decides which combinations run, or when."""
     drawn = (Campaign.Order.RANDOMISED, Campaign.Order.FEWEST_RESTARTS)
     return campaign.order in drawn or campaign.design in (Campaign.Design.LATIN_SQUARE, Campaign.Design.RANDOM_SAMPLE)

@@ -1,4 +1,4 @@
-"""Pages of recipes: by topic or found by words, how long each would take on a host, and those of the team."""
+"""Pages of recipes: by topic or search, with their duration on a host; and the recipes of the team."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from common.errors import PlanError
 
 
 class RecipeForm(forms.Form):
-    """A recipe as it is pasted or uploaded; a file takes the place of what was typed."""
+    """A recipe as text or file. A file replaces the text."""
 
     yaml = forms.CharField(
         required=False,
@@ -55,8 +55,8 @@ class RecipeForm(forms.Form):
 
 
 def choice(request: HttpRequest, *, choosing: bool) -> HttpResponse:
-    """Recipes by topic, or those that match `?q=` and `?topic=`. With a host, each asks for its duration there when it
-    comes into sight."""
+    """Show recipes by topic, or those that match `?q=` and `?topic=`. With a host, each one loads its duration when
+    it becomes visible."""
     hosts = list(Host.objects.filter(facts_history__isnull=False).distinct().order_by("name"))
     query, topic_param = request.GET.get("q", "").strip(), request.GET.get("topic", "")
     topic = topic_param if topic_param in TOPICS else ""
@@ -77,7 +77,7 @@ def choice(request: HttpRequest, *, choosing: bool) -> HttpResponse:
 
 
 def _host(hosts: list[Host], key: str | None) -> int | str:
-    """The key of the host that was chosen; of the only one if none was chosen; else an empty text."""
+    """Return the key of the chosen host; that of the only one if none was chosen; else ""."""
     if key is None and len(hosts) == 1:
         return hosts[0].pk
     return next((host.pk for host in hosts if str(host.pk) == key), "")
@@ -90,7 +90,7 @@ def recipe_list(request: HttpRequest) -> HttpResponse:
 
 @needs(Role.VIEWER)
 def recipe_hours(request: HttpRequest, name: str, host: int) -> HttpResponse:
-    """How many runs a recipe would be on a host and how long they would take, or why it cannot be had there."""
+    """Show how many runs a recipe would have on a host and how long they would take, or why the host cannot run it."""
     recipe, on = own_recipes.find(name), get_object_or_404(Host, pk=host)
     if recipe is None:
         raise Http404(name)
@@ -103,7 +103,7 @@ def recipe_hours(request: HttpRequest, name: str, host: int) -> HttpResponse:
 
 @needs(Role.VIEWER)
 def recipe_file(request: HttpRequest, name: str) -> HttpResponse:
-    """Its YAML as a download; ?version= names one of a team's."""
+    """Download the YAML. `?version=` selects one of a team's recipe."""
     text = own_recipes.text_of(name, whole(request.GET.get("version", "")))
     if text is None:
         raise Http404(name)
@@ -112,7 +112,7 @@ def recipe_file(request: HttpRequest, name: str) -> HttpResponse:
 
 @needs(Role.TUNER)
 def recipe_add(request: HttpRequest) -> HttpResponse:
-    """Pasted or uploaded; `?campaign=` begins with the design of a campaign, `?from=` with another recipe."""
+    """Save a recipe. `?campaign=` starts with the design of a campaign, `?from=` with another recipe."""
     form = RecipeForm(request.POST, request.FILES) if request.method == "POST" else RecipeForm(initial=_begun(request))
     if form.is_bound and form.is_valid():
         try:

@@ -1,7 +1,6 @@
-"""A workload as a form: its name, and its steps one after another, each with the options that its tool has.
+"""The form of a workload: its name and its steps in order, each with the options of its tool.
 
-Fields are named steps.<place>.name, .role, .kind and .options.<option>.
-"""
+Fields are named steps.<position>.name, .role, .kind and .options.<option>."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ ABOUT_ROLES = "prepare, warm and cool are also recorded; only measured steps yie
 
 @dataclass(frozen=True)
 class Part:
-    """One step of the form as its template shows it."""
+    """One step of the form for its template."""
 
     place: int
     kind: str
@@ -55,7 +54,7 @@ class Part:
 
     @property
     def brief(self) -> str:
-        """What is set, in a line."""
+        """The options that are set, in one line."""
         filled = [(field.label, field.value()) for field in (*self.options, *self.tracer) if field.value()]
         return ", ".join(f"{label}: {_short(value)}" for label, value in filled) or "all defaults of the tool"
 
@@ -66,7 +65,7 @@ def _short(value: object) -> str:
 
 
 class WorkloadForm(OfTeam):
-    """A workload of these steps, as they are saved or as they were typed."""
+    """A workload with these steps, as saved or as entered."""
 
     name = forms.CharField(max_length=63, help_text="an existing name gets its next revision")
     description = forms.CharField(required=False, max_length=500)
@@ -90,7 +89,7 @@ class WorkloadForm(OfTeam):
 
     @property
     def has_scripts(self) -> bool:
-        """Whether there are fields whose text a host's tools can check."""
+        """Whether there are fields with scripts, which the tools of a host can check."""
         return any("data-language" in field.widget.attrs for field in self.fields.values())
 
     @property
@@ -105,7 +104,7 @@ class WorkloadForm(OfTeam):
         return Part(place, kind, self[f"{path}.name"], self[f"{path}.role"], options, tracer)
 
     def steps(self) -> list[Step]:
-        """As they were typed. PlanError where lines or JSON cannot be read."""
+        """Return the steps as entered. PlanError if lines or JSON cannot be parsed."""
         return [self._step(place, kind) for place, kind in enumerate(self.kinds)]
 
     def _step(self, place: int, kind: str) -> Step:
@@ -114,7 +113,7 @@ class WorkloadForm(OfTeam):
         return {"name": typed[f"{path}.name"], "role": typed[f"{path}.role"], "kind": kind, "options": options}
 
     def blame(self, error: PlanError) -> None:
-        """Put the complaint beside the field that it means by options.scale, steps.idx1.scale or steps.0.name."""
+        """Add the error to its field, which it names as options.scale, steps.idx1.scale or steps.0.name."""
         root, _, rest = error.subject.partition(".")
         name, _, option = rest.partition(".")
         places = {self.cleaned_data.get(f"steps.{place}.name"): place for place in range(len(self.kinds))}
@@ -125,7 +124,7 @@ class WorkloadForm(OfTeam):
         blame(self, error)
 
     def complain(self, complaints: Iterable[Complaint]) -> None:
-        """Put what a tool says against a script beside its field, with the line of that field."""
+        """Add the complaints of a tool to the fields of its scripts, with line numbers of these fields."""
         for each in complaints:
             place = next(place for place in range(len(self.kinds)) if self._name(place) == each.step)
             path = f"steps.{place}.options"
@@ -140,7 +139,7 @@ class WorkloadForm(OfTeam):
 
 
 def _at_line(complaint: Complaint, text: str, several: bool) -> str:
-    """The tool's words, with the number of the line as the field has it: editor.js shows them there."""
+    """Return the tool's message with the line number in the field; editor.js marks that line."""
     if complaint.line is None:
         return complaint.said
     line = fields.line_in_sections(text, complaint.script, complaint.line) if several else complaint.line
@@ -148,16 +147,15 @@ def _at_line(complaint: Complaint, text: str, several: bool) -> str:
 
 
 def posted_kinds(posted: QueryDict) -> list[str]:
-    """The tools of the steps that a form posts, in their order."""
+    """Return the tools of the steps in a posted form, in order."""
     numbers = sorted(int(match[1]) for name in posted if (match := re.fullmatch(r"steps\.([0-9]{1,3})\.kind", name)))
     return [kind for place in numbers if (kind := posted[f"steps.{place}.kind"]) in WORKLOADS]
 
 
 def edited(posted: QueryDict) -> list[Step] | None:
-    """The steps after the button that changes them, or None when none was pressed: `add` a tool, `drop` or `up` a step.
+    """Return the steps after a button was pressed: `add` a tool, `drop` or `up` a step. None without one.
 
-    They come back as they were typed, unchecked.
-    """
+    They are as entered, not validated."""
     kinds = posted_kinds(posted)
     steps = [_typed(posted, place, kind) for place, kind in enumerate(kinds)]
     added = str(posted.get("add", ""))
@@ -184,6 +182,6 @@ def _typed(posted: QueryDict, place: int, kind: str) -> Step:
 
 
 def _fresh(kind: str, taken: set[str]) -> Step:
-    """A step of that tool under a name of its own."""
+    """Return a new step of that tool with an unused name."""
     names = [kind, *(f"{kind}{number}" for number in range(2, len(taken) + 3))]
     return {**single(kind, {})[0], "name": next(name for name in names if name not in taken)}

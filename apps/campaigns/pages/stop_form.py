@@ -1,4 +1,4 @@
-"""When a campaign ends, as fields of a form."""
+"""The stopping rule as fields of a form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FIELDS = ("until", "first", "second", "width", "least")
 
 
 class StopForm(forms.Form):
-    """Combinations are named as runs are: their levels in the order of the factors, with commas."""
+    """Combinations are named as runs are: their levels in the order of the factors, separated by commas."""
 
     until = forms.ChoiceField(
         choices=[("", "all repetitions have run"), *UNTIL.items()],
@@ -40,7 +40,7 @@ class StopForm(forms.Form):
     )
 
     def rule(self, factors: list[dict[str, Any]]) -> dict[str, Any]:
-        """Campaign.stop as it was typed; stopping.read refuses what is no rule."""
+        """Return Campaign.stop as entered. stopping.read refuses a rule that is not valid."""
         fields = {name: self.cleaned_data.get(name) for name in FIELDS}
         if not fields["until"]:
             return {}
@@ -52,12 +52,12 @@ class StopForm(forms.Form):
 
 
 def _cell(typed: str, factors: list[dict[str, Any]]) -> dict[str, str]:
-    """ "8GB, on" -> {"shared_buffers": "8GB", "huge pages": "on"}."""
+    """Parse a label: "8GB, on" -> {"shared_buffers": "8GB", "huge pages": "on"}."""
     return dict(zip((factor["name"] for factor in factors), (part.strip() for part in typed.split(",")), strict=False))
 
 
 def filled(source: Campaign) -> dict[str, Any]:
-    """The rule of a campaign, as the form shows it."""
+    """Return the rule of a campaign as initial values of the form."""
     if not source.stop:
         return {}
     first, second = (label(cell, source.factors) for cell in source.stop["between"])

@@ -1,4 +1,4 @@
-"""Pages of workloads, recipes and new campaigns. What shows results is in apps/results/pages/views.py."""
+"""Pages of workloads, recipes and new campaigns. Results are in apps/results/pages/views.py."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def _workload_page(request: HttpRequest, name: str, revision: str, checked: scri
 
 @needs(Role.TUNER, somewhere=True)
 def workload_add(request: HttpRequest) -> HttpResponse:
-    """`?kind=` chooses the first tool, `?from=` copies an existing workload; buttons add and drop steps."""
+    """Save a workload. `?kind=` selects the first tool, `?from=` copies an existing workload; buttons add and drop
+    steps."""
     base = newest_workloads().filter(name=request.GET.get("from", "")).first()
     form = _edited_form(request) if request.method == "POST" else _blank_form(request, base)
     form.offer_teams(user_of(request))
@@ -87,7 +88,7 @@ def workload_add(request: HttpRequest) -> HttpResponse:
 
 
 def _check_form(request: HttpRequest, form: WorkloadForm) -> None:
-    """Have the steps as they are typed checked on a host; nothing is saved."""
+    """Check the steps as entered on a host. Nothing is saved."""
     try:
         typed_steps = steps.read(form.steps())
         steps.check(typed_steps)
@@ -112,7 +113,7 @@ def _host(request: HttpRequest) -> Host:
 @require_POST
 @needs(Role.OPERATOR, somewhere=True)
 def workload_check(request: HttpRequest, pk: int) -> HttpResponse:
-    """The page of the workload, with what the tools of a host say against its scripts."""
+    """Show the workload with the complaints of a host's tools about its scripts."""
     workload = get_object_or_404(Workload, pk=pk)
     try:
         checked = scripts.check(workload.steps, _host(request), by=user_of(request))
@@ -136,7 +137,7 @@ def _initial(base: Workload) -> dict[str, Any]:
 
 
 def _edited_form(request: HttpRequest) -> WorkloadForm:
-    """As it was posted; after a button that changes the steps it is shown again, unchecked."""
+    """Return the form as posted. After a button that changes the steps it is not validated."""
     changed = edited(request.POST)
     if changed is None:
         blank = [steps.single(kind, {})[0] for kind in posted_kinds(request.POST)]
@@ -148,7 +149,7 @@ def _edited_form(request: HttpRequest) -> WorkloadForm:
 
 @needs(Role.OPERATOR, somewhere=True)
 def campaign_new(request: HttpRequest) -> HttpResponse:
-    """Choose a recipe or nothing, then fill in the form; adding a row shows it again."""
+    """Choose a recipe or an empty form, then fill in the form. Adding a row shows it again."""
     if not {"recipe", "scratch", "from"} & request.GET.keys() and request.method == "GET":
         return recipe_views.choice(request, choosing=True)
     draft = Draft(request)
@@ -165,7 +166,7 @@ def campaign_new(request: HttpRequest) -> HttpResponse:
 @require_POST
 @needs(Role.OPERATOR, somewhere=True)
 def campaign_preview(request: HttpRequest) -> HttpResponse:
-    """What the form as it stands would plan; asked by htmx while it is filled in, and nothing is kept."""
+    """Show the plan of the form as entered, for htmx while it is filled in. Saves nothing."""
     return page(request, "campaigns/_preview.html", Draft(request).preview(user_of(request)))
 
 
@@ -199,7 +200,8 @@ def _prioritise(campaign: Campaign, typed: str, by: User) -> None:
 
 @needs(Role.VIEWER)
 def host_queue(request: HttpRequest, name: str) -> HttpResponse:
-    """The part of a host's page that tells its queue; asked by htmx, for the page itself knows no campaigns."""
+    """Show the queue on a host's page. Loaded by htmx, because the page itself belongs to an app that knows no
+    campaigns."""
     host = get_object_or_404(Host, name=name)
     return page(request, "campaigns/_queue.html", {"queue": schedule.schedule(host, timezone.now())})
 

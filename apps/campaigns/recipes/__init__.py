@@ -1,4 +1,4 @@
-"""Campaigns as data: each YAML file beside this one asks a question and scales itself to the host's facts."""
+"""Campaigns as data: each YAML file in this folder states a question and scales itself to the facts of a host."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ from apps.campaigns.recipes.scale import scaled
 from common.errors import PlanError
 
 Recipe = dict[str, Any]
-# What a recipe may say of its design; elsewhere that of every campaign stands.
+# Fields of the design that a recipe may set; the others have the defaults of every campaign.
 DESIGN = ("design", "cells", "sample", "reboot", "nuisance")
 
 
 @cache
 def texts() -> dict[str, str]:
-    """name -> YAML of the recipes that come with this program, in the order of their file names."""
+    """Return the YAML of the built-in recipes by name, in the order of their file names."""
     return {file.stem: file.read_text() for file in sorted(Path(__file__).parent.glob("*.yaml"))}
 
 
 @cache
 def catalogue() -> dict[str, Recipe]:
-    """name -> recipe of those that come with this program."""
+    """Return the built-in recipes by name."""
     return {name: with_tools(parse(text)) for name, text in texts().items()}
 
 
 def with_tools(recipe: Recipe) -> Recipe:
-    """The recipe with the tools of its steps and the seconds of their load, for the catalogue."""
+    """Return the recipe with the tools of its steps and the seconds of their load, for the catalogue."""
     recipe_steps = steps(recipe, {})
     return {**recipe, "tools": campaign_steps.kinds(recipe_steps), "load_s": campaign_steps.seconds(recipe_steps)}
 
 
 def get(name: str) -> Recipe:
-    """PlanError when there is no such recipe."""
+    """Return a built-in recipe. PlanError if there is none of that name."""
     if name not in catalogue():
         raise PlanError("recipe", f"{name!r} does not exist", hint="known are: " + ", ".join(catalogue()))
     return catalogue()[name]
 
 
 def check(recipe: Recipe) -> None:
-    """PlanError names the field of the recipe that no host could carry out."""
+    """Raise PlanError with the field of the recipe that no host could run."""
     for spec in {run.digest: run.spec for run in planned(recipe)}.values():
         campaign_steps.check([step for step in spec["steps"] if step["kind"] != REBOOT])
 
 
 def planned(recipe: Recipe) -> list[plan.Planned]:
-    """Its runs on a host that lacks nothing. PlanError names the field that cannot be planned."""
+    """Return its runs on a host that lacks nothing. PlanError names the field that cannot be planned."""
     recipe_steps = campaign_steps.read(steps(recipe, REFERENCE))
     campaign_steps.check(recipe_steps)
     campaign_steps.metric(recipe_steps, recipe["metric"])
@@ -85,7 +85,7 @@ def _check_dataset(own: dict[str, Any]) -> None:
 
 
 def factors(recipe: Recipe, facts: dict[str, Any]) -> list[dict[str, Any]]:
-    """The recipe's factors with their levels, generated from the host's facts where the recipe says so."""
+    """Return the recipe's factors with their levels, generated from the facts of the host if the recipe says so."""
     return [_factor(factor, facts) for factor in recipe["factors"]]
 
 
@@ -99,19 +99,21 @@ def _factor(factor: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _below(path: str, value: Any) -> dict[str, Any]:
-    """What a generator names below the factor's path; what it sets of the host is named in full."""
+    """Return the paths of a generated level. Names are relative to the factor's path, apart from settings of the
+    host."""
     if not isinstance(value, dict):
         return {path: value}
     return {name if name.startswith("settings.") else f"{path}.{name}": each for name, each in value.items()}
 
 
 def steps(recipe: Recipe, facts: dict[str, Any]) -> list[Step]:
-    """The workload's steps on this host, what is to follow its facts put in; {} where it is not known."""
+    """Return the workload's steps on this host, with the numbers that depend on its facts. `facts` is {} if it is
+    unknown."""
     return [{**step, "options": _options(step["options"], facts)} for step in recipe["steps"]]
 
 
 def dataset(recipe: Recipe, facts: dict[str, Any]) -> dict[str, Any] | None:
-    """{"kind", "options"} of the recipe's own data set on this host; None where it has none."""
+    """Return {"kind", "options"} of the recipe's own data set on this host; None if it has none."""
     own = recipe.get("dataset")
     return {**own, "options": _options(own["options"], facts)} if own else None
 

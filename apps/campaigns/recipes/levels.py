@@ -1,8 +1,7 @@
-"""Levels of factors made from a host's facts: what a recipe's `generate` may name. Pure.
+"""Generate levels of factors from the facts of a host: the functions that a recipe's `generate` may name. Pure.
 
-Each yields (label, value), or (label, {name: value}) where a level sets several paths. PlanError where the host has
-nothing to compare.
-"""
+Each returns (label, value), or (label, {name: value}) if a level sets several paths. PlanError if the host has
+nothing to compare."""
 
 from __future__ import annotations
 
@@ -22,17 +21,17 @@ Facts = dict[str, Any]
 Levels = Sequence[tuple[str, Any]]
 
 KB, MB, GB = 1, 1024, 1024 * 1024
-SMALLEST_BUFFERS_KB = 128  # PostgreSQL's own least
-MOST_CLIENTS = 900  # so that max_connections of 1000 holds them all
+SMALLEST_BUFFERS_KB = 128  # minimum of PostgreSQL
+MOST_CLIENTS = 900  # so that max_connections of 1000 suffices for all
 WAL_SIZES_KB = (1 * GB, 4 * GB, 16 * GB, 64 * GB)
 READ_AHEAD_KB = (0, 128, 1024, 4096)
-# Of the memory that is available, what huge pages may take: the agent asks for no more than nine tenths.
+# Share of the available memory for huge pages; the agent refuses more than nine tenths.
 MOST_OF_MEMORY, MOST_OF_AVAILABLE = 7 / 8, 0.85
 SERVER = {"initdb", "postgres", "pgbench"}
 
 
 def shared_buffers(facts: Facts) -> Levels:
-    """Seven eighths of the memory, and below it every power of two down to the smallest that there is."""
+    """Return seven eighths of the memory, and all smaller powers of two down to the minimum."""
     most = min(memory_kb(facts) * MOST_OF_MEMORY, facts["memory"]["available_kb"] * MOST_OF_AVAILABLE)
     unit = GB if most >= GB else MB
     top = int(most) // unit * unit
@@ -42,7 +41,7 @@ def shared_buffers(facts: Facts) -> Levels:
 
 
 def clients(facts: Facts) -> Levels:
-    """One, and half as many as there are cpus, as many, and 2, 4 and 8 times as many."""
+    """Return 1 client, then half as many as CPUs, as many, and 2, 4 and 8 times as many."""
     count = cpus(facts)
     counts = {1, max(1, count // 2), count, *(count * times for times in (2, 4, 8))}
     numbers = sorted({min(number, MOST_CLIENTS) for number in counts})
@@ -50,14 +49,15 @@ def clients(facts: Facts) -> Levels:
 
 
 def wal_sizes(facts: Facts) -> Levels:
-    """max_wal_size: PostgreSQL's default, and larger ones while four of them would fit on what is free."""
+    """Return max_wal_size: PostgreSQL's default, and larger values while four times as much fits into the free
+    space."""
     room = free_kb(facts)
     fitting = [kb for kb in WAL_SIZES_KB if room is None or kb * 4 <= room]
     return [(spelled(kb), spelled(kb)) for kb in fitting or WAL_SIZES_KB[:1]]
 
 
 def transparent_huge_pages(facts: Facts) -> Levels:
-    """Never, always for the memory of each process, and for shared memory besides where the kernel can."""
+    """Return never, always for the memory of each process, and also for shared memory if the kernel supports it."""
     choices = facts["transparent_huge_pages"].get("choices", {})
     if not {"always", "never"} <= set(choices.get("enabled", [])):
         raise PlanError("factors", "this kernel has no transparent huge pages", hint="choose another host")
@@ -69,7 +69,7 @@ def transparent_huge_pages(facts: Facts) -> Levels:
 
 
 def huge_page_sizes(facts: Facts) -> Levels:
-    """No huge pages, and each size that this kernel has."""
+    """Return no huge pages, and each page size of this kernel."""
     sizes = sorted(size["kb"] for size in facts["huge_pages"]["sizes"])
     if len(sizes) < 2:
         available = f"only huge pages of {spelled(sizes[0])}" if sizes else "no huge pages"
@@ -81,21 +81,21 @@ def huge_page_sizes(facts: Facts) -> Levels:
 
 
 def schedulers(facts: Facts) -> Levels:
-    """Those that the kernel offers for the disk below the cluster directory; what it has now comes first."""
+    """Return the I/O schedulers that the kernel offers for the disk of the cluster directory, the current one first."""
     disk = _disk(facts)
     own = disk["scheduler"]
     return [(name, name) for name in sorted(disk["schedulers"], key=lambda name: (name != own, name))]
 
 
 def read_ahead(facts: Facts) -> Levels:
-    """What the device below the cluster directory has now, and none, little and much."""
+    """Return the current read-ahead of the device of the cluster directory, and none, little and much."""
     own = _device(facts).get("read_ahead_kb")
     sizes = [own, *(kb for kb in READ_AHEAD_KB if kb != own)] if own is not None else READ_AHEAD_KB
     return [(spelled(kb) if kb else "none", kb) for kb in sizes]
 
 
 def _device(facts: Facts) -> dict[str, Any]:
-    """What the file system of the cluster directory lies on, as in /sys/block. PlanError where it lies on none."""
+    """Return the device of the cluster directory's file system, as in /sys/block. PlanError if it has none."""
     path = facts["directories"][0]
     mount = file_system(facts, path)
     for device in facts["block_devices"]:
@@ -107,7 +107,7 @@ def _device(facts: Facts) -> dict[str, Any]:
 
 
 def _disk(facts: Facts) -> dict[str, Any]:
-    """The disk at the bottom, which has the scheduler; a volume that is put together has none."""
+    """Return the physical disk, which has the scheduler. A volume over several disks has none."""
     device, known = _device(facts), facts["block_devices"]
     for _ in known:
         if device["schedulers"]:
@@ -121,7 +121,7 @@ def _disk(facts: Facts) -> dict[str, Any]:
 
 
 def postgresql_versions(facts: Facts) -> Levels:
-    """Every installed PostgreSQL that a private cluster can be made of, the oldest first."""
+    """Return every installed PostgreSQL of which a private cluster can be created, oldest first."""
     able = sorted((each for each in facts["postgresql"] if set(each["tools"]) >= SERVER), key=lambda e: e["major"])
     if len(able) < 2:
         available = f"PostgreSQL {able[0]['version']} alone" if able else "no PostgreSQL with initdb and pgbench"
@@ -132,19 +132,19 @@ def postgresql_versions(facts: Facts) -> Levels:
 
 
 def _version(one: dict[str, Any], versions: list[str]) -> str:
-    """Of the same version twice, where each lies."""
+    """Return the version, with its directory if another installation has the same version."""
     name = f"PostgreSQL {one['version']}"
     return f"{name} in {one['bin_dir']}" if versions.count(one["version"]) > 1 else name
 
 
 def active_sets(facts: Facts) -> list[tuple[str, int]]:
-    """Ranges of rows, by the share of the host's memory that they would take; the last is all that there are."""
+    """Return numbers of rows by the share of the host's memory that they use; the last one is the whole table."""
     rows = rows_that_fit(facts)
     return [(f"{share * 100:.0f} % of memory", int(share * rows)) for share in (0.1, 0.5, 2.0, DATA_TO_MEMORY)]
 
 
 def warehouses(facts: Facts) -> list[tuple[str, int]]:
-    """Warehouses of tpcc that take a quarter of the host's memory, and four times the memory."""
+    """Return the TPC-C warehouses that use a quarter of the host's memory, and four times the memory."""
     fitting = memory_kb(facts) * 1024 / data.bytes_per_warehouse()
     few = max(1, int(fitting / 4))
     many = max(few + 1, math.ceil(DATA_TO_MEMORY * fitting))
@@ -156,7 +156,7 @@ def _warehouses(count: int) -> str:
 
 
 def directories(facts: Facts) -> list[tuple[str, str]]:
-    """The host's cluster directory and what an admin allowed besides, each labelled with its file system."""
+    """Return the host's cluster directory and the other allowed ones, each labelled with its file system."""
     return [(_lying(facts, path), path) for path in facts["directories"]]
 
 
@@ -166,7 +166,7 @@ def _lying(facts: Facts, path: str) -> str:
 
 
 def numa_policies(facts: Facts) -> list[tuple[str, dict[str, str]]]:
-    """Each policy, membind to each node that has memory, and the cpus of one node against those of all."""
+    """Return each NUMA policy, membind to each node with memory, and the CPUs of one node against those of all."""
     nodes = facts["numa"]["nodes"]
     if len(nodes) < 2:
         raise PlanError(
@@ -214,7 +214,7 @@ def _check_controller(facts: Facts, controller: str) -> None:
 
 
 def cpu_doubling(facts: Facts) -> list[tuple[str, str]]:
-    """1, 2, 4 ... cpus and all of them, taken core by core so that SMT siblings come last."""
+    """Return 1, 2, 4 ... CPUs and all of them. Each core is used once before SMT siblings."""
     ordered = _by_core(facts)
     counts = [1 << i for i in range(len(ordered).bit_length()) if 1 << i <= len(ordered)]
     if counts[-1] != len(ordered):
@@ -223,13 +223,13 @@ def cpu_doubling(facts: Facts) -> list[tuple[str, str]]:
 
 
 def server_cpus(facts: Facts) -> list[tuple[str, str]]:
-    """One cpu, and another core where there are cpus left for a tracer then."""
+    """Return one CPU, and another core if there are CPUs left for a tracer."""
     return [(f"cpu {cpu}", str(cpu)) for cpu in _servers(facts)]
 
 
 def isolated_cpus(facts: Facts) -> list[tuple[str, dict[str, Any]]]:
-    """PostgreSQL on one cpu by affinity alone, and with all threads of its core isolated; the load generator elsewhere.
-    Both boot the host."""
+    """Return PostgreSQL on one CPU by affinity only, and with all threads of its core isolated; the load generator
+    elsewhere. Both boot the host."""
     *_, cpu = _first_threads(facts)
     core = _siblings(facts, cpu)
     others = cpulist.render(set(parse_cpus(facts["cpus"]["allowed"])) - core)
@@ -252,7 +252,8 @@ def _siblings(facts: Facts, cpu: int) -> set[int]:
 
 
 def tracer_cpus(facts: Facts) -> list[tuple[str, dict[str, Any]]]:
-    """No tracer, one on PostgreSQL's cpu, and on another core and another socket that PostgreSQL is never given."""
+    """Return no tracer, one on PostgreSQL's CPU, and on another core and another socket that PostgreSQL does not
+    use."""
     ordered, topology = _by_core(facts), {row["cpu"]: row for row in facts["cpus"].get("topology", [])}
     servers = _servers(facts)
     free = [cpu for cpu in ordered if cpu not in servers]
@@ -282,7 +283,7 @@ def _cpus(count: int | str) -> str:
 
 
 def _place(facts: Facts) -> Any:
-    """Sort key of a cpu: first thread of each core first, node by node."""
+    """Return the sort key of a CPU: first thread of each core first, node by node."""
     threads: dict[tuple[int, int], int] = {}
     place: dict[int, tuple[int, int, int]] = {}
     for row in facts["cpus"].get("topology", []):

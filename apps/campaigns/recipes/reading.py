@@ -1,8 +1,7 @@
-"""A recipe out of YAML that somebody wrote, read strictly, and into YAML again. Pure.
+"""Parse a recipe from untrusted YAML, strictly, and write it as YAML. Pure.
 
-Nothing in a text becomes anything but text, numbers, booleans, lists and mappings, and a few lines never become much:
-aliases are refused. What is not understood is named, with its value and what would be accepted.
-"""
+Text can only become text, numbers, booleans, lists and mappings. Aliases are refused, so that a few lines cannot
+expand. Errors name the field, its value and what is accepted."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from common.errors import PlanError
 Recipe = dict[str, Any]
 LARGEST = 64 * 1024  # bytes of a file
 DEEPEST = 20
-WHOLE = "recipe"  # what an error is about that is about no field
+WHOLE = "recipe"  # subject of errors that concern no field
 NAME = {
     "type": "string",
     "pattern": r"^[a-z][a-z0-9-]{0,39}\Z",
@@ -103,7 +102,7 @@ SCHEMA: dict[str, Any] = {
 
 
 class _Strict(StrictLoader):
-    """And without keys that are no text."""
+    """Also refuses keys that are not text."""
 
     deepest = DEEPEST
 
@@ -115,7 +114,7 @@ class _Strict(StrictLoader):
 
 
 def parse(text: str) -> Recipe:
-    """The recipe of a file. PlanError at the line that is no YAML, or the field that cannot be."""
+    """Parse a recipe. PlanError names the line that is not YAML, or the field that is not valid."""
     if len(text.encode(errors="surrogatepass")) > LARGEST:
         raise PlanError(
             "yaml", f"it is longer than {LARGEST // 1024} KiB", hint="a recipe should have one or two pages"
@@ -142,7 +141,7 @@ def _loaded(text: str) -> Any:
 
 
 def _check_plain(path: str, value: Any) -> None:
-    """PlanError for what JSON, and so the database, has no word for."""
+    """Raise PlanError for a value that JSON, and so the database, cannot store."""
     if isinstance(value, Mapping):
         for name, each in value.items():
             _check_plain("name", name)
@@ -184,7 +183,7 @@ def _check_factor(field: str, factor: Mapping[str, Any]) -> None:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Scripts as blocks of lines; nothing as an alias, which nobody would read."""
+    """Writes scripts as literal blocks, and no aliases, which are hard to read."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -197,5 +196,5 @@ _Dumper.add_representer(
 
 
 def dump(recipe: Recipe) -> str:
-    """As YAML that `parse` reads again."""
+    """Return the recipe as YAML that `parse` accepts."""
     return str(yaml.dump(recipe, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))

@@ -1,4 +1,4 @@
-"""Facts of a host that no recipe lacks anything on: what a recipe is checked against before a host is chosen."""
+"""Facts of a host that supports every recipe. Recipes are checked with them before a host is chosen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ BIN_DIR = "/usr/lib/postgresql/18/bin"
 _TOOLS = ["initdb", "pg_test_fsync", "pg_test_timing", "pgbench", "postgres", "psql"]
 _PAGES = {"total": 0, "free": 0, "per_node": {"0": 0, "1": 0}}
 
-# Two nodes of four cpus, 64 GB, a disk with two schedulers, two sizes of huge pages, two versions of PostgreSQL.
+# Two nodes of four CPUs, 64 GB, a disk with two schedulers, two sizes of huge pages, two versions of PostgreSQL.
 REFERENCE: dict[str, Any] = {
     "level": "root",
     "cpus": {

@@ -1,4 +1,4 @@
-"""What stands in a recipe's options in place of a number that follows the host. Pure: its facts in, the number out."""
+"""Numbers in a recipe's options that depend on the host. Pure: from its facts to the number."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from apps.hosts.facts.topology import file_system, memory_kb
 
 Facts = Mapping[str, Any]
 
-MANY_CPUS = 16  # from here on a host is asked as long as a production host deserves
+MANY_CPUS = 16  # from this number of CPUs on, a host gets the full load of a production host
 MOST_JOBS = 64
 MIB = 1024
 SMALLEST_MIB, LARGEST_MIB = 64, 10 * 1024
-LARGEST_TABLE_KB = 64 * 1024 * 1024  # made in a quarter of an hour or so; a larger one is a data set of its own
-# Draws from a Gaussian leave most of a range alone: what is in use outgrows memory only where the range does by far.
+LARGEST_TABLE_KB = 64 * 1024 * 1024  # created in about a quarter of an hour; larger ones are data sets of their own
+# Gaussian draws use a small part of a range. The part in use exceeds memory only if the range is far larger.
 DATA_TO_MEMORY = 4.0
 
 
 def parse_cpus(cpulist: str) -> list[int]:
-    """ "0-2,5" -> [0, 1, 2, 5]."""
+    """Parse a list of CPUs: "0-2,5" -> [0, 1, 2, 5]."""
     cpus: list[int] = []
     for part in cpulist.split(","):
         first, _, last = part.partition("-")
@@ -35,19 +35,19 @@ def cpus(facts: Facts) -> int:
 
 
 def _size(facts: Facts) -> str:
-    """A twentieth of what is free in the fullest of the directories, within bounds."""
+    """Return a twentieth of the free space of the fullest directory, within limits."""
     mounts = [file_system(facts, path) for path in facts["directories"]]
     free = [mount["free_kb"] // MIB // 20 for mount in mounts if mount and mount.get("free_kb")]
     return f"{max(SMALLEST_MIB, min([LARGEST_MIB, *free]))}m"
 
 
 def free_kb(facts: Facts) -> int | None:
-    """What is free where the host's clusters are made; None where the facts do not tell."""
+    """Return the free space of the host's cluster directory; None if the facts do not include it."""
     return topology.free_kb(facts, facts["directories"][0])
 
 
 def spelled(kb: int) -> str:
-    """2048 -> "2MB", as PostgreSQL spells sizes."""
+    """Return a size as PostgreSQL writes it: 2048 -> "2MB"."""
     for unit, size in (("GB", 1024 * 1024), ("MB", 1024)):
         if kb % size == 0:
             return f"{kb // size}{unit}"
@@ -55,7 +55,7 @@ def spelled(kb: int) -> str:
 
 
 def rows_that_fit(facts: Facts) -> float:
-    """How many rows of pgbench_accounts, with their index, fit the memory."""
+    """Return how many rows of pgbench_accounts, with their index, fit into memory."""
     return memory_kb(facts) * 1024 / data.bytes_per_row()
 
 
@@ -64,19 +64,20 @@ def _four_times_memory(facts: Facts) -> int:
 
 
 def _table_of_memory(facts: Facts) -> int:
-    """Scale at which the largest table is as large as the memory: at most a third of what is free, and in bounds."""
+    """Return the scale at which the largest table is as large as the memory: at most a third of the free space,
+    within limits."""
     room = free_kb(facts)
     most_kb = min([memory_kb(facts), LARGEST_TABLE_KB, *([] if room is None else [room // 3])])
     return max(1, int(most_kb * 1024 / data.table_bytes(1)))
 
 
-# Numbers of the host that an option may be.
+# Names of numbers that an option may use.
 NUMBERS: dict[str, Callable[[Facts], int]] = {
     "cpus": cpus,
     "four_times_memory": _four_times_memory,
     "table_of_memory": _table_of_memory,
 }
-# Words of a job file: on a host that is known, and where none is chosen yet.
+# Placeholders in a fio job file: on a known host, and without a host.
 WORDS: dict[str, tuple[Callable[[Facts], Any], Any]] = {
     "{jobs}": (lambda facts: min(MOST_JOBS, cpus(facts)), 64),
     "{size}": (_size, "10240m"),
@@ -86,7 +87,7 @@ WORDS: dict[str, tuple[Callable[[Facts], Any], Any]] = {
 
 
 def scaled(value: Any, facts: Facts) -> Any:
-    """The value of an option on a host of these facts; {} for none."""
+    """Return the value of an option on a host with these facts; {} for no host."""
     if isinstance(value, str) and value in NUMBERS:
         return NUMBERS[value](facts) if facts else value
     if isinstance(value, str):

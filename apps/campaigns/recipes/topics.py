@@ -1,11 +1,11 @@
-"""Recipes by topic and by the words of a search. Pure."""
+"""Recipes by topic, and the search in recipes. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-# What a recipe can be about -> heading, in the order of the page. The last one also takes recipes without a topic.
+# Topics of recipes and their headings, in the order of the page. Recipes without a topic belong to the last one.
 TOPICS = {
     "memory": "Memory and huge pages",
     "cpu": "CPUs and NUMA",
@@ -36,7 +36,7 @@ def _parameters(recipe: Mapping[str, Any]) -> Iterable[str]:
 
 
 def by_topic(recipes: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
-    """(heading, recipes) of each topic that has any, in the order of TOPICS; the recipes keep theirs."""
+    """Return (heading, recipes) of each topic that has any, in the order of TOPICS. Recipes keep their order."""
     groups: dict[str, list[Mapping[str, Any]]] = {topic: [] for topic in TOPICS}
     for recipe in recipes:
         groups[recipe.get("topic", OTHER)].append(recipe)

@@ -1,1 +1,1 @@
-"""Whether a planned campaign fits its hosts, before it starts. Nothing is written."""
+"""Checks of a planned campaign against its hosts, before it starts. Nothing is written."""

@@ -1,7 +1,7 @@
-"""SELECT only: what the runs of a campaign need, beside what each of its hosts has, as far as that is known.
+"""Compare what the runs of a campaign need with what each of its hosts has, as far as that is known. Only reads
+(SELECT).
 
-A failed check refuses the start. A doubtful one warns: it is an estimate, or the runs wait for it anyway.
-"""
+A failed check refuses the start. A doubtful one only warns: it is an estimate, or the runs wait for it anyway."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from common.errors import PlanError
 from common.wording import host_state
 
 STALE = timedelta(days=7)
-# A run that writes has a copy of its data set, and WAL besides.
+# A run that writes has a copy of its data set, and WAL.
 ROOM = 2.5
 Rule = Callable[[Host, Spec, Sequence[Spec]], Iterator[Check]]
 
 
 def rows(campaign: Campaign, preview: Preview) -> list[Check]:
-    """Checks of everything that its runs need on each of its hosts."""
+    """Return the checks of everything that the runs need, on each host."""
     of_hosts = [row for host in _hosts(campaign, preview) for row in of_host(host)]
     return of_hosts + _by_specs(campaign, preview, RULES) + _changes_by_hand(campaign, preview)
 
 
 def too_large(campaign: Campaign, preview: Preview) -> list[Check]:
-    """The sizes that its hosts cannot hold, or may not; also of a campaign that is not saved yet."""
+    """Return the checks of sizes that do not fit, or may not fit, on the hosts. The campaign need not be saved."""
     return [row for row in _by_specs(campaign, preview, (_space, *SIZES)) if row.status != OK]
 
 
@@ -53,7 +53,7 @@ def _hosts(campaign: Campaign, preview: Preview) -> list[Host]:
 
 
 def refuse(checks: Sequence[Check]) -> None:
-    """PlanError naming the first check that failed."""
+    """Raise PlanError with the first check that failed, if there is one."""
     for each in checks:
         if not each.ok:
             expected = f"; needs {each.wanted}" if each.wanted else ""
@@ -61,13 +61,14 @@ def refuse(checks: Sequence[Check]) -> None:
 
 
 def specs_on(campaign: Campaign, preview: Preview, host: Host) -> list[Spec]:
-    """Of the runs on this host, and of its parts in runs, each distinct one once."""
+    """Return the distinct specs of the runs on this host, and of its parts in runs."""
     here = {run.digest: run.spec for run in preview.runs if (run.loader or run.host or campaign.host_id) == host.pk}
     parts = (part for run in preview.runs for part in run.parts if part.host == host.pk)
     return [*here.values(), *{part.digest: part.spec for part in parts}.values()]
 
 
 def of_host(host: Host) -> Iterator[Check]:
+    """Return the checks of the host itself: whether it is released, enabled, reachable and ready."""
     name, state = host.name, Host.State(host.state)
     if state == Host.State.QUARANTINED:
         yield Check(name, "host", FAILED, f"quarantined: {host.state_reason}", "ready", "release it on its page")
@@ -87,7 +88,8 @@ def of_host(host: Host) -> Iterator[Check]:
 
 
 def _space(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
-    """For data sets that are not there yet; a lower bound refuses, what copies and WAL may take only warns."""
+    """Check the space for data sets that do not exist yet. A lower bound can fail; copies and WAL only warn, as an
+    estimate."""
     here = [spec for spec in specs if (spec["target"] or {}).get("kind") != "remote_server"]
     datasets = {(each["kind"], str(each["options"])): each for spec in here if (each := spec.get("dataset"))}
     if not datasets:
@@ -112,7 +114,7 @@ def _space(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
 
 
 def _changes_by_hand(campaign: Campaign, preview: Preview) -> list[Check]:
-    """How often a user has to change parameters of a remote server that need its restart."""
+    """Return how often a user has to change parameters of a remote server that need its restart."""
     runs = [run for run in preview.runs if (run.spec["target"] or {}).get("wait_s")]
     values = [_needing_restart(run.spec) for run in runs]
     count = sum(bool(new) and new != old for old, new in pairwise([{}, *values]))
@@ -130,7 +132,7 @@ def _needing_restart(spec: Spec) -> dict[str, str]:
 
 
 def _tools(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
-    """They are there, or there would be no plan; which versions they have."""
+    """Return the versions of the tools. If one were missing, there would be no plan."""
     known = {name: each.get("version") or "?" for name, each in facts["tools"].items()}
     known |= {name: each["version"] for each in facts["postgresql"] for name in each["tools"] if name not in known}
     steps = [step for spec in specs for step in spec["steps"] if step["kind"] in WORKLOADS]
@@ -140,7 +142,7 @@ def _tools(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
 
 
 def _postgresql(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
-    """Where it listens, and what may be done to one that is there."""
+    """Check the address where PostgreSQL listens, and what is allowed on an existing server."""
     targets = {str(spec["target"]): spec["target"] for spec in specs if spec["target"]}
     versions = {each["bin_dir"]: each["version"] for each in facts["postgresql"]}
     for target in targets.values():

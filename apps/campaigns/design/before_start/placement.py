@@ -1,5 +1,5 @@
-"""On which hosts a campaign runs: all of it on each, which is a block of its own then, or its blocks spread over hosts
-that are alike. What is compared is always of one host."""
+"""The hosts of a campaign. Each host has all of the runs, as a block of its own, or blocks are spread over equal
+hosts. All runs of one comparison have the same host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Plans = Mapping[Host, Sequence[Planned]]
 
 @dataclass(frozen=True)
 class Share:
-    """What one host has of a campaign, and about how long that takes."""
+    """One host's share of a campaign, and its estimated duration."""
 
     host: Host
     runs: int
@@ -31,10 +31,11 @@ class Share:
 
 @dataclass(frozen=True)
 class Preview:
-    """What starting would do: its runs in order, and about how long they take, whether from earlier runs of the same
-    shape there or from their steps alone; how often the host is restarted, how long each takes, and whether that was
-    measured there or is a guess. Of several hosts `seconds` are those of the one that takes longest; `shares` has each,
-    and `notes` what the windows of hosts mean for it, in words."""
+    """The plan of a campaign that starts now: its runs in order, and how long they take.
+
+    Durations are estimated from earlier runs of the same shape on the host, or from the steps alone. Restarts of the
+    host are listed with their number and their duration, measured or assumed. With several hosts, `seconds` is that
+    of the slowest; `shares` has each host, and `notes` what its windows mean, as sentences."""
 
     runs: list[Planned]
     seconds: float
@@ -48,14 +49,14 @@ class Preview:
 
 
 def shares(planned: Sequence[Planned], each_s: Mapping[Host, float]) -> list[Share]:
-    """`each_s`: about how long a run takes on a host."""
+    """Return the share of each host. `each_s`: estimated seconds of a run there."""
     first = next(iter(each_s))
     counted = Counter(run.host or first.pk for run in planned)
     return [Share(host, counted[host.pk], counted[host.pk] * seconds) for host, seconds in each_s.items()]
 
 
 def notes(share: Share, longest_s: float, now: datetime) -> list[str]:
-    """What the windows of a host mean for its share; nothing where runs may begin at any time."""
+    """Return sentences on what the windows of a host mean for its share; empty if runs may start at any time."""
     host, calendar = share.host, windows.read(share.host.windows, share.host.time_zone)
     if not calendar.windows:
         return []
@@ -76,8 +77,9 @@ def notes(share: Share, longest_s: float, now: datetime) -> list[str]:
 
 
 def hosts_of(campaign: Campaign, further: Sequence[Host] | None = None) -> list[Host]:
-    """The first and the further ones; `further` where the campaign is not saved yet. PlanError where they are none that
-    it can run on together."""
+    """Return the first host and the further ones. `further`: those of a campaign that is not saved yet.
+
+    PlanError if the campaign cannot run on these hosts together."""
     others = list(further or ()) if campaign._state.adding else list(campaign.further_hosts.order_by("name"))
     hosts = [campaign.host, *others]
     if campaign.placement == Campaign.Placement.ONE and others:
@@ -94,7 +96,8 @@ def hosts_of(campaign: Campaign, further: Sequence[Host] | None = None) -> list[
 
 
 def _apart(hosts: Sequence[Host]) -> None:
-    """Two names of one machine would wait for each other, and prove nothing."""
+    """Refuse two hosts that are the same machine: their runs would wait for each other, and would not be
+    independent."""
     names: dict[str, Host] = {}
     for host in hosts:
         first = names.setdefault(host.machine_id or f"host {host.pk}", host)
@@ -104,28 +107,28 @@ def _apart(hosts: Sequence[Host]) -> None:
 
 
 def on(campaign: Campaign, host: Host) -> Campaign:
-    """The campaign as it would be on this host alone; never saved."""
+    """Return an unsaved copy of the campaign, on this host only."""
     alone = copy(campaign)
     alone.host = host
     return alone
 
 
 def placed(campaign: Campaign, plans: Plans) -> list[Planned]:
-    """The plans of all hosts as the one of the campaign: positions are the campaign's, blocks those of each host."""
+    """Merge the plans of all hosts. Positions count in the campaign, blocks on each host."""
     if len(plans) == 1:
         return [run for runs in plans.values() for run in runs]
     return _spread(plans) if campaign.placement == Campaign.Placement.SPREAD else _each(plans)
 
 
 def _each(plans: Plans) -> list[Planned]:
-    """Every host has every run; those in the same place stand together."""
+    """Give every host all runs; runs with the same position are adjacent."""
     rows = zip(*([(host, run) for run in runs] for host, runs in plans.items()), strict=True)
     runs = [replace(run, host=host.pk) for row in rows for host, run in row]
     return [replace(run, position=position) for position, run in enumerate(runs)]
 
 
 def _spread(plans: Plans) -> list[Planned]:
-    """Whole blocks in turn. PlanError unless all hosts would run the very same."""
+    """Distribute whole blocks over the hosts in turn. PlanError unless all hosts have the same plan."""
     hosts = list(plans)
     first = plans[hosts[0]]
     blocks = len({run.block for run in first})
@@ -153,7 +156,7 @@ def _unlike(first: Host, second: Host, what: Sequence[str]) -> PlanError:
 
 
 def _differing(one: Any, other: Any, path: str = "") -> list[str]:
-    """Where two specs are not the same."""
+    """Return the paths at which two specs differ."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         keys = sorted({*one, *other})
         return [each for key in keys for each in _differing(one.get(key), other.get(key), f"{path}.{key}".strip("."))]

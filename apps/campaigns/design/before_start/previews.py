@@ -1,4 +1,5 @@
-"""What starting a campaign now would plan, on each host by its facts, and how long it would take. It writes nothing."""
+"""Plan a campaign as if it started now, on each host by its facts, and estimate how long it would take. Writes
+nothing."""
 
 from __future__ import annotations
 
@@ -27,8 +28,10 @@ from common.errors import PlanError
 
 
 def preview(campaign: Campaign, further: Sequence[Host] | None = None) -> Preview:
-    """The runs that starting now would plan, for each host by its own facts. PlanError where the request or a host does
-    not allow them; `further` are the further hosts of a campaign that is not saved yet."""
+    """Return the runs that a start would plan now, on each host by its own facts. PlanError if the request or a host
+    does not allow them.
+
+    `further`: the further hosts of a campaign that is not saved yet."""
     hosts = placement.hosts_of(campaign, further)
     by_host = {host: _preview_on(placement.on(campaign, host)) for host in hosts}
     runs = placement.placed(campaign, {host: one.runs for host, one in by_host.items()})
@@ -46,7 +49,7 @@ def preview(campaign: Campaign, further: Sequence[Host] | None = None) -> Previe
 
 
 def _preview_on(campaign: Campaign) -> Preview:
-    """On its first host alone."""
+    """Plan the campaign on its first host only."""
     facts = facts_of(campaign.host)
     if campaign.reboot != Campaign.Reboot.NEVER:
         _check_reboots("reboot", campaign.host, facts)
@@ -88,7 +91,7 @@ def _preview_on(campaign: Campaign) -> Preview:
 
 
 def _base(campaign: Campaign, facts: dict[str, Any], loader: Host, placed: list[steps.Step]) -> dict[str, Any]:
-    """What the specs of all runs have in common; `loader`: the host that runs the steps."""
+    """Return the common part of the specs of all runs. `loader`: the host that runs the steps."""
     kinds = [WORKLOADS[step["kind"]] for step in placed]
     with_postgres = bool(campaign.dataset) or any(kind.needs_postgres for kind in kinds)
     target = targets.target(campaign.host, facts, campaign.target) if with_postgres else None
@@ -105,7 +108,7 @@ def _base(campaign: Campaign, facts: dict[str, Any], loader: Host, placed: list[
 
 
 def _placed(step: steps.Step, host: Host, facts: dict[str, Any]) -> steps.Step:
-    """The step, with the directories of its tool and of its files where the workload does not say them."""
+    """Return the step with the directories of its tool and files, where the workload does not define them."""
     kind, options = WORKLOADS[step["kind"]], dict(step["options"])
     if kind.needs_directory:
         options.setdefault("directory", host.data_dir)
@@ -115,7 +118,7 @@ def _placed(step: steps.Step, host: Host, facts: dict[str, Any]) -> steps.Step:
 
 
 def collect(campaign: Campaign, with_postgres: bool) -> dict[str, Any]:
-    """The collectors, in the shape of a spec; without PostgreSQL those that need it are left out."""
+    """Return the collectors as part of a spec. Without PostgreSQL, those that need it are left out."""
     for place, name in enumerate(campaign.sources):
         if name not in COLLECTORS:
             raise PlanError(f"sources.{place}", f"{name!r} is not a collector", hint=f"known: {', '.join(COLLECTORS)}")
@@ -148,7 +151,7 @@ def _settings(campaign: Campaign) -> dict[str, Any]:
 
 
 def facts_of(host: Host) -> dict[str, Any]:
-    """Its newest facts, with the paths that it has. PlanError when it was never checked."""
+    """Return the newest facts of a host, with its allowed paths. PlanError if it was never checked."""
     facts = allowed_paths.known(host)
     if not facts:
         raise PlanError("host", f"{host} was never checked", hint="check the host: planning needs its facts")

@@ -1,4 +1,4 @@
-"""Whether a campaign can be started."""
+"""All checks of a campaign before it starts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AREAS = {
 
 
 def checks(campaign: Campaign) -> list[Check]:
-    """From what is known of the hosts. PlanError never: what refuses a plan is a failed check."""
+    """Return the checks from the known facts of the hosts. A plan that is refused is a failed check, never an error."""
     try:
         return rows(campaign, previews.preview(campaign))
     except PlanError as error:
@@ -39,7 +39,7 @@ def _refused(campaign: Campaign, error: PlanError) -> Check:
 
 
 def ask(campaign: Campaign, *, by: User) -> list[Check]:
-    """The same, after a check of every host, whose tools also read the scripts. Contacts hosts."""
+    """Return the same checks after a new check of every host, whose tools also parse the scripts. Contacts hosts."""
     require(by, Role.OPERATOR, "check campaign", on=campaign)
     for host in placement.hosts_of(campaign):
         if host.state != Host.State.QUARANTINED:
@@ -52,7 +52,7 @@ def _scripts(campaign: Campaign) -> Iterator[Check]:
     try:
         preview = previews.preview(campaign)
     except PlanError:
-        return  # the check of the plan has the reason
+        return  # the plan's own check has the reason
     for share in preview.shares:
         name = share.host.name
         try:
