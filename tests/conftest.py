@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from importlib.util import find_spec
 
+import hypothesis
 import pytest
 from django.conf import settings
 from django.test import override_settings
@@ -29,6 +30,11 @@ PLUGINS = ("databases", "memory", "needs", "reports", "static_files", "tiers")
 pytest_plugins = [*(f"tests.session.{name}" for name in PLUGINS), "pytester"]
 # Their package comes with `make e2e`; the other tests do without.
 collect_ignore = [] if find_spec("playwright") else ["e2e"]
+# How long an example takes depends on what else the machine does.
+hypothesis.settings.register_profile(
+    "busy machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("busy machine")
 
 
 def pytest_configure() -> None:

@@ -108,7 +108,7 @@ def test_a_step_s_own_figures_stand_beside_those_of_its_tracer() -> None:
     assert not measure_tracer({}, {"tracer": {"tool": "none"}})
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=2000)
 @given(data=st.data())
 @pytest.mark.parametrize("parse", SAMPLES)
 def test_damaged_outputs_raise_nothing_but_our_error(

@@ -428,7 +428,7 @@ def campaigns(draw: st.DrawFn) -> list[Observation]:
     return [Observation(level, block, draw(values), order) for order, (level, block) in enumerate(present)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows=campaigns())
 def test_any_campaign_however_incomplete_gets_its_table_and_sentences(rows: list[Observation]) -> None:
     with warnings.catch_warnings():

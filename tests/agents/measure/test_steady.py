@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.errors import Unplannable
@@ -66,7 +66,6 @@ def test_samples_that_are_late_or_missing_fall_into_their_own_windows() -> None:
     assert looking.as_json(16.0)["windows"] == 2
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(1, 10_000), max_size=40))
 def test_what_is_left_out_is_what_the_server_would_leave_out(means: list[int]) -> None:
     assert steady.mser_cut(means) == within_run.mser_cut(means)

@@ -169,7 +169,7 @@ def gives_a_value_or_a_format_error(kind: str, raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@settings(max_examples=EXAMPLES, deadline=None, database=None)
+@settings(max_examples=EXAMPLES, database=None)
 @given(chance=st.randoms(use_true_random=True))
 def test_a_damaged_output_gives_a_value_or_a_format_error(kind: str, chance: Random) -> None:
     # One draw an example: drawing each choice would take ten times as long as what is tested.

@@ -330,7 +330,7 @@ def any_factors(draw: st.DrawFn) -> list[Raw]:
     return drawn
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(any_factors(), st.sampled_from(orders.ORDERS), st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_each_combination_runs_once_in_each_block_and_the_same_seed_gives_the_same_plan(
     raw: list[Raw], order: str, repetitions: int, seed: int
@@ -342,7 +342,7 @@ def test_each_combination_runs_once_in_each_block_and_the_same_seed_gives_the_sa
     assert rows == blocks(*raw, repetitions=repetitions, order=order, seed=seed)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(any_factors())
 def test_every_condition_holds_and_a_factor_stays_away_only_where_it_has_no_level(raw: list[Raw]) -> None:
     read = plan.read_factors(raw)
@@ -353,7 +353,7 @@ def test_every_condition_holds_and_a_factor_stays_away_only_where_it_has_no_leve
             assert cell[each.name] in possible if each.name in cell else not possible
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(any_factors(), st.integers(1, 20), st.integers(0, 2**32 - 1))
 def test_a_sample_is_distinct_and_of_the_space(raw: list[Raw], sample: int, seed: int) -> None:
     space = design(*raw)
@@ -376,7 +376,7 @@ def test_each_cell_of_a_large_space_has_one_number_and_what_conditions_forbid_ha
     assert numbered(HUGE, SIZE) == ["off", None, "on, 2MB", "on, 1GB"]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(any_factors(), st.integers(0, 2**32 - 1))
 def test_a_large_space_is_drawn_from_by_the_same_rules(raw: list[Raw], seed: int) -> None:
     read, space = plan.read_factors(raw), set(design(*raw))
@@ -386,7 +386,7 @@ def test_a_large_space_is_drawn_from_by_the_same_rules(raw: list[Raw], seed: int
     assert not drawn or {factors.text_of(cell) for cell in drawn} == space
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(2, 7), st.integers(0, 2**32 - 1))
 def test_a_square_is_latin(size: int, seed: int) -> None:
     square = cells.square_of(size, cells.drawing(seed))

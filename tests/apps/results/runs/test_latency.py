@@ -171,7 +171,7 @@ def test_what_no_agent_wrote_is_refused(changes: dict[str, Any]) -> None:
         parse_latency(latency_json(**changes))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.data())
 def test_damage_is_refused_and_nothing_else(data: st.DataObject) -> None:
     whole = latency_json("open")

@@ -13,7 +13,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.workloads import fio, pgbench, sql, sysbench
@@ -58,7 +58,6 @@ def test_the_throughput_of_a_mixed_load_is_the_sum_of_its_directions() -> None:
     assert live.throughput("cpu", {"busy": 1.0}) is None
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.lists(numbers, min_size=7, max_size=7), max_size=4))
 def test_what_is_packed_is_unpacked_as_it_was(columns: list[list[float]]) -> None:
     arrays = [np.array(column) for column in columns]
@@ -89,7 +88,6 @@ def test_a_sample_takes_few_bytes(values: Any, most: float) -> None:
     assert len(codec.pack([values])) / 4096 < most
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.one_of(st.floats(-1e6, 1e6), st.just(float("nan"))), max_size=300), st.integers(4, 40))
 def test_thinning_keeps_each_extreme_and_shows_a_gap_wherever_one_was(listed: list[float], most: int) -> None:
     values = np.array(listed)
