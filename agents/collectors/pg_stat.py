@@ -19,17 +19,24 @@ _IO = (
 _ONE_ROW = {"pg_stat_bgwriter": 10, "pg_stat_wal": 14, "pg_stat_checkpointer": 17}
 
 
-def hello() -> str:
-    """Set the session up, make pg_stat_statements usable where its library is loaded; {"pid", "statements": bool}."""
-    values = ", ".join(f"('{name}', '{value}')" for name, value in _SESSION.items())
-    return f"""
-set client_min_messages to warning;
+_CREATE = """
 do $$ begin
   if exists (select from pg_settings where name = 'pg_stat_statements.max')
     and exists (select from pg_available_extensions where name = 'pg_stat_statements') then
     create extension if not exists pg_stat_statements;
   end if;
+exception when insufficient_privilege then null;
 end $$;
+"""
+
+
+def hello(may_install: bool = True) -> str:
+    """Set the session up; {"pid", "statements": whether pg_stat_statements can be read}. With `may_install`, create
+    that extension if its library is loaded and the role may do it."""
+    values = ", ".join(f"('{name}', '{value}')" for name, value in _SESSION.items())
+    return f"""
+set client_min_messages to warning;
+{_CREATE if may_install else ""}
 with session as (select count(set_config(name, value, false)) as settings
   from (values {values}) as wanted(name, value) where name in (select name from pg_settings))
 select json_build_object('pid', pg_backend_pid(), 'settings', settings,

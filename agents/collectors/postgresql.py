@@ -173,7 +173,7 @@ class PostgreSQL(Collector):
         self._rates, self._events, self._cost = Rates(), set[str](), 0.0
         self._asked_at: Optional[float] = None
         try:
-            hello = self._psql.need(pg_stat.hello(), CONNECT_S)
+            hello = self._psql.need(pg_stat.hello(cluster.may_install), CONNECT_S)
             self._pids, self._has_statements = [self._psql.pid, int(hello["pid"])], hello["statements"]
             self._psql.ask(f"prepare sample as {pg_stat.statement(cluster.major)};")
             self._before = self._all(texts=False)

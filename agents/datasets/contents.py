@@ -17,7 +17,8 @@ SHARED_STATS = 15
 _DATABASES = "select json_object_agg(datname, oid::text) from pg_database"
 # Schemas of PostgreSQL's own begin with pg_, but for that of the standard.
 _RELATIONS = """
-select coalesce(json_object_agg(regexp_replace(format('%I.%I', n.nspname, c.relname), '^public[.]', ''),
+select coalesce(json_object_agg(
+  regexp_replace(format('%I.%I', n.nspname, c.relname), '^(public|proving_ground_[0-9a-f]{8})[.]', ''),
   json_build_array(pg_relation_filenode(c.oid), pg_relation_size(c.oid), c.reltuples::bigint)), '{}')
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 'i', 'm') and n.nspname !~ '^(pg_|information_schema$)' and c.relpersistence <> 't'

@@ -87,6 +87,8 @@ class Making:
 
     def resumable(self) -> bool:
         """Whether the database holds whole steps of this data set that are worth going on from."""
+        if not self._cluster.keeps_progress:
+            return False
         mark = self._cluster.sql(_COMMENT.format(name=self._database), "postgres") or {}
         by_name = {step.name: step for step in self._steps}
         if mark.get("fingerprint") != self._fingerprint or not all(name in by_name for name, _ in mark["steps"]):
@@ -123,16 +125,19 @@ class Making:
         else:
             # Several statements in one command are one transaction: the step is on record if and only if it is done.
             mark = self._mark(step.name, [*self.seconds.items(), (step.name, 0.0)])
-            commands = [f"{step.sql}\n;\n{mark}"] if step.atomic else [step.sql, mark]
+            commands = [f"{step.sql}\n;\n{mark}"] if step.atomic else [step.sql, *([mark] if mark else [])]
             tools.psql(step.name, self._database, *commands, poll=watcher.poll)
         self.seconds[step.name] = round(system.mono() - begin, 3)
         self._comment(step.name)
         tools.progress(*estimate.tell(step, 0.0, None), f"{step.name} took {self.seconds[step.name]:.1f} s")
 
     def _comment(self, began: str) -> None:
-        self._cluster.sql(self._mark(began, list(self.seconds.items())), "postgres")
+        if self._cluster.keeps_progress:
+            self._cluster.sql(self._mark(began, list(self.seconds.items())), "postgres")
 
     def _mark(self, began: str, steps: list[tuple[str, float]]) -> str:
+        if not self._cluster.keeps_progress:
+            return ""
         mark = {"fingerprint": self._fingerprint, "steps": steps, "began": began}
         return f"comment on database {self._database} is {quoted(json.dumps(mark))}"
 

@@ -13,6 +13,8 @@ Entries   write {setting, key, original, wanted, persistence}   applied {of, fou
           restart {}: that cluster is stopped or started by us  stopped {of}: and again, on the way back
           owned {}: its state is restored                       (closes all three)
           remote {addresses, port, ..., identity}: a remote server, see postgres/remote_server/target.py
+          schema {name, before}: ours, in the database of that  dropped {of}
+          server that an admin allowed; before: its inventory
           parameter {name, scope, original, wanted, before}     reset {of, found, conflict}
           (of that server; original: the value that ALTER SYSTEM had set)
           left {of}: the remote server is restored

@@ -1,4 +1,5 @@
-"""Restoring a remote server: the run's database and role are dropped, and each parameter is as before, proven by SQL.
+"""Restoring a remote server: the run's database or schema and its role are dropped, and each parameter is as before,
+proven by SQL.
 
 The cluster may have failed over in the meantime, so each address is visited; a server with another system identifier is
 not changed. A parameter of the whole server is in a file of one instance, and counts as restored only there. What
@@ -14,7 +15,7 @@ from ..errors import Failure, HostFailure
 from ..host import owned
 from ..host.system import System
 from ..postgres import guest
-from ..postgres.remote_server import settings
+from ..postgres.remote_server import allowed, settings
 from ..postgres.remote_server.server import CONNECTION, RemoteServer, client_version, is_same_instance, write_access
 from ..postgres.remote_server.settings import SYSTEM
 from ..records.journal import Journal
@@ -24,6 +25,11 @@ from ..records.spool import Job, Record
 Emit = Callable[[str, Record], None]
 WAIT_S, POLL_S = 30.0, 1.0
 FORCE = 13  # the first version whose DROP DATABASE can end the sessions of the database
+PARTS = ("default acl",)  # dropped with the schema that they belong to
+_END_OWN_SESSIONS = """
+select to_json(count(pg_terminate_backend(pid))) from pg_stat_activity
+where datname = current_database() and usename = current_user and pid <> pg_backend_pid()
+"""
 _EXISTS = "select to_json(exists (select from {catalogue} where {column} = '{name}'))"
 
 
@@ -52,7 +58,7 @@ class ServerRestore:
 
     def execute(self) -> None:
         """Restore, verify, and close the entry if all of it is proven."""
-        if self._parameters() or self._database() or self._role():
+        if self._parameters() or self._database() or self._role() or self._schema():
             try:
                 self._restore()
             except Failure as failure:
@@ -74,6 +80,9 @@ class ServerRestore:
 
     def _role(self) -> Optional[Record]:
         return self._journal.unfinished("role", "dropped")
+
+    def _schema(self) -> Optional[Record]:
+        return self._journal.unfinished("schema", "dropped")
 
     def _restore(self) -> None:
         answering, failures = self._visit(self._write_access())
@@ -140,9 +149,10 @@ class ServerRestore:
         one when it returns. Without a primary, the statements that do it."""
         for server in primaries:
             self._drop_on(server, self._made("database"), self._made("role"))
-        entries = [entry for entry in (self._database(), self._role()) if entry]
+            self._empty(server, self._made("schema"))
+        entries = [entry for entry in (self._database(), self._schema(), self._role()) if entry]
         if not primaries:
-            return [f"drop {entry['entry']} {entry['name']}" for entry in entries]
+            return [_drop_statement(entry) for entry in entries]
         for entry in entries:
             self._journal.note("dropped", of=entry["seq"])
         return []
@@ -162,6 +172,37 @@ class ServerRestore:
             for name in server.sql(guest.traces(role["name"]), "postgres"):
                 server.sql(guest.drop_owned(role["name"]), name)
             server.sql(guest.drop_role(role["name"]), "postgres")
+
+    def _empty(self, server: RemoteServer, schema: Optional[Record]) -> None:
+        """Drop the objects that the role has created in the allowed database since the inventory before the run, and
+        compare it. Objects of other users are left and reported."""
+        if schema is None:
+            return
+        database, before = self._entry["database"], schema["before"]
+        server.sql(_END_OWN_SESSIONS, database)
+        new = [each for each in allowed.new_objects(before, allowed.inventory(server, database)) if each["own"]]
+        for each in sorted(new, key=lambda each: each["name"] != schema["name"]):  # most others are in this schema
+            if each["type"] not in PARTS:
+                server.sql(allowed.drop_statement(each), database)
+        after = allowed.inventory(server, database)
+        differing = allowed.differences(before, after)
+        left = [each["name"] for each in allowed.new_objects(before, after) if each["own"]]
+        if left:
+            raise HostFailure(f"{', '.join(left[:3])} of {database} could not be dropped", "drop it and retry")
+        self._prove_database(schema, server, differing)
+
+    def _prove_database(self, schema: Record, server: RemoteServer, differing: list[str]) -> None:
+        database = self._entry["database"]
+        subject, count = f"database {database}", len(schema["before"]["objects"])
+        if differing:
+            conflict = {"setting": "postgresql", "key": f"postgresql.{subject}", "original": "as before"}
+            self.conflicts.append({**conflict, "ours": "as before", "found": "; ".join(differing)})
+        evidence = {"source": f"system catalogues of {server.label}", "objects": count, "differences": differing}
+        proof = {"setting": "postgresql", "phase": "restored", "subject": subject, "wanted": "the objects before"}
+        shown = "the objects before" if not differing else f"changes of other users: {'; '.join(differing)}"
+        self._emit(
+            "proof", {**proof, "found": shown, "ok": True, "evidence": {**evidence, "conflict": bool(differing)}}
+        )
 
     # Parameters
 
@@ -209,6 +250,10 @@ class ServerRestore:
         expected, shown = evidence["was"]["setting"], evidence["now"]["setting"]
         proof = {"setting": "postgresql", "phase": "restored", "subject": entry["name"], "wanted": expected}
         self._emit("proof", {**proof, "found": shown, "ok": True, "evidence": {**evidence, "conflict": conflict}})
+
+
+def _drop_statement(entry: Record) -> str:
+    return f"drop {entry['entry']} {entry['name']}{' cascade' if entry['entry'] == 'schema' else ''}"
 
 
 def _exists(server: RemoteServer, catalogue: str, column: str, name: str) -> bool:

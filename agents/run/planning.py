@@ -88,6 +88,7 @@ TARGETS: dict[str, Any] = {
             **_PLACE,
             "name": {"type": "string", "maxLength": 63},
             "wait_s": {"type": "integer", "minimum": 0, "maximum": 7 * 86400},
+            "use_database": {"type": "boolean"},
             **CONNECTION,
         },
         "required": [*_PLACE, "name", *CONNECTION],

@@ -61,7 +61,7 @@ Spec       {"version": 1,
                       {"kind": "remote_server", "bin_dir": dir of psql and pgbench, "data_dir", "os_user": of the load,
                        "name", "addresses": [name or address], "port", "database", "user", "sslmode", "wait_s": how
                        long to wait until a user has changed parameters that SQL cannot set; if 0 or absent, they are
-                       refused},
+                       refused, "use_database": use a schema in "database" instead of creating a database},
                       or null (no PostgreSQL),
             "serve": {"limit_s": how long to wait for `finish`} of a standby; of a private target also {"listen",
                       "port", "clients": [address], "standbys": [{"name", "address"}], "writes": whether clients do}.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +30,7 @@ SUPER, PLAIN = "boss", "loader"
 # Characters that a .pgpass file escapes.
 SECRET = {SUPER: r"s3cr\et:of-boss", PLAIN: "s3cret-of-loader"}
 ADDRESS, SECOND = "127.0.0.9", "127.0.0.10"
+BENCH = "bench"  # a database that runs may use
 
 
 class Served(Theirs):
@@ -81,6 +84,34 @@ class Served(Theirs):
         """The target of a run."""
         where = {"bin_dir": DEBIANS, "data_dir": str(data_dir), "os_user": "", "name": "shop"}
         return {"kind": "remote_server", **where, **self.connection(user, *addresses)}
+
+    def in_database(self, data_dir: Path, user: str = PLAIN, *addresses: str) -> dict[str, Any]:
+        """The target of a run that uses a schema in BENCH."""
+        return {**self.remote(data_dir, user, *addresses), "database": BENCH, "use_database": True}
+
+    def allow_database(self) -> None:
+        """Create BENCH, in which PLAIN may create schemas."""
+        self.sql(f"create database {BENCH}")
+        self.sql(f"grant create on database {BENCH} to {PLAIN}; alter database {BENCH} set work_mem = '5MB'")
+        self.sql("create schema empty; create extension pg_prewarm; comment on schema empty is 'theirs'", BENCH)
+
+    def contents(self, database: str) -> str:
+        """All definitions in the database."""
+        dumped = self._as_owner("pg_dump", "-h", self.root, "-p", self.port, "--create", database)
+        return re.sub(r"(?m)^.(un)?restrict .*$", "", dumped)
+
+    @contextmanager
+    def session(self, user: str, database: str) -> Iterator[None]:
+        """A connected session of this role."""
+        argv = [f"{self.bin_dir}/psql", "-X", "-A", "-t", "-f", "-"]
+        where = {"PGHOST": ADDRESS, "PGPORT": str(self.port), "PGUSER": user, "PGDATABASE": database}
+        env = {"PATH": "/usr/bin:/bin", "PGPASSWORD": SECRET[user], **where}
+        with subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as psql:
+            assert psql.stdin and psql.stdout
+            print("select 1;", file=psql.stdin, flush=True)
+            psql.stdout.readline()
+            yield
+            psql.stdin.close()
 
 
 class _Certified:

@@ -1,7 +1,8 @@
 """Parameters of a remote server: which ones the role can set, how they are set, and the proof that they are in effect.
 
 `session` parameters are set for the load's role in the run's database (ALTER ROLE ... IN DATABASE ... SET), and are
-dropped with it. `system` parameters are set for the whole server (ALTER SYSTEM and a reload). `by hand` parameters are
+dropped with it. In an allowed database its sessions begin with them (PGOPTIONS).
+`system` parameters are set for the whole server (ALTER SYSTEM and a reload). `by hand` parameters are
 changed by a user while the run waits: see by_hand.py.
 """
 
@@ -152,21 +153,26 @@ def alter_system(name: str, value: Optional[str]) -> str:
     return f"alter system reset {name}" if value is None else f"alter system set {name} = {literal(value)}"
 
 
-def proofs(server: RemoteServer, conf: Mapping[str, str], scopes: Mapping[str, str]) -> list[Proof]:
-    """The values in a new session of the load; for those of the whole server also the file that sets them."""
+def proofs(
+    server: RemoteServer, conf: Mapping[str, str], scopes: Mapping[str, str], session_source: str
+) -> list[Proof]:
+    """The values in a new session of the load; for those of the whole server also the file that sets them.
+    `session_source`: the source in pg_settings of what was set for the sessions of the load."""
     names = list(conf)
     session, system_names = rows(server, names, as_load=True), [name for name in names if scopes[name] == SYSTEM]
     file_lines = lines(server, system_names) if system_names else []
-    return [_proof(name, conf[name], scopes[name], session[name], file_lines) for name in names]
+    return [_proof(name, conf[name], scopes[name], session[name], file_lines, session_source) for name in names]
 
 
-def _proof(name: str, expected: str, scope: str, row: Optional[Record], file_lines: Sequence[Record]) -> Proof:
+def _proof(
+    name: str, expected: str, scope: str, row: Optional[Record], file_lines: Sequence[Record], session_source: str
+) -> Proof:
     if row is None:
         return Proof(name, expected, "unknown parameter", False, {"source": "pg_settings of a new session of the load"})
     in_effect = same(name, expected, row)
     evidence: Record = {"source": "pg_settings of a new session of the load", "pg_settings": row}
     if scope == SESSION:
-        ok = in_effect and row["source"] == "database user"
+        ok = in_effect and row["source"] == session_source
     elif scope == BY_HAND:
         ok = in_effect
     else:

@@ -1,4 +1,5 @@
-"""A run in its own database on a remote server. Each change there is in the journal before it is made.
+"""A run in its own database on a remote server, or in its own schema of an allowed one (see allowed.py). Each change
+there is in the journal before it is made.
 
 If the registered role is a superuser, the load connects as a role of the run, as in an existing cluster; otherwise as
 the registered role.
@@ -17,9 +18,9 @@ from ...records.spool import Record
 from ...settings import Plan, Proof
 from .. import guest
 from ..instance import Target
-from . import by_hand, settings
+from . import allowed, by_hand, settings
 from .server import CONNECTION, RemoteServer, change_of_server, client_version, write_access
-from .settings import BY_HAND, SYSTEM
+from .settings import BY_HAND, SESSION, SYSTEM
 
 PREFIX, ROLE_PREFIX = "proving_ground_", "proving_load_"
 _TAKEN = f"select coalesce(json_agg(datname), '[]') from pg_database where datname like '{PREFIX}%'"  # noqa: S608
@@ -27,7 +28,8 @@ _CLIENTS = """
 select coalesce(json_agg(format('%s in %s: %s', coalesce(usename, 'no user'), datname, count) order by count desc),
   '[]')
 from (select usename, datname, count(*) from pg_stat_activity
-  where datname is not null and datname <> '{database}' and pid <> pg_backend_pid() group by 1, 2) as clients
+  where datname is not null and (datname, usename) is distinct from ({database}::name, {role}::name)
+    and datname <> '{own}' and pid <> pg_backend_pid() group by 1, 2) as clients
 """
 WAIT_S, POLL_S = 20.0, 1.0
 
@@ -60,7 +62,9 @@ class RemoteTarget(RemoteServer, Target):
         self._target, self._identity = target, dict[str, Any]()
         self._conf, self._scopes = dict[str, str](), dict[str, str]()
         self._load_user, self._load_files = self.user, dict[str, str]()
-        self.name = f"{PREFIX}{run.journal.run[:8]}"
+        self.name = f"{PREFIX}{run.journal.run[:8]}"  # of its database, or of its schema in an allowed one
+        self._is_allowed = bool(target.get("use_database"))
+        self.keeps_progress = self.may_install = not self._is_allowed
 
     @property
     def load_role(self) -> str:
@@ -68,7 +72,11 @@ class RemoteTarget(RemoteServer, Target):
 
     @property
     def load_env(self) -> dict[str, str]:
-        return self.env_of(self._load_files, self._load_user, self.database)
+        env = self.env_of(self._load_files, self._load_user, self.database)
+        return {**env, "PGOPTIONS": allowed.options(self.name, self._session_values())} if self._is_allowed else env
+
+    def _session_values(self) -> dict[str, str]:
+        return {name: value for name, value in self._conf.items() if self._scopes.get(name) == SESSION}
 
     @property
     def can_checkpoint(self) -> bool:  # type: ignore[override]
@@ -99,10 +107,12 @@ class RemoteTarget(RemoteServer, Target):
     def _check(self) -> None:
         if self._identity["standby"]:
             raise HostFailure(f"{self.label} is a standby, which is read-only", "register the address of its primary")
+        if self._is_allowed:
+            return allowed.check(self, self._identity, self.database, self._conf)
         if not (self._identity["superuser"] or self._identity["createdb"]):
             hint = f"ALTER ROLE {guest.quoted(self.user)} CREATEDB"
             raise HostFailure(f"{self.user} cannot create databases on {self.label}", hint)
-        self._check_free()
+        return self._check_free()
 
     def _warn(self) -> None:
         if self._client < self.major:
@@ -131,22 +141,37 @@ class RemoteTarget(RemoteServer, Target):
 
     def foreign_clients(self) -> list[str]:
         """Clients of other databases: "app in shop: 3"."""
-        clients: list[str] = self.sql(_CLIENTS.format(database=self.name), "postgres")
+        role = settings.literal(self._load_user)
+        database = settings.literal(self._target["database"])
+        query = _CLIENTS.format(database=database, role=role, own="" if self._is_allowed else self.name)
+        clients: list[str] = self.sql(query, "postgres")
         return clients
 
     # In effect
 
     def start(self, prefix: Sequence[str], log: Path) -> Optional[int]:
-        """Create the database of the run, and put the parameters in effect."""
-        self._make_database()
-        self._check_free()  # another run may have started at the same time
-        self.database = self.name
+        """Create the database or schema of the run, and put the parameters in effect."""
+        if self._is_allowed:
+            self._make_schema()
+        else:
+            self._make_database()
+            self._check_free()  # another run may have started at the same time
+            self.database = self.name
+        self._check_login()
         for name, value in self._conf.items():
-            if self._scopes[name] != BY_HAND:
+            if self._scopes[name] == SYSTEM or (self._scopes[name] == SESSION and not self._is_allowed):
                 self._set(name, value)
         if SYSTEM in self._scopes.values():
             self.reload()
         return None
+
+    def _make_schema(self) -> None:
+        before = allowed.inventory(self, self.database)
+        self._journal.note("schema", name=self.name, before=before)
+        self.sql(f"create schema {self.name}", self.database)
+        # Another run may have started at the same time.
+        allowed.check_empty(self, self.database, allowed.inventory(self, self.database)["objects"], self.name)
+        self._load_files = self._write_load_access(self._access)
 
     def _make_database(self) -> None:
         access = self._access
@@ -161,14 +186,14 @@ class RemoteTarget(RemoteServer, Target):
             self.sql(";\n".join(guest.extensions(self._load_user)), self.name)
             access = {**access, "password": secrets.token_hex(32), "certificate": "", "key": ""}
             self.sql(guest.password(access["password"], self._load_user), "postgres")
-        room = self._make_room("load-access")
-        self._load_files = write_access(room, access, self._client, self.load_account.owner)
-        self._check_login()
+        self._load_files = self._write_load_access(access)
+
+    def _write_load_access(self, access: Mapping[str, str]) -> dict[str, str]:
+        return write_access(self._make_room("load-access"), access, self._client, self.load_account.owner)
 
     def _check_login(self) -> None:
         """HostFailure if the role of the load cannot connect."""
-        env = {**self.load_env, "PGDATABASE": self.name}
-        shown = self._run([self.tool("psql"), "-X", "-w", "-c", "select 1"], env, "", self.load_account)
+        shown = self._run([self.tool("psql"), "-X", "-w", "-c", "select 1"], self.load_env, "", self.load_account)
         if shown.code:
             line = f"host all {self._load_user} ADDRESS scram-sha-256"
             hint = f"allow it in pg_hba.conf: {line}; or register a role without SUPERUSER"
@@ -189,7 +214,7 @@ class RemoteTarget(RemoteServer, Target):
         self._owner.emit("write", write)
 
     def parameter_proofs(self, requested: Mapping[str, str]) -> list[Proof]:
-        return settings.proofs(self, requested, self._scopes)
+        return settings.proofs(self, requested, self._scopes, "client" if self._is_allowed else "database user")
 
     # After the run
 

@@ -31,7 +31,13 @@ class NewRemoteSerializer(RemoteNameSerializer):
     )
     port = serializers.IntegerField(required=False, min_value=1, max_value=65535, help_text="default: 5432")
     database = serializers.CharField(required=False, max_length=63, help_text="where sessions begin; default: postgres")
-    user = serializers.CharField(required=False, max_length=63, help_text="a role that may create databases")
+    use_database = serializers.BooleanField(
+        required=False,
+        help_text="runs use a schema in this database, which must be empty, instead of creating one; default: false",
+    )
+    user = serializers.CharField(
+        required=False, max_length=63, help_text="a role that may create databases, or schemas in its database"
+    )
     sslmode = serializers.ChoiceField(
         choices=RemoteServer.SslMode.choices, required=False, help_text="default: verify-full"
     )

@@ -74,7 +74,12 @@ class RemoteServer(Walled):
     addresses = ArrayField(models.CharField(max_length=253), help_text="host names or IP addresses of one cluster")
     port = models.PositiveIntegerField(default=5432)
     database = models.CharField(max_length=63, default="postgres", help_text="where sessions begin")
-    user = models.CharField(max_length=63, help_text="a role that may create databases")
+    use_database = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="runs use a schema in this database, which must be empty, instead of creating a database",
+    )
+    user = models.CharField(max_length=63, help_text="a role that may create databases, or schemas in its database")
     sslmode = models.CharField(max_length=11, choices=SslMode, default=SslMode.VERIFY_FULL)
     wait_minutes = models.PositiveIntegerField(
         default=0,

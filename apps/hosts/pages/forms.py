@@ -31,6 +31,7 @@ def remote_fields(posted: QueryDict) -> dict[str, Any]:
         "addresses": addresses,
         "port": port or 0,
         "wait_minutes": -1 if wait_minutes is None else wait_minutes,
+        "use_database": posted.get("use_database") == "on",
         "password": posted.get("password", ""),
     }
 

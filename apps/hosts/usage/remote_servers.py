@@ -21,7 +21,8 @@ MAX_ADDRESSES = 4
 METADATA_NAMES = ("metadata", "metadata.google.internal")  # of clouds; they give out credentials
 NUMERIC = r"(.*\.)?(\d+|0x[0-9a-f]*)"  # an IPv4 address in another notation, such as 2852039166
 MAX_WAIT_MINUTES = 7 * 24 * 60
-FIELDS = (*CONNECTION, "wait_minutes", "ca_certificate", "client_certificate")
+FIELDS = (*CONNECTION, "use_database", "wait_minutes", "ca_certificate", "client_certificate")
+SYSTEM_DATABASES = ("postgres", "template0", "template1")
 SECRETS = {"password": "password_encrypted", "client_key": "client_key_encrypted"}
 VERIFYING = (RemoteServer.SslMode.VERIFY_CA, RemoteServer.SslMode.VERIFY_FULL)
 
@@ -83,10 +84,12 @@ def connection(server: RemoteServer) -> dict[str, Any]:
 
 
 def target(host: Host, name: str) -> dict[str, Any]:
-    """Name, connection and how long runs wait for changes by hand, as in the target of a spec."""
+    """Name, connection, how long runs wait for changes by hand, and whether they use the database, as in the target of
+    a spec."""
     server = get(host, name)
     wait = {"wait_s": server.wait_minutes * 60} if server.wait_minutes else {}
-    return {"name": name, **connection(server), **wait}
+    use = {"use_database": True} if server.use_database else {}
+    return {"name": name, **connection(server), **wait, **use}
 
 
 def access_of_run(host: Host, target: Mapping[str, Any] | None) -> dict[str, str] | None:
@@ -95,7 +98,9 @@ def access_of_run(host: Host, target: Mapping[str, Any] | None) -> dict[str, str
     if not target or target["kind"] != "remote_server":
         return None
     server = get(host, target["name"])
-    changed = [field for field, value in connection(server).items() if target[field] != value]
+    planned = {**target, "use_database": target.get("use_database", False)}
+    current = {**connection(server), "use_database": server.use_database}
+    changed = [field for field, value in current.items() if planned[field] != value]
     if changed:
         hint = "start the campaign again to use the new values"
         raise PlanError("target", f"{changed[0]} of remote server {server} was changed after the plan", hint=hint)
@@ -125,6 +130,9 @@ def _check(server: RemoteServer) -> None:
     for field in ("database", "user"):
         if not re.fullmatch(NAME, getattr(server, field)):
             raise PlanError(field, "is required", hint="accepted: 1 to 63 characters on one line")
+    if server.use_database and server.database in SYSTEM_DATABASES:
+        message = f"{server.database} belongs to the server, so runs do not use it"
+        raise PlanError("database", message, hint="accepted: an empty database that only runs use")
     if server.sslmode in VERIFYING and not server.ca_certificate:
         hint = "paste the certificate of the CA in PEM form, or choose require"
         raise PlanError("ca_certificate", f"is required for {server.sslmode}", hint=hint)

@@ -22,9 +22,15 @@ def add(
     host: Host,
     name: Name,
     address: Annotated[list[str], typer.Option(help="Host name or IP address. Repeat it for servers of one cluster.")],
-    user: Annotated[str, typer.Option(help="A role that may create databases.")],
+    user: Annotated[str, typer.Option(help="A role that may create databases, or schemas in its database.")],
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the server.")] = 5432,
     database: Annotated[str, typer.Option(help="Database where sessions begin.")] = "postgres",
+    use_database: Annotated[
+        bool,
+        typer.Option(
+            "--use-database", help="Use a schema in this database, which must be empty, instead of a new one."
+        ),
+    ] = False,
     sslmode: Annotated[str, typer.Option(help="disable, prefer, require, verify-ca or verify-full.")] = "verify-full",
     wait_minutes: Annotated[
         int,
@@ -47,6 +53,7 @@ def add(
         "addresses": address,
         "port": port,
         "database": database,
+        "use_database": use_database,
         "user": user,
         "sslmode": sslmode,
         "wait_minutes": wait_minutes,

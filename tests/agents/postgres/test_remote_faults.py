@@ -22,7 +22,7 @@ from agents.rpc import Agent
 from agents.wire import protocol
 from tests.agents.dying import RUN, Death, Machine, around_all, around_the_journal
 from tests.agents.dying import run as execute
-from tests.agents.remote_servers import ADDRESS, PLAIN, SECOND, SUPER, Served, access
+from tests.agents.remote_servers import ADDRESS, BENCH, PLAIN, SECOND, SUPER, Served, access
 
 pytestmark = pytest.mark.needs("postgresql-15")
 CONF = {"work_mem": "8MB", "max_wal_size": "2GB", "checkpoint_timeout": "9min"}
@@ -32,12 +32,20 @@ class RemoteRun:
     """A spool with one submitted run on a remote server, whose load only waits."""
 
     def __init__(
-        self, root: Path, target: dict[str, Any], user: str, parameters: dict[str, str], wait_s: float
+        self,
+        root: Path,
+        target: dict[str, Any],
+        user: str,
+        parameters: dict[str, str],
+        wait_s: float,
+        statements: str = "",
     ) -> None:
         root.mkdir()
         self.spool = Spool(root / "spool", Machine())
         self.spool.prepare()
         steps = [{"name": "measure", "kind": "wait", "options": {"seconds": wait_s}}] if wait_s else []
+        if statements:
+            steps.append({"name": "load", "kind": "sql", "options": {"statements": statements}})
         collect = {"interval_s": 1, "sources": []}
         spec = {
             "version": 1,
@@ -92,8 +100,18 @@ def submit(served: Served, data_dir: Path, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(target, "WAIT_S", 1.0)
     monkeypatch.setattr(remote_server, "WAIT_S", 1.0)
 
-    def submit(name: str, user: str, *addresses: str, parameters: Any = CONF, wait_s: float = 0) -> RemoteRun:
-        return RemoteRun(tmp_path / name, served.remote(data_dir, user, *addresses), user, parameters, wait_s)
+    def submit(
+        name: str,
+        user: str,
+        *addresses: str,
+        parameters: Any = CONF,
+        wait_s: float = 0,
+        statements: str = "",
+        in_database: bool = False,
+    ) -> RemoteRun:
+        where = served.in_database if in_database else served.remote
+        target = where(data_dir, user, *addresses)
+        return RemoteRun(tmp_path / name, target, user, parameters, wait_s, statements)
 
     return submit
 
@@ -116,6 +134,31 @@ def test_a_run_killed_at_any_boundary_leaves_the_server_as_it_was(
         died = remote.execute(Death(at, sparse=True), around_the_journal)
         remote.restore()
         assert served.snapshot() == before, at
+        assert not remote.job.dirty and not (remote.job.path / "access.json").exists(), at
+        at, kills = at + step, kills + died
+    assert kills * step > 12
+
+
+@pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "every boundary"])
+def test_a_run_in_an_allowed_database_killed_at_any_boundary_leaves_it_as_it_was(
+    served: Served, submit: Any, step: int
+) -> None:
+    served.allow_database()
+    served.sql(f"grant create on schema public to {PLAIN}", BENCH)
+    served.sql(f"grant alter system on parameter checkpoint_timeout to {PLAIN}")
+    served.sql(f"grant execute on function pg_reload_conf(), pg_show_all_file_settings() to {PLAIN}", BENCH)
+    served.sql(f"grant select on pg_file_settings to {PLAIN}", BENCH)
+    parameters = {"work_mem": "8MB", "checkpoint_timeout": "9min"}
+    statements = "create table t as select 1 as a; create table public.t as select 1 as a"
+    before, contents, at, died, kills = served.snapshot(), served.contents(BENCH), 1, True, 0
+    while died:
+        remote = submit(str(at), PLAIN, parameters=parameters, statements=statements, in_database=True)
+        died = remote.execute(Death(at, sparse=True), around_the_journal)
+        if not died:
+            assert remote.outcome[0] == "ok", remote.outcome
+        remote.restore(Death(1 + at % 7, sparse=True))  # the restore is killed as well
+        remote.restore()
+        assert (served.snapshot(), served.contents(BENCH)) == (before, contents), at
         assert not remote.job.dirty and not (remote.job.path / "access.json").exists(), at
         at, kills = at + step, kills + died
     assert kills * step > 12

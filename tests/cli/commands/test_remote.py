@@ -33,13 +33,15 @@ def test_an_admin_adds_lists_and_removes_a_server(program: Callable[..., Program
     password.write_text(f"{SECRET}\n")
     where = ("--address", "a.example.com", "--address", "b.example.com", "--user", "loader", "--sslmode", "require")
     options = ("--password-file", str(password), "--wait-minutes", "30")
+    database = ("--database", "bench", "--use-database")
 
-    added = proving.json("remote", "add", "db1", "shop", *where, *options)
+    added = proving.json("remote", "add", "db1", "shop", *where, *options, *database)
     listed = proving.run("remote", "ls", "db1").stdout
 
     server = RemoteServer.objects.get()
     assert added[0]["addresses"] == ["a.example.com", "b.example.com"] and SECRET not in str(added)
     assert remote_servers.access(server)["password"] == SECRET and "not checked" in listed
+    assert (added[0]["database"], server.use_database) == ("bench", True)
     assert added[0]["wait_minutes"] == server.wait_minutes == 30
     assert proving.json("remote", "rm", "db1", "shop") == [] and not RemoteServer.objects.exists()
 

@@ -60,6 +60,8 @@ def test_an_operator_cannot_register_a_server(host: Host) -> None:
         ({"port": 0}, "port"),
         ({"wait_minutes": 10_081}, "wait_minutes"),
         ({"user": ""}, "user"),
+        ({"use_database": True}, "database"),
+        ({"use_database": True, "database": "template1"}, "database"),
         ({"sslmode": "verify-full"}, "ca_certificate"),
         ({"sslmode": "verify-ca", "ca_certificate": "MII"}, "ca_certificate"),
         ({"password": ""}, "password"),
@@ -141,8 +143,28 @@ def test_a_run_that_was_planned_on_other_values_gets_no_secret(host: Host, admin
         remote_servers.access_of_run(host, target)
 
 
+def test_a_run_that_was_planned_before_the_database_was_allowed_gets_no_secret(host: Host, admin: User) -> None:
+    remote_servers.register(host, "shop", by=admin, database="bench", **FIELDS)
+    planned = {"kind": "remote_server", **remote_servers.target(host, "shop")}
+
+    remote_servers.register(host, "shop", by=admin, use_database=True)
+    allowed = {"kind": "remote_server", **remote_servers.target(host, "shop")}
+
+    assert (allowed["database"], allowed["use_database"]) == ("bench", True) and "use_database" not in planned
+    assert remote_servers.access_of_run(host, allowed) is not None
+    with pytest.raises(PlanError, match="use_database of remote server shop"):
+        remote_servers.access_of_run(host, planned)
+
+
 def test_page_and_api_register_show_and_remove_it_without_its_secret(host: Host, admin: User) -> None:
-    typed = {**FIELDS, "addresses": "db.example.com", "name": "shop", "port": "5432", "database": "postgres"}
+    typed = {
+        **FIELDS,
+        "addresses": "db.example.com",
+        "name": "shop",
+        "port": "5432",
+        "database": "bench",
+        "use_database": "on",
+    }
     client, url = Client(), reverse("host_detail", args=[host.name])
     client.force_login(admin)
 
@@ -151,6 +173,8 @@ def test_page_and_api_register_show_and_remove_it_without_its_secret(host: Host,
     listed = client.get(f"/api/v1/hosts/{host.pk}/remote-servers/")
 
     assert "db.example.com" in page and "not checked" in page and SECRET not in page
-    assert [each["name"] for each in listed.json()] == ["shop"] and SECRET not in listed.content.decode()
+    assert [(each["name"], each["use_database"]) for each in listed.json()] == [
+        ("shop", True)
+    ] and SECRET not in listed.content.decode()
     client.post(reverse("host_action", args=[host.name, "remove-remote"]), {"name": "shop"})
     assert not RemoteServer.objects.exists()
