@@ -1,4 +1,4 @@
-"""Lines of a decision's history, written in the transaction of the act."""
+"""Write the history of a decision, in the transaction of the action."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def note(
     host: Host | None = None,
     campaign: Campaign | None = None,
 ) -> None:
-    """`by` None is the system itself."""
+    """Add an event. `by` is None for the system."""
     Event.objects.create(decision=decision, kind=kind, words=text, by=by, host=host, campaign=campaign)

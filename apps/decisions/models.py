@@ -1,4 +1,4 @@
-"""Decisions, the evidence that they froze, where they hold, comments on them, and what became of them."""
+"""Decisions, their frozen evidence, their scope, comments, and history."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from apps.hosts.models import LABEL, Host
 
 class DecisionQuerySet(WalledQuerySet["Decision"]):
     def about(self, host: Host) -> DecisionQuerySet:
-        """Those that have a host in their scope: listed, or by one of its labels."""
+        """Return the decisions with this host in their scope: listed, or by one of its labels."""
         listed = Decision.hosts.through.objects.filter(host=host).values("decision")
         return self.filter(Q(pk__in=listed) | Q(labels__overlap=host.labels))
 
     def alive(self) -> DecisionQuerySet:
-        """Those that the team follows; expired ones are included until they are reviewed."""
+        """Return the decisions that the team follows, including expired ones until they are reviewed."""
         return self.filter(status__in=(Decision.Status.ACCEPTED, Decision.Status.EXPIRED))
 
 
@@ -92,7 +92,7 @@ class Decision(Owned):
 
     @property
     def scope(self) -> models.QuerySet[Host]:
-        """The hosts that it is about now: those listed, and those that carry one of its labels."""
+        """The hosts in scope now: those listed, and those with one of its labels."""
         listed = self.hosts.through.objects.filter(decision=self.pk).values("host")
         return Host.objects.filter(Q(pk__in=listed) | Q(labels__overlap=self.labels)).order_by("name")
 
@@ -106,7 +106,7 @@ class Decision(Owned):
 
 
 class Standing(Walled):
-    """A decision on one host of its scope: under which conditions it holds there, and why it may not any more."""
+    """A decision on one host of its scope: the conditions under which it holds there, and why it may no longer hold."""
 
     behind = ("decision", "host")
 
@@ -140,12 +140,12 @@ class Standing(Walled):
 
     @property
     def words(self) -> str:
-        """Why it may not hold any more, in sentences."""
+        """Why it may no longer hold, as sentences."""
         return " ".join(str(reason["words"]) for reason in self.reasons)
 
 
 class Event(Walled):
-    """What became of a decision, by whom and when. The audit log has the same; this is what people read."""
+    """A change of a decision, with user and time. The audit log has the same; this is shown to users."""
 
     behind = ("decision", "host", "campaign")
 
@@ -182,13 +182,13 @@ class Event(Walled):
 
     @classmethod
     def hidden_beside(cls, teams: Teams) -> Iterator[Any]:
-        """The entry of a superseded decision has the title of the new one."""
+        """Hide the title of the new decision in the event of the superseded one."""
         new = only_hidden(Decision, teams).filter(supersedes=OuterRef("decision"))
         yield Q(Exists(new), kind=cls.Kind.SUPERSEDED)
 
 
 class Review(Walled):
-    """A newer campaign beside a decision's evidence."""
+    """The comparison of a newer campaign with a decision's evidence."""
 
     behind = ("decision", "campaign")
 
@@ -212,7 +212,7 @@ class Review(Walled):
 
 
 class Comment(Walled):
-    """Dissent and additions; a decision's text itself does not change."""
+    """Dissent and additions; the text of a decision does not change."""
 
     behind = ("decision",)
 
@@ -230,7 +230,7 @@ class Comment(Walled):
 
 
 class FeedToken(Credential):
-    """What lets a feed reader see the timeline as somebody, and nothing else; kept as a hash."""
+    """The secret with which a feed reader sees a user's timeline, and nothing else; stored as a hash."""
 
     user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="feed")
     digest = models.CharField(max_length=64, unique=True, editable=False)

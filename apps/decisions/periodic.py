@@ -1,4 +1,4 @@
-"""What is done for decisions every half a minute, whoever is awake."""
+"""Periodic work for decisions, every half minute."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from apps.decisions.validity import reviews, staleness
 
 
 def tend() -> None:
-    """Expire what is due; look at hosts that changed; hold newer campaigns against what was decided."""
+    """Expire decisions that are due, compare hosts that changed, and review newer campaigns."""
     services.expire_due()
     staleness.update_due_standings()
     reviews.review_due()

@@ -1,4 +1,4 @@
-"""Writing decisions with frozen evidence, accepting, rejecting and discussing them."""
+"""Write decisions with frozen evidence; accept, reject and discuss them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from common.errors import PlanError
 
 Status = Decision.Status
 Kind = Event.Kind
-# What can become what; a rejected, withdrawn or superseded decision stays what it is.
+# Allowed transitions. Rejected, withdrawn and superseded decisions never change.
 FROM = {
     Status.ACCEPTED: (Status.PROPOSED,),
     Status.REJECTED: (Status.PROPOSED,),
@@ -104,7 +104,7 @@ def _propose(decision: Decision, hosts: Sequence[Host], *, by: User) -> None:
 
 
 def _decided(campaign: Campaign, level: str) -> dict[str, Any]:
-    """The settings of the chosen combination of levels, from the spec of its runs; {} where none was chosen."""
+    """Return the settings of the chosen combination of levels, from the spec of its runs; {} without one."""
     if not level:
         return {}
     runs = {run.label: run for run in campaign.runs.select_related("campaign").order_by("-position")}
@@ -122,7 +122,7 @@ def paths(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _check_scope(decision: Decision, listed: Sequence[Host]) -> None:
-    """It is about something, and about what was measured."""
+    """Check that the scope is not empty and includes measured hosts."""
     if not listed and not decision.labels:
         raise PlanError("hosts", "a decision needs at least one host", hint="name hosts, or labels of hosts")
     for field, what in (("postgresql_from", decision.postgresql), ("kernel_from", decision.kernel)):
@@ -146,7 +146,7 @@ def check_day(day: date | None) -> None:
 
 @transaction.atomic
 def accept_decision(decision: Decision, *, by: User) -> Decision:
-    """Only a proposed one can be accepted; where the team asks for two people, not by its author."""
+    """Accept a proposed decision. If the team requires two users, its author cannot."""
     require(by, Role.TUNER, f"mark a decision as {Status.ACCEPTED.value}", on=decision)
     if settings.DECISIONS_BY_TWO and decision.author_id == by.pk:
         hint = "another user with the role tuner must accept it: your team requires two people"
@@ -159,13 +159,13 @@ def accept_decision(decision: Decision, *, by: User) -> Decision:
 
 @transaction.atomic
 def reject_decision(decision: Decision, *, by: User) -> Decision:
-    """Only a proposed one can be rejected."""
+    """Reject a proposed decision."""
     return _move(decision, Status.REJECTED, by=by)
 
 
 @transaction.atomic
 def withdraw_decision(decision: Decision, *, by: User) -> Decision:
-    """Only its author takes a proposal back; others reject it."""
+    """Withdraw a proposed decision. Only its author can; others reject it."""
     require(by, Role.TUNER, "withdraw decision", on=decision)
     if decision.author_id != by.pk:
         hint = f"only {decision.author} can withdraw it; you can reject it"
@@ -192,7 +192,7 @@ def renew_decision(decision: Decision, review_on: date | None, *, by: User) -> D
 
 
 def expire_due() -> None:
-    """Accepted decisions whose day to look again has come."""
+    """Expire accepted decisions whose review is due."""
     for decision in Decision.objects.filter(status=Status.ACCEPTED, review_on__lte=timezone.localdate()):
         with transaction.atomic():
             due = Decision.objects.filter(pk=decision.pk, status=Status.ACCEPTED, review_on=decision.review_on)
@@ -202,7 +202,7 @@ def expire_due() -> None:
 
 
 def export(decision: Decision, host: Host, name: str) -> tuple[str, str]:
-    """(file name, text) of what was decided, on a host, in one of the formats of profiles."""
+    """Return (file name, text) of the decided values on a host, in one of the formats of profiles."""
     if not decision.settings:
         hint = "only a decision that names the chosen level defines values to set"
         raise PlanError("decision", f"{decision} sets nothing", hint=hint)
@@ -213,7 +213,7 @@ def export(decision: Decision, host: Host, name: str) -> tuple[str, str]:
 
 @transaction.atomic
 def comment(decision: Decision, text: str, *, dissent: bool = False, by: User) -> Comment:
-    """Dissent, or an addition, in whatever state the decision is."""
+    """Add dissent or a comment, in any state of the decision."""
     require(by, Role.OPERATOR, "comment", on=decision)
     if not text.strip():
         raise PlanError("text", "a comment cannot be empty")
@@ -223,7 +223,7 @@ def comment(decision: Decision, text: str, *, dissent: bool = False, by: User) -
 
 
 def _move(decision: Decision, to: Status, *, by: User, text: str = "") -> Decision:
-    """A conditional update: of two users who act at once, one gets an error."""
+    """Change the status by a conditional update: of two users who act at the same time, one gets an error."""
     require(by, Role.TUNER, f"mark a decision as {to.value}", on=decision)
     before = decision.status
     if not Decision.objects.filter(pk=decision.pk, status__in=FROM[to]).update(status=to):
@@ -238,7 +238,7 @@ def _move(decision: Decision, to: Status, *, by: User, text: str = "") -> Decisi
 
 
 def _check_ended(campaign: Campaign) -> None:
-    """Deciding on a campaign that still runs would be peeking until the figures please."""
+    """Refuse a campaign that has not ended: deciding earlier would favour figures that happen to look good."""
     if campaign.ended_at is None:
         hint = "write a decision after the campaign has finished or was cancelled"
         raise PlanError("campaign", f"{campaign} is {campaign.state}", hint=hint)

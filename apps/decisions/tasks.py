@@ -9,5 +9,5 @@ from apps.decisions import periodic
 
 @shared_task(name="decisions.review_due")
 def review_due() -> None:
-    """Days that came, and campaigns that ended since the last time, beside what was decided."""
+    """Review decisions that are due, and compare campaigns that ended with what was decided."""
     periodic.tend()

@@ -1,4 +1,4 @@
-"""What a contact with a host leaves behind: its state, its facts, quarantine."""
+"""What a contact with a host stores: its state, its facts, quarantine."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from apps.hosts.facts import changes, health, machines
 from apps.hosts.models import Facts, Host, HostKey, Lease, Trouble
 from common.errors import HostError, ProvingError
 
-ASK_S = 45.0  # systemd reads all of its units again, PostgreSQL shuts down; a request may take 60
+ASK_S = 45.0  # systemd reloads all of its units, PostgreSQL shuts down; a request may take 60
 DAY = timedelta(days=1)
-# What a host may add to the tables: an honest one restores and changes a few times a day.
+# Limits for what a host may add to the tables: a normal one restores and changes values a few times a day.
 MAX_TROUBLES, MAX_RESTORED_A_DAY, MAX_FACTS_A_DAY = 100, 100, 200
 BEAT_S = 10.0  # between two searches for hosts that are due for a check
 
 
 def check_host(host: Host) -> None:
-    """Connect, push the agent where it is missing, read facts and health. Failure becomes the host's state."""
+    """Connect, send the agent if it is missing, read facts and health. A failure becomes the state of the host."""
     try:
         with ssh.Link(host) as link:
             record_contact(host, link.hello)
@@ -44,7 +44,8 @@ def check_host(host: Host) -> None:
 
 
 def discover(host: Host, settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(facts, what the agent finds of each setting now); discover in agents/wire/protocol.py. Nothing is written."""
+    """Return (facts, present value of each setting), see discover in agents/wire/protocol.py. Changes nothing on the
+    host."""
     with ssh.Link(host) as link:
         return _facts(host, link), link.call("discover", settings=settings)
 
@@ -52,8 +53,9 @@ def discover(host: Host, settings: dict[str, Any]) -> tuple[dict[str, Any], dict
 def discover_all(
     host: Host, settings: dict[str, Any], parameters_request: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]:
-    """The same, and PostgreSQL's parameters as the existing clusters report them. `parameters_request` returns, for
-    the facts, the arguments of the verb parameters in agents/wire/protocol.py."""
+    """Return the same, and PostgreSQL's parameters as the existing clusters report them.
+
+    `parameters_request` returns, for the facts, the arguments of the verb parameters in agents/wire/protocol.py."""
     with ssh.Link(host) as link:
         facts, observed = _facts(host, link), link.call("discover", settings=settings)
         request = parameters_request(facts)
@@ -77,12 +79,12 @@ def check_scripts(host: Host, steps: list[dict[str, Any]], bin_dir: str) -> list
 
 
 def ask_facts(host: Host, link: ssh.Link) -> dict[str, Any] | None:
-    """The host as it is of itself. None while settings of a run are applied, or were left behind: those are ours."""
+    """Return the facts of the host without influence of runs. None while settings of a run are applied or were left."""
     return None if link.hello["busy"] or link.hello["dirty"] else _facts(host, link)
 
 
 def read_facts(host: Host, link: ssh.Link) -> Facts | None:
-    """The same, stored."""
+    """Read the same facts and store them."""
     facts = ask_facts(host, link)
     return record_facts(host, facts) if facts else None
 
@@ -93,8 +95,9 @@ def _facts(host: Host, link: ssh.Link) -> dict[str, Any]:
 
 
 def record_contact(host: Host, hello: dict[str, Any]) -> None:
-    """Store the contents of hello. A dirty job quarantines the host until it is released. HostError for another
-    machine than the one whose key was approved."""
+    """Store the contents of hello. A dirty job quarantines the host until it is released.
+
+    HostError for another machine than the one whose key was approved."""
     machines.check(host, hello["machine_id"], hello["boot_id"])
     fields = {
         "machine_id": hello["machine_id"],
@@ -120,7 +123,7 @@ def record_contact(host: Host, hello: dict[str, Any]) -> None:
 
 
 def _audit_restored(host: Host, recovered: list[dict[str, Any]]) -> None:
-    """One row a contact. A host that has MAX_RESTORED_A_DAY of them is quarantined, and adds no more."""
+    """Write one audit row per contact. A host that reaches MAX_RESTORED_A_DAY is quarantined, and adds no more rows."""
     today = AuditEntry.objects.filter(at__gt=timezone.now() - DAY, action="host.restored", target=str(host))
     if today.count() < MAX_RESTORED_A_DAY:
         audit(None, "host.restored", host, after={"recovered": recovered})
@@ -129,7 +132,7 @@ def _audit_restored(host: Host, recovered: list[dict[str, Any]]) -> None:
 
 
 def _report_conflicts(host: Host, runs: list[str]) -> None:
-    """A trouble for each run that is new, while the host has fewer than MAX_TROUBLES open ones; else quarantine."""
+    """Report a problem for each run with new conflicts. A host with MAX_TROUBLES open ones is quarantined instead."""
     known = {
         str(run)
         for run in Trouble.objects.filter(run__in=runs, kind=Trouble.Kind.CONFLICT).values_list("run", flat=True)
@@ -143,7 +146,8 @@ def _report_conflicts(host: Host, runs: list[str]) -> None:
 
 
 def ask(host: Host, verb: str) -> Any:
-    """The agent's answer to a verb that changes what is on the host. What making contact put back counts as well."""
+    """Return the agent's reply to a verb that changes something on the host. Restored values are stored as in any
+    contact."""
     with ssh.Link(host) as link:
         record_contact(host, link.hello)
         answer = link.call(verb, timeout_s=ASK_S)
@@ -152,10 +156,9 @@ def ask(host: Host, verb: str) -> Any:
 
 
 def release_host(host: Host) -> None:
-    """Have the agent try once more to put everything back; in service again only when nothing is left dirty.
+    """Make the agent restore what is left. The host is in service again only if nothing remains.
 
-    What it did is kept: in the audit log, and as the resolution of what was wrong.
-    """
+    The actions are stored in the audit log, and as the resolution of the host's problems."""
     rows = Host.objects.filter(pk=host.pk)
     try:
         with ssh.Link(host) as link:
@@ -182,7 +185,7 @@ def _released(host: Host, recovered: list[dict[str, Any]], dirty: list[str]) -> 
 def report(
     host: Host, run: UUID | str, kind: str, keys: list[dict[str, Any]] | None = None, problems: list[str] | None = None
 ) -> None:
-    """Open a trouble for people to see to, once for each run and kind; what is known of it may come later."""
+    """Report a problem for users, once for each run and kind. Details may be added later."""
     fields = {"host": host, "keys": keys or [], "problems": problems or []}
     _, new = Trouble.objects.get_or_create(run=run, kind=kind, defaults=fields)
     if not new and keys:
@@ -191,10 +194,10 @@ def report(
 
 @transaction.atomic
 def record_facts(host: Host, data: dict[str, Any], at: datetime | None = None) -> Facts:
-    """The newest facts: a new row when something that lasts has changed, else the same row with the newer values."""
+    """Store the newest facts: a new row if a lasting fact has changed, else new values in the same row."""
     seen_at = at or timezone.now()
     new = digest(changes.lasting(data))
-    Host.objects.select_for_update().get(pk=host.pk)  # concurrent checks take their numbers one after the other
+    Host.objects.select_for_update().get(pk=host.pk)  # concurrent checks number their versions one after another
     newest = host.facts_history.order_by("-number").first()
     if newest and newest.digest == new:
         newest.data, newest.seen_at = data, seen_at
@@ -209,7 +212,7 @@ def record_facts(host: Host, data: dict[str, Any], at: datetime | None = None) -
 
 
 def ask_health(host: Host, link: ssh.Link) -> list[health.Row]:
-    """How the host is, judged by our limits."""
+    """Return the health of the host, judged by the limits of this instance."""
     asked_at = time.time()
     reported = link.call("health", paths=[host.spool_dir, host.data_dir])
     at = health.clock(asked_at, reported["wall"], time.time())
@@ -225,7 +228,7 @@ def record_health(host: Host, rows: list[health.Row]) -> None:
 
 
 def _back(host: Host, rows: list[health.Row]) -> None:
-    """In service as far as its health allows; a quarantine ends only when an admin releases the host."""
+    """Put the host back in service as far as its health allows. Only a release by an admin ends a quarantine."""
     wrong = health.failed(rows)
     if wrong:
         mark_unfit(host, wrong)
@@ -235,7 +238,7 @@ def _back(host: Host, rows: list[health.Row]) -> None:
 
 @transaction.atomic
 def mark_unfit(host: Host, reason: str) -> None:
-    """No further run until a check is fine again; what is under way goes on. Quarantine is not overwritten."""
+    """Start no further run until a check succeeds; active runs continue. A quarantine is not overwritten."""
     apart = (Host.State.QUARANTINED, Host.State.UNFIT)
     became = Host.objects.filter(pk=host.pk).exclude(state__in=apart)
     if became.update(state=Host.State.UNFIT, state_reason=reason):
@@ -254,10 +257,10 @@ def mark_fit(host: Host) -> None:
 
 
 def claim_checks(now: datetime) -> list[int]:
-    """Hosts that are due for a check, oldest first and never all at once, claimed: nobody else asks them now.
+    """Claim hosts that are due for a check, oldest first and a limited number at a time.
 
-    Not those that a run holds: measuring is left alone, and its own ticks hear of the host.
-    """
+    Hosts with an active run are left out: a check would disturb its measurement, and its ticks contact the host
+    anyway."""
     since = now - timedelta(minutes=settings.HEALTH_EVERY_MIN)
     held = Lease.objects.filter(run__isnull=False).values("machine_id")
     known = Host.objects.filter(host_keys__state=HostKey.State.PINNED).exclude(state=Host.State.ARCHIVE)
@@ -272,7 +275,7 @@ def claim_checks(now: datetime) -> list[int]:
 
 @transaction.atomic
 def mark_unreachable(host: Host, error: ProvingError) -> None:
-    """The host stays in its queue's way until it answers again; quarantine is not overwritten."""
+    """Set the host to unreachable; it blocks its queue until it answers. A quarantine is not overwritten."""
     apart = (Host.State.QUARANTINED, Host.State.UNREACHABLE)
     if Host.objects.filter(pk=host.pk).exclude(state__in=apart).update(state=Host.State.UNREACHABLE):
         _notify("host.unreachable", host, str(error))
@@ -280,7 +283,7 @@ def mark_unreachable(host: Host, error: ProvingError) -> None:
 
 
 def _notify(kind: str, host: Host, reason: str) -> None:
-    """Those who want to know; in the caller's transaction."""
+    """Notify subscribers; in the caller's transaction."""
     text = f"{host}: {KINDS[kind]}.\n\n{reason}"
     path = reverse("host_detail", args=[host.name])
     notify(
@@ -290,7 +293,7 @@ def _notify(kind: str, host: Host, reason: str) -> None:
 
 @transaction.atomic
 def quarantine(host: Host, reason: str) -> None:
-    """No further run until an admin releases the host."""
+    """Start no further run until an admin releases the host."""
     if (
         Host.objects.filter(pk=host.pk)
         .exclude(state=Host.State.QUARANTINED)

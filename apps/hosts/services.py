@@ -1,4 +1,4 @@
-"""Adding hosts, pinning their keys, checking them, and taking them out of service."""
+"""Add, change, check, release and remove hosts, and pin their keys."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from apps.hosts.models import Host, HostKey, Identity, RemoteServer, Trouble
 from apps.hosts.usage import remote_servers, windows
 from common.errors import HostError, PlanError, WorkloadError
 
-# All that decides which machine and account a contact reaches, and what is executed there first. One who may change
-# it with a key that opens other hosts too would reach those.
+# Fields that decide which machine and account a contact reaches, and what runs there first. If a user changed them
+# with a key that also opens other hosts, they would reach those.
 WAY = ("address", "port", "user", "sudo", "identity_id", "jump_id", "python", "spool_dir", "launcher")
 CHECK_S = 180.0  # each address may time out
 
 
 @transaction.atomic
 def create_identity(name: str, *, private_key: str = "", by: User) -> Identity:
-    """A key pair to log in with: ours, or the uploaded one."""
+    """Create a key pair for logins: a new one, or the uploaded one."""
     require(by, Role.ADMIN, "create identity")
     public, private = keys.read_private(private_key) if private_key else keys.generate(f"proving-ground {name}")
     identity = Identity(name=name, public_key=public, private_key_encrypted=vault.encrypt(private))
@@ -40,7 +40,7 @@ def create_identity(name: str, *, private_key: str = "", by: User) -> Identity:
 
 @transaction.atomic
 def add_host(*, by: User, **fields: Any) -> Host:
-    """A new host; nothing is connected yet. PlanError names the field that is wrong."""
+    """Add a host, without connecting to it. PlanError names the invalid field."""
     host = Host(**fields)
     require(by, Role.ADMIN, "add host", on=host)
     _check_way(host, by)
@@ -54,7 +54,8 @@ def add_host(*, by: User, **fields: Any) -> Host:
 
 @transaction.atomic
 def archive_host(name: str, *, by: User) -> Host:
-    """The host of that name, or a new one that is only a name: for results from elsewhere, nothing ever runs there."""
+    """Return the host of that name, or a new one that is only a name: for results from elsewhere. Nothing can run
+    there."""
     known = Host.objects.filter(name=name).first()
     require(by, Role.OPERATOR, "add archive host", on=known)
     if known:
@@ -67,9 +68,10 @@ def archive_host(name: str, *, by: User) -> Host:
 
 @transaction.atomic
 def change_host(host: Host, *, by: User, **fields: Any) -> Host:
-    """Change how a host is reached, or whose it is: who gives it to another team is an admin of both. Whoever changes
-    the way to it needs the same rights on key and jump host as whoever adds it. Another address needs its key approved
-    anew."""
+    """Change the connection or the team of a host.
+
+    Moving it to another team needs admins of both. Changing the connection needs the same rights on key and jump
+    host as adding it. After a change of the address, its key has to be approved again."""
     require(by, Role.ADMIN, "change host", on=host)
     before, way = _public(host), _way(host)
     for name, value in fields.items():
@@ -90,10 +92,9 @@ def change_host(host: Host, *, by: User, **fields: Any) -> Host:
 
 @transaction.atomic
 def remove_host(host: Host, *, by: User) -> None:
-    """Delete a host that nothing refers to; PlanError names what does.
+    """Delete a host that nothing refers to. PlanError names what does.
 
-    What only describes it goes with it: keys, facts, leave, how decisions by label stood there.
-    """
+    Its keys, facts, permissions and its part in decisions by label are deleted with it."""
     require(by, Role.ADMIN, "remove host", on=host)
     referring = _referring(host)
     if referring:
@@ -104,8 +105,8 @@ def remove_host(host: Host, *, by: User) -> None:
 
 
 def _referring(host: Host) -> list[str]:
-    """What would be lost, or would lose its host: all but what only describes the host, and goes with it by CASCADE. A
-    trouble tells of a run."""
+    """Return what would be lost or would lose its host: everything that CASCADE does not delete. Problems count,
+    because they belong to runs."""
     related = Host._meta.related_objects
     relations = [each for each in related if each.on_delete is not CASCADE or each.related_model is Trouble]
     with everything():
@@ -114,7 +115,7 @@ def _referring(host: Host) -> list[str]:
 
 
 def fetch_host_key(host: Host, *, by: User) -> HostKey:
-    """Ask the host for its key and remember it as offered; trusting it is a person's act."""
+    """Fetch the key of the host and store it as offered. A user has to approve it."""
     require(by, Role.ADMIN, "fetch host key", on=host)
     if host.state == Host.State.ARCHIVE:
         hint = "set its address, account and SSH key first"
@@ -131,8 +132,9 @@ def fetch_host_key(host: Host, *, by: User) -> HostKey:
 
 @transaction.atomic
 def approve_host_key(host: Host, fingerprint: str, *, by: User) -> HostKey:
-    """Pin the offered key with this fingerprint; an earlier pinned one is retired. It says which machine is reached,
-    so it needs the rights of a change of the way."""
+    """Pin the offered key with this fingerprint and retire the earlier one.
+
+    The key decides which machine is reached, so this needs the rights of a change of the connection."""
     require(by, Role.ADMIN, "approve host key", on=host)
     _check_way(host, by)
     offered = host.host_keys.filter(fingerprint=fingerprint, state=HostKey.State.OFFERED).first()
@@ -146,17 +148,17 @@ def approve_host_key(host: Host, fingerprint: str, *, by: User) -> HostKey:
 
 
 def install_units(host: Host, *, by: User) -> list[str]:
-    """Have systemd supervise the runs of this host; the files that were written."""
+    """Install the systemd units that supervise runs. Returns the files that were written."""
     return list(_ask(host, "install", "install units", "written", by))
 
 
 def uninstall_units(host: Host, *, by: User) -> list[str]:
-    """Remove the units; the files that were removed. PlanError while a run is under way."""
+    """Remove the units. Returns the files that were removed. PlanError while a run is active."""
     return list(_ask(host, "uninstall", "uninstall units", "removed", by))
 
 
 def restore_host(host: Host, *, by: User) -> list[dict[str, Any]]:
-    """Have the agent put back what runs left that died or could not be put back: per run what it did, in words."""
+    """Make the agent restore what dead runs left. Returns the actions for each run."""
     return list(_ask(host, "restore", "restore host", "recovered", by))
 
 
@@ -168,7 +170,7 @@ def _ask(host: Host, verb: str, action: str, key: str, by: User) -> Any:
 
 
 def check_remote_server(host: Host, name: str, *, by: User) -> RemoteServer:
-    """Have the agent connect to it, and store the answer, or the error, with the server."""
+    """Make the agent connect to a remote server, and store the answer, or the error, with the server."""
     require(by, Role.OPERATOR, "check remote server", on=host)
     server = remote_servers.get(host, name)
     installed: list[dict[str, Any]] = host.facts.get("postgresql", [])
@@ -184,14 +186,14 @@ def check_remote_server(host: Host, name: str, *, by: User) -> RemoteServer:
     except (HostError, WorkloadError) as failure:
         error = failure.as_dict()
     changes = {"checked": answer or server.checked, "check_error": error, "checked_at": timezone.now()}
-    # Not if an admin has changed the server in the meantime: the answer is about the earlier one.
+    # Not if an admin has changed the server meanwhile, because the answer is about the earlier one.
     RemoteServer.objects.filter(pk=server.pk, changed_at=server.changed_at).update(**changes)
     return remote_servers.get(host, name)
 
 
 @transaction.atomic
 def request_check(host: Host, *, by: User) -> None:
-    """Have a worker connect and read the facts soon."""
+    """Request that a worker connects and reads the facts soon."""
     require(by, Role.OPERATOR, "check host", on=host)
     if host.pinned_key is None:
         raise PlanError("host", f"the host key of {host} is not approved", hint="fetch, compare and approve it")
@@ -218,7 +220,7 @@ def release_host(host: Host, *, by: User) -> None:
 
 @transaction.atomic
 def dismiss(trouble: Trouble, *, by: User) -> Trouble:
-    """Somebody has seen the conflict and leaves the value as it is; what is dirty is released, never dismissed."""
+    """Dismiss a conflict and leave the value as it is. Values that were not restored are released, never dismissed."""
     require(by, Role.OPERATOR, "dismiss conflict", on=trouble.host)
     if trouble.kind == Trouble.Kind.DIRTY:
         hint = "restore the host, then release it"
@@ -236,7 +238,7 @@ def _way(host: Host) -> tuple[Any, ...]:
 
 
 def _check_way(host: Host, by: User) -> None:
-    """Connecting through a host is using it, and a key opens every host that has it."""
+    """Check rights on jump host and key: connecting through a host uses it, and a key opens every host that has it."""
     if host.jump:
         require(by, Role.OPERATOR, "connect through", on=host.jump)
         if host.jump.state == Host.State.ARCHIVE:

@@ -1,4 +1,4 @@
-"""Take an id, make one call. Those of the beat wake workers for what is due; `manage.py tick` has it done at once."""
+"""Tasks take an id and make one call. Periodic tasks wake workers for what is due; `manage.py tick` does it at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def release(host_id: int) -> None:
 
 @shared_task(name="hosts.enqueue_checks")
 def enqueue_checks() -> None:
-    """Checks that are due, and checks and releases whose word got lost on the way."""
+    """Enqueue checks that are due, and checks and releases whose message was lost."""
     requested = Host.objects.exclude(check_requested_at=None).values_list("pk", flat=True)
     for host_id in {*contact.claim_checks(timezone.now()), *requested}:
         waking.carry_out(check, host_id)

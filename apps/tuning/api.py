@@ -1,4 +1,4 @@
-"""Profiles with their revisions, what they would do on a host, and the catalogue of settings."""
+"""Profiles with their revisions, their dry runs, and the catalogue of settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What settings would do on a host, item by item, or why the host refuses them: before anything runs. Pure."""
+"""Dry runs: what settings would change on a host, item by item, or why the host refuses them. Pure."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ THP = "/sys/kernel/mm/transparent_hugepage/"
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that changes. `present` is None if it was not read; `also` names what the kernel changes along."""
+    """One change. `present` is None if it was not read. `also`: what the kernel changes with it."""
 
     setting: str
-    kind: str  # boot, initdb, conf, write, hold, limit, act, sql, or whose command: server, client, tracer
+    kind: str  # boot, initdb, conf, write, hold, limit, act, sql, or whose command it is: server, client, tracer
     key: str
     wanted: str
     line: str
@@ -48,7 +48,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A field that the host cannot have, and what it would accept."""
+    """A field that the host does not support, and what it accepts."""
 
     field: str
     value: Any
@@ -58,14 +58,14 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Effect:
-    """One setting: what it changes, and what of it the host refuses."""
+    """One setting: its changes, and what the host refuses."""
 
     setting: Setting
     wanted: Any
     plan: Plan
     items: list[Item]
     refusals: list[Refusal]
-    found: Any = None  # its own discover, where the host was asked
+    found: Any = None  # the setting's own discover, if the host was queried
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class DryRun:
 
     @property
     def needs_start(self) -> list[str]:
-        """What a running PostgreSQL takes only when it is started anew."""
+        """The settings that a running PostgreSQL only applies after a restart."""
         return [item.key for item in self.items if item.when == f"{AT_START} PostgreSQL"]
 
     @property
@@ -107,19 +107,20 @@ class DryRun:
 
     @property
     def lines(self) -> list[str]:
-        """As a DBA would type them, in an order that works: a boot of the host, a cluster, its parameters, the kernel,
-        the start."""
+        """The commands that a DBA would type, in a working order: boot of the host, cluster, parameters, kernel,
+        start."""
         boots = [line for plan in self.plans.values() for line in Plan(boot=plan.boot).lines()]
         return [*boots, *script(self.plans), *starts(self.plans)]
 
     @property
     def plans(self) -> dict[str, Plan]:
-        """Of the settings that the host can have."""
+        """The plans of the settings that the host supports."""
         return {effect.setting.name: effect.plan for effect in self.effects if not effect.refusals}
 
 
 def dry_run(facts: Mapping[str, Any], settings: Mapping[str, Any], live: Mapping[str, Any] | None = None) -> DryRun:
-    """`live`: the agent's answer to discover, {name: {"value", "keys": {key: value}}}; without it, the facts count."""
+    """Plan all settings. `live`: the agent's reply to discover, {name: {"value", "keys": {key: value}}}; without it,
+    present values are those of the facts."""
     observed = live or {}
     effects = []
     for name, setting in SETTINGS.items():
@@ -135,7 +136,8 @@ def dry_run(facts: Mapping[str, Any], settings: Mapping[str, Any], live: Mapping
 
 
 def attempt(facts: Mapping[str, Any], setting: Setting, requested: Any) -> tuple[Plan, list[Refusal]]:
-    """The plan, and every refusal: each refused field is left out in turn, so that one does not hide the next."""
+    """Return the plan, and every refusal. Each refused field is left out in turn, so that one does not hide the
+    next."""
     refusals: list[Refusal] = []
     rest = copy.deepcopy(requested)
     while True:
@@ -151,7 +153,7 @@ def attempt(facts: Mapping[str, Any], setting: Setting, requested: Any) -> tuple
 
 
 def _as_root(facts: Mapping[str, Any], setting: Setting, requested: Any) -> Plan:
-    """What it would do if only the level were enough; nothing where something else is in the way."""
+    """Return the plan with root level; an empty plan if anything else is missing."""
     try:
         return planning.plan_settings({**facts, "level": "root"}, {setting.name: requested})[setting.name]
     except Unplannable:
@@ -159,7 +161,7 @@ def _as_root(facts: Mapping[str, Any], setting: Setting, requested: Any) -> Plan
 
 
 def _without(requested: Any, path: str) -> Any:
-    """A copy without the field at `path`; names may have dots in them."""
+    """Return a copy without the field at `path`. Names may contain dots."""
     if not isinstance(requested, dict):
         return requested
     rest = {name: value for name, value in requested.items() if name != path}
@@ -168,7 +170,7 @@ def _without(requested: Any, path: str) -> Any:
 
 
 def _together(facts: Mapping[str, Any], effects: list[Effect]) -> list[Refusal]:
-    """What only shows when the settings that are possible each alone are planned together."""
+    """Return the refusals that only appear when settings that are possible on their own are planned together."""
     able = {effect.setting.name: effect.wanted for effect in effects if not effect.refusals}
     try:
         planning.check_together(able, planning.plan_settings(dict(facts), able))
@@ -178,7 +180,7 @@ def _together(facts: Mapping[str, Any], effects: list[Effect]) -> list[Refusal]:
 
 
 def items_of(name: str, plan: Plan) -> Iterator[Item]:
-    """A plan item by item."""
+    """Yield the changes of a plan."""
     for parameter in plan.boot.get("parameters", []):
         key, _, value = parameter.partition("=")
         line = f"{parameter}  # on the kernel's command line"
@@ -212,7 +214,7 @@ def _when(parameter: str) -> str:
 
 
 def script(plans: Mapping[str, Plan]) -> list[str]:
-    """What comes before the start: a cluster, its parameters, the kernel."""
+    """Return the commands before the start: cluster, its parameters, kernel."""
     options = [word for plan in plans.values() for word in _options(plan)]
     lines = [f"{shlex.join(['initdb', *options])} -D $PGDATA"] if options else []
     lines += [line for plan in plans.values() for line in Plan(conf=plan.conf).lines()]
@@ -221,8 +223,8 @@ def script(plans: Mapping[str, Plan]) -> list[str]:
 
 
 def starts(plans: Mapping[str, Plan]) -> list[str]:
-    """The control group for PostgreSQL, the commands with the prefixes of all plans before them, and the statements for
-    the running server."""
+    """Return the start commands: the control group for PostgreSQL, the commands with the prefixes of all earlier
+    plans, and the statements for the running server."""
     lines = Plan(limits=[limit for plan in plans.values() for limit in plan.limits]).lines()
     for kind, (_, command) in COMMANDS.items():
         prefix = [word for plan in plans.values() for word in getattr(plan, f"{kind}_prefix")]
@@ -240,7 +242,7 @@ def _known(item: Item, facts: Mapping[str, Any], keys: Mapping[str, str]) -> Ite
 
 
 def _present(item: Item, facts: Mapping[str, Any], keys: Mapping[str, str]) -> str | None:
-    """The value now: as the host answers, else as its facts had it; None if neither has it."""
+    """Return the present value: as the host reported it now, else from its facts; None if neither has it."""
     if item.kind == "boot":
         line = facts.get("kernel", {}).get("cmdline", "")
         return cmdline.values(line).get(cmdline.name_of(item.key), "not set")
@@ -254,7 +256,7 @@ def _present(item: Item, facts: Mapping[str, Any], keys: Mapping[str, str]) -> s
 
 
 def fact_of(key: str, facts: Mapping[str, Any]) -> str | None:
-    """The value of a file of the kernel, from the facts of a host."""
+    """Return the value of a kernel file from the facts of a host."""
     if key.startswith(SYSCTL):
         name = key[len(SYSCTL) :].replace("/", ".")
         fact = facts.get("sysctls", {}).get(name, _pool(facts) if name == "vm.nr_hugepages" else None)
@@ -270,13 +272,13 @@ def fact_of(key: str, facts: Mapping[str, Any]) -> str | None:
 
 
 def _pool(facts: Mapping[str, Any]) -> Any:
-    """Pages of the default size in the kernel's pool."""
+    """Return the number of huge pages of the default size in the kernel's pool."""
     pages = facts.get("huge_pages", {})
     return next((size["total"] for size in pages.get("sizes", []) if size["kb"] == pages.get("default_kb")), None)
 
 
 def _device(key: str, facts: Mapping[str, Any]) -> Any:
-    """/sys/block/DEVICE/queue/FILE, where the facts list the device with that file."""
+    """Return the value of /sys/block/DEVICE/queue/FILE, if the facts list it."""
     match = re.fullmatch(r"/sys/block/([^/]+)/queue/([^/]+)", key)
     devices = {device.get("name"): device for device in facts.get("block_devices", [])}
     return devices.get(match[1], {}).get(match[2]) if match else None

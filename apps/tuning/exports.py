@@ -1,8 +1,7 @@
-"""Settings on a host as files that a DBA installs by hand: a shell script, a tuned profile, sysctl.d, postgresql.conf,
+"""Export settings for a host as files to install by hand: a shell script, a tuned profile, sysctl.d, postgresql.conf,
 tasks of Ansible.
 
-Each format says what it can; the rest stands in it as a comment, with what to type instead. Pure.
-"""
+Settings that a format does not support are comments with the commands to use instead. Pure."""
 
 from __future__ import annotations
 
@@ -17,14 +16,14 @@ from apps.tuning.effects import SYSCTL, THP, DryRun, Item, script, starts
 BLOCK = re.compile(r"^/sys/block/([^/]+)/queue/(scheduler|read_ahead_kb)$")
 CPUFREQ = re.compile(r"^/sys/devices/system/cpu/(?:cpu\d+/cpufreq|cpufreq/policy\d+)/scaling_governor$")
 LATENCY = "/dev/cpu_dma_latency"
-# tuned's names for the two files of a disk's queue; read-ahead is counted in KiB by both.
+# tuned's names for two files of a disk's queue. Both count read-ahead in KiB.
 DISK = {"scheduler": "elevator", "read_ahead_kb": "readahead"}
 VM = {"enabled": "transparent_hugepages", "defrag": "transparent_hugepage.defrag"}
 
 
 @dataclass(frozen=True)
 class Format:
-    """`render` gives the file's text from a title and a dry run."""
+    """A file format. `render` returns the text of the file from a title and a dry run."""
 
     name: str
     title: str
@@ -34,7 +33,7 @@ class Format:
 
 
 def shell(title: str, run: DryRun) -> str:
-    """A script of the lines of the dry run."""
+    """Return a shell script with the commands of the dry run."""
     before, after = script(run.plans), starts(run.plans)
     data = [': "${DATA:?the device below it, as in /sys/block}"'] if any("$DATA" in line for line in before) else []
     words = [f"{item.key}={item.wanted}" for item in _good(run) if item.kind == "boot"]
@@ -46,20 +45,21 @@ def shell(title: str, run: DryRun) -> str:
 
 
 def sysctl(title: str, run: DryRun) -> str:
-    """A fragment for /etc/sysctl.d."""
+    """Return a fragment for /etc/sysctl.d."""
     ours = [item for item in _good(run) if _is_sysctl(item)]
     lines = [f"{sysctl_name(item.key)} = {item.wanted}" for item in ours]
     return _file([*_head(title, run), *lines, *_rest("sysctl.d", run, ours)])
 
 
 def sysctl_name(key: str) -> str:
-    """vm.swappiness of /proc/sys/vm/swappiness; slashes stay where a part has a dot, as sysctl.d(5) wants it."""
+    """Return the name of a sysctl: vm.swappiness for /proc/sys/vm/swappiness. Slashes remain if a part contains a
+    dot, see sysctl.d(5)."""
     parts = key[len(SYSCTL) :].split("/")
     return ("/" if any("." in part for part in parts) else ".").join(parts)
 
 
 def postgresql(title: str, run: DryRun) -> str:
-    """A fragment that postgresql.conf includes."""
+    """Return a fragment that postgresql.conf includes."""
     ours = [item for item in _good(run) if item.kind == "conf"]
     lines = [conf_line(item.key, item.wanted) for item in ours]
     return _file([*_head(title, run), *lines, *_rest("postgresql.conf", run, ours), *_started(run)])
@@ -80,7 +80,7 @@ def tuned(title: str, run: DryRun) -> str:
 
 
 def _section(item: Item) -> tuple[str, list[str], str] | None:
-    """(section, its first lines, option=value) of tuned.conf; None where no plugin of tuned can."""
+    """Return (section, its first lines, option=value) of tuned.conf; None if no plugin of tuned supports it."""
     if item.kind == "boot":
         return "bootloader", [], f"cmdline_{re.sub(r'[^a-z0-9]', '_', item.key)}=+{item.key}={item.wanted}"
     if item.kind == "hold" and item.key == LATENCY:
@@ -100,7 +100,7 @@ def _section(item: Item) -> tuple[str, list[str], str] | None:
 
 
 def ansible(title: str, run: DryRun) -> str:
-    """Tasks to include. Values are marked !unsafe, so that nothing in them is taken for a template."""
+    """Return Ansible tasks to include. Values are marked !unsafe, so that they are not expanded as templates."""
     conf = [item for item in _good(run) if item.kind == "conf"]
     writes = [item for item in _good(run) if item.kind == "write" and not item.wanted.startswith("$(")]
     able = [item for item in writes if "$" not in item.key]
@@ -120,12 +120,13 @@ def _sysctl_task(item: Item) -> list[str]:
 
 
 def _file_task(item: Item) -> list[str]:
-    """A file of the kernel cannot be replaced, as Ansible's own modules would; it lasts until the host restarts."""
+    """Return the task for a kernel file. It uses a command, because Ansible's file modules replace files. The value
+    lasts until the host restarts."""
     return [f"- name: {json.dumps(item.key)}", f"  ansible.builtin.shell: {_yaml(item.line)}"]
 
 
 def _conf_task(items: list[Item]) -> list[str]:
-    """One file that postgresql.conf includes; where it is, only the team knows."""
+    """Return the task for a file that postgresql.conf includes. The team has to set its path."""
     content = "".join(f"{conf_line(item.key, item.wanted)}\n" for item in items)
     return [
         '- name: "PostgreSQL parameters"',
@@ -137,7 +138,7 @@ def _conf_task(items: list[Item]) -> list[str]:
 
 
 def _yaml(text: str) -> str:
-    """A string of JSON is one of YAML."""
+    """Return a YAML string; a JSON string is one."""
     return f"!unsafe {json.dumps(text)}"
 
 
@@ -166,7 +167,7 @@ def _rest(what: str, run: DryRun, written: Iterable[Item]) -> list[str]:
 
 
 def _started(run: DryRun) -> list[str]:
-    """The prefixes of the command line as directives of systemd."""
+    """Return the prefixes of the command line as systemd directives."""
     unit = {name: value for effect in run.effects if not effect.refusals for name, value in effect.plan.unit.items()}
     lines = [_one_line(f"#   {name}={value}") for name, value in unit.items()]
     return (

@@ -1,7 +1,6 @@
-"""Form fields from the JSON schemas of the agent's registries, and values back from what was typed.
+"""Build form fields from the JSON schemas of the agent's registries, and convert input back to values.
 
-A field is named by its path, such as settings.cpu_affinity.server, which is also how errors name it.
-"""
+A field is named by its path, such as settings.cpu_affinity.server. Errors use the same names."""
 
 from __future__ import annotations
 
@@ -20,12 +19,12 @@ from common.errors import PlanError
 Schema = Mapping[str, Any]
 LONG_TEXT = 2000
 LINES, DOTTED, LIST, JSON, SECTIONS = "lines", "dotted", "list", "json", "sections"
-# Begins a text among several; a comment for whoever reads the text alone.
+# Heading of one of several texts. It is a comment for readers of that text alone.
 HEADING = re.compile(r"^-- script: *(?P<name>[^@\n]*?)(?:@(?P<weight>[0-9]{1,9}))? *$", re.MULTILINE)
 
 
 def build(path: str, schema: Schema, required: tuple[str, ...] = ()) -> Iterator[tuple[str, forms.Field]]:
-    """A field for each property of an object schema, and one for all the names that are free, if any are."""
+    """Yield a field for each property of an object schema, and one for arbitrary names if the schema allows them."""
     for name, inner in schema.get("properties", {}).items():
         if inner.get("type") == "object":
             yield from build(f"{path}.{name}", inner)
@@ -36,13 +35,14 @@ def build(path: str, schema: Schema, required: tuple[str, ...] = ()) -> Iterator
 
 
 def _free(schema: Schema) -> bool:
-    """Whether an object takes names that its schema does not list."""
+    """Return whether an object accepts names that its schema does not list."""
     rest = schema.get("additionalProperties", not schema.get("properties"))
     return bool(rest) and schema.get("type", "object") == "object"
 
 
 def _shape(schema: Schema) -> str:
-    """How a value of parts is typed: lines of name = value or name.field = value, a list with commas, or JSON."""
+    """Return the input form of a structured value: lines of name = value or name.field = value, a comma list, or
+    JSON."""
     if schema.get("type") == "array" and "text" in schema.get("items", {}).get("properties", {}):
         return SECTIONS
     if schema.get("type") == "array":
@@ -85,7 +85,7 @@ def _editor(schema: Schema) -> forms.Textarea:
 
 
 def _label(name: str, schema: Schema) -> str:
-    """The title, with its unit unless the title contains it."""
+    """Return the title, with the unit unless the title contains it."""
     title, unit = schema.get("title") or name.replace("_", " "), schema.get("unit", "")
     return f"{title} ({unit})" if unit and unit not in title else title
 
@@ -95,7 +95,7 @@ def _number(value: Any) -> str:
 
 
 def _help(schema: Schema) -> str:
-    """What it is, and within which bounds."""
+    """Return the description and the limits."""
     low, high = schema.get("minimum"), schema.get("maximum")
     bounds = f"{_number(low)} to {_number(high)}" if None not in (low, high) else ""
     if not bounds and (low, high) != (None, None):
@@ -131,7 +131,7 @@ def _area(name: str, schema: Schema) -> forms.Field:
 
 
 def read(path: str, schema: Schema, typed: Mapping[str, Any]) -> dict[str, Any]:
-    """The object that the fields of `build(path, schema)` describe; what was left empty is left out."""
+    """Return the object that the fields of `build(path, schema)` describe. Empty fields are left out."""
     values: dict[str, Any] = {}
     for name, inner in schema.get("properties", {}).items():
         if inner.get("type") == "object":
@@ -147,7 +147,7 @@ def read(path: str, schema: Schema, typed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_value(path: str, schema: Schema, text: str) -> Any:
-    """Text as a value of the schema. PlanError naming the field where lines or JSON cannot be read."""
+    """Convert text to a value of the schema. PlanError names the field if lines or JSON cannot be parsed."""
     shape = _shape(schema)
     if shape == SECTIONS:
         return read_sections(path, text)
@@ -166,12 +166,12 @@ def read_value(path: str, schema: Schema, text: str) -> Any:
 
 
 def unix(text: str) -> str:
-    """Lines as they were before a browser sent them."""
+    """Convert the line breaks of a browser to LF."""
     return text.replace("\r\n", "\n")
 
 
 def read_sections(path: str, text: str) -> list[dict[str, Any]]:
-    """Several texts in one, each below its heading: [{"name", "text"} and "weight" where the heading has one]."""
+    """Split a text with headings into [{"name", "text"}], with "weight" if the heading has one."""
     text = unix(text)
     headings = list(HEADING.finditer(text))
     above = text[: headings[0].start()] if headings else text
@@ -190,13 +190,13 @@ def read_sections(path: str, text: str) -> list[dict[str, Any]]:
 
 
 def line_in_sections(text: str, name: str, line: int) -> int:
-    """The line of the whole that is this line of the text with that name."""
+    """Return the line number in the whole text for a line of the named section."""
     above = next((each.end() for each in HEADING.finditer(unix(text)) if each["name"] == name), 0)
     return unix(text)[:above].count("\n") + 1 + line
 
 
 def read_dotted(path: str, inner: Schema, text: str) -> dict[str, Any]:
-    """ "vda.scheduler = none" -> {"vda": {"scheduler": "none"}}; the last dot stands before the field."""
+    """Parse "vda.scheduler = none" -> {"vda": {"scheduler": "none"}}. The last dot separates the field."""
     objects: dict[str, Any] = {}
     for key, value in read_lines(path, text).items():
         name, _, field = key.rpartition(".")
@@ -207,7 +207,7 @@ def read_dotted(path: str, inner: Schema, text: str) -> dict[str, Any]:
 
 
 def read_json(path: str, schema: Schema, text: str) -> Any:
-    """JSON of the kind that the schema wants."""
+    """Parse JSON of the type in the schema."""
     expected = list if schema.get("type") == "array" else dict
     try:
         value = documents.read_json(text)
@@ -220,7 +220,7 @@ def read_json(path: str, schema: Schema, text: str) -> Any:
 
 
 def read_lines(path: str, text: str) -> dict[str, Any]:
-    """ "a = 1\\nb = 'x'" as postgresql.conf writes it -> {"a": "1", "b": "x"}; # begins a comment."""
+    r"""Parse "a = 1\nb = 'x'" as in postgresql.conf -> {"a": "1", "b": "x"}. # starts a comment."""
     values: dict[str, Any] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         stripped = line.strip()
@@ -242,7 +242,7 @@ def _unquoted(value: str) -> str:
 
 
 def parse(schema: Schema, text: str) -> Any:
-    """Text as the type that the schema wants; what does not fit stays text, for the schema's own error."""
+    """Convert text to the type in the schema. Text that does not fit is unchanged, and the schema reports the error."""
     for choice in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
         value = parse(choice, text)
         if Draft202012Validator(choice).is_valid(value):
@@ -263,7 +263,7 @@ def parse(schema: Schema, text: str) -> Any:
 
 
 def shown(path: str, value: Any, schema: Schema) -> dict[str, Any]:
-    """Initial values of the fields of `build(path, schema)`."""
+    """Return initial values for the fields of `build(path, schema)`."""
     initial: dict[str, Any] = {}
     values, listed = value or {}, schema.get("properties", {})
     for name, inner in listed.items():
@@ -305,7 +305,7 @@ def _word(value: Any) -> str:
 
 
 def schema_of(path: str, roots: Mapping[str, Schema]) -> Schema:
-    """The schema at a dotted path such as settings.huge_pages.use; {} where it is not known."""
+    """Return the schema at a dotted path such as settings.huge_pages.use; {} for an unknown path."""
     head, *rest = path.split(".", 2) if path.startswith("settings.") else path.split(".", 1)
     schema = roots.get(f"{head}.{rest[0]}" if head == "settings" and rest else head, {})
     for key in ".".join(rest[1:] if head == "settings" else rest).split("."):
@@ -315,7 +315,7 @@ def schema_of(path: str, roots: Mapping[str, Schema]) -> Schema:
 
 
 def paths(roots: Mapping[str, Schema]) -> list[str]:
-    """Every path that a factor may set, for the list that a field offers."""
+    """Return every path that a factor may set, as suggestions for a field."""
     known: list[str] = []
     for root, schema in roots.items():
         known += [f"{root}.{path}" for path in rules.flatten(_leaves(schema))] or [f"{root}."]

@@ -1,4 +1,4 @@
-"""Forms of profiles, made from the catalogue of settings."""
+"""Forms of profiles, generated from the catalogue of settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apps.tuning.models import Profile
 
 @dataclass(frozen=True)
 class Group:
-    """One setting with its fields: folded while all are empty."""
+    """One setting with its fields; collapsed while all are empty."""
 
     setting: Setting
     fields: list[forms.BoundField]
@@ -32,7 +32,7 @@ class Group:
 
 
 class RevisionForm(forms.Form):
-    """What a profile asks for; `groups` are the settings with their fields, for the template."""
+    """The settings of a profile. `groups`: the settings with their fields, for the template."""
 
     note = forms.CharField(max_length=500, required=False, help_text="purpose of this revision")
 
@@ -50,7 +50,7 @@ class RevisionForm(forms.Form):
         return [Group(setting, below[name]) for name, setting in SETTINGS.items()]
 
     def settings(self) -> dict[str, Any]:
-        """PlanError where lines cannot be read; the rest is for the service to judge."""
+        """Return the settings. PlanError if lines cannot be parsed; the service validates the rest."""
         typed = {
             name: fields.read(f"settings.{name}", each.schema, self.cleaned_data) for name, each in SETTINGS.items()
         }
@@ -68,7 +68,7 @@ class ProfileForm(OfTeam, RevisionForm):
 
 
 class DryRunForm(forms.Form):
-    """A profile, or one revision of it, on a host whose facts are known."""
+    """A profile, or one of its revisions, on a host with known facts."""
 
     profile = forms.ModelChoiceField(
         Profile.objects.all(),
@@ -93,7 +93,7 @@ class DryRunForm(forms.Form):
             self.initial["host"] = offered[0].pk
 
     def clean(self) -> dict[str, Any]:
-        """`revision` is the one named, or the latest."""
+        """Set `revision` to the chosen one, or to the latest."""
         cleaned = super().clean() or {}
         if "profile" in cleaned:
             numbered = {"number": cleaned["r"]} if cleaned.get("r") else {}

@@ -1,8 +1,7 @@
-"""PostgreSQL's parameters as a typed catalogue, as pg_settings of PostgreSQL 18 lists them.
+"""PostgreSQL's parameters as a typed catalogue, from pg_settings of PostgreSQL 18.
 
-gucs.json is made by `manage.py read_gucs`, never edited. A host with another version is asked itself when the
-run starts; this catalogue catches mistakes while a profile is written.
-"""
+`manage.py read_gucs` generates gucs.json. A server of another version is queried when the run starts; the catalogue
+only finds errors while a profile is written."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ FILE = Path(__file__).with_name("gucs.json")
 MEMORY = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
 TIME = {"us": 1, "ms": 1000, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
 BOOLEANS = ("on", "off", "true", "false", "yes", "no", "1", "0")
-# Parameters that only versions before 18 have: their own server knows what they take.
+# Parameters that only exist before version 18; the server validates their values.
 FORMER = {
     "checkpoint_segments", "db_user_namespace", "force_parallel_mode", "min_parallel_relation_size",
     "old_snapshot_threshold", "operator_precedence_warning", "promote_trigger_file", "replacement_sort_tuples",
@@ -37,11 +36,11 @@ def catalogue() -> dict[str, dict[str, Any]]:
 
 
 def check(field: str, name: str, value: Any) -> None:
-    """PlanError unless `value` is valid for the parameter `name`."""
+    """Raise PlanError unless `value` is valid for the parameter `name`."""
     known = catalogue().get(name)
     if known is None:
         if "." in name or name in FORMER:
-            return  # an extension's, or of an older version: its server knows it
+            return  # of an extension or an older version; the server validates it
         raise PlanError(field, "is not a PostgreSQL parameter", hint=_near(name))
     if known["context"] == "internal":
         raise PlanError(field, "cannot be set: it is fixed when the cluster or the server is built")
@@ -55,7 +54,8 @@ def check(field: str, name: str, value: Any) -> None:
 
 
 def needs_restart(name: str) -> bool:
-    """Whether a running server takes another value only when it is started anew; an extension's is not known here."""
+    """Return whether another value needs a restart of PostgreSQL. False for parameters of extensions, which are
+    unknown here."""
     return catalogue().get(name, {}).get("context") == "postmaster"
 
 
@@ -77,13 +77,13 @@ def _check_number(field: str, text: str, known: dict[str, Any]) -> None:
 
 
 def _factor(unit: str, base: str) -> Decimal | None:
-    """How many of the parameter's own unit (such as 8kB) one `unit` is."""
+    """Return how many of the parameter's own unit (such as 8kB) one `unit` is."""
     scale = scale_of(base)
     return Decimal(scale[1][unit]) / scale[0] if scale and unit in scale[1] else None
 
 
 def scale_of(unit: str) -> tuple[int, dict[str, int]] | None:
-    """The size of a parameter's unit, such as 8192 for 8kB, and the sizes of the units that it accepts. None for a
+    """Return the size of a parameter's unit, such as 8192 for 8kB, and the sizes of the accepted units. None for a
     number without a unit."""
     match = re.match(r"^(\d*)([A-Za-z]+)$", unit)
     table = next((table for table in (MEMORY, TIME) if match and match[2] in table), None)

@@ -11,7 +11,7 @@ from apps.hosts.models import NAME
 
 
 class Profile(Owned):
-    """A named tuning; what it says is in its revisions."""
+    """A named profile. Its settings are in its revisions."""
 
     name = models.CharField(max_length=63, unique=True, validators=[NAME])
     description = models.TextField(blank=True)
@@ -29,7 +29,7 @@ class Profile(Owned):
 
 
 class Revision(Walled):
-    """What a profile asks for, at one time. A trigger refuses to change rows."""
+    """The settings of a profile at one time. A trigger refuses changes of rows."""
 
     behind = ("profile",)
 

@@ -1,4 +1,4 @@
-"""Every single setting that a factor or a profile can name: PostgreSQL's parameters and the knobs of the host. Pure."""
+"""All parameters that a factor or a profile can set: PostgreSQL's, and settings of the host. Pure."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ RESTARTS = {
     "host": "restart of the host",
 }
 MOST_CHOICES = 12
-NO_LIMIT = 10**12  # the largest numbers of C say nothing to a reader
+NO_LIMIT = 10**12  # the limits of C types are of no use to a reader
 PARTS = re.compile(r"[._]")
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """`present` is the value of a run that does not set it, "" if unknown, and `source` its origin. `restart` names
-    what another value restarts or creates, "" if it takes effect without."""
+    """`present`: the value of a run that does not set it, "" if unknown; `source`: its origin. `restart`: what
+    another value restarts or creates, "" for nothing."""
 
     path: str
     name: str
@@ -42,7 +42,7 @@ class Parameter:
 
     @property
     def hint(self) -> str:
-        """ "128kB to 8TB; default 128MB; restart of PostgreSQL", for whoever chooses its levels."""
+        """A hint for choosing levels: "128kB to 8TB; default 128MB; restart of PostgreSQL"."""
         present = f"{self.source} {self.present}" if self.present else ""
         return "; ".join(filter(None, [self.range, present, self.restart]))
 
@@ -112,14 +112,16 @@ def _range(known: Mapping[str, Any], unit: str) -> str:
 
 
 def _limit(number: str, unit: str) -> str:
-    """For people: three digits of a fraction, and a separator of thousands."""
+    """Format a limit for users: three decimals at most, with a thousands separator."""
     text = amount(number, unit, exact=False)
     return f"{int(text):,}" if text.isdigit() else text
 
 
 def amount(number: str, unit: str, *, exact: bool = True) -> str:
-    """A number of PostgreSQL in the largest unit that needs no fraction, "16384" of 8kB as "128MB". Not exact: rounded,
-    in the largest unit that fits. Negative numbers have special meanings and stay as they are."""
+    """Return a number in the largest unit without a fraction: "16384" of 8kB as "128MB". Not `exact`: rounded, in the
+    largest unit that fits.
+
+    Negative numbers have special meanings and do not change."""
     scale = gucs.scale_of(unit)
     if scale is None or not gucs.QUANTITY.match(number) or Decimal(number) < 0:
         return number
@@ -203,7 +205,7 @@ def _flag(value: str | None, part: str) -> Any:
 
 
 def _of_power(part: str, facts: Mapping[str, Any]) -> Any:
-    """From the first policy of cpufreq: one setting changes all policies."""
+    """Return a value of the first cpufreq policy, because one setting changes all policies."""
     frequency = facts.get("cpus", {}).get("frequency") or {}
     policies: list[Mapping[str, Any]] = frequency.get("policies", [])
     return frequency.get("boost") if part == "boost" else policies[0].get(part) if policies else None

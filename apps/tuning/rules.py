@@ -1,4 +1,4 @@
-"""Rules of profiles: validation against the catalogue, patches by path, and differences. Pure."""
+"""Rules for profiles: validation against the catalogue, patches by path, and differences. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Settings = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Difference:
-    """One setting path with different values in two revisions; None where one lacks it."""
+    """A path with different values in two revisions; None if one lacks it."""
 
     path: str
     before: Any
@@ -27,7 +27,7 @@ class Difference:
 
 
 def validate(settings: Mapping[str, Any]) -> None:
-    """PlanError naming the first setting that the catalogue does not know or accept, and what it would accept."""
+    """Raise PlanError with the first setting that the catalogue does not know or accept, and what it accepts."""
     if not isinstance(settings, Mapping):
         raise PlanError(
             "settings", f"{settings!r} is not an object", hint='for example {"cpu_affinity": {"server": "0"}}'
@@ -41,7 +41,7 @@ def validate(settings: Mapping[str, Any]) -> None:
 
 
 def check_schema(path: str, value: Any, schema: Mapping[str, Any]) -> None:
-    """PlanError at the deepest field of `value` that `schema` refuses."""
+    """Raise PlanError with the deepest field of `value` that `schema` refuses."""
     error = best_match(Draft202012Validator(schema).iter_errors(value))
     if error is None:
         return
@@ -59,7 +59,7 @@ def _accepted(error: ValidationError) -> str:
 
 
 def patch(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of `base` with each dotted path of `changes` set; a value of None removes the key."""
+    """Return a copy of `base` with each dotted path of `changes` set. A value of None removes the key."""
     patched = copy.deepcopy(dict(base))
     for path, value in changes.items():
         *parents, last = path.split(".")
@@ -76,7 +76,7 @@ def patch(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
 
 
 def diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
-    """Every path where the two differ, sorted by path."""
+    """Return every path at which the two differ, sorted."""
     old, new = flatten(before), flatten(after)
     return [
         Difference(path, old.get(path), new.get(path))
@@ -86,7 +86,7 @@ def diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"a": {"b": 1}} -> {"a.b": 1}."""
+    """Convert {"a": {"b": 1}} to {"a.b": 1}."""
     flat: dict[str, Any] = {}
     for key, value in settings.items():
         if isinstance(value, Mapping) and value:

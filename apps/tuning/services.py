@@ -1,4 +1,4 @@
-"""Writing profiles: each change is a new revision. What one would do on a host, and as which files it leaves us."""
+"""Save profiles, of which each change is a new revision; dry runs on hosts, and exports as files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def create_profile(
     team: Team | None = None,
     by: User,
 ) -> Revision:
-    """A new profile with its first revision; `team` is whose it is, None for everybody's."""
+    """Create a profile with its first revision. `team`: its owner; None for all teams."""
     profile = Profile(name=name, description=description, team=team)
     require(by, Role.TUNER, "create profile", on=profile)
     save(profile)
@@ -40,7 +40,7 @@ def create_profile(
 
 @transaction.atomic
 def revise(profile: Profile, settings: dict[str, Any], *, note: str = "", by: User) -> Revision:
-    """The next revision of a profile, or the latest one if it is identical."""
+    """Return the next revision of a profile, or the latest one if it is identical."""
     require(by, Role.TUNER, "revise profile", on=profile)
     rules.validate(settings)
     Profile.objects.select_for_update().get(pk=profile.pk)
@@ -68,7 +68,7 @@ class Preview:
 
 
 def dry_run(settings: dict[str, Any], host: Host) -> Preview:
-    """What these settings would change on this host by its facts. PlanError where it was never checked."""
+    """Return what these settings would change on this host, by its facts. PlanError if the host was never checked."""
     newest = host.facts_history.order_by("-number").first()
     if newest is None:
         raise PlanError("host", f"{host} was never checked", hint="check it first: its facts define what can be set")
@@ -76,7 +76,7 @@ def dry_run(settings: dict[str, Any], host: Host) -> Preview:
 
 
 def ask(settings: dict[str, Any], host: Host, *, by: User) -> Preview:
-    """The same with what the host itself finds now; it is connected to, and nothing is changed on it."""
+    """Return the same with values that are read from the host now. Connects to the host; changes nothing there."""
     require(by, Role.OPERATOR, "query the host", on=host)
     known = {name: requested for name, requested in settings.items() if name in SETTINGS}
     facts, observed = contact.discover(host, known)
@@ -84,14 +84,14 @@ def ask(settings: dict[str, Any], host: Host, *, by: User) -> Preview:
 
 
 def export(revision: Revision, host: Host, name: str) -> tuple[str, str]:
-    """(file name, text) of a revision on a host in one of exports.FORMATS."""
+    """Return (file name, text) of a revision on a host in one of exports.FORMATS."""
     title = f"{revision} on {host}, sha256 {revision.digest[:12]}"
     suffix, text = written(revision.settings, host, name, title)
     return f"{revision.profile.name}-r{revision.number}-{host}{suffix}", text
 
 
 def written(settings: dict[str, Any], host: Host, name: str, title: str) -> tuple[str, str]:
-    """(suffix of the file, text) of settings on a host. PlanError for a format that is none."""
+    """Return (file name suffix, text) of settings on a host. PlanError for an unknown format."""
     if name not in FORMATS:
         raise PlanError("format", f"{name!r} is not a format", hint=f"accepted: {', '.join(FORMATS)}")
     shape, preview = FORMATS[name], dry_run(settings, host)

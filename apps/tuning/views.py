@@ -1,4 +1,4 @@
-"""Pages of profiles: the list, one profile with its revisions, writing and revising."""
+"""Pages of profiles: the list, one profile with its revisions, forms and dry runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def profile_list(request: HttpRequest) -> HttpResponse:
 
 @needs(Role.VIEWER)
 def setting_list(request: HttpRequest) -> HttpResponse:
-    """Every single setting that a factor or a profile can name, with present values of the host in ?host=."""
+    """List all parameters that a factor or a profile can set, with present values of the host in ?host=."""
     hosts = list(Host.objects.filter(facts_history__isnull=False).distinct().order_by("name"))
     named, query = request.GET.get("host"), request.GET.get("q", "").strip()
     host = next((each for each in hosts if named in (each.name, str(each.pk))), None)
@@ -69,7 +69,7 @@ def profile_detail(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _revision(revisions: list[Revision], number: str | None, default: int) -> Revision | None:
-    """The revision that the URL names; without a number the one at place `default`, if there is one."""
+    """Return the revision with this number; without a number the one at index `default`, if there is one."""
     if not number:
         return revisions[default] if default < len(revisions) else None
     revision = next((each for each in revisions if str(each.number) == number), None)
@@ -79,7 +79,7 @@ def _revision(revisions: list[Revision], number: str | None, default: int) -> Re
 
 
 def _dry_run(form: DryRunForm, by: User | None = None) -> dict[str, Any]:
-    """By the facts, or, with somebody who may, as the host itself answers now."""
+    """Return a dry run by the facts, or with values from the host if the user may contact it."""
     if not form.is_bound or not form.is_valid():
         return {}
     revision, host = form.cleaned_data["revision"], form.cleaned_data["host"]
@@ -98,7 +98,8 @@ def _dry_run(form: DryRunForm, by: User | None = None) -> dict[str, Any]:
 
 @needs(Role.VIEWER, somewhere=True)
 def dry_run(request: HttpRequest) -> HttpResponse:
-    """What a profile would change on a host. POST asks the host for its present values; neither changes anything."""
+    """Show what a profile would change on a host. POST queries the host for its present values; neither changes
+    anything."""
     ask = request.method == "POST"
     params = request.POST if ask else request.GET
     form = DryRunForm(params if params.get("profile") and params.get("host") else None, initial=params.dict())
@@ -109,7 +110,7 @@ def dry_run(request: HttpRequest) -> HttpResponse:
 
 @needs(Role.VIEWER)
 def profile_export(request: HttpRequest, name: str, kind: str) -> HttpResponse:
-    """A file to install by hand."""
+    """Download a file to install by hand."""
     form = DryRunForm({"profile": name, "host": request.GET.get("host", ""), "r": request.GET.get("r", "")})
     if kind not in FORMATS or not form.is_valid():
         raise Http404(f"{name} as {kind}: give a format ({', '.join(FORMATS)}) and a host that was checked")

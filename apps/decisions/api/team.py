@@ -1,4 +1,4 @@
-"""What the team did, by time, by words and by setting: timeline, feed, search, and why something is set."""
+"""Timeline, feed, search, and the decisions behind a setting, as JSON."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Which hosts no longer have the decided values."""
+"""Drift: hosts that no longer have the decided values."""

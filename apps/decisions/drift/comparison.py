@@ -1,4 +1,4 @@
-"""What a host has of what was decided: value by value, as far as it is known. Pure."""
+"""Compare the values of a host with the decided ones, as far as they are known. Pure."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ UNREAD = {
 }
 
 
-# Values of one role, database or session: they are not the values of others.
+# Values of one role, database or session, which do not apply to others.
 NOT_ALL = {"user", "database", "database user", "client", "session", "interactive"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One value; `found` is None, and `why` says why, if it is unknown. `cluster`: whose parameter it is."""
+    """One value. If it is unknown, `found` is None and `why` has the reason. `cluster`: the cluster that has the
+    parameter."""
 
     setting: str
     key: str
@@ -48,7 +49,8 @@ def rows(
     live: Mapping[str, Any] | None = None,
     reported: Sequence[Mapping[str, Any]] = (),
 ) -> list[Row]:
-    """Of a host by its facts, or with the replies of its agent now: `live` to discover, `reported` to parameters."""
+    """Return the rows of a host from its facts, or from replies of its agent: `live` to discover, `reported` to
+    parameters."""
     items = dry_run(facts, settings, live).items
     return [row for item in items for row in _rows(item, reported, _unknown_reason(facts, live is not None))]
 
@@ -56,8 +58,10 @@ def rows(
 def parameters_to_query(
     facts: Mapping[str, Any], settings: Mapping[str, Any], data_dir: str, versions: Range
 ) -> dict[str, Any]:
-    """The request to the host for parameters, as `parameters` of agents/wire/protocol.py takes it: the cluster in
-    `data_dir`, which was measured, else each of these versions. Those that do not run only where none does."""
+    """Return the request for parameters, see `parameters` in agents/wire/protocol.py: of the measured cluster in
+    `data_dir`, else of each of these versions.
+
+    Stopped clusters only count if none runs."""
     known = facts.get("clusters", [])
     meant = [each for each in known if each["data_dir"] == data_dir]
     fitting = meant or [each for each in known if not versions or versions.holds(str(each["major"]))]
@@ -66,7 +70,7 @@ def parameters_to_query(
 
 
 def with_earlier(current: list[Row], earlier: list[Row], at: datetime) -> list[Row]:
-    """The rows of facts, and for parameters, which facts do not have, the rows of the earlier query of PostgreSQL."""
+    """Return the rows of the facts. Facts have no parameters, so those come from the earlier query of PostgreSQL."""
     reported: dict[tuple[str, str], list[Row]] = {}
     for row in earlier:
         if row.cluster and row.state != UNKNOWN:
@@ -86,7 +90,7 @@ def _rows(item: Item, reported: Sequence[Mapping[str, Any]], reason: str) -> lis
 
 
 def _unknown_reason(facts: Mapping[str, Any], was_asked: bool) -> str:
-    """Why no cluster has reported a value."""
+    """Return why no cluster has reported a value."""
     if not facts.get("clusters"):
         return "the host has no existing cluster: add its directory to pg_data_dirs and check the host"
     if was_asked:
@@ -95,7 +99,7 @@ def _unknown_reason(facts: Mapping[str, Any], was_asked: bool) -> str:
 
 
 def _of_cluster(item: Item, cluster: Mapping[str, Any]) -> Row:
-    """The parameter as one cluster reports it."""
+    """Return the row of a parameter as one cluster reports it."""
     refused, name = cluster["refused"], str(cluster["name"])
     if refused:
         hint = f" ({refused['hint']})" if refused.get("hint") else ""
@@ -116,7 +120,7 @@ def _of_cluster(item: Item, cluster: Mapping[str, Any]) -> Row:
 
 
 def _where(row: Mapping[str, Any]) -> str:
-    """What is in effect, and which line says so."""
+    """Return the value in effect, and the line that sets it."""
     line = f" of {row['sourcefile']} line {row['sourceline']}" if row["sourcefile"] else f" ({row['source']})"
     return f"{row['show']}{line}"
 
@@ -137,6 +141,6 @@ def _unknown(item: Item, why: str, cluster: str = "") -> Row:
 
 
 def state(host_rows: list[Row]) -> str:
-    """Of a whole host: DIFFERS with one value that differs, else UNKNOWN with one unknown value."""
+    """Return the state of a host: DIFFERS if one value differs, else UNKNOWN if one is unknown."""
     states = {row.state for row in host_rows}
     return next((each for each in (DIFFERS, UNKNOWN) if each in states), SAME)

@@ -1,4 +1,4 @@
-"""The drift report: which hosts in the scope of a decision no longer have what was decided."""
+"""The drift report: hosts in the scope of a decision that no longer have the decided values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from common.errors import PlanError
 
 @dataclass(frozen=True)
 class HostDrift:
-    """One host; `at` None if it was never read. `asked`: the host itself was queried, later than its facts were
+    """The drift of one host. `at`: None if it was never read. `asked`: the host was queried after its facts were
     read."""
 
     host: Host
@@ -49,12 +49,12 @@ class Report:
 
 
 def report(decision: Decision) -> list[HostDrift]:
-    """Every host in scope, those that differ first. Three queries."""
+    """Return every host in scope, those that differ first. Three queries."""
     return _host_drifts(decision, list(decision.scope))
 
 
 def reports(host: Host | None = None) -> list[Report]:
-    """Of each decision that the team goes by and that says what is to be set; of one host, or of all."""
+    """Return the reports of all decisions that are followed and set values; of one host, or of all."""
     rows = Decision.objects.alive().exclude(settings={}).defer("evidence").select_related("campaign")
     decisions = rows.about(host) if host else rows
     return [Report(each, _host_drifts(each, [host] if host else list(each.scope))) for each in decisions]
@@ -85,7 +85,7 @@ def _on(decision: Decision, host: Host, facts: Facts | None, standing: Standing 
 
 
 def ask(decision: Decision, host: Host, *, by: User) -> HostDrift:
-    """The present values of the host, from a connection to it; nothing is changed on it."""
+    """Query the host for its present values. Changes nothing on it."""
     require(by, Role.OPERATOR, "query the host", on=host)
     if not decision.scope.filter(pk=host.pk).exists():
         hint = "one of " + ", ".join(each.name for each in decision.scope)

@@ -1,1 +1,1 @@
-"""What the frozen evidence of a decision shows: conditions, replay, repetitions needed. Pure."""
+"""The frozen evidence of a decision: conditions, replay, repetitions needed. Pure."""

@@ -1,9 +1,9 @@
-"""What a decision stands on, of a host's facts: kernel, PostgreSQL, hardware; and whether that still is so. Pure.
+"""The facts of a host on which a decision depends: kernel, PostgreSQL, hardware; and whether they still apply. Pure.
 
-A team says for which versions it decides, as ranges: inside of one a change of version needs no new look. Without a
-range a decision holds for what was measured, up to releases that only mend: PostgreSQL's minor ones, and those of a
-kernel below its second number (https://www.postgresql.org/support/versioning/, kernel.org's stable branches).
-"""
+A team may limit a decision to ranges of versions; a version change within a range is no reason for a review. Without
+a range, a decision holds for the measured versions and their bug-fix releases: minor releases of PostgreSQL, and
+kernels with the same first two numbers (https://www.postgresql.org/support/versioning/, kernel.org's stable
+branches)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from typing import Any
 
 NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 KERNEL_PARTS, POSTGRESQL_PARTS = 2, 1
-# Firmware keeps some memory to itself, and not always the same.
+# Firmware reserves some memory, and not always the same amount.
 ALIKE_WITHIN = 0.01
 KB_PER_GIB = 1024 * 1024
 
 
 def version(text: str) -> tuple[int, ...]:
-    """ "6.1.0-28-amd64" -> (6, 1, 0); () where it begins with no number."""
+    """Parse a version: "6.1.0-28-amd64" -> (6, 1, 0); () if it does not start with a number."""
     match = NUMBERS.match(text)
     return tuple(map(int, match[0].split("."))) if match else ()
 
 
 @dataclass(frozen=True)
 class Range:
-    """Versions from `low` to `high`, both included, each as exact as it is written: up to 6.1 has 6.1.9. "" is open."""
+    """Versions from `low` to `high`, both included. A short version includes longer ones: "6.1" as `high` includes
+    6.1.9. "" is open."""
 
     low: str = ""
     high: str = ""
@@ -46,7 +47,7 @@ class Range:
 
     @property
     def wrong(self) -> str:
-        """What makes it no range; "" where nothing does."""
+        """Why the range is not valid; "" if it is."""
         for end in (self.low, self.high):
             if end and not NUMBERS.fullmatch(end):
                 return f"{end!r} is not a version"
@@ -56,7 +57,8 @@ class Range:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Facts of a host that results hang on. `postgresql`: of the installation that its runs take; "" where none is."""
+    """Facts of a host on which results depend. `postgresql`: the version of the installation that its runs use; ""
+    if none."""
 
     kernel: str = ""
     postgresql: str = ""
@@ -71,7 +73,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a decision may not hold on a host any more."""
+    """A reason why a decision may no longer hold on a host."""
 
     fact: str
     before: Any
@@ -83,7 +85,7 @@ class Reason:
 
 
 def conditions(facts: Mapping[str, Any], postgresql: str) -> Conditions:
-    """Of a host's facts, and of the PostgreSQL among them that counts."""
+    """Return the conditions from a host's facts and the PostgreSQL that counts."""
     cpus = facts.get("cpus", {})
     return Conditions(
         kernel=str(facts.get("kernel", {}).get("release", "")),
@@ -96,12 +98,12 @@ def conditions(facts: Mapping[str, Any], postgresql: str) -> Conditions:
 
 
 def read(stored: Mapping[str, Any]) -> Conditions:
-    """As as_dict() wrote them."""
+    """Restore conditions from the output of as_dict()."""
     return Conditions(**stored)
 
 
 def stale(stood: Conditions, now: Conditions, kernel: Range, postgresql: Range) -> list[Reason]:
-    """Why what held under the one may not hold under the other; [] where it does."""
+    """Return the reasons why a result under `stood` may not hold under `now`; [] if it does."""
     return [
         *_of_version("kernel", "Linux", stood.kernel, now.kernel, kernel, KERNEL_PARTS),
         *_of_version("postgresql", "PostgreSQL", stood.postgresql, now.postgresql, postgresql, POSTGRESQL_PARTS),

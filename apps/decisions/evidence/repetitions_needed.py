@@ -1,4 +1,4 @@
-"""How many repetitions would reproduce the verdicts of frozen evidence. Pure."""
+"""The number of repetitions that would reproduce the verdicts of frozen evidence. Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ MOST = 200
 
 
 def repetitions(evidence: Mapping[str, Any], level: str = "") -> int:
-    """So many that four of five campaigns come to the same certain verdict, where the effect is what it was: of the
-    chosen `level`, else of all that are certain. Never so few that their verdict would be called preliminary."""
+    """Return the repetitions with which four of five campaigns reach the same certain verdict, if the effect is
+    unchanged.
+
+    Of the chosen `level`, else of all levels with a certain verdict. At least as many as a verdict needs that is not
+    preliminary."""
     table = evidence["table"]
     comparisons = replay.comparisons(table, replay.observations(table))
     certain = {label: each for label, each in comparisons.items() if each.verdict in CERTAIN}
@@ -27,8 +30,10 @@ def repetitions(evidence: Mapping[str, Any], level: str = "") -> int:
 
 
 def _of(comparison: stats.Comparison, delta: float, alpha: float) -> int:
-    """An interval as wide as the way from the effect to the margin: beyond it for better or worse, inside of it for
-    equivalent. What was not certain needs what finds a difference of the margin."""
+    """Return the runs for an interval as wide as the distance from effect to margin: beyond it for better or worse,
+    within it for equivalent.
+
+    For a verdict that was not certain: the runs that detect a difference of the margin."""
     if not comparison.s:
         return 0
     effect, margin = abs(math.log1p(comparison.ratio_percent / 100)), math.log1p(delta)

@@ -1,4 +1,4 @@
-"""The frozen evidence of a decision, judged once more by the statistics of today. Pure."""
+"""Evaluate the frozen evidence of a decision again with the current statistics. Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import stats
 
-# Percentages that were computed from the same numbers, by another release of a library.
+# Percentages computed from the same numbers by another release of a library differ by less.
 SAME_WITHIN = 0.005
 
 
 @dataclass(frozen=True)
 class Row:
-    """A level against the baseline, as it was frozen and as it comes out now; None where it has no such figure."""
+    """A level against the baseline, frozen and computed now; None if there is no such figure."""
 
     label: str
     verdict: str
@@ -30,7 +30,7 @@ class Row:
 
 
 def observations(table: Mapping[str, Any]) -> list[stats.Observation]:
-    """The runs of a frozen table that may be judged together: of several hosts the mean of each."""
+    """Return the runs of a frozen table that can be compared: with several hosts, the mean of each."""
     points = [(level["label"], point) for level in table["levels"] for point in level["points"]]
     places = [(str(point.get("host", "")), int(point["block"]), int(point.get("retry", 0))) for _, point in points]
     numbers = {place: n for n, place in enumerate(sorted(set(places)))}
@@ -49,7 +49,7 @@ def metric(table: Mapping[str, Any]) -> stats.Metric:
 
 
 def comparisons(table: Mapping[str, Any], rows: Sequence[stats.Observation]) -> dict[str, stats.Comparison]:
-    """Level -> its comparison with the baseline, of those that can be compared."""
+    """Return level -> its comparison with the baseline, for levels that can be compared."""
     measured = {row.level for row in rows}
     if table["baseline"] not in measured or len(measured) < 2:
         return {}
@@ -60,8 +60,10 @@ def comparisons(table: Mapping[str, Any], rows: Sequence[stats.Observation]) -> 
 
 
 def replay(evidence: Mapping[str, Any]) -> list[Row]:
-    """Every level but the baseline. One that a stop rule compared is left out: its interval is adjusted for the
-    analyses, which the runs alone do not show."""
+    """Return a row for every level except the baseline.
+
+    Levels that a stopping rule compared are left out: their intervals are adjusted for interim analyses, which the
+    runs do not show."""
     table = evidence.get("table") or {}
     sequential_level = ((table.get("look") or {}).get("found") or {}).get("b")
     if not table.get("levels"):
@@ -80,7 +82,7 @@ def _row(level: Mapping[str, Any], comparison: stats.Comparison | None) -> Row:
 
 
 def altered(evidence: Mapping[str, Any]) -> list[str]:
-    """Ids of runs whose figure in the table is none of those frozen with the run."""
+    """Return the IDs of runs whose figure in the table differs from the figures frozen with the run."""
     frozen = {run["id"]: set(run["measurements"].values()) for run in evidence.get("runs", [])}
     points = [point for level in (evidence.get("table") or {}).get("levels", []) for point in level["points"]]
     return [point["run"] for point in points if point["value"] not in frozen.get(point["run"], ())]

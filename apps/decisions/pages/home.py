@@ -1,4 +1,4 @@
-"""SELECT only: what the home page shows."""
+"""The content of the home page. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_TROUBLES = 500
 
 @dataclass(frozen=True)
 class Now:
-    """A campaign that runs or waits on a host, with its active run there if it has one, or why none begins."""
+    """A campaign that runs or waits on a host, with its active run there, or the reason why none starts."""
 
     campaign: Campaign
     host: Host
@@ -41,8 +41,9 @@ class Now:
 
 
 def running() -> list[Now]:
-    """A line for each run that is under way, and one for each campaign that waits: three queries, one or two for each
-    campaign's progress, and for each that waits those of its host's queue."""
+    """Return a line for each active run, and one for each waiting campaign.
+
+    Three queries, one or two for each campaign's progress, and for each waiting one those of its host's queue."""
     campaigns = list(Campaign.objects.filter(state=Campaign.State.RUNNING).select_related("host")[:20])
     runs: dict[UUID, list[Run]] = {}
     for run in Run.objects.active().filter(campaign__in=campaigns).select_related("host").order_by("host__name"):
@@ -71,7 +72,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Problem:
-    """A host that a user must check: what runs left there, each with its run where that is still known."""
+    """A host that a user must check: the problems that runs left there, each with its run if that still exists."""
 
     host: Host
     troubles: list[tuple[Trouble, Run | None]]
@@ -80,12 +81,12 @@ class Problem:
 
     @property
     def dirty(self) -> bool:
-        """Whether the problem is listed value by value."""
+        """Whether the problem lists its values."""
         return any(trouble.kind == Trouble.Kind.DIRTY for trouble, _ in self.troubles)
 
 
 def problems() -> list[Problem]:
-    """Quarantined hosts first, then those where somebody changed a value. Four queries."""
+    """Return quarantined hosts first, then those with changed values. Four queries."""
     troubles = list(Trouble.objects.filter(closed_at=None).select_related("host")[:MOST_TROUBLES])
     hosts = {trouble.host_id: trouble.host for trouble in troubles}
     hosts |= {host.pk: host for host in Host.objects.filter(state=Host.State.QUARANTINED)}
@@ -104,27 +105,27 @@ def problems() -> list[Problem]:
 
 
 def _since(hosts: Iterable[Host]) -> dict[str, datetime]:
-    """When each went into quarantine last."""
+    """Return when each host was quarantined last."""
     names = [host.name for host in hosts if host.state == Host.State.QUARANTINED]
     acts = AuditEntry.objects.filter(action="host.quarantine", target__in=names).order_by("at")
     return dict(acts.values_list("target", "at"))
 
 
 def _waiting(hosts: Mapping[int, Host]) -> dict[int, int]:
-    """Runs that wait for each host."""
+    """Return the number of runs that wait for each host."""
     queued = Run.objects.filter(host__in=hosts, state=Run.State.QUEUED, campaign__state=Campaign.State.RUNNING)
     return dict(queued.order_by().values_list("host_id").annotate(Count("pk")))
 
 
 def open_tasks() -> list[Task]:
-    """Hosts to approve, check or release; campaigns with runs that failed; decisions to review."""
+    """Return the open tasks: hosts to approve, check or release; campaigns with failed runs; decisions to review."""
     return [*_hosts(), *_campaigns(), *_decisions()]
 
 
 def _hosts() -> list[Task]:
     offered = Count("host_keys", filter=Q(host_keys__state=HostKey.State.OFFERED))
     hosts = Host.objects.annotate(offered=offered).exclude(state__in=(Host.State.READY, Host.State.ARCHIVE), offered=0)
-    hosts = hosts.exclude(state=Host.State.QUARANTINED, offered=0)  # problems() tells of these
+    hosts = hosts.exclude(state=Host.State.QUARANTINED, offered=0)  # already listed by problems()
     return [Task(host.state, _why(host), "host_detail", host.name) for host in hosts]
 
 
@@ -169,7 +170,7 @@ def recent_campaigns() -> list[Campaign]:
 
 
 def levels(campaign: Campaign) -> list[str]:
-    """The combinations that were run, in the order of the design, as in the table of results."""
+    """Return the combinations that ran, in the order of the design, as in the table of results."""
     runs = list(campaign.runs.select_related("campaign").only("cell", "campaign", "position").order_by("position"))
     there = {run.label for run in runs}
     return [label for label in labels_of(campaign, runs) if label in there]

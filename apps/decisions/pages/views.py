@@ -38,7 +38,7 @@ from common.errors import PlanError
 
 @needs(Role.VIEWER)
 def home(request: HttpRequest) -> HttpResponse:
-    """For htmx only the part about what is running."""
+    """Show the home page; for htmx only the part about active runs."""
     context = {"running": shown.running()}
     if request.headers.get("HX-Request"):
         return page(request, "decisions/_running.html", context)
@@ -58,7 +58,7 @@ def home(request: HttpRequest) -> HttpResponse:
 
 @needs(Role.TUNER, somewhere=True)
 def decision_new(request: HttpRequest) -> HttpResponse:
-    """On the campaign in the URL, whose results are frozen as they are when the decision is saved."""
+    """Write a decision on the campaign in the URL. Its results are frozen when the decision is saved."""
     measured = Campaign.objects.exclude(kind=Campaign.Kind.PREPARATION).select_related("host")
     campaign = row_in_url(request, measured, "campaign")
     initial = {"question": campaign.question, "hosts": [campaign.host, *campaign.further_hosts.all()]}
@@ -134,7 +134,7 @@ def decision_action(request: HttpRequest, pk: int, action: str) -> HttpResponse:
 
 
 def _day(request: HttpRequest) -> date | None:
-    """What a field for a date sends; none where it was left empty."""
+    """Parse a date field; None if it is empty."""
     typed = request.POST.get("review_on", "").strip()
     try:
         return date.fromisoformat(typed) if typed else None
@@ -197,7 +197,7 @@ def search(request: HttpRequest) -> HttpResponse:
 
 @needs(Role.VIEWER)
 def on_host(request: HttpRequest, name: str) -> HttpResponse:
-    """A part of the host's page: decisions about it, those first that may not hold there any more."""
+    """Show the decisions about a host, on its page; those that may no longer hold first."""
     host = get_object_or_404(Host, name=name)
     decisions = Decision.objects.alive().about(host).defer("evidence").select_related("author")
     stale = confirmation.stale_on(host)
@@ -206,7 +206,7 @@ def on_host(request: HttpRequest, name: str) -> HttpResponse:
 
 @needs(Role.VIEWER)
 def decision_export(request: HttpRequest, pk: int, kind: str) -> HttpResponse:
-    """What was decided, as a file to install on ?host= by hand."""
+    """Download the decided values as a file to install by hand on ?host=."""
     decision = get_object_or_404(Decision, pk=pk)
     host = get_object_or_404(Host, name=request.GET.get("host", ""))
     try:
@@ -217,7 +217,7 @@ def decision_export(request: HttpRequest, pk: int, kind: str) -> HttpResponse:
 
 @needs(Role.VIEWER)
 def drift_report(request: HttpRequest) -> HttpResponse:
-    """Of all decisions that the team goes by, of one (?decision=), or on one host (?host=)."""
+    """Show the drift of all decisions that are followed, of one (?decision=), or on one host (?host=)."""
     key, name = request.GET.get("decision", ""), request.GET.get("host", "")
     host = get_object_or_404(Host, name=name) if name else None
     reports = report.reports(host)
@@ -237,7 +237,7 @@ def drift_ask(request: HttpRequest, pk: int, name: str) -> HttpResponse:
 
 @needs(Role.VIEWER)
 def why(request: HttpRequest) -> HttpResponse:
-    """Why is this 64 GB? By ?setting=, ?host= and ?profile=, in any combination."""
+    """Show the decisions behind ?setting=, ?host= and ?profile=, in any combination."""
     setting, name, profile = (request.GET.get(each, "").strip() for each in ("setting", "host", "profile"))
     host = get_object_or_404(Host, name=name) if name else None
     of = get_object_or_404(Profile, name=profile) if profile else None

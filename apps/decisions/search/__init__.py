@@ -1,1 +1,1 @@
-"""Search over everything, the command palette, and the decisions behind a setting."""
+"""Full-text search, the command palette, and the decisions behind a setting."""

@@ -1,4 +1,4 @@
-"""SELECT only: "why is this 64 GB?": the decisions that stand behind a setting, a profile or what a host has."""
+"""The decisions behind a setting, a profile or the values of a host. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from apps.tuning import rules
 from apps.tuning.models import Profile
 
 Status = Decision.Status
-# Those that the team goes by come first.
+# Decisions that are followed come first.
 ORDER = (Status.ACCEPTED, Status.EXPIRED, Status.PROPOSED, Status.CONTRADICTED, Status.SUPERSEDED)
 
 
 @dataclass(frozen=True)
 class Behind:
-    """A decision on one value. `value` is the profile's own, if a profile was requested."""
+    """A decision about one value. `value`: the profile's own value, if a profile was requested."""
 
     decision: Decision
     path: str
@@ -28,8 +28,9 @@ class Behind:
 
 
 def behind(setting: str = "", host: Host | None = None, profile: Profile | None = None) -> list[Behind]:
-    """Path by path. `setting` is a path or a group of them; `host` has to be in the scope. What was rejected stands
-    behind nothing. Three queries."""
+    """Return the decisions for each path. Rejected ones are left out. Three queries.
+
+    `setting`: a path or a group of paths. `host`: has to be in the scope."""
     rows = (
         Decision.objects.exclude(status__in=(Status.REJECTED, Status.WITHDRAWN))
         .exclude(settings={})

@@ -1,9 +1,8 @@
-"""SELECT only: search over everything, by PostgreSQL's full text search: one query, ranked, with snippets.
+"""Full-text search of PostgreSQL over all objects: one ranked query with snippets. Only reads (SELECT).
 
 Points, underscores and slashes separate words here and in the query, so that shared_buffers matches
-settings.postgresql.shared_buffers. The beginning of a word matches it, unless the query has quotes. The expressions
-of INDEXED are those of the indexes that migration 0006 makes.
-"""
+settings.postgresql.shared_buffers. The start of a word matches it, unless the query has quotes. The expressions of
+INDEXED are those of the indexes in migration 0006."""
 
 from __future__ import annotations
 
@@ -28,18 +27,18 @@ MOST = 50
 RANKED = 500
 LONGEST = 200
 PARTING = '._/{}[]":,'
-# Quotes are words of what is asked.
+# Quotes in the query mean words in order.
 APART = str.maketrans("._/", "   ")
 START, STOP = "\x02", "\x03"
 HEADLINE = f'StartSel={START}, StopSel={STOP}, MaxFragments=2, MaxWords=16, MinWords=6, FragmentDelimiter=" … "'
 
 
 def vector(text: str) -> str:
-    """SQL of the words of a text."""
+    """Return the SQL for the words of a text."""
     return f"to_tsvector('english', translate({text}, '{PARTING}', '{' ' * len(PARTING)}'))"
 
 
-# Texts of tables that grow: table and columns as they stand in the index.
+# Texts of growing tables: table and columns as in the index.
 INDEXED = {
     "decisions_decision": "title || ' ' || question || ' ' || options || ' ' || decision || ' ' || reasons || ' ' || "
     "settings::text",
@@ -47,10 +46,10 @@ INDEXED = {
     "campaigns_campaign": "name || ' ' || question || ' ' || recipe || ' ' || factors::text",
     "tuning_revision": "note || ' ' || settings::text",
 }
-# Settings are JSON, whose signs tell a reader nothing.
+# Settings are JSON, whose punctuation is of no use to a reader.
 READABLE = r"""regexp_replace(translate(body, '{}[]"', ''), '\s+', ' ', 'g')"""
-# The factors of a campaign for a reader, "cpus: 1 cpu (cpu_affinity server = 0), 2 cpus (...)". Points become blanks:
-# in a path no word would be marked.
+# The factors of a campaign for users: "cpus: 1 cpu (cpu_affinity server = 0), 2 cpus (...)". Points become spaces,
+# because no word inside a path would be highlighted.
 _SET = (
     r"(SELECT ' (' || string_agg(translate(regexp_replace(path, '^settings\.', ''), '.', ' ') || ' = ' || "
     "(value #>> '{}'), ', ') || ')' "
@@ -81,9 +80,10 @@ NEWEST = "{number} = (SELECT max(o.{number}) FROM {table} o WHERE o.{of} = {tabl
 
 @dataclass(frozen=True)
 class Source:
-    """SQL of a kind of thing: key and title of a row, the text whose words count, and where from. `shown` is the text
-    of a snippet where that is another; `only` what of the rows counts, where not all do. `model`: whose rows they are;
-    `row` is their key."""
+    """SQL for a kind of object: key and title of a row, its searched text, and its table.
+
+    `shown`: text of the snippet, if it differs. `only`: condition for rows that count. `model`: the model of the
+    rows, with the key `row`."""
 
     kind: str
     key: str
@@ -158,7 +158,7 @@ PAGES = {
 
 @dataclass(frozen=True)
 class Hit:
-    """`parts`: the text around a match, and whether each part is the match."""
+    """A match. `parts`: the text around it, and whether each part is the match."""
 
     kind: str
     key: str
@@ -178,7 +178,8 @@ class Hit:
 
 
 def _branch(source: Source) -> str:
-    """SQL of the hits of a source. Of many, titles and then the newest are ranked: a rank reads the whole text."""
+    """Return the SQL for the matches of a source. If there are many, only titles and the newest rows are ranked,
+    because ranking reads the whole text."""
     only = f" AND {source.only}" if source.only else ""
     if source.model is not None and hidden():
         only += f" AND {source.row} <> ALL (%({_hidden(source.model)})s)"
@@ -195,7 +196,7 @@ def _branch(source: Source) -> str:
 
 
 def _exact(title: str) -> str:
-    """SQL: 2 where the title is what was typed, 1 where it begins with it."""
+    """Return SQL that is 2 if the title is the query, 1 if it starts with it."""
     return (
         f"(CASE WHEN lower({title}) = lower(%(typed)s) THEN 2 "
         f"WHEN starts_with(lower({title}), lower(%(typed)s)) THEN 1 ELSE 0 END)"
@@ -203,12 +204,12 @@ def _exact(title: str) -> str:
 
 
 def _hidden(model: type[Walled]) -> str:
-    """The parameter with the keys that are hidden from the reader."""
+    """Return the name of the parameter with the keys that are hidden from the reader."""
     return f"hidden_{model._meta.model_name}"
 
 
 def statement(kind: str = "") -> str:
-    """The whole query: only what is shown is read once more for its snippet."""
+    """Return the whole query. Only matches that are shown are read again for their snippets."""
     branches = " UNION ALL ".join(_branch(each) for each in SOURCES if kind in ("", each.kind))
     return (
         f"WITH asked AS (SELECT {PREFIXED} AS query), "  # noqa: S608 - our own words
@@ -219,7 +220,8 @@ def statement(kind: str = "") -> str:
 
 
 def search(text: str, kind: str = "") -> list[Hit]:
-    """The best MOST of what has all the words, titles first; "quoted words" stand together, -word excludes, or is OR.
+    """Return the best MOST matches with all words, titles first. "Quoted words" are in order, -word excludes, or is OR.
+
     PlanError for an unknown kind."""
     if kind and kind not in kinds():
         raise PlanError(
@@ -245,7 +247,7 @@ def kinds() -> list[str]:
 
 
 def _recipes() -> tuple[list[str], list[str]]:
-    """Those that come with us are files, and the team's own count in their newest versions: names, and words."""
+    """Return names and texts of recipes: built-in ones are files, the team's count with their newest versions."""
     recipes = own_recipes.catalogue()
     return list(recipes), [" ".join(_searchable_texts(recipe)) for recipe in recipes.values()]
 

@@ -1,4 +1,5 @@
-"""SELECT only: destinations for a typed text: pages and actions that the user may open, objects by name, runs by id."""
+"""Destinations for an entered text: pages and actions that the user may open, objects by name, runs by ID. Only
+reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ RUN_ID = re.compile(r"[0-9a-f]{4,32}")
 
 @dataclass(frozen=True)
 class Place:
-    """An address with a title. `kind` is page, action, run, setting, search, or a kind of full_text.py."""
+    """An address with a title. `kind`: page, action, run, setting, search, or a kind of full_text.py."""
 
     kind: str
     title: str
@@ -33,8 +34,8 @@ class Place:
 
 @dataclass(frozen=True)
 class _Page:
-    """A page that is no row of a table. `name` is that of its address, and `role` is the lowest that may
-    open it: in any team, or with `anywhere` False on the whole instance."""
+    """A page that is not an object. `name`: the name of its URL. `role`: the lowest role that may open it, in any
+    team; with `anywhere` False on the whole instance."""
 
     title: str
     name: str
@@ -82,8 +83,10 @@ PAGES = (
 
 
 def find(text: str, user: User) -> list[Place]:
-    """At most MOST, best first: the typed title, titles that begin with it, titles with words that do, the rest.
-    Without a text all pages and actions. The last one is the full-text search."""
+    """Return at most MOST places, best first: the exact title, titles that start with the text, titles with words that
+    do, the rest.
+
+    Without a text, all pages and actions. The last place is the full-text search."""
     typed = " ".join(text.replace("\0", "").split())[: full_text.LONGEST]
     pages = list(_pages(typed, user))
     if not typed:
@@ -120,7 +123,7 @@ def _settings(typed: str) -> Iterator[Place]:
 
 
 def _runs(typed: str) -> Iterator[Place]:
-    """Runs whose id begins with the typed text. A range of ids, so that the primary key's index serves the query."""
+    """Yield the runs whose ID starts with the text. A range of IDs, so that the index of the primary key is used."""
     begin = typed.lower().replace("-", "")
     if RUN_ID.fullmatch(begin):
         low, high = (UUID(begin.ljust(32, digit)) for digit in "0f")
@@ -131,7 +134,7 @@ def _runs(typed: str) -> Iterator[Place]:
 
 
 def _objects(typed: str) -> Iterator[Place]:
-    """Matches of the full-text search, each page once: a campaign's comments are on the page of the campaign."""
+    """Yield the matches of the full-text search, each page once: comments are on the page of their campaign."""
     paths: set[str] = set()
     for hit in full_text.search(typed):
         if hit.path not in paths:

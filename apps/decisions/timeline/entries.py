@@ -1,4 +1,4 @@
-"""SELECT only: the team's timeline, and places in it."""
+"""The team's timeline, page by page. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from apps.searches.models import Round
 from common.errors import PlanError
 
 SHOWN = 100
-# Of one moment decisions come first, as the newest.
+# At the same time, decisions come first.
 CAMPAIGN, EVENT, DECISION = range(3)
 
 
 @dataclass(frozen=True)
 class Criteria:
-    """What is left of the timeline; empty fields leave everything."""
+    """The filter of the timeline; empty fields filter nothing."""
 
     host: Host | None = None
     text: str = ""
@@ -44,7 +44,7 @@ class Criteria:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the timeline: a decision that was written, a campaign that ended, or what became of a decision."""
+    """One line of the timeline: a decision, a campaign that ended, or an event of a decision."""
 
     at: datetime
     rank: int
@@ -64,7 +64,7 @@ class Entry:
 
     @property
     def kind(self) -> str:
-        """decision, campaign, or what became of a decision."""
+        """decision, campaign, or the kind of the event."""
         return self.event.kind if self.event else ("campaign", "", "decision")[self.rank]
 
     @property
@@ -79,7 +79,7 @@ class Entry:
 
     @property
     def who(self) -> str:
-        """Empty where the system did it."""
+        """The user; empty if the system acted."""
         by = self.event.by if self.event else self.decision.author if self.decision else None
         by = self.campaign.created_by if self.campaign else by
         return by.username if by else ""
@@ -107,15 +107,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class Timeline:
-    """A page of it, and where an older one begins: "" where there is none."""
+    """A page of the timeline, and the cursor of older entries; "" if there are none."""
 
     entries: list[Entry]
     older: str
 
 
 def timeline(criteria: Criteria, cursor: str = "", size: int = SHOWN) -> Timeline:
-    """Newest first; what is older than the place at `cursor`, which an earlier page gave. Four queries, and two for
-    what their rows name. PlanError for a cursor that is none."""
+    """Return a page, newest first, older than `cursor` of the page before. Four queries, and two for the objects that
+    it names.
+
+    PlanError for an invalid cursor."""
     place = _place(cursor) if cursor else None
     entries = [
         *_entries(DECISION, "created_at", _decisions(criteria), criteria, place, size),

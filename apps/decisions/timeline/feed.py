@@ -1,4 +1,4 @@
-"""The timeline as an Atom feed, at an address that cannot be guessed."""
+"""The timeline as an Atom feed at a secret address."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST = 50
 
 @transaction.atomic
 def renew_feed(*, by: User) -> str:
-    """The path of the user's feed, shown this once; the one before stops working."""
+    """Return the path of the user's new feed, which is shown only once. The earlier one stops working."""
     require(by, Role.VIEWER, "create a feed")
     secret = secrets.token_urlsafe(32)
     FeedToken.objects.update_or_create(user=by, defaults={"digest": ApiToken.hash(secret)})
@@ -36,7 +36,7 @@ def renew_feed(*, by: User) -> str:
 
 @transaction.atomic
 def drop_feed(*, by: User) -> None:
-    """Its address leads nowhere from now on."""
+    """Delete the user's feed."""
     if FeedToken.objects.filter(user=by).delete()[0]:
         audit(by, "feed.drop", by)
 
@@ -82,7 +82,7 @@ class TimelineFeed(Feed):  # type: ignore[type-arg]  # it takes none when it run
 
 @login_not_required
 def timeline_feed(request: HttpRequest, secret: str) -> HttpResponse:
-    """Filtered as the timeline is. Who has no account any more has no feed."""
+    """Serve the feed with the filter of the timeline. Users without an active account have no feed."""
     known = FeedToken.objects.select_related("user").filter(digest=ApiToken.hash(secret), user__is_active=True).first()
     if known is None or access.lapsed(known.user):
         raise Http404("this feed does not exist: create a new one on the timeline")

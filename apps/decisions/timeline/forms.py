@@ -10,7 +10,7 @@ from apps.hosts.models import Host
 
 
 class TimelineForm(forms.Form):
-    """The filter of the timeline; what cannot be read filters nothing, and says so beside its field."""
+    """The filter. Invalid fields filter nothing and have an error."""
 
     q = forms.CharField(required=False, max_length=200, label="Text")
     host = forms.ModelChoiceField(Host.objects.all(), required=False, empty_label="any host")

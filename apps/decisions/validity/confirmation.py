@@ -1,4 +1,4 @@
-"""The campaign that shall confirm a decision where it went stale: offered, planned, and what came of it."""
+"""Campaigns that confirm a stale decision: offered, planned, and evaluated."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from common.errors import PlanError
 
 Verdict = Review.Verdict
 OVER = (Campaign.State.FINISHED, Campaign.State.CANCELLED)
-# What of a campaign may have grown since its results were frozen.
+# Parts of a campaign that may have grown since its results were frozen.
 FROZEN = ("factors", "design", "cells", "sample", "order", "nuisance", "reboot", "delta")
 
 
 @dataclass(frozen=True)
 class Offer:
-    """The evidence's own design on the hosts where it went stale. `seconds` by what its runs took."""
+    """The design of the evidence on the hosts where the decision is stale. `seconds`: estimated from its runs."""
 
     hosts: list[Host]
     repetitions: int
@@ -38,26 +38,26 @@ class Offer:
 
 
 def stale(decision: Decision) -> list[Standing]:
-    """Where it may not hold any more."""
+    """Return where the decision may no longer hold."""
     rows = decision.standings.filter(stale_since__isnull=False, host__in=decision.scope)
     return list(rows.select_related("host", "campaign").order_by("host__name"))
 
 
 def stale_on(host: Host) -> list[Standing]:
-    """Decisions that the team goes by and that may not hold on this host any more."""
+    """Return the decisions that are followed and may no longer hold on this host."""
     alive = Decision.objects.alive().about(host).values("pk")
     rows = Standing.objects.filter(host=host, stale_since__isnull=False, decision__in=alive)
     return list(rows.select_related("decision", "campaign").defer("decision__evidence"))
 
 
 def under_way(decision: Decision) -> Campaign | None:
-    """The campaign that shall confirm it and has not ended."""
+    """Return its confirming campaign that has not ended."""
     rows = decision.standings.exclude(campaign=None).exclude(campaign__state__in=OVER).select_related("campaign")
     return next((each.campaign for each in rows), None)
 
 
 def offer(decision: Decision, standings: list[Standing] | None = None) -> Offer | None:
-    """None where nothing is stale, or a campaign that shall confirm it is there already."""
+    """Return the offer; None if nothing is stale, or if there is a confirming campaign already."""
     waiting = stale(decision) if standings is None else standings
     hosts = [each.host for each in waiting if each.campaign is None or each.campaign.state in OVER]
     if not hosts or decision.status not in (Decision.Status.ACCEPTED, Decision.Status.EXPIRED):
@@ -69,8 +69,8 @@ def offer(decision: Decision, standings: list[Standing] | None = None) -> Offer 
 
 
 def confirm_decision(decision: Decision, *, by: User, start: bool = False) -> Campaign:
-    """A draft of the confirming campaign, started if requested. PlanError where there is nothing to confirm,
-    or a host does not allow it."""
+    """Create a draft of the confirming campaign, and start it if requested. PlanError if there is nothing to
+    confirm, or if a host does not allow it."""
     campaign = _plan(decision, by)
     if start:
         campaigns.start_campaign(campaign, by=by)
@@ -80,7 +80,7 @@ def confirm_decision(decision: Decision, *, by: User, start: bool = False) -> Ca
 @transaction.atomic
 def _plan(decision: Decision, by: User) -> Campaign:
     require(by, Role.OPERATOR, "confirm decision", on=decision)
-    Decision.objects.select_for_update().get(pk=decision.pk)  # two at once would plan two
+    Decision.objects.select_for_update().get(pk=decision.pk)  # two at the same time would plan two
     proposed = offer(decision)
     if proposed is None:
         hint = "only if a host in the scope changed and no confirming campaign is active"
@@ -94,8 +94,8 @@ def _plan(decision: Decision, by: User) -> Campaign:
 
 
 def _changes(decision: Decision, proposed: Offer) -> dict[str, Any]:
-    """What differs from the campaign that was decided on: where, how often, in which order; and no early stop, for the
-    number of runs is that which the effect needs."""
+    """Return the differences from the original campaign: hosts, repetitions and order. It never stops early, because
+    the effect needs this number of runs."""
     frozen = decision.evidence["campaign"]
     first, *others = proposed.hosts
     # Everybody may see the campaign, if its hosts belong to no private team.
@@ -114,10 +114,9 @@ def _changes(decision: Decision, proposed: Offer) -> dict[str, Any]:
 
 
 def settle(review: Review) -> None:
-    """What a reviewed campaign means where the decision went stale; in the caller's transaction.
+    """Apply the result of a reviewed campaign where the decision is stale; in the caller's transaction.
 
-    Any campaign under the new conditions can confirm; only the one that was to confirm it changes what it is called.
-    """
+    Any campaign under the new conditions can confirm the decision; only the confirming campaign can contradict it."""
     decision, campaign = review.decision, review.campaign
     measured = {run.host_id: run for run in measured_conditions.last_runs(campaign)}
     several = len(measured) > 1
@@ -147,7 +146,7 @@ def _settle(each: Standing, campaign: Campaign, verdict: str, reason: str, now: 
 
 
 def _tell(each: Standing, campaign: Campaign, kind: Event.Kind, reason: str) -> None:
-    """Whoever started the campaign is named; the verdict is of the system."""
+    """Record the event by the user who started the campaign; the verdict itself is by the system."""
     text = f"{reason} Requested by {campaign.created_by}."
     note(each.decision, kind, text, host=each.host, campaign=campaign)
     about = {"id": each.decision_id, "host": each.host.name, "campaign": str(campaign.pk), "words": reason}

@@ -1,4 +1,4 @@
-"""SELECT only: under which conditions a campaign measured, and under which a host is now."""
+"""The conditions under which a campaign measured, and those of a host now. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from apps.hosts.models import Facts, Host
 
 
 def under(facts: Facts, campaign: Campaign) -> Conditions:
-    """Those of a version of a host's facts, with the PostgreSQL that this campaign would take there."""
+    """Return the conditions of a version of facts, with the PostgreSQL that this campaign would use."""
     return conditions(facts.data, targets.version(facts.data, campaign.target))
 
 
 def last_runs(campaign: Campaign) -> QuerySet[Run]:
-    """The last ok run on each of its hosts, with host and facts."""
+    """Return the last ok run on each of its hosts, with host and facts."""
     runs = campaign.runs.filter(outcome=Run.Outcome.OK).order_by("host_id", "-position").distinct("host_id")
     return runs.select_related("host", "facts").defer("spec", "manifest")
 
 
 def measured(campaign: Campaign) -> dict[Host, Conditions]:
-    """Host -> what its last ok run there was measured under. One query; nothing of what was imported."""
+    """Return host -> conditions of its last ok run. One query; imported runs have none."""
     return {run.host: under(run.facts, campaign) for run in last_runs(campaign) if run.facts}

@@ -1,4 +1,4 @@
-"""SELECT only: what a newer campaign says about the frozen evidence of a decision."""
+"""Compare a newer campaign with the frozen evidence of a decision. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DECISIVE = ("better", "worse", "equivalent", "direction_better", "direction_wors
 
 
 def say(decision: Decision, campaign: Campaign, host: int | None = None) -> tuple[str, str]:
-    """A verdict and its words, of one host or of all. A contradiction in one level outweighs that the others agree."""
+    """Return (verdict, sentence), of one host or of all. A contradiction in one level outweighs the others."""
     frozen = decision.evidence
     then = {row["label"]: row["verdict"] for row in frozen["table"]["levels"]}
     if not _same_levels(frozen["campaign"]["factors"], campaign.factors):
@@ -39,7 +39,7 @@ def say(decision: Decision, campaign: Campaign, host: int | None = None) -> tupl
 
 
 def caution(compared: Sequence[tuple[str, bool]]) -> str:
-    """Why a decision on these (verdict, whether it is preliminary) is premature; "" where they carry one."""
+    """Return why a decision on these (verdict, is preliminary) pairs is premature; "" if it is not."""
     decisive = [preliminary for verdict, preliminary in compared if verdict in DECISIVE]
     if not decisive:
         return "The result is inconclusive: no level is shown to be better, worse or equivalent."
@@ -51,7 +51,7 @@ def _sentence(row: LevelRow, then: str) -> str:
 
 
 def _same_levels(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> bool:
-    """Whether they have the same factors, and what has one name sets the same."""
+    """Return whether they have the same factors, and equal labels set equal values."""
     one, other = _sets(ours), _sets(theirs)
     factors = {factor for factor, _ in one} == {factor for factor, _ in other}
     return factors and all(one[each] == other[each] for each in one.keys() & other.keys())

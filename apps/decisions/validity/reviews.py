@@ -1,4 +1,4 @@
-"""Newer results beside the evidence of a decision: do they say the same, the contrary, or nothing certain?"""
+"""Compare newer results with the evidence of decisions: confirmed, contradicted or inconclusive."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Verdict = Review.Verdict
 
 
 def review_due() -> None:
-    """Hold every decision that the team goes by against every later campaign of the same comparison, each pair once."""
+    """Compare every decision that is followed with every later campaign of the same comparison, each pair once."""
     for decision in Decision.objects.alive().select_related("campaign__workload"):
         for campaign in newer(decision):
             review(decision, campaign)
 
 
 def newer(decision: Decision) -> QuerySet[Campaign]:
-    """Finished after it, on a host in its scope, with its workload and its metric, all results read; not held against
-    it since."""
+    """Return campaigns that finished later on a host in scope, with its workload and metric, completely parsed and
+    not yet compared."""
     original = decision.campaign
     same = Campaign.objects.filter(workload=original.workload, metric=original.metric, state=Campaign.State.FINISHED)
     later = same.filter(ended_at__gt=decision.created_at, runs__host__in=decision.scope).exclude(pk=original.pk)
@@ -35,9 +35,9 @@ def newer(decision: Decision) -> QuerySet[Campaign]:
 
 @transaction.atomic
 def review(decision: Decision, campaign: Campaign) -> Review:
-    """What the newer campaign says, also where it said something else before it was extended; whoever wants to hear of
-    a contradiction is told."""
-    Decision.objects.select_for_update().get(pk=decision.pk)  # two at once would tell twice
+    """Store what the newer campaign shows, also if it showed something else before it was extended. Notifies
+    subscribers of a contradiction."""
+    Decision.objects.select_for_update().get(pk=decision.pk)  # two at the same time would notify twice
     before = Review.objects.filter(decision=decision, campaign=campaign).first()
     verdict, reason = say(decision, campaign)
     fields = {"verdict": verdict, "words": reason}
@@ -60,7 +60,8 @@ def _tell(review: Review) -> None:
 
 
 def contradicted() -> QuerySet[Decision]:
-    """Decisions that the team goes by and a newer campaign contradicts, unless a still newer one confirms them."""
+    """Return the decisions that are followed and contradicted by a newer campaign, unless a still newer one confirms
+    them."""
     reviews = Review.objects.filter(decision=OuterRef("pk")).exclude(verdict=Verdict.OPEN).order_by("-reviewed_at")
     last = Subquery(reviews.values("verdict")[:1])
     return Decision.objects.alive().annotate(last=last).filter(last=Verdict.CONTRADICTS)

@@ -1,4 +1,4 @@
-"""Whether what was decided still stands on the hosts that it is about; each version of facts is compared once."""
+"""Find decisions that may no longer hold on their hosts. Each version of facts is compared once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from apps.hosts.models import Facts, Host
 
 
 def begin(decision: Decision) -> None:
-    """What it stands on where it was measured, and elsewhere the hosts as they are; in the caller's transaction."""
+    """Store the initial conditions: those that were measured, or those of the host now; in the caller's transaction."""
     measured = measured_conditions.measured(decision.campaign)
     for host in decision.scope:
         newest = host.facts_history.order_by("-number").first()
@@ -30,13 +30,13 @@ def begin(decision: Decision) -> None:
 
 
 def update_due_standings() -> None:
-    """Hold every decision that the team goes by against the newest facts of its hosts."""
+    """Compare every decision that is followed with the newest facts of its hosts."""
     for decision, host in _due():
         update_standing(decision, host)
 
 
 def _due() -> Iterator[tuple[Decision, Host]]:
-    """Decisions and hosts whose newest facts were not compared yet. Four queries when there is nothing to do."""
+    """Yield decisions and hosts whose newest facts were not compared. Four queries if there are none."""
     rows = Decision.objects.alive().select_related("campaign").prefetch_related("hosts", "standings").defer("evidence")
     known = list(Host.objects.annotate(newest=Max("facts_history__number")).filter(newest__isnull=False))
     for decision in rows:
@@ -50,7 +50,7 @@ def _due() -> Iterator[tuple[Decision, Host]]:
 
 @transaction.atomic
 def update_standing(decision: Decision, host: Host) -> Standing:
-    """Compare the host as it is with what the decision stands on there, and say so where that begins to differ."""
+    """Compare the present host with the conditions of the decision, and record it if the decision becomes stale."""
     facts = host.facts_history.order_by("-number")[:1].get()
     now = measured_conditions.under(facts, decision.campaign)
     new = {"conditions": basis(decision, now).as_dict()}
@@ -71,7 +71,7 @@ def update_standing(decision: Decision, host: Host) -> Standing:
 
 
 def basis(decision: Decision, now: Conditions) -> Conditions:
-    """For a host that came into the scope by a label: what was measured, wherever that was."""
+    """Return the conditions for a host that joined the scope by a label: those that were measured on any host."""
     return next(iter(measured_conditions.measured(decision.campaign).values()), now)
 
 

@@ -1,1 +1,1 @@
-"""How the server reaches an agent: SSH, keys and signatures, and the check of every reply."""
+"""Contact with agents: SSH, keys, signatures, and the validation of every reply."""

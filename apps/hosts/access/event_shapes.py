@@ -1,7 +1,6 @@
-"""The type and size of every field of every event, as agents/wire/protocol.py has them. Pure.
+"""Type and size of every field of every event, as described in agents/wire/protocol.py. Pure.
 
-Pages, results and decisions read events without asking again. A new kind of event needs its row here.
-"""
+Pages, results and decisions read events without further checks. A new kind of event needs its row here."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ SECONDS = number(0, 1e9)
 
 
 def _pair(value: object) -> str:
-    """[step of a making, seconds]."""
+    """Check [name of a step, seconds]."""
     fine = isinstance(value, list) and len(value) == 2 and not NAME(value[0]) and not SECONDS(value[1])
     return "" if fine else "not a pair of step and seconds"
 

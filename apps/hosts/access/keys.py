@@ -1,4 +1,4 @@
-"""SSH key pairs: made here or uploaded, kept by the vault, never logged."""
+"""SSH key pairs, generated or uploaded. Private keys are encrypted by the vault and never logged."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from common.errors import PlanError
 
 
 def generate(comment: str) -> tuple[str, str]:
-    """A new ed25519 pair: (public line, private key in OpenSSH format)."""
+    """Generate an ed25519 pair. Returns (public line, private key in OpenSSH format)."""
     key = asyncssh.generate_private_key("ssh-ed25519", comment=comment)
     return key.export_public_key().decode().strip(), key.export_private_key().decode()
 
 
 def read_private(text: str) -> tuple[str, str]:
-    """Check an uploaded private key and derive its public line. PlanError when it is none, or has a passphrase."""
+    """Return the public line of an uploaded private key, and the key. PlanError if it is not a private key or has a
+    passphrase."""
     try:
         key = asyncssh.import_private_key(text)
     except asyncssh.KeyImportError as error:
@@ -24,5 +25,5 @@ def read_private(text: str) -> tuple[str, str]:
 
 
 def fingerprint(public_line: str) -> str:
-    """SHA256:... of a public key line, as ssh-keygen -l prints it."""
+    """Return the SHA256:... fingerprint of a public key line, as ssh-keygen -l prints it."""
     return str(asyncssh.import_public_key(public_line).get_fingerprint())

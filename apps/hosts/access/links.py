@@ -1,13 +1,12 @@
-"""An open link stays open for a minute after its use: the next tick of the host's run reuses it.
+"""Reuse SSH links: a link stays open for a minute after its last use, for the next tick of a run on its host.
 
-Opening one costs both sides: keys, a login, Python on the host. A tick that comes late, for want of cpu, finds it too:
-to open another would make the next ones later still. Whoever takes a link has it alone, until it is given
-back; one that broke meanwhile, or leads where the host no longer is, is closed and another opened.
+Opening a link is expensive for both sides: keys, a login, Python on the host. A tick that is late because the CPU is
+busy still finds its link; opening another one would delay the next ticks further. A link has one user at a time. If it
+broke meanwhile, or its host has moved, it is closed and another one is opened.
 
-However many hosts are to be reached at once, only a few links are opened at a time: each is then open within a moment,
-where all together would starve each other, and whoever follows a run meanwhile. Hosts that did not answer when last
-asked delay only each other.
-"""
+Only a few links are opened at a time, however many hosts have to be reached. Each is then open quickly; all at once
+would delay each other and the runs that are being followed. Hosts that did not answer the last time only delay each
+other."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ KEEP_S = 60.0
 GREET_S = 5.0
 WAIT_S = 0.25
 AT_ONCE = 8
-TURN_S = 60.0  # less than a lease lasts
+TURN_S = 60.0  # shorter than a lease
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ _turns = {silent: BoundedSemaphore(AT_ONCE) for silent in (False, True)}
 
 @contextmanager
 def link(host: Host) -> Iterator[ssh.Link]:
-    """An open link to the host, which stays open afterwards if it is sound. Errors are those of ssh.Link."""
+    """Yield an open link to the host. It stays open afterwards if it works. Raises the errors of ssh.Link."""
     idle = _take(host)
     try:
         taken = _sound(idle, host) or _opened(host)
@@ -63,8 +62,10 @@ def link(host: Host) -> Iterator[ssh.Link]:
 
 
 def _take(host: Host) -> _IdleLink | None:
-    """The idle link, if there is one. Whoever has it may be about to give it back, as a run that has just ended is when
-    the next one begins: to wait for that costs less than to open another."""
+    """Return the idle link, if there is one.
+
+    Waits briefly for its present user, for example a run that has just ended while the next one starts. Opening
+    another link would take longer."""
     with _lock:
         if _users[host.pk]:
             _lock.wait_for(lambda: host.pk in _idle or not _users[host.pk], WAIT_S)
@@ -73,7 +74,7 @@ def _take(host: Host) -> _IdleLink | None:
 
 
 def _sound(idle: _IdleLink | None, host: Host) -> ssh.Link | None:
-    """Its link, if that still leads there."""
+    """Return the link if it still leads to this host."""
     if idle is None:
         return None
     idle.timer.cancel()
@@ -87,7 +88,7 @@ def _sound(idle: _IdleLink | None, host: Host) -> ssh.Link | None:
 
 
 def _opened(host: Host) -> ssh.Link:
-    """Another, when it is our turn."""
+    """Open a new link, limited to a few at a time."""
     turns = _turns[host.state == Host.State.UNREACHABLE]
     ssh.lend_database()
     if not turns.acquire(timeout=TURN_S):
@@ -112,7 +113,7 @@ def _keep(host_id: int, link: ssh.Link) -> None:
 
 
 def _expire(host_id: int, link: ssh.Link) -> None:
-    """Close a link that nobody took."""
+    """Close a link that was not used again."""
     with _lock:
         idle = _idle.get(host_id)
         if idle is None or idle.link is not link:

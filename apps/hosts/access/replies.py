@@ -1,8 +1,7 @@
-"""Every answer of an agent, checked before anybody sees it: typed, bounded, and storable. Pure.
+"""Validate every reply of an agent: type, size, and whether it can be stored. Pure.
 
-A host may say anything. An answer that breaks the rules is a RefusedError, and nothing of it is kept. A new verb of the
-protocol needs its row in ANSWERS.
-"""
+A host may send anything. An invalid reply raises RefusedError, and nothing of it is stored. A new verb of the
+protocol needs its row in ANSWERS."""
 
 from __future__ import annotations
 
@@ -80,7 +79,7 @@ _SETTING = record({"value": anything, "keys": table(maybe(text()), 1000, name=40
 _PARAMETERS = table(maybe(table(anything, 20)), 10_000)
 _NAMES = many(text(200), 5000)
 _COMPLAINT = record({"step": STEP, "script": maybe(_LINE), "line": maybe(whole()), "message": text(), "said": text()})
-# Shapes of the answers to each verb. Of facts only that they are an object: facts() has the rest.
+# Shapes of the replies to each verb. Facts only have to be an object here; facts() validates their content.
 ANSWERS: dict[str, Shape] = {
     "hello": _HELLO,
     "facts": record({}),
@@ -121,7 +120,7 @@ ANSWERS: dict[str, Shape] = {
     **dict.fromkeys(("nudge", "purge"), record({})),
 }
 BYTES = ("read", "collect")  # base64, which is never stored as JSON
-# Keys of the facts that pages and planning read, and what they must be.
+# Keys of the facts that pages and planning read, and their shapes.
 _SECTIONS: dict[str, type] = {
     **dict.fromkeys(("cpus", "numa", "memory", "huge_pages", "transparent_huge_pages", "kernel", "sysctls"), dict),
     **dict.fromkeys(("tools", "os", "firmware", "limits", "cgroup", "unread", "policy"), dict),
@@ -132,13 +131,14 @@ _NEEDED = ("level", "cpus", "numa", "memory", "huge_pages", "kernel", "sysctls",
 
 
 class RefusedError(HostError):
-    """An answer to `verb` that breaks the rules: a repeated call would get the same answer."""
+    """An invalid reply to `verb`. A repeated call would get the same reply."""
 
     verb = ""
 
 
 def answer(subject: object, verb: str, raw: Any) -> Any:
-    """What the agent answered to a verb, as agents/wire/protocol.py has it. RefusedError otherwise."""
+    """Return the agent's reply to a verb, in the form of agents/wire/protocol.py. Raises RefusedError if it is not
+    valid."""
     if verb == "facts":
         return facts(subject, raw)
     try:
@@ -153,7 +153,7 @@ def answer(subject: object, verb: str, raw: Any) -> Any:
 
 
 def recovered(statuses: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What a contact put back, cut to what the audit log takes."""
+    """Return what a contact restored, shortened for the audit log."""
     names = ("run", "state", "step", "outcome", "clean")
     return [
         {**{name: _short(each.get(name)) for name in names}, "did": _did(each)} for each in statuses[:MAX_RECOVERED]
@@ -170,7 +170,7 @@ def _short(value: Any) -> Any:
 
 
 def facts(subject: object, raw: Any) -> dict[str, Any]:
-    """Facts that can be stored, shown and planned with. HostError names the section that is not as it should be."""
+    """Return facts that can be stored, shown and used for plans. HostError names the section that is not valid."""
     try:
         host_facts: dict[str, Any] = storable(raw)
     except (ValueError, RecursionError) as error:
@@ -192,7 +192,7 @@ def facts(subject: object, raw: Any) -> dict[str, Any]:
 
 
 def _cpulists(host_facts: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Every list of cpus that facts hold, by a name for it."""
+    """Yield every list of CPUs in the facts, with a name for it."""
     cpus, nodes = host_facts["cpus"], host_facts["numa"].get("nodes", [])
     named = [(f"cpus.{name}", cpus[name]) for name in ("online", "allowed", "isolated", "nohz_full") if name in cpus]
     topology, caches = cpus.get("topology", []), cpus.get("caches", [])
@@ -203,7 +203,8 @@ def _cpulists(host_facts: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _check_cpulist(subject: object, name: str, text: Any) -> None:
-    """HostError for what is no list of cpus, or names more than any machine has: each becomes an object here."""
+    """Raise HostError for an invalid list of CPUs, or for more CPUs than any machine has: each one becomes an object
+    here."""
     try:
         cpulist.parse(text)
     except (ValueError, AttributeError) as error:
@@ -211,7 +212,7 @@ def _check_cpulist(subject: object, name: str, text: Any) -> None:
 
 
 def _check_use(subject: object, host_facts: dict[str, Any]) -> None:
-    """HostError for facts that the pages of all hosts could not show."""
+    """Raise HostError for facts that the pages of all hosts could not show."""
     try:
         for use in (topology.line, topology.sockets, topology.nodes_without_cpus, topology.numbering):
             use(host_facts)

@@ -1,8 +1,7 @@
-"""Shapes of JSON that a host sends: a type and a size for each value. Pure.
+"""Shapes of JSON from hosts: a type and a size for each value. Pure.
 
-A shape is a function from a value to what is wrong with it, "" if nothing is. Values are made storable first, so a
-shape never sees NUL, NaN, infinity, or an integer that PostgreSQL cannot hold.
-"""
+A shape is a function from a value to a description of its error, "" if it is valid. Values are made storable first,
+so a shape never gets NUL, NaN, infinity, or an integer that PostgreSQL cannot store."""
 
 from __future__ import annotations
 
@@ -23,13 +22,15 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def plain(text: str) -> str:
-    """The text without what PostgreSQL refuses: NUL and lone surrogates become U+FFFD."""
+    """Return the text without what PostgreSQL refuses: NUL and lone surrogates become U+FFFD."""
     return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def storable(value: Any) -> Any:
-    """The same JSON as jsonb takes it: texts are cut to MAX_TEXT characters; NaN, infinity and integers beyond 64 bits
-    become null. ValueError for more than MAX_VALUES values, or for a depth of more than MAX_DEPTH."""
+    """Return the JSON in a form that jsonb accepts: texts are cut to MAX_TEXT characters; NaN, infinity and integers
+    beyond 64 bits become null.
+
+    ValueError for more than MAX_VALUES values, or for a depth of more than MAX_DEPTH."""
     left = MAX_VALUES
 
     def clean(value: Any, depth: int) -> Any:
@@ -97,12 +98,12 @@ def truth(value: Any) -> str:
 
 
 def anything(value: Any) -> str:
-    """What only a person reads; `storable` bounds it."""
+    """Accept everything, for values that only users read; `storable` limits their size."""
     return ""
 
 
 def maybe(shape: Shape) -> Shape:
-    """Or null."""
+    """Return a shape that also accepts null."""
     return lambda value: "" if value is None else shape(value)
 
 
@@ -120,7 +121,7 @@ def many(shape: Shape, most: int) -> Shape:
 
 
 def table(shape: Shape, most: int, name: int = 200) -> Shape:
-    """An object with names that nobody knows before: at most `most`, of at most `name` characters."""
+    """Return the shape of an object with arbitrary names: at most `most`, of at most `name` characters each."""
 
     def check(value: Any) -> str:
         if not isinstance(value, dict) or len(value) > most:
@@ -137,7 +138,7 @@ def table(shape: Shape, most: int, name: int = 200) -> Shape:
 
 
 def record(needed: Mapping[str, Shape], known: Mapping[str, Shape] | None = None, *, closed: bool = False) -> Shape:
-    """An object with all of `needed`, and perhaps `known`; others are let through unless it is `closed`."""
+    """Return the shape of an object with all of `needed`, optionally `known`, and others unless it is `closed`."""
     shapes = {**needed, **(known or {})}
 
     def check(value: Any) -> str:

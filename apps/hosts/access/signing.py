@@ -1,7 +1,7 @@
-"""Signatures of agents, for the launcher that an admin installs on a host: see agents/launcher.py.
+"""Sign agents for the launcher that an admin installs on a host; see agents/launcher.py.
 
-A key is made on first use and kept by the vault. Signatures are those of ssh-keygen -Y sign: OpenSSH's PROTOCOL.sshsig.
-"""
+The key is created on first use and encrypted by the vault. Signatures have the format of ssh-keygen -Y sign
+(PROTOCOL.sshsig in OpenSSH)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _MAGIC, _VERSION, _HASH, _WIDTH = b"SSHSIG", 1, b"sha512", 70
 
 
 def current_key() -> SigningKey:
-    """The key that signs now; made where there is none."""
+    """Return the current signing key, creating it if there is none."""
     key = SigningKey.objects.filter(state=SigningKey.State.CURRENT).first()
     return key or _make(SigningKey.State.CURRENT)
 
 
 @transaction.atomic
 def prepare_next_key() -> SigningKey:
-    """A key that signs nothing yet, so that hosts can trust it before it is used. PlanError where one is waiting."""
+    """Create the next key, so that hosts can trust it before it is used. PlanError if there is one already."""
     if SigningKey.objects.filter(state=SigningKey.State.NEXT).exists():
         raise PlanError("key", "the next key already exists", hint="see --show; use it with --use-next")
     return _make(SigningKey.State.NEXT)
@@ -41,7 +41,7 @@ def prepare_next_key() -> SigningKey:
 
 @transaction.atomic
 def use_next_key() -> SigningKey:
-    """The next key becomes the current one. Hosts that do not trust it refuse agents from now on."""
+    """Make the next key the current one. Hosts that do not trust it refuse agents from now on."""
     following = SigningKey.objects.select_for_update().filter(state=SigningKey.State.NEXT).first()
     if following is None:
         raise PlanError("key", "there is no next key", hint="create one with --next, and add it on each host first")
@@ -65,12 +65,12 @@ def _make(state: str) -> SigningKey:
 
 
 def signers_line(key: SigningKey) -> str:
-    """What stands in the launcher's file `signers` for this key."""
+    """Return the line for this key in the launcher's file `signers`."""
     return f'{launcher.SIGNER} namespaces="{launcher.NAMESPACE}" {key.public_key}'
 
 
 def signers() -> str:
-    """The file `signers`: the keys that sign now or next."""
+    """Return the file `signers`: the current and the next key."""
     current_key()
     known = SigningKey.objects.exclude(state=SigningKey.State.RETIRED).order_by("pk")
     return "".join(f"{signers_line(key)}\n" for key in known)
@@ -78,14 +78,16 @@ def signers() -> str:
 
 @transaction.atomic
 def signed(sha256: str) -> AgentSignature:
-    """A signature of this agent that is newer than that of any other: signed again where another was signed since, as
-    after a return to an older server. So a host refuses what somebody replays, and never what we send."""
+    """Return a signature of this agent that is newer than that of any other agent.
+
+    It is renewed if another agent was signed since, as after a return to an older server. So a host refuses replayed
+    agents but never the current one."""
     key = SigningKey.objects.select_for_update().get(pk=current_key().pk)
     newest = AgentSignature.objects.order_by("-serial").first()
     if newest and newest.sha256 == sha256 and newest.key_id == key.pk:
         return newest
     highest = AgentSignature.objects.aggregate(Max("serial"))["serial__max"] or 0
-    serial = max(highest + 1, int(time.time()))  # grows even where our database was lost
+    serial = max(highest + 1, int(time.time()))  # increases even if the database was lost
     made = AgentSignature(sha256=sha256, serial=serial, key=key)
     made.signature = _sign(key, made.statement)
     made.save()
@@ -94,7 +96,7 @@ def signed(sha256: str) -> AgentSignature:
 
 
 def parcel(sha256: str, agent: bytes) -> bytes:
-    """What `proving-agent install` reads."""
+    """Return the input of `proving-agent install`."""
     signed_agent = signed(sha256)
     statement, signature = signed_agent.statement.encode(), signed_agent.signature.encode()
     return b"%d %d %d\n" % (len(statement), len(signature), len(agent)) + statement + signature + agent

@@ -1,8 +1,7 @@
-"""The only place that opens connections: SSH to a host, with the agent's rpc at the other end.
+"""SSH connections to hosts, with the agent's rpc at the other end. No other module opens connections.
 
-A Link is synchronous on purpose: its event loop runs only inside a call, so that the caller may use the
-database between calls.
-"""
+A Link is synchronous on purpose: its event loop only runs inside a call, so the caller may use the database between
+calls."""
 
 from __future__ import annotations
 
@@ -36,11 +35,11 @@ T = TypeVar("T")
 
 CONNECT_S = 15.0
 CALL_S = 20.0
-OPEN_S = 60.0  # with a push of the agent over a slow line
+OPEN_S = 60.0  # includes sending the agent over a slow line
 CLOSE_S = 3.0
 MAX_STDERR = 1 << 18
 MAX_MESSAGE = 4000  # of an agent's error
-# Reads the zipapp on stdin, and puts it in place only when it is whole.
+# Reads the zipapp from stdin, and moves it into place once it is complete.
 PUSH = """
 import hashlib, os, sys
 path, expected = sys.argv[1:]
@@ -61,7 +60,8 @@ _building = threading.Lock()
 
 
 def agent_zipapp() -> tuple[str, bytes]:
-    """(sha256, bytes) of the agent that this server sends; built once, however many threads ask at once."""
+    """Return (sha256, bytes) of the agent that this server sends. It is built once, even if several threads call
+    this."""
     with _building:
         return _zipapp()
 
@@ -77,7 +77,7 @@ def _zipapp() -> tuple[str, bytes]:
 
 @dataclass(frozen=True)
 class Hop:
-    """All that one connection needs, read before its event loop runs; `via` is the jump host's."""
+    """The parameters of one connection, read before its event loop runs. `via`: those of the jump host."""
 
     address: str
     port: int
@@ -88,12 +88,13 @@ class Hop:
 
 
 def way(host: Host) -> tuple[Hop, str, str, bool, bool]:
-    """How to get to the host's agent; whoever has the same now may go on with an open link."""
+    """Return the route to the host's agent. An open link can be reused as long as its route is unchanged."""
     return _hop(host), host.spool_dir, host.python, host.sudo, host.launcher
 
 
 def _hop(host: Host) -> Hop:
-    """HostError when the host key is not approved; PlanError when the address is not allowed."""
+    """Return the connection parameters. HostError if the host key is not approved; PlanError if the address is not
+    allowed."""
     pinned = host.pinned_key
     if pinned is None or host.identity is None:
         raise UnreachableError(
@@ -116,12 +117,12 @@ def _via(host: Host) -> Hop | None:
 
 
 def _address(host: Host) -> str:
-    """Behind a jump host a name is resolved there."""
+    """Return the address; names behind a jump host are resolved there."""
     return host.address if host.jump else addresses.resolve(host.address)
 
 
 def fetch_host_key(host: Host) -> str:
-    """The public key that the host shows now, as "algorithm base64". HostError when it does not answer."""
+    """Return the public key that the host presents now, as "algorithm base64". HostError if it does not answer."""
     address, via = _address(host), _via(host)
     with asyncio.Runner() as runner:
         return runner.run(_fetch_host_key(host, address, via))
@@ -141,13 +142,13 @@ async def _fetch_host_key(host: Host, address: str, via: Hop | None) -> str:
 
 
 def lend_database() -> None:
-    """Before a wait: where connections are few, somebody else may use ours meanwhile."""
+    """Return the database connection to the pool before a wait, so that other threads can use it."""
     if database.settings_dict["OPTIONS"].get("pool") and not database.in_atomic_block:
         database.close()
 
 
 class Link:
-    """One connection to one host's agent. Use as a context manager; HostError or AgentError from every call."""
+    """A connection to the agent of one host, as a context manager. Every call may raise HostError or AgentError."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -156,7 +157,7 @@ class Link:
         self._reader = protocol.FrameReader()
         self._calls = 0
         self._nudged = False
-        self.sound = False  # every call so far was answered, be it with a failure
+        self.sound = False  # every call so far got a reply, even if that was a failure
 
     def __enter__(self) -> Self:
         return self.open()
@@ -165,7 +166,7 @@ class Link:
         self.close()
 
     def open(self) -> Self:
-        """Connect and call the agent's hello, whose answer is `hello`. The caller closes the link."""
+        """Connect and call the agent's hello; its reply is `hello`. The caller closes the link."""
         try:
             self._way = way(self.host)
             if not self._wait(self._open(self._way[0])):
@@ -179,31 +180,31 @@ class Link:
         return self
 
     def close(self) -> None:
-        """Within CLOSE_S for each connection, whatever has become of the other side."""
+        """Close the connection, and that to the jump host, each within CLOSE_S in any state."""
         try:
             self._wait(self._stack.aclose())
         finally:
             self._runner.close()
 
     def greet(self, host: Host, timeout_s: float) -> None:
-        """Ask for `hello` again, after a pause. AgentError or HostError when the link is broken, or leads elsewhere."""
+        """Call hello again after a pause. AgentError or HostError if the link is broken or leads to another host."""
         if way(host) != self._way:
             raise HostError(host, "was changed since the connection was opened", hint="the server will connect again")
         self.host = host
         self.hello = self.call("hello", timeout_s=timeout_s)
 
     def call(self, verb: str, timeout_s: float = CALL_S, **args: Any) -> Any:
-        """One request and its answer. The agent's Failure is raised as the error of its blame."""
+        """Send one request and return its reply. A Failure of the agent is raised as the error class of its cause."""
         return self._wait(self._call(verb, args, timeout_s))
 
     def nudge(self) -> None:
-        """From another thread: let a `read` that waits return now, or else the next one."""
+        """End the wait of a `read` in another thread, or of the next one."""
         self._nudged = True
-        with suppress(RuntimeError):  # closed meanwhile: nobody waits
+        with suppress(RuntimeError):  # closed meanwhile; no call is waiting
             self._runner.get_loop().call_soon_threadsafe(self._send_nudge)
 
     def _send_nudge(self) -> None:
-        with suppress(OSError, asyncssh.Error):  # whoever waits for the answer hears of it
+        with suppress(OSError, asyncssh.Error):  # the call that waits for the reply gets the error
             self._process.stdin.write(protocol.encode({"id": 0, "verb": "nudge", "args": {}}))
 
     def _wait(self, doing: Coroutine[Any, Any, T]) -> T:
@@ -211,7 +212,7 @@ class Link:
         return self._runner.run(doing)
 
     async def _open(self, hop: Hop) -> bool:
-        """Whether the agent is there; it has been greeted then."""
+        """Start the agent and greet it. Returns False if it is not on the host."""
         try:
             self._connection = await _connect(self._stack, hop)
         except (OSError, asyncssh.Error) as error:
@@ -226,7 +227,7 @@ class Link:
             raise HostError(
                 self.host, f"no answer of the agent within {OPEN_S:g} s", hint="it may be busy or asleep"
             ) from error
-        except (OSError, asyncssh.Error) as error:  # it went down just now
+        except (OSError, asyncssh.Error) as error:  # the host has just shut down
             raise _unreachable(self.host, error) from error
 
     async def _meet(self) -> bool:
@@ -240,13 +241,14 @@ class Link:
         return True
 
     async def _bring(self, digest: str, sent: bytes) -> None:
-        """Put the agent in place: its bytes, or for the launcher with their signature; then greet it."""
+        """Send the agent, with its signature for the launcher, then greet it."""
         await self._push(digest, sent)
         await self._start(digest)
         self.hello = await self._call("hello", {}, CALL_S)
 
     def _check_protocol(self) -> None:
-        """The agent is named by its content, so one that does not fit was put there by somebody else."""
+        """Raise if the protocol differs. Agents are named by their content, so another user must have put this one
+        there."""
         theirs = self.hello["protocol"]
         if theirs != protocol.VERSION:
             agent = f"its agent {self.hello.get('version') or 'without a version'} speaks protocol {theirs}"
@@ -265,7 +267,8 @@ class Link:
         self._reader = protocol.FrameReader()
 
     async def _missing(self) -> bool:
-        """Whether the agent is not there yet: the launcher says so, or Python by exit status 2, before any frame."""
+        """Return whether the agent is not on the host: the launcher reports it, or Python exits with status 2 before
+        any frame."""
         await self._process.wait_closed()
         return bool(self._process.exit_status == (launcher.SEND if self.host.launcher else 2))
 
@@ -328,7 +331,7 @@ class Link:
 
 
 async def _stderr_tail(process: asyncssh.SSHClientProcess[bytes]) -> str:
-    """The last characters of a process's stderr, after it ends; one that writes more than MAX_STDERR is closed."""
+    """Return the end of a process's stderr after it ends. A process that writes more than MAX_STDERR is closed."""
     stderr = bytearray()
     while data := await process.stderr.read(1 << 14):
         stderr += data
@@ -340,7 +343,7 @@ async def _stderr_tail(process: asyncssh.SSHClientProcess[bytes]) -> str:
 
 
 async def _connect(stack: AsyncExitStack, hop: Hop) -> asyncssh.SSHClientConnection:
-    """Pinned: exactly this host key, exactly our key, and nothing of this account's own SSH configuration."""
+    """Connect with exactly this host key and this private key, ignoring the account's own SSH configuration."""
     tunnel = await _open_tunnel(stack, hop.via)
     async with asyncio.timeout(CONNECT_S):
         connection = await asyncssh.connect(
@@ -388,7 +391,7 @@ def _reason(error: Exception) -> str:
 
 
 async def _hang_up(connection: asyncssh.SSHClientConnection) -> None:
-    """Orderly, unless nobody answers any more: then what waits to be sent would hold us for a quarter of an hour."""
+    """Disconnect properly, or abort if the host does not answer: pending data would block for a quarter of an hour."""
     connection.close()
     try:
         async with asyncio.timeout(CLOSE_S):

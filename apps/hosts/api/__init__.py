@@ -1,1 +1,1 @@
-"""Hosts, identities, keys, facts and troubles as JSON."""
+"""Hosts, identities, keys, facts and problems as JSON."""

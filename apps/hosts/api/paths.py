@@ -1,4 +1,4 @@
-"""Where workloads may write on a host."""
+"""Directories, files and devices of a host that workloads may write to."""
 
 from __future__ import annotations
 

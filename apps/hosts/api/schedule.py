@@ -1,4 +1,4 @@
-"""When runs may begin on a host, whose it is for now, and how it is."""
+"""Windows, reservations and health of a host."""
 
 from __future__ import annotations
 

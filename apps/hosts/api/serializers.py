@@ -1,4 +1,4 @@
-"""Hosts, identities, keys, facts and troubles as JSON."""
+"""Hosts, identities, keys, facts and problems as JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class IdentitySerializer(serializers.ModelSerializer[Identity]):
 
 
 class HostSerializer(serializers.ModelSerializer[Host]):
-    # Empty only where a host is an archive of imported results.
+    # Empty only for a host that is an archive of imported results.
     user = serializers.RegexField(
         r"^([a-z_][a-z0-9_-]{0,31}\$?)?$",
         max_length=32,
@@ -83,7 +83,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
             *("last_contact_at", "check_requested_at", "release_requested_at", "created_at", "guard_command"),
         ]
         extra_kwargs = {
-            "name": {"validators": [NAME]},  # the service checks that it is free, on hidden hosts as well
+            "name": {"validators": [NAME]},  # the service checks that it is free, on hidden hosts too
             "address": {"required": True, "allow_blank": False},
             "identity": {"required": True, "help_text": "id of the SSH key; null only for a host of imported results"},
         }

@@ -1,1 +1,1 @@
-"""What the server knows of a machine: its identity, topology, health, and what changed."""
+"""The facts of a machine: its identity, topology, health, and changes."""

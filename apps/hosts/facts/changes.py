@@ -1,8 +1,7 @@
-"""What changed between two checks of a host: what lasts, what differs, and what makes runs unalike. Pure.
+"""Compare two versions of facts: lasting facts, differences, and differences that make runs not comparable. Pure.
 
-A path is a tuple of names. Items of a list that have a name or a number of their own go by it, not by their place.
-Patterns are such paths with `*` for any name, written with `/`; they hold for all that lies below them.
-"""
+A path is a tuple of names. Items of a list that have a name or number are identified by it, not by their position.
+Patterns are such paths with `*` for any name, written with `/`; they include everything below them."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-# List -> the fields that tell its items apart.
+# List -> the fields that identify its items.
 IDENTITY = {
     "topology": ("cpu",),
     "caches": ("level", "type"),
@@ -26,7 +25,7 @@ IDENTITY = {
     "postgresql": ("bin_dir",),
     "clusters": ("data_dir",),
 }
-# What changes by itself, and is no change of the host.
+# Values that vary by themselves and are no change of the host.
 VOLATILE = (
     "boot_id",
     "unread",
@@ -44,7 +43,7 @@ VOLATILE = (
     "block_devices/loop*",
     "block_devices/zram*",
 )
-# What makes runs before and after it unalike. Networks are not among it: load comes over a socket of the host itself.
+# Facts that make runs before and after a change not comparable. Networks are not included: load uses a local socket.
 WEIGHTY = (
     "machine_id",
     "kernel",
@@ -80,9 +79,9 @@ WEIGHTY = (
     "tools/sysbench/version",
     "tools/numactl/version",
 )
-# Where presence or absence is the fact itself. Elsewhere an older agent merely reported less.
+# Facts whose presence or absence counts. Others may only be missing because an older agent did not report them.
 TOLD_OR_NOT = ("limits/*", "cpus/isolated", "cpus/nohz_full", "cpus/frequency/policies/*", "os/tuned_profile")
-# Firmware, crash kernels and balloons take more or less of the memory at each boot.
+# Firmware, crash kernels and balloons reserve more or less memory at each boot.
 SIZES = ("memory/total_kb", "memory/swap_kb", "numa/nodes/*/mem_kb")
 SAME_SIZE_WITHIN = 0.03
 SHOWN = 3
@@ -90,7 +89,7 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class Change:
-    """One fact with two different values; None where one of them lacks it."""
+    """A fact with two different values; None if one side lacks it."""
 
     parts: tuple[str, ...]
     before: Any
@@ -110,19 +109,20 @@ class Change:
 
     @property
     def weighty(self) -> bool:
-        """Whether runs before and after it are not directly comparable."""
+        """Whether runs before and after the change are not directly comparable."""
         silent = self.before is None or self.after is None
         return _any(self.parts, TOLD_OR_NOT if silent else WEIGHTY) and not self.is_small
 
     @property
     def is_small(self) -> bool:
-        """Whether it is a memory size that differs by a few percent, as between two boots or two like machines."""
+        """Whether it is a memory size that differs by a few percent, as between two boots or two identical machines."""
         sizes = isinstance(self.before, int) and isinstance(self.after, int) and _any(self.parts, SIZES)
         return sizes and abs(self.before - self.after) <= SAME_SIZE_WITHIN * max(self.before, self.after)
 
 
 def lasting(facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts without what changes by itself, lists of named items as mappings. What a version of them is."""
+    """Return the facts that define a version: without values that vary by themselves, lists of named items as
+    mappings."""
     lasting_facts: dict[str, Any] = _lasting(facts, ())
     clusters = {place: each for place, each in lasting_facts.get("clusters", {}).items() if not _by_hand(facts, place)}
     return lasting_facts | ({"clusters": clusters} if "clusters" in lasting_facts else {})
@@ -137,13 +137,14 @@ def _lasting(value: Any, parts: tuple[str, ...]) -> Any:
 
 
 def _by_hand(facts: dict[str, Any], data_dir: str) -> bool:
-    """Whether only a process shows that it exists: it was started by hand, and may be gone at the next check."""
+    """Return whether the cluster is only known from its process: it was started by hand and may be gone at the next
+    check."""
     cluster = next(each for each in facts["clusters"] if each["data_dir"] == data_dir)
     return cluster.get("found_by") == ["process"] and not cluster.get("unit")
 
 
 def between(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
-    """What lasts and differs, in the order of the paths."""
+    """Return the lasting facts that differ, in the order of their paths."""
     return list(_between(lasting(before), lasting(after), ()))
 
 
@@ -160,12 +161,12 @@ def _between(before: Any, after: Any, parts: tuple[str, ...]) -> Iterable[Change
 
 
 def _natural(key: str) -> tuple[int, str]:
-    """Numbers in the order of numbers: node 10 comes after node 9."""
+    """Return the sort key of a name; numbers sort by value: node 10 comes after node 9."""
     return (int(key), "") if key.isdecimal() else (1 << 62, key)
 
 
 def _children(value: Any, name: str) -> dict[str, Any] | None:
-    """A mapping, or a list of items that have names; None for anything else."""
+    """Return a mapping, also of a list with named items; None for anything else."""
     if isinstance(value, dict):
         return {str(key): inner for key, inner in value.items()}
     if isinstance(value, list) and name in IDENTITY:
@@ -186,12 +187,12 @@ def _fits(parts: tuple[str, ...], pattern: list[str]) -> bool:
 
 
 def weighty(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
-    """What makes runs on both sides unalike."""
+    """Return the changes that make runs on both sides not comparable."""
     return [change for change in between(before, after) if change.weighty]
 
 
 def unlike(first: dict[str, Any], second: dict[str, Any]) -> list[Change]:
-    """What makes runs on two hosts unalike: every weighty difference except their identity."""
+    """Return the differences that make runs on two hosts not comparable, except their identity."""
     return [change for change in weighty(first, second) if change.parts != ("machine_id",)]
 
 
@@ -199,7 +200,7 @@ NOT_COMPARABLE = "Runs before and after a change are not directly comparable."
 
 
 def sentence(before: str, after: str, changes: list[Change]) -> str:
-    """The warning about a host that changed between two runs, naming the first SHOWN changes."""
+    """Return the warning about a host that changed between two runs, with the first SHOWN changes."""
     return f"The host changed between {before} and {after}: {listed(changes)}. {NOT_COMPARABLE}"
 
 
@@ -210,7 +211,7 @@ def listed(changes: list[Change]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value in a line of text."""
+    """Return a value for a line of text."""
     if value is None or value == "":
         return "nothing"
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Checks of a host's health from what the agent reports. Pure: rows in the shape of Host.health."""
+"""Judge the health of a host from the report of its agent. Pure: rows in the form of Host.health."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MIB = 1024
 
 @dataclass(frozen=True)
 class Limits:
-    """From the environment: see docs/production.md."""
+    """Limits from the environment; see docs/production.md."""
 
     free_mib: int
     clock_s: float
@@ -21,19 +21,21 @@ class Limits:
 
 @dataclass(frozen=True)
 class Clock:
-    """How far the host's clock is ahead of ours, known to within `error_s`: half of what asking it took."""
+    """The offset of the host's clock, positive if it is ahead, with its uncertainty `error_s`: half of the round
+    trip."""
 
     ahead_s: float
     error_s: float
 
 
 def clock(asked_at: float, host_time: float, answered_at: float) -> Clock:
-    """From our clock before and after the question, and the host's in its answer; seconds since 1970."""
+    """Compute the offset from our clock before and after the request, and the host's time in the reply; seconds
+    since 1970."""
     return Clock(host_time - (asked_at + answered_at) / 2, (answered_at - asked_at) / 2)
 
 
 def judge(reported: Mapping[str, Any], hello: Mapping[str, Any], at: Clock, limits: Limits) -> list[Row]:
-    """A row for each check: "wanted" is empty if the row is information only."""
+    """Return a row for each check. "wanted" is empty if the row is only for information."""
     return [
         *(_space(each, limits) for each in reported["space"]),
         _clock(at, limits),
@@ -71,7 +73,7 @@ def _left(runs: Sequence[str], what: str, expected: str) -> Row:
 
 
 def _units(state: str) -> Row:
-    """They are renewed at each contact: what is outdated after that could not be."""
+    """Check the systemd units. They are renewed at each contact, so outdated ones could not be renewed."""
     return _row("units of the agent", state != "outdated", state, "current" if state in ("current", "outdated") else "")
 
 
@@ -86,5 +88,5 @@ def failed(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def at_once(hosts: int, every_s: float, beat_s: float) -> int:
-    """How many hosts are checked in one beat: all in half of the time between two checks, never all together."""
+    """Return how many hosts to check in one beat, so that all are checked in half of the time between two checks."""
     return max(1, -(-int(hosts * beat_s) // max(1, int(every_s / 2))))

@@ -1,8 +1,7 @@
-"""Which machine a host is: its machine-id counts together with the host key that was approved.
+"""The identity of a host's machine: its machine-id together with its approved host key.
 
-A machine-id is only what a host says. A hostile host that says another host's would share its queue and its epoch. So
-the first contact after the approval of a key binds both together, and another pair needs somebody's consent.
-"""
+The machine-id is an unverified claim. A hostile host that claims the id of another one would share its queue and
+epoch. So the first contact after the approval of a key binds both, and another pair needs approval."""
 
 from __future__ import annotations
 
@@ -17,13 +16,13 @@ from common.errors import HostError, PlanError, RoleError
 
 
 def check(host: Host, machine_id: str, boot_id: str) -> None:
-    """Bind the machine-id to the pinned key, or see that it is the one that was bound. HostError otherwise."""
+    """Bind the machine-id to the pinned key, or compare it with the bound one. HostError if they differ."""
     key = host.pinned_key
     if key is None or key.machine_id == machine_id:
         return
     others = _others(host, key, machine_id)
     if not key.machine_id and not others:
-        if machine_id != boot_id:  # without a machine-id, the agent reports the id of the boot
+        if machine_id != boot_id:  # without a machine-id, the agent reports the boot ID
             _bind(host, key, machine_id)
         return
     Host.objects.filter(pk=host.pk).update(claimed_machine_id=machine_id)
@@ -33,15 +32,17 @@ def check(host: Host, machine_id: str, boot_id: str) -> None:
 
 @transaction.atomic
 def _bind(host: Host, key: HostKey, machine_id: str) -> None:
-    """One after the other: of two hosts that say the same for the first time, only one is right."""
+    """Bind them one at a time: of two hosts that claim the same machine-id for the first time, only one can be
+    right."""
     list(HostKey.objects.select_for_update().filter(state=HostKey.State.PINNED).order_by("pk").values_list("pk"))
     if not _others(host, key, machine_id):
         HostKey.objects.filter(pk=key.pk, machine_id="").update(machine_id=machine_id)
 
 
 def _others(host: Host, key: HostKey, machine_id: str) -> list[str]:
-    """Names of hosts that are this machine by another key. Two names of one machine show the same key. Hosts that the
-    reader may not see are "another host"."""
+    """Return the names of hosts with this machine-id and another key. Two names of one machine have the same key.
+
+    Hosts that the reader may not see are "another host"."""
     with everything():
         pinned = HostKey.objects.filter(state=HostKey.State.PINNED).exclude(Q(host=host) | Q(key=key.key))
         same = pinned.filter(Q(machine_id=machine_id) | Q(machine_id="", host__machine_id=machine_id))
@@ -51,7 +52,7 @@ def _others(host: Host, key: HostKey, machine_id: str) -> list[str]:
 
 
 def _refusal(key: HostKey, machine_id: str, others: list[str]) -> tuple[str, str]:
-    """(what is wrong, what to do)."""
+    """Return (problem, next step)."""
     if others:
         hint = (
             "give a cloned machine its own /etc/machine-id; if it is the same machine, an instance admin can accept it"
@@ -66,8 +67,9 @@ def _refusal(key: HostKey, machine_id: str, others: list[str]) -> tuple[str, str
 
 @transaction.atomic
 def accept(host: Host, *, by: User) -> None:
-    """Bind the machine-id that the host reported last to its pinned key. If it belongs to another host, this needs an
-    instance admin: runs of both then wait for each other."""
+    """Bind the last reported machine-id to the host's pinned key.
+
+    If it belongs to another host, this needs an instance admin, because runs of both then wait for each other."""
     require(by, Role.ADMIN, "accept machine-id", on=host)
     key, claimed = host.pinned_key, host.claimed_machine_id
     if key is None or not claimed:

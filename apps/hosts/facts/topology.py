@@ -1,4 +1,4 @@
-"""Facts as a picture: sockets with their nodes, caches, cores and threads. Pure."""
+"""The topology of a host for its page: sockets with their nodes, caches, cores and threads. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Thread:
 
 @dataclass(frozen=True)
 class Cache:
-    """One row per level and type: `count` caches of `kb` each, `shared` names the cpus of the first."""
+    """One row per level and type: `count` caches of `kb` each. `shared`: the CPUs that share the first one."""
 
     level: int
     name: str
@@ -32,7 +32,7 @@ class Cache:
 
 @dataclass(frozen=True)
 class Domain:
-    """Cores that share their last-level cache; `kb` is None where the caches are not known."""
+    """Cores that share their last-level cache. `kb` is None if the caches are unknown."""
 
     level: int | None
     kb: int | None
@@ -50,7 +50,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Node:
-    """A NUMA node, or the part of it that lies in one socket; `sockets` names all that it reaches over."""
+    """A NUMA node, or the part of it in one socket. `sockets`: all sockets that it spans."""
 
     number: int
     memory_kb: int | None
@@ -67,7 +67,7 @@ class Socket:
 
 
 def sockets(facts: Facts) -> list[Socket]:
-    """Sockets -> nodes -> cores -> threads, as the facts list them; [] where the topology is unknown."""
+    """Return sockets -> nodes -> cores -> threads, in the order of the facts; [] if the topology is unknown."""
     rows = facts.get("cpus", {}).get("topology", [])[:MOST_THREADS]
     places: dict[int, dict[int, list[dict[str, Any]]]] = {}
     for row in rows:
@@ -79,7 +79,7 @@ def sockets(facts: Facts) -> list[Socket]:
 
 
 def nodes_without_cpus(facts: Facts) -> list[Node]:
-    """Nodes of memory alone, such as CXL or persistent memory: they belong to no socket."""
+    """Return the nodes that only have memory, such as CXL or persistent memory, and belong to no socket."""
     numbers = [node["id"] for node in facts.get("numa", {}).get("nodes", []) if not node["cpus"]]
     return [_node(facts, number, [], {}) for number in numbers]
 
@@ -109,7 +109,7 @@ def _domains(facts: Facts, rows: list[dict[str, Any]]) -> list[Domain]:
 
 
 def caches(facts: Facts) -> list[Cache]:
-    """From the core outwards."""
+    """Return the caches, from the core outwards."""
     rows = facts.get("cpus", {}).get("caches", [])
     return [
         Cache(
@@ -125,14 +125,14 @@ def caches(facts: Facts) -> list[Cache]:
 
 
 def distances(facts: Facts) -> list[tuple[int, list[int]]]:
-    """(node, its distance to each node), where there is more than one."""
+    """Return (node, its distance to each node); [] for a single node."""
     numa = facts.get("numa", {})
     nodes = [node["id"] for node in numa.get("nodes", [])]
     return list(zip(nodes, numa.get("distances", []), strict=False)) if len(nodes) > 1 else []
 
 
 def line(facts: Facts) -> str:
-    """ "2 sockets, 8 cores, 16 threads, 2 nodes" """
+    """Return a summary: "2 sockets, 8 cores, 16 threads, 2 nodes"."""
     cpus = facts.get("cpus", {})
     if "threads" not in cpus:
         return ""
@@ -144,7 +144,7 @@ def line(facts: Facts) -> str:
 
 
 def numbering(facts: Facts) -> str:
-    """How cpu numbers run over sockets, in a sentence; "" with one socket or where the topology is unknown."""
+    """Return a sentence on how CPU numbers are distributed over sockets; "" with one socket or unknown topology."""
     rows = facts.get("cpus", {}).get("topology", [])
     order = [row["socket"] for row in sorted(rows, key=lambda row: int(row["cpu"]))]
     sockets, moves = len(set(order)), sum(one != other for one, other in pairwise(order))
@@ -158,7 +158,7 @@ def numbering(facts: Facts) -> str:
 
 
 def parse(cpulist: str) -> set[int]:
-    """ "0-3,8" -> {0, 1, 2, 3, 8}."""
+    """Parse a list of CPUs: "0-3,8" -> {0, 1, 2, 3, 8}."""
     cpus: set[int] = set()
     for part in filter(None, cpulist.split(",")):
         first, _, last = part.partition("-")
@@ -167,18 +167,18 @@ def parse(cpulist: str) -> set[int]:
 
 
 def file_system(facts: Mapping[str, Any], path: str) -> dict[str, Any] | None:
-    """What a path lies in: the mount nearest above it, as the facts have it; None if they lack it."""
+    """Return the mounted file system that contains a path; None if the facts lack it."""
     mounts = [each for each in facts.get("file_systems", []) if f"{path}/".startswith(_inside(each["mounted_on"]))]
     return max(mounts, key=lambda each: len(each["mounted_on"]), default=None)
 
 
 def free_kb(facts: Mapping[str, Any], path: str) -> int | None:
-    """kB that are free on the file system of a path; None if the facts do not include them."""
+    """Return the free kB on the file system of a path; None if the facts do not include them."""
     return (file_system(facts, path) or {}).get("free_kb")
 
 
 def memory_kb(facts: Mapping[str, Any]) -> int:
-    """Memory of the host, or the limit of the agent's control group if that is lower."""
+    """Return the memory of the host, or the limit of the agent's control group if that is lower."""
     total: int = facts["memory"]["total_kb"]
     return int(min((facts.get("limits") or {}).get("memory_max_kb", total), total))
 

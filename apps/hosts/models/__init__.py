@@ -1,4 +1,4 @@
-"""Hosts, the keys that reach them, how they may be used, their facts, and the lease of a machine."""
+"""Hosts, SSH and signing keys, permissions and reservations, facts, and leases."""
 
 from apps.hosts.models.hosts import Facts, Host, HostKey, Lease, Trouble
 from apps.hosts.models.keys import AgentSignature, Identity, SigningKey

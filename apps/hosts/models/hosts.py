@@ -1,4 +1,4 @@
-"""Hosts, the keys they are pinned to, their facts, what runs left on them, and the lease of a machine."""
+"""Hosts, their pinned host keys, their facts, problems that runs left on them, and leases."""
 
 from __future__ import annotations
 
@@ -101,11 +101,12 @@ class Host(Owned):
 
     @property
     def guard_command(self) -> str:
-        """What puts everything back on the host's own shell, without any server."""
+        """The command that restores everything in a shell on the host, without any server."""
         return shlex.join([*(["sudo"] if self.sudo else []), *self.agent_command("guard")])
 
     def agent_command(self, verb: str, sha256: str = "") -> list[str]:
-        """What starts a verb of the agent with this sha256, by default the one that ran last, without sudo."""
+        """Return the command for a verb of the agent with this sha256 (default: the one that ran last), without
+        sudo."""
         agent = sha256 or self.agent_digest or "HASH"
         python = [self.python, "-I", f"{self.spool_dir}/agent/{agent}.pyz"]
         start = [LAUNCHER, "run", agent] if self.launcher else python
@@ -113,7 +114,7 @@ class Host(Owned):
 
     @property
     def is_root_for_its_account(self) -> bool:
-        """Whether sudo lets the account run any program as root, for want of the launcher."""
+        """Whether sudo lets the account run any program as root, because there is no launcher."""
         return self.sudo and not self.launcher
 
     @property
@@ -122,7 +123,7 @@ class Host(Owned):
 
 
 class HostKey(Walled):
-    """A public key that a host showed. One is pinned; earlier ones stay as history."""
+    """A public key that a host presented. One is pinned; earlier ones remain as history."""
 
     behind = ("host",)
 
@@ -151,8 +152,9 @@ class HostKey(Walled):
 
 
 class Facts(Walled):
-    """What the agent found on a host: a version, which is what lasts of `data`; see facts/changes.py. The rest of
-    `data`, such as free memory, is as it was when the version was last seen."""
+    """A version of a host's facts: the lasting part of `data`, see facts/changes.py.
+
+    The rest of `data`, such as free memory, is from the last check of this version."""
 
     behind = ("host",)
 
@@ -173,7 +175,7 @@ class Facts(Walled):
 
 
 class Trouble(Walled):
-    """What a run left on a host that a person should know of; open until somebody has seen to it."""
+    """A problem that a run left on a host; open until a user resolves it."""
 
     behind = ("host",)
 
@@ -201,7 +203,7 @@ class Trouble(Walled):
 
 
 class Lease(models.Model):
-    """The right to run on one physical machine: one row per machine-id, however many names it has."""
+    """The right to run on one machine: one row per machine-id, however many names the host has."""
 
     machine_id = models.CharField(max_length=64, primary_key=True)
     run = models.UUIDField(null=True, unique=True, help_text="the run that uses the machine")

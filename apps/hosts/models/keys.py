@@ -1,4 +1,4 @@
-"""The SSH keys that open hosts, and the keys that sign agents."""
+"""SSH keys for hosts, and keys that sign agents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apps.hosts.models.validators import NAME
 
 
 class Identity(models.Model):
-    """An SSH key pair that we log in with. The private half is encrypted at rest."""
+    """An SSH key pair for logins to hosts. The private key is encrypted at rest."""
 
     name = models.CharField(max_length=63, unique=True, validators=[NAME])
     public_key = models.TextField(editable=False)
@@ -27,13 +27,13 @@ class Identity(models.Model):
 
     @property
     def owners(self) -> Collection[int | None]:
-        """Whose hosts it opens, private ones included; none where no host has it yet."""
+        """The teams of the hosts that it opens, including private ones; empty if no host uses it."""
         with everything():
             return set(self.hosts.order_by().values_list("team_id", flat=True))
 
 
 class SigningKey(models.Model):
-    """A key that signs agents for hosts with the launcher. The private half is encrypted at rest."""
+    """A key that signs agents for hosts with the launcher. The private key is encrypted at rest."""
 
     class State(models.TextChoices):
         NEXT = "next", "next: hosts must trust it before it is used"
@@ -58,7 +58,8 @@ class SigningKey(models.Model):
 
 
 class AgentSignature(models.Model):
-    """Our word that an agent may run as root on hosts with the launcher; a higher serial replaces a lower one there."""
+    """The permission of an agent to run as root on hosts with the launcher. There, a higher serial replaces a lower
+    one."""
 
     serial = models.BigIntegerField(primary_key=True)
     sha256 = models.CharField(max_length=64)
@@ -74,5 +75,5 @@ class AgentSignature(models.Model):
 
     @property
     def statement(self) -> str:
-        """What is signed; see agents/launcher.py."""
+        """The signed text; see agents/launcher.py."""
         return f"proving-agent 1 {self.serial} {self.sha256}\n"

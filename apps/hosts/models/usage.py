@@ -1,4 +1,4 @@
-"""How hosts may be used: reservations, consents, remote servers and paths."""
+"""Use of hosts: reservations, consents, remote servers and paths."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from apps.hosts.models.validators import NAME, STORAGE
 
 
 class Reservation(Walled):
-    """A person's claim on a host: no run begins there until it ends."""
+    """A user's reservation of a host: no run starts there until it ends."""
 
     behind = ("host",)
 
@@ -34,7 +34,7 @@ class Reservation(Walled):
 
 
 class ClusterConsent(Walled):
-    """One thing that may be done to one cluster that is on the host already; the audit log keeps what was withdrawn."""
+    """Permission for one kind of use of an existing cluster. The audit log has those that were withdrawn."""
 
     behind = ("host",)
 
@@ -109,7 +109,8 @@ class RemoteServer(Walled):
 
 
 class AllowedPath(Walled):
-    """Where workloads may write on a host besides its cluster directory; the audit log keeps what was withdrawn."""
+    """A place outside the cluster directory that workloads may write to. The audit log has those that were
+    withdrawn."""
 
     behind = ("host",)
 

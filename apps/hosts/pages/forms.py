@@ -1,4 +1,4 @@
-"""Forms of hosts and SSH identities. Rules are the models' and the services'; these only parse."""
+"""Forms of hosts and SSH identities. They only parse; the rules are in models and services."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from apps.hosts.usage.windows import DAYS
 
 
 def read_labels(typed: str) -> list[str]:
-    """Labels as people type them: with spaces or commas between."""
+    """Split labels that are separated by spaces or commas."""
     return typed.replace(",", " ").lower().split()
 
 
 def remote_fields(posted: QueryDict) -> dict[str, Any]:
-    """The fields of a remote server from its form: addresses are separated by spaces or commas."""
+    """Return the fields of a remote server from its form. Addresses are separated by spaces or commas."""
     names = ("database", "user", "sslmode", "ca_certificate", "client_certificate", "client_key")
     texts = {name: posted.get(name, "").strip() for name in names}
     port, wait_minutes = whole(posted.get("port", "")), whole(posted.get("wait_minutes", "") or "0")
@@ -98,7 +98,7 @@ class HostForm(OfTeam):
     )
 
     def offer_teams(self, user: User) -> Self:
-        """And as jump hosts those that can be reached and that `user` operates, and keys of no other team's hosts."""
+        """Offer the teams of `user`, jump hosts that `user` operates, and keys that no other team's hosts use."""
         jump, identity = self.fields["jump"], self.fields["identity"]
         assert isinstance(jump, forms.ModelChoiceField)  # noqa: S101 - for the type checker
         assert isinstance(identity, forms.ModelChoiceField)  # noqa: S101 - for the type checker
@@ -125,7 +125,7 @@ class HostForm(OfTeam):
 
 
 class WindowsForm:
-    """The rows of a table: parallel lists of days, from and to."""
+    """The rows of the table of windows: parallel lists of days, from and to."""
 
     BLANK = 1
 
@@ -133,7 +133,7 @@ class WindowsForm:
         self._posted = posted
 
     def windows(self) -> list[dict[str, Any]]:
-        """As Host.windows has them; rows that were left empty are left out. What is wrong, windows.read() says."""
+        """Return the windows in the form of Host.windows, without empty rows. windows.read() validates them."""
         columns = [self._posted.getlist(name) for name in ("from", "to")]
         rows = []
         for place, (begin, end) in enumerate(zip(*columns, strict=False)):
@@ -144,7 +144,7 @@ class WindowsForm:
 
     @classmethod
     def of(cls, windows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The rows that the table shows: those that there are, and an empty one."""
+        """Return the rows to show: the existing windows and an empty row."""
         blank = [{"days": [], "from": "", "to": ""} for _ in range(cls.BLANK)]
         return [
             {**row, "begin": row["from"], "days": [(day, name, day in row["days"]) for day, name in enumerate(DAYS)]}

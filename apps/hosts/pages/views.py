@@ -1,4 +1,4 @@
-"""Pages of hosts: the list, one host with its keys and facts, adding, and the buttons."""
+"""Pages of hosts: the list, one host with its keys and facts, the form, and the buttons."""
 
 from __future__ import annotations
 
@@ -99,8 +99,9 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _versions(history: list[Facts]) -> list[dict[str, Any]]:
-    """Each version of the facts, newest first, with what it changed against the one before it, and of that first what
-    counts for runs. None where the one before is not shown or there is none."""
+    """Return the versions of the facts, newest first, each with its changes, those that affect runs first.
+
+    None for a version whose predecessor is not shown or does not exist."""
     pairs = list(zip_longest(history, history[1:]))[:SHOWN_VERSIONS]
     return [{"facts": new, "changes": _changes(old, new) if old else None} for new, old in pairs]
 
@@ -129,7 +130,7 @@ def host_add(request: HttpRequest) -> HttpResponse:
 
 
 def _identity(key: str) -> Identity | None:
-    """The SSH key of that primary key, which a link or a person may have written wrongly: None."""
+    """Return the SSH key with this primary key; None if there is none or the key is malformed."""
     return Identity.objects.filter(pk=whole(key) or 0).first()
 
 
@@ -237,7 +238,7 @@ def _reserve(host: Host, by: User, request: HttpRequest) -> None:
 
 
 def _until(host: Host, typed: str) -> datetime:
-    """What a field for date and time sends, by the clock of the host."""
+    """Parse a field for date and time, in the time zone of the host."""
     try:
         return datetime.fromisoformat(typed).replace(tzinfo=ZoneInfo(host.time_zone))
     except ValueError as error:
@@ -259,7 +260,7 @@ def _labels(host: Host, by: User, request: HttpRequest) -> None:
     services.change_host(host, by=by, labels=read_labels(request.POST.get("labels", "")))
 
 
-# The lines that an action returns are shown below its own message.
+# An action may return lines, which are shown below its message.
 Action = Callable[[Host, User, HttpRequest], list[str] | None]
 ACTIONS: dict[str, tuple[Action, Role, str]] = {
     "fetch-key": (_fetch, Role.ADMIN, "{host} offers the host key below. Compare it, then approve it."),
@@ -294,7 +295,7 @@ ACTIONS: dict[str, tuple[Action, Role, str]] = {
 
 @needs(Role.ADMIN, somewhere=True)
 def launcher_file(request: HttpRequest, name: str) -> HttpResponse:
-    """What an admin installs on a host: the launcher, or the keys that it trusts."""
+    """Download a file that an admin installs on a host: the launcher, or the keys that it trusts."""
     text = {"proving-agent": build.launcher_source, "signers": signing.signers}[name]()
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return HttpResponse(text, content_type="text/plain; charset=utf-8", headers=headers)
@@ -317,7 +318,7 @@ def host_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
 @require_POST
 @needs(Role.OPERATOR, somewhere=True)
 def trouble_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
-    """Back to the page where the button was: home, or the host."""
+    """Return to the page with the button: home, or the host."""
     trouble, by = get_object_or_404(Trouble.objects.select_related("host"), pk=pk), user_of(request)
     attempt(request, lambda: services.dismiss(trouble, by=by), f"The conflict on {trouble.host} is dismissed.")
     home = request.POST.get("next") == reverse("home")

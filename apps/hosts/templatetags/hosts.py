@@ -1,4 +1,4 @@
-"""Times by the clock of a host, and sentences about its facts."""
+"""Times in the time zone of a host, and sentences about its facts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ register = template.Library()
 
 @register.filter
 def at_host(at: datetime, host: Host) -> str:
-    """ "18:00 EET" today, "Mon 20:00 EET" within a week, else with the date."""
+    """Return "18:00 EET" for today, "Mon 20:00 EET" within a week, else with the date."""
     return shown(at, ZoneInfo(host.time_zone), timezone.now())
 
 

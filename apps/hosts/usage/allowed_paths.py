@@ -1,4 +1,4 @@
-"""Where workloads may write on a host besides its cluster directory, as an admin has allowed it."""
+"""Places that workloads may write to besides the cluster directory, as allowed by an admin."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apps.hosts.models import AllowedPath, Host
 from common.errors import PlanError
 
 Kind = AllowedPath.Kind
-# Allowed as a whole, these would allow everything that a host lives from.
+# Directories that cannot be allowed as a whole, because the host depends on them.
 NEVER = (
     *("/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys"),
     *("/usr", "/var", "/var/lib"),
@@ -24,18 +24,19 @@ INSIDE_NEVER = ("/proc/", "/sys/", "/boot/", "/etc/")
 
 
 def of(host: Host) -> list[dict[str, str]]:
-    """As a spec carries them: the host's cluster directory, which is ours, and what was allowed besides."""
+    """Return the places in the form of a spec: the host's cluster directory, then the allowed ones."""
     allowed = host.allowed_paths.values_list("kind", "path")
     return [{"kind": "clusters", "path": host.data_dir}, *({"kind": kind, "path": path} for kind, path in allowed)]
 
 
 def directories(host: Host) -> list[str]:
-    """Where a step may make a directory of its own, the cluster directory first."""
+    """Return the directories in which a step may create its own one, the cluster directory first."""
     return [host.data_dir, *host.allowed_paths.filter(kind=Kind.DIRECTORY).values_list("path", flat=True)]
 
 
 def shown(host: Host, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Rows for people: path, what it allows, what it lies on, and the AllowedPath, None for the cluster directory."""
+    """Return rows to show: path, what it allows, its file system, and the AllowedPath (None for the cluster
+    directory)."""
     own = "directory: clusters, and new files that are removed with the run"
     rows: list[dict[str, Any]] = [{"path": host.data_dir, "kind": "clusters", "what": own, "allowed": None}]
     for allowed in host.allowed_paths.select_related("given_by"):
@@ -46,20 +47,20 @@ def shown(host: Host, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def lies_on(facts: Mapping[str, Any], path: str) -> str:
-    """ "ext4 on /dev/nvme0n1p1"; "" if the facts lack it."""
+    """Return the file system: "ext4 on /dev/nvme0n1p1"; "" if the facts lack it."""
     mount = None if path.startswith("/dev/") else file_system(facts, path)
     return f"{mount['type']} on {mount['device']}" if mount else ""
 
 
 def known(host: Host) -> dict[str, Any]:
-    """The host's newest facts, and beside them its "directories"; {} before the first check."""
+    """Return the host's newest facts with its "directories"; {} before the first check."""
     facts = host.facts
     return {**facts, "directories": directories(host)} if facts else {}
 
 
 @transaction.atomic
 def allow(host: Host, path: str, kind: str, *, by: User) -> None:
-    """A directory to make files in, or one file or device that may be overwritten."""
+    """Allow a directory for new files, or one file or device that may be overwritten."""
     require(by, Role.ADMIN, "allow paths", on=host)
     _check(path, kind)
     if host.allowed_paths.filter(path=path).exists():
@@ -87,7 +88,7 @@ def _check(path: str, kind: str) -> None:
 
 @transaction.atomic
 def withdraw(host: Host, path: str, *, by: User) -> None:
-    """From now on; runs that wait and were planned on it fail when they would begin."""
+    """Withdraw a permission now. Queued runs that were planned with it fail when they start."""
     require(by, Role.ADMIN, "forbid paths", on=host)
     allowed = host.allowed_paths.select_related("given_by").filter(path=path).first()
     if allowed is None:
@@ -97,7 +98,7 @@ def withdraw(host: Host, path: str, *, by: User) -> None:
 
 
 def check(host: Host, planned: Iterable[Mapping[str, str]]) -> None:
-    """PlanError when something that a spec was allowed is not allowed any more."""
+    """Raise PlanError if a place in a spec is no longer allowed."""
     allowed = of(host)
     for each in planned:
         if each not in allowed:

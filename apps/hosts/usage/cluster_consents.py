@@ -1,4 +1,4 @@
-"""What may be done to PostgreSQL clusters that are on a host already, as an admin has allowed it, and who that was."""
+"""Permissions for existing PostgreSQL clusters of a host, and the admin who gave each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ May = ClusterConsent.May
 
 
 def clusters(host: Host, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The clusters of the facts, each with "consent": {measure, restart, disturb_clients: ClusterConsent or None}."""
+    """Return the clusters of the facts, each with "consent": {measure, restart, disturb_clients: ClusterConsent or
+    None}."""
     consents = {(each.data_dir, each.may): each for each in host.consents.select_related("given_by")}
     return [
         {**each, "consent": {may.value: consents.get((each["data_dir"], may.value)) for may in May}}
@@ -25,14 +26,14 @@ def clusters(host: Host, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def of(host: Host, data_dir: str) -> dict[str, bool]:
-    """The consent as a spec carries it."""
+    """Return the consent in the form of a spec."""
     consents = set(host.consents.filter(data_dir=data_dir).values_list("may", flat=True))
     return {may.value: may.value in consents for may in May}
 
 
 @transaction.atomic
 def allow(host: Host, data_dir: str, may: str, *, by: User) -> None:
-    """One act for one thing: to measure a cluster, to restart it, or to measure while others are connected to it."""
+    """Allow one kind of use: to measure a cluster, to restart it, or to measure it while it has other clients."""
     require(by, Role.ADMIN, f"allow to {_word(may)}", on=host)
     if data_dir not in [each["data_dir"] for each in host.facts.get("clusters", [])]:
         raise PlanError("data_dir", f"{data_dir!r} is not a cluster of {host}", hint="check the host again")
@@ -43,7 +44,7 @@ def allow(host: Host, data_dir: str, may: str, *, by: User) -> None:
 
 @transaction.atomic
 def withdraw(host: Host, data_dir: str, may: str, *, by: User) -> None:
-    """From now on; runs that wait and were planned on it fail when they would begin."""
+    """Withdraw a permission now. Queued runs that were planned with it fail when they start."""
     require(by, Role.ADMIN, f"forbid to {_word(may)}", on=host)
     consent = host.consents.filter(data_dir=data_dir, may=may).first()
     if consent is None:
@@ -53,7 +54,7 @@ def withdraw(host: Host, data_dir: str, may: str, *, by: User) -> None:
 
 
 def check(host: Host, target: Mapping[str, Any] | None) -> None:
-    """PlanError when a spec's target carries consent that is not given (any more)."""
+    """Raise PlanError if the target of a spec needs a permission that does not exist or was withdrawn."""
     if not target or target["kind"] != "existing":
         return
     consents = of(host, target["data_dir"])
@@ -66,7 +67,7 @@ def check(host: Host, target: Mapping[str, Any] | None) -> None:
 
 
 def not_measured(host: Host, data_dir: str) -> PlanError:
-    """The refusal of a cluster that nobody has allowed to measure."""
+    """Return the error for a cluster that runs may not measure."""
     hint = f"an admin can allow it on the page of {host}; or use a private cluster"
     return PlanError("target", f"no admin has allowed campaigns to measure {data_dir} of {host}", hint=hint)
 

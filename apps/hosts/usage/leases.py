@@ -1,4 +1,5 @@
-"""One run per physical machine: acquire, release. Expiry only tells that nobody supervises; the machine stays taken."""
+"""One run per machine: acquire and release leases. An expired lease only means that no worker supervises the run;
+the machine remains taken."""
 
 from __future__ import annotations
 
@@ -13,24 +14,27 @@ from django.utils import timezone
 from apps.hosts.models import Lease
 from common.errors import HostError
 
-LEAP = 1_000_000  # runs of another server, or of ours before its database was lost
+LEAP = 1_000_000  # runs of another server, or of this one before its database was lost
 
 
 def acquire(machine_id: str, run: UUID, seconds: float) -> int | None:
-    """The epoch under which `run` has the machine, newly or still; None while another run has it."""
+    """Return the epoch under which `run` has the machine, newly acquired or already held; None while another run has
+    it."""
     expires_at = timezone.now() + timedelta(seconds=seconds)
     ours = Lease.objects.filter(machine_id=machine_id, run=run)
     free = Lease.objects.filter(machine_id=machine_id, run=None)
     taken = {"run": run, "epoch": F("epoch") + 1, "expires_at": expires_at}
     if not ours.update(expires_at=expires_at) and not free.update(**taken):
-        Lease.objects.get_or_create(machine_id=machine_id)  # one that nobody ever had
+        Lease.objects.get_or_create(machine_id=machine_id)  # a machine without a row
         free.update(**taken)
     return ours.values_list("epoch", flat=True).first()
 
 
 def acquire_all(runs: Mapping[str, UUID], seconds: float) -> bool:
-    """Whether each of these machines is now held by its job: all of them, or none anew. Always taken in one order, so
-    that two that want the same machines never wait for each other. One alone needs no transaction."""
+    """Acquire all of these machines, or none. Returns whether each is held by its job.
+
+    They are always acquired in the same order, so two runs never wait for each other. A single one needs no
+    transaction."""
     if len(runs) == 1:
         return all(acquire(machine, run, seconds) is not None for machine, run in runs.items())
     with transaction.atomic():
@@ -40,8 +44,10 @@ def acquire_all(runs: Mapping[str, UUID], seconds: float) -> bool:
 
 
 def raise_epoch(machine_id: str, run: UUID, above: int) -> int:
-    """The epoch to submit `run` under: above what the machine has seen, be it from a server whose database is gone.
-    HostError for an epoch that no runs can have led to: it would leave no higher one for those to come."""
+    """Return the epoch for submitting `run`: above every epoch that the machine has seen, even from a server whose
+    database is lost.
+
+    HostError for an implausibly high epoch, which would leave none for later runs."""
     held = Lease.objects.filter(machine_id=machine_id, run=run)
     highest = held.values_list("epoch", flat=True).get() + LEAP
     if above > highest:
@@ -52,6 +58,6 @@ def raise_epoch(machine_id: str, run: UUID, above: int) -> int:
 
 
 def release(machine_id: str, run: UUID) -> bool:
-    """Give the machine back; False when `run` did not have it."""
+    """Release the machine. Returns False if `run` did not have it."""
     held = Lease.objects.filter(machine_id=machine_id, run=run)
     return bool(held.update(run=None, expires_at=None))

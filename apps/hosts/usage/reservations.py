@@ -1,4 +1,4 @@
-"""A person's claim on a machine: no run begins there until it ends. What is under way goes on."""
+"""Reservations: no run starts on a machine until the reservation ends. Active runs continue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_DAYS = 30
 
 
 def in_force(host: Host, now: datetime) -> Reservation | None:
-    """The one that ends last. A machine with two names is reserved under both."""
+    """Return the reservation that ends last. A machine with two names is reserved under both."""
     return _in_force(host, now).select_related("by", "host").order_by("-until").first()
 
 
@@ -28,9 +28,9 @@ def _in_force(host: Host, now: datetime) -> QuerySet[Reservation]:
 
 @transaction.atomic
 def reserve(host: Host, until: datetime, reason: str, *, by: User) -> Reservation:
-    """From now on until then. One's own that is in force is replaced; PlanError while somebody else has it."""
+    """Reserve the host from now on. The user's own reservation is replaced; PlanError while another user has one."""
     require(by, Role.OPERATOR, "reserve host", on=host)
-    Host.objects.select_for_update().get(pk=host.pk)  # a run that begins takes the same lock
+    Host.objects.select_for_update().get(pk=host.pk)  # a run that starts takes the same lock
     now = timezone.now()
     _check_times(now, until)
     earlier = in_force(host, now)
@@ -55,7 +55,7 @@ def _check_times(now: datetime, until: datetime) -> None:
 
 @transaction.atomic
 def give_up(host: Host, *, by: User) -> Reservation:
-    """Before its time; its owner and admins may. Whoever waits in the queue goes on."""
+    """End a reservation early. Only its user and admins may do this. Queued runs can start again."""
     require(by, Role.OPERATOR, "give up reservation", on=host)
     now = timezone.now()
     reservation = in_force(host, now)

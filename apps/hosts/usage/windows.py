@@ -1,8 +1,8 @@
-"""When runs may begin on a host: windows of the week in its own time zone. Pure: no clock, no database.
+"""The times at which runs may start on a host: weekly windows in its time zone. Pure: no clock, no database.
 
-A window that ends at or before its beginning ends on the next day. Windows that touch are one. Of an hour that comes
-twice, when the clock is put back, the first counts; a time that does not come, when it is put forward, is one later.
-"""
+A window that ends at or before its start ends on the next day. Adjacent windows are merged. When the clock is set
+back, the first of two equal times counts; a time that is skipped when the clock is set forward counts as one hour
+later."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from common.errors import PlanError
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MOST = 50
-# Nobody looks further ahead; a week that is open throughout would have no end.
+# Limit for searches; a week without a closed time would have no end.
 LOOK_DAYS = 60
 Span = tuple[datetime, datetime]
 
 
 @dataclass(frozen=True)
 class Window:
-    """On each of `days` (0 is Monday), from `begin` on, as long as `length`, by the clock on the wall."""
+    """A window on each of `days` (0 is Monday), from local time `begin`, for `length`."""
 
     days: tuple[int, ...]
     begin: time
     length: timedelta
 
     def on(self, day: date, zone: ZoneInfo) -> Span:
-        """The one that begins on this day, in UTC."""
+        """Return the window that starts on this day, in UTC."""
         begin = datetime.combine(day, self.begin)
         return _utc(begin, zone), _utc(begin + self.length, zone)
 
@@ -41,13 +41,13 @@ class Window:
 
 @dataclass(frozen=True)
 class Calendar:
-    """Windows in a time zone; without any it is always open."""
+    """Windows in a time zone. Without windows it is always open."""
 
     windows: tuple[Window, ...]
     zone: ZoneInfo
 
     def spans(self, at: datetime) -> Iterator[Span]:
-        """What is open from `at` on, in order; the first may have begun before. Nothing where there are no windows."""
+        """Yield the open spans from `at` on, in order; the first one may have started before. Empty without windows."""
         current: Span | None = None
         today = at.astimezone(self.zone).date()
         for day in (today + timedelta(days=ahead) for ahead in range(-2, LOOK_DAYS)):
@@ -62,23 +62,25 @@ class Calendar:
             yield current
 
     def open_until(self, at: datetime) -> datetime | None:
-        """The end of the window that `at` is in; None outside of all of them."""
+        """Return the end of the window that contains `at`; None outside of all windows."""
         first = next(self.spans(at), None)
         return first[1] if first and first[0] <= at else None
 
     def longest(self, at: datetime) -> timedelta | None:
-        """The longest of the windows to come; None where it is always open."""
+        """Return the length of the longest future window; None if it is always open."""
         spans = list(self.spans(at))
         return max((end - begin for begin, end in spans), default=None)
 
     def fits(self, at: datetime, seconds: float) -> bool:
-        """Whether a run of so many seconds fits into any window to come."""
+        """Return whether a run of this duration fits into any future window."""
         longest = self.longest(at)
         return longest is None or timedelta(seconds=seconds) <= longest
 
     def begin(self, at: datetime, seconds: float) -> datetime:
-        """The first moment from `at` on at which a run of so many seconds may begin: it has to fit into what is left
-        of the window. One that fits into none begins in the first half of one that is long enough for that."""
+        """Return the first time from `at` on at which a run of this duration may start, so that it ends within the
+        window.
+
+        A run that fits into none starts in the first half of any window."""
         longest = self.longest(at)
         if longest is None:
             return at
@@ -88,7 +90,7 @@ class Calendar:
         return next(fitting, at + timedelta(days=LOOK_DAYS))
 
     def following(self, at: datetime, seconds: float, count: int) -> tuple[datetime, datetime]:
-        """When the first of `count` such runs, one after the other, begins, and when the last one ends."""
+        """Return when the first of `count` consecutive runs starts, and when the last one ends."""
         first = self.begin(at, seconds)
         if not self.windows or seconds <= 0:
             return first, first + timedelta(seconds=seconds * count)
@@ -105,7 +107,7 @@ class Calendar:
 
 
 def read(raw: Any, zone: str) -> Calendar:
-    """From what Host.windows and Host.time_zone hold. PlanError names what is wrong, and what would be accepted."""
+    """Parse Host.windows and Host.time_zone. PlanError names the error and what is accepted."""
     if not isinstance(raw, list) or len(raw) > MOST:
         raise PlanError("windows", f"{raw!r:.80} is not a list of at most {MOST} windows", hint=HINT)
     return Calendar(tuple(_window(f"windows.{place}", each) for place, each in enumerate(raw)), _zone(zone))
@@ -130,7 +132,7 @@ def _window(field: str, raw: Any) -> Window:
 
 
 def _minutes(field: str, raw: Any) -> int:
-    """Since midnight."""
+    """Parse a time of day as minutes since midnight."""
     parts = str(raw).split(":")
     if len(parts) == 2 and all(part.isdecimal() and part.isascii() for part in parts):
         hours, minutes = map(int, parts)
@@ -152,14 +154,14 @@ def _utc(local: datetime, zone: ZoneInfo) -> datetime:
 
 
 def _days(days: tuple[int, ...]) -> str:
-    """Mon to Fri, or Mon, Wed."""
+    """Return the days for users: "Mon to Fri", or "Mon, Wed"."""
     if len(days) > 2 and days[-1] - days[0] == len(days) - 1:
         return f"{DAYS[days[0]]} to {DAYS[days[-1]]}"
     return ", ".join(DAYS[day] for day in days)
 
 
 def shown(at: datetime, zone: ZoneInfo, now: datetime) -> str:
-    """ "18:00" on the same day, "Mon 20:00" within a week, else with its date; in the time of the host."""
+    """Return a time in the time zone of the host: "18:00" today, "Mon 20:00" within a week, else with its date."""
     local, today = at.astimezone(zone), now.astimezone(zone)
     if local.date() == today.date():
         text = f"{local:%H:%M}"

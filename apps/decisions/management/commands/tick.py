@@ -1,4 +1,4 @@
-"""Do what the beat and the workers do, here and now, without a broker."""
+"""Do the work of the beat and the workers in this process, without a broker."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Command(BaseCommand):
                 time.sleep(0.5)
 
     def once(self) -> bool:
-        """Do all work of the beat in its order, what is hourly at most once an hour. Whether runs were due."""
+        """Do all periodic work in its order, hourly work at most once an hour. Returns whether runs were due."""
         has_runs, now = Run.objects.due(timezone.now()).exists(), time.monotonic()
         with_hourly = now >= self.next_hourly
         for work in current_app.conf.beat_schedule.values():

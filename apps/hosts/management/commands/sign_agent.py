@@ -1,4 +1,4 @@
-"""manage.py sign_agent: sign the agent of this server for hosts with the launcher, and manage the keys that do."""
+"""manage.py sign_agent: sign the agent of this server for hosts with the launcher, and manage the signing keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write gucs.json from the pg_settings of the server that this project runs on."""
+"""Write gucs.json from the pg_settings of this project's own server."""
 
 from __future__ import annotations
 
