@@ -1,4 +1,5 @@
-"""What runs yielded: measurements with unit and direction, compressed time series, and marks on their time axis."""
+"""Results of runs: measurements with unit and direction, compressed time series, marks on their time axis, saved
+views, imports."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ class Measurement(Walled):
 
 
 class Series(Walled):
-    """The time series of one source during one step; its samples are in blocks."""
+    """The time series of one source during one step. Its samples are in blocks."""
 
     behind = ("run",)
 
@@ -68,8 +69,10 @@ class Series(Walled):
 
 
 class Block(Walled):
-    """Consecutive samples of columns that a chart shows together, or of the times alone: so that a chart reads what it
-    shows, of the time that it shows. A column that is in no block of some samples has none there."""
+    """Consecutive samples of columns that a chart shows together, or of the times only. A chart only reads the blocks
+    that it shows.
+
+    A column without a block for some samples has no value there."""
 
     behind = ("series",)
 
@@ -90,15 +93,16 @@ class Block(Walled):
         return f"{self.series_id} {self.group or 't'} from {self.first}"
 
     def unpack(self, names: Collection[str]) -> dict[str, NDArray[np.float64]]:
-        """Those of the columns that are in this block -> samples; missing ones are nan."""
+        """Return column -> samples, for those of the columns that are in this block; missing samples are nan."""
         selected = [name in names for name in self.columns]
         arrays = codec.unpack(bytes(self.packed), self.samples, selected)
         return dict(zip((name for name in self.columns if name in names), arrays, strict=True))
 
 
 class Mark(Walled):
-    """Something that happened while a step was measured, from `t` to `until`: seconds since the step began. It may have
-    begun before (t < 0), and `until` is empty where its end was not seen."""
+    """An event during a step, from `t` to `until`, in seconds since the step started.
+
+    It may have started earlier (t < 0); `until` is None if its end was not observed."""
 
     behind = ("run",)
 
@@ -123,8 +127,9 @@ class Mark(Walled):
 
 
 class Within(Walled):
-    """What the samples of one measured step of an ok run say of it, found once when its results are read: its warm-up,
-    whether it was steady after that, what it lost. runs/stability.py has the shape of `data`."""
+    """Findings from the samples of one measured step of an ok run: warm-up, stability, stalls.
+
+    Computed once, when the results of the run are read. runs/stability.py defines `data`."""
 
     behind = ("run",)
 
@@ -148,8 +153,10 @@ class Within(Walled):
 
 
 class StepMeans(Walled):
-    """The mean of each column of the collectors over one measured step of an ok run, on the host that PostgreSQL ran
-    on: the figures that campaigns compare. Computed once, when the results of the run are read."""
+    """The mean of each collector column over one measured step of an ok run, on the host of PostgreSQL. Campaigns
+    compare these figures.
+
+    Computed once, when the results of the run are read."""
 
     behind = ("run",)
 
@@ -170,7 +177,7 @@ class StepMeans(Walled):
 
 
 class Look(Walled):
-    """One interim analysis of the comparison that a campaign's stop rule names; never computed again."""
+    """One interim analysis of the comparison in a campaign's stopping rule; never computed again."""
 
     behind = ("campaign",)
 
@@ -193,19 +200,18 @@ class Look(Walled):
         return f"interim analysis {self.number} of {self.of} of {self.campaign}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Alpha spent, and the comparison of that time."""
+        """Return the alpha spent, and the comparison at that time."""
         names = ("number", "of", "blocks", "planned", "alpha", "nominal_p", "found", "met")
         return {"at": self.at.isoformat(), **{name: getattr(self, name) for name in names}}
 
     @property
     def of(self) -> int:
-        """How many analyses there are at most, one after each block to come."""
+        """The maximum number of analyses, one after each block."""
         return self.number + max(0, self.planned - self.blocks)
 
 
 class Kept(Walled):
-    """An answer about a campaign that takes all its runs, as it was computed; see store/answer_cache.py. It may be
-    forgotten."""
+    """A cached answer about a campaign that needs all of its runs; see store/answer_cache.py. It may be deleted."""
 
     behind = ("campaign",)
 
@@ -229,13 +235,13 @@ _HOST = re.compile(r"^/hosts/([^/?]+)/")
 
 
 def _keys_in(address: str) -> set[str]:
-    """Ids of campaigns and runs, and the name of a host, in the address of a page."""
+    """Return the IDs of campaigns and runs, and the name of a host, in the URL of a page."""
     plain = unquote(address)
     return {*_ID.findall(plain), *_HOST.findall(plain)}
 
 
 class Pin(Walled):
-    """A chart that the team keeps: the address of its page with all choices, and where it stands on the dashboard."""
+    """A saved view: the URL of a page with all choices, and its position on the dashboard."""
 
     title = models.CharField(max_length=160)
     note = models.TextField(blank=True, help_text="why it is watched, or what to do when it changes")
@@ -259,13 +265,14 @@ class Pin(Walled):
 
     @property
     def dashboard(self) -> bool:
-        """Whether it is shown there."""
+        """Whether it is on the dashboard."""
         return self.position is not None
 
     @classmethod
     def hidden_beside(cls, teams: Teams) -> Iterator[Any]:
-        """What a pin shows is only in its address: ids of campaigns and runs, or the name of a host. If such an object
-        was deleted, its team is unknown: the pin is hidden with the private teams of its author."""
+        """Hide saved views of hidden objects. The URL has IDs of campaigns and runs, or the name of a host.
+
+        If such an object was deleted, its team is unknown: the view is hidden with the private teams of its author."""
         with everything():
             keys = {pin: _keys_in(address) for pin, address in cls.objects.values_list("pk", "address")}
             named = {key for found in keys.values() for key in found}
@@ -276,7 +283,7 @@ class Pin(Walled):
 
 
 def _existing(keys: set[str], teams: Teams | None = None) -> set[str]:
-    """Those of these keys that are campaigns, runs or hosts; with `teams` only if they are hidden with them."""
+    """Return the keys that are campaigns, runs or hosts; with `teams`, only those that are hidden with them."""
     ids = [key for key in keys if _ID.fullmatch(key)]
     found: set[str] = set()
     for model, by, among in ((Campaign, "pk", ids), (Run, "pk", ids), (Host, "name", keys)):
@@ -286,12 +293,12 @@ def _existing(keys: set[str], teams: Teams | None = None) -> set[str]:
 
 
 def _is_by_member(teams: Teams, author: str) -> models.Exists:
-    """Whether the user in the column `author` is a member of one of these teams."""
+    """Return whether the user in the column `author` is a member of one of these teams."""
     return models.Exists(models.QuerySet(Membership).filter(team__in=sorted(teams), user=models.OuterRef(author)))
 
 
 class Import(Walled):
-    """Old results that were uploaded: a draft, and then the campaign that was made of it. The same contents once."""
+    """Uploaded old results: a draft, then the campaign created from it. The same contents exist only once."""
 
     behind = ("campaign",)
 
@@ -318,12 +325,13 @@ class Import(Walled):
 
     @classmethod
     def hidden_beside(cls, teams: Teams) -> Iterator[Any]:
-        """A draft belongs to no host yet, so it is hidden with the private teams of its author."""
+        """Hide drafts with the private teams of their author, because they have no host yet."""
         yield models.Q(_is_by_member(teams, "created_by"), campaign=None)
 
 
 class ImportedFile(Walled):
-    """One file of an import, as it was uploaded. What became an artefact of one run is kept there only."""
+    """One file of an import, as uploaded. The content of a file that became an artefact of one run is only stored
+    there."""
 
     behind = ("of",)
 

@@ -1,4 +1,4 @@
-"""Importing old results: stored as a draft, previewed, and committed as a campaign in one transaction, once."""
+"""Import old results: upload as a draft, preview, and commit once as a campaign in one transaction."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ KEPT_NOTES = 1000
 
 @transaction.atomic
 def upload(uploads: Iterable[tuple[str, bytes]], *, by: User) -> tuple[Import, bool]:
-    """(the import, whether it is new): the same contents find the draft or the campaign that they became.
+    """Store uploads as a draft. Returns (the import, whether it is new): the same contents return the existing draft or
+    its campaign.
 
-    `uploads`: (name, content) of files and zips. PlanError naming the file that cannot be taken.
-    """
+    `uploads`: (name, content) of files and zips. PlanError names a file that is refused."""
     require(by, Role.OPERATOR, "import results")
     named_contents = list(uploads)
     gathered = files.gather(named_contents)
@@ -65,7 +65,7 @@ def upload(uploads: Iterable[tuple[str, bytes]], *, by: User) -> tuple[Import, b
 
 @transaction.atomic
 def say(import_row: Import, new_mapping: Mapping[str, Any], *, by: User) -> Import:
-    """Store the mapping of a draft, in the shape of imports/mapping.py."""
+    """Store the mapping of a draft, in the form of imports/mapping.py."""
     require(by, Role.OPERATOR, "import results")
     mapping.check(new_mapping)
     _draft(import_row)
@@ -76,7 +76,7 @@ def say(import_row: Import, new_mapping: Mapping[str, Any], *, by: User) -> Impo
 
 @transaction.atomic
 def discard(import_row: Import, *, by: User) -> None:
-    """Forget a draft."""
+    """Delete a draft."""
     require(by, Role.OPERATOR, "import results")
     _draft(import_row)
     audit(by, "import.discard", import_row, before={"id": str(import_row.pk), "digest": import_row.digest})
@@ -84,7 +84,8 @@ def discard(import_row: Import, *, by: User) -> None:
 
 
 def _digest(gathered: Sequence[File], by: User) -> str:
-    """What finds the same contents again; one of the user's own if an import that the user may not see has them."""
+    """Return a digest of the contents. If the user may not see an import with the same contents, it is specific to
+    the user."""
     contents = files.digest(gathered)
     with everything():
         known = Import.objects.filter(digest=contents).first()
@@ -92,7 +93,7 @@ def _digest(gathered: Sequence[File], by: User) -> str:
 
 
 def _draft(import_row: Import) -> Import:
-    """The row, locked. PlanError when it is a campaign already."""
+    """Return the locked row. PlanError if it is a campaign already."""
     locked = Import.objects.select_for_update(of=("self",)).get(pk=import_row.pk)
     if locked.campaign_id:
         hint = f"see the campaign {locked.campaign_id}"
@@ -101,14 +102,14 @@ def _draft(import_row: Import) -> Import:
 
 
 def preview(import_row: Import) -> Understood:
-    """What committing would make of a draft; nothing is written."""
+    """Return what a commit of the draft would create. Writes nothing."""
     contents = [File(file.path, bytes(file.content or b"")) for file in import_row.files.all()]
     understood = understand(sorted(contents, key=lambda file: files.natural(file.path)), import_row.mapping)
     return replace(understood, notes=[*understood.notes, *_known(import_row)])
 
 
 def _known(import_row: Import) -> Iterator[Note]:
-    """Files that are in a campaign already: counted twice, they would look like another measurement."""
+    """Yield notes on files that are in a campaign already: counted twice, they would look like another measurement."""
     digests = import_row.files.filter(size__gt=0).values("sha256")
     others = ImportedFile.objects.filter(sha256__in=digests, of__campaign__isnull=False).exclude(of=import_row)
     same = dict(others.order_by("pk").values_list("sha256", "of__campaign__name"))
@@ -120,7 +121,8 @@ def _known(import_row: Import) -> Iterator[Note]:
 
 @transaction.atomic
 def commit(import_row: Import, *, by: User) -> Campaign:
-    """The campaign of an import; committing again gives the same one. PlanError naming what is wrong or missing."""
+    """Commit an import as a campaign; a repeated commit returns the same one. PlanError names what is invalid or
+    missing."""
     require(by, Role.OPERATOR, "import results")
     locked = Import.objects.select_for_update(of=("self",)).get(pk=import_row.pk)
     if locked.campaign is not None:
@@ -172,7 +174,7 @@ def _campaign(import_row: Import, understood: Understood, completed: Mapping[str
 
 
 def _profile(names: Sequence[str]) -> Revision | None:
-    """The revision that all files name, such as "oltp r2", where there is one of that name here."""
+    """Return the revision that all files name, such as "oltp r2", if it exists."""
     if len(names) != 1:
         return None
     name, _, number = names[0].partition(" r")
@@ -181,7 +183,7 @@ def _profile(names: Sequence[str]) -> Revision | None:
 
 
 def _times(run: DraftRun) -> tuple[Any, Any]:
-    """(when it began, when it ended), as far as its files or its manifest have the times."""
+    """Return (start, end) of a run, if its files or its manifest have the times."""
     entries = [step.entry for step in run.steps.values()]
     started = [entry.started for entry in entries if entry.started]
     ended = [entry.ended for entry in entries if entry.ended]
@@ -209,7 +211,7 @@ def _write_runs(campaign: Campaign, drafts: Sequence[DraftRun], digests: Mapping
 
 
 def _spec(run: DraftRun, digests: Mapping[str, str]) -> dict[str, Any]:
-    """In the shape of agents/wire/protocol.py, but no agent would take it: what is known of a run elsewhere."""
+    """Return what is known of a run elsewhere, in the shape of agents/wire/protocol.py. No agent would accept it."""
     listed = [
         {"name": name, "role": "measure", "kind": step.kind, "options": dict(step.options)}
         for name, step in run.steps.items()
@@ -244,7 +246,7 @@ def _measurements(row: Run, run: DraftRun) -> list[Measurement]:
 
 
 def _hand_over(import_row: Import, runs: Sequence[DraftRun]) -> None:
-    """What is an artefact from now on need not be stored twice; rows of a table come from one file and keep it."""
+    """Delete the content of files that are now artefacts. Rows of a table share one file, which is not deleted."""
     paths = [
         path for run in runs for step in run.steps.values() if step.kind != FIGURES for path, _ in step.outputs.values()
     ]

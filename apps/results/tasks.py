@@ -1,4 +1,4 @@
-"""Take an id, make one call."""
+"""Tasks take an id and make one call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ingest(run_id: str) -> None:
 
 @shared_task(name="results.ingest_due")
 def ingest_due() -> None:
-    """Runs whose word got lost on the way, and looks that were not made after them."""
+    """Enqueue runs whose message was lost, and interim analyses that were not made after them."""
     for run in queries.to_ingest():
         with logs.about(run.pk):
             reading.ingest(run)
@@ -37,22 +37,22 @@ def ingest_due() -> None:
 
 @shared_task(name="results.fold_due")
 def fold_due() -> None:
-    """Runs under way whose samples have piled up."""
+    """Enqueue active runs with many samples in events."""
     for run in queries.to_fold():
         with logs.about(run.pk):
             try:
                 fold.fold(run, leave=fold.TAIL)
-            except reading.UNREADABLE:  # when it has ended, it fails by this; the others go on
+            except reading.UNREADABLE:  # when it has ended, it fails because of this; the others continue
                 log.exception("samples of run %s cannot be read", run.pk)
 
 
 @shared_task(name="results.thin_due")
 def thin_due() -> None:
-    """Series that are older than the server keeps them whole."""
+    """Thin series that exceed the retention time."""
     retention.thin_due()
 
 
 @shared_task(name="results.compare_scheduled")
 def compare_scheduled() -> None:
-    """Campaigns of schedules that have ended, beside the earlier ones."""
+    """Compare ended campaigns of schedules with earlier ones."""
     regressions.compare_due(timezone.now())

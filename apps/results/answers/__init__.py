@@ -1,1 +1,1 @@
-"""What a campaign, or several sides compared, answer."""
+"""The results of a campaign, and comparisons between campaigns, runs or levels."""

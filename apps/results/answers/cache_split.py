@@ -1,8 +1,7 @@
-"""SELECT only: a campaign of the recipe cache-split as the table that its published experiment kept.
+"""The results of a campaign of the recipe cache-split, as the table of its published experiment. Only reads (SELECT).
 
-Pages of 2 MiB that were reserved, size of shared_buffers, mean latency of the look-ups before and after the scan, the
-scan, and blocks of the table and its index. A run whose huge pages the kernel did not grant has two fields.
-"""
+Columns: reserved pages of 2 MiB, size of shared_buffers, mean latencies of the lookups before and after the scan and
+of the scan, blocks of the table and its index. If the kernel did not provide the huge pages, a row has two fields."""
 
 from __future__ import annotations
 
@@ -17,16 +16,16 @@ from readers.others.huge_page_csv import HUGEPAGE_ERROR
 BLOCKS = ("heap_blks_read", "heap_blks_hit", "idx_blks_read", "idx_blks_hit")
 LATENCIES = (("idx1", "latency_avg"), ("seq", "elapsed_mean"), ("idx2", "latency_avg"))
 FIGURES = (*LATENCIES, ("blocks", "huge_pages"), *(("blocks", name) for name in BLOCKS))
-BLOCK_KB = 8  # what a shared_buffers without a unit counts
+BLOCK_KB = 8  # unit of shared_buffers without a unit
 
 
 def has(campaign: Campaign) -> bool:
-    """Whether its workload measures what the table has."""
+    """Return whether its workload measures the columns of the table."""
     return {step for step, _ in FIGURES} <= {step["name"] for step in campaign.steps}
 
 
 def rows(runs: Iterable[Run]) -> Iterator[Sequence[Any]]:
-    """One of each run, in their order; such that failed for other reasons, or measured something else, have none."""
+    """Yield a row for each run, in order. Runs that failed for other reasons, or measured something else, have none."""
     for run in runs:
         figures = {(one.step, one.name): one.value for one in run.measurements.all()}
         if run.outcome == Run.Outcome.NOT_IN_EFFECT and run.ended_at:
@@ -44,7 +43,7 @@ def _row(run: Run, figures: dict[tuple[str, str], float]) -> Sequence[Any]:
 
 
 def _kib(run: Run) -> int:
-    """Of its shared_buffers; 0 where the run leaves it to PostgreSQL."""
+    """Return its shared_buffers in KiB; 0 if the run uses PostgreSQL's default."""
     shared_buffers = str(run.spec["settings"].get("postgresql", {}).get("shared_buffers", ""))
     match = gucs.QUANTITY.match(shared_buffers)
     if not match:

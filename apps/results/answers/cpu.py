@@ -1,4 +1,4 @@
-"""CPU time per transaction beside the verdict on throughput: which may be sure where that is not. Pure."""
+"""CPU time per transaction next to the verdict on throughput: it may be certain where the other is not. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ METRIC = stats.Metric(CPU, PER_TRANSACTION[CPU].unit, "lower")
 
 
 def with_cpu(level: LevelRow, compared: stats.Comparison | None, metric: str, baseline: str) -> LevelRow:
-    """The row with a sentence on CPU time where its own verdict is inconclusive and that of CPU time is sure. `metric`
-    and `baseline` are what people call them."""
+    """Add a sentence on CPU time if the level's own verdict is inconclusive and that of CPU time is certain.
+    `metric`, `baseline`: names for users."""
     if level.verdict != "undetectable" or compared is None or compared.verdict not in ("better", "worse"):
         return level
     more = "less" if compared.verdict == "better" else "more"

@@ -1,4 +1,4 @@
-"""Which level answers the question of a campaign, or why none does yet. Pure."""
+"""The level that answers the question of a campaign, or why none does yet. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ORDER = (
 
 
 def headline(levels: Sequence[LevelRow], better: str) -> LevelRow | None:
-    """The level with the first verdict in ORDER and, of several, the best mean; None where nothing is compared."""
+    """Return the level with the first verdict in ORDER and, of several, the best mean; None without comparisons."""
     compared = [level for level in levels if level.verdict and level.relative_percent is not None]
     if not compared:
         return None
@@ -29,7 +29,7 @@ def headline(levels: Sequence[LevelRow], better: str) -> LevelRow | None:
 
 
 def missing(levels: Sequence[LevelRow], baseline: str) -> str:
-    """Why there is no comparison."""
+    """Return why there is no comparison."""
     if not any(level.ok for level in levels) and any(level.zeros for level in levels):
         return "the figure is 0 in every run, so it has no ratio"
     if not any(level.ok for level in levels):

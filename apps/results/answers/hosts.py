@@ -1,4 +1,4 @@
-"""A campaign on several hosts: levels are compared on each of them, and then by the means of all hosts."""
+"""Campaigns on several hosts: levels are compared on each host, then by the means of all hosts. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from common.wording import percent
 
 @dataclass(frozen=True)
 class HostLevel:
-    """What a level does against the baseline on one host, in percent; None where its runs are too few."""
+    """A level against the baseline on one host, in percent; None if it has too few runs."""
 
     label: str
     ok: int
@@ -32,12 +32,12 @@ class HostAnswer:
     levels: list[HostLevel]
 
 
-# Host (its key or name), repetition, and how often the run was retried: retries run later, in blocks of their own.
+# Host (key or name), repetition, and number of earlier attempts. Retries run later, in blocks of their own.
 Place = tuple[int | str, int, int]
 
 
 def block_numbers(places: Iterable[Place]) -> dict[Place, int]:
-    """Place -> a number of its own; of one host without retries they are its repetitions."""
+    """Return a distinct block number for each place. On one host without retries it is the repetition."""
     known = set(places)
     if len({host for host, _, _ in known}) <= 1 and not any(retry for _, _, retry in known):
         return {place: place[1] for place in known}
@@ -45,7 +45,7 @@ def block_numbers(places: Iterable[Place]) -> dict[Place, int]:
 
 
 def retries_of(runs: Iterable[Run]) -> dict[UUID, int]:
-    """Run -> how often it had been run before."""
+    """Return run -> how often it had been run before."""
     before = {run.pk: run.retry_of_id for run in runs}
     counts: dict[UUID, int] = {}
     for run, earlier in before.items():
@@ -57,7 +57,7 @@ def retries_of(runs: Iterable[Run]) -> dict[UUID, int]:
 
 
 def joint(places: Sequence[Place], rows: Sequence[stats.Observation], *, identical: bool) -> list[stats.Observation]:
-    """What is judged together, of rows with their places."""
+    """Return the observations of all hosts together. Identical hosts count run by run, others by their means."""
     hosts: dict[int | str, list[stats.Observation]] = {}
     for place, row in zip(places, rows, strict=True):
         hosts.setdefault(place[0], []).append(row)
@@ -67,7 +67,7 @@ def joint(places: Sequence[Place], rows: Sequence[stats.Observation], *, identic
 def answer(
     host: int, name: str, rows: Sequence[stats.Observation], compared: Mapping[str, stats.Comparison], baseline: str
 ) -> HostAnswer:
-    """One host's own comparison; `rows` are its runs, `compared` its levels against the baseline."""
+    """Return the comparison of one host. `rows`: its runs. `compared`: its levels against the baseline."""
     counted = {level: sum(row.level == level for row in rows) for level in dict.fromkeys(row.level for row in rows)}
     means = {level.level: level.mean for level in stats.level_table(rows).levels} if rows else {}
     return HostAnswer(host, name, means.get(baseline), [_level(level, n, compared) for level, n in counted.items()])
@@ -82,7 +82,7 @@ def _level(label: str, ok: int, compared: Mapping[str, stats.Comparison]) -> Hos
 
 
 def disagreement(answers: Sequence[HostAnswer]) -> str:
-    """Where intervals of one level on two hosts have nothing in common. "" where they have."""
+    """Return a sentence if intervals of one level on two hosts do not overlap, else ""."""
     for one, other in combinations(answers, 2):
         theirs = {level.label: level for level in other.levels}
         for level in one.levels:

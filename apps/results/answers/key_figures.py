@@ -1,4 +1,4 @@
-"""SELECT only: the figures of a campaign's best level that a DBA looks for first."""
+"""The figures of a campaign's best level that a DBA reads first. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.results.models import Measurement
 from apps.results.queries import runs_on
 
-# Name of a measurement -> what people call it, in the order of the strip.
+# Name of a measurement -> its title, in the order of the strip.
 TITLES: Mapping[str, str] = {
     "tps": "TPS",
     "tpmC": "tpmC",
@@ -37,7 +37,7 @@ TITLES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class KeyFigure:
-    """The arithmetic mean of one figure over the ok runs of a level; `unit` is empty where the title says it."""
+    """The arithmetic mean of one figure over the ok runs of a level. `unit` is "" if the title contains it."""
 
     title: str
     value: float
@@ -45,7 +45,7 @@ class KeyFigure:
 
 
 def key_figures(campaign: Campaign, label: str, host: int | None = None) -> list[KeyFigure]:
-    """Of the step that the campaign's metric is of, at the level with this label; two queries."""
+    """Return the key figures of the step with the campaign's metric, at the level with this label; two queries."""
     step = steps.metric(campaign.steps, campaign.metric).step
     ok = runs_on(campaign, host).filter(outcome=Run.Outcome.OK).only("campaign", "cell")
     runs = [run.pk for run in ok if run.label == label]
@@ -57,7 +57,7 @@ def key_figures(campaign: Campaign, label: str, host: int | None = None) -> list
 
 
 def of_measurements(values: Mapping[str, tuple[str, float]]) -> list[KeyFigure]:
-    """Name of a measurement -> unit and value, as figures in the order of the strip."""
+    """Convert name of a measurement -> (unit, value) to key figures in the order of the strip."""
     return [
         KeyFigure(title, values[name][1], _unit(values[name][0])) for name, title in TITLES.items() if name in values
     ]

@@ -1,4 +1,4 @@
-"""The rows of a campaign's table: what each level measured, and how it compares with the baseline. Pure."""
+"""The rows of a campaign's table: the figures of each level, and its comparison with the baseline. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from apps.results.answers.table import LevelRow, Point
 from apps.results.models import Look
 from common.wording import percent
 
-FAILURES = ("failed", "ignored_errors")  # counts of failed transactions, of pgbench and of sysbench
+FAILURES = ("failed", "ignored_errors")  # counts of failed transactions in pgbench and sysbench
 QUARTILES = (0, 0.25, 0.5, 0.75, 1)
 
 Values = Mapping[str, Mapping[UUID, float]]  # measurement name -> run -> value
@@ -27,7 +27,7 @@ Values = Mapping[str, Mapping[UUID, float]]  # measurement name -> run -> value
 
 @dataclass(frozen=True)
 class Comparing:
-    """How the levels of a campaign are compared; `unplanned`: why its intervals must hold at any number of runs."""
+    """How the levels of a campaign are compared. `unplanned`: why its intervals must hold at any number of runs."""
 
     baseline: str
     metric: stats.Metric
@@ -36,13 +36,14 @@ class Comparing:
     identical_hosts: bool
 
     def observations(self, measured: Mapping[str, list[Point]]) -> list[stats.Observation]:
-        """Of all hosts together: each run of identical hosts, otherwise the means of each host."""
+        """Return the observations of all hosts together: each run of identical hosts, otherwise the means of each
+        host."""
         return stats.of_hosts(list(of_points(measured).values()), identical=self.identical_hosts)
 
     def with_baseline(
         self, rows: Sequence[stats.Observation], metric: stats.Metric | None = None
     ) -> dict[str, stats.Comparison]:
-        """Level -> its comparison; none while only one level, or not the baseline, has runs."""
+        """Return level -> its comparison; {} while only one level has runs, or the baseline has none."""
         measured = {row.level for row in rows}
         if self.baseline not in measured or len(measured) < 2:
             return {}
@@ -54,7 +55,7 @@ class Comparing:
 
 
 def measured_points(labels: Iterable[str], runs: Sequence[Run], values: Mapping[UUID, float]) -> dict[str, list[Point]]:
-    """Label -> its runs whose figure can be compared: a ratio needs one above 0."""
+    """Return label -> its runs whose figure can be compared: a ratio needs values above 0."""
     retries = retries_of(runs)
     measured: dict[str, list[Point]] = {label: [] for label in labels}
     for run in runs:
@@ -65,7 +66,7 @@ def measured_points(labels: Iterable[str], runs: Sequence[Run], values: Mapping[
 
 
 def of_points(measured: Mapping[str, list[Point]]) -> dict[str, list[stats.Observation]]:
-    """Host -> its runs in the order of the levels; no two hosts have a block in common."""
+    """Return host -> its runs in the order of the levels. No two hosts share a block."""
     points = [(label, point) for label, own in measured.items() for point in own]
     numbers = block_numbers((point.host, point.block, point.retry) for _, point in points)
     hosts: dict[str, list[stats.Observation]] = {}
@@ -85,7 +86,8 @@ def level_rows(
     figures: Mapping[UUID, float],
     latencies: Mapping[UUID, float],
 ) -> list[LevelRow]:
-    """One for each label of `measured`, in its order. `figures`, `latencies`: metric and mean latency of each run."""
+    """Return one row for each label of `measured`, in order. `figures`, `latencies`: metric and mean latency of each
+    run."""
     readable = {run.label: readable_name(campaign.factors, run.cell) for run in runs}
     means = {level.level: level for level in spread.levels} if spread else {}
     of_level: dict[str, list[Run]] = {label: [] for label in measured}
@@ -138,12 +140,13 @@ def _row(
 
 
 def _never_began(run: Run) -> bool:
-    """Cancelled before it began: it has no end, good or bad."""
+    """Return whether a run was cancelled before it started, so that it has no outcome."""
     return run.outcome == Run.Outcome.CANCELLED and run.started_at is None
 
 
 def with_interim_analysis(rows: list[LevelRow], comparing: Comparing, newest: Look | None) -> list[LevelRow]:
-    """The row that a stop rule compares gets the interval of the newest interim analysis, adjusted for all of them."""
+    """Replace the interval of the row that a stopping rule compares by that of the newest interim analysis, adjusted
+    for all of them."""
     analysis = newest.found if newest else None
     if not analysis:
         return rows
@@ -155,14 +158,14 @@ def with_interim_analysis(rows: list[LevelRow], comparing: Comparing, newest: Lo
 
 
 def _failed_shares(values: Values) -> dict[UUID, float]:
-    """run -> share of its transactions that failed, 0 to 1; of those that count both."""
+    """Return run -> share of its transactions that failed, 0 to 1, for runs that count both."""
     succeeded = values.get("transactions", {})
     failed = {run: count for name in FAILURES for run, count in values.get(name, {}).items() if run in succeeded}
     return {run: count / max(1.0, count + succeeded[run]) for run, count in failed.items()}
 
 
 def with_failures(rows: list[LevelRow], comparing: Comparing, values: Values) -> list[LevelRow]:
-    """With the shares of failed transactions; a better level that fails clearly more often says so in its verdict."""
+    """Add the shares of failed transactions. A better level that fails clearly more often has that in its verdict."""
     shares = _failed_shares(values)
     of_level = {row.label: [shares[point.run] for point in row.points if point.run in shares] for row in rows}
     base, name = of_level.get(comparing.baseline, []), _baseline_name(rows, comparing)
@@ -192,7 +195,7 @@ def _failing(level: LevelRow, own: list[float], base: list[float], baseline: str
 def with_cpu_time(
     rows: list[LevelRow], comparing: Comparing, measured: Mapping[str, list[Point]], cpu_ms: Mapping[UUID, float]
 ) -> list[LevelRow]:
-    """With the verdict on CPU time per transaction, from the same runs, of those that have it."""
+    """Add the verdict on CPU time per transaction, from the same runs."""
     costs = {
         label: [replace(point, value=cpu_ms[point.run]) for point in points if cpu_ms.get(point.run, 0.0) > 0]
         for label, points in measured.items()

@@ -1,4 +1,4 @@
-"""SELECT only: which runs of a campaign differ in nothing but the tracer, and what it cost them."""
+"""The overhead of a tracer: runs of a campaign that only differ in the tracer, compared. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from apps.results.models import Measurement
 from stats import Overhead, Timed, overhead
 
 EVENTS, LOST = "tracer events", "tracer lost records"
-# What was traced took so long, and happened so often: the first of each that a step yields.
+# Measurements of total time and number of events; the first one of each that a step has counts.
 TOOK = ("execution_mean", "elapsed_mean", "latency_avg")
 TIMES = ("executions", "transactions")
 
 
 def tracer_overheads(campaign: Campaign, step: str) -> dict[str, Overhead]:
-    """label of a combination with a tracer -> what it cost against that without, in the measured `step`.
+    """Return label of a combination with a tracer -> its cost against the one without, in the measured `step`.
 
-    Two queries; none where the campaign traces nothing.
-    """
+    Two queries; {} if the campaign traces nothing."""
     if not _traces(campaign):
         return {}
     ran = Run.objects.filter(campaign=campaign, outcome=Run.Outcome.OK).order_by("position")
@@ -54,7 +53,7 @@ def _traced(spec: Mapping[str, Any], step: str) -> bool:
 
 
 def _apart(spec: Mapping[str, Any]) -> str:
-    """All of a run but its tracer: equal for runs that can be compared."""
+    """Return a key of a run without its tracer, equal for runs that can be compared."""
     rest = copy.deepcopy(dict(spec))
     rest["settings"].get("cpu_affinity", {}).pop("tracer", None)
     for step in rest["steps"]:
@@ -73,6 +72,8 @@ def _timed(runs: list[Run], campaign: Campaign, step: str) -> dict[UUID, Timed]:
         took, times = (
             next((run_figures[name] for name in names if name in run_figures), None) for names in (TOOK, TIMES)
         )
-        if took is not None and times and LOST not in run_figures:  # a count that is short would make each event dearer
+        if (
+            took is not None and times and LOST not in run_figures
+        ):  # an incomplete count would make each event look more expensive
             timed[run.pk] = Timed(run.block, took, run_figures.get(EVENTS, 0.0) / times)
     return timed

@@ -1,4 +1,4 @@
-"""A finding: a sentence with its topic, its tone and its figures, the same wherever it is shown. Pure."""
+"""Findings: sentences with topic, tone and figures, shown in the same way everywhere. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ TONES: Mapping[str, Tone] = {
 
 @dataclass(frozen=True)
 class Judgement:
-    """`tone`: that of a verdict; a warning; or a note, which is neither good nor bad. `figures` are those of the
-    sentence, with their units in their names."""
+    """`tone`: that of a verdict; a warning; or a note, which is neutral. `figures`: those in the sentence, with
+    units in their names."""
 
     topic: str
     sentence: str
@@ -44,14 +44,14 @@ MOST_KEY = 5
 
 
 def key_findings(judgements: Sequence[Judgement]) -> tuple[list[Judgement], list[Judgement]]:
-    """The most important findings, at most MOST_KEY, and all others."""
+    """Return (the most important findings, at most MOST_KEY; all others)."""
     first = {topic: next((each for each in judgements if each.topic == topic), None) for topic in KEY_TOPICS}
     key = [each for each in first.values() if each][:MOST_KEY]
     return key, [each for each in judgements if each not in key]
 
 
 def by_topic(judgements: Iterable[Judgement]) -> list[tuple[str, list[Judgement]]]:
-    """In the order in which their topics come first."""
+    """Return the findings by topic, in the order in which topics first appear."""
     topics: dict[str, list[Judgement]] = {}
     for each in judgements:
         topics.setdefault(each.topic, []).append(each)

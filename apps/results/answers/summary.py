@@ -1,4 +1,5 @@
-"""SELECT only: the main figures of every measured step, level by level, where a campaign's one metric is not all."""
+"""The main figures of every measured step by level, in addition to the campaign's single metric. Only reads
+(SELECT)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from apps.results.answers.hosts import block_numbers, joint, retries_of
 from apps.results.models import Measurement
 from apps.results.queries import labels_of, runs_on
 
-# Wider than this a table of figures is turned round: a row for each level.
+# A wider table of figures is transposed: one row per level.
 MOST_COLUMNS = 8
 LARGER = {"ns": (("ms", 1e6), ("us", 1e3)), "KiB/s": (("GiB/s", 1024.0**2), ("MiB/s", 1024.0))}
 HEAD = ("level", "step", "figure", "unit", "better", "definition", "runs", "mean", "low", "high")
@@ -25,8 +26,9 @@ HEAD = ("level", "step", "figure", "unit", "better", "definition", "runs", "mean
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure at one level: how many runs, their geometric mean (the mean, without an interval, where one of them is
-    not above zero), and its 95 % interval; None where the runs are too few."""
+    """One figure at one level: number of runs, geometric mean, and 95 % interval.
+
+    The arithmetic mean without an interval, if a run is not above zero. None if there are too few runs."""
 
     level: str
     n: int
@@ -37,7 +39,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a step with a cell for each level, in the order of the design."""
+    """A figure of a step, with a cell for each level in the order of the design."""
 
     step: str
     name: str
@@ -47,7 +49,8 @@ class Figure:
     cells: list[Cell]
 
     def readable(self) -> Figure:
-        """The same in the largest unit that leaves every mean above one: a page's, for the raw ones are exact."""
+        """Return the figure in the largest unit in which every mean is above one; for pages, because the raw ones
+        are exact."""
         means = [cell.mean for cell in self.cells if cell.mean]
         for unit, factor in LARGER.get(self.unit, ()):
             if means and min(means) >= factor:
@@ -62,7 +65,7 @@ def _divided(cell: Cell, factor: float) -> Cell:
 
 @dataclass(frozen=True)
 class SummaryTable:
-    """`figures` in the order of the steps, and in a step as its tool reports them."""
+    """`figures` in the order of the steps, and within a step in the order in which its tool reports them."""
 
     factor_names: str
     levels: list[str]
@@ -74,7 +77,7 @@ class SummaryTable:
 
     @property
     def adds(self) -> bool:
-        """Whether it has more figures than the table of a campaign's metric, which has the latency as well."""
+        """Whether it has more figures than the table of the campaign's metric, which also has the latency."""
         return len(self.figures) > 2
 
     @property
@@ -90,7 +93,7 @@ class SummaryTable:
         return asdict(self)
 
     def rows(self) -> Iterable[list[Any]]:
-        """A line for each level and figure, below HEAD."""
+        """Yield a line for each level and figure, for HEAD."""
         for place in range(len(self.levels)):
             for one in self.figures:
                 cell = one.cells[place]
@@ -99,8 +102,8 @@ class SummaryTable:
 
 
 def summary_table(campaign: Campaign, host: int | None = None) -> SummaryTable:
-    """Two queries, whatever the number of runs: the ok runs, and what they yielded. Of one host, or of all together,
-    where each is a block."""
+    """Return the summary of one host, or of all together, each as a block. Two queries for any number of runs: the
+    ok runs and their measurements."""
     ok = runs_on(campaign, host).filter(outcome=Run.Outcome.OK)
     runs = {run.pk: run for run in ok.only("campaign", "host", "cell", "block", "position", "retry_of")}
     measured = _measured(campaign)
@@ -116,7 +119,7 @@ Values = dict[UUID, Measurement]
 
 
 def _measured(campaign: Campaign) -> dict[Key, Values]:
-    """(step, name) -> run -> measurement, in the order in which the tools reported them."""
+    """Return (step, name) -> run -> measurement, in the order in which the tools reported them."""
     rows = Measurement.objects.filter(run__campaign=campaign, run__outcome=Run.Outcome.OK).order_by("pk")
     measured: dict[Key, Values] = {}
     for row in rows.only("run", "step", "name", "value", "unit", "better", "definition"):
@@ -125,8 +128,8 @@ def _measured(campaign: Campaign) -> dict[Key, Values]:
 
 
 def _main(campaign: Campaign, measured: dict[Key, Values]) -> list[Key]:
-    """What is shown, step by step: the kind's main figures; where the kind is not known, those that are any kind's, and
-    where there is none of these either, all that have a direction."""
+    """Return the figures to show, step by step: the main figures of the kind; for an unknown kind the main figures
+    of any kind, else all figures with a direction."""
     kinds = {step["name"]: step["kind"] for step in steps.measured(campaign.steps)}
     names = list(dict.fromkeys([*kinds, *(step for step, _ in measured)]))
     chosen: list[Key] = []

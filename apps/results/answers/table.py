@@ -1,4 +1,4 @@
-"""The answer of a campaign as a table: its levels, their runs, and what is sure of them. Pure."""
+"""The results of a campaign as a table: its levels, their runs, and the certainty of each. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apps.results.answers.hosts import HostAnswer
 
 @dataclass(frozen=True)
 class Point:
-    """The campaign's metric in one ok run; `retry`: how often it had been run before."""
+    """The campaign's metric in one ok run. `retry`: how often it had been run before."""
 
     run: UUID
     block: int
@@ -68,13 +68,11 @@ class LevelRow:
 
 @dataclass(frozen=True)
 class CampaignTable:
-    """The answer of a campaign as far as its data carry: level by level, against the first level as baseline.
+    """The results of a campaign, level by level, with the first level as baseline.
 
-    `look`: the newest interim analysis of a stop rule, whose row has the interval adjusted for all analyses;
-    `overheads`: level with a tracer -> what that cost, in a sentence. `hosts`: each one's own answer, of several.
-    `noise_floor_percent`: what two levels differ by in 95 % of campaigns though they are the same.
-    `unplanned_look`: why its intervals hold at any number of runs, and are wider for that; "" as planned.
-    `identical_hosts`: of several hosts every block counts; otherwise only the mean of each host does."""
+    `look`: the newest interim analysis of a stopping rule, whose row has the interval adjusted for all analyses.
+    `overheads`: level with a tracer -> its cost, as a sentence. `hosts`: results of each of several hosts.
+    `noise_floor_percent`: the difference that two identical levels do not exceed in 95 % of campaigns."""
 
     metric: str
     unit: str
@@ -97,11 +95,11 @@ class CampaignTable:
 
     @property
     def bounded(self) -> list[LevelRow]:
-        """Levels that have an interval against the baseline."""
+        """The levels that have an interval against the baseline."""
         return [level for level in self.levels if level.relative_low is not None]
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-able, with run ids as text."""
+        """Return the table as JSON-compatible values, with run IDs as text."""
         table = asdict(self)
         for row, level in zip(table["levels"], self.levels, strict=True):
             row["not_ok"] = level.not_ok

@@ -1,4 +1,4 @@
-"""What was run again and again on a host, as JSON."""
+"""Repeated runs with the same spec on a host, as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two or more sides compared, as JSON: what a pipeline asks."""
+"""Comparisons of two or more sides as JSON, for example for a pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Imports as a script makes them: upload, look, say what was not understood, commit."""
+"""Imports for scripts: upload, check how the files are understood, commit."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ImportSerializer(ImportRowSerializer):
 
 
 def _shown(import_row: Import) -> Any:
-    """The row, with the interpretation of its files as further attributes."""
+    """Return the row, with the interpretation of its files as further attributes."""
     understood = Understood() if import_row.campaign_id else services.preview(import_row)
     interpretation = {
         "pattern": understood.pattern,

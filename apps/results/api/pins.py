@@ -1,4 +1,4 @@
-"""Pins: the API's door to the same services as the dashboard."""
+"""Saved views and the dashboard as JSON. Pages call the same services."""
 
 from __future__ import annotations
 

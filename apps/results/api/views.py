@@ -1,4 +1,4 @@
-"""What runs yielded: the campaign's table, measurements and series."""
+"""The results of campaigns and runs: tables, measurements and series."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class LookSerializer(serializers.Serializer[Any]):
     wanted = serializers.JSONField(source="expected", allow_null=True)
     found = serializers.JSONField(source="actual", allow_null=True)
     ok = serializers.BooleanField()
-    read_from = serializers.CharField(source="source")  # `source` is a word of the serializers' own
+    read_from = serializers.CharField(source="source")  # `source` is reserved in serializers
     evidence = serializers.DictField(help_text="as the agent sent it: per process, per node, rows of pg_settings")
 
 

@@ -1,4 +1,4 @@
-"""Rows in, Plotly figure (a dict) out."""
+"""Charts: functions from rows to a Plotly figure (a dict)."""
 
 from apps.results.charts.baselines import baseline_chart
 from apps.results.charts.compare import ecdf_chart, forest_chart, interval_chart, runs_chart

@@ -1,4 +1,4 @@
-"""What was run again and again on a host: each run in the order of time, and the levels between changes."""
+"""The chart of repeated runs on a host: each run in order of time, and the levels between changes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from common.wording import percent
 from stats import Change
 
 KNOWN, UNKNOWN = "known reason", "no known reason"
-MOST_TOLD = 4  # changes with words of their own: more would stand on each other, and the page lists them
+MOST_TOLD = 4  # changes with labels; more would overlap, and the page lists all of them
 
 
 def baseline_chart(baseline: Baseline, theme: Theme) -> Figure:
-    """Runs as points, the median between two changes as a line, and each change as a mark that says why."""
+    """Draw runs as points, the median between two changes as a line, and each change as a mark with its reason."""
     changes = baseline.changes
     drawn = layout(theme, xaxis={"type": "date"}, yaxis={"title": {"text": baseline.quantity}, "zeroline": False})
     drawn |= {
@@ -46,7 +46,7 @@ def _points(baseline: Baseline, theme: Theme) -> Figure:
 
 
 def _levels(baseline: Baseline, changes: list[Change], theme: Theme) -> Figure:
-    """From each change to the next."""
+    """Draw a line from each change to the next."""
     x: list[str | None] = []
     y: list[float | None] = []
     medians = [changes[0].before, *(each.after for each in changes)] if changes else [float(np.median(baseline.values))]
@@ -60,7 +60,7 @@ def _levels(baseline: Baseline, changes: list[Change], theme: Theme) -> Figure:
 
 
 def _mark(baseline: Baseline, change: Change, theme: Theme) -> Figure:
-    """An explained change has a solid line, any other a dashed one."""
+    """Draw an explained change with a solid line, any other with a dashed one."""
     place = {
         "x0": _time(baseline.at[change.at]),
         "x1": _time(baseline.at[change.at]),

@@ -1,4 +1,4 @@
-"""Many runs of a campaign: a box for each level, of all of its runs, and points for those beyond its whiskers."""
+"""Charts of many runs: a box for each level, and points for runs beyond its whiskers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 from apps.results.answers.table import CampaignTable, LevelRow
 from apps.results.charts.themes import Figure, Theme
 
-# More points than these hide each other, and a browser takes seconds to draw them.
+# More points overlap, and a browser takes seconds to draw them.
 MOST_POINTS = 2000
-# A box of fewer runs says less than its points do.
+# With fewer runs, points show more than a box.
 LEAST_IN_BOX = 8
-WHISKER = 1.5  # interquartile ranges, as Tukey has it
+WHISKER = 1.5  # interquartile ranges, as defined by Tukey
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Box:
-    """Quartiles, and the values farthest out that are within the whiskers; named as Plotly names them."""
+    """Quartiles, and the outermost values within the whiskers; fields have Plotly's names."""
 
     q1: float
     median: float
@@ -35,7 +35,8 @@ class Box:
 
 
 def box_of(values: Sequence[float]) -> Box:
-    """Quartiles as NumPy interpolates them, whiskers as Tukey's: to the last value within WHISKER of the box."""
+    """Return the box of all values: quartiles as NumPy interpolates them, Tukey's whiskers to the last value within
+    WHISKER of the box."""
     array = np.asarray(values)
     q1, median, q3 = np.quantile(array, (0.25, 0.5, 0.75)).tolist()
     reach = WHISKER * (q3 - q1)
@@ -44,7 +45,7 @@ def box_of(values: Sequence[float]) -> Box:
 
 
 def drawn_of(boxes: Sequence[Box]) -> Figure:
-    """Of a trace of boxes what is computed here: for thousands of runs the browser would take long."""
+    """Return the precomputed statistics of a trace of boxes; for thousands of runs the browser would take too long."""
     return {each.name: [getattr(box, each.name) for box in boxes] for each in fields(Box)}
 
 
@@ -53,7 +54,7 @@ def crowded(table: CampaignTable) -> bool:
 
 
 def thinned(rows: Sequence[Row], table: CampaignTable, theme: Theme) -> tuple[list[Figure], list[Row], str]:
-    """(boxes, the rows that stay points, the note below the chart)."""
+    """Return (boxes, the rows that remain points, the note below the chart)."""
     boxes = {place: box_of(_values(lv)) for place, lv in enumerate(table.levels) if len(lv.points) >= LEAST_IN_BOX}
     alone = {
         point.run

@@ -1,4 +1,4 @@
-"""Sides that are compared: what each run gave, the interval of every difference, and their distributions."""
+"""Charts of a comparison: the runs of each side, the interval of each difference, and distributions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apps.results.answers.comparison.sides import LETTERS, Arm
 from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme, foot, layout, origin_note, value_range
 from common.wording import signed, verdict_word
 
-MOST_POINTS = 2000  # of a side; more are drawn as a share of them
+MOST_POINTS = 2000  # runs of a side; of more, a sample is drawn
 VERDICT_COLOURS = {"better": 0, "direction_better": 0, "worse": 1, "direction_worse": 1}
 
 
@@ -21,7 +21,7 @@ def letter(place: int) -> str:
 
 
 def runs_chart(compared: Compared, theme: Theme) -> Figure:
-    """Every run of every side, with mean and interval; of one campaign the runs of a block are joined."""
+    """Draw every run of every side, with mean and interval. Runs of the same block of a campaign are connected."""
     data: list[Figure] = []
     if compared.paired:
         data += _joined(compared.arms, theme)
@@ -88,7 +88,7 @@ def _mean(arm: Arm, place: int, compared: Compared, theme: Theme) -> Figure:
 
 
 def _joined(arms: Sequence[Arm], theme: Theme) -> list[Figure]:
-    """A thin line from side to side for each block that has a run of both."""
+    """Draw a thin line from side to side for each block with a run of both."""
     points: dict[int, list[tuple[float, float]]] = {}
     for place, arm in enumerate(arms):
         for run in arm.runs:
@@ -105,7 +105,7 @@ def _joined(arms: Sequence[Arm], theme: Theme) -> list[Figure]:
 
 
 def interval_chart(compared: Compared, theme: Theme) -> Figure:
-    """Each difference from A as a bar of its interval, with nothing at 0 and the margin around it."""
+    """Draw each difference from A as an interval, with zero and the margin."""
     bounded = [one for one in compared.comparisons if one.interval]
     return forest_chart(
         [(f"{letter(place)} against A", one.ratio_percent, one.interval, one.verdict)
@@ -116,12 +116,12 @@ def interval_chart(compared: Compared, theme: Theme) -> Figure:
     )  # fmt: skip
 
 
-ONE_LINE = 24  # characters of a title that fit under a chart on a phone
+ONE_LINE = 24  # characters of a title that fit below a chart on a phone
 Row = tuple[str, float, Any, str]  # name, percent, (low, high), verdict
 
 
 def forest_chart(rows: Sequence[Row], delta: float, title: str, theme: Theme) -> Figure:
-    """Differences below each other, in percent, with their 95 % intervals; grey is what does not matter."""
+    """Draw differences as a forest plot, in percent, with 95 % intervals. Grey ones are within the margin."""
     margin, names = 100 * delta, [name for name, *_ in rows]
     data = [_difference(row, place, theme) for place, row in enumerate(rows)]
     ends = [end for _, _, interval, _ in rows for end in interval]
@@ -183,7 +183,8 @@ def _difference(row: Row, place: int, theme: Theme) -> Figure:
 
 
 def ecdf_chart(compared: Compared, theme: Theme) -> Figure:
-    """The share of runs at or below each value, side by side: a shift moves the whole curve, an outlier one step."""
+    """Draw the share of runs at or below each value for each side. A shift moves the whole curve, an outlier only
+    one step."""
     data = []
     for place, arm in enumerate(compared.arms):
         values = np.sort(np.array(list(arm.values.values())))

@@ -1,4 +1,4 @@
-"""The chart of the explorer: points with means, boxes, lines of means or a heat map, side by side for each facet."""
+"""The chart of the explorer: points with means, boxes, lines of means or a heat map; facets side by side."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ from apps.results.explore.explorer import (
 from apps.results.explore.level_numbers import doubling
 
 HEIGHT_PX, STACKED_PX = 460, 360
-NARROW_PX = 700  # below this facets stand one below the other
+NARROW_PX = 700  # in narrower windows, facets are stacked
 GAP, STACKED_GAP = 0.04, 0.07
-DECADES = 5  # a shorter logarithmic axis would have one tick
+DECADES = 5  # a shorter logarithmic axis would have only one tick
 MOST_FACETS = 12
 
 
 def explorer_chart(explored: Explored, theme: Theme, stacked: bool = False) -> Figure:
-    """Facets side by side, or `stacked` on a narrow page: the first MOST_FACETS of them, each with at most MOST_COLOURS
-    colours; what is left out is told in a note."""
+    """Draw facets side by side, or `stacked` on a narrow page.
+
+    At most MOST_FACETS facets with MOST_COLOURS colours each; a note tells what is left out."""
     drawn = layout(theme)
     facets, colours = explored.facets[:MOST_FACETS], explored.colours[:MOST_COLOURS]
     drawn |= {"height": HEIGHT_PX if not stacked else STACKED_PX * len(facets) + 80, "annotations": []}
@@ -86,8 +87,8 @@ def _axes(explored: Explored, place: int, count: int, stacked: bool, drawn: Figu
 
 
 def _x_axis(explored: Explored) -> Figure:
-    """Numbers on an axis of numbers, logarithmic where they double; other levels in their order. Boxes need one step
-    for each level."""
+    """Return a numeric axis, logarithmic if its values double, or a categorical one in the order of levels. Boxes
+    need one step per level."""
     if explored.view.x in (ORDER, BLOCK):
         return {}
     numbers = numbers_of(explored)
@@ -108,7 +109,7 @@ def _x_axis(explored: Explored) -> Figure:
 
 
 def _apart(labels: Sequence[str], places: Sequence[float]) -> list[str]:
-    """Labels that would stand on each other are left out of the axis; every point still says its own."""
+    """Return labels without those that would overlap. Every point still shows its own in its hover text."""
     last, least = math.inf, (max(places) - min(places)) / 24
     texts = dict.fromkeys(places, "")
     for place in sorted(places, reverse=True):
@@ -142,7 +143,7 @@ def _heading(explored: Explored, facet: str, axes: dict[str, str], drawn: Figure
 
 
 def _legend_once(data: list[Figure]) -> None:
-    """Each colour once in the legend, however many facets have it."""
+    """Show each colour once in the legend, for any number of facets."""
     in_legend: set[tuple[str, str]] = set()
     for trace in data:
         key = (trace.get("name", ""), trace["type"])

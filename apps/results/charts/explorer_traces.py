@@ -1,4 +1,4 @@
-"""The traces of an explorer's chart: points with means, boxes, lines of means, or the cells of a heat map. Pure."""
+"""The traces of an explorer's chart: points with means, boxes, lines of means, or cells of a heat map. Pure."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from apps.results.explore.explorer import BLOCK, MOST_STRIP, ORDER, Explored, Gr
 from apps.results.explore.level_numbers import doubling, numeric
 
 MOST_COLOURS = 6
-MOST_JOINED = 12  # blocks: more lines than these are a thicket
-MOST_BESIDE_LINES, BESIDE_LINES = 200, -0.25  # runs drawn beside lines of means, and how far
-MOST_CELLS = 150  # of a heat map with its figures written in
-OUTSIDE = 400  # outliers that are drawn of all boxes
+MOST_JOINED = 12  # blocks; more lines are unreadable
+MOST_BESIDE_LINES, BESIDE_LINES = 200, -0.25  # runs drawn next to lines of means, and their offset
+MOST_CELLS = 150  # cells of a heat map with their values as text
+OUTSIDE = 400  # outliers that are drawn, of all boxes
 
 
 def numbers_of(explored: Explored) -> list[float] | None:
-    """The x-axis as numbers; None where its labels stand at equal distances."""
+    """Return the x-axis as numbers; None if its labels are categories."""
     return numeric(explored.xs) if explored.view.shape in ("strip", "lines") else None
 
 
 def coloured_traces(
     explored: Explored, own: list[Group], colours: list[str], axes: dict[str, str], theme: Theme
 ) -> list[Figure]:
-    """The groups of one facet, colour by colour, in the shape of the view."""
+    """Return the groups of one facet, colour by colour, in the shape of the view."""
     data: list[Figure] = []
     for number, colour in enumerate(colours):
         groups = [group for group in own if group.colour == colour]
@@ -41,7 +41,8 @@ def coloured_traces(
 
 
 def _at(explored: Explored, group: Group, aside: float) -> float:
-    """Where a group stands: beside those of other colours, by a share of a step, of a size, or of the axis."""
+    """Return the position of a group, offset from those of other colours by a share of a step, of a size, or of the
+    axis."""
     numbers, place = numbers_of(explored), explored.xs.index(group.x)
     if not numbers:
         return place + aside
@@ -51,7 +52,7 @@ def _at(explored: Explored, group: Group, aside: float) -> float:
 
 
 def _strip(explored: Explored, groups: list[Group], aside: float, number: int, theme: Theme) -> list[Figure]:
-    """Each run, and beside it mean and interval; the same block joined where there are few."""
+    """Return each run with mean and interval next to it. Few blocks are connected by lines."""
     points = [_points(explored, groups, aside, number, theme)]
     joined = _joined(explored, groups, aside, number, theme)
     return [*joined, *points, *_means(explored, groups, aside, number, theme, "markers")]
@@ -96,7 +97,7 @@ def _hover(explored: Explored) -> str:
 
 
 def _joined(explored: Explored, groups: list[Group], aside: float, number: int, theme: Theme) -> list[Figure]:
-    """Thin lines from level to level within a block: whether all blocks say the same."""
+    """Return thin lines from level to level within a block, which show whether all blocks agree."""
     blocks = sorted({(run.host, run.block) for group in groups for run in group.runs})
     if explored.view.x in (ORDER, BLOCK) or len(groups) < 2 or len(blocks) > MOST_JOINED or explored.over:
         return []
@@ -127,12 +128,12 @@ def _joined(explored: Explored, groups: list[Group], aside: float, number: int, 
 
 
 def _means(explored: Explored, groups: list[Group], aside: float, number: int, theme: Theme, mode: str) -> list[Figure]:
-    """A diamond each; where there is an interval a whisker as well, in a trace of its own: Plotly caps even one of no
-    length."""
+    """Return a diamond for each mean, with whiskers in a separate trace: Plotly draws caps even for intervals of
+    zero length."""
     measured = [group for group in groups if group.mean is not None]
     bounded = [group for group in measured if group.low is not None]
     bare = [group for group in measured if group.low is None]
-    if mode != "markers" and bare and bounded:  # a line goes through all of them
+    if mode != "markers" and bare and bounded:  # a line connects all of them
         return [
             _mean_trace(explored, measured, aside, number, theme, mode),
             *_means(explored, bounded, aside, number, theme, "markers"),
@@ -176,8 +177,8 @@ def _interval(group: Group) -> str:
 
 
 def _lines(explored: Explored, groups: list[Group], _aside: float, number: int, theme: Theme) -> list[Figure]:
-    """Means joined, with the runs to their left where there are few, and a dashed line of ideal scaling from the fewest
-    cpus where the axis counts them."""
+    """Return connected means, a few runs to their left, and a dashed line of ideal scaling from the fewest CPUs if
+    the axis counts them."""
     means = _means(explored, groups, 0.0, number, theme, "lines+markers")
     if len(explored.runs) <= MOST_BESIDE_LINES:
         runs = _points(explored, groups, BESIDE_LINES, number, theme)
@@ -199,7 +200,7 @@ def _lines(explored: Explored, groups: list[Group], _aside: float, number: int, 
 
 
 def _boxes(explored: Explored, groups: list[Group], aside: float, number: int, theme: Theme) -> list[Figure]:
-    """Tukey's boxes, and single runs beyond their whiskers."""
+    """Return Tukey's boxes, and single runs beyond their whiskers."""
     boxes = [box_of([run.value for run in group.runs]) for group in groups]
     width = 0.7 / max(1, len(explored.colours[:MOST_COLOURS]))
     trace = {
@@ -233,14 +234,14 @@ def _boxes(explored: Explored, groups: list[Group], aside: float, number: int, t
 
 
 def _readable(z: list[list[float | None]]) -> str:
-    """How the cells are written: 40.4k, or 3.17."""
+    """Return the number format of cells: 40.4k or 3.17."""
     return (
         "%{z:.3s}" if max((value for row in z for value in row if value is not None), default=0) >= 1000 else "%{z:.3g}"
     )
 
 
 def heat_traces(explored: Explored, own: list[Group], axes: dict[str, str], theme: Theme) -> list[Figure]:
-    """Means, or their ratios to the baseline, of every pair of levels; a cell without runs stays empty."""
+    """Return means, or their ratios to the baseline, for every pair of levels. A cell without runs is empty."""
     rows = explored.colours if explored.view.colour else [""]
     z: list[list[float | None]] = [[None] * len(explored.xs) for _ in rows]
     counted = [[0] * len(explored.xs) for _ in rows]

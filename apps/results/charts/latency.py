@@ -1,4 +1,4 @@
-"""How latencies were spread: on an axis of nines, over time, and statement by statement."""
+"""Charts of latency distributions: by percentile on an axis of nines, over time, and by statement."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MOST_CURVES, MOST_COLUMNS = 6, 1000
 # the others, as a share of their height, and at least as a logarithm. Outliers have a row after a gap.
 TAIL, BESIDE, LEAST_ROOM = 0.001, 0.15, 0.05
 GAP_SHARE, ROW_SHARE = 0.03, 0.06
-# Names of statements beside their bars: a share of the width, by letters of this size.
+# Names of statements next to their bars: share of the width, and size of letters.
 LABEL_SHARE, LETTER_PX, LEAST_LETTERS, LONGEST_SQL = 0.42, 6.5, 20, 46
 
 
 def nines_chart(curves: Sequence[Curve], theme: Theme) -> Figure:
-    """Latency by percentile, each nine as far as the one before: the tail is where runs differ."""
+    """Draw latency by percentile. Each nine takes the same space, because runs differ in the tail."""
     shown = curves[:MOST_CURVES]
     data = [
         {
@@ -52,13 +52,15 @@ def nines_chart(curves: Sequence[Curve], theme: Theme) -> Figure:
 
 
 def _nine(percent: float) -> float:
-    """0 at 0 %, 1 at 90 %, 2 at 99 %, and so on."""
+    """Return the position on the axis: 0 at 0 %, 1 at 90 %, 2 at 99 %, and so on."""
     return float(-np.log10(1 - percent / 100))
 
 
 def heat_chart(heat: Heat, axis: Axis, theme: Theme) -> Figure:
-    """Transactions by time and latency; the more, the lighter, on a logarithmic scale: a band is a mode of its own. Who
-    looks closer asks again with a part of the time. Outliers far from all others share a row at the edge."""
+    """Draw transactions by time and latency on a logarithmic colour scale, lighter for more; each band is a separate
+    mode.
+
+    A zoom requests a shorter time again. Outliers far from all others share a row at the edge."""
     down = {"title": {"text": "latency (ms)"}, **LOGARITHMIC}
     across = {"title": {"text": axis.title}, **shown(axis)}
     drawn = layout(theme, xaxis=across, yaxis=down) | {"height": 360}
@@ -89,8 +91,8 @@ def _ticks() -> tuple[list[float], list[str]]:
 
 
 def _bulk(heat: Heat) -> tuple[int, int]:
-    """The rows from `low` to before `high` that get the plot: all but TAIL at either end, and beyond that as much as
-    takes no more than BESIDE of their height."""
+    """Return the rows from `low` to before `high` that fill the plot: all but TAIL at either end, extended by as
+    many as fit into BESIDE of their height."""
     share = np.cumsum(heat.counts.sum(axis=1)) / heat.counts.sum()
     low, high = int(np.searchsorted(share, TAIL, side="right")), int(np.searchsorted(share, 1 - TAIL)) + 1
     edges = np.log(heat.edges)
@@ -99,7 +101,7 @@ def _bulk(heat: Heat) -> tuple[int, int]:
 
 
 def _cells(times: Sequence[float], edges: Sequence[float], counts: NDArray[np.float64], where: str) -> Figure:
-    """Cells between edges, each where its second lies."""
+    """Return cells between edges, at the time of their seconds."""
     shown = np.asarray([thin.peaks(row, MOST_COLUMNS) for row in counts])
     with np.errstate(divide="ignore"):
         z = np.where(shown > 0, np.log10(np.maximum(shown, 1)), np.nan).astype(np.float32)
@@ -109,7 +111,7 @@ def _cells(times: Sequence[float], edges: Sequence[float], counts: NDArray[np.fl
 
 
 def _counted(data: Sequence[Figure], theme: Theme) -> Figure:
-    """One scale for all rows."""
+    """Return one colour scale for all rows."""
     most = max((int(np.ceil(np.nanmax(each["z"]))) for each in data if np.isfinite(each["z"]).any()), default=0)
     bar = {"title": {"text": "transactions", "side": "right"}, "thickness": 14, "tickvals": list(range(most + 1))}
     bar |= {"ticktext": [f"{10**power:,}" for power in range(most + 1)]}
@@ -117,7 +119,7 @@ def _counted(data: Sequence[Figure], theme: Theme) -> Figure:
 
 
 def statement_chart(statements: Sequence[Statement], theme: Theme, width: int = WIDTH_PX) -> Figure:
-    """A bar for each statement in the order of its script, from 0; names take at most LABEL_SHARE of the width."""
+    """Draw a bar for each statement in the order of its script. Names take at most LABEL_SHARE of the width."""
     letters = max(LEAST_LETTERS, int(LABEL_SHARE * width / LETTER_PX))
     is_narrow = letters < LONGEST_SQL
     names = [_label(each, letters, "<br>" if is_narrow else ": ") for each in statements]
@@ -143,7 +145,7 @@ def statement_chart(statements: Sequence[Statement], theme: Theme, width: int = 
 
 
 def _label(statement: Statement, letters: int, between: str) -> str:
-    """Name and SQL in one line or two, each with at most so many letters."""
+    """Return name and SQL in one or two lines with at most `letters` characters each."""
     alone = between == "<br>"
     room = letters if alone else letters - len(statement.name) - len(between)
     parts = [_short(statement.name, letters), _short(statement.sql, room)]

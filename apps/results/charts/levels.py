@@ -1,4 +1,4 @@
-"""The levels of a campaign: a point for each run, means and their intervals."""
+"""Charts of the levels of a campaign: a point for each run, means and their intervals."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MOST_DIFFERENCES = 24
 
 
 def level_chart(table: CampaignTable, theme: Theme, narrow: bool = False) -> Figure:
-    """One point per run, or a box where they are very many, and beside them the geometric mean with its 95 % interval,
-    level by level; on a `narrow` page with short names."""
+    """Draw one point per run, or boxes for very many, with geometric means and 95 % intervals, level by level. On a
+    `narrow` page with short names."""
     runs: list[Mapping[str, Any]] = []
     means: list[Mapping[str, Any]] = []
     for place, level in enumerate(table.levels):
@@ -45,13 +45,15 @@ def level_chart(table: CampaignTable, theme: Theme, narrow: bool = False) -> Fig
 
 
 def _name(level: LevelRow, narrow: bool) -> str:
-    """ "clients=8, shared_buffers=256MB", or "8, 256MB" on a narrow page: the axis or the table names the factors."""
+    """Return "clients=8, shared_buffers=256MB", or "8, 256MB" on a narrow page, where axis or table name the
+    factors."""
     name = level.name or level.label
     return ", ".join(part.partition("=")[2] or part for part in name.split(", ")) if narrow else name
 
 
 def difference_chart(table: CampaignTable, theme: Theme, narrow: bool = False) -> Figure:
-    """Each level against the baseline, with its interval and the margin: the MOST_DIFFERENCES that differ most."""
+    """Draw each level against the baseline with its interval and the margin: the MOST_DIFFERENCES largest
+    differences."""
     shown = sorted(table.bounded, key=lambda level: -abs(level.relative_percent or 0))[:MOST_DIFFERENCES]
     rows = [
         (
@@ -70,7 +72,7 @@ def difference_chart(table: CampaignTable, theme: Theme, narrow: bool = False) -
 
 
 def _of_hosts(rows: Sequence[Mapping[str, Any]], table: CampaignTable, theme: Theme) -> list[Figure]:
-    """One trace, and of several hosts one each: side by side, with a symbol and a colour of its own."""
+    """Return one trace, or one for each of several hosts, side by side, with separate symbols and colours."""
     hosts = sorted({row["point"].host for row in rows})
     if len(hosts) < 2:
         return [_run_points(rows, table, theme)]
@@ -85,7 +87,7 @@ def _of_hosts(rows: Sequence[Mapping[str, Any]], table: CampaignTable, theme: Th
 
 
 def _beside_means(theme: Theme, place: int) -> str:
-    """A colour that the means do not have."""
+    """Return a colour that the means do not have."""
     free = [colour for colour in theme.series if colour != theme.series[1]]
     return free[place % len(free)]
 
@@ -105,7 +107,8 @@ def _run_points(rows: Sequence[Mapping[str, Any]], table: CampaignTable, theme: 
 
 
 def _means(rows: Sequence[Mapping[str, Any]], table: CampaignTable, theme: Theme) -> list[Figure]:
-    """Levels with an interval, and apart those with too few runs for one: Plotly caps even a whisker of no length."""
+    """Return means with an interval, and separately those with too few runs: Plotly draws caps even for intervals of
+    zero length."""
     bounded = [row for row in rows if row["level"].low is not None]
     bare = [row for row in rows if row["level"].low is None]
     traces = []

@@ -1,4 +1,4 @@
-"""Runs on one time axis, in seconds since the measured step of each run began: a colour for each run."""
+"""Several runs on one time axis, in seconds since the start of their measured steps; one colour per run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.results.store.series import Panel
 
 
 def overlay_chart(sides: Sequence[Side], axis: Axis, theme: Theme, width: int = WIDTH_PX) -> Figure:
-    """A panel for each kind of figure with the lines of all runs; stacked areas have a panel for each run."""
+    """Draw a panel for each kind of figure with the lines of all runs. Stacked areas have a panel for each run."""
     panels: dict[str, Panel] = {}
     columns = list[Column]()
     for side in sides:
@@ -34,7 +34,7 @@ def overlay_chart(sides: Sequence[Side], axis: Axis, theme: Theme, width: int = 
 
 
 def _selected(side: Side, sides: int) -> list[Column]:
-    """As many columns of each panel as leave room for those of the other runs."""
+    """Return as many columns of each panel as leave room for the other runs."""
     selected, counts = list[Column](), dict[str, int]()
     for column in side.columns:
         counts[column.panel.key] = counts.get(column.panel.key, 0) + 1
@@ -48,13 +48,13 @@ def _of_side(panel: Panel, side: Side) -> Panel:
 
 
 def _rank(name: str, columns: Sequence[Column]) -> int:
-    """Place of a column among those of its panel, the same for all runs."""
+    """Return the index of a column in its panel, the same for all runs."""
     panel = next(column.panel.key for column in columns if column.name.partition(" ")[2] == name)
     names = [column.name.partition(" ")[2] for column in columns if column.panel.key == panel]
     return list(dict.fromkeys(names)).index(name)
 
 
 def _mark(trace: Figure, side: int, rank: int, theme: Theme) -> None:
-    """Colour and symbol show the run, the dash shows the column."""
+    """Show the run by colour and symbol, the column by dashes."""
     trace["line"] = trace["line"] | {"color": theme.series[side], "dash": DASHES[(side + 2 * rank) % len(DASHES)]}
     trace["marker"] = trace["marker"] | {"symbol": SYMBOLS[side], "size": 4}

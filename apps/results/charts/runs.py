@@ -1,4 +1,4 @@
-"""A run on one time axis, and what it yielded beside it."""
+"""The chart of a run: panels on one time axis."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from apps.results.runs.timeline import MEASURE, Axis
 from apps.results.store.samples import Column
 from apps.results.store.series import Panel
 
-# Beyond this many lines a panel shows the whole spread as a heat map instead.
+# With more lines, a panel is a heat map.
 MOST_LINES = 6
-# Beyond this many samples single ones are not told apart, and markers only cost.
+# With more samples, markers overlap and only cost time.
 MOST_MARKERS = 600
 MOST_MARKS = 200
-# Of one line, and of one heat map along the time: about as many as a wide screen has dots.
+# Points of a line, and columns of a heat map: about as many as a wide screen has pixels.
 MOST_POINTS, MOST_COLUMNS = 2000, 1000
-LETTER_PX = 7.5  # of a letter in the mean
+LETTER_PX = 7.5  # mean width of a letter
 LONGEST_NAME = 24
 # A panel of a run's chart with the room above it for its title and legend and below it for the labels of its time axis,
 # and the strip of marks at the top.
 PANEL_PX, TITLE_PX, FOOT_PX, STRIP_PX = 226, 54, 32, 40
-# Two rows of a legend; where a telephone needs more, the panel grows by them.
+# Two rows of a legend; if a phone needs more, the panel is higher.
 LEGEND_PX = 34
-# Of a legend: a row, the line before a name with the number behind it, and a letter of it.
+# Of a legend: a row, the line before a name and the number after it, and a letter.
 ROW_PX, SIGN_PX, SMALL_LETTER_PX = 26, 84, 6.5
 STEPS_PX = 22
-# Above a heat map, where lines have their legend.
+# Above a heat map, in the place of a legend.
 SCALE = {"orientation": "h", "x": 0, "xanchor": "left", "yanchor": "bottom", "lenmode": "pixels", "len": 220}
 SCALE |= {"thickness": 8, "ypad": 10, "outlinewidth": 0, "tickfont": {"size": 10}, "nticks": 4}
 MARGINS = {"l": 64, "r": 12, "t": 30, "b": 50}
@@ -49,12 +49,11 @@ def run_chart(
     theme: Theme,
     width: int = WIDTH_PX,
 ) -> Figure:
-    """A run in panels below each other, each with a legend and a time axis of its own, which all show the same time;
-    above them the marks.
+    """Draw a run in panels, each with its legend and time axis; all axes show the same time, with marks above.
 
-    Lines are thinned so that no spike and no gap is lost; a page that zooms in asks again for a part of the time.
-    Parts of a whole are stacked areas; many lines of another kind become a heat map. Heights are in pixels, so that few
-    panels are not stretched."""
+    Lines are reduced so that no spike and no gap is lost; a zoom requests a part of the time again. Parts of a whole
+    are stacked areas; many lines of another kind become a heat map. Heights are in pixels, whatever the number of
+    panels."""
     lines = {panel.key: [column for column in columns if column.panel == panel] for panel in panels}
     drawn = [panel for panel in panels if lines[panel.key]]
     room = width - MARGINS["l"] - MARGINS["r"]
@@ -66,7 +65,7 @@ def run_chart(
     layout = blank(theme, **_times(len(drawn), axis))
     layout |= {"height": inner + MARGIN_PX, "showlegend": True, "annotations": [], "shapes": [], "margin": {**MARGINS}}
     layout["hovermode"] = "x unified"
-    # The zoom of the user is kept while the same panels are drawn again.
+    # Keep the user's zoom while the same panels are drawn again.
     layout["uirevision"] = " ".join([*(panel.key for panel in drawn), *axis.offsets()])
     if drawn:
         _steps(axis, bool(placed), layout, theme, room / LETTER_PX)
@@ -84,12 +83,12 @@ def run_chart(
 
 
 def _numbered(letter: str, number: int) -> str:
-    """The name that Plotly gives an axis or legend: the first has no number."""
+    """Return Plotly's name of an axis or legend; the first one has no number."""
     return letter if number == 1 else f"{letter}{number}"
 
 
 def _times(panels: int, axis: Axis) -> dict[str, Figure]:
-    """A time axis for each panel; a zoom into one is a zoom into all."""
+    """Return a time axis for each panel. A zoom into one applies to all."""
     axes: dict[str, Figure] = {"xaxis": {"anchor": "y", "hoverformat": ".1f", **shown(axis)}}
     for number in range(2, panels + 1):
         axes[_numbered("xaxis", number)] = {"anchor": f"y{number}", "matches": "x", "hoverformat": ".1f"}
@@ -100,14 +99,14 @@ def _times(panels: int, axis: Axis) -> dict[str, Figure]:
 
 
 def _others(panels: Sequence[Panel], lines: Mapping[str, Sequence[Column]]) -> dict[str, list[str]]:
-    """Key of a stack's last area -> the columns that it adds up; a page that adds live samples needs them."""
+    """Return key of a stack's last area -> the columns that it adds up, for pages that add live samples."""
     cut = ((panel, stack.parts(lines[panel.key])) for panel in panels if panel.stacked)
     return {stack.key_of(panel): [line.name for line in rest] for panel, (_, rest) in cut if rest}
 
 
 def _steps(axis: Axis, above_marks: bool, layout: Figure, theme: Theme, letters: float) -> None:
-    """Where several steps follow each other, or one only warms up: their names at the top, where there is room for so
-    many letters in all, a line where each begins, and a shade over what is not measured."""
+    """Mark several steps, or a warm-up: names at the top if they fit, a line at each start, and a shade over times
+    that are not measured."""
     if all(step.role == MEASURE for step in axis.steps) and len(axis.steps) < 2:
         return
     yshift = LEGEND_PX - 14 if above_marks else LEGEND_PX - 30
@@ -138,14 +137,14 @@ def _steps(axis: Axis, above_marks: bool, layout: Figure, theme: Theme, letters:
 
 
 def _fitting(title: str, room: int) -> str:
-    """As much of a name as there is room for above its step."""
+    """Return as much of a name as fits above its step."""
     text = title if len(title) <= room else f"{title[: max(0, room - 1)]}…"
     return text.replace("<", "&lt;")
 
 
 @dataclass(frozen=True)
 class _Placed:
-    """A mark on the axis: from `begin` to `end`, both the same if it has no end."""
+    """A mark on the axis, from `begin` to `end`; both are equal if it has no end."""
 
     mark: Mark
     begin: float
@@ -153,7 +152,7 @@ class _Placed:
 
 
 def _placed(marks: Sequence[Mark], axis: Axis) -> list[_Placed]:
-    """Each where it happened, once: one that reaches into the next step was noted there as well."""
+    """Return each mark once. One that reaches into the next step was recorded there too."""
     offsets, placed = axis.offsets(), dict[tuple[str, float], _Placed]()
     for mark in marks:
         offset = offsets.get(mark.step)
@@ -189,7 +188,7 @@ def _is_map(panel: Panel, lines: Sequence[Column]) -> bool:
 
 
 def _legend_px(panel: Panel, lines: Sequence[Column], room: float) -> int:
-    """Height of a panel's legend, whose entries are as wide as their names, with the number behind them."""
+    """Return the height of a panel's legend, whose entries are as wide as their names and numbers."""
     if _is_map(panel, lines):
         return LEGEND_PX
     names = stack.names(lines) if panel.stacked else [line.name for line in lines]
@@ -208,7 +207,7 @@ def _axis(panel: Panel, domain: tuple[float, float], theme: Theme) -> Figure:
 
 
 def _names(lines: Sequence[Column], domain: tuple[float, float]) -> Figure:
-    """The axis of a heat map: its names, short enough to leave a telephone some room for the map."""
+    """Return the vertical axis of a heat map, with names short enough for a phone."""
     shown = [line.name.partition(".")[0] if line.panel.heat else line.name.removeprefix("wait.") for line in lines]
     texts = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…" for name in shown]
     ticks = {"tickvals": [line.name for line in lines], "ticktext": texts, "tickfont": {"size": 10}}
@@ -238,7 +237,7 @@ def _line(line: Column, axis: str, legend: str, theme: Theme, i: int) -> Figure:
 
 
 def _lonely(values: NDArray[np.float32]) -> bool:
-    """Whether a sample stands between missing ones, where a line alone would not show it."""
+    """Return whether a sample has missing neighbours, where a line alone would not show it."""
     missing = np.isnan(np.concatenate([[np.nan], values, [np.nan]]))
     return bool((~missing[1:-1] & missing[:-2] & missing[2:]).any())
 
@@ -261,7 +260,7 @@ def _heat_map(lines: Sequence[Column], axis: str, domain: tuple[float, float], t
 
 
 def _shares(lines: Sequence[Column]) -> Figure:
-    """Shares of one thing go from nothing to all in every map, so that cpus and nodes can be compared."""
+    """Return a scale from 0 to 1 for shares in every map, so that CPUs and nodes can be compared."""
     most = max((float(np.nanmax(line.values)) for line in lines if np.isfinite(line.values).any()), default=0.0)
     return {"zmin": 0, "zmax": 100} if lines[0].unit == "%" and most <= 100 else {}
 
@@ -269,7 +268,7 @@ def _shares(lines: Sequence[Column]) -> Figure:
 def _strip(
     placed: Sequence[_Placed], number: int, domain: tuple[float, float], layout: Figure, theme: Theme
 ) -> list[Figure]:
-    """Each mark as a bar with its data in its hover text, and lines through all panels."""
+    """Draw each mark as a bar with hover text, and lines through all panels."""
     layout[f"yaxis{number}"] = {"domain": domain, "range": [0, 1], "visible": False, "fixedrange": True}
     title = {"text": " and ".join(sorted({f"{each.mark.kind}s" for each in placed})), "xref": "paper", "yref": "paper"}
     layout["annotations"].append(title | {"x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "showarrow": False})
@@ -279,7 +278,7 @@ def _strip(
         {"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "line": line, "opacity": 0.6}
         for at in edges
     ]
-    # A gap after each, or Plotly would join them.
+    # A gap after each mark, or Plotly would connect them.
     spans = [(max(each.begin, 0.0), max(each.end, 0.0)) for each in placed]
     return [
         {
@@ -299,7 +298,7 @@ def _strip(
 
 
 def _hover_text(placed: _Placed) -> str:
-    """What hovering over a mark shows; the label is the server's own text, which Plotly must not take for markup."""
+    """Return the hover text of a mark. Labels may come from the server and must not be parsed as markup."""
     mark = placed.mark
     label = mark.label.replace("<", "&lt;")
     figures = [f"{name.replace('_', ' ')} {value:,g}" for name, value in sorted(mark.data.items())]

@@ -1,4 +1,4 @@
-"""What was judged, drawn behind what was measured: the noise floor of a campaign, warm-up and stalls of a run."""
+"""Findings drawn behind the data: the noise floor of a campaign, warm-up and stalls of a run."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from apps.results.charts.themes import Figure, Theme
 from apps.results.models import Within
 from apps.results.runs.timeline import Axis
 
-LEAST_FLOOR = 0.01  # in percent; less is rounding
+LEAST_FLOOR = 0.01  # in percent; smaller is rounding
 
 
 def noise_band(table: CampaignTable, theme: Theme) -> tuple[list[Figure], str]:
-    """A grey band around the baseline's mean, within which identical levels differ, and its caption."""
+    """Return a grey band around the baseline's mean, within which identical levels differ, and its caption."""
     mean = next((level.mean for level in table.levels if level.label == table.baseline), None)
     floor = table.noise_floor_percent
     if mean is None or floor is None:
@@ -26,7 +26,8 @@ def noise_band(table: CampaignTable, theme: Theme) -> tuple[list[Figure], str]:
 
 
 def within_run(rows: Iterable[Within], axis: Axis, theme: Theme) -> Figure:
-    """Layout: shades from each step's beginning to where it was steady, and where it stalled, each with its name."""
+    """Return a layout with a shade from the start of each step to its steady state, and one for each stall, with
+    labels."""
     shapes, labels, offsets = list[Figure](), list[Figure](), axis.offsets()
     for row in rows:
         if row.step not in offsets:
@@ -48,13 +49,13 @@ def _shade(x0: float, x1: float, name: str, theme: Theme) -> Figure:
 
 
 def _label(x: float, name: str, theme: Theme) -> Figure:
-    """At the foot of the first panel, where its lines seldom are."""
+    """Return a label at the bottom of the first panel, where lines are rare."""
     place = {"xref": "x", "yref": "y domain", "x": x, "y": 0, "xanchor": "left", "yanchor": "bottom"}
     return place | {"text": name, "showarrow": False, "font": {"size": 11, "color": theme.text}}
 
 
 def laid(figure: Figure, more: Figure) -> Figure:
-    """The figure with more shapes and words."""
+    """Return the figure with more shapes and annotations."""
     for name, listed in more.items():
         figure["layout"][name] = [*figure["layout"].get(name, []), *listed]
     return figure

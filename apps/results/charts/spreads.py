@@ -1,4 +1,5 @@
-"""How long I/Os took: an outline for each direction on a logarithmic axis of latency, rows below each other."""
+"""Charts of fio's latency distributions: an outline for each direction on a logarithmic axis, one row per section or
+level."""
 
 from __future__ import annotations
 
@@ -13,12 +14,13 @@ SYMBOLS = {50.0: "line-ns", 99.0: "diamond", 99.9: "triangle-left"}
 ROW_PX, HEAD_PX, FOOT_PX = 170, 40, 60
 GAP = 0.2  # of a row, for its name
 BELOW = 0.16  # of the highest outline, for the percentiles of one direction
-SHORTEST_MS = 1e-6  # an axis of logarithms has no 0
+SHORTEST_MS = 1e-6  # a logarithmic axis has no 0
 
 
 def spread_chart(spreads: Spreads, theme: Theme) -> Figure:
-    """The area of an outline between two latencies is the share of the I/Os that took so long: its height is their
-    share per doubling. All rows have one scale. Below each outline stand p50, p99 and p99.9."""
+    """Draw the outlines. The area between two latencies is the share of I/Os: the height is the share per doubling.
+
+    All rows have one scale. p50, p99 and p99.9 are below each outline."""
     rows = spreads.rows
     inner = ROW_PX * max(1, len(rows))
     ticks = {"type": "log", "exponentformat": "none", "zeroline": False}
@@ -55,7 +57,7 @@ def _axis(number: int, domain: tuple[float, float], highest: float, own: Sequenc
 
 
 def _rounded(highest: float) -> float:
-    """The highest figure of one digit that is in the outline."""
+    """Return the largest one-digit figure within the outline."""
     power = 10.0 ** math.floor(math.log10(highest)) if highest > 0 else 1.0
     return math.floor(highest / power + 1e-9) * power
 
@@ -72,7 +74,8 @@ def _height(part: Part) -> float:
 
 
 def _ends(part: Part) -> tuple[float, float]:
-    """As drawn: what begins at 0 is as narrow as one can see, and what has no end is one doubling wide."""
+    """Return where a bar starts and ends: one that starts at 0 is as narrow as visible, one without an end is one
+    doubling wide."""
     low = max(part[0], min(SHORTEST_MS, part[1] / 2))
     return low, 2 * low if math.isinf(part[1]) else part[1]
 
@@ -129,8 +132,8 @@ def _outline(one: Spread, axis: str, name: str, colour: str, dash: str) -> Figur
 
 
 def _corners(one: Spread) -> Iterator[tuple[float, float, str]]:
-    """(latency, height, words) where each step begins, down to nothing where nothing was counted: no line leads over
-    what was not measured."""
+    """Yield (latency, height, text) at the start of each step, with zero where nothing was counted, so that no line
+    crosses a gap."""
     end = 0.0
     for part in one.parts:
         low, high = _ends(part)

@@ -12,20 +12,20 @@ from apps.results.runs import thin
 from apps.results.store.samples import Column
 from apps.results.store.series import Panel
 
-MOST_AREAS = 6  # the last of them adds up the rest
+MOST_AREAS = 6  # the last one adds up the rest
 MOST_POINTS = 1000
 PREFIX = "wait."  # of names, which the title of the panel already has
 
 
 def parts(lines: Sequence[Column]) -> tuple[list[Column], list[Column]]:
-    """The largest in the mean, largest first, and the rest; there is no rest of one."""
+    """Return the largest parts by mean, largest first, and the rest. A single remaining part is not a rest."""
     by_size = sorted(lines, key=lambda line: -float(np.nansum(line.values)))
     most = MOST_AREAS if len(by_size) <= MOST_AREAS else MOST_AREAS - 1
     return by_size[:most], by_size[most:]
 
 
 def key_of(panel: Panel) -> str:
-    """Identifies the area that adds up the rest, which has no column."""
+    """Return the key of the area that adds up the rest and has no column."""
     return f"{panel.source} {panel.group}: others"
 
 
@@ -36,7 +36,7 @@ def names(lines: Sequence[Column]) -> list[str]:
 
 
 def areas(panel: Panel, lines: Sequence[Column], axis: str, legend: str, theme: Theme) -> list[Figure]:
-    """A trace for each area. All have the same times; a missing number is 0 unless all are missing then."""
+    """Return a trace for each area, all with the same times. A missing number is 0 unless all are missing."""
     largest, rest = parts(lines)
     t, rows = _aligned([*largest, *rest])
     taken = ~np.isnan(rows).all(axis=0)
@@ -63,12 +63,12 @@ def areas(panel: Panel, lines: Sequence[Column], axis: str, legend: str, theme: 
     ]
 
 
-# In addition to the colours, for readers who cannot distinguish them.
+# In addition to colours, for readers who cannot distinguish them.
 _SHAPES = ("", "/", ".", "x", "-", "\\")
 
 
 def _aligned(lines: Sequence[Column]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """All times, and a row of values for each line: an event of a later step has no sample in the first."""
+    """Return all times, and a row of values for each line: an event of a later step has no sample in the first."""
     t = np.unique(np.concatenate([line.t for line in lines]))
     rows = np.full((len(lines), len(t)), np.nan)
     for row, line in zip(rows, lines, strict=True):

@@ -1,4 +1,4 @@
-"""One palette for light and one for dark pages, and what every figure's layout shares."""
+"""The palettes of light and dark pages, and the common layout of all figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Figure = dict[str, Any]
 
 @dataclass(frozen=True)
 class Theme:
-    """Series colours in order, then text, grid, paper, and the colour scale of heat maps from low to high."""
+    """Colours of series in order, then text, grid, paper, and the colour scale of heat maps from low to high."""
 
     series: tuple[str, ...]
     text: str
@@ -22,7 +22,8 @@ class Theme:
     heat: tuple[tuple[float, str], ...]
 
 
-# Cividis, which colour-blind readers see as well; on a dark page without its darkest part, which would merge with it.
+# Cividis, which colour-blind readers can distinguish; on a dark page without its darkest part, which would merge with
+# it.
 CIVIDIS = ((0.0, "#00224E"), (0.25, "#35456C"), (0.5, "#666970"), (0.75, "#A59C74"), (1.0, "#FEE838"))
 CIVIDIS_ON_DARK = ((0.0, "#5A6E9E"), (0.25, "#7A7F8C"), (0.5, "#A09A7C"), (0.75, "#CDBB62"), (1.0, "#FEE838"))
 LIGHT = Theme(
@@ -34,13 +35,13 @@ DARK = Theme(
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x")
 
-# Values that differ by less, as a share of them, are the same: a mean of logarithms is not quite the value of one run.
+# Values with a smaller relative difference are equal: a mean of logarithms is not exactly the value of one run.
 SAME_WITHIN = 1e-9
 
-# Of a chart, unless its page says it.
+# Height of a chart, unless its page defines it.
 WIDTH_PX = 1200
 
-# A logarithmic axis with whole labels: Plotly by itself writes 0.05 as a bare 5.
+# A logarithmic axis with complete labels. Plotly would write 0.05 as 5.
 _STEPS = [digit * 10.0**power for power in range(-6, 10) for digit in (1, 2, 5)]
 _LABELS = [f"{step:,.0f}" if step >= 1 else f"{step:.6f}".rstrip("0") for step in _STEPS]
 LOGARITHMIC: Figure = {"type": "log", "tickvals": _STEPS, "ticktext": _LABELS}
@@ -64,15 +65,15 @@ def layout(theme: Theme, **axes: Figure) -> Figure:
 
 
 def foot(axis: Figure, *notes: str) -> None:
-    """Small lines under an axis and its title, where they hide no point."""
+    """Add small lines below an axis and its title, where they cover no point."""
     small = [f'<span style="font-size:11px">{note}</span>' for note in notes if note]
     lines = [axis.get("title", {}).get("text", ""), *small]
     axis["title"] = {"text": "<br>".join(line for line in lines if line)}
 
 
 def value_range(data: Iterable[Figure]) -> Figure:
-    """The part of a vertical axis that says its range: from 0 where all values are the same, up to rounding. Plotly
-    would zoom into the rounding, and cut the points off."""
+    """Return the range of a vertical axis: from 0 if all values are equal, up to rounding. Plotly would zoom into
+    the rounding and cut off the points."""
     low, high = _extremes(data) or (0.0, 1.0)
     if not _is_flat(low, high):
         return {}
@@ -80,7 +81,7 @@ def value_range(data: Iterable[Figure]) -> Figure:
 
 
 def origin_note(data: Iterable[Figure]) -> str:
-    """The note for a vertical axis that leaves out 0; "" where Plotly's range, 6 % beyond the data, or ours has it."""
+    """Return the note for a vertical axis without 0; "" if Plotly's range, 6 % beyond the data, or ours includes it."""
     extremes = _extremes(data)
     if extremes is None or _is_flat(*extremes):
         return ""
@@ -90,7 +91,7 @@ def origin_note(data: Iterable[Figure]) -> str:
 
 
 def _extremes(data: Iterable[Figure]) -> tuple[float, float] | None:
-    """Of the values and the ends of their error bars."""
+    """Return the extremes of the values and of their error bars."""
     keys = ("y", "lowerfence", "upperfence")
     drawn = [value for trace in data for key in keys for value in [*trace.get(key, ())]]
     ends = [end for trace in data for end in _ends(trace)]
@@ -112,5 +113,5 @@ def _is_flat(low: float, high: float) -> bool:
 
 
 def shown(axis: Axis) -> Figure:
-    """Of a time axis the part that is shown; all of it is Plotly's own choice."""
+    """Return the part of a time axis to show; {} lets Plotly show all of it."""
     return {} if axis.begin is None or axis.end is None else {"range": [axis.begin, axis.end], "autorange": False}

@@ -1,4 +1,4 @@
-"""The campaigns of a schedule over time: each level as a line with its intervals, and marks where the host changed."""
+"""The chart of a schedule: each level as a line with intervals over its campaigns, and marks at changes of the host."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from apps.results.answers.history.trend import Point, Trend
 from apps.results.charts.themes import SYMBOLS, Figure, Theme, layout
 
-MOST_TOLD = 4  # marks with words of their own; the page lists all of them
+MOST_TOLD = 4  # marks with labels; the page lists all of them
 LONGEST = 40
 
 
@@ -29,7 +29,7 @@ def trend_chart(trend: Trend, theme: Theme) -> Figure:
 
 
 def _dates(points: list[Point]) -> Figure:
-    """The axis of days. Around a single campaign, the browser would draw fractions of a second."""
+    """Return the axis of days. Around a single campaign, the browser would show fractions of a second."""
     if len({point.at for point in points}) != 1:
         return {"type": "date"}
     ends = (points[0].at - timedelta(days=1), points[0].at + timedelta(days=1))

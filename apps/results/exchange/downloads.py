@@ -1,4 +1,4 @@
-"""The files that a campaign or a run may leave as."""
+"""The export formats of a campaign or a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from apps.results.exchange import exports
 
 @dataclass(frozen=True)
 class Export:
-    """One file that a campaign or a run may leave as: its type, what makes it, and which of them have it."""
+    """One export: its type, the function that writes it, and which campaigns or runs have it."""
 
     about: str
     content_type: str
@@ -26,12 +26,12 @@ class Export:
 
 
 def _compares(campaign: Campaign) -> bool:
-    """What only makes data has no answer to report."""
+    """Return whether a campaign has results to report; preparing a data set has none."""
     return campaign.kind != Campaign.Kind.PREPARATION
 
 
 def _imported_late(path: str) -> Callable[[Any], IO[bytes]]:
-    """The function at `path`, imported when a file is requested, because its library is slow to load."""
+    """Return the function at `path`, imported when a file is requested, because its library is slow to load."""
     return lambda row: import_string(path)(row)
 
 

@@ -1,4 +1,5 @@
-"""SELECT only: a campaign as files: tables, a document, its raw outputs. Large ones are never whole in memory."""
+"""Export a campaign as tables, as a document, or as its raw outputs. Large exports are streamed. Only reads
+(SELECT)."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ AFTER = ("state", "outcome", "started_at", "ended_at", "digest", "error")
 
 @dataclass(frozen=True)
 class Figure:
-    """A column of a table of runs: a figure of a step, with its unit."""
+    """A column in a table of runs: a figure of a step, with its unit."""
 
     step: str
     name: str
@@ -46,24 +47,24 @@ class Figure:
 
 
 def campaigns() -> QuerySet[Campaign]:
-    """With what an export names."""
+    """Return campaigns with the objects that an export names."""
     return Campaign.objects.select_related("host", "workload", "profile__profile", "created_by")
 
 
 def figures_of(campaign: Campaign) -> list[Figure]:
-    """Every figure that any run has, by step and name."""
+    """Return every figure of any run, by step and name."""
     rows = Measurement.objects.filter(run__campaign=campaign).order_by("step", "name", "unit")
     return [Figure(*row) for row in rows.values_list("step", "name", "unit").distinct()]
 
 
 def runs_of(campaign: Campaign, *related: Any) -> Iterator[Run]:
-    """In order, a few hundred at a time, each with its measurements."""
+    """Yield the runs in order, a few hundred at a time, each with its measurements."""
     runs = campaign.runs.order_by("position").prefetch_related("measurements", *related)
     return runs.iterator(chunk_size=CHUNK)
 
 
 def runs_table(campaign: Campaign, figures: list[Figure]) -> tuple[list[str], Iterator[list[Any]]]:
-    """A head, and every run with its levels and these of its figures, failed ones included."""
+    """Return a heading, and every run with its levels and these of its figures, including failed ones."""
     factors = [factor["name"] for factor in campaign.factors]
     head = [*BEFORE, *factors, *AFTER, *(figure.header for figure in figures)]
     return head, (table_row(run, factors, figures) for run in runs_of(campaign))
@@ -79,7 +80,7 @@ def table_row(run: Run, factors: list[str], figures: list[Figure]) -> list[Any]:
 
 
 def csv_lines(head: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Iterator[str]:
-    """Text that a spreadsheet would take for a formula gets a quote before it; numbers stay numbers."""
+    """Yield lines of CSV. A text that a spreadsheet would read as a formula gets an apostrophe."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     for row in itertools.chain([head], rows):
@@ -104,7 +105,7 @@ def cache_split_csv(campaign: Campaign) -> Iterator[str]:
 
 
 def series_csv(campaign: Campaign) -> Iterator[str]:
-    """Every sample of every run, a line each; `t_s` counts from the beginning of its step."""
+    """Yield every sample of every run, one per line. `t_s` counts from the start of its step."""
     return csv_lines(SERIES_HEAD, series_rows(Series.objects.filter(run__campaign=campaign)))
 
 
@@ -122,8 +123,8 @@ def series_rows(stored: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def document(campaign: Campaign, with_series: bool = False) -> Iterator[str]:
-    """One JSON object: the campaign as it was designed, and each run with spec, proofs, measurements, what other hosts
-    did for it and, where asked for, series."""
+    """Yield one JSON object: the design of the campaign, and each run with spec, proofs, measurements, other hosts'
+    jobs, and series if requested."""
     header = {"format": "proving-ground campaign", "version": 1, "campaign": _design(campaign)}
     yield json.dumps(header, ensure_ascii=False)[:-1] + ', "runs": ['
     parts = RunPart.objects.select_related("host").prefetch_related(*_job_prefetches())
@@ -134,7 +135,8 @@ def document(campaign: Campaign, with_series: bool = False) -> Iterator[str]:
 
 
 def _job_prefetches() -> list[Prefetch[Any]]:
-    """For _job: what was set and proven as `proof_events`, and the files, without their contents, as `files`."""
+    """Return the prefetches for _job: settings and proofs as `proof_events`, and files without their contents as
+    `files`."""
     proofs = RunEvent.objects.filter(kind__in=("proof", "write")).order_by("seq")
     files = Artefact.objects.defer("content").order_by("path")
     return [Prefetch("events", proofs, "proof_events"), Prefetch("artefacts", files, "files")]
@@ -180,7 +182,7 @@ def _part(part: RunPart) -> dict[str, Any]:
 
 
 def _job(job: Run | RunPart) -> dict[str, Any]:
-    """What one host should do, what it set and proved, and its artefacts."""
+    """Return the spec of a job, its proofs, and its files."""
     names = ("digest", "spec", "state", "outcome", "error", "manifest")
     artefacts = [{"path": one.path, "size": one.size, "sha256": one.sha256} for one in getattr(job, "files")]  # noqa: B009
     events: dict[str, list[Any]] = {"proof": [], "write": []}
@@ -194,7 +196,7 @@ def _job(job: Run | RunPart) -> dict[str, Any]:
 
 
 def _finite(value: float) -> float | None:
-    """JSON has no word for infinity or nan."""
+    """Return None for infinity and nan, which JSON does not have."""
     return value if abs(value) < float("inf") else None
 
 
@@ -206,10 +208,9 @@ def _series(one: Series) -> dict[str, Any]:
 
 
 def outputs_zip(campaign: Campaign) -> IO[bytes]:
-    """What the tools printed, with a manifest: an import of it makes the same campaign again.
+    """Return the outputs of the tools with a manifest; importing it creates the same campaign again.
 
-    Figures that came as a table go as a table. A run that left no output stands in the manifest alone.
-    """
+    Figures that were imported as a table are a table. A run without outputs is only in the manifest."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever sends it closes it
     kinds = {step["name"]: step["kind"] for step in campaign.steps}
     tabular = [name for name, kind in kinds.items() if kind == FIGURES]
@@ -238,14 +239,14 @@ def _use(campaign: Campaign, figure: Figure) -> dict[str, str]:
 
 
 def _put(archive: zipfile.ZipFile, name: str, data: str | bytes) -> None:
-    """Without the time of now: the same campaign gives the same bytes, whenever it leaves."""
+    """Write a file with a fixed time, so that the same campaign always gives the same bytes."""
     about = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
     about.compress_type, about.external_attr = zipfile.ZIP_DEFLATED, 0o600 << 16
     archive.writestr(about, data)
 
 
 def _packed(archive: zipfile.ZipFile, run: Run) -> Iterator[dict[str, Any]]:
-    """Writes the outputs of a run's measured steps, and yields what the manifest says of each."""
+    """Write the outputs of a run's measured steps, and yield the manifest's entry of each."""
     times = {name: _iso(moment) for name, moment in (("started", run.started_at), ("time", run.ended_at)) if moment}
     entry = {"block": run.block + 1, "host": run.host.name, **times}
     if run.outcome != Run.Outcome.OK:
@@ -262,7 +263,7 @@ def _packed(archive: zipfile.ZipFile, run: Run) -> Iterator[dict[str, Any]]:
 
 
 def _outputs(archive: zipfile.ZipFile, run: Run, step: Mapping[str, Any]) -> dict[str, str]:
-    """The paths within the zip of what a step printed, as a manifest names them."""
+    """Write the outputs of a step, and return their paths in the zip for the manifest."""
     prefix = f"out/{step['name']}/"
     artefacts = {one.path.removeprefix(prefix): one for one in run.artefacts.filter(path__startswith=prefix)}
     results = [name for kind, name in OUTPUTS.values() if kind == step["kind"] and name != "stderr"]

@@ -1,4 +1,5 @@
-"""SELECT only: tables of a campaign as Parquet, with types and units. Import it late: Arrow is slow to load."""
+"""Tables of a campaign as Parquet, with types and units. Only reads (SELECT). Import this module late, because Arrow
+is slow to load."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ GROUP = 50_000
 
 
 def runs_parquet(campaign: Campaign) -> IO[bytes]:
-    """The table of runs with typed columns; unit, better and definition of each figure are in its metadata."""
+    """Return the table of runs with typed columns. Their metadata have unit, better direction and definition of each
+    figure."""
     figures, factors = figures_of(campaign), [factor["name"] for factor in campaign.factors]
     head = [*BEFORE, *factors, *AFTER, *(figure.header for figure in figures)]
     text = {name: arrow.string() for name in head}
@@ -54,7 +56,7 @@ def _metadata(figure: Figure) -> dict[str, str]:
 
 
 def _typed(run: Run, factors: list[str], figures: list[Figure]) -> list[Any]:
-    """A row of the table of runs with typed times, and None for empty cells."""
+    """Return a row of the table of runs with typed times, and None for empty cells."""
     row = [None if cell == "" else cell for cell in table_row(run, factors, figures)]
     begin = len(BEFORE) + len(factors) + AFTER.index("started_at")
     row[begin : begin + 2] = [run.started_at, run.ended_at]
@@ -77,7 +79,7 @@ def _series_parquet(stored: Any) -> IO[bytes]:
 
 
 def _parquet(schema: Any, rows: Iterable[Sequence[Any]]) -> IO[bytes]:
-    """Written in groups of rows, so that a long campaign needs no more memory than a short one."""
+    """Write groups of rows, so that memory does not depend on the length of a campaign."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - the response closes it
     with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
         for group in _batched(rows, GROUP):

@@ -1,4 +1,4 @@
-"""Files that come in and go out over HTTP, for pages and API alike."""
+"""Uploads and downloads over HTTP, for pages and API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from common.errors import PlanError
 
 
 def contents(sent: MultiValueDict[str, UploadedFile[Any]]) -> list[tuple[str, bytes]]:
-    """(name, content) of the files of a request. PlanError when they are more than is taken at once."""
+    """Return (name, content) of the files in a request. PlanError if they exceed the limit."""
     files = [each for name in sent for each in sent.getlist(name)]
     total = sum(each.size or 0 for each in files)
     if total > LARGEST_UPLOAD:
@@ -25,7 +25,7 @@ def contents(sent: MultiValueDict[str, UploadedFile[Any]]) -> list[tuple[str, by
 
 
 def check_length(length: str) -> None:
-    """PlanError by what a request says of its own length: a body is a little longer than its files."""
+    """Raise PlanError by the declared length of a request, whose body is a little larger than its files."""
     if length.isdecimal() and int(length) > LARGEST_UPLOAD + 1024**2:
         raise _too_large(int(length))
 
@@ -36,7 +36,7 @@ def _too_large(size: int) -> PlanError:
 
 
 def download(export: Export, row: Campaign | Run, name: str) -> HttpResponseBase:
-    """An export as a download that no browser interprets, sent while it is made. Http404 where the row has none."""
+    """Return an export as a streamed download that browsers do not render. Http404 if the row does not have it."""
     if not export.offered(row):
         raise Http404(f"{row} has no {name}")
     made, name = export.make(row), f"{row._meta.model_name}-{row.pk}-{name}"

@@ -1,1 +1,1 @@
-"""Charts that a person composes, pins and saves."""
+"""Charts that users compose, and saved views."""

@@ -1,4 +1,4 @@
-"""Which charts fit the design of a campaign: the first one answers its question. Pure."""
+"""Charts that fit the design of a campaign; the first one answers its question. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ LEVELS, DIFFERENCES = "levels", "differences"
 
 @dataclass(frozen=True)
 class DesignChart:
-    """One tab above a campaign's chart. `key` stands in the address; `view`: what it asks of the explorer, empty where
-    the campaign draws it itself."""
+    """One tab above a campaign's chart. `key`: its value in the URL. `view`: the query of the explorer; {} if the
+    campaign draws it itself."""
 
     key: str
     title: str
@@ -23,12 +23,14 @@ class DesignChart:
 
 
 def charts_of(factors: Sequence[dict[str, Any]]) -> list[DesignChart]:
-    """The charts of a campaign with these factors, each {"name", "levels": [{"label"}, ...]}: a curve over a numeric
-    factor, lines and a heat map of two factors, facets of three or more; then all runs, differences and time order."""
+    """Return the charts for these factors, each {"name", "levels": [{"label"}, ...]}.
+
+    A curve over a numeric factor, lines and a heat map of two factors, facets of three or more; then all runs,
+    differences and time order."""
     varied = {each["name"]: [level["label"] for level in each["levels"]] for each in factors if len(each["levels"]) > 1}
     runs = DesignChart(LEVELS, "All runs" if len(varied) > 1 else "Levels", {})
     others = [DesignChart(DIFFERENCES, "Differences", {}), DesignChart("time", "Over time", {"x": ORDER})]
-    # A numeric factor makes the better axis, then the one with more levels.
+    # A numeric factor is the better axis, then the one with more levels.
     names = sorted(varied, key=lambda name: (numeric(varied[name]) is None, -len(varied[name])))
     if not names:
         return [runs, others[-1]]

@@ -1,8 +1,7 @@
-"""Which pages carry which charts, and what their addresses ask for: an address from outside becomes one of ours here.
+"""Pages with charts, and what their URLs select. A URL from a request is rebuilt from known parts.
 
-What is kept of an address is built anew from the table of URLs and from the choices that its page knows, so that
-nothing else is ever stored, redirected to, or fetched.
-"""
+A stored URL is built from the table of URLs and the choices that its page knows, so nothing else is ever stored,
+redirected to, or fetched."""
 
 from __future__ import annotations
 
@@ -29,15 +28,15 @@ from apps.results.store import series
 from common.errors import PlanError
 
 Key = UUID | str | None
-LONGEST = 2000  # letters of an address
-# A browser takes what begins with // or /\ for another server's.
+LONGEST = 2000  # characters of a URL
+# Browsers read a URL that starts with // or /\ as one of another server.
 OWN, CONTROL = re.compile(r"/[^/\\]"), re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure of a page: the URL name of what draws it, with what that asks for besides the page's own choices, and of
-    its CSV where it has one. `chosen`: the choice that stands in the path of what draws it."""
+    """A chart of a page: the URL name that draws it, with parameters in addition to the page's own, and that of its
+    CSV. `chosen`: the choice in the path of that URL."""
 
     title: str
     figure: str
@@ -50,7 +49,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Selection:
-    """What an address turned out to ask for: its choices in full, and what that is called."""
+    """The choices that a URL selects, in full, and their title."""
 
     choices: dict[str, Any]
     title: str
@@ -58,8 +57,8 @@ class Selection:
 
 @dataclass(frozen=True)
 class Page:
-    """A page with charts, the usual one first: what it is called, an example of its address, and what reads one. `of`:
-    the kind of thing whose key its address has, in the column `by`."""
+    """A page with charts, the default one first: its title, an example of its URL, and its parser. `of`: model of
+    the object in the URL, found by the column `by`."""
 
     name: str
     example: str
@@ -71,7 +70,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Place:
-    """One chart of one page, as an address asks for it."""
+    """One chart of one page, as a URL selects it."""
 
     name: str
     key: Key
@@ -110,7 +109,7 @@ def _with(path: str, query: str) -> str:
 
 
 def find(address: str, chart: str = "") -> Place:
-    """Which chart of which page; the page's usual one where none is named. No query: the thing may be gone."""
+    """Return the chart that a URL selects; by default that of its page. No query: the object may not exist any more."""
     if not OWN.match(address) or CONTROL.search(unquote(address)) or len(address) > LONGEST:
         raise _refusal(address, "is not an address of this server")
     split = urlsplit(address)
@@ -128,15 +127,16 @@ def find(address: str, chart: str = "") -> Place:
 
 
 def check(address: str, chart: str = "") -> tuple[Place, str]:
-    """The same with its choices in full, so that it goes on to mean what it means now, and a title for it. PlanError
-    where there is no such thing, or where it does not have what the address asks for."""
+    """Return the same with its choices in full, so that it keeps its meaning, and a title.
+
+    PlanError if there is no such object, or if it does not have what the URL selects."""
     place = find(address, chart)
     selection = place.page.read(place.key, QueryDict(place.query), place.chart)
     return replace(place, query=urlencode(selection.choices, doseq=True)), selection.title
 
 
 def missing(places: Iterable[Place]) -> set[UUID | str]:
-    """Keys of things that are gone; a query for each kind of thing."""
+    """Return the keys of objects that do not exist any more; one query for each kind of object."""
     keys_by_model: dict[tuple[type[Model], str], set[UUID | str]] = {}
     for place in places:
         if place.page.of is not None and place.key is not None:
@@ -201,7 +201,9 @@ def _of_explorer(key: Key, query: QueryDict, chart: str) -> Selection:
 
 def _of_comparison(key: Key, query: QueryDict, chart: str) -> Selection:
     compared = compare.read(query)
-    alike = len({arm.url for arm in compared.arms}) == 1 and compared.arms[0].kind == "level"  # their titles are bare
+    alike = (
+        len({arm.url for arm in compared.arms}) == 1 and compared.arms[0].kind == "level"
+    )  # their titles alone are ambiguous
     of = f"{compared.arms[0].runs[0].campaign}: " if alike else ""
     first, *others = (f"{arm.title} ({letter})" for letter, arm in zip(LETTERS, compared.arms, strict=False))
     return Selection(compared.query(), f"{of}{compared.figure}, {' and '.join(others)} against {first}")
@@ -225,7 +227,8 @@ def _of_run(key: Key, query: QueryDict, chart: str) -> Selection:
 
 
 def _of_time(run: Run, query: QueryDict, of: str) -> Selection:
-    """Which panels are shown unasked may change: those that are there now are named."""
+    """Return the selection for a chart over time. It names the present panels, because the default panels may
+    change."""
     panels = series.panels_of(run)
     unknown = set(query.getlist("panel")) - {panel.key for panel in panels}
     if unknown:
@@ -246,7 +249,7 @@ def _of_time(run: Run, query: QueryDict, of: str) -> Selection:
 
 
 def _of_host(key: Key, query: QueryDict, chart: str) -> Selection:
-    """The spec that is named, or what was run most often."""
+    """Return the selection of the named spec, or of the one that ran most often."""
     host = Host.objects.filter(name=str(key)).first()
     if host is None:
         raise PlanError("address", f"host {key} does not exist", hint="copy the address of a page that opens")

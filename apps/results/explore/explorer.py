@@ -1,4 +1,4 @@
-"""SELECT only: any figure of a campaign over any of its factors, as the address of a view says."""
+"""The explorer: any figure of a campaign over any of its factors, as selected by the URL. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.results.models import Measurement
 from common.errors import PlanError
 
-# Axes that are no factors; no factor's name begins so.
+# Axes that are not factors; no name of a factor starts like this.
 ORDER, BLOCK, HOST = "@order", "@block", "@host"
 AXES = {ORDER: "run order", BLOCK: "block", HOST: "host"}
 SHAPES = {
@@ -28,15 +28,15 @@ SHAPES = {
     "heat": "heat map",
 }
 SCALES = {"absolute": "absolute", "relative": "relative to a baseline"}
-BOX_FROM = 8  # runs of a level: below, a box hides more than it tells
-MOST_STRIP = 3000  # points; more than that are boxes unless asked for
+BOX_FROM = 8  # runs of a level; with fewer, a box hides more than it shows
+MOST_STRIP = 3000  # points; more are drawn as boxes by default
 RECENT = 20  # runs whose figures are offered
 ONLY = "only."
 
 
 @dataclass(frozen=True)
 class View:
-    """What an address asks for: `figure` is step.name; `colour` and `facet` may be empty; `only`: factor -> level."""
+    """The query of the explorer. `figure`: step.name. `colour` and `facet` may be "". `only`: factor -> level."""
 
     figure: str
     x: str
@@ -52,7 +52,7 @@ class View:
         return self.facet, self.colour, self.x
 
     def query(self) -> dict[str, str]:
-        """As an address has it, without what is empty."""
+        """Return the query as in a URL, without empty values."""
         fields = {name: getattr(self, name) for name in ("figure", "x", "colour", "facet", "shape", "scale", "base")}
         return {name: value for name, value in fields.items() if value} | {
             ONLY + name: level for name, level in self.only
@@ -71,7 +71,7 @@ class ObservedRun:
     value: float
 
     def on(self, axis: str) -> str:
-        """Where it stands on an axis; "" on none."""
+        """Return its position on an axis; "" for no axis."""
         if axis in AXES:
             return {ORDER: str(self.position + 1), BLOCK: str(self.block + 1), HOST: self.host}[axis]
         return self.cell.get(axis, "")
@@ -79,7 +79,7 @@ class ObservedRun:
 
 @dataclass(frozen=True)
 class Group:
-    """The `n` runs that stand at one place of a chart; interval and mean are None where they cannot be computed."""
+    """The `n` runs at one position of a chart. Interval and mean are None if they cannot be computed."""
 
     facet: str
     colour: str
@@ -97,8 +97,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Explored:
-    """What a chart shows; `name`: of the figure, with its step where there are several; `over`: factors on no axis, all
-    of whose levels are taken together."""
+    """The content of a chart. `name`: of the figure, with its step if there are several. `over`: factors on no axis,
+    whose levels are combined."""
 
     view: View
     name: str
@@ -119,7 +119,7 @@ class Explored:
         return sum(group.n for group in self.groups)
 
     def bare(self) -> Explored:
-        """Without the runs themselves: a page shows those as a chart, which asks for them by itself."""
+        """Return the same without the runs: a page loads those separately, with its chart."""
         return replace(self, groups=[replace(group, runs=[]) for group in self.groups])
 
     @property
@@ -128,7 +128,7 @@ class Explored:
 
     @property
     def quantity(self) -> str:
-        """What the value axis says."""
+        """The title of the value axis."""
         if self.relative:
             base = self.view.base or "the mean"
             return f"{self.name}, % against {base}"
@@ -136,7 +136,7 @@ class Explored:
 
     @property
     def sentence(self) -> str:
-        """For those who do not see the chart."""
+        """A description for users who do not see the chart."""
         subject = f"{self.name} by {title(self.view.x)}" + (
             f", coloured by {title(self.view.colour)}" if self.view.colour else ""
         )
@@ -162,12 +162,12 @@ def title(axis: str) -> str:
 
 
 def factors_of(campaign: Campaign) -> dict[str, list[str]]:
-    """factor -> its levels in their order."""
+    """Return factor -> its levels, in order."""
     return {factor["name"]: [level["label"] for level in factor["levels"]] for factor in campaign.factors}
 
 
 def figures_of(campaign: Campaign) -> list[Measurement]:
-    """The figures that its latest ok runs have, the campaign's metric first; one of each step and name."""
+    """Return the figures of its latest ok runs, the campaign's metric first; one of each step and name."""
     recent = campaign.runs.filter(outcome=Run.Outcome.OK).order_by("-position").values("pk")[:RECENT]
     figures: dict[str, Measurement] = {}
     for row in Measurement.objects.filter(run__in=list(recent.values_list("pk", flat=True))).order_by("pk"):
@@ -177,13 +177,13 @@ def figures_of(campaign: Campaign) -> list[Measurement]:
 
 
 def metric_of(campaign: Campaign) -> str:
-    """The campaign's metric as step.name."""
+    """Return the campaign's metric as step.name."""
     chosen = steps.metric(campaign.steps, campaign.metric)
     return f"{chosen.step}.{chosen.name}"
 
 
 def read(campaign: Campaign, query: Mapping[str, str]) -> View:
-    """The view that an address asks for; what it leaves open follows the design. PlanError naming what cannot be."""
+    """Parse the query of a URL; omitted choices follow the design. PlanError names the invalid one."""
     factors = factors_of(campaign)
     several = sorted(factors, key=lambda name: -len(factors[name]))
     axes = [*factors, *AXES]
@@ -221,7 +221,7 @@ def _one_of(field: str, value: str, accepted: Iterable[str]) -> str:
 
 
 def explore(campaign: Campaign, view: View) -> Explored:
-    """Two queries: the runs with the figure, and what it is. PlanError where no run has such a figure."""
+    """Return the content of the chart. Two queries. PlanError if no run has the figure."""
     factors = factors_of(campaign)
     step, _, name = view.figure.partition(".")
     kind = Measurement.objects.filter(run__campaign=campaign, step=step, name=name).order_by().first()
@@ -253,7 +253,7 @@ def explore(campaign: Campaign, view: View) -> Explored:
 def _observed_runs(campaign: Campaign, step: str, name: str) -> list[ObservedRun]:
     rows = Measurement.objects.filter(run__campaign=campaign, run__outcome=Run.Outcome.OK, step=step, name=name)
     columns = ("run_id", "run__host__name", "run__block", "run__position", "run__cell", "value")
-    names = [factor["name"] for factor in campaign.factors]  # the order of the design: that of jsonb is its own
+    names = [factor["name"] for factor in campaign.factors]  # the order of the design, because jsonb has another one
     runs = [
         ObservedRun(run, host, block, position, {factor: cell[factor] for factor in names if factor in cell}, value)
         for run, host, block, position, cell, value in rows.order_by().values_list(*columns)
@@ -263,7 +263,7 @@ def _observed_runs(campaign: Campaign, step: str, name: str) -> list[ObservedRun
 
 
 def _shape(view: View, runs: Sequence[ObservedRun]) -> str:
-    """Boxes hide small numbers, and points large ones; on the order of running there are only points."""
+    """Return the default shape: points for few runs, boxes for many, and always points in order of time."""
     if view.x in (ORDER, BLOCK):
         return "strip"
     if view.shape != "auto":
@@ -276,7 +276,7 @@ def _shape(view: View, runs: Sequence[ObservedRun]) -> str:
 
 
 def _order(axis: str, factors: Mapping[str, list[str]], runs: Sequence[ObservedRun]) -> list[str]:
-    """The places on an axis in their order: those of the design that have runs."""
+    """Return the positions on an axis in the order of the design, if they have runs."""
     levels = dict.fromkeys(run.on(axis) for run in runs)
     if axis in factors:
         return [level for level in factors[axis] if level in levels]
@@ -296,8 +296,8 @@ def _grouped(runs: Sequence[ObservedRun], view: View, order: Sequence[Sequence[s
 
 
 def _with_means(groups: list[Group], view: View) -> list[Group]:
-    """With geometric means and their 95 % intervals, as the table of a campaign has them; plain means where a value has
-    no logarithm."""
+    """Add geometric means with 95 % intervals, as in the table of a campaign; arithmetic means if a value has no
+    logarithm."""
     if view.x in (ORDER, BLOCK):
         return groups
     rows = _observations(groups, lambda group: "\0".join(group.key))
@@ -308,7 +308,7 @@ def _with_means(groups: list[Group], view: View) -> list[Group]:
 
 
 def _observations(groups: Sequence[Group], level: Callable[[Group], str]) -> list[stats.Observation]:
-    """Each host has blocks of its own."""
+    """Return the observations; each host has separate blocks."""
     keys = sorted({(run.host, run.block) for group in groups for run in group.runs})
     numbers = {key: number for number, key in enumerate(keys)}
     return [
@@ -324,8 +324,10 @@ def _with(group: Group, level: stats.Level) -> Group:
 
 
 def _relative(groups: list[Group], view: View, kind: Measurement) -> list[Group]:
-    """Everything in percent of the baseline of the same colour and facet: the level `base` of x, or the mean of all
-    where x is no factor. The interval of a level is that of its comparison, not of its mean."""
+    """Convert everything to percent of the baseline with the same colour and facet: the level `base` of x, or the mean
+    of all if x is not a factor.
+
+    The interval of a level is that of its comparison, not that of its mean."""
     relative: list[Group] = []
     for place in dict.fromkeys((group.facet, group.colour) for group in groups):
         own = [group for group in groups if (group.facet, group.colour) == place]
@@ -365,7 +367,7 @@ COUNTS_CPUS = re.compile(r"\b(?:cpus?|cores?)\b", re.IGNORECASE)
 
 
 def ideal_scaling(view: View, better: str) -> bool:
-    """Whether the x-axis counts cpus, so that a throughput can be held against one that grows with them."""
+    """Return whether the x-axis counts CPUs, so that ideal scaling can be drawn."""
     return bool(COUNTS_CPUS.search(view.x)) and better == "higher" and view.scale == "absolute"
 
 
@@ -373,7 +375,7 @@ HEAD = ("run", "host", "block", "position")
 
 
 def rows(explored: Explored) -> Iterable[list[Any]]:
-    """A line for each run that is shown, below head()."""
+    """Yield a line for each run that is shown, for head()."""
     for run in sorted(explored.runs, key=lambda one: one.position):
         yield [str(run.run), run.host, run.block + 1, run.position + 1, *run.cell.values(), run.value]
 

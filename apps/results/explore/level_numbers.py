@@ -1,4 +1,4 @@
-"""Labels of levels as numbers, such as 14GB or 8 cpus. Pure."""
+"""Parse labels of levels as numbers, such as 14GB or 8 cpus. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ BYTES = {
     for power, letter in enumerate(("", "k", "m", "g", "t"))
     for word in (f"{letter}b", f"{letter}ib")
 }
-SPREAD = 8  # from the smallest to the largest: where doubling is the step
+SPREAD = 8  # ratio of the largest to the smallest from which doubling counts as a step
 
 
 def numeric(labels: Sequence[str]) -> list[float] | None:
-    """Three or more labels as numbers where all are sizes, or counts of one thing; None otherwise. PostgreSQL's kB is
-    1024 bytes."""
+    """Return three or more labels as numbers if all are sizes, or counts of the same unit; else None. PostgreSQL's
+    kB is 1024 bytes."""
     matches = [SIZE.match(label) for label in labels]
     units = {match[2].lower() if match[2].lower() not in BYTES else "bytes" for match in matches if match}
     if len(matches) < 3 or not all(matches) or len({word.removesuffix("s") for word in units}) > 1:
@@ -26,5 +26,5 @@ def numeric(labels: Sequence[str]) -> list[float] | None:
 
 
 def doubling(values: Sequence[float]) -> bool:
-    """Whether they double rather than add up, so that a logarithmic axis shows them best."""
+    """Return whether they double rather than increase evenly, so that a logarithmic axis is better."""
     return min(values) > 0 and max(values) >= SPREAD * min(values)

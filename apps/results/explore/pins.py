@@ -1,4 +1,4 @@
-"""Charts that the team keeps: pinned, changed, moved on the dashboard, taken off it, removed. Each act is audited."""
+"""Saved views and the dashboard: save, change, move, remove. Each action is audited."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WAYS = {"up": -1, "down": 1}
 
 @dataclass(frozen=True)
 class Card:
-    """A pin with what its address leads to; `place` is None where that is gone, and `why` says so."""
+    """A saved view with its target. `place` is None if that does not exist any more, and `why` has the reason."""
 
     pin: Pin
     place: chart_addresses.Place | None
@@ -30,7 +30,7 @@ class Card:
 
 
 def cards(pins: Iterable[Pin]) -> list[Card]:
-    """In the same order; as many queries for many as for one."""
+    """Return the cards in the same order. The number of queries does not depend on the number of views."""
     all_cards = [_card(pin) for pin in pins]
     gone = chart_addresses.missing(card.place for card in all_cards if card.place)
     return [
@@ -40,7 +40,7 @@ def cards(pins: Iterable[Pin]) -> list[Card]:
 
 
 def _card(pin: Pin) -> Card:
-    """A page, or a chart of it, may be gone from the program as well."""
+    """Return the card. A page or chart may have been removed from the program too."""
     try:
         return Card(pin, chart_addresses.find(pin.address, pin.chart))
     except PlanError as error:
@@ -48,14 +48,14 @@ def _card(pin: Pin) -> Card:
 
 
 def dashboard() -> QuerySet[Pin]:
-    """Those on it, in their order."""
+    """Return the views on the dashboard, in order."""
     return Pin.objects.exclude(position=None).order_by("position", "pk")
 
 
 @transaction.atomic
 def pin(*, by: User, address: str, chart: str = "", title: str = "", note: str = "", dashboard: bool = True) -> Pin:
-    """A chart as the address of its page asks for it; last on the dashboard, or kept as a link only. Without a title it
-    has the one that its page offers."""
+    """Save a chart as the URL of its page selects it: last on the dashboard, or only as a link. The default title is
+    that of its page."""
     require(by, Role.OPERATOR, "save a view")
     place, shows = chart_addresses.check(address, chart)
     made = Pin(title=title.strip() or short(shows), note=note.strip(), shows=short(shows, "shows"), by=by)
@@ -67,7 +67,7 @@ def pin(*, by: User, address: str, chart: str = "", title: str = "", note: str =
 
 
 def short(text: str, field: str = "title") -> str:
-    """As much as the field takes."""
+    """Shorten a text to the length of the field."""
     most = cast("CharField[str, str]", Pin._meta.get_field(field)).max_length or 0
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
@@ -76,7 +76,7 @@ def short(text: str, field: str = "title") -> str:
 def change(
     pin: Pin, *, by: User, title: str | None = None, note: str | None = None, dashboard: bool | None = None
 ) -> Pin:
-    """What is given becomes so. What a pin shows never changes: its link goes on to mean the same."""
+    """Change the given fields. The chart itself never changes, so that its link keeps its meaning."""
     require(by, Role.OPERATOR, "change a saved view")
     before = _as_dict(pin)
     pin.title = pin.title if title is None else title.strip()
@@ -90,7 +90,7 @@ def change(
 
 @transaction.atomic
 def move(pin: Pin, way: str, *, by: User) -> None:
-    """One place up or down on the dashboard."""
+    """Move it up or down by one position on the dashboard."""
     require(by, Role.OPERATOR, "move a saved view")
     if way not in WAYS:
         raise PlanError("way", f"{way!r} is not a direction", hint=f"accepted: {', '.join(WAYS)}")
@@ -104,7 +104,7 @@ def move(pin: Pin, way: str, *, by: User) -> None:
     order[place], order[target] = order[target], order[place]
     number = 0
     for earlier, each in zip(sorted(each.position or 0 for each in order), order, strict=True):
-        number = max(earlier, number + 1)  # views that were saved at once can have the same position
+        number = max(earlier, number + 1)  # views that were saved at the same time can have the same position
         each.position = number
     Pin.objects.bulk_update(order, ["position"])
     audit(by, "pin.move", pin, after={"id": pin.pk, "way": way, "position": target + 1})
@@ -112,14 +112,14 @@ def move(pin: Pin, way: str, *, by: User) -> None:
 
 @transaction.atomic
 def remove(pin: Pin, *, by: User) -> None:
-    """Its short link ends; nothing that it showed is touched."""
+    """Delete it with its short link. The data it shows remains."""
     require(by, Role.OPERATOR, "remove a saved view")
     audit(by, "pin.remove", pin, before=_as_dict(pin))
     pin.delete()
 
 
 def _last() -> int:
-    """The place after all others, while there is room."""
+    """Return the position after all others. PlanError if the dashboard is full."""
     shown = dashboard().count()
     if shown >= MOST:
         hint = "remove a chart first, or save this one without the dashboard"

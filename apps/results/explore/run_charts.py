@@ -1,4 +1,4 @@
-"""The charts of a run's page: the one list of them, which page, addresses and pins all read."""
+"""The list of all charts on a run's page, used by the page, by URLs and by saved views."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from apps.results.store import samples, series
 
 @dataclass(frozen=True)
 class Available:
-    """What a run has that can be drawn: its output files, as (step, name), and its measurements."""
+    """What a run has to draw: its output files, as (step, name), and its measurements."""
 
     files: Sequence[tuple[str, str]]
     measurements: Sequence[Measurement]
 
     def steps_with(self, *names: str) -> list[str]:
-        """The steps that have such a file."""
+        """Return the steps that have one of these files."""
         return list(dict.fromkeys(step for step, name in self.files if name in names))
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """How a page wants a chart: of which step, over which part of the time, in which colours and how wide. `panels`: of
-    a chart that has panels; empty for those that are shown by default."""
+    """How a chart is drawn: step, time, theme and width. `panels`: of a chart with panels; empty for the default
+    ones."""
 
     step: str
     axis: Axis
@@ -69,7 +69,7 @@ class RunChart:
 
 @dataclass(frozen=True)
 class Shown:
-    """A chart as a page shows it, of one step or of all."""
+    """A chart on a page, of one step or of all."""
 
     chart: RunChart
     id: str
@@ -81,14 +81,14 @@ class Shown:
 
 
 def available(run: Run, measurements: Sequence[Measurement]) -> Available:
-    """One query."""
+    """Return what the run has to draw. One query."""
     paths = run.artefacts.filter(path__startswith="out/").exclude(content=None).order_by("path")
     parts = [path.split("/") for path in paths.values_list("path", flat=True)]
     return Available([(part[1], part[2]) for part in parts if len(part) == 3], measurements)
 
 
 def shown(run: Run, has: Available, part: dict[str, str]) -> list[Shown]:
-    """Every chart that a run has, step by step where it is one of a step; `part`: the time that is shown."""
+    """Return every chart that a run has, step by step if it belongs to a step. `part`: the time that is shown."""
     shown_charts = []
     for chart in RUN_CHARTS:
         steps = chart.steps(has)
@@ -124,8 +124,10 @@ def _statements(has: Available) -> list[str]:
 
 
 def _draw_panels(run: Run, drawing: Drawing) -> Figure:
-    """With the values that a page needs to add newer samples: the number of the newest event, when each step began, and
-    which rows are means of others. A figure without panels has no data."""
+    """Draw panels with the values that a page needs to add newer samples: the number of the newest event, the start of
+    each step, and the rows that are means.
+
+    A figure without panels has no data."""
     panels, axis = series.chosen(series.panels_of(run), drawing.panels), drawing.axis
     columns = samples.run_columns(run, panels, axis)
     figure = charts.run_chart(panels, columns, list(run.marks.all()), axis, drawing.theme, drawing.width)

@@ -1,4 +1,4 @@
-"""What each column of a table may be: a factor, a figure, a time. A proposal that people correct. Pure."""
+"""Guess the use of each column of a table: a factor, a figure, a time. Users can correct it. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from readers.table import Table, is_time, named, number, plain
 
 Use = Mapping[str, Any]
 USES = ("factor", "figure", "time", "started", "block", "outcome", "error", "ignore")
-# Our own export of runs: these, then the factors, these, then the figures as step.name (unit).
+# Our own export of runs has these columns, the factors, these columns, then the figures as step.name (unit).
 _FIRST = ("run", "position", "block")
 _LAST = ("state", "outcome", "started_at", "ended_at", "digest", "error")
 _TIMES = ("finish", "finished", "ended", "ended_at", "end", "time", "timestamp", "date")
@@ -26,7 +26,7 @@ MOST_LEVELS = 100
 
 
 def guess_columns(table: Table) -> dict[str, dict[str, Any]]:
-    """header -> {"as", and for factors and figures "name", for figures "unit" and "better"}: a proposal."""
+    """Return header -> {"as", for factors and figures "name", for figures "unit" and "better"}."""
     known = _ours(table)
     if known is not None:
         return known
@@ -76,12 +76,12 @@ def _guess(header: str, table: Table) -> dict[str, Any]:
 
 
 def _restates(header: str, other: str, table: Table) -> bool:
-    """Whether a column says in numbers what a factor of the same name says in words: pg_cache(KiB) of pg_cache."""
+    """Return whether a column repeats a factor of the same name as a number: pg_cache(KiB) and pg_cache."""
     return named(header)[0] == other and number(table.column(other)[0] if table.column(other) else "") is None
 
 
 def better(name: str, unit: str) -> str:
-    """Which direction of a figure is better, from a known tool, its unit or its name; else ""."""
+    """Return the better direction of a figure, by a known tool, its unit or its name; else ""."""
     declared = next((metric for kind in WORKLOADS.values() if (metric := kind.metric(name))), None)
     if declared:
         return declared.better
@@ -92,7 +92,7 @@ def better(name: str, unit: str) -> str:
 
 
 def chosen(table: Table, overrides: Mapping[str, Use]) -> dict[str, dict[str, Any]]:
-    """The guessed uses of columns with the overrides. PlanError naming a column or a use that does not exist."""
+    """Return the guessed uses of columns with the overrides. PlanError names a column or a use that does not exist."""
     uses = guess_columns(table)
     for header, use in overrides.items():
         if header not in uses:

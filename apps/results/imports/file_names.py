@@ -1,4 +1,5 @@
-"""Levels out of file names: `{policy}-{n}.out` reads "interleave-2.out" as policy interleave, repetition 2. Pure."""
+"""Parse levels from file names: `{policy}-{n}.out` reads "interleave-2.out" as policy interleave, repetition 2.
+Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from pathlib import PurePosixPath
 
 from common.errors import PlanError
 
-# Fields of a pattern or columns of a manifest that are no factors.
+# Fields of a pattern or columns of a manifest that are not factors.
 BLOCK = ("n", "block", "repetition")
 STEP, HOST, PROFILE, IGNORED = "step", "host", "profile", "_"
 _FIELD = re.compile(r"\{([^{}]*)\}")
@@ -22,18 +23,17 @@ HINT = "for example {policy}-{n}.out: each field is a factor, {n} the repetition
 
 @dataclass(frozen=True)
 class Pattern:
-    """A compiled pattern: `literals` stand around the `fields`, one more of them."""
+    """A compiled pattern. `literals` surround the `fields`, so there is one more of them."""
 
     text: str
     literals: tuple[str, ...]
     fields: tuple[str, ...]
 
     def read(self, path: str) -> dict[str, str] | None:
-        """Field -> text, for a path that fits as a whole; a pattern without / is about the last part of it.
+        """Return field -> text for a matching path. A pattern without / applies to the last part of the path.
 
-        Split from the right, in one pass: names of levels hold dashes more often than numbers do, and no name can make
-        it slow.
-        """
+        Split from the right in one pass: names of levels contain dashes more often than numbers do, and no name can
+        make this slow."""
         rest = path if "/" in self.text else PurePosixPath(path).name
         first, *between, last = self.literals
         if not rest.endswith(last) or not rest.startswith(first):
@@ -52,7 +52,7 @@ class Pattern:
 
 
 def compile_pattern(text: str) -> Pattern:
-    """Raises PlanError at `pattern` for fields that cannot be distinguished."""
+    """Compile a pattern. PlanError at `pattern` for fields that cannot be distinguished."""
     if len(text) > LONGEST:
         raise PlanError("pattern", f"longer than {LONGEST} characters", hint=HINT)
     parts = _FIELD.split(text.replace("*", f"{{{IGNORED}}}"))
@@ -70,7 +70,7 @@ def compile_pattern(text: str) -> Pattern:
 
 
 def guess_pattern(paths: Sequence[str]) -> str:
-    """`{level}-{n}.out` where all names end in a number and some differ in nothing else; "" where they do not."""
+    """Return `{level}-{n}.out` if all names end in a number and some only differ in it, else ""."""
     names = [PurePosixPath(path) for path in paths]
     counted = [_COUNTED.fullmatch(name.stem) for name in names]
     shapes = {(match["between"], name.suffix) for match, name in zip(counted, names, strict=True) if match}

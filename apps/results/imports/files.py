@@ -1,4 +1,4 @@
-"""From what was uploaded to files with names that can be trusted: several files, or the contents of a zip. Pure."""
+"""Convert uploads (several files, or a zip) to files with safe names. Pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from common.errors import PlanError
 
 MOST_FILES = 5000
 LARGEST_UPLOAD = 64 * 1024**2
-# Of all files once unpacked: text of benchmarks shrinks to a tenth and less.
+# Of all unpacked files; benchmark outputs shrink to a tenth or less.
 LARGEST_CONTENTS = 256 * 1024**2
 LONGEST_PATH = 300
-# What systems put into a zip of a folder by themselves.
+# Files that operating systems add to a zip by themselves.
 _LITTER = re.compile(r"(^|/)(__MACOSX/|\.DS_Store$|Thumbs\.db$|desktop\.ini$)")
 _ENCRYPTED = 0x1
 ZIP = b"PK\x03\x04"
@@ -38,7 +38,7 @@ class File:
 
     @property
     def stem(self) -> str:
-        """The path without its last suffix, by which an output and its errors belong together."""
+        """The path without its last suffix. An output and its stderr have the same one."""
         return str(PurePosixPath(self.path).with_suffix(""))
 
     @property
@@ -47,16 +47,15 @@ class File:
 
 
 def natural(text: str) -> list[tuple[int, int | str]]:
-    """A key that sorts run-2 before run-10."""
+    """Return a key that sorts run-2 before run-10."""
     parts = re.split(r"([0-9]{1,18})", text)
     return [(0, int(part)) if part.isascii() and part.isdigit() else (1, part) for part in parts]
 
 
 def gather(uploads: Iterable[tuple[str, bytes]]) -> list[File]:
-    """The files in natural order, zips unpacked, without the directories that all have in common.
+    """Return the files in natural order, zips unpacked, without their common directories.
 
-    Raises PlanError naming the file that cannot be taken and why: a path that leads elsewhere, a bomb, too many.
-    """
+    PlanError names the file that is refused and why: an unsafe path, a zip bomb, too many files."""
     gathered: list[File] = []
     for name, content in uploads:
         gathered += _unzip(name, content) if content.startswith(ZIP) else [File(_checked(name), content)]
@@ -75,7 +74,7 @@ def gather(uploads: Iterable[tuple[str, bytes]]) -> list[File]:
 
 
 def digest(files: Sequence[File]) -> str:
-    """The same for the same contents under the same paths, however they were packed."""
+    """Return a digest that only depends on paths and contents, not on packing."""
     lines = sorted(f"{file.sha256} {file.path}\n" for file in files)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -110,7 +109,7 @@ def _members(name: str, archive: zipfile.ZipFile) -> Iterator[File]:
 
 
 def _member(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo, left: int) -> File:
-    """No more is unpacked than a member declares; what holds more does not fit its checksum, and is refused."""
+    """Unpack a member up to its declared size. One with more content fails its checksum and is refused."""
     where = f"{name}: {member.filename[:80]}"
     path = _checked(member.filename)
     if member.flag_bits & _ENCRYPTED:

@@ -1,4 +1,4 @@
-"""A manifest, as CSV or YAML beside the files that it describes. Pure."""
+"""Parse a manifest, in CSV or YAML, that describes the other files. Pure."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NAMES = ("manifest.csv", "manifest.yaml", "manifest.yml")
 LARGEST = 8 * 1024**2
 OUTCOMES = ("ok", "failed", "cancelled", "interrupted", "not_in_effect")
 _WORDS = ("file", "stderr", "kind", "host", "profile", "step", "started", "time", "outcome", "error")
-# Of the whole campaign, in YAML.
+# Fields of the whole campaign, in YAML.
 _ABOUT = ("name", "question", "host", "metric", "delta", "columns", "order")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One output, or one table, and what the manifest says of its run; "" and None for what is missing."""
+    """One output, or one table, and what the manifest states about its run; "" and None if missing."""
 
     file: str = ""
     stderr: str = ""
@@ -49,7 +49,7 @@ class Manifest:
 
 
 def find(files: Sequence[File]) -> Manifest | None:
-    """The manifest among the files, if there is one. Raises FormatError naming the line or entry that is wrong."""
+    """Return the manifest among the files, if there is one. FormatError names the invalid line or entry."""
     manifests = [file for file in files if file.path.lower() in NAMES]
     if len(manifests) > 1:
         raise FormatError(manifests[1].path, f"{manifests[0].path} is also a manifest", hint="keep one of them")
@@ -87,7 +87,7 @@ def _read_yaml(file: File) -> Manifest:
 
 
 def _flat(row: Mapping[str, str]) -> dict[str, Any]:
-    """A row of a CSV: every unknown column is a factor."""
+    """Return a row of a CSV, in which every unknown column is a factor."""
     cells = {name: plain(cell) for name, cell in row.items() if cell}
     fields = {name: cell for name, cell in cells.items() if name in (*_WORDS, *BLOCK)}
     return {**fields, "levels": {name: cell for name, cell in cells.items() if name not in fields}}
@@ -122,14 +122,14 @@ def _block(where: str, row: Mapping[str, Any]) -> int | None:
 
 
 def block(text: str, where: str) -> int:
-    """A repetition as a number. Raises FormatError for what is none."""
+    """Parse a repetition. Raises FormatError if it is not a number."""
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise FormatError(where, f"{text[:40]!r} is not a repetition", hint="accepted: a whole number such as 1")
     return int(text)
 
 
 def _text(value: Any) -> str:
-    """As YAML writes it: on and off are booleans there, and times are times."""
+    """Return a value as text. YAML reads on and off as booleans, and times as times."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return value.isoformat() if isinstance(value, datetime | date) else str(value).strip()

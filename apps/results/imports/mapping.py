@@ -1,4 +1,4 @@
-"""The mapping of an import, as JSON of SCHEMA: columns, names of files, and what a campaign needs. Pure."""
+"""The mapping of an import, as JSON of SCHEMA: columns, names of files, and fields of the campaign. Pure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SCHEMA = {
     },
     "additionalProperties": False,
 }
-# What a campaign needs besides runs.
+# Fields of the campaign.
 NEEDED = {
     "name": "name of the campaign",
     "question": "the question that the results answer",
@@ -60,12 +60,12 @@ DELTA = 0.02
 
 
 def check(mapping: Any) -> None:
-    """PlanError at the field that is wrong."""
+    """Raise PlanError at the invalid field."""
     rules.check_schema("mapping", mapping, SCHEMA)
 
 
 def complete(mapping: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
-    """The mapping, completed from the manifest. PlanError at the first required field that neither has."""
+    """Complete the mapping from the manifest. PlanError at the first required field that neither has."""
     completed: dict[str, Any] = {"delta": DELTA, **about, **{k: v for k, v in mapping.items() if v not in ("", None)}}
     check({key: value for key, value in completed.items() if key in SCHEMA["properties"]})  # type: ignore[operator]
     for field, hint in NEEDED.items():

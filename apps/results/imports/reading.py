@@ -1,4 +1,4 @@
-"""One output, or one row of a table, as a step of a run: what it is, its figures, or why it has none. Pure."""
+"""Read one output, or one row of a table, as a step of a run: its tool, its figures, or its error. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OUTPUTS = {
 
 @dataclass(frozen=True)
 class Reading:
-    """A step of a run. `outputs`: the agent's name of a file -> (path it was uploaded as, content)."""
+    """A step of a run. `outputs`: the agent's name of a file -> (uploaded path, content)."""
 
     source: str
     kind: str
@@ -47,7 +47,8 @@ class Reading:
 
 
 def read_output(entry: Entry, output: File, stderr: File | None) -> Reading:
-    """An output. FormatError where no tool of ours wrote it; what was aborted or cut is a reading with an error."""
+    """Read an output. FormatError if no known tool wrote it. An aborted or incomplete one is a reading with an
+    error."""
     kind, name = _tool_and_name(entry, output, stderr)
     if kind not in MEASURE or kind == FIGURES:
         known = ", ".join(sorted(MEASURE.keys() - {FIGURES, "command", "sql"}))
@@ -61,12 +62,12 @@ def read_output(entry: Entry, output: File, stderr: File | None) -> Reading:
 
 
 def without_output(entry: Entry) -> Reading:
-    """A run that did not end well and left nothing, as its manifest says."""
+    """Return a failed run without outputs, from its manifest."""
     return _measured(Reading("manifest", entry.kind, entry, {}))
 
 
 def _tool_and_name(entry: Entry, output: File, stderr: File | None) -> tuple[str, str]:
-    """(tool, the agent's name of its output): as the manifest says, by the content, or by what stands beside it."""
+    """Return (tool, the agent's name of its output), from the manifest, the content, or the neighbouring files."""
     if entry.kind:
         names = (name for kind, name in OUTPUTS.values() if kind == entry.kind)
         return entry.kind, next(names, "stdout")
@@ -75,7 +76,7 @@ def _tool_and_name(entry: Entry, output: File, stderr: File | None) -> tuple[str
     except FormatError as error:
         if stderr is None or output.content.strip():
             raise FormatError(output.path, error.message, hint=error.hint) from error
-        # A tool that failed at once prints nothing but its complaint.
+        # A tool that failed at once only prints its error.
         tool = guess(stderr.content)
         return OUTPUTS[tool][0] if tool in OUTPUTS else tool, "stdout"
     return OUTPUTS.get(tool, (tool, "stdout"))
@@ -98,7 +99,7 @@ def _with(reading: Reading, **changes: Any) -> Reading:
 
 
 def read_rows(entry: Entry, file: File, table: Table, uses: Mapping[str, Use]) -> Iterator[Reading | FormatError]:
-    """A reading for each row and step, or the error of a row whose run is unknown."""
+    """Yield a reading for each row and step, or the error of a row whose run is unknown."""
     known = {header: set(table.column(header)) for header, use in uses.items() if use["as"] == "factor"}
     steps: dict[str, dict[str, Use]] = {}
     for header, use in uses.items():
@@ -116,7 +117,7 @@ def read_rows(entry: Entry, file: File, table: Table, uses: Mapping[str, Use]) -
 
 
 def _taken(steps: Mapping[str, dict[str, Use]], table: Table, row: Row) -> Mapping[str, dict[str, Use]]:
-    """The steps that a row has a figure of; the first one where it has none at all, to say so."""
+    """Return the steps for which a row has a figure; the first step if it has none, to report that."""
     filled = {header for header, cell in zip(table.head, row.cells, strict=False) if cell}
     return {step: uses for step, uses in steps.items() if filled & uses.keys()} or dict(list(steps.items())[:1])
 
@@ -140,7 +141,7 @@ def _entry_of_row(
 
 
 def _level(cell: str, names: Mapping[str, str]) -> str:
-    """Its name where the mapping has one; `*` names all others."""
+    """Return the name of a level in the mapping; `*` names all others."""
     return names.get(cell) or names.get("*") or plain(cell)
 
 
@@ -159,7 +160,7 @@ def _field(use: str, cell: str, where: str) -> dict[str, Any]:
 def _row(
     where: str, row_entry: Entry, step: str, columns: Mapping[str, Use], file: File, table: Table, row: Row
 ) -> Reading:
-    """The row is kept as a table of its own, so that it can be read again like any output."""
+    """Return the reading of a row. The row is stored as a table, so that it can be read again like any output."""
     text = io.StringIO()
     writer = csv.writer(text, delimiter=table.delimiter)
     writer.writerows([table.head, row.cells])
@@ -170,5 +171,5 @@ def _row(
 
 
 def key(levels: Mapping[str, str]) -> str:
-    """The same for the same levels, whatever their order."""
+    """Return a key that does not depend on the order of levels."""
     return json.dumps(levels, sort_keys=True)

@@ -1,4 +1,4 @@
-"""From files and their mapping to runs of a campaign, with a note for all that cannot be read. Pure."""
+"""Convert files and their mapping to runs of a campaign, with a note for everything that cannot be read. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_FACTOR = "file"
 
 @dataclass(frozen=True)
 class Note:
-    """An error keeps the import from becoming a campaign; a warning is only to be read."""
+    """An error prevents the commit of the import; a warning does not."""
 
     severity: Literal["error", "warning"]
     place: str
@@ -36,7 +36,7 @@ class Note:
 
 @dataclass(frozen=True)
 class DraftRun:
-    """One run to be, its repetition from 0; `steps` by name. `error` is that of the first step which has one."""
+    """One future run, its repetition from 0. `steps` by name. `error`: of the first step with one."""
 
     cell: Mapping[str, str]
     block: int
@@ -61,8 +61,8 @@ class DraftRun:
 
 @dataclass(frozen=True)
 class Understood:
-    """`steps` and `factors` as a campaign has them; `uses` are the columns of a table; `named`: levels come from the
-    names of files, read by `pattern`."""
+    """`steps` and `factors` as in a campaign. `uses`: of the columns of a table. `named`: levels come from file
+    names, by `pattern`."""
 
     runs: list[DraftRun] = field(default_factory=list)
     factors: list[dict[str, Any]] = field(default_factory=list)
@@ -81,8 +81,9 @@ class Understood:
 
 
 def understand(files: Sequence[File], mapping: Mapping[str, Any]) -> Understood:
-    """Never raises for what is in the files: it stands in `notes`. `mapping`: {"pattern", "columns", "host"}, each
-    of which may be absent and is then guessed."""
+    """Convert the files. Never raises for their content: `notes` has the errors.
+
+    `mapping`: {"pattern", "columns", "host"}; missing ones are guessed."""
     notes: list[Note] = []
     try:
         listing = manifest.find(files)
@@ -108,7 +109,8 @@ def _note(severity: Literal["error", "warning"], error: ProvingError) -> Note:
 def _entries(
     files: Sequence[File], listing: Manifest | None, mapping: Mapping[str, Any]
 ) -> tuple[bool, str, list[Entry | FormatError]]:
-    """What the manifest lists, or every file with what its name says; a file that does not fit comes as its error."""
+    """Return the entries of the manifest, or every file with the levels in its name. A file that does not match is
+    an error."""
     if listing:
         return False, "", list(listing.entries) + list(_unlisted(files, listing))
     outputs = [file for file in files if not _beside(file, files)]
@@ -121,7 +123,7 @@ def _entries(
 
 
 def _beside(file: File, files: Sequence[File]) -> bool:
-    """Whether it is what another one's tool wrote to stderr."""
+    """Return whether a file is the stderr of another one."""
     if file.suffix not in reading.ERRORS:
         return False
     return any(other.stem == file.stem and other.suffix not in reading.ERRORS for other in files)
@@ -160,7 +162,7 @@ _HOST = (file_names.HOST, file_names.PROFILE)
 
 
 class _Reader:
-    """Reads entries, and remembers the first table with the uses of its columns."""
+    """Reads entries, and keeps the first table with the uses of its columns."""
 
     def __init__(self, files: Sequence[File], column_uses: Mapping[str, Any], notes: list[Note]) -> None:
         self.files = {file.path: file for file in files}
@@ -216,7 +218,7 @@ class _Reader:
 
 
 def _assembled(readings: Sequence[Reading], order: Mapping[str, Sequence[str]], notes: list[Note]) -> Understood:
-    """Readings of the same levels and repetition are steps of one run."""
+    """Combine readings with the same levels and repetition as steps of one run."""
     readings, profiles = _spread(readings)
     factors = list(dict.fromkeys(name for each in readings for name in each.entry.levels))
     kinds = {each.kind for each in readings}
@@ -239,7 +241,8 @@ def _assembled(readings: Sequence[Reading], order: Mapping[str, Sequence[str]], 
 
 
 def _spread(readings: Sequence[Reading]) -> tuple[list[Reading], tuple[str, ...]]:
-    """Hosts and profiles that differ are factors as well: what was measured on two of them is never mixed."""
+    """Return readings with hosts and profiles as factors if they differ, so that measurements of two hosts are never
+    mixed."""
     spread = list(readings)
     for word in (file_names.PROFILE, file_names.HOST):
         values = {getattr(each.entry, word) for each in spread}
@@ -261,7 +264,7 @@ def _clash(notes: list[Note], each: Reading, run: DraftRun, step: str) -> None:
 
 
 def _ordered(runs: Iterable[DraftRun]) -> list[DraftRun]:
-    """In the order of their times where all have one, else in the order of the files; repetitions count from 0."""
+    """Return the runs in order of time if all have one, else in the order of the files. Repetitions count from 0."""
     ordered = list(runs)
     blocks = {block: place for place, block in enumerate(sorted({run.block for run in ordered}))}
     ordered = [replace(run, block=blocks[run.block]) for run in ordered]
@@ -279,7 +282,7 @@ def _time(run: DraftRun) -> Any:
 def _factors(
     runs: Sequence[DraftRun], factors: Sequence[str], order: Mapping[str, Sequence[str]]
 ) -> list[dict[str, Any]]:
-    """Levels in the order of the mapping, else in that in which they first appear; factors likewise."""
+    """Return factors and levels in the order of the mapping, else in that of their first appearance."""
     factors = sorted(factors, key=[*order, *factors].index)
     levels = {}
     for name in factors:
@@ -313,7 +316,7 @@ def _check(runs: Sequence[DraftRun], factors: Sequence[str], notes: list[Note]) 
 
 
 def _steps(runs: Sequence[DraftRun], notes: list[Note]) -> list[dict[str, Any]]:
-    """The steps of a workload that cannot be run: each lists the metrics that were measured."""
+    """Return the steps of a workload that cannot run, each with the metrics that were measured."""
     steps: dict[str, dict[str, Any]] = {}
     for name, each in ((name, each) for run in runs for name, each in run.steps.items()):
         if name not in steps:
@@ -330,7 +333,7 @@ def _steps(runs: Sequence[DraftRun], notes: list[Note]) -> list[dict[str, Any]]:
 
 
 def problem(understood: Understood) -> PlanError | None:
-    """The first error, as one that a person caused."""
+    """Return the first error as a PlanError."""
     return (
         PlanError(understood.errors[0].place, understood.errors[0].message, hint=understood.errors[0].hint)
         if understood.errors

@@ -1,1 +1,1 @@
-"""What is new while a run goes on."""
+"""Live updates while runs are active."""

@@ -1,7 +1,6 @@
-"""Many viewers, one reader: a thread reads every half second what is new, and wakes all streams that send it.
+"""One reader for many viewers: a thread reads news every half second, and wakes all streams that send them.
 
-A viewer costs a sleeping thread of the web server, and no connection to PostgreSQL. Each process has a hub of its own.
-"""
+A viewer costs a sleeping thread of the web server, and no connection to PostgreSQL. Each process has its own hub."""
 
 from __future__ import annotations
 
@@ -20,18 +19,18 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 0.5
 BEAT_S = 5.0
-# A stream ends after this long, and the page opens the next: permissions are then checked again.
+# A stream ends after this time. The page opens the next one, for which permissions are checked again.
 LIFE_S = 300.0
-# Messages that a viewer may be behind; one that is slower begins anew.
+# Messages that a viewer may lag behind; a slower one starts again.
 KEPT = 64
 RETRY_MS = 2000
 BEAT = b"event: beat\ndata: {}\n\n"
-AGAIN = b"event: again\ndata: {}\n\n"  # not a failure: the page is to open the next stream
+AGAIN = b"event: again\ndata: {}\n\n"  # not a failure: the page should open the next stream
 
 
 @dataclass(frozen=True)
 class Word:
-    """A message to all viewers of one run or campaign; nothing comes after the `last`."""
+    """A message to all viewers of one run or campaign; the `last` one ends the stream."""
 
     seq: int
     news: dict[str, Any] | None
@@ -39,7 +38,7 @@ class Word:
 
 
 class Watch(Protocol):
-    """One thing that is watched. `read_news` returns None where nothing is new; `seq`: the last event that was read."""
+    """An object with viewers. `read_news` returns None without news; `seq`: the last event that was read."""
 
     seq: int
 
@@ -47,7 +46,7 @@ class Watch(Protocol):
 
 
 def encode(seq: int, news: Any) -> bytes:
-    """An event of text/event-stream; its id comes back as Last-Event-ID."""
+    """Return an event of text/event-stream. The browser sends its id back as Last-Event-ID."""
     return b"id: %d\nevent: news\ndata: %s\n\n" % (seq, orjson.dumps(news))
 
 
@@ -62,7 +61,7 @@ class Topic:
         self._news = threading.Condition()
 
     def publish_news(self) -> None:
-        """Reads the watch, and sends what is new to all viewers, encoded once."""
+        """Read the watch, and send its news to all viewers, encoded once."""
         word = self.watch.read_news()
         if word is None:
             return
@@ -74,7 +73,7 @@ class Topic:
             self._news.notify_all()
 
     def place(self) -> tuple[int, int]:
-        """(messages sent so far, the seq that they reach to): where a new viewer begins."""
+        """Return (messages sent so far, the seq that they reach): where a new viewer starts."""
         with self._news:
             return self.sent, self.seq
 
@@ -85,7 +84,7 @@ class Topic:
             self._news.notify_all()
 
     def after(self, sent: int, wait_s: float) -> tuple[list[bytes], bool]:
-        """Messages that came after the first `sent`, as soon as there is one; and whether the stream is to end."""
+        """Return the messages after the first `sent`, as soon as there is one, and whether the stream ends."""
         with self._news:
             self._news.wait_for(lambda: self.sent > sent or self.over, wait_s)
             missed = self.sent - sent
@@ -94,7 +93,7 @@ class Topic:
 
 
 class Seat:
-    """One viewer's stream of bytes. The server closes it in any case, even if the stream was never read."""
+    """One viewer's stream of bytes. The server closes it in any case, even if it was never read."""
 
     def __init__(self, topic: Topic, leave: Callable[[], None]) -> None:
         self._topic, self._leave = topic, leave
@@ -119,7 +118,7 @@ class Seat:
 
 
 def _gone() -> None:
-    """A seat is left once."""
+    """Leave the seat once."""
 
 
 def _publish(topic: Topic) -> None:

@@ -1,4 +1,4 @@
-"""SELECT only: what is new of a run, or of a campaign, since a page heard of it last."""
+"""News of a run or a campaign since a page's last update. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from apps.results.runs import page_content
 from apps.results.store import series
 
 BATCH = 500  # events
-MISSED = 3  # samples that may be missing before their source is called silent
+MISSED = 3  # missing samples after which a source counts as silent
 SILENT_S = 5.0
 CAMPAIGN_EVERY_S = 1.0
 TOLD = ("state", "outcome", "agent_state", "agent_state_at", "step", "last_seq", "cancel_requested_at", "error")
 
 
 def watched() -> Any:
-    """Runs without what a watcher need not read each time: spec, manifest, proof."""
+    """Return runs without the fields that a viewer need not read each time: spec, manifest, proof."""
     return Run.objects.only("pk", *TOLD)
 
 
 def of_run(run: Run, after: int) -> dict[str, Any]:
-    """What happened after event `after`: {"seq", "state", ..., "samples", "progress", "lines"}; the newest batch of it,
-    and `skipped` where that is not all: a chart is to be drawn anew then. `age_s` is that of the newest event; None
-    while the run waits for a change by hand, when there are none."""
+    """Return the news after event `after`: {"seq", "state", ..., "samples", "progress", "lines"}.
+
+    Only the newest batch, with `skipped` if there are more: the page then draws its chart again. `age_s`: age of the
+    newest event; None while the run waits for a change by hand."""
     listed = run.events.filter(seq__gt=after, seq__lte=max(run.last_seq, after)).order_by("-seq")
     events = list(listed[:BATCH])[::-1]
     newest = events[-1] if events else run.events.order_by("-seq").first()
@@ -61,18 +62,18 @@ def _age(at: datetime) -> float:
 
 
 def silent_after(run: Run) -> float:
-    """Seconds without an event after which its agent is called silent."""
+    """Return the seconds without an event after which the agent counts as silent."""
     return max(SILENT_S, MISSED * float(run.spec["collect"]["interval_s"]))
 
 
 class RunWatch:
-    """A run as all who watch it hear of it; `seq` is the last event that they know of."""
+    """A run for all of its viewers. `seq`: the last event that they have."""
 
     def __init__(self, run: Run) -> None:
         self.pk, self.seq, self._sent_state = run.pk, run.last_seq, _state(run)
 
     def read_news(self) -> Word | None:
-        """One query while nothing is new, two otherwise; marks the run as watched."""
+        """Return the news. One query without news, two otherwise. Marks the run as watched."""
         nudges.watch(self.pk)
         run = watched().filter(pk=self.pk).first()
         if run is None:
@@ -89,7 +90,7 @@ def _state(run: Run) -> tuple[Any, ...]:
 
 
 class CampaignWatch:
-    """Whether anything has changed that the page of a campaign shows; its `seq` says which state is shown."""
+    """A campaign for all of its viewers. `seq`: identifies the state that is shown."""
 
     def __init__(self, pk: UUID, seq: int) -> None:
         self.pk, self.seq, self._next = pk, seq, 0.0
@@ -108,7 +109,7 @@ class CampaignWatch:
 
 
 def of_campaign(pk: UUID) -> dict[str, Any] | None:
-    """How far it is, in three queries; `seq` is another whenever something is. None where there is none."""
+    """Return the progress in three queries, with a `seq` that changes with it. None if the campaign does not exist."""
     campaign = Campaign.objects.filter(pk=pk).values("state", "ended_at", "host__state").first()
     if campaign is None:
         return None

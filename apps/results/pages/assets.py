@@ -1,4 +1,4 @@
-"""Serves plotly.min.js from the installed plotly package, so that no copy lives in the repository."""
+"""Serve plotly.min.js from the installed plotly package, so that the repository needs no copy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAME = "plotly.min.js"
 
 
 class PlotlyFinder(BaseFinder):
-    """One file only: the whole of the package's data would make collectstatic take a minute."""
+    """Finds one file only: collectstatic would take a minute for all of the package's data."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.storage = FileSystemStorage(location=str(Path(plotly.__file__).parent / "package_data"))

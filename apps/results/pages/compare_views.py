@@ -1,4 +1,4 @@
-"""Two or more sides compared: a page whose address names them, its figures and its rows."""
+"""Pages of comparisons: the URL names the sides; the page has their figures and rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HEAD = ("side", "what", "campaign", "run", "host", "block", "position")
 
 @needs(Role.VIEWER)
 def compare_page(request: HttpRequest) -> HttpResponse:
-    """The comparison; without sides how to pick them, and for sides that cannot be compared the reason."""
+    """Show the comparison. Without sides, show how to choose them; for sides that cannot be compared, the reason."""
     context: dict[str, Any] = {"kinds": KINDS.values(), "as_table": request.GET.get("view") == "table"}
     sides = request.GET.getlist("of")
     if not sides:
@@ -53,7 +53,7 @@ def compare_page(request: HttpRequest) -> HttpResponse:
 
 
 def _runs(request: HttpRequest, compared: Compared) -> dict[str, Any]:
-    """For sides of one run each: all figures of the runs, and the address of their samples on one time axis."""
+    """Return, for sides of one run each, all figures of the runs, and the URL of their samples on one time axis."""
     keys = _single(compared)
     if not keys:
         return {}
@@ -67,7 +67,7 @@ def _single(compared: Compared) -> list[UUID]:
 
 
 def _start(request: HttpRequest) -> int:
-    """The place of the first level of ?levels=; 0 if that is not a number."""
+    """Return the index of the first level in ?levels=; 0 if that is not a number."""
     position = request.GET.get("levels", "")
     return whole(position, PLACE_DIGITS) or 0
 
@@ -94,7 +94,7 @@ def _addresses(compared: Compared) -> dict[str, Any]:
 @needs(Role.VIEWER)
 @cache_control(no_cache=True)
 def compare_figure(request: HttpRequest, name: str) -> HttpResponse:
-    """422 with the reason if the comparison is not possible."""
+    """Return the figure, or 422 with the reason if the comparison is not possible."""
     if name not in (*FIGURES, TIME):
         raise Http404(f"{name} is not one of {', '.join((*FIGURES, TIME))}")
     try:
@@ -106,7 +106,7 @@ def compare_figure(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _over_time(request: HttpRequest, compared: Compared, theme: charts.Theme) -> HttpResponse:
-    """Samples of single runs, from second ?from= to ?to= of their measured steps."""
+    """Return samples of single runs, from second ?from= to ?to= of their measured steps."""
     keys = _single(compared)
     if not keys:
         error = (
@@ -123,7 +123,7 @@ def _over_time(request: HttpRequest, compared: Compared, theme: charts.Theme) ->
 
 @needs(Role.VIEWER)
 def compare_csv(request: HttpRequest) -> HttpResponseBase:
-    """Every run of every side."""
+    """Download every run of every side."""
     try:
         compared = read(request.GET)
     except PlanError as error:
@@ -136,7 +136,7 @@ def compare_csv(request: HttpRequest) -> HttpResponseBase:
 
 @needs(Role.VIEWER)
 def compare_levels(request: HttpRequest) -> HttpResponseBase:
-    """Every level that all sides have run, and those that only some have."""
+    """Download every level that all sides have, and those that only some have."""
     try:
         compared = read(request.GET)
     except PlanError as error:

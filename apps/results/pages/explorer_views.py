@@ -1,4 +1,4 @@
-"""The factor explorer: a page whose address says all that it shows, its figure and its rows."""
+"""Pages of the explorer: the URL defines what it shows, as a figure and as rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from common.errors import PlanError
 
 @needs(Role.VIEWER)
 def explore(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The explorer; for a view that is not possible the reason, with the choices of the request."""
+    """Show the explorer; for a view that is not possible the reason, with the choices of the request."""
     campaign = get_object_or_404(Campaign.objects.select_related("workload"), pk=pk)
     if not campaign.metric or not campaign.factors:
         return page(request, "results/explore/explorer.html", {"campaign": campaign})
@@ -44,14 +44,14 @@ def explore(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _explored(campaign: Campaign, view: explorer.View) -> explorer.Explored:
-    """From the cache, without its runs."""
+    """Return the content from the cache, without its runs."""
     what = f"explored {sorted(view.query().items())}"
     cached = Keeper(campaign).cached_query(what, lambda: explorer.explore(campaign, view).bare())
     return cast(explorer.Explored, revived(explorer.Explored, orjson.loads(cached)))
 
 
 def _form(campaign: Campaign, view: explorer.View) -> dict[str, Any]:
-    """What can be chosen, and the addresses of what is."""
+    """Return the choices and their URLs."""
     factors = explorer.factors_of(campaign)
     query = urlencode(view.query())
     axes = [*((name, name) for name in factors), *explorer.AXES.items()]
@@ -76,7 +76,7 @@ def _form(campaign: Campaign, view: explorer.View) -> dict[str, Any]:
 @needs(Role.VIEWER)
 @cache_control(no_cache=True)
 def explore_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """From the cache; 422 with the reason if the view is not possible."""
+    """Return the figure from the cache, or 422 with the reason if the view is not possible."""
     campaign = get_object_or_404(Campaign.objects.select_related("workload"), pk=pk)
     theme, narrow = charts.theme(request.GET.get("theme", "")), width_of(request) < charts.NARROW_PX
     try:
@@ -92,7 +92,7 @@ def explore_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @needs(Role.VIEWER)
 def explore_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
-    """A line for each run that the chart shows, those that it thins included."""
+    """Download a line for each run of the chart, including those that it does not draw."""
     campaign = get_object_or_404(Campaign.objects.select_related("workload"), pk=pk)
     try:
         explored = explorer.explore(campaign, explorer.read(campaign, request.GET))

@@ -1,4 +1,4 @@
-"""Answers to a page's charts: the figure as JSON, for the width that it is drawn at."""
+"""Responses with the figure of a chart as JSON, for its width on the page."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from apps.results.charts.themes import WIDTH_PX, Figure
 
 
 def width_of(request: HttpRequest) -> int:
-    """?width= in pixels; WIDTH_PX if that is not a number."""
+    """Return ?width= in pixels; WIDTH_PX if it is not a number."""
     width = whole(request.GET.get("width", ""))
     return WIDTH_PX if width is None else width
 
 
 def as_json(figure: Figure) -> HttpResponse:
-    """Arrays are written as they are, which takes a tenth of the time; nan becomes null."""
+    """Return the figure as JSON. Arrays are serialised directly, in a tenth of the time; nan becomes null."""
     return HttpResponse(orjson.dumps(figure, option=orjson.OPT_SERIALIZE_NUMPY), content_type="application/json")

@@ -1,4 +1,4 @@
-"""What a person says of an import, typed into a page, and back."""
+"""The form of an import and its mapping."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAMPLES = 3
 
 
 class ImportForm(forms.Form):
-    """Everything but the columns of a table, which are rows."""
+    """All fields but the columns of a table, which are rows."""
 
     pattern = forms.CharField(
         max_length=200,
@@ -62,7 +62,7 @@ class ImportForm(forms.Form):
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table as its row in the page shows it."""
+    """A column of a table, for its row on the page."""
 
     header: str
     use: Mapping[str, Any]
@@ -70,7 +70,7 @@ class Column:
 
     @property
     def levels(self) -> str:
-        """ "0 = none, * = huge pages"."""
+        """The names of levels, "0 = none, * = huge pages"."""
         return ", ".join(f"{cell} = {level}" for cell, level in (self.use.get("levels") or {}).items())
 
 
@@ -86,7 +86,7 @@ def _first(cells: list[str]) -> list[str]:
 
 
 def columns_typed(post: QueryDict) -> dict[str, dict[str, Any]]:
-    """From the parallel lists that the page posts. PlanError where the names of levels cannot be read."""
+    """Parse the parallel lists of the page. PlanError if the names of levels cannot be parsed."""
     lists = [post.getlist(name) for name in COLUMN_FIELDS]
     typed = {}
     for header, use, name, unit, better, levels, step in zip(*lists, strict=False):
@@ -99,7 +99,7 @@ def columns_typed(post: QueryDict) -> dict[str, dict[str, Any]]:
 
 
 def mapping_of(post: QueryDict) -> dict[str, Any]:
-    """The mapping of imports/mapping.py, without what was left empty. A pattern that was emptied means: none."""
+    """Return the mapping of imports/mapping.py without empty fields. A pattern that was cleared means: no pattern."""
     texts = {name: str(post.get(name, "")).strip() for name in ("name", "question", "host", "metric", "delta")}
     delta = texts.pop("delta")
     mapping: dict[str, Any] = {name: text for name, text in texts.items() if text}

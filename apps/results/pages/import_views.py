@@ -1,4 +1,4 @@
-"""Pages of imports: what was uploaded, what was understood of it, and the campaign that it becomes."""
+"""Pages of imports: the upload, how it is understood, and its campaign."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _known(import_row: Import) -> str:
 
 @needs(Role.OPERATOR)
 def import_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """A draft as it is understood now; reading it again, or making a campaign of it."""
+    """Show a draft as it is understood now, read it again, or commit it as a campaign."""
     import_row = get_object_or_404(Import, pk=pk)
     if import_row.campaign_id:
         return redirect("campaign_detail", import_row.campaign_id)
@@ -78,7 +78,7 @@ def import_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _act(request: HttpRequest, import_row: Import) -> str:
-    """Store the mapping and, if requested, commit. The refusal, or ""."""
+    """Store the mapping and commit if requested. Returns the error, or ""."""
     by = user_of(request)
     try:
         services.say(import_row, mapping_of(request.POST), by=by)

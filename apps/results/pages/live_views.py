@@ -1,4 +1,4 @@
-"""What pages ask for while something goes on: a stream of news, or, without one, what is new since the last look."""
+"""Live updates for pages: a stream of news, or polling for news since the last update."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ hub = Hub(settings.LIVE_STREAMS)
 @needs(Role.VIEWER)
 @cache_control(no_store=True)
 def run_live(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """What happened after event `?after=`; see news.of_run."""
+    """Return the news after event `?after=`; see news.of_run."""
     run = get_object_or_404(news.watched(), pk=pk)
     if run.state != Run.State.ENDED:
         nudges.watch(run.pk)
@@ -36,14 +36,14 @@ def run_live(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @needs(Role.VIEWER)
 def run_stream(request: HttpRequest, pk: UUID) -> HttpResponseBase:
-    """The same as it happens, from the event after Last-Event-ID, or `?after=`, until the run has ended."""
+    """Stream the same, from the event after Last-Event-ID or `?after=`, until the run has ended."""
     run = get_object_or_404(news.watched(), pk=pk)
     if run.state == Run.State.ENDED:
         return _stream([encode(run.last_seq, news.of_run(run, _after(request)))])
     seat = hub.join(pk, news.RunWatch(run))
     if seat is None:
         return _full()
-    run.last_seq = seat.seq  # no further than the next word begins
+    run.last_seq = seat.seq  # only up to the start of the next message
     message = news.of_run(run, _after(request))
     seat.opening = [encode(message["seq"], message)]
     return _stream(seat)
@@ -52,13 +52,13 @@ def run_stream(request: HttpRequest, pk: UUID) -> HttpResponseBase:
 @needs(Role.VIEWER)
 @cache_control(no_store=True)
 def campaign_live(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """How far it is; see news.of_campaign."""
+    """Return the progress; see news.of_campaign."""
     return JsonResponse(_campaign(pk))
 
 
 @needs(Role.VIEWER)
 def campaign_stream(request: HttpRequest, pk: UUID) -> HttpResponseBase:
-    """The progress of a campaign, sent at once and at every change, until nothing moves any more."""
+    """Stream the progress of a campaign, at once and at every change, until it has ended."""
     message = _campaign(pk)
     opening = [encode(message["seq"], message)]
     if not message["moving"]:
@@ -84,12 +84,12 @@ def _after(request: HttpRequest) -> int:
 def _stream(chunks: Seat | list[bytes]) -> StreamingHttpResponse:
     response = StreamingHttpResponse(chunks, content_type="text/event-stream")
     response["Cache-Control"] = "no-store"
-    response["X-Accel-Buffering"] = "no"  # nginx would collect what is to be read at once
+    response["X-Accel-Buffering"] = "no"  # nginx would buffer the stream
     return response
 
 
 def _full() -> HttpResponse:
-    """The page polls instead, so that it works whatever happens; and asks for a stream again later."""
+    """Return the response if no seat is free. The page then polls, and requests a stream again later."""
     return HttpResponse(
         "all live streams of this process are in use\n", status=503, headers={"Retry-After": str(AGAIN_S)}
     )

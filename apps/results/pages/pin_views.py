@@ -1,4 +1,4 @@
-"""The dashboard of pinned charts, the list of saved views, and what can be done with either."""
+"""The dashboard, the list of saved views, and their buttons."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class PinForm(forms.Form):
 
 @needs(Role.VIEWER)
 def dashboard(request: HttpRequest) -> HttpResponse:
-    """?moved=WAY-ID keeps the focus on the button that moved a chart, to move it on; no browser does so at a #place."""
+    """Show the dashboard. ?moved=WAY-ID sets the focus on the button that moved a chart; browsers do not do that for
+    a #fragment."""
     way, _, moved = request.GET.get("moved", "").partition("-")
     context = {"cards": pins.cards(pins.dashboard().select_related("by")), "moved": moved, "way": way}
     return page(request, "results/explore/dashboard.html", context)
@@ -55,13 +56,13 @@ def pin_list(request: HttpRequest) -> HttpResponse:
 
 @needs(Role.VIEWER)
 def pin_go(request: HttpRequest, pk: int) -> HttpResponse:
-    """The short link of a view."""
+    """Redirect the short link of a view."""
     return redirect(get_object_or_404(Pin, pk=pk).address)
 
 
 @needs(Role.OPERATOR)
 def pin_new(request: HttpRequest, chart: str, of: str) -> HttpResponse:
-    """The page's own address, and its choices as they are, behind the name of the chart."""
+    """Save a view. The form gets the page's URL, with its choices after the name of the chart."""
     address = "?".join(filter(None, (quote(f"/{of}"), request.META["QUERY_STRING"])))
     try:
         place, shows = chart_addresses.check(address, chart)

@@ -1,4 +1,4 @@
-"""Pages of a run, while it goes on and afterwards: its charts, its tabs, and what can be downloaded of it."""
+"""Pages of a run, active or ended: its charts, its tabs, and its downloads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from apps.results.runs.fidelity import fidelity_of
 from apps.results.store import samples, series
 
 TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
-HOSTS = "hosts"  # a further tab of runs over several
+HOSTS = "hosts"  # another tab, for runs over several hosts
 
 
 @needs(Role.VIEWER)
@@ -59,13 +59,14 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _run_or_part(pk: UUID) -> Run:
-    """Leases and troubles of a host name the job that it had, which may be another host's run."""
+    """Return the run, or the run of a part with this key: leases and problems of a host name its job, which may be a
+    part."""
     runs = Run.objects.select_related("campaign__dataset", "campaign__host", "host", "facts")
     return runs.filter(pk=pk).first() or get_object_or_404(runs, parts=pk)
 
 
 def _panels(request: HttpRequest, run: Run, as_table: bool) -> dict[str, Any]:
-    """What the chart tab shows besides measurements: which panels there are, and of the chosen ones the samples."""
+    """Return the content of the chart tab besides measurements: the panels, and the samples of the chosen ones."""
     panels, keys, steps = series.panels_of(run), request.GET.getlist("panel"), timeline.steps_of(run)
     shown = series.chosen(panels, keys)
     sources: dict[str, list[tuple[series.Panel, bool]]] = {}
@@ -88,13 +89,13 @@ def _panels(request: HttpRequest, run: Run, as_table: bool) -> dict[str, Any]:
 
 
 def _in_order(run: Run, steps: list[timeline.Step]) -> list[Mark]:
-    """The marks of the steps as they followed each other."""
+    """Return the marks of all steps, in order."""
     places = {step.name: place for place, step in enumerate(steps)}
     return sorted(run.marks.all(), key=lambda mark: (places.get(mark.step, len(places)), mark.t))
 
 
 def _axis(request: HttpRequest, steps: list[timeline.Step]) -> timeline.Axis:
-    """As ?step=, ?from= and ?to= ask for."""
+    """Return the axis for ?step=, ?from= and ?to=."""
     return timeline.axis_of(steps, request.GET.get("step", ""), *timeline.valid_window(request.GET))
 
 
@@ -105,7 +106,7 @@ def _around(run: Run) -> dict[str, Any]:
 
 
 def _tab(run: Run, tab: str) -> dict[str, Any]:
-    """Only what the tab shows is read."""
+    """Return the content of a tab. Only what the tab shows is read."""
     if tab == "chart":
         measures = run.campaign.kind != Campaign.Kind.PREPARATION
         drawn = measures and (run.ingested_at is None or run.series.exists())
@@ -134,7 +135,7 @@ def _tab(run: Run, tab: str) -> dict[str, Any]:
 @needs(Role.VIEWER)
 @cache_control(no_cache=True)
 def run_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The panels named by ?panel=, or those that are shown unasked; of the steps and the time that are asked for."""
+    """Return the figure of the panels in ?panel=, or of the default ones, for the requested steps and time."""
     run = get_object_or_404(Run.objects.select_related("facts"), pk=pk)
     return _drawn(request, run, run_charts.BY_NAME["time"], _axis(request, timeline.steps_of(run)))
 
@@ -142,7 +143,7 @@ def run_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
 @needs(Role.VIEWER)
 @cache_control(no_cache=True)
 def run_latency(request: HttpRequest, pk: UUID, name: str) -> HttpResponse:
-    """A chart of run_charts.py by its name, of the step that ?step= names where it is one of a step."""
+    """Return a chart of run_charts.py by its name, of the step in ?step= if it belongs to a step."""
     chart = run_charts.BY_NAME.get(name)
     if chart is None:
         raise Http404(f"{name} is not one of {', '.join(run_charts.BY_NAME)}")
@@ -152,14 +153,14 @@ def run_latency(request: HttpRequest, pk: UUID, name: str) -> HttpResponse:
 @needs(Role.VIEWER)
 @cache_control(no_cache=True)
 def run_spread(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The same of fio's distributions."""
+    """Return the chart of fio's distributions."""
     return _drawn(request, get_object_or_404(Run, pk=pk), run_charts.BY_NAME["spread"])
 
 
 def _drawn(
     request: HttpRequest, run: Run, chart: run_charts.RunChart, axis: timeline.Axis | None = None
 ) -> HttpResponse:
-    """On this axis; without one, on the axis of all steps."""
+    """Return the drawn chart on this axis, by default on the axis of all steps."""
     step, part = request.GET.get("step", ""), _axis(request, [])
     whole = timeline.steps_of(run) if chart.over_time and axis is None else []
     axis = axis or timeline.axis_of(whole, "", part.begin, part.end)
@@ -173,7 +174,7 @@ def _drawn(
 
 @needs(Role.VIEWER)
 def run_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
-    """All samples, or those of the panels named by ?panel=, of the steps and the time that are asked for."""
+    """Download all samples, or those of the panels in ?panel=, for the requested steps and time."""
     run = get_object_or_404(Run.objects.select_related("facts"), pk=pk)
     panels, keys = series.panels_of(run), request.GET.getlist("panel")
     shown = series.chosen(panels, keys) if keys else panels
@@ -186,14 +187,14 @@ def run_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
 
 @needs(Role.VIEWER)
 def run_artefact(request: HttpRequest, pk: UUID, artefact: int) -> HttpResponse:
-    """The raw bytes, as a download that no browser interprets."""
+    """Download the raw bytes. Browsers do not render them."""
     run = get_object_or_404(Run, pk=pk)
     return _file(request, run, get_object_or_404(run.artefacts, pk=artefact))
 
 
 @needs(Role.VIEWER)
 def part_artefact(request: HttpRequest, pk: UUID, artefact: int) -> HttpResponse:
-    """The same of what another host's tools wrote for this run."""
+    """Download a file that the tools of another host wrote for this run."""
     run = get_object_or_404(Run, pk=pk)
     return _file(request, run, get_object_or_404(Artefact, part__run=run, pk=artefact))
 

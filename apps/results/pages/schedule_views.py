@@ -1,4 +1,4 @@
-"""The page of a schedule: when it is due next, the trend of its campaigns, and what became of each time."""
+"""The page of a schedule: its next times, the trend of its campaigns, and the outcome of each time."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def schedule_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @needs(Role.VIEWER)
 def schedule_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
-    """A line for each campaign and level."""
+    """Download a line for each campaign and level."""
     response = StreamingHttpResponse(exports.csv_lines(HEAD, _rows(trend(_schedule(pk)))), content_type=exports.CSV)
     response["Content-Disposition"] = f'attachment; filename="trend-{pk}.csv"'
     return response

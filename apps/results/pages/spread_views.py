@@ -1,4 +1,4 @@
-"""How long fio's I/Os took, section by section in a run, level by level in a campaign."""
+"""fio's latency distributions: section by section in a run, level by level in a campaign."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from apps.results.store.campaign_cache import Keeper
 
 @needs(Role.VIEWER)
 def run_spread_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
-    """Of the step that ?step= names."""
+    """Download the distribution of the step in ?step=."""
     return _csv(_of_run(request, pk), "section", f"latency-{pk}.csv")
 
 
@@ -40,7 +40,7 @@ def _of_run(request: HttpRequest, pk: UUID) -> Spreads:
 @needs(Role.VIEWER)
 @cache_control(no_cache=True)
 def campaign_spread(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Of the section that ?section= names, from the cache."""
+    """Return the figure for the section in ?section=, from the cache."""
     campaign, section, host = _parse_request(request, pk)
     theme = charts.theme(request.GET.get("theme", ""))
     cached = Keeper(campaign, host).cached_query(
@@ -68,7 +68,7 @@ def _parse_request(request: HttpRequest, pk: UUID) -> tuple[Campaign, tuple[str,
 
 
 def context(request: HttpRequest, campaign: Campaign, host: int | None) -> dict[str, Any]:
-    """What a campaign's page shows of it: the section of its fio steps that ?section= names, or the first."""
+    """Return the content of a campaign's page: the section of its fio steps in ?section=, or the first one."""
     sections = spreads.sections_of(campaign)
     if not sections:
         return {}

@@ -1,4 +1,4 @@
-"""Pages that show results: a campaign, a run while it goes on and afterwards, and what can be downloaded of them."""
+"""Pages that show the results of a campaign, and its downloads."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ from apps.results.store.campaign_cache import Keeper
 PLACE_DIGITS = 9
 NAMED = ("host", "workload", "dataset", "profile__profile", "created_by", "cloned_from")
 TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
-HOSTS = "hosts"  # a further tab of runs over several
+HOSTS = "hosts"  # another tab, for runs over several hosts
 
 
 @needs(Role.VIEWER)
 def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The whole page, or for htmx the parts of it that change while the campaign runs."""
+    """Show the whole page; for htmx only the parts that change while the campaign runs."""
     campaign = get_object_or_404(Campaign.objects.select_related(*NAMED), pk=pk)
     host = _host(request)
     planned, compares = campaign.state != Campaign.State.DRAFT, campaign.kind != Campaign.Kind.PREPARATION
@@ -111,8 +111,9 @@ def _card(campaign: Campaign, table: CampaignTable, retriable: int) -> AnswerCar
 
 
 def _design_charts(request: HttpRequest, campaign: Campaign, table: CampaignTable, host: int | None) -> dict[str, Any]:
-    """The charts that fit the design, and the one that ?chart= asks for. The explorer draws all hosts together, so that
-    a page of one host has only what the campaign draws."""
+    """Return the charts that fit the design, and the one in ?chart=.
+
+    The explorer combines all hosts, so a page of one host only has the charts that the campaign draws."""
     offered = [each for each in charts_of(campaign.factors) if not (host and each.view)]
     if not any(level.verdict for level in table.levels):
         offered = [each for each in offered if each.key != DIFFERENCES]
@@ -124,7 +125,7 @@ def _design_charts(request: HttpRequest, campaign: Campaign, table: CampaignTabl
 
 
 def _drawn_by(campaign: Campaign, shown: DesignChart, of_host: dict[str, int]) -> dict[str, Any]:
-    """The address that draws a chart, that of its CSV, and how it is pinned."""
+    """Return the URL that draws a chart, that of its CSV, and the URL to save it."""
     if shown.view:
         query = urlencode(shown.view)
         return {
@@ -150,12 +151,12 @@ def _rule(campaign: Campaign) -> dict[str, Any]:
 
 
 def _host(request: HttpRequest) -> int | None:
-    """As ?host= asks for; what is no number asks for none."""
+    """Return ?host=; None if it is not a number."""
     return whole(request.GET.get("host", ""))
 
 
 def _place(request: HttpRequest) -> dict[str, int]:
-    """From which run on the list goes, as ?after= or ?before= asks for: its place in the order."""
+    """Return the position from ?after= or ?before= at which the list of runs continues."""
     place = {}
     for name in ("before", "after"):
         position = request.GET.get(name, "")
@@ -176,7 +177,7 @@ def _drawn(keeper: Keeper) -> dict[str, Any]:
 
 
 def _hosts(keeper: Keeper) -> list[OnHost]:
-    """What was imported ran on no host of ours."""
+    """Return the hosts of the campaign; an imported one has none."""
     if keeper.campaign.kind == Campaign.Kind.IMPORTED:
         return []
     return by_host(keeper.campaign, timezone.now(), keeper.hosts())
@@ -185,8 +186,9 @@ def _hosts(keeper: Keeper) -> list[OnHost]:
 @needs(Role.VIEWER)
 @cache_control(no_cache=True)
 def campaign_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The runs of each level, or with ?chart=differences what each level does against the baseline: as it is kept, and
-    a browser that has it is told so."""
+    """Return the runs of each level, or with ?chart=differences each level against the baseline.
+
+    From the cache; a browser that has the same version gets 304."""
     keeper = Keeper(get_object_or_404(Campaign.objects.select_related("workload"), pk=pk), _host(request))
     differences, narrow = request.GET.get("chart", "") == DIFFERENCES, width_of(request) < charts.NARROW_PX
     theme = request.GET.get("theme", "")
@@ -202,7 +204,7 @@ def campaign_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @needs(Role.VIEWER)
 def campaign_summary(request: HttpRequest, pk: UUID) -> HttpResponseBase:
-    """The main figures of every step: a line for each level and figure."""
+    """Download the main figures of every step: a line for each level and figure."""
     table = Keeper(get_object_or_404(Campaign, pk=pk), _host(request)).summary()
     response = StreamingHttpResponse(exports.csv_lines(HEAD, table.rows()), content_type=exports.CSV)
     response["Content-Disposition"] = f'attachment; filename="summary-{pk}.csv"'
@@ -211,7 +213,7 @@ def campaign_summary(request: HttpRequest, pk: UUID) -> HttpResponseBase:
 
 @needs(Role.VIEWER)
 def campaign_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
-    """Every run of the campaign, failed ones included, with all its measurements as columns."""
+    """Download every run of the campaign, including failed ones, with all its measurements as columns."""
     return campaign_export(request, pk, "runs.csv")
 
 
@@ -224,7 +226,7 @@ def campaign_export(request: HttpRequest, pk: UUID, name: str) -> HttpResponseBa
 
 @needs(Role.VIEWER)
 def host_baselines(request: HttpRequest, name: str) -> HttpResponse:
-    """A part of the host's page."""
+    """Show the part of a host's page on repeated runs."""
     repeated = baselines(get_object_or_404(Host, name=name))
     with_findings = [(each, by_topic(each.judgements())) for each in repeated]
     return page(request, "results/campaign/_baselines.html", {"name": name, "baselines": with_findings})
@@ -233,7 +235,7 @@ def host_baselines(request: HttpRequest, name: str) -> HttpResponse:
 @needs(Role.VIEWER)
 @cache_control(no_cache=True)
 def baseline_figure(request: HttpRequest, name: str, digest: str) -> HttpResponse:
-    """All runs of one spec on this host in the order of time, and where their level changed."""
+    """Return all runs of one spec on this host in order of time, with the changes of their level."""
     repeated = baselines(get_object_or_404(Host, name=name), digest)
     if not repeated:
         raise Http404(f"{digest[:12]} has too few runs on {name}")

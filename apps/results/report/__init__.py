@@ -1,4 +1,4 @@
-"""A campaign as a document that can be read without a server: HTML and Markdown. PDF is in `pdf`."""
+"""A campaign as a document that needs no server: HTML and Markdown. PDF is in `pdf`."""
 
 from apps.results.report.html import report_html
 from apps.results.report.markdown import report_markdown

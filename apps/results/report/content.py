@@ -1,4 +1,4 @@
-"""SELECT only: what a report says, in order; its three forms differ in how they show it."""
+"""The content of a report, in order; its three formats only differ in presentation. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Environment:
-    """What a host was when its runs ran: (what, value); `versions`: how many versions of its facts they saw."""
+    """A host while its runs ran: (name, value). `versions`: number of versions of its facts during the runs."""
 
     host: str
     facts: list[tuple[str, str]]
@@ -65,14 +65,14 @@ class Report:
 
     @property
     def counted(self) -> str:
-        """ "40 runs: 38 ok, 2 failed"."""
+        """The numbers of runs: "40 runs: 38 ok, 2 failed"."""
         total = sum(self.outcomes.values())
         counts = ", ".join(f"{count} {outcome or 'not ended'}" for outcome, count in self.outcomes.items())
         return f"{total} run{'' if total == 1 else 's'}: {counts}"
 
 
 def report_of(campaign: Campaign) -> Report:
-    """A dozen queries, whatever the number of runs, and the table of runs as CSV."""
+    """Return the content. A dozen queries for any number of runs, and the table of runs as CSV."""
     table = queries.campaign_table(campaign)
     summary = summary_table(campaign)
     failed = (
@@ -96,7 +96,7 @@ def report_of(campaign: Campaign) -> Report:
 
 
 def _environments(campaign: Campaign) -> list[Environment]:
-    """Each host by the newest facts that a run of the campaign saw."""
+    """Return each host, with the newest facts of a run of the campaign."""
     recorded = campaign.runs.exclude(facts=None).order_by().values_list("host__name", "facts").distinct()
     by_host: dict[str, list[int]] = {}
     for host, facts in recorded:
@@ -109,7 +109,7 @@ def _environments(campaign: Campaign) -> list[Environment]:
 
 
 def _key_facts(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """The main facts of a host; those that an old agent did not report are left out."""
+    """Return the main facts of a host, without those that an old agent did not report."""
     memory = (facts.get("memory") or {}).get("total_kb")
     clusters = sorted({str(each.get("version", "")) for each in facts.get("postgresql") or []} - {""})
     pages = facts.get("transparent_huge_pages") or {}
@@ -128,7 +128,7 @@ def _key_facts(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def relative(level: LevelRow, baseline: str) -> str:
-    """ "+2.94 % [+2.01, +3.87]", "baseline", or "" without an interval."""
+    """Return "+2.94 % [+2.01, +3.87]", "baseline", or "" without an interval."""
     if level.label == baseline:
         return "baseline"
     if level.relative_percent is None:

@@ -1,4 +1,4 @@
-"""A report as one HTML file: no address in it leads anywhere, so that it opens without a network, years later."""
+"""A report as one HTML file without external resources, which opens without a network and years later."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ for (const plot of document.querySelectorAll("[data-plot]")) {
 
 
 def report_html(campaign: Campaign) -> Iterator[str]:
-    """In a few pieces; the program that draws the charts is most of it."""
+    """Yield the file in a few pieces; most of it is the library that draws the charts."""
     report = report_of(campaign)
     figures = {name: _embedded(figure) for name, figure in _figures(report).items()}
     context: dict[str, Any] = {
@@ -50,7 +50,7 @@ def report_html(campaign: Campaign) -> Iterator[str]:
 
 
 def _figures(report: Report) -> dict[str, dict[str, Any]]:
-    """What is drawn, by title: where there are two factors, one over the other as well."""
+    """Return the charts by title; with two factors, also one over the other."""
     levels = charts.level_chart(report.table, charts.LIGHT)
     levels["layout"]["height"] = LEVELS_PX
     drawn = {f"{report.table.metric} by {report.table.factor_names}": levels}
@@ -66,7 +66,7 @@ def _figures(report: Report) -> dict[str, dict[str, Any]]:
 
 
 def _embedded(figure: dict[str, Any]) -> str:
-    """JSON that cannot end the script element that it stands in."""
+    """Return JSON that cannot end its script element."""
     encoded = orjson.dumps(figure, option=orjson.OPT_SERIALIZE_NUMPY).decode()
     return encoded.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 

@@ -1,4 +1,4 @@
-"""A report for a wiki: the same words and tables, without charts."""
+"""A report for a wiki: the same text and tables, without charts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPECIAL = str.maketrans({each: f"\\{each}" for each in "\\`*_{}[]<>#|~"})
 
 
 def report_markdown(campaign: Campaign) -> Iterator[str]:
-    """Line by line; whatever people typed is escaped."""
+    """Yield lines. Text of users is escaped."""
     report = report_of(campaign)
     yield from (f"{line}\n" for line in _lines(report))
 

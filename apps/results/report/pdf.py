@@ -1,5 +1,4 @@
-"""A report as PDF, for paper and the archive. Charts are lines of the page, sharp at any size; the table of runs is
-attached to the file."""
+"""A report as PDF, for paper and the archive. Charts are vector graphics; the table of runs is attached."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from fpdf.fonts import FontFace
 from apps.campaigns.models import Campaign
 from apps.results.report.content import Report, mean, relative, report_of, verdict
 
-# Debian's fonts-dejavu-core; without it the page has the letters of Western Europe only.
+# From Debian's fonts-dejavu-core; without it, only Western European characters are available.
 FONTS = Path("/usr/share/fonts/truetype/dejavu")
 FACES = {"": "DejaVuSans.ttf", "B": "DejaVuSans-Bold.ttf"}
 BLUE, ORANGE, GREY, LINE = (0, 114, 178), (213, 94, 0), (89, 89, 89), (217, 221, 227)
@@ -25,7 +24,7 @@ LATIN = str.maketrans({"\u2212": "-", "\u202f": " ", "\u2013": "-", "\u2014": "-
 
 
 class _Paper(FPDF):
-    """A4 with a foot on each page, and one family of letters."""
+    """A4 pages with a footer, and one font family."""
 
     def __init__(self, title: str) -> None:
         super().__init__()
@@ -41,7 +40,8 @@ class _Paper(FPDF):
         self.add_page()
 
     def fit(self, text: str) -> str:
-        """What the letters at hand can say: others become question marks where the wide family is not installed."""
+        """Return text that the font supports: other characters become question marks if the wide font is not
+        installed."""
         return text if self.wide else text.translate(LATIN).encode("latin-1", "replace").decode("latin-1")
 
     def footer(self) -> None:
@@ -59,7 +59,7 @@ class _Paper(FPDF):
         self.ln(1)
 
     def head(self, text: str) -> None:
-        """Not alone at the foot of a page."""
+        """Write a heading, never at the bottom of a page."""
         if self.will_page_break(24):
             self.add_page()
         self.ln(3)
@@ -70,7 +70,7 @@ class _Paper(FPDF):
             self.say(f"\u2013 {each}")
 
     def grid(self, head: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
-        """A table whose head comes again on each page."""
+        """Write a table whose heading repeats on each page."""
         self.letters(8)
         self.set_draw_color(*LINE)
         self.set_fill_color(255, 255, 255)
@@ -87,7 +87,7 @@ class _Paper(FPDF):
 
 
 def report_pdf(campaign: Campaign) -> IO[bytes]:
-    """Whole in memory: a report has some dozen pages, however many runs it tells of."""
+    """Return the document. It is built in memory: a report has some dozen pages for any number of runs."""
     report = report_of(campaign)
     paper = _Paper(report.title)
     for part in (_summary, _results, _findings, _method, _environment, _failed):
@@ -186,7 +186,7 @@ def _failed(paper: _Paper, report: Report) -> None:
 
 
 def _scale(values: Sequence[float], begin: float, end: float) -> Callable[[float], float]:
-    """Linear from the least to the largest, with some room at both ends."""
+    """Return a linear scale from the smallest to the largest value, with some room at both ends."""
     low, high = min(values), max(values)
     room = 0.06 * (high - low) or abs(high) * 0.01 or 1.0
     low, high = low - room, high + room
@@ -194,7 +194,7 @@ def _scale(values: Sequence[float], begin: float, end: float) -> Callable[[float
 
 
 def _ticks(values: Sequence[float]) -> list[float]:
-    """Round numbers between the least and the largest, about five."""
+    """Return about five round numbers between the smallest and the largest value."""
     low, high = min(values), max(values)
     rough = (high - low) / 5 or abs(high) or 1.0
     power = 10.0 ** math.floor(math.log10(rough))
@@ -203,7 +203,7 @@ def _ticks(values: Sequence[float]) -> list[float]:
 
 
 def _levels_drawn(paper: _Paper, report: Report) -> None:
-    """A point for each run, a diamond for the mean with its interval; the axis does not start at 0."""
+    """Draw a point for each run, and a diamond for the mean with its interval. The axis does not start at 0."""
     levels = [level for level in report.table.levels if level.ok][:MOST_LEVELS]
     values = [point.value for level in levels for point in level.points]
     values += [end for level in levels for end in (level.low, level.high) if end is not None]
@@ -250,7 +250,7 @@ def _diamond(paper: _Paper, x: float, y: float) -> None:
 
 
 def _label(paper: _Paper, text: str, x: float, y: float, flat: bool) -> None:
-    """Below its level; leaning and cut where the labels would stand on each other."""
+    """Write a label below its level, rotated and shortened if labels would overlap."""
     if flat:
         paper.text(x - paper.get_string_width(text) / 2, y, text)
         return
@@ -265,7 +265,7 @@ def _frame(paper: _Paper, left: float, top: float, right: float, bottom: float) 
 
 
 def _differences_drawn(paper: _Paper, report: Report) -> None:
-    """Each interval as a line with its estimate, over the margin in grey and nothing at 0."""
+    """Draw each interval as a line with its estimate, over the margin in grey and a line at 0."""
     table = report.table
     levels = sorted(table.bounded, key=lambda level: -abs(level.relative_percent or 0))[:MOST_LEVELS]
     levels = [level for level in table.bounded if level in levels]

@@ -1,1 +1,1 @@
-"""What one run shows: its events, proof, steps and latencies."""
+"""The content of a run's page: events, proof, steps, samples and latencies."""

@@ -1,7 +1,6 @@
-"""SELECT only: what PostgreSQL counted from before a step to after it, in its collector's artefact postgresql.json.
+"""Growth of PostgreSQL's counters over a step, from its collector's artefact postgresql.json. Only reads (SELECT).
 
-A host sends this file. Content that the collector does not write counts as no file, as if nothing had been counted.
-"""
+A host sends this file. Content that the collector does not write is ignored, as if there were no file."""
 
 from __future__ import annotations
 
@@ -12,11 +11,11 @@ from apps.campaigns.models import Artefact, Run
 from apps.hosts.access.shapes import Shape, many, number, record, table, text
 
 FILE = "postgresql.json"
-MAX_ENTRIES = 10_000  # the collector writes fewer
+MAX_ENTRIES = 10_000  # more than the collector writes
 
 
 def _row(subject: str) -> Shape:
-    """An object with a text named `subject`, and numbers."""
+    """Return the shape of an object with a text named `subject`, and numbers."""
     named, numbers = record({subject: text()}), table(number(), MAX_ENTRIES)
 
     def check(value: Any) -> str:
@@ -36,18 +35,19 @@ _COUNTERS = record(
 
 
 def path_of(step: str) -> str:
-    """The path of the artefact of a step."""
+    """Return the path of the artefact of a step."""
     return f"out/{step}/{FILE}"
 
 
 def of_step(run: Run, step: str) -> dict[str, Any] | None:
-    """{"seconds", "views": {view.column: growth}, "tables": [row], "statements": [row]}; None if none are usable."""
+    """Return {"seconds", "views": {view.column: growth}, "tables": [row], "statements": [row]}; None without a
+    usable file."""
     file = run.artefacts.filter(path=path_of(step)).exclude(content=None).first()
     return read(file) if file else None
 
 
 def read(file: Artefact) -> dict[str, Any] | None:
-    """The same of a file that is known; None if its content is not that of the collector."""
+    """Return the same from a file; None if its content is not from the collector."""
     try:
         counters: dict[str, Any] = json.loads(bytes(file.content or b""))
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What a proof saw, as tables that people read: whatever a setting puts into its evidence. Pure."""
+"""The evidence of a proof as tables for users, whatever a setting records. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_COLUMNS = 17
 
 @dataclass(frozen=True)
 class Part:
-    """A table with a name. `unit` is kB where the figures are; `more` counts rows that were left off."""
+    """A table with a title. `unit`: kB for figures in kB. `more`: rows that were left out."""
 
     name: str
     head: list[str] = field(default_factory=list)
@@ -24,7 +24,7 @@ class Part:
 
 
 def parts(evidence: Mapping[str, Any]) -> list[Part]:
-    """Everything but the source: scalars in one table, then a table for each list or mapping."""
+    """Return everything but the source: scalars in one table, then a table for each list or mapping."""
     plain = [[_label(name), value] for name, value in evidence.items() if name != "source" and _scalar(value)]
     scalars = [Part("", ["what", "value"], plain)] if plain else []
     return scalars + [part for name, value in evidence.items() if not _scalar(value) for part in _tables(name, value)]
@@ -45,14 +45,14 @@ def _tables(name: str, value: Any) -> Iterator[Part]:
 
 
 def _flat(name: str, value: Mapping[str, Any], unit: str) -> Part:
-    """One row where that fits, else one row for each key."""
+    """Return one row if it fits, else one row per key."""
     if len(value) <= MOST_COLUMNS and all(isinstance(each, int | float) for each in value.values()):
         return Part(_label(name), [_column(name, key) for key in value], [list(value.values())], unit)
     return Part(_label(name), ["what", "value"], [[key, each] for key, each in value.items()], unit)
 
 
 def _matrix(name: str, value: Mapping[str, Mapping[str, Any]], unit: str) -> Part:
-    """{"shared": {"0": kB, "1": kB}}: a row for each outer key, a column for each inner one."""
+    """Return {"shared": {"0": kB, "1": kB}} with a row for each outer key and a column for each inner one."""
     columns = sorted({key for inner in value.values() for key in inner}, key=_order)
     rows = [[outer, *(inner.get(key) for key in columns)] for outer, inner in value.items()]
     return Part(_label(name), ["", *(_column(name, key) for key in columns)], rows, unit)
@@ -63,7 +63,7 @@ def _order(key: str) -> tuple[bool, int, str]:
 
 
 def _column(name: str, key: str) -> str:
-    """A number alone says nothing: node 0, cpu 3."""
+    """Return the heading of a column. A number alone is unclear: node 0, cpu 3."""
     what = next((word for word in ("node", "cpu") if word in name or (word == "cpu" and "busy" in name)), "")
     return f"{what} {key}" if what and key.isdecimal() else key
 

@@ -1,4 +1,4 @@
-"""SELECT only: the main figures of one run."""
+"""The main figures of one run. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ HIT, READ = "blocks_hit_per_transaction", "blocks_read_per_transaction"
 
 
 def of_run(run: Run, measurements: Sequence[Measurement]) -> list[KeyFigure]:
-    """Those of the step of the campaign's metric, then the CPUs used, the cache hit ratio and the checkpoints; one
-    query."""
+    """Return the key figures of the step with the campaign's metric, then CPUs used, cache hit ratio and
+    checkpoints; one query."""
     step = measured_step(run)
     rows = {row.name: row for row in measurements if row.step == step}
     shown = of_measurements({name: (row.unit, row.value) for name, row in rows.items() if name in TITLES})
@@ -32,7 +32,7 @@ def of_run(run: Run, measurements: Sequence[Measurement]) -> list[KeyFigure]:
 
 
 def measured_step(run: Run) -> str:
-    """The step of the campaign's metric, or the first measured step."""
+    """Return the step of the campaign's metric, or the first measured step."""
     if run.campaign.metric:
         return steps.metric(run.campaign.steps, run.campaign.metric).step
     return next((step["name"] for step in steps.measured(run.spec["steps"])), "")

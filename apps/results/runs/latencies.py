@@ -1,4 +1,4 @@
-"""SELECT only: how the latencies of a run were spread: by percentile, over time, by statement."""
+"""Latency distributions of a run: by percentile, over time, by statement. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from readers.measure import fio
 
 FILES = r"^out/[^/]+/(latency|fio)\.json$"
 SLOT_BITS = 4
-LEAST_US = 0.5  # for what took less than 1 us, on a logarithmic axis
-NINES = 5  # 99.999 %: beyond that no run here has enough to count
+LEAST_US = 0.5  # for less than 1 us, on a logarithmic axis
+NINES = 5  # 99.999 %: no run has enough transactions beyond
 EVEN = (1, 5, 10, 25, 50, 75)
-REST = (10, 7, 5, 2)  # of what lies beyond one nine, tenths
+REST = (10, 7, 5, 2)  # of the range beyond one nine, tenths
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Latency by percentile, of `count` transactions or I/Os. A percentile is there where more than one lies beyond."""
+    """Latency by percentile, of `count` transactions or I/Os. A percentile is present if more than one lies beyond
+    it."""
 
     name: str
     count: int
@@ -36,8 +37,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Heat:
-    """Transactions by the time that they ended and by latency. `t`: where each column begins, in seconds on the run's
-    axis; it is `width_s` wide. `edges`: between the rows, in ms, one more than there are rows."""
+    """Transactions by their end time and latency.
+
+    `t`: start of each column, in seconds on the run's axis; columns are `width_s` wide. `edges`: between rows, in
+    ms, one more than there are rows."""
 
     t: list[float]
     edges: list[float]
@@ -53,7 +56,8 @@ class Statement:
 
 
 def curves_of(run: Run) -> list[Curve]:
-    """Of pgbench's transactions, all and script by script, and of fio's I/Os by section and direction."""
+    """Return the curves of pgbench's transactions, all and script by script, and of fio's I/Os by section and
+    direction."""
     return [curve for step, path, content in _files(run) for curve in _read(step, path, content)]
 
 
@@ -65,7 +69,7 @@ def _files(run: Run) -> Iterator[tuple[str, str, bytes]]:
 
 
 def _read(step: str, name: str, content: bytes) -> Iterator[Curve]:
-    """What cannot be read has no curve: the measurements of its run say why."""
+    """Yield the curves of a file. One that cannot be parsed has none: the measurements of its run give the reason."""
     try:
         if name == "latency.json":
             yield from _of_pgbench(step, parse_latency(content))
@@ -94,13 +98,14 @@ def _curve(name: str, count: int, percentile: Callable[[float], float], per_ms: 
 
 
 def percents() -> list[float]:
-    """Evenly below 90, and then as many between each nine and the next; three decimals, as histograms have them."""
+    """Return percentages: evenly below 90, then as many between each nine and the next, with three decimals as in
+    histograms."""
     nines = [round(100 - rest * 10.0 ** (1 - nine), 3) for nine in range(1, NINES) for rest in REST]
     return [*EVEN, *nines, round(100 - 10.0 ** (2 - NINES), 3)]
 
 
 def heat_of(run: Run, step: str, axis: Axis) -> Heat | None:
-    """Of a pgbench step whose transactions were logged, in the part of the time that is shown; None of any other."""
+    """Return the heat map of a pgbench step whose transactions were logged, for the time that is shown; else None."""
     file = run.artefacts.filter(path=f"out/{step}/latency.json").exclude(content=None).first()
     if file is None:
         return None
@@ -113,7 +118,7 @@ def heat_of(run: Run, step: str, axis: Axis) -> Heat | None:
 
 
 def _heat(report: LatencyReport, began: float | None, offset: float, axis: Axis) -> Heat | None:
-    """Its slots are seconds of the wall clock, and `began` is when the step did by that."""
+    """Return the heat map. Its slots are seconds of the wall clock; `began` is the start of the step on it."""
     if not report.slots:
         return None
     zero = (report.slots[0][0] if began is None else began) - offset
@@ -134,12 +139,13 @@ def _heat(report: LatencyReport, began: float | None, offset: float, axis: Axis)
 
 
 def natural_key(name: str) -> list[tuple[int, str]]:
-    """Sorts statement:2 before statement:10."""
+    """Return a key that sorts statement:2 before statement:10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def statements_of(run: Run) -> list[Statement]:
-    """The mean latency of each statement of each script, as pgbench -r reports it, in the order of the scripts."""
+    """Return the mean latency of each statement of each script, as reported by pgbench -r, in the order of the
+    scripts."""
     rows = run.measurements.filter(name__contains="statement:", unit="ms").exclude(definition__startswith="\\")
     return [
         Statement(f"{row.step} {row.name.removesuffix(' latency')}", row.definition, row.value)

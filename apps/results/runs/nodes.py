@@ -1,4 +1,4 @@
-"""Per NUMA node, the samples that agents send per cpu. Pure."""
+"""Combine samples per CPU to samples per NUMA node. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from agents.wire.columns import Column
 
-SOURCE, BESIDE = "cpu", "busy per cpu"  # the panel that it is made of
+SOURCE, BESIDE = "cpu", "busy per cpu"  # the panel with the values per CPU
 ANY = "<node>.cpus"
 BUSY = Column(
     "%", "percentage of time that the CPUs of one NUMA node were not idle, mean", "busy per node", shown=True, heat=True
@@ -28,7 +28,7 @@ def column(source: str, name: str) -> Column | None:
 
 
 def parts_of(facts: Mapping[str, Any]) -> Parts:
-    """The columns of each node's cpus; {} of a host with one node, whose cpus are all there are."""
+    """Return the columns of each node's CPUs; {} for a host with one node, which has all CPUs."""
     columns_by_node: Parts = {}
     for row in (facts.get("cpus") or {}).get("topology") or []:
         columns_by_node.setdefault(f"node{row['node']}.cpus", []).append(f"cpu{row['cpu']}.busy")
@@ -38,12 +38,12 @@ def parts_of(facts: Mapping[str, Any]) -> Parts:
 
 
 def needed(keys: Collection[str]) -> set[str]:
-    """The panels that have to be read for these."""
+    """Return the panels that have to be read for these."""
     return {*keys, FROM} if KEY in keys else {*keys}
 
 
 def with_nodes(table: Table, parts: Parts) -> Table:
-    """A table of cpus with their nodes: of each the mean of those of its cpus that have a sample then."""
+    """Add the nodes to a table of CPUs: the mean of those CPUs of a node that have a sample at that time."""
     with_means = dict(table)
     for name, cpus in parts.items():
         have = [table[cpu] for cpu in cpus if cpu in table]

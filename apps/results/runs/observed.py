@@ -1,4 +1,4 @@
-"""SELECT only: what looking at a run has cost, and what its steps came to in all."""
+"""The cost of collectors in a run, and the totals of PostgreSQL's counters. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ STATEMENT_COLUMNS = (
 
 @dataclass(frozen=True)
 class Cost:
-    """What one collector cost during one step: on the host's cpus, and in time that the agent waited."""
+    """The cost of one collector during one step: CPU time on the host, and time that the agent waited."""
 
     step: str
     source: str
@@ -50,7 +50,7 @@ class Cost:
 
     @property
     def cpu_percent(self) -> float:
-        """Of one cpu, the time in helping processes (psql, its backend) included."""
+        """CPU time in percent of one CPU, including helper processes (psql and its backend)."""
         return 100 * (self.cpu_s + self.apart_s) / self.seconds if self.seconds else 0.0
 
     @property
@@ -64,7 +64,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Totals:
-    """What PostgreSQL counted from before a step to after it. Rows are lists of cells below `table_head` and so on."""
+    """Growth of PostgreSQL's counters over a step. Rows are lists of cells for `table_head` and so on."""
 
     step: str
     seconds: float
@@ -76,7 +76,8 @@ class Totals:
 
 
 def costs_of(run: Run) -> list[Cost]:
-    """Per step and collector, in the order of the catalogue, and the sum of each step last, as source `all`."""
+    """Return the cost by step and collector, in the order of the catalogue, with the sum of each step as source
+    `all`."""
     steps = run.events.filter(kind="measured").order_by("seq").values_list("data", flat=True)
     return [cost for step in steps for cost in _of_step(step)]
 
@@ -92,7 +93,7 @@ def _of_step(step: dict[str, Any]) -> list[Cost]:
 
 
 def totals_of(run: Run) -> list[Totals]:
-    """Of every step whose collector of PostgreSQL came to an end."""
+    """Return the totals of every step whose PostgreSQL collector completed."""
     files = run.artefacts.filter(path__endswith=f"/{counters.FILE}").exclude(content=None).order_by("path")
     return [_totals(file.path.split("/")[1], counted) for file in files if (counted := counters.read(file))]
 
@@ -107,7 +108,7 @@ def _totals(step: str, counted: dict[str, Any]) -> Totals:
 def _table(
     rows: list[dict[str, Any]], subject: str, headings: Iterable[tuple[str, tuple[str, ...]]]
 ) -> tuple[list[str], list[list[Any]]]:
-    """A head, and the first rows, of the columns in which any row has something."""
+    """Return a heading and the first rows, with the columns in which any row has a value."""
     present = [(heading, name) for heading, names in headings for name in names if any(name in row for row in rows)]
     cells = [[row[subject], *(row.get(name, 0) for _, name in present)] for row in rows[:MOST_ROWS]]
     return [subject, *(heading for heading, _ in present)], cells

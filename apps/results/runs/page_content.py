@@ -1,4 +1,4 @@
-"""SELECT only: what a run's page shows, from its events, manifest and artefacts."""
+"""The content of a run's page, from its events, manifest and artefacts. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ HEAD_BYTES, TAIL_BYTES = 1000, 20_000
 MOST_ROWS = 300
 RUNS_SHOWN = 100
 MOST_FIGURES = 3  # of a sentence
-MOST_PROOFS, MOST_COMMANDS, MOST_FILES = 10_000, 1000, 500  # of a run, which an honest host never reaches
+MOST_PROOFS, MOST_COMMANDS, MOST_FILES = 10_000, 1000, 500  # of a run; normal hosts never reach it
 Rows = Iterable[list[Any]]
 
 
 @dataclass(frozen=True)
 class Shown:
-    """An artefact with as much of its end as a page shows."""
+    """An artefact with the part of its end that a page shows."""
 
     artefact: Artefact
     text: str
@@ -44,8 +44,8 @@ class Shown:
 
 @dataclass(frozen=True)
 class RunsPage:
-    """Some of a campaign's runs in their order; `before` and `after`: places from which further ones are asked for,
-    None where there are none."""
+    """Some of a campaign's runs in order. `before` and `after`: positions for further requests; None if there are no
+    more."""
 
     runs: list[Run]
     before: int | None
@@ -57,8 +57,8 @@ class RunsPage:
 
 
 def runs_of(campaign: Campaign, host: int | None = None, before: int | None = None, after: int = -1) -> RunsPage:
-    """Those that come next after a place, or right before one, of one host or all, with the campaign's metric as
-    `value`; two queries."""
+    """Return the runs after a position, or before one, of one host or all, with the campaign's metric as `value`;
+    two queries."""
     listed = runs_listed(queries.runs_on(campaign, host))
     if before is None:
         rows = list(listed.filter(position__gt=after).order_by("position")[: RUNS_SHOWN + 1])
@@ -75,7 +75,7 @@ def runs_of(campaign: Campaign, host: int | None = None, before: int | None = No
 
 
 def design_of(campaign: Campaign) -> dict[str, Any]:
-    """What starting a draft would do, or why it cannot start."""
+    """Return what starting a draft would plan, or why it cannot start."""
     try:
         preview = previews.preview(campaign)
     except PlanError as error:
@@ -85,7 +85,7 @@ def design_of(campaign: Campaign) -> dict[str, Any]:
 
 
 def proof_of(run: Run) -> proof.Report:
-    """Whether the settings of the run were in effect and were restored, on each host that had a role in it."""
+    """Return whether the settings of the run were in effect and were restored, on each host of the run."""
     events_by_kind: dict[str, list[dict[str, Any]]] = {"proof": [], "write": []}
     settings, failed = dict[str, Any](), dict[str, dict[str, Any]]()
     jobs: list[Run | RunPart] = [run, *run.parts.all()]
@@ -104,8 +104,8 @@ def proof_of(run: Run) -> proof.Report:
 
 
 def hosts_of(run: Run, chosen: str) -> dict[str, Any]:
-    """The parts of a run over several hosts; of the one at place `chosen`, or of the first, what its host was, its log
-    and its files."""
+    """Return the parts of a run over several hosts; facts, log and files of the part with index `chosen`, by default
+    the first."""
     parts = list(run.parts.select_related("host", "facts").defer("facts__data"))
     part = next((each for each in parts if str(each.position) == chosen), parts[0])
     events = part.events.exclude(kind__in=("sample", "progress")).order_by("seq")[:1000]
@@ -115,7 +115,7 @@ def hosts_of(run: Run, chosen: str) -> dict[str, Any]:
 
 
 def commands_of(run: Run) -> list[dict[str, Any]]:
-    """Each with `line`, as a shell would take it."""
+    """Return the commands, each with `line` as for a shell."""
     events = run.events.filter(kind="command").order_by("seq")[:MOST_COMMANDS]
     return [{"at": event.at, **event.data, "line": command_line(event.data)} for event in events]
 
@@ -126,7 +126,7 @@ def command_line(command: dict[str, Any]) -> str:
 
 
 def artefacts_of(run: Run) -> list[Shown]:
-    """The first files of a run, of each as much as a page shows: a run may have 256 MiB of them."""
+    """Return the first files of a run, each with the part that a page shows: a run may have 256 MiB of them."""
     start = Greatest(Length("content") - TAIL_BYTES + 1, 1)
     files = run.artefacts.defer("content").annotate(
         fetched=Q(content__isnull=False),
@@ -142,25 +142,25 @@ def _shown(file: Any) -> Shown:
 
 
 def data_of(run: Run) -> dict[str, Any] | None:
-    """The last `dataset` event of its agent, as agents/wire/protocol.py has it."""
+    """Return the last `dataset` event of its agent; see agents/wire/protocol.py."""
     event = run.events.filter(kind="dataset").order_by("-seq").first()
     return event.data if event else None
 
 
 def timings_of(run: Run) -> list[tuple[str, float]]:
-    """(phase, seconds), as the manifest has them."""
+    """Return (phase, seconds) from the manifest."""
     timings = (run.manifest or {}).get("timings") or {}
     return [(name, seconds) for name, seconds in timings.items() if isinstance(seconds, int | float)]
 
 
 def unsteady_of(run: Run) -> list[str]:
-    """The agent's messages about warm-ups that were not steady at their time limit."""
+    """Return the agent's messages about warm-ups that were not steady at their time limit."""
     events = run.events.filter(kind="log", data__steady__reached=False).order_by("seq")
     return list(events.values_list("data__message", flat=True))
 
 
 def line_of(event: RunEvent) -> dict[str, Any]:
-    """An event in a line, for the log of a run that is watched."""
+    """Return an event as one line of the log on a run's page."""
     return {"seq": event.seq, "at": event.at.strftime("%H:%M:%S"), "kind": event.kind, "text": text_of(event)}
 
 
@@ -190,14 +190,14 @@ def text_of(event: RunEvent) -> str:
 
 
 def sentence_of(run: Run) -> str:
-    """The run in one sentence, for those who do not see its chart."""
+    """Return the run in one sentence, for users who do not see its chart."""
     figures = ", ".join(f"{row.name} {row.value:.5g} {row.unit}" for row in _main_figures(run))
     outcome = run.get_outcome_display() or run.state
     return f"Run {run.position + 1} ({run.label}): {outcome}" + (f", {figures}." if figures else ".")
 
 
 def _main_figures(run: Run) -> list[Measurement]:
-    """The first MOST_FIGURES main figures of the workload of the first measured step."""
+    """Return the first MOST_FIGURES main figures of the workload in the first measured step."""
     step = next(iter(steps.measured(run.spec["steps"])), None)
     load = WORKLOADS.get(step["kind"]) if step else None
     if not step or not load:
@@ -208,8 +208,10 @@ def _main_figures(run: Run) -> list[Measurement]:
 
 
 def table_of(columns: Sequence[samples.Column], axis: Axis, most: int | None = None) -> tuple[list[str], Rows, int]:
-    """The samples of all sources in order of time: a head, rows with "" where a source has no sample then, and how many
-    rows there are in all; the first `most` of them are made. Where there are several steps, each row tells its own."""
+    """Return (heading, rows, number of all rows) with the samples of all sources in order of time.
+
+    Cells are "" if a source has no sample at that time. Only the first `most` rows are made. With several steps,
+    each row names its step."""
     head = ["t (s)", *(f"{column.source} {column.name} ({column.unit})" for column in columns)]
     times = [column.t[~np.isnan(column.values)].round(1) for column in columns]
     every = np.unique(np.concatenate(times)) if times else np.empty(0)
@@ -227,6 +229,6 @@ def table_of(columns: Sequence[samples.Column], axis: Axis, most: int | None = N
 
 
 def samples_of(run: Run, panels: Sequence[series.Panel], axis: Axis) -> dict[str, Any]:
-    """The first rows of a run's samples, for the chart as a table."""
+    """Return the first rows of a run's samples, for the chart as a table."""
     head, rows, count = table_of(samples.run_columns(run, panels, axis), axis, most=MOST_ROWS)
     return {"head": head, "rows": list(rows), "more": count - MOST_ROWS}

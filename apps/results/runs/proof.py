@@ -1,4 +1,4 @@
-"""Whether the settings of a run were in effect, and whether the host is as before: from its events. Pure."""
+"""Whether the settings of a run were in effect, and whether the host was restored, from the events of the run. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apps.results.runs.evidence import Part, parts
 MEASURED = ("before", "during", "after")
 HELD, DRIFTED, NEVER, UNPROVEN, NOTHING = "held", "drifted", "not_in_effect", "unproven", "nothing"
 INCONSISTENT = "inconsistent"
-DATA = "dataset"  # the name under which the agent reports the conditions of a data set, which is no setting
+DATA = "dataset"  # the agent's name for the conditions of a data set, which are not a setting
 WORDS = {
     HELD: "proven",
     DRIFTED: "changed during the run",
@@ -25,7 +25,7 @@ PUT_BACK, LEFT, NOT_BACK, OPEN = "put_back", "left_alone", "not_put_back", "open
 
 @dataclass(frozen=True)
 class Check:
-    """One proof: the expected and the actual value, and where it was read."""
+    """One proof: the expected and the actual value, and its source."""
 
     phase: str
     subject: str
@@ -45,7 +45,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Subject:
-    """What was checked, such as a process or a parameter, in each phase."""
+    """The object of proofs, such as a process or a parameter, in each phase."""
 
     name: str
     checks: list[Check]
@@ -60,7 +60,7 @@ class Subject:
 
     @property
     def cells(self) -> list[list[Check]]:
-        """By phase, each actual value once: its last check has the most evidence."""
+        """The proofs by phase, each actual value once: its last proof has the most evidence."""
         return [list({str(check.actual): check for check in self.of(phase)}.values()) for phase in MEASURED]
 
     @property
@@ -69,7 +69,7 @@ class Subject:
 
     @property
     def has_parts(self) -> bool:
-        """Whether there is more to see than where it was read."""
+        """Whether there is more evidence than its source."""
         return any(check.parts for check in self.checks)
 
     def of(self, phase: str) -> list[Check]:
@@ -78,7 +78,8 @@ class Subject:
 
 @dataclass(frozen=True)
 class Change:
-    """One value that the run changed on the host: original -> expected -> actual, and the value since."""
+    """One value that the run changed on the host: original, expected and actual value, and the value after the
+    restore."""
 
     setting: str
     key: str
@@ -110,7 +111,7 @@ class Proven:
 
 @dataclass(frozen=True)
 class Report:
-    """The run as a whole: the worst of its settings decides."""
+    """The result for the run: that of its worst setting."""
 
     status: str
     sentence: str
@@ -129,8 +130,8 @@ def report(
     ended: bool,
     failed: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Report:
-    """`settings_of_spec`: what the run set; proofs and writes the data of its events, in order; `failed` the error that
-    ended the run, by the setting that was not in effect."""
+    """Return the report. `settings_of_spec`: the settings of the run. `proofs`, `writes`: data of its events, in
+    order. `failed`: the error that ended the run, by the setting that was not in effect."""
     every = list(proofs)
     changes = _changes(list(writes), [each for each in every if each["phase"] == "restored"], ended)
     names = [*settings_of_spec, *(each["setting"] for each in every if each["phase"] in MEASURED)]
@@ -159,7 +160,8 @@ def _consistent(data: Proven) -> str:
 
 
 def _blamed(setting: Proven, error: Mapping[str, Any] | None) -> Proven:
-    """Never in effect, where the run ended because of that before any check; the error of the run says why."""
+    """Return a setting that was never in effect, because the run ended before any proof; the error of the run has
+    the reason."""
     return setting if error is None or setting.status != UNPROVEN else replace(setting, status=NEVER, sentence="")
 
 
@@ -210,7 +212,7 @@ def _status(subjects: list[Subject], changes: list[Change], ended: bool) -> tupl
 
 
 def _status_of_data(subjects: list[Subject]) -> tuple[str, str]:
-    """Conditions are checked once, after the load."""
+    """Return the status of a data set's conditions, which are checked once, after the load."""
     broken = [check for subject in subjects for check in subject.checks if not check.ok]
     if not broken:
         return HELD, ""
@@ -218,7 +220,7 @@ def _status_of_data(subjects: list[Subject]) -> tuple[str, str]:
 
 
 def _failure_sentence(bad: Check, before: list[Check]) -> str:
-    """What changed since before the measurement; the expected value if the subject was not verified before."""
+    """Return what changed since before the measurement; the expected value if the subject was not verified before."""
     was = next((check.actual for check in before if check.subject == bad.subject and check is not bad), None)
     if was is not None:
         return f"{bad.subject} was {was} before the measurement and {bad.actual} {bad.phase} it."
@@ -226,7 +228,8 @@ def _failure_sentence(bad: Check, before: list[Check]) -> str:
 
 
 def _changes(writes: list[Mapping[str, Any]], restored: list[Mapping[str, Any]], ended: bool) -> list[Change]:
-    """The journal: each write with the proof of its restore; what the kernel changed along has only the latter."""
+    """Return the journal: each write with the proof of its restore. Values that the kernel changed along only have
+    the latter."""
     back = {each["subject"]: each for each in restored}
     known = {write["key"] for write in writes}
     along = [

@@ -1,4 +1,4 @@
-"""SELECT only: single runs side by side: their samples on one time axis, and all their figures."""
+"""Compare single runs: their samples on one time axis, and all their figures. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Change:
-    """A figure of one run: its value, and its difference from the first run's; None where either has no value."""
+    """A figure of one run: its value, and its difference from the first run's; None if either has no value."""
 
     value: float | None
     difference: float | None = None
@@ -41,7 +41,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Row:
-    """One figure of all runs, the first run's first."""
+    """One figure of all runs, that of the first run first."""
 
     step: str
     name: str
@@ -51,13 +51,13 @@ class Row:
 
 
 def runs_of(keys: Sequence[UUID]) -> list[Run]:
-    """In this order."""
+    """Return the runs in the order of `keys`."""
     runs = Run.objects.select_related("campaign", "facts").in_bulk(keys)
     return [runs[key] for key in keys]
 
 
 def sides_of(runs: Sequence[Run], begin: float | None = None, end: float | None = None) -> list[Side]:
-    """The samples of load generator, wait events and CPUs of each run."""
+    """Return the samples of load generator, wait events and CPUs of each run."""
     return [_side(letter, run, begin, end) for letter, run in zip(LETTERS, runs, strict=False)]
 
 
@@ -74,7 +74,7 @@ def _is_compared(panel: Panel) -> bool:
 
 
 def rows_of(runs: Sequence[Run]) -> list[Row]:
-    """Every figure that any of the runs has, key figures first; one query."""
+    """Return every figure that any of the runs has, key figures first; one query."""
     by_figure: dict[tuple[str, str], dict[UUID, Measurement]] = {}
     for row in Measurement.objects.filter(run__in=runs):
         by_figure.setdefault((row.step, row.name), {})[row.run_id] = row

@@ -1,4 +1,4 @@
-"""SELECT only: how long fio's I/Os took, of a run section by section, or of a section level by level."""
+"""fio's latency distributions: of a run by section, or of a section by level. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from readers.histogram import FINEST, Histogram
 from readers.measure import fio
 
 MARKS = (50.0, 99.0, 99.9)
-MOST_PARTS = 160  # of one outline: about as many as can be told apart
+MOST_PARTS = 160  # parts of one outline: about as many as can be distinguished
 MOST_LEVELS, MOST_RUNS = 12, 10
 REPORT = "fio.json"
 HEAD = ("from (ms)", "to (ms)", "I/Os", "share (%)")
@@ -24,13 +24,14 @@ PER_MS = 1e6  # ns
 
 _SECTION = re.compile(r" ?(read|write|trim|mixed) clat_mean$")
 
-Part = tuple[float, float, float]  # from and to in ms, and which share of all; to is inf in fio's last bucket
+Part = tuple[float, float, float]  # from and to in ms, and the share of all; to is inf in fio's last bucket
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Completion latencies of `count` I/Os in one direction, or of all together where `way` is empty, as an old report
-    has them. `marks`: percentile -> ms. `histogram` is None where only fio's coarse buckets are known."""
+    """Completion latencies of `count` I/Os in one direction, or of all together if `way` is "", as in old reports.
+
+    `marks`: percentile -> ms. `histogram` is None if only fio's coarse buckets are known."""
 
     row: str
     way: str
@@ -42,7 +43,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Spreads:
-    """Rows that stand below each other; `note`: what they leave out."""
+    """Rows of a chart. `note`: what they leave out."""
 
     entries: list[Spread]
     note: str = ""
@@ -53,20 +54,20 @@ class Spreads:
 
 
 def of_run(run: Run, step: str) -> Spreads:
-    """A row for each section of a fio step."""
+    """Return a row for each section of a fio step."""
     file = run.artefacts.filter(path=f"out/{step}/{REPORT}").exclude(content=None).first()
     sections = _read(file) if file else []
     return Spreads([one for section in sections for one in _of(section.section or step, [section])])
 
 
 def of_levels(campaign: Campaign, step: str, section: str, host: int | None = None) -> Spreads:
-    """A row for each level: of its first MOST_RUNS ok runs all I/Os together."""
+    """Return a row for each level: all I/Os of its first MOST_RUNS ok runs together."""
     runs = campaign.runs.filter(outcome=Run.Outcome.OK, **({"host": host} if host else {})).order_by("position")
     of: dict[str, list[Any]] = {}
     for run in runs.only("pk", "campaign", "cell", "position"):
         run.campaign = campaign
         of.setdefault(run.label, []).append(run)
-    # The design has levels that nothing ran of yet.
+    # The design has levels without runs so far.
     labels = [label for label in labels_of(campaign, [runs[0] for runs in of.values()]) if label in of]
     label_of_run = {run.pk: label for label in labels[:MOST_LEVELS] for run in of[label][:MOST_RUNS]}
     by_label: dict[str, list[fio.Latencies]] = {}
@@ -85,8 +86,10 @@ def _note(labels: Sequence[str], of: dict[str, list[Any]]) -> str:
 
 
 def sections_of(campaign: Campaign) -> dict[str, tuple[str, str]]:
-    """Value for an address -> (step, section) of what fio reported of the campaign's first ok run; a lone section has
-    no name. No query where no step is fio."""
+    """Return value for a URL -> (step, section) from fio's report of the campaign's first ok run; a single section has
+    no name.
+
+    No query if no step is fio."""
     names = [step["name"] for step in campaign.steps if step.get("kind") == "fio"]
     first = campaign.runs.filter(outcome=Run.Outcome.OK).order_by("position").values("pk")[:1]
     if not names:
@@ -105,7 +108,8 @@ def spoken(section: tuple[str, str]) -> str:
 
 
 def _read(file: Artefact) -> list[fio.Latencies]:
-    """What cannot be read has no latencies: the measurements of its run say why."""
+    """Return the latencies of a file. One that cannot be parsed has none: the measurements of its run give the
+    reason."""
     try:
         return fio.latencies(bytes(file.content or b""))
     except ProvingError:
@@ -113,7 +117,8 @@ def _read(file: Artefact) -> list[fio.Latencies]:
 
 
 def _of(row: str, reports: Sequence[fio.Latencies]) -> Iterator[Spread]:
-    """One report, or several together: from their histograms where all have them, else from fio's buckets."""
+    """Yield the distributions of one report, or of several: from histograms if all have them, else from fio's
+    buckets."""
     ways = [one for section in reports for one in section.ways]
     if not all(one.histogram for one in ways):
         yield from _coarse(row, reports)
@@ -125,12 +130,12 @@ def _of(row: str, reports: Sequence[fio.Latencies]) -> Iterator[Spread]:
 
 
 def _known(percent: float, count: int) -> bool:
-    """Whether more than one I/O lies beyond it, as for the curves."""
+    """Return whether more than one I/O lies beyond it, as for the curves."""
     return count * (100 - percent) > 100
 
 
 def _parts(histogram: Histogram) -> list[Part]:
-    """As fine as fio counted, or in fewer parts of whole bins where they would be too many."""
+    """Return parts as fine as fio's bins, or fewer parts of whole bins if there are too many."""
     per = FINEST
     while per > 1 and len(histogram.stretches(per)) > MOST_PARTS:
         per //= 2
@@ -138,8 +143,8 @@ def _parts(histogram: Histogram) -> list[Part]:
 
 
 def _coarse(row: str, reports: Sequence[fio.Latencies]) -> Iterator[Spread]:
-    """What JSON without bins has: one outline of all directions, and the percentiles that fio printed of a lone report
-    of each."""
+    """Yield the distribution of JSON without bins: one outline of all directions, and the percentiles that fio
+    printed if there is one report of each."""
     buckets = [clone for section in reports for clone in section.buckets]
     total = sum(ios for ios, _ in buckets)
     shares: dict[tuple[float, float], float] = {}
@@ -160,7 +165,7 @@ def _coarse(row: str, reports: Sequence[fio.Latencies]) -> Iterator[Spread]:
 
 
 def lines_of(spreads: Spreads) -> Iterator[list[Any]]:
-    """For a CSV, as fine as it is known: row, direction, from, to, how many, share."""
+    """Yield lines for a CSV with the full resolution: row, direction, from, to, count, share."""
     for one in spreads.entries:
         if one.histogram:
             for low, high, count in one.histogram.stretches():

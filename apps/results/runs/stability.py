@@ -20,7 +20,7 @@ from apps.results.store.fold import Table
 from common.wording import percent
 from stats.model import Floats
 
-# With fewer samples noise passes for a warm-up too often: docs/statistics.md has how often.
+# With fewer samples, noise is mistaken for a warm-up too often; see docs/statistics.md.
 FEWEST = 60
 CYCLES = 2
 MOST_STALLS = 50
@@ -28,7 +28,7 @@ P99 = 99.0
 
 
 def judge(run: Run) -> list[Within]:
-    """Of each measured step that has a rate; its marks and its samples are stored. Nothing is saved."""
+    """Return the findings of each measured step that has a rate. Its marks and samples are stored. Saves nothing."""
     marks = [mark for mark in run.marks.all() if mark.kind != Mark.Kind.SECTION]
     logged = run.artefacts.filter(path="out/postgresql.log").exclude(content=None).exists()
     rows = []
@@ -42,7 +42,7 @@ def judge(run: Run) -> list[Within]:
 
 
 def _rate(run: Run, step: str) -> tuple[Floats, Floats] | None:
-    """Seconds since the step began, and the rate; None where no source has one."""
+    """Return seconds since the step started, and the rate; None if no source has one."""
     for series in run.series.filter(step=step, source__in=RATES):
         names = RATES[series.source]
         table: Table = samples.assemble(series.blocks.order_by("first"), {"t", *names})
@@ -82,7 +82,7 @@ def _within(run: Run, step: str, t: Floats, rate: Floats, marks: list[Mark], wri
 
 
 def _stalled(rate: Floats) -> NDArray[np.bool_]:
-    """Which samples are of a stall: it would pass for the end of a warm-up."""
+    """Return which samples belong to a stall, which would be mistaken for the end of a warm-up."""
     stalled = np.zeros(rate.size, dtype=bool)
     for begin, end in stats.dips(rate).stalls:
         stalled[begin:end] = True
@@ -90,12 +90,12 @@ def _stalled(rate: Floats) -> NDArray[np.bool_]:
 
 
 def _begin(t: Floats, place: int, every: float) -> float:
-    """When the interval of a sample began: a sample covers the time before it."""
+    """Return the start of a sample's interval: a sample covers the time before it."""
     return round(float(t[place] if place < t.size else t[-1] + every) - every, 3)
 
 
 def _inside(t: Floats, marks: Iterable[Mark]) -> NDArray[np.bool_]:
-    """Which samples were taken during a checkpoint; one without an end continues."""
+    """Return which samples were taken during a checkpoint; one without an end continues."""
     inside = np.zeros(t.size, dtype=bool)
     for mark in marks:
         inside |= (t >= mark.t) & (t <= (np.inf if mark.until is None else mark.until))
@@ -103,7 +103,7 @@ def _inside(t: Floats, marks: Iterable[Mark]) -> NDArray[np.bool_]:
 
 
 def findings(rows: Iterable[Within], measurements: Iterable[Measurement]) -> list[Judgement]:
-    """Sentences for a run's page, each naming its step where there are several."""
+    """Return sentences for a run's page, with the name of the step if there are several."""
     rows = list(rows)
     judgements = []
     for row in rows:
@@ -152,7 +152,7 @@ def _of_trend(row: Within, data: Mapping[str, Any]) -> Judgement:
     slope = data["trend"]
     if slope is None:
         return Judgement("trend", "No trend can be fitted: half of the samples are 0.", "warning", {})
-    # Rows of older releases have no `negligible`; their intervals were too narrow to claim it.
+    # Rows of older releases have no `negligible`; their intervals were too narrow for that claim.
     trend = stats.Trend(**({"negligible": False} | slope))
     tone: Tone = "warning" if row.trending else "note" if trend.negligible else "unknown"
     return Judgement("trend", trend.sentence(), tone, slope)
@@ -186,7 +186,8 @@ def _of_checkpoints(row: Within, data: Mapping[str, Any]) -> Iterator[Judgement]
 
 
 def _beyond_limit(measurements: Iterable[Measurement]) -> Iterator[Judgement]:
-    """Transactions that were skipped count as infinitely slow: where they are a hundredth, p99 is beyond the limit."""
+    """Yield a finding on skipped transactions, which count as infinitely slow: from one in a hundred on, p99 is
+    beyond the limit."""
     counts: dict[str, dict[str, float]] = {}
     for row in measurements:
         if row.name in ("skipped", "transactions"):

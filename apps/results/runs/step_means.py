@@ -1,7 +1,6 @@
-"""SELECT only: the mean of every column of the collectors over one measured step, and its cost per transaction.
+"""The mean of every collector column over one measured step, and its cost per transaction. Only reads (SELECT).
 
-Where the load runs on another host than PostgreSQL, the collectors of PostgreSQL's host count.
-"""
+If the load runs on another host than PostgreSQL, the collectors of PostgreSQL's host count."""
 
 from __future__ import annotations
 
@@ -21,14 +20,15 @@ from apps.results.store import samples
 SERVER = part_step(RunPart.Role.SERVER)
 TRANSACTIONS = "transactions"
 POSTGRESQL, WAIT = "postgresql", "wait."
-# Parts of the machine whose numbers add up; temperatures do not.
+# Parts of the machine whose numbers are summed; temperatures are not.
 _PARTS, _NO_SUM = re.compile(r"<(cpu|node|device|interface)>"), "<zone>"
 _BLOCKS = 64  # read at a time: a run may last for days
 Means = dict[str, float]
 
 
 def step_means(run: Run, step: str) -> StepMeans | None:
-    """Of one measured step; nothing is saved. None where no collector ran, or where the end of the step is unknown."""
+    """Return the means of one measured step, unsaved. None if no collector ran, or if the end of the step is
+    unknown."""
     spans = {each.name: each for each in steps_of(run)}
     span = spans.get(step)
     if span is None or span.end is None or span.end <= span.begin:
@@ -39,7 +39,7 @@ def step_means(run: Run, step: str) -> StepMeans | None:
 
 
 def per_transaction(means: StepMeans, transactions: float) -> list[Measurement]:
-    """Of one measured step; nothing is saved. Figures whose collector did not run are missing."""
+    """Return the figures per transaction of one measured step, unsaved, without those whose collector did not run."""
     if transactions <= 0:
         return []
     rows = []
@@ -53,7 +53,7 @@ def per_transaction(means: StepMeans, transactions: float) -> list[Measurement]:
 
 
 def _growth(means: StepMeans, figure: PerTransaction) -> float | None:
-    """By how much its columns grew during the step, in units of the figure; None where there is no such column."""
+    """Return the growth of its columns during the step, in units of the figure; None if there is no such column."""
     own = [mean for name, mean in means.data.get(figure.collector, {}).items() if figure.uses(name)]
     return figure.factor * means.seconds * sum(own) if own else None
 
@@ -71,15 +71,15 @@ def _by_source(run: Run, spans: Mapping[str, Step], step: str, seconds: float) -
 
 
 def _means(series: Series, offset: float, seconds: float) -> Means:
-    """Column -> mean over the part of the time from `offset` on, each sample weighted by the time since the one before
-    it; without columns that have no sample there."""
+    """Return column -> mean from `offset` on, each sample weighted by the time since the sample before it. Columns
+    without samples are left out."""
     t = samples.assemble(series.blocks.filter(group="").order_by("first"), {"t"})["t"] - offset
     lengths = np.diff(np.maximum(t, 0.0), prepend=0.0) * ((t >= 0) & (t <= seconds))
     sums, known = dict[str, float](), dict[str, float]()
     for block in series.blocks.exclude(group="").order_by("first").iterator(chunk_size=_BLOCKS):
         own = lengths[block.first : block.first + block.samples]
         for name, values in block.unpack(block.columns).items():
-            finite = np.isfinite(values)  # missing samples count nothing
+            finite = np.isfinite(values)  # missing samples do not count
             sums[name] = sums.get(name, 0.0) + float((values[finite] * own[finite]).sum())
             known[name] = known.get(name, 0.0) + float(own[finite].sum())
     if series.source == POSTGRESQL:
@@ -88,13 +88,15 @@ def _means(series: Series, offset: float, seconds: float) -> Means:
 
 
 def _since_the_first(known: Means) -> Means:
-    """A counter that has not grown and an event without waits have no samples: until the first sample they were 0."""
+    """Set samples before the first one to 0: a counter that has not grown and an event without waits have no
+    samples."""
     longest = {kind: max((known[name] for name in known if _kind(name) == kind), default=0.0) for kind in (WAIT, "")}
     return {name: longest.get(_kind(name), seconds) for name, seconds in known.items()}
 
 
 def _kind(name: str) -> str:
-    """Columns of PostgreSQL that are sampled together: waits, or counters; a gauge is sampled by itself."""
+    """Return the kind of PostgreSQL columns that are sampled together: waits or counters. A gauge is sampled
+    separately."""
     return WAIT if name.startswith(WAIT) else "" if _counts(name) else name
 
 
@@ -104,7 +106,7 @@ def _counts(name: str) -> bool:
 
 
 def _summed(source: str, means: Means) -> Means:
-    """Parts of the machine added up, under their declared name."""
+    """Return the sums over parts of the machine, under their declared names."""
     summed: Means = {}
     for name, mean in means.items():
         declared = COLLECTORS[source].declared(name)
@@ -115,6 +117,7 @@ def _summed(source: str, means: Means) -> Means:
 
 
 def _totals(run: Run, step: str) -> Mapping[str, float] | None:
-    """Exact growth by column, where PostgreSQL's collector wrote it; a column that is missing there did not grow."""
+    """Return the exact growth by column, if PostgreSQL's collector wrote it. A column that is missing there did not
+    grow."""
     counted = counters.of_step(run, step)
     return counted["views"] if counted else None

@@ -1,4 +1,4 @@
-"""Fewer points for a chart, with every spike and every gap still there. Pure."""
+"""Reduce the points of a chart without losing spikes and gaps. Pure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Samples further apart than so many of their usual intervals were not taken in between.
+# A gap is a distance of at least this many usual intervals.
 GAP = 3.5
 
 
 def holes(t: Floats) -> NDArray[np.intp]:
-    """Before which places of `t` samples were not taken for a while."""
+    """Return the indexes before which no samples were taken for a while."""
     if len(t) < 3:
         return np.empty(0, dtype=np.intp)
     apart = np.diff(t)
@@ -20,14 +20,14 @@ def holes(t: Floats) -> NDArray[np.intp]:
 
 
 def edges(last: Floats, first: Floats) -> tuple[Floats, Floats]:
-    """Where the gaps between these samples begin and end: a missing sample belongs at either edge, or a heat map would
-    spread its last colours over them."""
+    """Return where the gaps before these indexes start and end: both edges need a missing sample, or a heat map
+    would extend its last colours."""
     margin = np.minimum(0.5, (first - last) / 3)
     return last + margin, first - margin
 
 
 def extremes(values: Floats, most: int) -> NDArray[np.intp]:
-    """Places of about `most` of the values, in order: of each stretch the smallest, the largest and a missing one."""
+    """Return about `most` indexes, in order: of each segment the smallest, the largest and a missing value."""
     if len(values) <= most:
         return np.arange(len(values))
     stretches = _stretches(values, max(1, most // 2))
@@ -41,12 +41,12 @@ def extremes(values: Floats, most: int) -> NDArray[np.intp]:
 
 
 def peaks(values: Floats, most: int) -> Floats:
-    """The largest of each of about `most` stretches; nan where all of a stretch are missing."""
+    """Return the largest value of each of about `most` segments; nan if all values of a segment are missing."""
     return values if len(values) <= most else np.fmax.reduce(_stretches(values, most), axis=1)
 
 
 def means(values: Floats, most: int) -> Floats:
-    """The mean of each of about `most` stretches; nan where all of a stretch are missing."""
+    """Return the mean of each of about `most` segments; nan if all values of a segment are missing."""
     if len(values) <= most:
         return values
     stretches = _stretches(values, most)
@@ -55,12 +55,12 @@ def means(values: Floats, most: int) -> Floats:
 
 
 def begins(t: Floats, most: int) -> Floats:
-    """Where the stretches of `peaks` and of `means` begin."""
+    """Return where the segments of `peaks` and of `means` start."""
     return t if len(t) <= most else t[:: _width(len(t), most)].copy()
 
 
 def _stretches(values: Floats, count: int) -> Floats:
-    """Shape (stretches, values of one); the last is filled up with nan."""
+    """Return an array of shape (segments, values of one); the last segment is padded with nan."""
     width = _width(len(values), count)
     filled = np.full(-(-len(values) // width) * width, np.nan)
     filled[: len(values)] = values

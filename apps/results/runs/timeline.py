@@ -1,4 +1,4 @@
-"""SELECT only: the steps of a run on the time axis of its charts."""
+"""The steps of a run on the time axis of its charts. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from apps.campaigns.models import Run, RunEvent
 
 WARM, MEASURE = "warm", "measure"
-PART = "@"  # in no step's name: what follows is a part of the run on another host
+PART = "@"  # not part of any step's name: a part of the run on another host follows
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Step:
 
     @property
     def title(self) -> str:
-        """Its name, and what it is for where that is not to be measured, nor said by its name."""
+        """Its name, with its role if that is not "measure" and not part of the name."""
         if self.name.startswith(PART):
             return f"{self.name.removeprefix(PART)} {self.role}"
         return self.name if self.role in (MEASURE, self.name) else f"{self.name} ({self.role})"
@@ -31,7 +31,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Axis:
-    """The steps that are shown, in order, and which part of the time; None: to its end."""
+    """The steps that are shown, in order, and the time range; None: to its end."""
 
     steps: tuple[Step, ...]
     begin: float | None = None
@@ -42,21 +42,21 @@ class Axis:
         return f"seconds since {'the first step' if len(self.steps) > 1 else 'the step'} began"
 
     def offsets(self) -> dict[str, float]:
-        """Step -> where its own seconds begin, in the order of the steps."""
+        """Step -> start of its own seconds, in the order of the steps."""
         return {step.name: step.begin for step in self.steps}
 
     def step_at(self, t: float) -> str:
-        """The step that had begun last at `t`."""
+        """Return the step that had started last at `t`."""
         return [step.name for step in self.steps if step.begin <= t or step is self.steps[0]][-1]
 
     def within(self, offset: float) -> tuple[float, float]:
-        """The part of the time in the seconds of a step that begins at `offset`."""
+        """Return the time range in the seconds of a step that starts at `offset`."""
         begin = float("-inf") if self.begin is None else self.begin - offset
         return begin, float("inf") if self.end is None else self.end - offset
 
 
 def steps_of(run: Run) -> list[Step]:
-    """All measured steps, in seconds since the first of them began."""
+    """Return all measured steps, in seconds since the start of the first."""
     events = run.events.filter(kind__in=("measuring", "measured")).order_by("seq").values_list("data", flat=True)
     spans: dict[str, tuple[float, float | None]] = {each["step"]: (each["began"], each.get("ended")) for each in events}
     first = min((began for began, _ in spans.values()), default=0.0)
@@ -66,23 +66,23 @@ def steps_of(run: Run) -> list[Step]:
         for name, (began, ended) in spans.items()
     ]
     run_steps += _of_parts(run, first)
-    # A run that ended before any step reported its times has one at most.
+    # If a run ended before any step reported its times, it has one at most.
     return run_steps or [Step(name, role, 0.0, None) for name, role in roles.items() if name == run.step]
 
 
 def began_of(run: Run, step: str) -> float | None:
-    """When a step began by the wall clock of its host; None if no event has the time."""
+    """Return the start of a step by the wall clock of its host; None if no event has the time."""
     events = run.events.filter(kind__in=("measuring", "measured"), data__step=step).order_by("-seq")
     return events.values_list("data__began", flat=True).first()
 
 
 def part_step(name: str) -> str:
-    """The step under which a part's samples are kept."""
+    """Return the step name for the samples of a part."""
     return f"{PART}{name}"
 
 
 def _of_parts(run: Run, first: float) -> list[Step]:
-    """What other hosts served meanwhile, by their own clocks."""
+    """Return the steps of other hosts at that time, by their own clocks."""
     events = RunEvent.objects.filter(part__run=run, kind__in=("measuring", "measured")).order_by("part", "seq")
     of_parts = [(event.part, event.data) for event in events.select_related("part__host")]
     spans = {part: (data["began"], data.get("ended")) for part, data in of_parts if part}
@@ -93,7 +93,8 @@ def _of_parts(run: Run, first: float) -> list[Step]:
 
 
 def axis_of(steps: list[Step], step: str = "", begin: float | None = None, end: float | None = None) -> Axis:
-    """All steps one after another, or one alone in its own seconds; what other hosts saw meanwhile is a step alone."""
+    """Return the axis of all steps one after another, or of one step in its own seconds; samples of another host are
+    a step of their own."""
     alone = [each for each in steps if each.name == step]
     if alone:
         length = None if alone[0].end is None else round(alone[0].end - alone[0].begin, 3)
@@ -104,7 +105,7 @@ def axis_of(steps: list[Step], step: str = "", begin: float | None = None, end: 
 
 
 def window(query: Mapping[str, str]) -> tuple[float | None, float | None]:
-    """?from= and ?to= in seconds; None if absent. ValueError for what is no number, or no stretch of time."""
+    """Parse ?from= and ?to= in seconds; None if absent. ValueError if they are not numbers, or not a range."""
     begin, end = (float(query[name]) if query.get(name) else None for name in ("from", "to"))
     if not all(math.isfinite(each) for each in (begin, end) if each is not None):
         raise ValueError("from and to must be numbers of seconds")
@@ -114,7 +115,7 @@ def window(query: Mapping[str, str]) -> tuple[float | None, float | None]:
 
 
 def valid_window(query: Mapping[str, str]) -> tuple[float | None, float | None]:
-    """The same for a page, which shows the whole time where ?from= and ?to= are not valid."""
+    """Return the same for a page, which shows the whole time if ?from= and ?to= are not valid."""
     try:
         return window(query)
     except ValueError:

@@ -1,1 +1,1 @@
-"""Measurements and series in the database, and answers that are computed once."""
+"""Measurements and series in the database, and cached answers."""

@@ -1,8 +1,7 @@
-"""Answers about a campaign that are expensive: computed once, and cached until one of their sources changes.
+"""Cache expensive answers about a campaign until one of their sources changes.
 
-Nothing invalidates an entry: its key is made of all that it was computed from and of the program's own source. Another
-key is another answer.
-"""
+No entry is invalidated: its key contains everything it was computed from, including the program's source. Other
+sources have another key."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from apps.results.models import Kept
 
 @cache
 def program() -> str:
-    """The text of this program in short: another version may compute otherwise."""
+    """Return a digest of this program, because another version may compute other answers."""
     root, digest = Path(__file__).parents[3], hashlib.sha256()
     texts = (root.glob(f"{name}/**/*.py") for name in ("agents", "apps", "common", "readers", "stats"))
     for file in sorted(chain(root.glob("templates/**/*.html"), *texts)):
@@ -33,18 +32,18 @@ def program() -> str:
 
 
 def cached_answer(campaign: Campaign, name: str, key: str, compute: Callable[[], Any]) -> bytes:
-    """The answer as JSON, from the cache or computed; `key` must contain all its sources."""
+    """Return the answer as JSON, from the cache or computed. `key` must contain all its sources."""
     return there(campaign, [name], key).get(name) or keep(campaign, name, key, compute)
 
 
 def there(campaign: Campaign, names: Iterable[str], key: str) -> dict[str, bytes]:
-    """name -> cached answer, of those that are cached; one query."""
+    """Return name -> answer, for those that are cached; one query."""
     rows = Kept.objects.filter(campaign=campaign, name__in=names, key=key)
     return {name: bytes(value) for name, value in rows.values_list("name", "value")}
 
 
 def keep(campaign: Campaign, name: str, key: str, compute: Callable[[], Any]) -> bytes:
-    """The computed answer, which replaces the cached one of that name."""
+    """Store the computed answer in the place of the cached one of that name."""
     row = Kept(campaign=campaign, name=name, key=key, value=json_of(compute()))
     Kept.objects.bulk_create(
         [row], update_conflicts=True, unique_fields=["campaign", "name"], update_fields=["key", "value", "kept_at"]
@@ -61,7 +60,7 @@ PLAIN = (str, int, float, bool, Any)
 
 
 def revived(kind: Any, stored: Any) -> Any:
-    """A dataclass from its JSON, with all that is in it."""
+    """Restore a dataclass and all that it contains from JSON."""
     if stored is None or kind in PLAIN:
         return stored
     if isinstance(kind, type) and is_dataclass(kind):

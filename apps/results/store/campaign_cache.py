@@ -1,4 +1,4 @@
-"""Cached answers of a campaign that take all its runs: table, summary, judgements, figures."""
+"""Cached answers that need all runs of a campaign: table, summary, judgements, figures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from apps.results.models import Kept
 from apps.results.store.answer_cache import cached_answer, json_of, keep, program, revived, there
 from common.errors import PlanError
 
-# From this number of runs on, the task that reads a run's results also computes what pages show of its campaign.
+# With at least this many runs, the task that reads a run's results also fills the cache.
 FILLED_FROM = 500
 ASKED = (
     *("kind", "factors", "design", "cells", "sample", "seed", "metric", "delta", "stop", "workload_id"),
@@ -48,7 +48,7 @@ _OF_RUN = ("pk", "host", "facts", "state", "outcome", "block", "position", "retr
 
 
 class _Content(Func):
-    """A number for a row's columns that another content does not have."""
+    """A number for the contents of a row's columns; it differs if they do."""
 
     template = "hash_record_extended(ROW(%(expressions)s), 0)"
     output_field = BigIntegerField()
@@ -63,7 +63,7 @@ class Keeper:
 
     @cached_property
     def key(self) -> str:
-        """A digest of all sources of its answers: one query, two with a stop rule."""
+        """A digest of all sources of its answers: one query, two with a stopping rule."""
         runs = Run.objects.filter(campaign=self.campaign).order_by()
         content = Sum(_Content(*map(F, _OF_RUN)), output_field=DecimalField(max_digits=40, decimal_places=0))
         totals = runs.aggregate(count=Count("pk"), content=content)
@@ -72,7 +72,7 @@ class Keeper:
         return digest([design, totals["count"], str(totals["content"]), analysis, program()])
 
     def table(self) -> CampaignTable:
-        """The table without its points: of many runs they are most of it, and a page shows them as a chart."""
+        """Return the table without its points: with many runs they are most of it, and a page shows them as a chart."""
         cached = self._get("table", lambda: _bare(self._whole))
         return cast(CampaignTable, revived(CampaignTable, orjson.loads(cached)))
 
@@ -81,13 +81,13 @@ class Keeper:
         return cast(SummaryTable, revived(SummaryTable, orjson.loads(cached)))
 
     def key_figures(self, label: str) -> list[KeyFigure]:
-        """Of the level with this label."""
+        """Return the key figures of the level with this label."""
         name = f"key figures {digest(label)[:16]}"
         rows = self._get(name, lambda: key_figures(self.campaign, label, self.host))
         return cast(list[KeyFigure], revived(list[KeyFigure], orjson.loads(rows)))
 
     def progress(self) -> Progress:
-        """How far it is; what is left of it, as it was when the last run began or ended."""
+        """Return the progress, with the time left as of the last start or end of a run."""
         cached = self._get("progress", lambda: progress(self.campaign))
         return cast(Progress, revived(Progress, orjson.loads(cached)))
 
@@ -96,23 +96,23 @@ class Keeper:
         return cast(list[Break], revived(list[Break], orjson.loads(cached)))
 
     def hosts(self) -> dict[int, Counts]:
-        """Of each host how many of its runs have ended, all of them, and how many are not ok."""
+        """Return the numbers of runs on each host: ended, all, and not ok."""
         cached = self._get("hosts", lambda: counts(self.campaign))
         return {int(host): tuple(counted) for host, counted in orjson.loads(cached).items()}
 
     def levels_drawn(self) -> SafeString:
-        """The table as a page has it. Nothing that is drawn here depends on who asks."""
+        """Return the table as HTML. Nothing in it depends on the user."""
         return self._drawn(LEVELS, lambda: {"campaign": self.campaign, "table": self.table()})
 
     def summary_drawn(self) -> SafeString:
-        """Nothing where the summary says no more than the table."""
+        """Return the summary as HTML; "" if it has no more than the table."""
         return self._drawn(SUMMARY, lambda: {"campaign": self.campaign, "summary": self.summary()})
 
     def judgements_drawn(self) -> SafeString:
         return self._drawn(FINDINGS, self._findings)
 
     def changes_drawn(self) -> SafeString:
-        """What changed with each level; nothing where no collector ran."""
+        """Return the changes with each level as HTML; "" if no collector ran."""
         return self._drawn(CHANGES, self._changes)
 
     def _changes(self) -> dict[str, Any]:
@@ -131,18 +131,19 @@ class Keeper:
         return cast(list[Judgement], revived(list[Judgement], orjson.loads(cached)))
 
     def figure(self, theme: str, differences: bool = False, narrow: bool = False) -> bytes:
-        """The campaign's chart as JSON: runs by level, or how the levels differ; for a wide or narrow page."""
+        """Return the campaign's chart as JSON: runs by level, or differences between levels; for a wide or narrow
+        page."""
         palette, draw = charts.theme(theme), charts.difference_chart if differences else charts.level_chart
         what = "differences" if differences else "figure"
         name = f"{what}{' narrow' if narrow else ''}{' dark' if palette is charts.DARK else ''}"
         return self._get(name, lambda: draw(self._whole, palette, narrow))
 
     def answer(self, serialize: Callable[[CampaignTable], Any]) -> bytes:
-        """The whole table with all its points, as the API has it."""
+        """Return the whole table with all its points, for the API."""
         return self._get("answer", lambda: serialize(self._whole))
 
     def cached_query(self, what: str, compute: Callable[[], Any]) -> bytes:
-        """The answer to the query of an address, as JSON; the newest MOST_ASKED of each campaign are cached."""
+        """Return the answer to the query of a URL, as JSON. The newest MOST_ASKED of each campaign are cached."""
         name = f"{ASKED_FOR}{digest(what)[:16]}"
         cached = self._get(name, compute)
         newest = Kept.objects.filter(campaign=self.campaign, name__startswith=ASKED_FOR).order_by("-kept_at")
@@ -150,7 +151,7 @@ class Keeper:
         return cached
 
     def fill(self) -> None:
-        """What a page asks for first."""
+        """Compute what a page shows first."""
         self.table(), self.summary_drawn(), self.figure("light")
 
     @cached_property
@@ -190,7 +191,7 @@ def _bare(table: CampaignTable) -> CampaignTable:
 
 
 def fill(campaign: Campaign) -> None:
-    """After a run of a large campaign was read."""
+    """Fill the cache after a run of a large campaign was read."""
     if campaign.metric and campaign.runs.count() >= FILLED_FROM:
-        with suppress(PlanError):  # figures that cannot be compared: the page says so
+        with suppress(PlanError):  # figures that cannot be compared; the page reports that
             Keeper(campaign).fill()

@@ -1,9 +1,8 @@
-"""Numbers of a series as bytes: column by column, without loss. Pure.
+"""Lossless compression of the numbers of a series, column by column. Pure.
 
-What collectors emit are integers, or decimals cut after a few digits. Such a column is scaled to integers, and they, or
-their differences, are written without their empty high bytes, byte plane by byte plane, deflated. Any other column
-keeps its float64, in the same planes. Samples that are missing (nan) are a bit each.
-"""
+Collectors emit integers, or decimals with few digits. Such a column is scaled to integers. They or their differences
+are written without empty high bytes, byte plane by byte plane, and deflated. Any other column is float64, in the
+same planes. Missing samples (nan) are one bit each."""
 
 from __future__ import annotations
 
@@ -20,17 +19,17 @@ Integers = NDArray[np.int64]
 MOST_DECIMALS = 6
 EXACT = 2.0**53
 PLAIN, DIFFERENCES, FLOATS = range(3)
-# How it is written, decimals, bytes of a number, the smallest number, bytes of planes and of gaps.
+# Encoding, decimals, bytes of a number, the smallest number, bytes of planes and of gaps.
 _HEAD = struct.Struct("<BBBqII")
 
 
 def pack(columns: Sequence[Floats]) -> bytes:
-    """Columns of one length, one after another."""
+    """Return the columns, which have the same length, one after another."""
     return b"".join(_column(np.asarray(values, dtype=np.float64)) for values in columns)
 
 
 def unpack(packed: bytes, samples: int, selected: Sequence[bool]) -> list[Floats]:
-    """The columns that are selected, each of shape (samples,); missing samples are nan."""
+    """Return the selected columns, each of shape (samples,). Missing samples are nan."""
     columns, at = [], 0
     for want in selected:
         head = _HEAD.unpack_from(packed, at)
@@ -54,7 +53,7 @@ def _column(values: Floats) -> bytes:
 
 
 def _as_integers(values: Floats) -> tuple[int, Integers] | None:
-    """(decimals, numbers) such that numbers / 10**decimals are exactly the values; None where there are none such."""
+    """Return (decimals, numbers) such that numbers / 10**decimals are exactly the values; None if there are none."""
     if not np.isfinite(values).all():
         return None
     for decimals in range(MOST_DECIMALS + 1):
@@ -77,7 +76,7 @@ def _written(how: int, decimals: int, numbers: Integers, gaps: bytes) -> bytes:
 
 
 def _planes(numbers: NDArray[np.uint64], width: int) -> bytes:
-    """The lowest byte of every number, then the next of every number, and so on."""
+    """Return the lowest byte of every number, then the next byte of every number, and so on."""
     octets = np.ascontiguousarray(numbers, dtype="<u8").view(np.uint8).reshape(-1, 8)
     return np.ascontiguousarray(octets[:, :width].T).tobytes()
 

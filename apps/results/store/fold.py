@@ -1,5 +1,7 @@
-"""Samples live as events while they are new; here they become columns. Each batch is moved in a transaction of its own,
-so that nothing is lost or counted twice wherever it dies, and a run that lasts for days never holds a day of events."""
+"""Move samples from events to columns.
+
+Each batch is moved in its own transaction, so that nothing is lost or counted twice if a worker dies, and a run that
+lasts for days never has a day of events."""
 
 from __future__ import annotations
 
@@ -20,18 +22,18 @@ from apps.results.store.series import panel_of
 BATCH, CHUNK = 8000, 500  # events at a time: their JSON takes some 20 MB
 BATCH_VALUES = 500_000
 FULL = 4096  # samples of a block
-# How much is stored of a run: a host with 1,024 CPUs has some 2,000 columns, 40 steps with 20 sources have 800 series.
+# Limits for a run: a host with 1,024 CPUs has some 2,000 columns, 40 steps with 20 sources have 800 series.
 MAX_COLUMNS, MAX_SERIES = 4096, 2000
-# While a run goes on, its newest events stay: pages that follow it ask for them.
+# While a run is active, its newest events stay, because its viewers request them.
 TAIL = 1000
-# So many more are worth to be folded: those of some three minutes.
+# Least number of further events worth moving: some three minutes.
 MANY = 2000
 PLACE, CONTENT = ("series", "group", "first"), ("columns", "samples", "begin", "end", "packed")
 Table = dict[str, NDArray[np.float64]]
 
 
 def fold(run: Run, *, leave: int = 0) -> int:
-    """Move the samples that came before the newest `leave` events; answers how many."""
+    """Move the samples before the newest `leave` events. Returns how many."""
     upto = run.last_seq - leave if leave else None
     moved = _moved(run, run.events, upto)
     for part in run.parts.all():
@@ -49,9 +51,9 @@ def _moved(run: Run, events: Any, upto: int | None, step: str = "") -> int:
 
 @transaction.atomic
 def _batch(run: Run, events: Any, upto: int | None, named: str) -> tuple[int, bool]:
-    """(how many samples were moved, whether there are more) of the run's own events, or of a part's, whose samples have
-    a step of their own."""
-    Run.objects.select_for_update(no_key=True).get(pk=run.pk)  # one at a time; new events may come meanwhile
+    """Move a batch of the run's own events, or of a part's, whose samples have their own step. Returns (samples
+    moved, whether there are more)."""
+    Run.objects.select_for_update(no_key=True).get(pk=run.pk)  # one worker at a time; new events may arrive meanwhile
     samples = events.filter(kind="sample").order_by("seq")
     rows, more = _first((samples.filter(seq__lte=upto) if upto else samples).values_list("seq", "data")[:BATCH])
     if not rows:
@@ -66,7 +68,8 @@ def _batch(run: Run, events: Any, upto: int | None, named: str) -> tuple[int, bo
 
 
 def _first(samples: QuerySet[Any, tuple[int, dict[str, Any]]]) -> tuple[list[tuple[int, dict[str, Any]]], bool]:
-    """As many of them as have BATCH_VALUES values together, and whether there may be more: a sample may be large."""
+    """Return as many samples as have BATCH_VALUES values together, and whether there may be more: samples may be
+    large."""
     rows, values = list[tuple[int, dict[str, Any]]](), 0
     for seq, data in samples.iterator(chunk_size=CHUNK):
         rows.append((seq, data))
@@ -77,7 +80,7 @@ def _first(samples: QuerySet[Any, tuple[int, dict[str, Any]]]) -> tuple[list[tup
 
 
 def table_of(samples: Iterable[dict[str, Any]]) -> Table:
-    """Events of one source as columns, t first; nan where one has no number."""
+    """Return the events of one source as columns, t first; nan if one has no number."""
     rows = [{"t": data["t"], **data["values"]} for data in samples]
     names = list(dict.fromkeys(name for row in rows for name in row))
     _bound(len(names), MAX_COLUMNS, "columns of one source")
@@ -90,7 +93,7 @@ def _bound(count: int, most: int, what: str) -> None:
 
 
 def append(run: Run, step: str, source: str, table: Table) -> None:
-    """Further samples of a source, in the caller's transaction."""
+    """Append samples of a source, in the caller's transaction."""
     series, is_new = Series.objects.get_or_create(run=run, step=step, source=source, defaults={"columns": ["t"]})
     if is_new:
         _bound(run.series.count(), MAX_SERIES, "series")
@@ -109,14 +112,13 @@ def append(run: Run, step: str, source: str, table: Table) -> None:
 
 
 def group_of(source: str, name: str) -> str:
-    """Which columns are stored together: those of a panel; the times alone."""
+    """Return the group of columns that are stored together: those of a panel, or the times only."""
     panel = panel_of(source, name)
     return "" if name == "t" else panel.group if panel else "undeclared"
 
 
 def _blocks(series: Series, group: str, last: Block | None, table: Table, t: NDArray[np.float64]) -> Iterator[Block]:
-    """The last block of a group, where it reaches to the end of the series, filled up; and further
-    ones."""
+    """Yield the last block of a group, extended if it reaches to the end of the series, and further blocks."""
     first = series.samples
     if last is not None and last.first + last.samples == first:
         known, before = last.unpack(last.columns), last.samples

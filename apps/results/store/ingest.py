@@ -1,4 +1,4 @@
-"""From an ended run's raw output and samples to measurements and series. Reading again gives the same."""
+"""Read an ended run's raw output and samples into measurements and series. Repeating it gives the same result."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from readers.postgres.server_log import Checkpoint, parse_checkpoints
 
 SERVER_LOG = "out/postgresql.log"
 SERIES = "series.json"
-# How malformed output of a host shows, or a fault of a parser. A lost connection to the database is not among them.
+# Errors for malformed output of a host, or a bug in a parser. A lost database connection is not one of them.
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, DataError)
 
-# How much is stored of a run; runs of a day with all collectors have a tenth of it.
+# Limits for a run; runs of a day with all collectors need a tenth.
 MAX_ROWS = 10_000
 MAX_PROOF_LINES, MAX_PROOF_CHARACTERS = 1000, 1000
 T = TypeVar("T")
@@ -39,12 +39,12 @@ log = logging.getLogger(__name__)
 
 
 def ingest(run: Run) -> bool:
-    """Read the results of an ended run, once. False when that was done before, or the run has not ended."""
+    """Read the results of an ended run, once. Returns False if they were read before, or if the run has not ended."""
     waiting = Run.objects.filter(pk=run.pk, state=Run.State.ENDED, ingested_at=None)
     if not waiting.exists():
         return False
     try:
-        fold.fold(run)  # step by step: what dies half way goes on from there
+        fold.fold(run)  # step by step, so that a repetition after a crash continues
         read = _read(run, waiting)
     except UNREADABLE as error:
         read = _give_up(run, waiting, error)
@@ -54,7 +54,7 @@ def ingest(run: Run) -> bool:
 
 
 def _give_up(run: Run, waiting: QuerySet[Run], error: Exception) -> bool:
-    """What a host sent cannot be read, and would not be the next time: the run fails, and the others are read."""
+    """Fail a run whose data cannot be read and would not be the next time, so that the others are read."""
     log.exception("results of run %s cannot be read", run.pk)
     message = f"the results cannot be read: {type(error).__name__}: {error}"[:500].replace("\0", "")
     failed = WorkloadError(f"run {run.pk}", message, hint="the raw output is on the page of the run")
@@ -86,7 +86,7 @@ def _read(run: Run, waiting: QuerySet[Run]) -> bool:
 
 
 def _at_most(most: int, what: str, rows: list[T]) -> list[T]:
-    """The same rows; ValueError for more than the server keeps of a run."""
+    """Return the rows. ValueError for more than the server stores for a run."""
     if len(rows) > most:
         raise ValueError(f"more than {most:,} {what}")
     return rows
@@ -115,7 +115,7 @@ def _measurements(run: Run, means: Mapping[str, StepMeans]) -> list[Measurement]
 
 
 def _proof(run: Run) -> dict[str, Any]:
-    """The proofs of a run in short: how many, how many were ok, and the actual values before the restore."""
+    """Return a summary of a run's proofs: how many, how many ok, and the actual values before the restore."""
     proofs: list[dict[str, Any]] = []
     lines: list[str] = []
     jobs: list[Run | RunPart] = [run, *run.parts.all()]
@@ -130,7 +130,7 @@ def _proof(run: Run) -> dict[str, Any]:
 
 
 def _import_tool_series(run: Run) -> list[Mark]:
-    """Marks of the parts of each tool's own series, which replaces the series that was sampled while the tool ran."""
+    """Return marks for the parts of each tool's own series, which replaces the series sampled while the tool ran."""
     began = {data["step"]: data["began"] for data in _measured_steps(run)}
     files = run.artefacts.filter(path__endswith=f"/{SERIES}").exclude(content=None).order_by("path")
     marks = []
@@ -154,13 +154,13 @@ def _span(run: Run, step: str, span: dict[str, Any], began: float) -> Mark:
 
 
 def _measured_steps(run: Run) -> list[dict[str, Any]]:
-    """The `measured` event of each step, the last one if there are two."""
+    """Return the `measured` event of each step, the last one if there are two."""
     events = run.events.filter(kind="measured").order_by("seq").values_list("data", flat=True)
     return list({data["step"]: data for data in events}.values())
 
 
 def _marks(run: Run) -> Iterator[Mark]:
-    """Checkpoints of the server's log within the time of a measured step; all clocks are the host's."""
+    """Yield checkpoints in the server's log within a measured step. All times are by the host's clock."""
     log = run.artefacts.filter(path=SERVER_LOG).exclude(content=None).first()
     checkpoints = parse_checkpoints(bytes(log.content or b"")) if log else ()
     return (
@@ -174,7 +174,7 @@ def _marks(run: Run) -> Iterator[Mark]:
 def _mark(run: Run, step: dict[str, Any], checkpoint: Checkpoint) -> Mark:
     figures = {name: value for name, value in asdict(checkpoint).items() if value is not None}
     data = {name: figures[name] for name in figures.keys() - {"kind", "began", "ended", "reason"}}
-    # One that began before this log was opened is there from the start.
+    # A checkpoint that started before the log was opened is present from the start.
     began = step["began"] if checkpoint.began is None else checkpoint.began
     until = None if checkpoint.ended is None else round(checkpoint.ended - step["began"], 3)
     t = round(began - step["began"], 3)

@@ -1,8 +1,7 @@
-"""Old series, thinned: of runs that ended long ago the mean of each so many seconds stays.
+"""Thin old series: of runs that ended long ago, only the mean of each interval remains.
 
-Measurements, judgements of runs, marks, proofs and raw outputs stay as they are, and so does every verdict: all of them
-were made of the samples when the run was read in, and none is made again.
-"""
+Measurements, findings, marks, proofs and raw outputs do not change, nor do verdicts: all of them were computed when
+the run was read, and are not computed again."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ WORK_S = 20.0  # of one task
 
 @dataclass
 class Thinned:
-    """What was, or would be, done."""
+    """What was thinned, or would be."""
 
     series: int = 0
     samples_before: int = 0
@@ -45,14 +44,14 @@ class Thinned:
 
 
 def due(now: datetime, days: int) -> QuerySet[Series]:
-    """Series of runs that ended more than `days` ago and were read in, and that are not thinned yet."""
+    """Return series of runs that ended more than `days` ago, were read, and are not thinned."""
     old = Run.objects.filter(state=Run.State.ENDED, ended_at__lt=now - timedelta(days=days), ingested_at__isnull=False)
     return Series.objects.filter(thinned_s=None, run__in=old).order_by("pk")
 
 
 def thin(days: int, width_s: float, *, dry_run: bool = False, until_s: float | None = None) -> Thinned:
-    """Thin all that is due, each series in a transaction of its own, for at most `until_s`; one line in the audit log.
-    `dry_run` writes nothing and tells what would become of it."""
+    """Thin all due series, each in its own transaction, for at most `until_s`, with one audit row. `dry_run` only
+    reports the result."""
     thinned, ends = Thinned(), None if until_s is None else time.monotonic() + until_s
     for pk in due(timezone.now(), days).values_list("pk", flat=True).iterator(chunk_size=500):
         thinned.add(_thin(pk, width_s, dry_run))
@@ -64,7 +63,7 @@ def thin(days: int, width_s: float, *, dry_run: bool = False, until_s: float | N
 
 
 def thin_due() -> None:
-    """As PROVING_RETAIN_DAYS says; 0 keeps everything."""
+    """Thin as configured in PROVING_RETAIN_DAYS; 0 keeps everything."""
     if settings.RETAIN_DAYS:
         thin(settings.RETAIN_DAYS, settings.RETAIN_STEP_S, until_s=WORK_S)
 
@@ -87,7 +86,7 @@ def _thin(pk: int, width_s: float, dry_run: bool) -> Thinned:
 
 
 def _means(series: Series, width_s: float) -> dict[str, Table]:
-    """Group to its columns, a row for each stretch of `width_s` in which there is a sample."""
+    """Return group -> its columns, with a row for each interval of `width_s` that has a sample."""
     groups: dict[str, list[Block]] = {}
     for block in series.blocks.order_by("group", "first"):
         groups.setdefault(block.group, []).append(block)
@@ -103,7 +102,7 @@ def _means(series: Series, width_s: float) -> dict[str, Table]:
 
 
 def _whole(blocks: list[Block], samples: int) -> Table:
-    """Every column over all samples; nan where a block does not have it."""
+    """Return every column over all samples; nan if a block does not have it."""
     names = dict.fromkeys(name for block in blocks for name in block.columns)
     table = {name: np.full(samples, np.nan) for name in names}
     for block in blocks:
@@ -113,7 +112,7 @@ def _whole(blocks: list[Block], samples: int) -> Table:
 
 
 def mean_of(values: Floats, stretch: NDArray[np.int64]) -> Floats:
-    """The mean of each stretch, cut after as many decimals as are kept as integers; nan where all of it is missing."""
+    """Return the mean of each interval, rounded so that it can be stored as an integer; nan if all of it is missing."""
     known = ~np.isnan(values)
     count = np.bincount(stretch, weights=known)
     total = np.bincount(stretch, weights=np.where(known, values, 0.0))

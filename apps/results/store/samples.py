@@ -1,4 +1,4 @@
-"""SELECT only: samples of a run, as its charts show them: those that became columns, and those that came since."""
+"""Samples of a run for its charts: those in columns, and newer ones in events. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from apps.results.runs.timeline import Axis, part_step
 from apps.results.store.fold import CHUNK, Table, table_of
 from apps.results.store.series import Panel, factor, facts_of, panel_of
 
-# Of the samples that are events still; honest ones are some 3,000, of some 500 values.
+# Samples that are still events; normal hosts have some 3,000, of some 500 values.
 MOST_NEW, MOST_NEW_VALUES = 20_000, 2_000_000
 T = TypeVar("T")
 Floats = NDArray[np.float64]
-Source = tuple[str, str]  # of which step, and which source
+Source = tuple[str, str]  # step and source
 
 
 @dataclass(frozen=True)
 class Column:
-    """One line of a panel: samples over t, seconds on the axis; nan where one is missing, and where none was taken."""
+    """One line of a panel: samples over t, in seconds on the axis; nan where a sample is missing or none was taken."""
 
     source: str
     name: str
@@ -38,7 +38,7 @@ class Column:
 
 
 def run_columns(run: Run, panels: Collection[Panel], axis: Axis) -> list[Column]:
-    """What these panels show of a run, panel by panel, its steps one after another."""
+    """Return the lines of these panels, panel by panel, with the steps of the run one after another."""
     places = {panel.key: place for place, panel in enumerate(panels)}
     lines: dict[tuple[str, str], list[tuple[Floats, Floats]]] = {}
     tables = _tables(run, {panel.source for panel in panels}, nodes.needed(places), axis)
@@ -54,7 +54,7 @@ def run_columns(run: Run, panels: Collection[Panel], axis: Axis) -> list[Column]
 
 
 def means_of(run: Run, panels: Iterable[Panel], axis: Axis) -> dict[str, nodes.Parts]:
-    """Step -> columns that are made of others, and of which; {} where no panel shows one."""
+    """Return step -> columns that are computed from others, and from which; {} if no panel shows one."""
     if not any(panel.key == nodes.KEY for panel in panels):
         return {}
     return {step: nodes.parts_of(facts) for step, facts in facts_of(run, axis.offsets()).items()}
@@ -66,7 +66,7 @@ def _shown(source: str, name: str, keys: Collection[str]) -> bool:
 
 
 def _column(source: str, name: str, parts: list[tuple[Floats, Floats]]) -> Column:
-    """The steps' parts in one line, with a gap between them."""
+    """Join the steps in one line, with a gap between them."""
     panel = panel_of(source, name)
     assert panel  # noqa: S101 - for the type checker: only what a panel shows is read
     t, values = parts[0]
@@ -77,8 +77,8 @@ def _column(source: str, name: str, parts: list[tuple[Floats, Floats]]) -> Colum
 
 
 def _tables(run: Run, sources: Collection[str], keys: Collection[str], axis: Axis) -> dict[Source, Table]:
-    """In the order of the steps."""
-    # Read first: samples folded in between are then read twice, and dropped, instead of being missed.
+    """Return the samples of each source, in the order of the steps."""
+    # Read first: samples that are folded meanwhile are then read twice and dropped, instead of being missed.
     new = {} if run.ingested_at else _new(run, sources)
     stored = _stored(run, sources, keys, axis)
     joined = {}
@@ -91,9 +91,9 @@ def _tables(run: Run, sources: Collection[str], keys: Collection[str], axis: Axi
 
 
 def _new(run: Run, sources: Collection[str]) -> dict[Source, Table]:
-    """Samples that are events still: those of the last minutes, the newest MOST_NEW_VALUES values at most."""
+    """Return samples that are still events: those of the last minutes, at most the newest MOST_NEW_VALUES values."""
     new_samples: dict[Source, list[dict[str, float]]] = {}
-    # No further than the run that was read: a page adds what came after.
+    # Up to the state of the run that was read; a page adds later ones.
     events = run.events.filter(kind="sample", seq__lte=run.last_seq, data__source__in=list(sources)).order_by("-seq")
     for data in _newest(events.values_list("data", flat=True), lambda data: len(data["values"])):
         new_samples.setdefault((data["step"], data["source"]), []).append(data)
@@ -105,7 +105,7 @@ def _new(run: Run, sources: Collection[str]) -> dict[Source, Table]:
 
 
 def _newest(events: QuerySet[Any, T], size: Callable[[T], int]) -> list[T]:
-    """The first of `events`, which are in reverse, in their order."""
+    """Return the first of `events`, which are in reverse order, in normal order."""
     newest, values = list[T](), 0
     for each in events[:MOST_NEW].iterator(chunk_size=CHUNK):
         newest.append(each)
@@ -116,7 +116,7 @@ def _newest(events: QuerySet[Any, T], size: Callable[[T], int]) -> list[T]:
 
 
 def _stored(run: Run, sources: Collection[str], keys: Collection[str], axis: Axis) -> dict[Source, Table]:
-    """Only the blocks of what is shown, of the time that is shown."""
+    """Return only the blocks of the columns and times that are shown."""
     listed = list(run.series.filter(source__in=sources, step__in=axis.offsets()))
     names = {one.pk: {"t", *(name for name in one.columns if _shown(one.source, name, keys))} for one in listed}
     blocks: dict[int, list[Block]] = {one.pk: [] for one in listed}
@@ -139,7 +139,7 @@ def _within(listed: list[Series], axis: Axis) -> Q:
 
 
 def values_of(series: Series, begin: float | None, end: float | None) -> Table:
-    """All columns of a stored series, in the seconds of its step."""
+    """Return all columns of a stored series, in the seconds of its step."""
     low, high = Axis((), begin, end).within(0.0)
     table = assemble(series.blocks.filter(end__gte=low, begin__lte=high).order_by("first"), series.columns)
     empty = np.full(len(table["t"]), np.nan)
@@ -148,7 +148,7 @@ def values_of(series: Series, begin: float | None, end: float | None) -> Table:
 
 
 def assemble(blocks: Iterable[Block], names: Collection[str]) -> Table:
-    """Blocks of one series, in order, as whole columns, t first; nan where a column is in no block."""
+    """Join blocks of one series into whole columns, t first; nan if a column has no block."""
     blocks = list(blocks)
     begin = min((block.first for block in blocks), default=0)
     size = max((block.first + block.samples for block in blocks), default=0) - begin
@@ -161,7 +161,7 @@ def assemble(blocks: Iterable[Block], names: Collection[str]) -> Table:
 
 
 def _joined(parts: list[Table]) -> Table:
-    """What is stored and what is new: of the new what came after."""
+    """Append new samples to stored ones, from the end of those on."""
     if len(parts) == 1:
         return parts[0]
     stored, new = parts
@@ -174,7 +174,7 @@ def _joined(parts: list[Table]) -> Table:
 
 
 def _cut(table: Table, begin: float, end: float) -> Table:
-    """The part from `begin` to `end`, and a sample on either side to which lines lead."""
+    """Return the part from `begin` to `end`, with a sample on either side to which lines lead."""
     inside = np.flatnonzero((table["t"] >= begin) & (table["t"] <= end))
     if not len(inside):
         return {name: values[:0] for name, values in table.items()}
@@ -184,7 +184,7 @@ def _cut(table: Table, begin: float, end: float) -> Table:
 
 
 def _with_gaps(table: Table) -> Table:
-    """A missing sample where none was taken for a while, or a line would lead across."""
+    """Insert a missing sample where none was taken for a while, so that no line crosses the gap."""
     at = holes(table["t"])
     if not len(at):
         return table

@@ -1,4 +1,4 @@
-"""SELECT only: the panels of a run's chart, each of columns with a unit in common; samples.py reads what they show."""
+"""The panels of a run's chart, each with columns of one unit. samples.py reads their values. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from apps.campaigns.models import Run
 from apps.results.runs import nodes
 from apps.results.runs.timeline import PART, part_step
 
-# Units of the kernel and of PostgreSQL that people read in larger ones: unit -> (unit shown, factor).
+# Units of the kernel and of PostgreSQL that are shown in larger ones: unit -> (unit shown, factor).
 SHOWN_AS = {"kB": ("GiB", 1 / 1024**2), "B/s": ("MB/s", 1e-6), "kB/s": ("MiB/s", 1 / 1024)}
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A chart of its own on the time axis; `title` says what, with the unit."""
+    """A chart on the time axis. `title`: its content and unit."""
 
     key: str
     source: str
@@ -38,7 +38,7 @@ class Panel:
 
 @cache
 def declared(source: str, name: str) -> Column | None:
-    """What a column is, as its collector declares it; None for what a chart cannot show."""
+    """Return a column as its collector declares it; None if a chart cannot show it."""
     if source in SAMPLES:
         return SAMPLES[source].get(name)
     made = nodes.column(source, name)
@@ -56,7 +56,7 @@ def panel_of(source: str, name: str) -> Panel | None:
 
 
 def panels_of(run: Run) -> list[Panel]:
-    """Every panel that a run has samples for; while it goes on, those that its sources declare."""
+    """Return every panel for which a run has samples; while it is active, those that its sources declare."""
     sources, steps = _stored(run) if run.ingested_at else _declared(run)
     if nodes.SOURCE in sources and any(map(nodes.parts_of, facts_of(run, steps).values())):
         sources[nodes.SOURCE].append(nodes.ANY)
@@ -64,7 +64,7 @@ def panels_of(run: Run) -> list[Panel]:
     return sorted({panel.key: panel for panel in panels if panel}.values(), key=_place)
 
 
-Sources = tuple[dict[str, list[str]], set[str]]  # source -> its columns, of whichever step; and the steps
+Sources = tuple[dict[str, list[str]], set[str]]  # source -> its columns, in any step; and the steps
 
 
 def _stored(run: Run) -> Sources:
@@ -85,7 +85,7 @@ def _declared(run: Run) -> Sources:
 
 
 def facts_of(run: Run, steps: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Step -> what its host is like: the run's own, or that of a part of it."""
+    """Return step -> the facts of its host: the run's own, or that of a part."""
     steps, elsewhere = list(steps), dict[str, Any]()
     if any(step.startswith(PART) for step in steps):
         elsewhere = {part_step(part.name): part.facts for part in run.parts.select_related("facts")}
@@ -94,18 +94,19 @@ def facts_of(run: Run, steps: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def chosen(panels: Iterable[Panel], keys: Collection[str]) -> list[Panel]:
-    """Those with these keys, or those that are shown unasked."""
+    """Return the panels with these keys, by default the `shown` ones."""
     return [panel for panel in panels if (panel.key in keys if keys else panel.shown)]
 
 
 def factor(source: str, name: str) -> float:
-    """What a stored number is multiplied with to be shown in the unit of its panel."""
+    """Return the factor from a stored number to the unit of its panel."""
     column = declared(source, name)
     return SHOWN_AS.get(column.unit, ("", 1.0))[1] if column else 1.0
 
 
 def _place(panel: Panel) -> tuple[int, int]:
-    """The load generator's panels stand first, then the sources as their catalogue has them, and its groups as well."""
+    """Return the sort key: panels of the load generator first, then sources and groups in the order of the
+    catalogue."""
     known = COLLECTORS[panel.source].columns if panel.source in COLLECTORS else SAMPLES[panel.source]
     groups = [column.group for column in known.values()]
     group = nodes.BESIDE if panel.key == nodes.KEY else panel.group
@@ -113,7 +114,7 @@ def _place(panel: Panel) -> tuple[int, int]:
 
 
 def shown_sample(seq: int, data: dict[str, Any]) -> dict[str, Any]:
-    """A live sample in the units of the charts; a chart whose `seq` is not below this one's has it already."""
+    """Return a live sample in the units of the charts. A chart with this `seq` or a later one has it already."""
     source = data["source"]
     values = {name: value * factor(source, name) for name, value in data["values"].items() if declared(source, name)}
     rate = throughput(source, data["values"])

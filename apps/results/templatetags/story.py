@@ -1,4 +1,4 @@
-"""Filters of the pages of runs and campaigns."""
+"""Template filters of the pages of runs and campaigns."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ register = template.Library()
 
 @register.filter
 def event_text(event: RunEvent) -> str:
-    """An event as one line of text."""
+    """Return an event as one line of text."""
     return text_of(event)
 
 
 @register.filter
 def mean_text(cell: Cell) -> str:
-    """A cell of a table of means. No template of its own: a campaign of many levels has hundreds."""
+    """Return a cell of a table of means. Not a template, because a campaign with many levels has hundreds of them."""
     if not cell.n:
         return DASH
     between = "" if cell.low is None else f"{figure(cell.low, 4)} to {figure(cell.high, 4)}, "

@@ -1,1 +1,1 @@
-"""What changed with a level: every figure against the baseline, reported as an association and never as a cause."""
+"""What changed with a level: every figure against the baseline, reported as an association, never as a cause."""

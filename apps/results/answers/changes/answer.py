@@ -1,4 +1,5 @@
-"""SELECT only: what changed with each level of a campaign, or with each side of a comparison, against the first."""
+"""Find what changed with each level of a campaign, or with each side of a comparison, against the first. Only reads
+(SELECT)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from stats.comparison.associations import Association
 from stats.model import POINTS_ONLY_BELOW
 
 OPEN = 5
-# The scan of more runs takes longer than a page may take.
+# A scan of more runs takes too long for a page.
 MOST_RUNS = 2000
 TOO_FEW = f"Too few runs to compare other figures: a comparison needs {POINTS_ONLY_BELOW} of each level."
 FEW_BLOCKS = (
@@ -29,8 +30,10 @@ TOO_MANY = f"Not compared: more than {MOST_RUNS:,} runs."
 
 @dataclass(frozen=True)
 class Change:
-    """One figure that differs from the baseline. `before` and `after` are means, in `unit`; `change` with its interval
-    is in percent where it `is_ratio`, else in `unit` (points of "%"). `effect` is in standard deviations of one run."""
+    """One figure that differs from the baseline.
+
+    `before` and `after`: means, in `unit`. `change` with its interval is in percent if it `is_ratio`, else in `unit`
+    (points of "%"). `effect`: in standard deviations of one run."""
 
     figure: str
     title: str
@@ -52,8 +55,8 @@ class Change:
 
 @dataclass(frozen=True)
 class LevelChanges:
-    """One level against the baseline in `compared` figures. `changes`: those that differ, the largest effects first.
-    `mechanisms`: sentences on known mechanisms whose figures moved as expected."""
+    """The changes of one level against the baseline, in `compared` figures. `changes`: the figures that differ,
+    largest effects first. `mechanisms`: sentences on known mechanisms whose figures moved as expected."""
 
     label: str
     name: str
@@ -70,14 +73,14 @@ class LevelChanges:
 
     @property
     def folded(self) -> list[Change]:
-        """The other rows, group by group."""
+        """The other rows, by group."""
         return sorted(self.changes[OPEN:], key=lambda one: GROUPS.index(one.group))
 
 
 @dataclass(frozen=True)
 class Changes:
-    """`baseline`: the heading of its column. `note`: why nothing is compared; empty if something is. `plans`: levels
-    for which the planner chose another plan."""
+    """`baseline`: the heading of its column. `note`: why nothing is compared; "" otherwise. `plans`: levels for
+    which the planner chose another plan."""
 
     baseline: str
     levels: list[LevelChanges] = field(default_factory=list)
@@ -85,7 +88,7 @@ class Changes:
     plans: list[PlanChange] = field(default_factory=list)
 
     def judgements(self) -> list[Judgement]:
-        """The sentences as findings, with the rows as their figures."""
+        """Return the sentences as findings, with the rows as their figures."""
         findings: list[Judgement] = []
         for level in self.levels:
             rows = [{name: value for name, value in vars(one).items() if "_text" not in name} for one in level.changes]
@@ -98,14 +101,14 @@ class Changes:
         return findings
 
     def first(self, label: str = "") -> list[LevelChanges]:
-        """The levels, the one with this label first."""
+        """Return the levels, starting with the one of this label."""
         return sorted(self.levels, key=lambda level: level.label != label)
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A level or side: what identifies it, its name in a sentence and above a column, the settings that it sets, and
-    how the metric changed there."""
+    """A level or side: its key, its name in a sentence and above a column, its settings, and how the metric changed
+    with it."""
 
     label: str
     name: str
@@ -117,14 +120,15 @@ class Subject:
 def changes(
     steps: Sequence[Mapping[str, Any]], step: str, places: Sequence[Place], subjects: Sequence[Subject], metric: str
 ) -> Changes:
-    """Figures of one step, and plans of all `steps`; the first subject is the baseline. Three queries, and one for each
-    step with plans."""
+    """Compare the figures of one step, and the plans of all `steps`; the first subject is the baseline.
+
+    Three queries, and one for each step with plans."""
     compared = _figures(step, places, subjects, metric)
     return replace(compared, plans=plan_changes(steps, places, {each.label: each.name for each in subjects}))
 
 
 def _figures(step: str, places: Sequence[Place], subjects: Sequence[Subject], metric: str) -> Changes:
-    """Empty, without a note, where no collector ran."""
+    """Return the changes of figures; empty and without a note if no collector ran."""
     base = subjects[0]
     if not StepMeans.objects.filter(run__in=[place.run for place in places[:MOST_RUNS]], step=step).exists():
         return Changes(base.heading)

@@ -1,4 +1,4 @@
-"""The figures in which levels are compared: where each comes from, its title, unit and group."""
+"""The figures in which levels are compared: their sources, titles, units and groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agents.collectors.per_transaction import PER_TRANSACTION
 LATENCY, CPU, MEMORY, IO = "throughput and latency", "CPU", "memory", "I/O"
 WAL, WAITS, PLANNER, NETWORK = "WAL", "locks and waits", "planner", "network"
 GROUPS = (LATENCY, CPU, MEMORY, IO, WAL, WAITS, PLANNER, NETWORK)
-# In percent of the time of active backends: events below it are left out.
+# In percent of the time of active backends; smaller events are left out.
 LEAST_SHARE = 1.0
 _WAIT, _RUNNING = "wait.", "wait.running"
 _IDLE = re.compile(r"wait\.(Client:ClientRead|Activity:.+)")
@@ -20,13 +20,15 @@ _OF_WAL = re.compile(r"wait\.(IO:(?i:wal).+|LWLock:(?i:wal).+|IPC:SyncRep)")
 WAL_WAITS, HIT_RATIO, IPC = "wal_waits", "hit_ratio", "ipc"
 
 Kind = Literal["count", "gauge", "share"]
-Data = Mapping[str, Mapping[str, float]]  # that of StepMeans: collector -> column -> mean
+Data = Mapping[str, Mapping[str, float]]  # as in StepMeans: collector -> column -> mean
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of a step. A "count" is per transaction, or per second of loads without transactions; a "share" is in
-    percent, so that it changes by points. `columns`: a pattern of the columns of `source` that are summed."""
+    """One figure of a step.
+
+    A "count" is per transaction, or per second for loads without transactions; a "share" is in percent, so it
+    changes by points. `columns`: a pattern of the columns of `source` to be summed."""
 
     key: str
     title: str
@@ -56,7 +58,7 @@ def _gauges(group: str, source: str, unit: str, named: Mapping[str, str], kind: 
         yield Figure(f"{source}.{columns}", title, group, unit, kind, source, columns)
 
 
-# Title and group of the figures per transaction; unit, columns and factor are those of their declaration.
+# Title and group of the figures per transaction. Unit, columns and factor are in their declaration.
 _PER_TRANSACTION = {
     "cpu_per_transaction": ("CPU time of PostgreSQL", CPU),
     "host_cpu_per_transaction": ("CPU time of the host", CPU),
@@ -184,7 +186,7 @@ COLLECTED: tuple[Figure, ...] = (
     *_counts(NETWORK, "network", {"rx_mb_s": ("received", "kB"), "tx_mb_s": ("sent", "kB")}, 1000.0),
     *_counts(NETWORK, "network", {"RetransSegs": ("TCP retransmissions", "segments")}),
 )
-# What tools report: name of a measurement -> title and group.
+# Measurements of tools -> title and group.
 MEASURED: Mapping[str, tuple[str, str]] = {
     "tps": ("TPS", LATENCY),
     "latency_avg": ("mean latency", LATENCY),
@@ -202,8 +204,8 @@ MEASURED: Mapping[str, tuple[str, str]] = {
 
 
 def collected(data: Data, seconds: float, transactions: float) -> dict[str, float]:
-    """Key -> value of one run, without figures of which the collector has no columns. `transactions`: 0 for a load
-    that counts none."""
+    """Return the figures of one run by key, without those whose columns are missing. `transactions`: 0 for a load
+    that does not count them."""
     values = {}
     for figure in COLLECTED:
         own = [mean for name, mean in data.get(figure.source, {}).items() if figure.uses(name)]
@@ -220,13 +222,14 @@ def _hit_ratio(data: Data) -> dict[str, float]:
 
 
 def _ipc(data: Data) -> dict[str, float]:
-    """Of the whole step: a mean of ratios would count idle seconds as busy ones."""
+    """Return instructions per cycle of the whole step. A mean of ratios would weight idle seconds like busy ones."""
     own = data.get("perf", {})
     return {IPC: own["instructions"] / own["cycles"]} if own.get("cycles") and "instructions" in own else {}
 
 
 def waits(data: Data) -> dict[str, float]:
-    """wait.EVENT -> its share of the time of active backends in percent; idle ones wait for their client."""
+    """Return wait.EVENT -> its share of the time of active backends, in percent. Idle backends wait for their client
+    and do not count."""
     backends = {
         name: mean
         for name, mean in data.get("postgresql", {}).items()
@@ -240,7 +243,7 @@ def waits(data: Data) -> dict[str, float]:
 
 
 def wait_figure(key: str) -> Figure:
-    """Of one wait event, from a key of `waits`."""
+    """Return the figure of one wait event, from a key of `waits`."""
     title = "on CPU, no wait" if key == _RUNNING else f"waits for {key.removeprefix(_WAIT)}"
     return Figure(key, title, WAITS, "%", "share", "postgresql")
 

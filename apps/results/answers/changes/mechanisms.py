@@ -1,7 +1,6 @@
-"""Known mechanisms: which figures move, and in which direction, when a setting is raised. Pure.
+"""Known mechanisms: which figures move, and in which direction, if a setting is increased. Pure.
 
-A mechanism is reported only if all of its observed figures moved as expected.
-"""
+A mechanism is only reported if all of its observed figures moved as expected."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ _POLICY = {"interleave": 0, "weighted-interleave": 0, "default": 1, "preferred":
 
 
 def amount(parameter: str) -> Callable[[Any], float | None]:
-    """Ranks values of this parameter of PostgreSQL, such as "128MB" and 16384, in bytes or microseconds; None for a
-    value without a number."""
+    """Return a function that ranks values of this PostgreSQL parameter, such as "128MB" and 16384, in bytes or
+    microseconds. It returns None for a value without a number."""
     own, units = gucs.scale_of(gucs.catalogue()[parameter]["unit"]) or (1, {})
 
     def rank(value: Any) -> float | None:
@@ -42,8 +41,8 @@ def _compressed(value: Any) -> float | None:
 
 @dataclass(frozen=True)
 class Mechanism:
-    """`expected`: key of a figure -> 1 where it rises with the setting, -1 where it falls. `rank` orders the values of
-    the setting; None for one without an order. `why`: the mechanism in a sentence."""
+    """`expected`: key of a figure -> 1 if it increases with the setting, -1 if it decreases. `rank`: the order of
+    the setting's values; None for a value without an order. `why`: the mechanism in a sentence."""
 
     setting: str
     title: str
@@ -118,8 +117,10 @@ MECHANISMS: tuple[Mechanism, ...] = (
 def mechanisms(
     compared: Sequence[Association], observed: Collection[str], before: Settings, after: Settings
 ) -> Iterator[tuple[Mechanism, list[Association]]]:
-    """Those that show at one level, with the figures that moved. `compared`: the level against the baseline, whose
-    settings were `before`; `observed`: all figures, including those that were the same in all runs."""
+    """Yield the mechanisms that appear at one level, with the figures that moved.
+
+    `compared`: the level against the baseline. `before` and `after`: settings of baseline and level. `observed`: all
+    figures, including those that were equal in all runs."""
     of = {one.figure: one for one in compared}
     for each in MECHANISMS:
         direction = _direction(each, before, after)
@@ -129,7 +130,7 @@ def mechanisms(
 
 
 def _direction(mechanism: Mechanism, before: Settings, after: Settings) -> int:
-    """1 where the setting was raised, -1 where lowered; 0 where it is the same, or a value is not known."""
+    """Return 1 if the setting was increased, -1 if decreased; 0 if it is equal or a value is unknown."""
     if mechanism.setting not in before or mechanism.setting not in after:
         return 0
     one, other = (mechanism.rank(each[mechanism.setting]) for each in (before, after))

@@ -1,7 +1,6 @@
-"""SELECT only: every figure of every ok run of a step, as observations that statistics compare.
+"""Every figure of every ok run of a step, as observations for statistics. Only reads (SELECT).
 
-Figures come from the means of collectors and from what tools report, for the runs whose points are in a table.
-"""
+The figures are the means of collectors and the measurements of tools, for the runs with points in a table."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ _DECLARED = {figure.key: figure for figure in COLLECTED}
 
 @dataclass(frozen=True)
 class Place:
-    """A run with its level and the block in which it is compared."""
+    """A run with its level and its block."""
 
     run: UUID
     level: str
@@ -45,7 +44,7 @@ class Observed:
 
 
 def observed(step: str, places: Sequence[Place], metric: str) -> Observed:
-    """All figures except the metric, which the table already compares. Two queries, whatever the number of runs."""
+    """Return all figures except the metric, which the table already compares. Two queries, for any number of runs."""
     runs = [place.run for place in places]
     measured: dict[UUID, dict[str, float]] = {}
     units: dict[str, str] = {}
@@ -57,7 +56,9 @@ def observed(step: str, places: Sequence[Place], metric: str) -> Observed:
     means = StepMeans.objects.filter(run__in=runs, step=step).order_by()
     for run, seconds, data in means.values_list("run_id", "seconds", "data").iterator(chunk_size=100):
         transactions = measured.get(run, {}).get(TRANSACTIONS, 0.0)
-        if transactions > 0 or not counts_transactions:  # figures per second do not compare with those per transaction
+        if (
+            transactions > 0 or not counts_transactions
+        ):  # figures per second are not comparable with those per transaction
             values.setdefault(run, {}).update(collected(data, seconds, transactions))
     values = {run: {key: value for key, value in own.items() if key != metric} for run, own in values.items()}
     figures = _figures(values.values(), units, counts_transactions)
@@ -83,7 +84,7 @@ def _figures(values: Iterable[dict[str, float]], units: dict[str, str], counts_t
 
 
 def _per(figure: Figure, counts_transactions: bool) -> Figure:
-    """The figure with "per transaction" in its title, or "/s" in its unit."""
+    """Return the figure with "per transaction" in its title, or "/s" in its unit."""
     if figure.kind != "count":
         return figure
     if counts_transactions:
@@ -92,7 +93,8 @@ def _per(figure: Figure, counts_transactions: bool) -> Figure:
 
 
 def _rows(figure: Figure, places: Sequence[Place], values: dict[UUID, dict[str, float]]) -> list[stats.Observation]:
-    """Of runs that have the figure. PostgreSQL's collector leaves out events that never happened: they are 0."""
+    """Return the runs that have the figure. PostgreSQL's collector leaves out events that never happened: they count
+    as 0."""
     absent = 0.0 if figure.source == "postgresql" else None
     rows = []
     for place in places:
@@ -104,5 +106,5 @@ def _rows(figure: Figure, places: Sequence[Place], values: dict[UUID, dict[str, 
 
 
 def _has_waits(own: dict[str, float]) -> bool:
-    """Whether PostgreSQL's collector ran; there is always an active backend."""
+    """Return whether PostgreSQL's collector ran. There is always an active backend."""
     return any(is_wait(key) for key in own)

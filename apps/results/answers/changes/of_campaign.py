@@ -1,4 +1,4 @@
-"""SELECT only: what changed with each level of a campaign."""
+"""Changes with each level of a campaign. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from common.wording import percent
 
 
 def campaign_changes(campaign: Campaign, table: CampaignTable) -> Changes:
-    """For a table with the points of its runs, in the step of the campaign's metric."""
+    """Return the changes for a table with the points of its runs, in the step of the campaign's metric."""
     chosen = steps.metric(campaign.steps, campaign.metric)
     metric = stats.Metric(table.metric, table.unit, table.better)  # type: ignore[arg-type]  # one of the two
     settings = _settings(campaign)
@@ -35,7 +35,7 @@ def _subject(campaign: Campaign, level: LevelRow, settings: Settings, metric: st
 
 
 def _settings(campaign: Campaign) -> dict[str, Settings]:
-    """Label -> the paths that its levels set; none for an imported campaign, which sets nothing here."""
+    """Return label -> the paths that its levels set; {} for an imported campaign, whose settings are unknown."""
     if campaign.kind == Campaign.Kind.IMPORTED:
         return {}
     design = cells(factors.read(campaign.factors), campaign.design, campaign.cells, campaign.sample, campaign.seed)
@@ -45,7 +45,7 @@ def _settings(campaign: Campaign) -> dict[str, Settings]:
 
 
 def _places(table: CampaignTable) -> list[Place]:
-    """Runs in their blocks; where several hosts may differ, each host is one block."""
+    """Return the runs in their blocks. If hosts may differ, each host is one block."""
     points = [(level.label, point) for level in table.levels for point in level.points]
     hosts = sorted({point.host for _, point in points})
     if len(hosts) > 1 and not table.identical_hosts:

@@ -1,4 +1,4 @@
-"""SELECT only: what changed with each side of a comparison against the first."""
+"""Changes with each side of a comparison against the first. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ APART = "Other figures are compared only between levels of one campaign on one h
 
 
 def comparison_changes(compared: Compared) -> Changes:
-    """Cached with the campaign of all sides. For sides of several campaigns or hosts, only a note says why not."""
+    """Return the changes, cached with the campaign of all sides. Sides of several campaigns or hosts only have a
+    note why nothing is compared."""
     if not compared.paired:
         return Changes(LETTERS[0], note=APART)
     query = f"changes {orjson.dumps(compared.query()).decode()}"
@@ -41,7 +42,7 @@ def _changes(compared: Compared) -> Changes:
 
 
 def _subject(compared: Compared, place: int, arm: Arm) -> Subject:
-    """The settings of a side are those that differ between the sides."""
+    """Return the side with the settings that differ between the sides."""
     against = {one.b: f"{one.metric.label} {percent(one.ratio_percent)}" for one in compared.comparisons}
     settings = {row.path: row.values[place] for row in compared.differences}
     return Subject(arm.title, arm.title, LETTERS[place], settings, against.get(arm.title, ""))

@@ -1,4 +1,4 @@
-"""How changes are written: amounts with their units, and the sentences about a level. Pure."""
+"""Text of changes: amounts with units, and sentences about a level. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KIB = ("KiB", "MiB", "GiB", "TiB")
 
 
 def amount(value: float, unit: str) -> str:
-    """A value with its unit, three digits: "1.21 GiB", "0.0312 ms", "12.5 %"."""
+    """Return a value with its unit, three digits: "1.21 GiB", "0.0312 ms", "12.5 %"."""
     if unit == "kB":
         value, unit = _in_kib(value)
     number = (
@@ -33,12 +33,12 @@ def _in_kib(value: float) -> tuple[float, str]:
 
 
 def change(one: Association, figure: Figure) -> str:
-    """ "-91.3 %", "+12.1 points", or in units of the figure where it has no ratio."""
+    """Return a change: "-91.3 %", "+12.1 points", or in units of the figure if it has no ratio."""
     return _size(one.change, one, figure)
 
 
 def interval(one: Association, figure: Figure) -> str:
-    """ "-92.1 to -90.4 %"; a difference that does not vary has no interval."""
+    """Return an interval: "-92.1 to -90.4 %"; "" for a difference without variation."""
     if one.low == one.high:
         return NO_VARIATION
     low, high = (_size(end, one, figure) for end in (one.low, one.high))
@@ -55,7 +55,7 @@ def _size(value: float, one: Association, figure: Figure) -> str:
 
 
 def brief(one: Association, figure: Figure) -> str:
-    """Title and change; for memory also the amount, which readers know: "page tables -1.1 GiB (-91.3 %)"."""
+    """Return title and change; for memory also the amount: "page tables -1.1 GiB (-91.3 %)"."""
     if figure.unit == "kB" and figure.kind == "gauge" and one.is_ratio:
         return f"{figure.title} {amount(one.after - one.before, 'kB')} ({percent(one.change)})"
     return f"{figure.title} {change(one, figure)}"
@@ -66,7 +66,7 @@ def _ci(text: str) -> str:
 
 
 def sentence(level: str, baseline: str, moved: Sequence[tuple[Association, Figure]], compared: int, metric: str) -> str:
-    """What changed at one level, the largest standardised effects first; `metric`: its change as in the table."""
+    """Return what changed at one level, largest standardised effects first. `metric`: its change as in the table."""
     if not moved:
         return f"No figure differs detectably between {level} and {baseline}: {compared} were compared."
     named = [f"{brief(*each)} ({_ci(interval(*each))})" for each in moved[:MOST_NAMED]]
@@ -76,5 +76,5 @@ def sentence(level: str, baseline: str, moved: Sequence[tuple[Association, Figur
 
 
 def mechanism(title: str, level: str, moved: Sequence[tuple[Association, Figure]], why: str) -> str:
-    """That all observed figures of a known mechanism moved as expected."""
+    """Return the sentence that all observed figures of a known mechanism moved as expected."""
     return f"As expected of {title}, with {level}: {', '.join(brief(*each) for each in moved)}. {why}"

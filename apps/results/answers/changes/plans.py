@@ -1,4 +1,4 @@
-"""SELECT only: levels at which the planner chose another plan than at the baseline, with both plans."""
+"""Levels at which the planner chose another plan than at the baseline, with both plans. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apps.results.answers.changes.observations import Place
 from common.errors import FormatError
 from readers.measure.sql import plan_shapes
 
-# Runs of a level whose plans are read: an output may be large, and plans seldom differ between runs of a level.
+# Runs of a level whose plans are read. Outputs can be large, and plans seldom differ between runs of a level.
 READ = 5
 MOST_LEVELS = 20
 BETWEEN = "\n-- or --\n"
@@ -20,7 +20,7 @@ BETWEEN = "\n-- or --\n"
 
 @dataclass(frozen=True)
 class PlanChange:
-    """`before` and `after`: plans of the baseline and of the level, one node per line; several where runs differ."""
+    """`before` and `after`: plans of the baseline and of the level, one node per line; several if runs differ."""
 
     step: str
     level: str
@@ -32,7 +32,8 @@ class PlanChange:
 def plan_changes(
     steps: Sequence[Mapping[str, Any]], places: Sequence[Place], names: Mapping[str, str]
 ) -> list[PlanChange]:
-    """Of steps that explain a query. `names`: level -> its name in a sentence, the baseline first. A query per step."""
+    """Return the changes of plans in steps that explain a query; one query per step. `names`: level -> its name in a
+    sentence, the baseline first."""
     return [change for step in steps if _explains(step) for change in _of_step(step["name"], places, names)]
 
 
@@ -55,7 +56,7 @@ def _of_step(step: str, places: Sequence[Place], names: Mapping[str, str]) -> It
 
 
 def difference(gone: str, added: str) -> str:
-    """Nodes that only the baseline or only the level has, as a phrase."""
+    """Return a phrase with the nodes that only the baseline or only the level has."""
     if gone and added:
         return f"{gone} becomes {added}"
     if gone or added:
@@ -64,14 +65,14 @@ def difference(gone: str, added: str) -> str:
 
 
 def _only_in(plans: Sequence[str], others: Sequence[str]) -> str:
-    """The nodes of these plans that the others lack."""
+    """Return the nodes of these plans that the others lack."""
     known = {line.strip() for plan in others for line in plan.splitlines()}
     own = dict.fromkeys(line.strip() for plan in plans for line in plan.splitlines())
     return ", ".join(line for line in own if line not in known)
 
 
 def _plans(step: str, places: Sequence[Place], levels: Sequence[str]) -> dict[str, list[str]]:
-    """Level -> the different plans of its first runs, without levels whose plans cannot be read."""
+    """Return the distinct plans of the first runs of each level, without levels whose plans cannot be parsed."""
     chosen: dict[UUID, str] = {}
     for level in levels:
         chosen |= {place.run: level for place in [each for each in places if each.level == level][:READ]}
@@ -81,7 +82,7 @@ def _plans(step: str, places: Sequence[Place], levels: Sequence[str]) -> dict[st
         try:
             shapes = plan_shapes(bytes(content or b""))
         except FormatError:
-            continue  # the output is cut: the run's page shows that
+            continue  # the output is incomplete; the page of the run shows that
         own = by_level.setdefault(chosen[run], [])
         own += [shape for shape in shapes if shape not in own]
     return {level: by_level[level] for level in levels if by_level.get(level)}

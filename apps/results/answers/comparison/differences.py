@@ -1,4 +1,4 @@
-"""SELECT only: what was set for sets of runs, and what else differed between them."""
+"""Settings of the sides of a comparison, and other differences between them. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_CHANGES = 60
 
 
 class Ran(NamedTuple):
-    """What a comparison takes of a run: of thousands, a tenth of what their rows as models would cost."""
+    """The columns of a run that a comparison needs. With thousands of runs, this costs a tenth of model instances."""
 
     pk: UUID
     campaign: Campaign
@@ -29,7 +29,7 @@ class Ran(NamedTuple):
 
 @dataclass(frozen=True)
 class Difference:
-    """A path whose values differ from side to side; `planned` if a factor of a campaign, or a profile, sets it."""
+    """A path whose values differ between sides. `planned`: a factor of a campaign, or a profile, sets it."""
 
     path: str
     values: list[str]
@@ -37,7 +37,7 @@ class Difference:
 
 
 def of_settings(sides: Sequence[Sequence[Ran]]) -> list[Difference]:
-    """Settings and options of the tools, as the runs' specs have them."""
+    """Return the settings and options of tools that differ, from the specs of the runs."""
     specs = _specs(sides)
     values_of_sides = [_values(specs[digest] for digest in dict.fromkeys(run.digest for run in runs)) for runs in sides]
     planned = {path for runs in sides for run in runs[:1] for path in _planned(run.campaign)}
@@ -52,7 +52,7 @@ def of_settings(sides: Sequence[Sequence[Ran]]) -> list[Difference]:
 
 
 def _specs(sides: Sequence[Sequence[Ran]]) -> dict[str, dict[str, str]]:
-    """digest -> the settings and options of the spec that has it."""
+    """Return digest -> settings and options of the spec with it."""
     first = {run.digest: run.pk for runs in sides for run in runs}
     known = Run.objects.filter(pk__in=first.values()).values_list("digest", "spec")
     return {digest: _flat(_settings_and_options(spec)) for digest, spec in known}
@@ -64,7 +64,7 @@ def _settings_and_options(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _planned(campaign: Campaign) -> Iterator[str]:
-    """The paths that its factors set, in the words of a spec."""
+    """Yield the paths that its factors set, as in a spec."""
     for factor in campaign.factors:
         for level in factor["levels"]:
             for path in level.get("set", {}):
@@ -91,7 +91,8 @@ def _values(specs: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
 
 
 def of_hosts(sides: Sequence[Sequence[Ran]], names: Sequence[str]) -> tuple[list[Difference], list[str]]:
-    """(differences that no setting made, such as kernel, versions and hardware; warnings), from the hosts' facts."""
+    """Return (differences that no setting made, such as kernel, versions and hardware; warnings), from the hosts'
+    facts."""
     ids = [sorted({run.facts_id for run in runs if run.facts_id}) for runs in sides]
     known = Facts.objects.in_bulk({pk for each in ids for pk in each})
     facts = [[known[pk].data for pk in own] for own in ids]
@@ -101,7 +102,8 @@ def of_hosts(sides: Sequence[Sequence[Ran]], names: Sequence[str]) -> tuple[list
 
 
 def _between(facts: Sequence[Sequence[dict[str, Any]]]) -> list[Difference]:
-    """Weighty facts that differ between or within the sides, compared with the newest facts of the first side."""
+    """Return weighty facts that differ between or within the sides, compared with the newest facts of the first
+    side."""
     if not facts[0]:
         return []
     reference, rows = facts[0][-1], dict[str, list[list[str]]]()
@@ -115,7 +117,7 @@ def _between(facts: Sequence[Sequence[dict[str, Any]]]) -> list[Difference]:
 
 
 def _mixed(name: str, runs: Sequence[Ran], facts: Sequence[dict[str, Any]]) -> str:
-    """A warning when the runs of one side are no repetitions of each other: several hosts, or a host that changed."""
+    """Return a warning if the runs of one side are not repetitions: several hosts, or a host that changed."""
     hosts = sorted({run.host.name for run in runs})
     if len(hosts) > 1:
         return f"{name} mixes runs of {len(hosts)} hosts: {', '.join(hosts)}."

@@ -1,1 +1,1 @@
-"""What is measured repeatedly over time: baselines of a host, trends of a schedule."""
+"""Repeated measurements over time: baselines of a host, trends of a schedule."""

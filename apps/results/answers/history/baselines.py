@@ -1,4 +1,4 @@
-"""SELECT only: what was run again and again on a host, over several campaigns: is it what it was?"""
+"""Runs with the same spec on a host in several campaigns: has its performance changed? Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from apps.results.store.answer_cache import cached_answer, program, revived
 from common.errors import PlanError
 from stats.trends.over_time import FEWEST
 
-# Of a host's runs, the newest; and of what was repeated, what was run most often.
+# The newest runs of a host, and the specs that were repeated most often.
 NEWEST, MOST = 1000, 5
 
 
 class Ran(NamedTuple):
-    """The columns read of each run: there are a thousand runs."""
+    """The columns of a run. They are read for up to a thousand runs."""
 
     pk: UUID
     digest: str
@@ -39,7 +39,7 @@ class Ran(NamedTuple):
 
 @dataclass(frozen=True)
 class Baseline:
-    """Runs of one spec in the order of time; `values` of the metric of the newest campaign that had it."""
+    """Runs of one spec in order of time. `values`: of the metric of the newest campaign with this spec."""
 
     newest: Campaign
     host: int
@@ -63,7 +63,7 @@ class Baseline:
 
     @cached_property
     def changes(self) -> list[stats.Change]:
-        """Where its level changed: cached, because it takes a thousand permutations of each stretch."""
+        """The changes of its level, cached: they take a thousand permutations for each segment."""
         data = (self.values, self.environments, self.delta)
         key = digest([*data, program()])
         cached = cached_answer(
@@ -72,7 +72,7 @@ class Baseline:
         return cast(list[stats.Change], revived(list[stats.Change], orjson.loads(cached)))
 
     def judgements(self) -> list[Judgement]:
-        """The newest run beside those before it, and every change of level."""
+        """Return findings on the newest run against earlier ones, and on every change of level."""
         newest = stats.scores(self.values, self.delta)[-1]
         judgements = []
         if newest:
@@ -88,8 +88,8 @@ class Baseline:
 
 
 def baselines(host: Host, only: str = "") -> list[Baseline]:
-    """Specs of more than FEWEST of the host's newest ok runs, in two campaigns at least; or the one with the
-    digest `only`. Five queries, however many."""
+    """Return the specs of more than FEWEST of the host's newest ok runs in at least two campaigns, or the one with
+    the digest `only`. Five queries."""
     ended = Run.objects.filter(host=host, outcome=Run.Outcome.OK, started_at__isnull=False)
     ended = ended.filter(digest=only) if only else ended
     ended = ended.filter(campaign__kind=Campaign.Kind.COMPARISON).order_by("-ended_at")
@@ -109,7 +109,7 @@ def baselines(host: Host, only: str = "") -> list[Baseline]:
 
 
 def _metric(campaign: Campaign) -> steps.Metric | None:
-    """None where its workload was imported, or measures something else by now."""
+    """Return None if its workload was imported, or no longer measures its metric."""
     try:
         return steps.metric(campaign.steps, campaign.metric)
     except PlanError:
@@ -145,7 +145,7 @@ def _baseline(
 
 
 def _environments(keys: set[int | None]) -> dict[int | None, str]:
-    """The kernel and the versions of PostgreSQL in a host's facts."""
+    """Return the kernel and the PostgreSQL versions in the facts with these keys."""
     known = Facts.objects.filter(pk__in=[key for key in keys if key])
     rows = known.values_list("pk", "data__kernel__release", "data__postgresql")
     return {key: _environment(kernel, servers or []) for key, kernel, servers in rows}

@@ -1,4 +1,4 @@
-"""Comparing each campaign of a schedule with the earlier ones, once, when its results are read."""
+"""Compare each campaign of a schedule with earlier ones, once, when its results have been read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.results.answers.history.trend import trend
 
 
 def compare_due(now: datetime) -> None:
-    """Slots whose campaign has ended and was read, and that have not been compared yet."""
+    """Compare the campaigns of slots that ended, were read and have not been compared."""
     unread = Run.objects.filter(campaign=OuterRef("campaign"), outcome=Run.Outcome.OK, ingested_at=None)
     due = Slot.objects.filter(campaign__ended_at__isnull=False, compared_at=None).filter(~Exists(unread))
     for slot in due.select_related("schedule__campaign__workload", "schedule__campaign__host").order_by("at"):
@@ -23,7 +23,7 @@ def compare_due(now: datetime) -> None:
 
 @transaction.atomic
 def compare(slot: Slot, now: datetime) -> None:
-    """Keep what is worse than in the earlier campaigns, and notify of it; nothing where another worker did."""
+    """Store what is worse than in earlier campaigns, and notify of it. Does nothing if another worker has done it."""
     schedule_trend = trend(slot.schedule, slot.at)
     is_newest = schedule_trend.newest is not None and schedule_trend.newest.pk == slot.pk
     worse = schedule_trend.regression if is_newest else ""

@@ -1,5 +1,5 @@
-"""SELECT only: the campaigns of a schedule over time, what changed on the host between them, and the newest of them
-beside the earlier ones."""
+"""The campaigns of a schedule over time, changes of the host between them, and the newest campaign against earlier
+ones. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from common.errors import PlanError
 from stats.across_campaigns.prediction import LEAST
 
 MOST = 100  # newest campaigns
-Values = Mapping[str, Sequence[float]]  # level -> of its runs
+Values = Mapping[str, Sequence[float]]  # level -> values of its runs
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Point:
 
 @dataclass(frozen=True)
 class HostChange:
-    """What changed on the host before the campaign of this time."""
+    """A change of the host before the campaign of this time."""
 
     at: datetime
     summary: str
@@ -51,7 +51,7 @@ class HostChange:
 
 @dataclass(frozen=True)
 class Trend:
-    """`verdicts`: the newest campaign's levels beside the `earlier` campaigns; none of a figure without a better
+    """`verdicts`: the levels of the newest campaign against the `earlier` ones; empty for a figure without a better
     direction."""
 
     metric: str
@@ -65,7 +65,7 @@ class Trend:
 
     @property
     def levels(self) -> list[str]:
-        """In the order of the design, whichever ran first."""
+        """The levels in the order of the design."""
         measured = {point.level for point in self.points}
         return [label for label in self.design if label in measured]
 
@@ -75,25 +75,25 @@ class Trend:
 
     @property
     def missing(self) -> int:
-        """How many further campaigns the comparison needs."""
+        """How many more campaigns the comparison needs."""
         return max(0, LEAST - self.earlier) if self.newest else LEAST + 1
 
     @property
     def usual(self) -> list[str]:
-        """What is no regression, in sentences."""
+        """The sentences on levels without a regression."""
         return [each.sentence(level, self.metric) for level, each in self.verdicts if not each.is_worse]
 
     @property
     def regression(self) -> str:
-        """What is worse, in sentences; "" where nothing is."""
+        """The sentences on what is worse; "" without a regression."""
         return " ".join(each.sentence(level, self.metric) for level, each in self.verdicts if each.is_worse)
 
 
 def trend(schedule: Schedule, until: datetime | None = None) -> Trend:
-    """Of its campaigns that have ended and were read, those of slots up to `until`. Four queries."""
+    """Return the trend of its campaigns that have ended and were read, of slots up to `until`. Four queries."""
     try:
         metric = steps.metric(schedule.campaign.steps, schedule.campaign.metric)
-    except PlanError:  # its campaigns compare no figure
+    except PlanError:  # its campaigns do not compare a figure
         return Trend(schedule.campaign.metric, "", [], [], None, 0, [])
     slots = _slots(schedule, until)
     values, facts = _values(schedule, slots, metric)
@@ -114,7 +114,7 @@ def trend(schedule: Schedule, until: datetime | None = None) -> Trend:
 
 
 def _slots(schedule: Schedule, until: datetime | None) -> Sequence[Slot]:
-    """The oldest first, each with its campaign; no run of them waits to be read."""
+    """Return the slots, oldest first, whose campaigns have no run left to read."""
     ended = schedule.slots.filter(campaign__ended_at__isnull=False)
     ended = ended.filter(at__lte=until) if until else ended
     unread = Count("campaign__runs", filter=Q(campaign__runs__outcome=Run.Outcome.OK, campaign__runs__ingested_at=None))
@@ -125,7 +125,7 @@ def _slots(schedule: Schedule, until: datetime | None) -> Sequence[Slot]:
 def _values(
     schedule: Schedule, slots: Sequence[Slot], metric: steps.Metric
 ) -> tuple[dict[UUID, dict[str, list[float]]], dict[UUID, int]]:
-    """Campaign -> level -> values; campaign -> the facts of its first run."""
+    """Return (campaign -> level -> values, campaign -> the facts of its first run)."""
     rows = Run.objects.filter(campaign__slot__in=slots, outcome=Run.Outcome.OK).order_by("campaign", "position")
     measured = Measurement.objects.filter(run__campaign__slot__in=slots, step=metric.step, name=metric.name)
     figures = dict(measured.order_by().values_list("run", "value"))
@@ -166,7 +166,7 @@ def _verdicts(campaigns: Sequence[Values], metric: steps.Metric, delta: float) -
 
 
 def _host_changes(slots: Sequence[Slot], facts: Mapping[UUID, int]) -> list[HostChange]:
-    """Between a campaign and the next one, in what matters: PostgreSQL, the kernel, CPUs, memory, settings."""
+    """Return what matters between a campaign and the next one: PostgreSQL, the kernel, CPUs, memory, settings."""
     with_facts = [(slot, facts[slot.campaign_id]) for slot in slots if slot.campaign_id and slot.campaign_id in facts]
     pairs = [(slot, old, new) for (_, old), (slot, new) in pairwise(with_facts) if old != new]
     keys = {key for _, *both in pairs for key in both}

@@ -1,7 +1,6 @@
-"""SELECT only: what the data of a campaign say, in sentences, the same in page, API, command line and report.
+"""The findings of a campaign as sentences; the same for page, API, CLI and report. Only reads (SELECT).
 
-The comparisons are those of its table, never computed another way here. What the data do not carry is said as well.
-"""
+Comparisons are those of the table, never computed in another way. Findings also state what the data do not support."""
 
 from __future__ import annotations
 
@@ -39,10 +38,10 @@ TOPICS: tuple[Callable[[JudgedCampaign], Iterable[Judgement]], ...] = (
 
 
 def judgements(campaign: Campaign, table: CampaignTable | None = None, host: int | None = None) -> list[Judgement]:
-    """Topic by topic, the answer first. `table` is that of the campaign (on this host), where somebody has it already,
-    with the points of its runs.
+    """Return the findings by topic, the answer first.
 
-    At most nine queries beside those of the table, whatever the number of runs."""
+    `table`: of the campaign (on this host), with the points of its runs, if the caller has it. At most nine queries
+    in addition to those of the table, for any number of runs."""
     if campaign.kind == Campaign.Kind.PREPARATION or not campaign.metric:
         return []
     if table is None or not any(level.points for level in table.levels):

@@ -10,5 +10,5 @@ from apps.results.answers.sentences import Judgement
 
 
 def changed(judged: JudgedCampaign) -> Iterator[Judgement]:
-    """No finding where no collector ran."""
+    """Yield the changes as findings; nothing if no collector ran."""
     yield from campaign_changes(judged.campaign, judged.table).judgements()

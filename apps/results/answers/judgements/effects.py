@@ -1,4 +1,4 @@
-"""Several factors: what each does on average over the others, and whether two of them act alone."""
+"""Several factors: the mean effect of each over the levels of the others, and interactions of two factors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from common.wording import and_of, counted
 
 
 def effects(judged: JudgedCampaign) -> Iterator[Judgement]:
-    """Main effects and interactions of a full factorial; else why there are none."""
+    """Yield main effects and interactions of a full factorial, or why there are none."""
     varied = [factor["name"] for factor in judged.campaign.factors if len(factor["levels"]) > 1]
     if len(varied) < 2:
         return
@@ -30,7 +30,8 @@ def effects(judged: JudgedCampaign) -> Iterator[Judgement]:
 
 
 def _crossed(judged: JudgedCampaign) -> stats.Crossed:
-    """PlanError where the design, or what is left of its runs, does not support an analysis of several factors."""
+    """Return the crossed design. PlanError if the design, or its remaining runs, do not support an analysis of
+    several factors."""
     levels = {factor["name"]: [level["label"] for level in factor["levels"]] for factor in judged.campaign.factors}
     known = {level.label for level in judged.table.levels}
     names = {text_of(cell): tuple(level.label for level in cell.values()) for cell in judged.design}
@@ -39,7 +40,7 @@ def _crossed(judged: JudgedCampaign) -> stats.Crossed:
 
 
 def _plots(campaign: Campaign) -> frozenset[str]:
-    """The factors for which the cluster or the server starts anew, where runs share a start."""
+    """Return the factors that need a new cluster or server start, if runs share a start."""
     if campaign.order != "fewest_restarts":
         return frozenset()
     return frozenset(factor.name for factor in orders.costly(factors.read(campaign.factors)))

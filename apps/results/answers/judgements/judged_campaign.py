@@ -1,4 +1,4 @@
-"""SELECT only: a campaign whose data are judged, and what several topics need of it."""
+"""A campaign with what several topics of findings need. Only reads (SELECT)."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class JudgedCampaign:
 
     @cached_property
     def rows(self) -> Rows:
-        """Every run that has the metric and may be judged with the others."""
+        """Every run that has the metric and counts in comparisons."""
         return self.observations({})
 
     def observations(self, values: Mapping[UUID, float]) -> Rows:
-        """The runs of the table with these values, or with those of its metric where none are given; of several hosts
-        the mean of each."""
+        """Return the runs of the table with these values, by default those of the metric; with several hosts, the
+        mean of each."""
         measured = {
             level.label: [replace(point, value=values.get(point.run, point.value)) for point in level.points]
             for level in self.table.levels
@@ -57,7 +57,7 @@ class JudgedCampaign:
 
     @cached_property
     def design(self) -> list[Cell]:
-        """The combinations of levels; of what was imported, all that there could be."""
+        """The combinations of levels; of an imported campaign, all possible ones."""
         of, listed = self.campaign, factors.read(self.campaign.factors)
         if of.kind == Campaign.Kind.IMPORTED:
             return every(listed) if math.prod(len(factor.levels) for factor in listed) <= MOST else []
@@ -65,6 +65,6 @@ class JudgedCampaign:
 
     @cached_property
     def run_s(self) -> float | None:
-        """How long a run takes here."""
+        """The duration of a run."""
         runs = Run.objects.filter(campaign=self.campaign)
         return median_s(runs if self.host is None else runs.filter(host=self.host))

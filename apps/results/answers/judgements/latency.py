@@ -1,4 +1,4 @@
-"""Latencies: p99 compared as the metric is, and who decided when a transaction began."""
+"""Latencies: p99 compared in the same way as the metric, and coordinated omission."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ P99, P99_DELTA = "p99", 0.05
 
 
 def latency(judged: JudgedCampaign) -> Iterator[Judgement]:
-    """The 99th percentiles of the metric's step, each a figure of a run, compared as the metric is."""
+    """Yield the 99th percentiles of the metric's step, compared in the same way as the metric."""
     if judged.chosen.name.endswith(P99):
         return
     p99_values = _p99_values(judged)
@@ -82,11 +82,11 @@ def _no_percentiles(judged: JudgedCampaign) -> Iterator[Judgement]:
 
 
 def loops(judged: JudgedCampaign) -> Iterator[Judgement]:
-    """Coordinated omission: which levels did not measure from the moment at which a transaction was due."""
+    """Yield coordinated omission: levels that did not measure from the time at which a transaction was due."""
     if judged.campaign.kind == Campaign.Kind.IMPORTED:
         return
     changes = {label: json.dumps(each) for label, each in _changes(judged).items()}
-    loop = {each: _loop(judged, each) for each in set(changes.values())}  # most levels leave the workload alone
+    loop = {each: _loop(judged, each) for each in set(changes.values())}  # most levels do not change the workload
     loop_by_level = {label: loop[each] for label, each in changes.items()}
     closed = [label for label, each in loop_by_level.items() if each == "closed"]
     if not closed:
@@ -105,7 +105,7 @@ def _loop(judged: JudgedCampaign, changes: str) -> str:
 
 
 def _changes(judged: JudgedCampaign) -> dict[str, dict[str, Any]]:
-    """label -> what its levels change in the steps of the workload."""
+    """Return label -> the options of steps that its levels change."""
     return {
         text_of(cell): {
             path: value

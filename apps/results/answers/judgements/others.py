@@ -1,4 +1,4 @@
-"""A scan of the other main figures: not planned, so that p is adjusted for the number of figures."""
+"""A scan of the other main figures. It was not planned, so p values are adjusted for the number of figures."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from common.wording import counted, first_of, percent
 from stats.model import POINTS_ONLY_BELOW
 
 FALSE_SHARE = 0.05
-# A scan of more takes longer than a page may; the summary has them all.
+# A scan of more figures takes too long for a page; the summary has all of them.
 MOST_RUNS = 1000
 Figure = tuple[str, str, str]  # step, name, better
 
 
 def scan(judged: JudgedCampaign) -> Iterator[Judgement]:
-    """Every other main figure, level by level against the baseline (Benjamini and Hochberg)."""
+    """Yield the changes of every other main figure, level by level against the baseline (Benjamini-Hochberg)."""
     if len(judged.rows) > MOST_RUNS:
         return
     comparisons = [one for figure, values in _figures(judged).items() for one in _compared(judged, figure, values)]
@@ -40,7 +40,7 @@ def scan(judged: JudgedCampaign) -> Iterator[Judgement]:
 
 
 def _figures(judged: JudgedCampaign) -> dict[Figure, dict[UUID, float]]:
-    """Those of the tools' main figures that every run has, and that have a ratio."""
+    """Return those of the tools' main figures that every run has, and that have a ratio."""
     kinds = {step["name"]: WORKLOADS.get(step["kind"]) for step in steps.measured(judged.campaign.steps)}
     rows = Measurement.objects.filter(run__campaign=judged.campaign, run__outcome=Run.Outcome.OK).exclude(better="")
     figures: dict[Figure, dict[UUID, float]] = {}

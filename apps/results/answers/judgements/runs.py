@@ -1,4 +1,4 @@
-"""Single runs: those that do not count, what was not alike among them, and what the samples of each say of it."""
+"""Single runs: those that do not count, differences between them, and findings from their samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apps.results.models import Within
 from common.wording import counted, first_of
 
 MOST_NAMED = 10
-# Of runs: which, and what is said of them.
+# Of runs: which ones, and the finding.
 UNSTEADY: Mapping[str, tuple[str, Q, str]] = {
     "unsteady": ("warm-up", Q(steady=False), "reached no steady state"),
     "trending": ("trend", Q(trending=True), "kept rising or falling after the warm-up"),
@@ -26,7 +26,7 @@ UNSTEADY: Mapping[str, tuple[str, Q, str]] = {
 
 
 def failed(judged: JudgedCampaign) -> Iterator[Judgement]:
-    """Runs that do not count: they may be of one level only, which then looks better than it is."""
+    """Yield the runs that do not count. If they all belong to one level, that level looks better than it is."""
     lost = {level.label: level.not_ok for level in judged.table.levels if level.not_ok}
     total = sum(lost.values())
     if not total:
@@ -39,7 +39,7 @@ def failed(judged: JudgedCampaign) -> Iterator[Judgement]:
 
 
 def zeros(judged: JudgedCampaign) -> Iterator[Judgement]:
-    """Runs that achieved nothing: their level looks better than it is without them."""
+    """Yield the runs with a result of zero. Their level looks better without them."""
     counts = {level.label: level.zeros for level in judged.table.levels if level.zeros}
     if counts:
         total, metric = sum(counts.values()), judged.table.metric
@@ -49,7 +49,7 @@ def zeros(judged: JudgedCampaign) -> Iterator[Judgement]:
 
 
 def unlike(judged: JudgedCampaign) -> Iterator[Judgement]:
-    """Changes of the host between runs, and runs that were added because of what others had shown."""
+    """Yield changes of the host between runs, and runs that were added because of earlier results."""
     for each in breaks(judged.campaign.pk):
         yield Judgement(
             "host", each.sentence, "warning", {"before": each.before_position, "after": each.after_position}
@@ -64,7 +64,7 @@ def unlike(judged: JudgedCampaign) -> Iterator[Judgement]:
 
 
 def extended(extension: Mapping[str, Any]) -> str:
-    """The warning that runs were added to a campaign after its first results."""
+    """Return the warning that runs were added to a campaign after its first results."""
     return (
         f"Extended on {extension['at'][:10]} after {counted(extension['seen'], 'run')} had results. The 95 % CIs "
         "are wider so that they hold however many runs are added."
@@ -72,7 +72,7 @@ def extended(extension: Mapping[str, Any]) -> str:
 
 
 def within(judged: JudgedCampaign) -> Iterator[Judgement]:
-    """What the samples of single runs say of them, counted."""
+    """Yield the numbers of runs with warm-up, stalls or other findings in their samples."""
     rows = Within.objects.filter(run__campaign=judged.campaign, run__outcome=Run.Outcome.OK)
     if judged.host is not None:
         rows = rows.filter(run__host=judged.host)

@@ -1,4 +1,4 @@
-"""How much the load of a twin resembles production: the verdicts of its campaign depend on that."""
+"""The fidelity of a twin, on which the verdicts of its campaign depend."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from apps.results.runs.fidelity import lowest
 
 
 def fidelity(judged: JudgedCampaign) -> Iterator[Judgement]:
-    """One sentence for a campaign that runs a twin."""
+    """Yield one sentence for a campaign that runs a twin."""
     result = lowest(judged.campaign)
     if result is None:
         return

@@ -76,7 +76,7 @@ def _mapping(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _uploads(paths: list[Path]) -> Iterator[tuple[str, bytes]]:
-    """Files as they are, folders with all that is below them."""
+    """Yield files, and all files below folders."""
     for path in paths:
         if path.is_dir():
             below = sorted(each for each in path.rglob("*") if each.is_file() and not each.is_symlink())

@@ -1,4 +1,4 @@
-"""Evaluate the samples of runs again that an older release read, or of all runs."""
+"""Evaluate samples of runs again: those evaluated by an older release, or of all runs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         runs = Run.objects.filter(outcome=Run.Outcome.OK, ingested_at__isnull=False, series__source__in=RATES)
         thinned = Series.objects.exclude(thinned_s=None).values("run")
-        runs = runs.exclude(pk__in=thinned)  # what they were judged by is gone; the judgement stays
+        runs = runs.exclude(pk__in=thinned)  # its samples were thinned; the findings remain
         runs = runs if options["all"] else runs.filter(within=None)
         keys = list(runs.order_by().values_list("pk", flat=True).distinct())
         for key in keys:
             self._judge(Run.objects.select_related("campaign").get(pk=key))
-        # What is kept of a campaign has a key of its runs, which are what they were.
+        # Cached answers of a campaign are keyed by its runs, which did not change.
         Kept.objects.all().delete()
         self.stdout.write(f"{len(keys)} runs processed")
 

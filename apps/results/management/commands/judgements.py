@@ -1,4 +1,4 @@
-"""Say what the data of a campaign say, in the sentences of its page."""
+"""Print the findings of a campaign, as on its page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""manage.py thin: series of old runs are thinned; measurements and everything else stay."""
+"""manage.py thin: thin the series of old runs. Measurements and everything else remain."""
 
 from __future__ import annotations
 
