@@ -379,17 +379,31 @@ def test_the_next_contact_after_a_killed_supervisor_restores_the_cluster(
     assert theirs.snapshot() == before
 
 
-@pytest.mark.parametrize("settings", [{"work_mem": "8MB"}, {"shared_buffers": "32MB"}], ids=["reload", "restart"])
-def test_the_cluster_is_restored_after_a_supervisor_is_killed_at_a_boundary(theirs: Theirs, settings: Any) -> None:
+RELOADED, RESTARTED = {"work_mem": "8MB"}, {"shared_buffers": "32MB"}
+# An odd number of boundaries between two kills: some are before a record, some after one.
+SOME, EVERY = 11, 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "step"),
+    [
+        pytest.param(RELOADED, SOME, id="reload"),
+        pytest.param(RESTARTED, SOME, id="restart"),
+        pytest.param(RESTARTED, EVERY, id="every boundary", marks=pytest.mark.slow),
+    ],
+)
+def test_the_cluster_is_restored_after_a_supervisor_is_killed_at_a_boundary(
+    theirs: Theirs, settings: Any, step: int
+) -> None:
     before, at, died, outcomes = theirs.start().snapshot(), 1, True, []
     while died:
         borrowed = Borrowed(theirs.root.parent / str(at), theirs.target(restart=True), settings)
         died = borrowed.die("run", at)
         outcomes.append(borrowed.restore())
         assert theirs.snapshot() == before, at
-        at += 5  # an odd number: before a record, after one
+        at += step
 
-    assert len(outcomes) > 10 and set(outcomes) == {"interrupted", "ok"}, borrowed.job.manifest
+    assert len(outcomes) * step > 50 and set(outcomes) == {"interrupted", "ok"}, borrowed.job.manifest
 
 
 @pytest.mark.parametrize("was", ["running", "stopped"])
@@ -405,7 +419,7 @@ def test_a_recovery_killed_at_a_boundary_is_taken_up_again(theirs: Theirs, was: 
         killed = borrowed.die("restore", at)
         assert borrowed.restore() == "interrupted"
         assert theirs.snapshot() == before, at
-        at += 5
+        at += SOME
 
 
 @pytest.mark.parametrize("up", [True, False], ids=["started by the boot", "not started"])

@@ -119,8 +119,8 @@ def submit(served: Served, data_dir: Path, tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("user", "parameters", "step"),
     [
-        (SUPER, {"work_mem": "8MB", "checkpoint_timeout": "9min"}, 3),
-        (PLAIN, {"work_mem": "8MB"}, 4),
+        (SUPER, {"work_mem": "8MB", "checkpoint_timeout": "9min"}, 7),
+        (PLAIN, {"work_mem": "8MB"}, 7),
         pytest.param(SUPER, CONF, 1, marks=pytest.mark.slow),
     ],
     ids=["superuser", "role", "every boundary"],
@@ -173,7 +173,7 @@ def test_a_recovery_killed_at_a_boundary_is_completed_by_the_next_one(served: Se
         killed = remote.restore(Death(at, sparse=True))
         remote.restore()
         assert served.snapshot() == before and not remote.job.dirty, at
-        at += 5
+        at += 9
 
 
 def _at_verified() -> Death:
