@@ -30,6 +30,7 @@ from apps.results.answers.level_rows import (
 from apps.results.answers.overheads import tracer_overheads
 from apps.results.answers.table import CampaignTable, LevelRow
 from apps.results.models import Measurement
+from apps.results.runs import fidelity
 from apps.results.store import fold
 from stats.model import POINTS_ONLY_BELOW
 
@@ -156,7 +157,17 @@ def evidence(campaign: Campaign) -> dict[str, Any]:
         },
         "table": campaign_table(campaign).as_dict(),
         "runs": [_run_evidence(run) for run in runs],
+        **_twin_evidence(campaign),
     }
+
+
+def _twin_evidence(campaign: Campaign) -> dict[str, Any]:
+    """How much the load resembled production; nothing if it is not a twin."""
+    result = fidelity.lowest(campaign)
+    if result is None:
+        return {}
+    shown = {"badge": result.badge, "sentence": result.sentence, "trusted": result.is_trusted}
+    return {"twin": {"fidelity": result.value, "runs": result.runs, **shown}}
 
 
 def _run_evidence(run: Run) -> dict[str, Any]:

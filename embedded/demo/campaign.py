@@ -90,11 +90,17 @@ def say_level(host: dict[str, Any]) -> str:
 
 
 def run(
-    client: Client, host: dict[str, Any], watch: Callable[[], None], recipe: str = RECIPE, **choices: Any
+    client: Client, host: dict[str, Any], watch: Callable[[], None], recipe: str | None = RECIPE, **choices: Any
 ) -> dict[str, Any]:
-    """Create, start and follow the campaign to its end; the campaign as the API tells it then. Calls `watch` often."""
-    campaign = client.post("campaigns/", recipe=recipe, host=host["id"], **choices)
+    """A campaign of this recipe, or only of these choices, at its end, as the API shows it. Calls `watch` often."""
+    fields = choices if recipe is None else {**choices, "recipe": recipe}
+    campaign = client.post("campaigns/", host=host["id"], **fields)
     client.post(f"campaigns/{campaign['id']}/start/")
+    return follow(client, campaign, watch)
+
+
+def follow(client: Client, campaign: dict[str, Any], watch: Callable[[], None]) -> dict[str, Any]:
+    """A started campaign at its end, as the API shows it. Calls `watch` often."""
     bar = Bar()
     while True:
         campaign = client.get(f"campaigns/{campaign['id']}/")

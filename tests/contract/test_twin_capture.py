@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from common.errors import FormatError
 from readers.twin import capture
 from readers.twin.capture import read_capture
+from readers.twin.equal_calls import equal_calls
+from readers.twin.model import Capture, Counts, Statement
 
 SAMPLE = Path(__file__).parent / "captures" / "shop-18.jsonl"
 LINES = [json.loads(line) for line in SAMPLE.read_text().splitlines()]
@@ -90,3 +93,26 @@ def test_a_file_that_is_too_large_is_not_read(monkeypatch: pytest.MonkeyPatch) -
 
     with pytest.raises(FormatError, match="at most 1,000 are accepted"):
         read_capture(SAMPLE.read_bytes())
+
+
+def called(*statements: tuple[str, int]) -> Capture:
+    """The sample with these statements and their calls."""
+    counted = (Statement(str(n), text, Counts(calls=calls)) for n, (text, calls) in enumerate(statements))
+    return replace(read_capture(SAMPLE.read_bytes()), statements=tuple(counted))
+
+
+@pytest.mark.parametrize(
+    ("commits", "update", "groups"),
+    [(5000, 5001, [["1", "0"]]), (5000, 5100, []), (100, 5001, [])],
+    ids=["equal", "other calls", "fewer commits"],
+)
+def test_statements_with_equal_calls_and_as_many_commits_may_be_one_transaction(
+    commits: int, update: int, groups: list[list[str]]
+) -> None:
+    captured = called(("insert into t values ($1)", 5000), ("update u set a = $1", update), ("COMMIT", commits))
+
+    assert [[each.queryid for each in group] for group in equal_calls(captured)] == groups
+
+
+def test_statements_that_only_read_are_no_transaction() -> None:
+    assert equal_calls(called(("select a from t", 5000), ("select b from t", 5000), ("COMMIT", 5000))) == []

@@ -1,4 +1,4 @@
-"""The "production" database of a small shop, with a load. Tests create a twin of it."""
+"""A "production" cluster with a database and its load, such as that of a small shop. Tests create a twin of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,20 +76,34 @@ OTHERS = (
 )
 
 
+@dataclass(frozen=True)
+class Database:
+    """`load`: scripts of pgbench with their weights. `others`: statements that a twin leaves out."""
+
+    name: str
+    schema: str
+    load: Sequence[tuple[int, str]]
+    others: Sequence[str]
+
+
+SHOP = Database("shop", SCHEMA, LOAD, OTHERS)
+
+
 @dataclass
 class Production:
-    """A running cluster of PostgreSQL 18; `dsn` has no password, because it listens on a socket of its own."""
+    """A running cluster of PostgreSQL 18, which listens on a socket of its own."""
 
     root: Path
+    database: Database = SHOP
     user: str = "postgres"
     password: str = "hunter2-very-secret"
 
     @property
     def dsn(self) -> str:
-        return f"postgresql://{self.user}:{self.password}@/shop?host={self.root}&port=5432"
+        return f"postgresql://{self.user}:{self.password}@/{self.database.name}?host={self.root}&port=5432"
 
-    def sql(self, text: str, database: str = "shop") -> str:
-        where = ["-h", str(self.root), "-U", "postgres", "-d", database]
+    def sql(self, text: str, database: str = "") -> str:
+        where = ["-h", str(self.root), "-U", "postgres", "-d", database or self.database.name]
         argv = [str(bin_dir() / "psql"), "-XAtq", "-v", "ON_ERROR_STOP=1", *where]
         done = subprocess.run(argv, input=text, text=True, capture_output=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
@@ -97,14 +111,15 @@ class Production:
 
     def work(self, transactions: int) -> None:
         """So many transactions of the load from one client, and each of the others once."""
-        scripts = [self.root / f"load{number}.sql" for number in range(len(LOAD))]
-        for path, (_, text) in zip(scripts, LOAD, strict=True):
+        load = self.database.load
+        scripts = [self.root / f"load{number}.sql" for number in range(len(load))]
+        for path, (_, text) in zip(scripts, load, strict=True):
             path.write_text(text + "\n")
-        weighed = [f"-f{path}@{weight}" for path, (weight, _) in zip(scripts, LOAD, strict=True)]
-        where = ["-h", str(self.root), "-U", "postgres", "shop"]
+        weighed = [f"-f{path}@{weight}" for path, (weight, _) in zip(scripts, load, strict=True)]
+        where = ["-h", str(self.root), "-U", "postgres", self.database.name]
         argv = [str(bin_dir() / "pgbench"), "-n", "-c1", f"-t{transactions}", "--random-seed=7", *weighed, *where]
         subprocess.run(argv, check=True, capture_output=True, timeout=120)
-        self.sql("\n".join(OTHERS))
+        self.sql("\n".join(self.database.others))
 
     def work_between_snapshots(self, transactions: int) -> Thread:
         """The same in a thread that has started, once a capture has taken its first snapshot."""
@@ -123,8 +138,8 @@ class Production:
 
 
 @contextmanager
-def start() -> Iterator[Production]:
-    """The cluster with its tables, until the end of the block."""
+def start(database: Database = SHOP) -> Iterator[Production]:
+    """The cluster with the tables of its database, until the end of the block."""
     with remote.short_dir() as root:
         data = root / "data"
         initdb = [str(bin_dir() / "initdb"), "-D", str(data), "-U", "postgres", "--auth=trust", "--no-sync"]
@@ -135,9 +150,9 @@ def start() -> Iterator[Production]:
             server = subprocess.Popen(unprivileged(argv), stdout=log, stderr=log, start_new_session=True)
         try:
             _wait(root, server)
-            running = Production(root)
-            running.sql("create database shop", "postgres")
-            running.sql(SCHEMA)
+            running = Production(root, database)
+            running.sql(f"create database {database.name}", "postgres")
+            running.sql(database.schema)
             yield running
         finally:
             os.killpg(server.pid, signal.SIGINT)

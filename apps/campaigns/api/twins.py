@@ -35,6 +35,7 @@ class TwinStatementSerializer(serializers.Serializer[Any]):
     queryid = serializers.CharField()
     script = serializers.CharField(help_text="name of its script in the workload; empty if it was left out")
     reason = serializers.CharField(help_text="why it was left out")
+    transaction = serializers.CharField(default="", help_text="script of the transaction that it is part of, or empty")
     text = serializers.CharField(help_text="from pg_stat_statements; only the first word if the text may hold values")
     calls = serializers.IntegerField()
     ms = serializers.FloatField(help_text="execution time in production")
@@ -72,6 +73,11 @@ class NewTwinSerializer(serializers.Serializer[Any]):
     without = serializers.ListField(
         child=serializers.CharField(max_length=30), default=list, help_text="query ids of statements to leave out"
     )
+    transactions = serializers.ListField(
+        child=serializers.CharField(max_length=1000),
+        default=list,
+        help_text="statements of one transaction: query ids, separated by commas, in their order",
+    )
     team = NewTeamField()
 
 
@@ -98,5 +104,6 @@ class TwinViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
         fields = body_of(request, NewTwinSerializer)
         load = services.Load(*(fields.pop(name) for name in ("clients", "jobs", "time_s", "pace")))
         raw = fields.pop("file").read()
+        fields["transactions"] = [services.ids(each) for each in fields["transactions"]]
         twin = services.create(fields.pop("name"), raw, load=load, by=user_of(request), **fields)
         return Response(TwinSerializer(twin).data, status=status.HTTP_201_CREATED)

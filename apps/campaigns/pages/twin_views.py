@@ -40,6 +40,16 @@ class TwinForm(OfTeam):
     pace = forms.ChoiceField(
         choices=[("closed", "closed loop"), ("production", "call rate of production")], label="Pace"
     )
+    transactions = forms.CharField(
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        max_length=10_000,
+        label="Transactions",
+        help_text="query ids of the statements of one transaction, in order; one transaction per line",
+    )
+    without = forms.CharField(
+        required=False, max_length=10_000, label="Left out", help_text="query ids of statements that the twin omits"
+    )
 
 
 @needs(Role.VIEWER)
@@ -73,6 +83,9 @@ def twin_add(request: HttpRequest) -> HttpResponse:
         fields = form.cleaned_data
         load = services.Load(fields["clients"], fields["jobs"], fields["time_s"], fields["pace"])
         more = {"factor": fields["factor"], "load": load, "team": fields.get("team")}
+        more["without"] = services.ids(fields["without"])
+        lines = (services.ids(line) for line in fields["transactions"].splitlines())
+        more["transactions"] = [each for each in lines if each]
         try:
             twin = services.create(fields["name"], fields["file"].read(), by=user_of(request), **more)
         except RoleError:

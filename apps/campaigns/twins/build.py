@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from apps.campaigns.twins import schema as schemas
 from apps.campaigns.twins.parameters import Parameters
 from apps.campaigns.twins.parsing import PLACEHOLDER, LeftOutError, Parsed
+from apps.campaigns.twins.transactions import grouped
 from readers.twin.model import Capture, Statement
 
 MOST_PARSED = 300
@@ -21,7 +22,8 @@ MOST_WEIGHT = 1_000_000
 
 @dataclass(frozen=True)
 class Row:
-    """A statement of production. `script` is its name in the twin; if it is left out, "", with the `reason`."""
+    """A statement of production. `script` is its name in the twin; if it is left out, "", with the `reason`.
+    `transaction`: the script of several statements that it is part of, or ""."""
 
     queryid: str
     script: str
@@ -35,34 +37,37 @@ class Row:
     temp: int
     wal_bytes: int
     share: float
+    transaction: str = ""
 
 
 @dataclass(frozen=True)
 class Built:
     """`steps` of a data set of kind sql, `scripts` of a workload of kind pgbench. `missing`: parts of the schema that
-    the twin lacks."""
+    the twin lacks. `calls_per_s`: the rate of the scripts in production."""
 
     steps: list[dict[str, Any]]
     scripts: list[dict[str, Any]]
     rows: list[Row]
     missing: list[str]
-    seconds: float
+    calls_per_s: float
 
     @property
     def covered(self) -> float:
         """The share of production's execution time in statements of the twin."""
         return sum(each.share for each in self.rows if each.script)
 
-    @property
-    def calls_per_s(self) -> float:
-        """The call rate of the statements of the twin, in production."""
-        return sum(each.calls for each in self.rows if each.script) / self.seconds
 
-
-def build(capture: Capture, factor: float = 1.0, without: Sequence[str] = ()) -> Built:
-    """A twin with `factor` times the rows of production. `without`: query ids of statements to leave out."""
+def build(
+    capture: Capture,
+    factor: float = 1.0,
+    without: Sequence[str] = (),
+    transactions: Sequence[Sequence[str]] = (),
+) -> Built:
+    """A twin with `factor` times the rows of production. `without`: query ids of statements to leave out.
+    `transactions`: lists of the query ids that are executed together. PlanError if that is impossible."""
     schema = schemas.schema(capture, factor)
     scripts: list[dict[str, Any]] = []
+    made: list[Statement] = []
     rows: list[Row] = []
     cumulative = 0.0
     for statement in capture.statements:
@@ -73,11 +78,20 @@ def build(capture: Capture, factor: float = 1.0, without: Sequence[str] = ()) ->
             text = script(statement, schema, factor, name) if len(rows) < MOST_PARSED else ""
             _check_needed(statement, text, scripts, cumulative, without)
             scripts.append({"name": name, "weight": statement.counts.calls, "text": text})
+            made.append(statement)
         except LeftOutError as error:
             name, reason = "", str(error)
         cumulative += share
         rows.append(_row(name, reason, statement, share))
-    return Built(schemas.steps(schema), _weighed(scripts), rows, schema.missing, capture.seconds)
+    scripts = grouped(scripts, made, transactions)
+    rate = sum(each["weight"] for each in scripts) / capture.seconds
+    return Built(schemas.steps(schema), _weighed(scripts), _named(rows, transactions), schema.missing, rate)
+
+
+def _named(rows: Sequence[Row], transactions: Sequence[Sequence[str]]) -> list[Row]:
+    """The rows, with the script of their transaction."""
+    names = {queryid: f"t{n}" for n, each in enumerate(transactions, start=1) for queryid in each}
+    return [replace(each, transaction=names.get(each.queryid, "")) for each in rows]
 
 
 def _check_text(statement: Statement) -> None:

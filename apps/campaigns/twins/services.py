@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
 
 from apps.accounts.models import Role, Team, User
 from apps.accounts.services import audit, require, require_commands, save
 from apps.campaigns.library import datasets, workloads
 from apps.campaigns.models import Campaign, Twin
-from apps.campaigns.twins.preloading import is_twin
+from apps.campaigns.twins.preloading import is_marked, is_twin
 from common.errors import FormatError, PlanError
 from readers.twin.capture import read_capture
 
 if TYPE_CHECKING:
     from apps.campaigns.twins.build import Built
+    from readers.twin.model import Capture
 
 STEP = "measure"
 PACES = ("closed", "production")
@@ -44,10 +44,12 @@ def create(
     factor: float = 1.0,
     load: Load | None = None,
     without: Sequence[str] = (),
+    transactions: Sequence[Sequence[str]] = (),
     team: Team | None = None,
     by: User,
 ) -> Twin:
     """The twin of a captured file. Its statements are code, so `by` needs the permission to run commands.
+    `transactions`: lists of the query ids that are executed together.
 
     PlanError names the field, or the line of the file."""
     require(by, Role.TUNER, "create twin", on=Twin(team=team))
@@ -60,17 +62,20 @@ def create(
         raise PlanError("file", error.message, hint=error.hint) from error
     from apps.campaigns.twins.build import build  # sqlglot takes a third of a second to load
 
-    built = build(capture, factor, without)
+    built = build(capture, factor, without, transactions)
     if not built.scripts:
         raise PlanError("file", "no statement of this capture can be in a twin", hint="capture while the load runs")
-    return _save(name, built, capture.database, capture.version, factor, load or Load(), team, by)
+    return _save(name, built, capture, factor, load or Load(), team, by)
+
+
+def ids(text: str) -> list[str]:
+    """The query ids in a text, in which commas or spaces separate them."""
+    return text.replace(",", " ").split()
 
 
 @transaction.atomic
-def _save(
-    name: str, built: Built, database: str, version: int, factor: float, load: Load, team: Team | None, by: User
-) -> Twin:
-    about = f"twin of the database {database}"
+def _save(name: str, built: Built, capture: Capture, factor: float, load: Load, team: Team | None, by: User) -> Twin:
+    about = f"twin of the database {capture.database}"
     dataset = datasets.save_dataset(name, "sql", {"steps": built.steps}, description=about, team=team, by=by)
     workload = workloads.save_workload(name, [_step(built, load)], description=about, team=team, by=by)
     existing = Twin.objects.filter(dataset=dataset, workload=workload).first()
@@ -81,9 +86,9 @@ def _save(
         dataset=dataset,
         workload=workload,
         team=workload.team,
-        database=database,
-        version=version,
-        seconds=built.seconds,
+        database=capture.database,
+        version=capture.version,
+        seconds=capture.seconds,
         factor=factor,
         covered=built.covered,
         statements=[asdict(each) for each in built.rows[:MOST_ROWS]],
@@ -91,7 +96,12 @@ def _save(
         author=by,
     )
     save(twin)
-    audit(by, "twin.create", twin, after={"database": database, "factor": factor, "covered": round(built.covered, 4)})
+    audit(
+        by,
+        "twin.create",
+        twin,
+        after={"database": capture.database, "factor": factor, "covered": round(built.covered, 4)},
+    )
     return twin
 
 
@@ -108,15 +118,35 @@ def _step(built: Built, load: Load) -> dict[str, Any]:
 
 
 def of_campaign(campaign: Campaign) -> Twin | None:
-    """The twin whose workload the campaign runs on the twin's data set; None for any other campaign."""
-    if campaign.dataset is None or not is_twin(campaign.dataset):
+    """The twin whose scripts the campaign runs on the twin's data set; None for any other campaign."""
+    if campaign.dataset is None or not (is_twin(campaign.dataset) or is_marked(_steps(campaign))):
         return None
-    return Twin.objects.filter(workload=campaign.workload_id, dataset=campaign.dataset_id).first()
+    return _of(campaign, Twin.objects.filter(dataset=campaign.dataset_id).select_related("workload"))
 
 
 def twins_of(campaigns: Collection[UUID]) -> dict[UUID, Twin]:
     """{campaign: its twin}, of those of these campaigns that run one."""
-    runs_twin = Campaign.objects.filter(pk__in=campaigns, dataset__twins__workload=F("workload"))
-    keys = dict(runs_twin.values_list("pk", "dataset__twins"))
-    twins = Twin.objects.in_bulk(set(keys.values())) if keys else {}
-    return {campaign: twins[key] for campaign, key in keys.items()}
+    chosen = Campaign.objects.filter(pk__in=campaigns, dataset__twins__isnull=False).distinct()
+    rows = list(chosen.select_related("workload"))
+    datasets = {each.dataset_id for each in rows}
+    twins = list(Twin.objects.filter(dataset__in=datasets).select_related("workload")) if rows else []
+    found = {each.pk: _of(each, [one for one in twins if one.dataset_id == each.dataset_id]) for each in rows}
+    return {pk: twin for pk, twin in found.items() if twin}
+
+
+def _of(campaign: Campaign, twins: Iterable[Twin]) -> Twin | None:
+    """The workload of a campaign may be changed: more steps, other options than the scripts."""
+    candidates = list(twins)
+    same = next((each for each in candidates if each.workload_id == campaign.workload_id), None)
+    if same or not candidates:
+        return same
+    own = _scripts(_steps(campaign))
+    return next((each for each in candidates if own and _scripts(each.workload.steps) == own), None)
+
+
+def _steps(campaign: Campaign) -> Sequence[Mapping[str, Any]]:
+    return campaign.workload.steps if campaign.workload else []
+
+
+def _scripts(steps: Sequence[Mapping[str, Any]]) -> Any:
+    return next((each["options"].get("scripts") for each in steps if each["name"] == STEP), None)

@@ -29,6 +29,7 @@ from apps.decisions.timeline import entries, feed
 from apps.decisions.timeline.forms import TimelineForm
 from apps.decisions.validity import confirmation, newer_results
 from apps.hosts.models import Host
+from apps.results.runs import fidelity
 from apps.results.store.campaign_cache import Keeper
 from apps.tuning import rules
 from apps.tuning.exports import FORMATS
@@ -74,7 +75,8 @@ def decision_new(request: HttpRequest) -> HttpResponse:
             return redirect("decision_detail", decision.pk)
     table = Keeper(campaign).table() if campaign.started_at else None
     compared = [(level.verdict, level.preliminary) for level in table.levels] if table else []
-    context = {"campaign": campaign, "table": table, "caution": newer_results.caution(compared)}
+    caution, twin = newer_results.caution(compared), fidelity.lowest(campaign)
+    context = {"campaign": campaign, "table": table, "caution": caution, "twin": twin}
     return page(request, "decisions/form.html", context, form)
 
 

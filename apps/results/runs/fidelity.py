@@ -8,7 +8,6 @@ Execution times are not compared, because hosts differ.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from apps.campaigns.models import Artefact, Campaign, Run, Twin
+from apps.campaigns.twins.preloading import MARK
 from apps.campaigns.twins.services import STEP, of_campaign
 from apps.results.runs import counters
 from common.wording import counted
@@ -23,7 +23,6 @@ from common.wording import counted
 TRUSTED = 0.8  # below it, a verdict has a warning
 MOST_RUNS = 20  # of a campaign: the lowest fidelity of the newest ones counts
 COMPARED = ("calls_share", "rows", "blocks")
-_MARK = re.compile(r"/\* (s\d\d) \*/")
 # The names of the figures, and the columns of pg_stat_statements in a run.
 _COLUMNS = {
     "calls": ("calls",),
@@ -169,7 +168,7 @@ def compare(twin: Twin, statements: list[Mapping[str, Any]], seconds: float) -> 
     production = {each["script"]: _of_production(each) for each in twin.made}
     in_run: dict[str, dict[str, float]] = {}
     for row in statements:
-        mark = _MARK.search(row["query"])
+        mark = MARK.search(row["query"])
         if mark and mark[1] in production:
             sums = in_run.setdefault(mark[1], dict.fromkeys(_COLUMNS, 0.0))
             for name, columns in _COLUMNS.items():

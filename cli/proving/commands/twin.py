@@ -58,6 +58,7 @@ def show(ctx: typer.Context, file: File, json: Json = False) -> None:
     captured = _read(file)
     rows = [
         (
+            each.queryid,
             f"{each.counts.calls:,}",
             f"{each.counts.ms:,.1f}",
             f"{100 * captured.share(each):.1f} %",
@@ -65,7 +66,7 @@ def show(ctx: typer.Context, file: File, json: Json = False) -> None:
         )
         for each in captured.statements[:SHOWN]
     ]
-    head = ("calls", "ms", "share of time", "statement; only its first word if the text may hold values")
+    head = ("query id", "calls", "ms", "share of time", "statement; only its first word if the text may hold values")
     of(ctx).tell(
         _summary(captured), lambda: tables.below(tables.lines(*_lines(captured, file)), tables.table(head, rows))
     )
@@ -81,6 +82,10 @@ def create(
     seconds: Annotated[int, typer.Option(min=1, help="Duration of the load.")] = 60,
     pace: Annotated[str, typer.Option(help="closed, or production: at the call rate of production.")] = "closed",
     without: Annotated[list[str] | None, typer.Option(metavar="QUERYID", help="Statement to leave out.")] = None,
+    transaction: Annotated[
+        list[str] | None,
+        typer.Option(metavar="QUERYID,QUERYID", help="Statements of one transaction, in order. Can be repeated."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Create a data set and a workload from a captured file. Needs the permission to run commands."""
@@ -88,6 +93,7 @@ def create(
     fields = {"name": name, "factor": factor, "clients": clients, "jobs": jobs, "time_s": seconds, "pace": pace}
     parts: list[tuple[str, Any]] = [(field, (None, str(value))) for field, value in fields.items()]
     parts += [("without", (None, queryid)) for queryid in without or []]
+    parts += [("transactions", (None, ids)) for ids in transaction or []]
     with file.open("rb") as stream:
         twin = session.client.post("twins/", files=[*parts, ("file", (file.name, stream))])
     head = ("share of time", "script", "statement", "reason for leaving it out")
@@ -128,6 +134,8 @@ def _read(file: Path) -> Capture:
 
 
 def _summary(captured: Capture) -> dict[str, Any]:
+    from readers.twin.equal_calls import equal_calls
+
     names = [(f"{each.schema}.{each.table}.{each.column}", each) for each in captured.statistics]
     with_text = [each for each in captured.statements if " " in each.text]
     return {
@@ -145,6 +153,7 @@ def _summary(captured: Capture) -> dict[str, Any]:
         "secret_columns": sorted(captured.secret),
         "statements": len(captured.statements),
         "statements_with_text": len(with_text),
+        "equal_calls": [[each.queryid for each in group] for group in equal_calls(captured)],
         "ms": round(captured.ms, 3),
         "ms_with_text": round(sum(each.counts.ms for each in with_text), 3),
     }
@@ -163,6 +172,7 @@ def _lines(captured: Capture, file: Path) -> list[str]:
         f"{missing:,} columns have no statistics: execute ANALYZE, or grant SELECT to the role" if missing else "",
         f"statements in {about['seconds']:,} s: {about['statements']:,}, {about['statements_with_text']:,} with text",
         "pg_stat_statements was reset between the snapshots: capture again" if about["was_reset"] else "",
+        *(f"equal calls, perhaps one transaction: --transaction {','.join(each)}" for each in about["equal_calls"]),
     ]
 
 

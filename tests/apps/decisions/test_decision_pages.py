@@ -8,12 +8,15 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from apps.accounts.models import Role
 from apps.accounts.templatetags.pages import figure
+from apps.campaigns.design.steps import single
+from apps.campaigns.library.workloads import save_workload
 from apps.campaigns.models import Campaign, Run
 from apps.decisions.models import Decision
 from apps.hosts.services import archive_host
 from tests.rows import filled
-from tests.rows.factories import make_campaign
+from tests.rows.factories import make_campaign, make_twin, make_user
 
 
 @pytest.fixture
@@ -35,6 +38,28 @@ def test_a_decision_freezes_the_results_of_its_campaign(client: Client, team: di
     written = Decision.objects.get(title="Two cpus")
     assert (written.status, written.question) == ("proposed", team["finished"].question)
     assert len(written.evidence["runs"]) == 15
+
+
+def test_a_decision_freezes_the_fidelity_of_a_twin_and_shows_it_beside_the_verdict(
+    client: Client, team: dict[str, Any]
+) -> None:
+    campaign = team["finished"]
+    author = make_user(Role.TUNER)
+    author.may_run_commands = True
+    author.save()
+    script = {"name": "s01", "weight": 1, "text": "select /* s01 */ 1;"}
+    workload = save_workload("twin", single("pgbench", {"scripts": [script]}), by=author)
+    twin = make_twin(workload=workload)
+    Campaign.objects.filter(pk=campaign.pk).update(workload=twin.workload, dataset=twin.dataset)
+    unknown = "The load is a twin of the database shop. Its fidelity is unknown: no run counted its statements."
+    assert unknown in client.get(_url(campaign)).content.decode()
+
+    client.post(_url(campaign), {"title": "Twin", "decision": "Yes.", "hosts": [team["host"].pk]})
+
+    written = Decision.objects.get(title="Twin")
+    assert written.evidence["twin"]["badge"] == "twin, fidelity unknown" and not written.evidence["twin"]["trusted"]
+    page = client.get(reverse("decision_detail", args=[written.pk])).content.decode()
+    assert unknown in page and "<li>twin, fidelity unknown</li>" in page
 
 
 def test_the_levels_to_choose_from_come_in_the_order_of_the_design(client: Client, team: dict[str, Any]) -> None:

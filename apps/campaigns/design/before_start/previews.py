@@ -97,7 +97,7 @@ def _base(campaign: Campaign, facts: dict[str, Any], loader: Host, placed: list[
     target = targets.target(campaign.host, facts, campaign.target) if with_postgres else None
     base = {
         "target": target,
-        "settings": preloading.settings(_settings(campaign), campaign.dataset, target),
+        "settings": preloading.settings(_settings(campaign), campaign.dataset, placed, target),
         "dataset": campaign.dataset.spec if campaign.dataset else None,
         "steps": placed,
         "collect": collect(campaign, with_postgres),

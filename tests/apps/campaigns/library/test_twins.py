@@ -142,6 +142,57 @@ def test_a_statement_can_be_left_out(capture: Capture) -> None:
     assert built.rows[0].reason == "it is left out on request" and built.scripts[0]["weight"] == 599
 
 
+def test_statements_of_a_transaction_share_one_script_in_their_order(capture: Capture) -> None:
+    first, second = (each.queryid for each in capture.statements[:2])
+    calls = min(each.counts.calls for each in capture.statements[:2])
+    equal = tuple(replace(each, counts=replace(each.counts, calls=calls)) for each in capture.statements[:2])
+    alike = replace(capture, statements=(*equal, *capture.statements[2:]))
+
+    built = build(alike, transactions=[[second, first]])
+
+    script = built.scripts[-1]
+    assert (script["name"], script["weight"]) == ("t1", calls)
+    marks = re.findall(r"^begin;|/\* s\d\d \*/|^commit;", script["text"], re.MULTILINE)
+    assert marks == ["begin;", "/* s02 */", "/* s01 */", "commit;"]
+    assert [row.transaction for row in built.rows[:3]] == ["t1", "t1", ""]
+    assert len(built.scripts) == len(build(alike).scripts) - 1
+
+
+def test_a_statement_with_twice_the_calls_runs_twice_in_its_transaction(capture: Capture) -> None:
+    once, twice = (
+        replace(each, counts=replace(each.counts, calls=calls))
+        for each, calls in zip(capture.statements, (100, 204), strict=False)
+    )
+    alike = replace(capture, statements=(once, twice))
+
+    (script,) = build(alike, transactions=[[once.queryid, twice.queryid]]).scripts
+
+    assert script["weight"] == 100 and script["text"].count("/* s02 */") == 2
+
+
+@pytest.mark.parametrize(
+    ("transactions", "message"),
+    [
+        ([["1", "nothing"]], "the twin has no statement nothing"),
+        ([["1"]], "fewer than two statements"),
+        ([["1", "2"], ["2", "1"]], "appears twice"),
+        ([["1", "3"]], "3 has 1.5 calls per call of 1"),
+    ],
+)
+def test_statements_that_cannot_be_a_transaction_are_refused(
+    capture: Capture, transactions: list[list[str]], message: str
+) -> None:
+    statements = tuple(
+        replace(each, queryid=str(n), counts=replace(each.counts, calls=calls))
+        for n, calls, each in zip((1, 2, 3), (100, 100, 150), capture.statements, strict=False)
+    )
+
+    with pytest.raises(PlanError, match=message) as raised:
+        build(replace(capture, statements=statements), transactions=transactions)
+
+    assert raised.value.subject == "transactions" and raised.value.hint
+
+
 def test_the_agent_accepts_the_data_set_and_its_factor(capture: Capture) -> None:
     data_set = build(capture, 0.1).steps
 

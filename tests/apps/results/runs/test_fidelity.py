@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apps.accounts.models import User
+from apps.campaigns.library import workloads
 from apps.campaigns.models import Artefact, Campaign, Twin
 from apps.campaigns.twins import services as twins
 from apps.results.runs import counters
@@ -91,6 +92,24 @@ def test_the_lowest_fidelity_of_the_runs_is_that_of_the_campaign(admin: User, dj
     assert result.value == pytest.approx(compare(result.twin, [counted("s01", 10, blocks=10)], 60.0).value)
     assert result.value != pytest.approx(highest)
     assert badge(campaign) == f"twin, fidelity {100 * result.value:.0f} %"
+
+
+def test_a_changed_workload_with_the_same_scripts_still_runs_the_twin(admin: User) -> None:
+    campaign = campaign_of(admin)
+    twin = campaign.workload.twins.get()
+    (step,) = campaign.workload.steps
+    first = {"name": "prepare", "role": "warm", "kind": "sql", "options": {"statements": "select 1"}}
+    more = {**step, "options": {**step["options"], "clients": 3}}
+    other = {**step, "options": {**step["options"], "scripts": step["options"]["scripts"][:1]}}
+    changed, fewer = (
+        workloads.save_workload(name, steps, by=admin) for name, steps in (("more", [first, more]), ("fewer", [other]))
+    )
+
+    for workload, expected in ((changed, twin), (fewer, None)):
+        Campaign.objects.filter(pk=campaign.pk).update(workload=workload)
+        again = Campaign.objects.get(pk=campaign.pk)
+        assert twins.of_campaign(again) == expected
+        assert twins.twins_of([campaign.pk]) == ({campaign.pk: twin} if expected else {})
 
 
 def test_a_campaign_without_a_twin_has_no_fidelity(db: None) -> None:

@@ -1,0 +1,24 @@
+"""Promises that a program checks and prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Checks:
+    """The checks of a program. Each prints its line."""
+
+    passed: int = 0
+    failed: list[str] = field(default_factory=list)
+
+    def check(self, is_kept: bool, promise: str) -> None:
+        print(f"{'ok' if is_kept else 'FAILED':7}{promise}", flush=True)
+        if is_kept:
+            self.passed += 1
+        else:
+            self.failed.append(promise)
+
+    @property
+    def summary(self) -> str:
+        return f"{self.passed} checks passed, {len(self.failed)} failed"

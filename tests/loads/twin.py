@@ -1,0 +1,155 @@
+"""A twin beside the database that it was made from: fidelity, and the effects of three known changes on both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from embedded.demo import campaign
+from embedded.servers.postgres import bin_dir
+from tests.cli.program import Program
+from tests.loads import forum
+from tests.loads.checks import Checks
+from tests.servers.ground import Ground
+from tests.servers.production import Production, start
+
+TRANSACTIONS = 20_000  # of production, between the snapshots
+COVERED = 0.95
+BLOCKS = 0.15  # relative deviation per call
+CALLS = 2.0  # percentage points of all calls
+CLIENTS = 4
+METRIC = "measure.tps"
+NOTHING, DROP = "select 1", "drop index forum.votes_of_member"
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A factor with two levels: as in production, and changed."""
+
+    path: str
+    before: str
+    after: str
+
+    @property
+    def factor(self) -> dict[str, Any]:
+        levels = [{"label": each, "set": {self.path: each}} for each in (self.before, self.after)]
+        return {"name": self.path.rpartition(".")[2], "levels": levels}
+
+
+EFFECTS = {
+    "index": Effect("steps.prepare.statements", NOTHING, DROP),
+    "synchronous_commit": Effect("settings.postgresql.synchronous_commit", "on", "off"),
+    "work_mem": Effect("settings.postgresql.work_mem", "64kB", "8MB"),
+}
+
+
+def measure(ground: Ground, checks: Checks, repetitions: int, seconds: int, effects: Sequence[str]) -> None:
+    with TemporaryDirectory() as home, start(forum.FORUM) as production:
+        program = Program(Path(home), ground.stack.base_url, ground.client.token)
+        program.env["PATH"] = f"{home}/bin:{bin_dir()}:/usr/bin:/bin"
+        twin = _create(program, production, checks, seconds)
+    _fidelity(ground, twin, checks)
+    loads = {"production-like": _production_like(ground, seconds), "twin": _with_step(ground, twin)}
+    for name in effects:
+        _effect(ground, checks, name, loads, repetitions)
+
+
+def _create(program: Program, production: Production, checks: Checks, seconds: int) -> dict[str, Any]:
+    """Capture production under its load, and create the twin with the program `proving`."""
+    file = program.home / "forum.jsonl"
+    secret = ["--secret", "forum.members.phone", "--secret", "forum.members.account"]
+    load = production.work_between_snapshots(TRANSACTIONS)
+    _run(program, "capture", "--dsn", production.dsn, "--minutes", "0.6", *secret, "--out", str(file))
+    load.join()
+    raw = file.read_bytes()
+    leaked = [each for each in (*forum.SECRETS, production.password) if each.encode() in raw]
+    checks.check(not leaked, f"no secret value in the {len(raw):,} bytes of the capture")
+    run = ["--clients", str(CLIENTS), "--jobs", "2", "--seconds", str(seconds)]
+    twin = _run(program, "create", str(file), "--name", "forum", *run)
+    print(f"\n{'time':>7}  statement")
+    for each in twin["statements"]:
+        print(f"{100 * each['share']:6.2f}%  {each['script'] or '-':4}{each['text'][:80]}  {each['reason']}")
+    checks.check(twin["covered"] >= COVERED, f"statements of the twin cover {100 * twin['covered']:.1f} % of the time")
+    left_out = [each for each in twin["statements"] if not each["script"]]
+    checks.check(len(left_out) >= len(forum.OTHERS), f"{len(left_out)} statements are left out, each with a reason")
+    return twin
+
+
+def _fidelity(ground: Ground, twin: dict[str, Any], checks: Checks) -> None:
+    """One run of the twin, statement by statement."""
+    factor = EFFECTS["work_mem"].factor
+    one = {**factor, "levels": factor["levels"][1:]}
+    ended = _campaign(ground, "fidelity", twin["workload"], twin["dataset"], one, repetitions=1)
+    (run,) = ground.client.get(f"runs/?campaign={ended['id']}")["results"]
+    fidelity = ground.client.get(f"runs/{run['id']}/observed/")["fidelity"]
+    print(f"\nfidelity {100 * fidelity['value']:.1f} %\n{'':25}  calls, %       rows/call      blocks/call")
+    for each in fidelity["statements"]:
+        production, own = each["production"], each["twin"]
+        pairs = [(100 * one["calls_share"], one["rows"], one["blocks"]) for one in (production, own)]
+        columns = "  ".join(f"{a:6.2f} {b:6.2f}" for a, b in zip(*pairs, strict=True))
+        print(f"{each['text'][:25]:25}  {columns}")
+        checks.check(abs(pairs[0][0] - pairs[1][0]) <= CALLS, f"calls within {CALLS:g} points: {each['script']}")
+        ratio = own["blocks"] / production["blocks"] if production["blocks"] else 1.0
+        checks.check(abs(ratio - 1) <= BLOCKS, f"blocks per call within 15 %: {each['script']}, {ratio:.3f}")
+
+
+def _production_like(ground: Ground, seconds: int) -> tuple[int, int]:
+    """Workload and data set: production's own rows and scripts."""
+    steps = [{"name": f"create-{n}", "sql": sql} for n, sql in enumerate(_statements(), start=1)]
+    steps.append({"name": "vacuum", "sql": forum.ANALYZE, "transaction": False})
+    dataset = ground.client.post("datasets/", name="production-like", kind="sql", options={"steps": steps})
+    scripts = [{"name": f"p{n}", "weight": w, "text": f"{text}\n"} for n, (w, text) in enumerate(forum.LOAD, start=1)]
+    options = {"scripts": scripts, "clients": CLIENTS, "jobs": 2, "time_s": seconds}
+    measured = {"name": "measure", "role": "measure", "kind": "pgbench", "options": options}
+    return _workload(ground, "production-like", measured), dataset["id"]
+
+
+def _statements() -> list[str]:
+    return [each for each in forum.TABLES.split(";\n") if each.strip()]
+
+
+def _with_step(ground: Ground, twin: dict[str, Any]) -> tuple[int, int]:
+    """Workload and data set of the twin, with the step that a factor changes."""
+    (measured,) = ground.client.get(f"workloads/{twin['workload']}/")["steps"]
+    return _workload(ground, "twin-with-step", measured), twin["dataset"]
+
+
+def _workload(ground: Ground, name: str, measured: dict[str, Any]) -> int:
+    prepare = {"name": "prepare", "role": "warm", "kind": "sql", "options": {"statements": NOTHING}}
+    return int(ground.client.post("workloads/", name=name, steps=[prepare, measured])["id"])
+
+
+def _effect(ground: Ground, checks: Checks, name: str, loads: dict[str, tuple[int, int]], repetitions: int) -> None:
+    """The same comparison with both loads."""
+    effect, found = EFFECTS[name], []
+    for load, (workload, dataset) in loads.items():
+        ended = _campaign(ground, f"{name}, {load}", workload, dataset, effect.factor, repetitions)
+        level = ground.client.get(f"campaigns/{ended['id']}/results/")["levels"][-1]
+        found.append(level)
+        interval = f"{level['relative_low']:+.1f} % to {level['relative_high']:+.1f} %"
+        print(f"{name}, {load}: {level['relative_percent']:+.1f} %, 95 % CI {interval}: {level['verdict']}", flush=True)
+    own, other = found
+    overlap = own["relative_low"] <= other["relative_high"] and other["relative_low"] <= own["relative_high"]
+    checks.check(own["verdict"] == other["verdict"], f"{name}: same verdict")
+    checks.check(overlap, f"{name}: the intervals overlap")
+
+
+def _campaign(
+    ground: Ground, name: str, workload: int, dataset: int, factor: dict[str, Any], repetitions: int
+) -> dict[str, Any]:
+    """Of a workload with one measured step."""
+    return campaign.run(
+        ground.client, ground.host, ground.supervisor.check, recipe=None, name=name, question="?", workload=workload,
+        dataset=dataset, factors=[factor], repetitions=repetitions, metric=METRIC, seed=1,
+    )  # fmt: skip
+
+
+def _run(program: Program, *arguments: str) -> dict[str, Any]:
+    import json
+
+    done = program.run("twin", *arguments, "--json", timeout=300)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
