@@ -14,8 +14,9 @@ from .perf import Perf
 from .postgresql import PostgreSQL
 from .pressure import Pressure
 from .processes import Processes
+from .round_trip import RoundTrip
 
-_ALL = (Cpu, Memory, Numa, Disk, PostgreSQL, Processes, Pressure, Cgroup, Network, Frequency, Perf)
+_ALL = (Cpu, Memory, Numa, Disk, PostgreSQL, Processes, Pressure, Cgroup, Network, RoundTrip, Frequency, Perf)
 COLLECTORS: dict[str, type[Collector]] = {collector.name: collector for collector in _ALL}
 USUAL = [name for name, collector in COLLECTORS.items() if collector.usual]  # for runs that name none
 

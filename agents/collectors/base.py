@@ -47,6 +47,7 @@ class Collector(ABC):
     columns: Columns
     needs_postgres = False
     needs_group = False  # whether it is only for runs with a control group
+    needs_tcp = False  # whether it is only for runs whose load reaches PostgreSQL over TCP
     usual = True  # whether a run that names no collectors has it
     notes: tuple[str, ...] = ()  # messages for the run's log, complete after start()
     slow_start = False  # whether it starts before the others, whose first rates would include the wait for it

@@ -38,16 +38,28 @@ def hello(may_install: bool = True) -> str:
 set client_min_messages to warning;
 {_CREATE if may_install else ""}
 with session as (select count(set_config(name, value, false)) as settings
-  from (values {values}) as wanted(name, value) where name in (select name from pg_settings))
+  from (values {values}) as wanted(name, value) where name in (
+    select name from pg_settings where context = 'user' or current_setting('is_superuser')::bool))
 select json_build_object('pid', pg_backend_pid(), 'settings', settings,
   'statements', to_regprocedure('pg_stat_statements(boolean)') is not null
     and exists (select from pg_settings where name = 'pg_stat_statements.max')) from session;"""
 
 
-def statement(major: int) -> str:
-    """The statement of every second: {"at": s since 1970, "wait": {event: backends}, view: {column: number}}."""
+_OTHERS = """select json_build_object('transactions', coalesce(sum(xact_commit + xact_rollback), 0){active_time},
+  'active_sessions', case when pg_has_role(current_user, 'pg_read_all_stats', 'usage') then (
+    select count(*) from pg_stat_activity where backend_type = 'client backend' and state = 'active'
+      and datname <> current_database() and application_name <> 'proving_ground') end)
+  from pg_stat_database where datname <> current_database()"""
+
+
+def statement(major: int, is_shared: bool = False) -> str:
+    """The statement of every second: {"at": s since 1970, "wait": {event: backends}, view: {column: number}}. With
+    `is_shared` also "pg_stat_database_others": the sums of other databases."""
     views = ["'pg_stat_database', (select to_json(d) from pg_stat_database d where datname = current_database())"]
     views += [f"'{view}', (select to_json(v) from {view} v)" for view, since in _ONE_ROW.items() if major >= since]
+    if is_shared:
+        active_time = ", 'active_time', coalesce(sum(active_time), 0)" if major >= 14 else ""
+        views.append(f"'pg_stat_database_others', ({_OTHERS.format(active_time=active_time)})")
     if major >= 16:
         views.append(f"'pg_stat_io', {_io()}")
     return f"""select json_build_object('at', extract(epoch from clock_timestamp()),

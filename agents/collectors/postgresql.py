@@ -26,8 +26,9 @@ _NO_SUM = re.compile(r"id$|^(min|max|mean|stddev)_")
 OLDEST = 10
 _NUMBERS = (int, float)  # bool is none
 
-_DATABASE, _BGWRITER, _CHECKPOINTER, _WAL, _IO = (
-    "pg_stat_database.", "pg_stat_bgwriter.", "pg_stat_checkpointer.", "pg_stat_wal.", "pg_stat_io.<backend_type>.",
+_DATABASE, _OTHERS, _BGWRITER, _CHECKPOINTER, _WAL, _IO = (
+    "pg_stat_database.", "pg_stat_database_others.",
+    "pg_stat_bgwriter.", "pg_stat_checkpointer.", "pg_stat_wal.", "pg_stat_io.<backend_type>.",
 )  # fmt: skip
 
 
@@ -129,6 +130,20 @@ class PostgreSQL(Collector):
         **_of(
             _DATABASE, "connections", "backends", {"numbackends": "connected, those of the agent included"}, gauge=True
         ),
+        **_of(_OTHERS, "other databases", "1/s", {"transactions": "committed or rolled back in other databases"}),
+        **_of(
+            _OTHERS,
+            "time of sessions in other databases",
+            "ms/s",
+            {"active_time": "executing statements in other databases (from 14)"},
+        ),
+        **_of(
+            _OTHERS,
+            "active sessions in other databases",
+            "backends",
+            {"active_sessions": "executing a statement, if the role may read it"},
+            gauge=True,
+        ),
         **_of(_WAL, "WAL", "B/s", {"wal_bytes": "generated"}, shown=True),
         **_of(_WAL, "WAL records", "1/s", {"wal_records": "generated", "wal_fpi": "full page images"}),
         **_of(
@@ -175,7 +190,7 @@ class PostgreSQL(Collector):
         try:
             hello = self._psql.need(pg_stat.hello(cluster.may_install), CONNECT_S)
             self._pids, self._has_statements = [self._psql.pid, int(hello["pid"])], hello["statements"]
-            self._psql.ask(f"prepare sample as {pg_stat.statement(cluster.major)};")
+            self._psql.ask(f"prepare sample as {pg_stat.statement(cluster.major, cluster.is_shared)};")
             self._before = self._all(texts=False)
         except NotAvailable:
             self._psql.close()

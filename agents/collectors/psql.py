@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import select
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 from .base import NotAvailable
 
@@ -43,12 +43,17 @@ class Psql:
 
     def answer(self, limit_s: float) -> Any:
         """The next answer; None when it does not come within `limit_s`."""
+        line = self.line(limit_s)
+        return None if line is None else json.loads(line)
+
+    def line(self, limit_s: float) -> Optional[bytes]:
+        """The next line of output; None when it does not come within `limit_s`."""
         deadline = self._system.mono() + limit_s
         while True:
             line, newline, rest = self._received.partition(b"\n")
             if newline:
                 self._received = rest
-                return json.loads(line)
+                return line
             if not self._receive(max(0.0, deadline - self._system.mono())):
                 return None
 

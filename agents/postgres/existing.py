@@ -41,6 +41,8 @@ class Existing(Owned, Target):
     """The cluster of a target of kind `existing`; `emit` records what is done, and `make_room` creates a directory
     that only `load_account` can read."""
 
+    is_shared = True
+
     def __init__(
         self,
         system: System,

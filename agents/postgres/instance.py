@@ -131,6 +131,7 @@ class Target(Instance, ABC):
     conf_file: str
     home: Optional[Path] = None  # where a cluster of our own keeps what is known of its data sets
     can_checkpoint = True  # whether the agent may execute CHECKPOINT
+    is_shared = False  # whether it may have databases of other users
     keeps_progress = True  # whether the completed steps of a data set may be in the comment of its database
     may_install = True  # whether the agent may create extensions in the database of the load
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..collectors import COLLECTORS, Collector, Subject
+from ..collectors.round_trip import is_over_tcp
 from ..records.processes import DEVNULL, PIPE, Account, Child, environment, spawn
 from .running import Run
 
@@ -21,7 +22,11 @@ def make(run: Run, out: Path) -> list[Collector]:
     directory = Path((run.spec["target"] or {}).get("data_dir") or run.job.path)
     subject = Subject(directory, run.cluster, run.scene.postmaster, converse, attach, run.scene.group)
     chosen = [COLLECTORS[name] for name in run.spec["collect"]["sources"]]
-    return [each(run.system, subject) for each in chosen if run.scene.group or not each.needs_group]
+    has_tcp = run.cluster is not None and is_over_tcp(run.cluster)
+    possible = [
+        each for each in chosen if (run.scene.group or not each.needs_group) and (has_tcp or not each.needs_tcp)
+    ]
+    return [each(run.system, subject) for each in possible]
 
 
 def _start(run: Run, argv: list[str], purpose: str, out: Path, account: Account, stdin: int) -> Child:

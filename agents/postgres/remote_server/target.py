@@ -46,6 +46,7 @@ class RemoteTarget(RemoteServer, Target):
     `own`, the load runs as `load_account`."""
 
     conf_file = ""
+    is_shared = True
 
     def __init__(
         self,

@@ -21,6 +21,7 @@ from apps.campaigns.design import steps
 from apps.campaigns.models import Artefact, Campaign, Run
 from apps.campaigns.queries import breaks_at
 from apps.results import charts
+from apps.results.answers.judgements import neighbours
 from apps.results.answers.sentences import by_topic
 from apps.results.exchange import downloads, exports
 from apps.results.exchange.transfer import download
@@ -82,7 +83,8 @@ def _panels(request: HttpRequest, run: Run, as_table: bool) -> dict[str, Any]:
     context["whole"] = urlencode({"panel": keys, "step": context["step"]}, doseq=True)
     figure = reverse("run_figure", args=[run.pk]) + (f"?{chosen}" if chosen else "")
     context |= {"chosen": chosen, "figure": figure}
-    context["fidelity"] = fidelity_of(run)
+    context |= {"fidelity": fidelity_of(run), "neighbours": neighbours.activity(run)}
+    context["is_remote"] = (run.spec["target"] or {}).get("kind") == "remote_server"
     context |= {"costs": observed.costs_of(run), "totals": observed.totals_of(run)}
     context |= {"marks": _in_order(run, steps)}
     return context | ({"rows": page_content.samples_of(run, shown, _axis(request, steps))} if as_table else {})

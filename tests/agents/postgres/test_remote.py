@@ -207,6 +207,32 @@ def test_the_load_of_a_superuser_is_a_role_that_reaches_its_own_database_only(
     assert served.snapshot() == before
 
 
+def test_collectors_measure_the_round_trip_and_the_activity_of_other_databases(
+    agent: Connection, spec: Any, served: Served, data_dir: Path
+) -> None:
+    order = {**spec(time_s=4), "target": served.remote(data_dir, PLAIN)}
+    order["collect"] = {"interval_s": 1, "sources": ["cpu", "postgresql", "round_trip"]}
+    served.sql("create database shop")
+    name = agent.submit(order, access=access(PLAIN))
+    agent.events(name, until="measuring")
+
+    for _ in range(20):
+        served.sql("select pg_sleep(0.05)", "shop")
+    events = agent.events(name)
+
+    trips = [each["values"] for each in of(events, "sample", source="round_trip") if each["values"]]
+    assert len(trips) >= 3 and all(0 < each["p50_ms"] <= each["p95_ms"] <= each["max_ms"] < 1000 for each in trips)
+    costs = of(events, "measured")[-1]["costs"]["round_trip"]
+    assert costs["apart_s"] > 0 and costs["cpu_s"] + costs["apart_s"] < 0.2
+    others = [each["values"] for each in of(events, "sample", source="postgresql")]
+    sums = {
+        column: sum(each.get(f"pg_stat_database_others.{column}", 0) for each in others)
+        for column in ("transactions", "active_time")
+    }
+    assert sums["transactions"] > 10 and sums["active_time"] > 500
+    assert all("pg_stat_database_others.active_sessions" not in each for each in others)  # PLAIN may not read it
+
+
 @pytest.mark.fast
 def test_a_check_reports_the_server_the_rights_of_the_role_and_the_round_trip(
     agent: Connection, served: Served

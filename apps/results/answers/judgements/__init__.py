@@ -8,7 +8,17 @@ from collections.abc import Callable, Iterable
 
 from apps.campaigns.models import Campaign
 from apps.results import queries
-from apps.results.answers.judgements import certainty, changes, effects, latency, levels, others, runs, twins
+from apps.results.answers.judgements import (
+    certainty,
+    changes,
+    effects,
+    latency,
+    levels,
+    neighbours,
+    others,
+    runs,
+    twins,
+)
 from apps.results.answers.judgements.judged_campaign import JudgedCampaign
 from apps.results.answers.sentences import Judgement
 from apps.results.answers.table import CampaignTable
@@ -30,6 +40,7 @@ TOPICS: tuple[Callable[[JudgedCampaign], Iterable[Judgement]], ...] = (
     runs.failed,
     runs.zeros,
     runs.unlike,
+    neighbours.noisy,
     twins.fidelity,
     levels.many,
     others.scan,
