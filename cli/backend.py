@@ -1,7 +1,6 @@
-"""Builds the wheel of `proving` (PEP 517), which carries readers and statistics of the checkout around it.
+"""Build the wheel of `proving` (PEP 517) with readers and statistics of the checkout.
 
-Every backend that is known here refuses files from above its own folder. This one needs the standard library only.
-"""
+Other backends refuse files outside of their own folder. This one only needs the standard library."""
 
 from __future__ import annotations
 
@@ -18,10 +17,10 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent
 BUNDLE = "proving/bundled"
-# Below the checkout: what `proving parse` and `proving stat` import.
+# In the checkout: the packages that `proving parse` and `proving stat` import.
 _HISTOGRAM = ("agents/__init__.py", "agents/wire/__init__.py", "agents/wire/histogram.py")
 BUNDLED = ("common/*.py", "readers/**/*.py", "stats/**/*.py", *_HISTOGRAM)
-OLDEST = 315532800  # 1980-01-01, the first time that a zip can store
+OLDEST = 315532800  # 1980-01-01, the earliest time in a zip file
 
 
 def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:

@@ -1,1 +1,1 @@
-"""What a release and an installation are made of."""
+"""The release process, and what an installation needs."""

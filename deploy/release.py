@@ -1,4 +1,5 @@
-"""make release: the wheel of `proving`, the server's image and checksums, from a tag whose documents agree with it."""
+"""make release: build the wheel of `proving`, the server's image and checksums from a tag. Its documents must agree
+with it."""
 
 from __future__ import annotations
 
@@ -20,17 +21,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 DATED = re.compile(r"(\d+\.\d+\.\d+) - (\d{4}-\d{2}-\d{2})")
-# How documents name a release of ours: an image, a wheel, or a tag.
+# References to a release in documents: an image, a wheel, or a tag.
 NAMED = re.compile(r"(?:proving-ground:|\bproving-|\bv)(\d+\.\d+\.\d+)\b")
 BUILD_S = 3600
 
 
 class ReleaseError(Exception):
-    """What must change before this can be released."""
+    """What must change before a release is possible."""
 
 
 def problems(root: Path, today: date) -> Iterator[str]:
-    """One sentence for each thing that stops the release of this checkout."""
+    """Yield one sentence for each problem that prevents the release of this checkout."""
     version = declared(root / "pyproject.toml")
     cli = declared(root / "cli" / "pyproject.toml")
     if cli != version:
@@ -72,7 +73,7 @@ def git(root: Path, *arguments: str) -> str:
 
 
 def build(root: Path, target: Path, docker_options: list[str]) -> str:
-    """Everything in `target`, made of the tagged commit alone; what to say about the image."""
+    """Build everything in `target` from the tagged commit only. Returns a sentence about the image."""
     version, commit = declared(root / "pyproject.toml"), git(root, "rev-parse", "HEAD")
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
@@ -98,7 +99,7 @@ def _export(root: Path, folder: Path) -> None:
     with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
         if hasattr(tarfile, "data_filter"):
             archive.extractall(folder, filter="data")
-        else:  # Python before 3.11.4, such as Debian 12's; the archive is that of git
+        else:  # Python before 3.11.4, such as Debian 12's; git made the archive
             archive.extractall(folder)  # noqa: S202
 
 
@@ -122,7 +123,7 @@ def _run(argv: list[str], **environment: str) -> None:
 
 
 def write_checksums(target: Path) -> None:
-    """SHA256SUMS as sha256sum -c reads it."""
+    """Write SHA256SUMS in the format of sha256sum -c."""
     files = sorted(file for file in target.iterdir() if file.is_file())
     lines = []
     for file in files:
@@ -134,7 +135,7 @@ def write_checksums(target: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make release", description=__doc__)
     parser.add_argument("--check", action="store_true", help="only say what stops the release")
-    options, docker_options = parser.parse_known_args()  # the others are those of docker build
+    options, docker_options = parser.parse_known_args()  # other arguments are passed to docker build
     try:
         messages = list(problems(ROOT, datetime.now(UTC).date()))
         if messages:

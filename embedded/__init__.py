@@ -1,4 +1,3 @@
-"""The whole stack on one machine from packages alone: PostgreSQL and Valkey out of their wheels, our own supervisor.
+"""The whole stack on one machine without Docker: PostgreSQL and Valkey from their wheels, with a supervisor.
 
-Imports no Django: it starts the server, it is not the server.
-"""
+Does not import Django: it starts the server, it is not part of it."""

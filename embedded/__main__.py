@@ -1,4 +1,4 @@
-"""python -m embedded: the stack on this machine, without anything installed but this checkout's packages."""
+"""python -m embedded: run the stack on this machine, from the packages of this checkout only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 def run(command: list[str]) -> int:
-    """Runs the command with both servers in a directory of their own, which goes away afterwards; its exit status."""
+    """Run the command with PostgreSQL and Valkey in a temporary directory. Returns its exit status."""
     from embedded.stack import Stack
 
     state = Path(tempfile.mkdtemp(prefix="proving-"))
@@ -35,13 +35,13 @@ def run(command: list[str]) -> int:
 
 
 def _foreground(supervisor: Supervisor, command: list[str], env: dict[str, str]) -> int:
-    """In our own process group, so that it keeps the terminal and a Ctrl-C reaches it as well as us."""
+    """Run the command in this process group, so that it has the terminal and gets Ctrl-C."""
     if shutil.which(command[0]) is None:
         raise StackError(f"unknown command {command[0]}")
     child = subprocess.Popen(command, env=env)
     try:
         while (code := child.poll()) is None:
-            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)  # somebody ended: the command, a server, an orphan
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)  # a process ended: the command, a server, an orphan
             supervisor.check(child.pid)
         return code if code >= 0 else 128 - code
     except Stopped as stopped:
@@ -53,7 +53,8 @@ def _foreground(supervisor: Supervisor, command: list[str], env: dict[str, str])
 
 
 def up(new_password: bool) -> int:
-    """The whole stack, until Ctrl-C. Creates the account `admin` the first time, or gives it another password."""
+    """Run the whole stack until Ctrl-C. The first start creates the account `admin`; `new_password` replaces its
+    password."""
     from embedded import admin
     from embedded.stack import Stack, default_state
 
@@ -78,17 +79,17 @@ def demo(once: bool) -> int:
 
 
 def clean() -> int:
-    """Removes all state of up and demo; StackError while a supervisor uses it."""
+    """Delete all state of up and demo. StackError while a supervisor uses it."""
     state = paths.CHECKOUT / "var"
     if state.exists():
-        with Supervisor(state):  # takes the lock, and ends what a killed supervisor left
+        with Supervisor(state):  # takes the lock, and ends processes of a killed supervisor
             pass
         paths.remove(state)
     return 0
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m embedded", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
     runner = verbs.add_parser("run", help="start PostgreSQL and Valkey, run a command with them, stop them")
@@ -102,7 +103,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
 
 
 def dispatch(options: argparse.Namespace) -> int:
-    """The exit status of one verb."""
+    """Run one verb. Returns its exit status."""
     if options.verb == "run":
         command = options.command[1:] if options.command[:1] == ["--"] else options.command
         if command:
@@ -115,7 +116,7 @@ def dispatch(options: argparse.Namespace) -> int:
 
 
 def _full(error: OSError) -> str:
-    """What a disk without room says, and what to do."""
+    """Return what a full disk means, and what to do."""
     where = error.filename or paths.CHECKOUT / "var"
     return (
         f"cannot write {where}: {error.strerror}; free some space there (df -h, df -i), then start again: nothing "
@@ -124,7 +125,7 @@ def _full(error: OSError) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """The exit status: the verb's own, 1 when the stack failed, 128 + n after signal n."""
+    """Return the exit status: that of the verb, 1 if the stack failed, 128 + n after signal n."""
     try:
         return dispatch(parse(argv))
     except StackError as error:

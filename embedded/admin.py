@@ -1,4 +1,4 @@
-"""The account `admin` of the stack in a state directory, for the browser and for the demo's own requests."""
+"""The account `admin` of a stack, for the browser and for the demo's requests."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ ADMIN = "admin"
 
 
 def exists(stack: Stack) -> bool:
-    """Whether an earlier start created the account."""
+    """Return whether an earlier start created the account."""
     return _token_file(stack).exists()
 
 
 def token(stack: Stack) -> str:
-    """The API token of `admin`. The first call creates the account, and prints its password this once."""
+    """Return the API token of `admin`. The first call creates the account and prints its password once."""
     if not exists(stack):
         print(stack.manage("create_admin", ADMIN).strip(), flush=True)
         issued = stack.manage("create_admin", ADMIN, "--token", "365").strip()
@@ -25,7 +25,7 @@ def token(stack: Stack) -> str:
 
 
 def print_new_password(stack: Stack) -> None:
-    """Replace the password of `admin`, for whom the old one is lost."""
+    """Replace the password of `admin`, if the old one is lost."""
     print(stack.manage("create_admin", ADMIN, "--reset").strip(), flush=True)
 
 

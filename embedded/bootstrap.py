@@ -1,9 +1,9 @@
-"""Makes .venv from the hashed locks, with nothing but Python: python3 embedded/bootstrap.py runtime embedded dev
+"""Create .venv from the hashed locks, with the standard library only: python3 embedded/bootstrap.py runtime embedded
+dev
 
-Runs before any package is there, and on a Python that may be too old, which it then says. uv does the installing,
-because it needs a fraction of pip's time. It gets the certificate authorities and indexes that pip is configured with.
-Where it cannot install (no build for this machine, a setting that only pip knows), pip does.
-"""
+Runs before any package is installed, and reports a Python that is too old. Packages are installed by uv, which is
+much faster than pip, with the certificate authorities and indexes of pip's configuration. If uv cannot install (no
+build for this machine, a setting that only pip knows), pip does."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ VENV = CHECKOUT / ".venv"
 STAMP = VENV / "locks.json"
 FLOOR = (3, 11)
 TIMEOUT_S = 1800
-# A setting of pip and the variable by which uv is given the same.
+# A setting of pip, and the variable with the same meaning for uv.
 OF_UV = {"cert": "SSL_CERT_FILE", "index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX"}
 
 
 def lock_file(group: str) -> Path:
-    """Where the pins and hashes of a group are."""
+    """Return the lock file with the pins and hashes of a group."""
     return CHECKOUT / "requirements" / f"{group}.txt"
 
 
 def digests(groups: list[str]) -> dict[str, str]:
-    """sha256 per lock file; what is installed from the same digests need not be installed again."""
+    """Return the sha256 of each lock file. If it has not changed, nothing has to be installed."""
     return {group: hashlib.sha256(lock_file(group).read_bytes()).hexdigest() for group in groups}
 
 
 def installed() -> dict[str, str]:
-    """The digests that were installed from; empty when .venv is missing or its Python is gone."""
+    """Return the digests of the installed lock files; {} if .venv is missing or its Python does not exist any more."""
     if not STAMP.exists() or not (VENV / "bin" / "python").exists():
         return {}
     present: dict[str, str] = json.loads(STAMP.read_text())
@@ -49,22 +49,22 @@ def _call(*argv: str, **settings: str) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """uv is to use this Python, and pip is to say nothing of itself."""
+    """Return the environment with this Python for uv, and without notices of pip."""
     quiet = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore", "UV_PYTHON_DOWNLOADS": "never"}
     return {**os.environ, **quiet}
 
 
 def uv_settings(pip: list[str]) -> dict[str, str]:
-    """Variables that give uv the CAs and indexes of pip's configuration files and environment."""
+    """Return variables that give uv the CAs and indexes of pip's configuration files and environment."""
     done = subprocess.run([*pip, "config", "list"], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     shown = [line.partition("=") for line in done.stdout.splitlines() if "=" in line]
-    shown.sort(key=lambda line: line[0].startswith(":env:"))  # the environment has the last word
+    shown.sort(key=lambda line: line[0].startswith(":env:"))  # the environment overrides the files
     known = {name.rpartition(".")[2]: " ".join(ast.literal_eval(value).split()) for name, _, value in shown}
     return {OF_UV[name]: value for name, value in known.items() if name in OF_UV}
 
 
 def make_venv() -> str:
-    """An error message, or "" when .venv is there."""
+    """Create .venv. Returns an error message, or ""."""
     if sys.version_info < FLOOR:
         have = "{}.{}".format(*sys.version_info[:2])
         return f"Python 3.11 or later is needed, {sys.executable} is {have}; try make PYTHON=python3.12"
@@ -75,7 +75,7 @@ def make_venv() -> str:
 
 
 def install(groups: list[str]) -> str:
-    """An error message, or "" when all packages of the groups are there."""
+    """Install all packages of the groups. Returns an error message, or ""."""
     python = str(VENV / "bin" / "python")
     requirements = ["--require-hashes"]
     for group in groups:
@@ -90,7 +90,7 @@ def install(groups: list[str]) -> str:
 
 
 def main(groups: list[str]) -> int:
-    """0 when .venv holds the groups; takes no time when it did already."""
+    """Return 0 if .venv contains the groups. Fast if it did before."""
     locked, present = digests(groups), installed()
     if all(present.get(group) == digest for group, digest in locked.items()):
         return 0

@@ -1,4 +1,4 @@
-"""The server's own processes, as arguments of `python -m`. docker-compose.yml runs the same; a test compares them."""
+"""The processes of the server, as arguments of `python -m`. docker-compose.yml runs the same; a test compares them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ WEB = (
     "--no-control-socket",
 )
 
-# Quiet: a banner is no line of the log.
+# Without the banner, which is no line of a log.
 CELERY = ("celery", "--app=apps.celery", "--quiet")
 
-# PostgreSQL says what is due and who holds it, so workers need not gossip, and nothing is prefetched but the next task.
+# PostgreSQL has the state, so workers need not exchange messages, and only the next task is prefetched.
 ALONE = ("--prefetch-multiplier=1", "--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel=INFO")
 
-# Reading results takes cpu time: processes.
+# Reading results needs CPU time, hence processes.
 WORKER = (*CELERY, "worker", "--pool=prefork", "--concurrency=2", "--queues=celery", *ALONE)
 
-# To follow a run is to wait for its host: a thread for each, PROVING_RUNS_AT_ONCE of them, which share few connections.
+# Following a run mostly waits for its host, hence a thread for each, PROVING_RUNS_AT_ONCE of them, with few
+# connections.
 DISPATCHER = (*CELERY, "worker", "--pool=threads", "--queues=runs", "--hostname=dispatcher@%h", *ALONE)
 DISPATCHER_ENVIRONMENT = {"PROVING_DATABASE_POOL": "20"}
 
@@ -38,20 +39,20 @@ MIGRATE = ("manage.py", "migrate", "--noinput")
 
 
 def web(bind: str) -> list[str]:
-    """The web server on ADDRESS:PORT."""
+    """Return the web server on ADDRESS:PORT."""
     return ["-m", *WEB, f"--bind={bind}"]
 
 
 def worker() -> list[str]:
-    """One worker: results, checks of hosts, and what beat wants done."""
+    """Return one worker: results, checks of hosts, and periodic tasks."""
     return ["-m", *WORKER]
 
 
 def dispatcher() -> list[str]:
-    """One dispatcher, which follows runs."""
+    """Return one dispatcher, which follows runs."""
     return ["-m", *DISPATCHER]
 
 
 def beat(schedule: str) -> list[str]:
-    """The clock; `schedule` is the file in which it remembers when it last called."""
+    """Return the scheduler of periodic tasks. `schedule`: the file with the times of its last calls."""
     return ["-m", *BEAT, f"--schedule={schedule}"]

@@ -1,11 +1,11 @@
-"""What can go wrong while the stack is started or stopped."""
+"""Errors while the stack starts or stops."""
 
 from __future__ import annotations
 
 
 class StackError(Exception):
-    """Says what did not start, what was seen, and what to do next."""
+    """What did not start, the observed cause, and what to do."""
 
 
 class UnansweredError(StackError):
-    """The server did not answer at all: it may be starting again."""
+    """The server did not answer. It may be restarting."""

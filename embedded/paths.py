@@ -1,4 +1,4 @@
-"""Where the embedded stack keeps things: one state directory (`var/`), and short paths for sockets."""
+"""The files of the stack: one state directory (`var/`), and short paths for sockets."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 LONGEST_SOCKET_NAME = ".s.PGSQL.5432.lock"
 # In var/, by make release, make sbom, make docs and make e2e.
 BUILT = ("release", "sbom", "screenshots", "site")
-SOCKET_PATH_LIMIT = 107  # sun_path of unix(7), without its terminating zero
+SOCKET_PATH_LIMIT = 107  # sun_path in unix(7), without its terminating zero
 
 
 def private_dir(path: Path) -> Path:
-    """Creates `path` with mode 0700; StackError when somebody else owns it or it is a link."""
+    """Create `path` with mode 0700. StackError if another user owns it or it is a link."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = path.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
@@ -35,7 +35,7 @@ def private_dir(path: Path) -> Path:
 
 
 def socket_dir(state: Path) -> Path:
-    """`state`/run, or a directory with a short name derived from it where that is too long for unix sockets."""
+    """Return `state`/run, or a directory with a short name derived from it if that is too long for Unix sockets."""
     return private_dir(_socket_dir(state))
 
 
@@ -51,8 +51,8 @@ def _socket_dir(state: Path) -> Path:
 
 
 def remove(state: Path) -> None:
-    """Deletes the state directory and its sockets' one, wherever that is. Nobody may be using them. What other commands
-    built there stays (BUILT)."""
+    """Delete the state directory and that of its sockets. No process may use them. The results of other commands
+    (BUILT) remain."""
     sockets = _socket_dir(state)
     if sockets.exists():
         shutil.rmtree(sockets)
@@ -62,12 +62,12 @@ def remove(state: Path) -> None:
                 shutil.rmtree(path)
         else:
             path.unlink()
-    with suppress(OSError):  # something was built
+    with suppress(OSError):  # BUILT is not empty
         state.rmdir()
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replaces `path` by a file of mode 0600, all or nothing."""
+    """Replace `path` atomically by a file of mode 0600."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     with os.fdopen(handle, "w") as file:
         file.write(text)
@@ -77,7 +77,8 @@ def write_private(path: Path, text: str) -> None:
 
 
 def load_secrets(state: Path) -> dict[str, str]:
-    """Keys secret_key, postgres_password, ssh_key (a Fernet key); generated once into `state`/secrets.json (0600)."""
+    """Return the keys secret_key, postgres_password, ssh_key (a Fernet key), generated once in `state`/secrets.json
+    (0600)."""
     path = state / "secrets.json"
     if not path.exists():
         fresh = {
@@ -91,7 +92,7 @@ def load_secrets(state: Path) -> dict[str, str]:
 
 
 def lock(state: Path) -> IO[str]:
-    """Holds `state` for this process until the answer is closed; StackError when another one has it."""
+    """Lock `state` until the returned file is closed. StackError if another process has the lock."""
     file = (state / "lock").open("a+")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

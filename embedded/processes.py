@@ -1,8 +1,7 @@
-"""Processes as /proc tells them, and the two promises Linux makes about orphans.
+"""Processes in /proc, and Linux's two mechanisms for orphans.
 
-A pid alone names nobody for long, so a process is known by pid and start time (clock ticks since boot, field 22 of
-/proc/PID/stat) within one boot.
-"""
+A PID is reused, so a process is identified by PID and start time (clock ticks since boot, field 22 of
+/proc/PID/stat) within one boot."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from pathlib import Path
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PR_GET_CHILD_SUBREAPER = 37
-KILL_S = 10  # nobody outlives SIGKILL this long but in an uninterruptible wait for a device
+KILL_S = 10  # only a process in an uninterruptible wait for a device survives SIGKILL longer
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -40,10 +39,9 @@ def _prctl(option: int, value: int) -> None:
 
 
 def adopt_orphans(adopt: bool = True) -> bool:
-    """From now on, descendants whose parent ends become our children, so that none can slip away by setsid.
+    """Adopt descendants whose parent ends, so that none can escape by setsid. Returns whether this was set before.
 
-    They are then ours to collect as well, see `reap_adopted`. Answers whether it was so before.
-    """
+    The caller also has to collect them; see `reap_adopted`."""
     before = ctypes.c_int()
     if _LIBC.prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_GET_CHILD_SUBREAPER)")
@@ -52,46 +50,46 @@ def adopt_orphans(adopt: bool = True) -> bool:
 
 
 def dies_with_parent(sig: signal.Signals) -> Callable[[], None]:
-    """A preexec_fn: the child gets `sig` when the thread that starts it dies, even by SIGKILL."""
+    """Return a preexec_fn: the child gets `sig` when the thread that started it dies, even by SIGKILL."""
     parent = os.getpid()
 
     def arrange() -> None:
         _prctl(PR_SET_PDEATHSIG, sig)
-        if os.getppid() != parent:  # it died before the arrangement held
+        if os.getppid() != parent:  # the parent died before this took effect
             os._exit(1)
 
     return arrange
 
 
 def boot_id() -> str:
-    """Changes with each boot of the kernel."""
+    """Return an ID that changes with each boot of the kernel."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def read(pid: int) -> Process | None:
-    """The process, or None when there is none with this pid."""
+    """Return the process; None if there is none with this PID."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    fields = text.rpartition(")")[2].split()  # the name before it may hold spaces and parentheses
+    fields = text.rpartition(")")[2].split()  # the name before it may contain spaces and parentheses
     return Process(pid, fields[0], int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
 def every() -> list[Process]:
-    """All processes that can be seen, zombies included."""
+    """Return all visible processes, including zombies."""
     readings = (read(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit())
     return [process for process in readings if process is not None]
 
 
 def alive(process: Process) -> bool:
-    """Whether this very process (not a successor with its pid) still runs."""
+    """Return whether this process, and not a successor with its PID, still runs."""
     now = read(process.pid)
     return now is not None and now.start == process.start and now.state not in "ZX"
 
 
 def descendants(pid: int, without: Iterable[int] = ()) -> list[Process]:
-    """Live children of `pid`, their children and so on, parents first; the trees below `without` are left out."""
+    """Return the live descendants of `pid`, parents first, without the trees below `without`."""
     skip, everyone = set(without), every()
     below: list[Process] = []
     parents = {pid}
@@ -103,17 +101,17 @@ def descendants(pid: int, without: Iterable[int] = ()) -> list[Process]:
 
 
 def children(pid: int) -> list[int]:
-    """Pids of all direct children, zombies included."""
+    """Return the PIDs of all direct children, including zombies."""
     return [p.pid for p in every() if p.ppid == pid]
 
 
 def in_session(sid: int) -> list[Process]:
-    """Live processes of one session. Linux gives a pid to nobody else while it still names a session."""
+    """Return the live processes of a session. Linux does not reuse a PID while it is the ID of a session."""
     return [p for p in every() if p.sid == sid and p.state not in "ZX"]
 
 
 def reap_adopted(known: Iterable[int] = ()) -> None:
-    """Collects orphans that were adopted and ended. `known` pids belong to somebody's Popen and are left to it."""
+    """Collect adopted orphans that ended. `known`: PIDs with their own Popen, which collects them."""
     mine, keep = os.getpid(), set(known)
     for process in every():
         if process.ppid == mine and process.state == "Z" and process.pid not in keep:
@@ -122,7 +120,7 @@ def reap_adopted(known: Iterable[int] = ()) -> None:
 
 
 def send(processes: Iterable[Process], sig: signal.Signals) -> None:
-    """Signals each that is still the same process."""
+    """Send a signal to each process that still exists."""
     for process in processes:
         if alive(process):
             with contextlib.suppress(ProcessLookupError):
@@ -130,7 +128,7 @@ def send(processes: Iterable[Process], sig: signal.Signals) -> None:
 
 
 def wait_gone(find: Callable[[], list[Process]], timeout_s: float) -> list[Process]:
-    """Polls until `find` finds nobody; answers who is left after timeout_s."""
+    """Wait until `find` returns no process. Returns those that are left after timeout_s."""
     deadline = time.monotonic() + timeout_s
     while (left := find()) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -138,11 +136,10 @@ def wait_gone(find: Callable[[], list[Process]], timeout_s: float) -> list[Proce
 
 
 def end_descendants(grace_s: float, without: Iterable[int] = ()) -> list[Process]:
-    """Ends all our descendants; answers those that had to be killed.
+    """End all descendants of this process. Returns those that had to be killed.
 
-    Direct children are asked first and alone (an agent then stops its own server and puts the host back), then
-    everybody is asked, then killed. Call `adopt_orphans` early, or what detached itself is not found.
-    """
+    Direct children get the first signal alone (an agent then stops its own server and restores the host); then all
+    get it, and then SIGKILL. Call `adopt_orphans` early, or detached processes are not included."""
     keep, me = list(without), os.getpid()
 
     def left() -> list[Process]:
@@ -154,6 +151,6 @@ def end_descendants(grace_s: float, without: Iterable[int] = ()) -> list[Process
         send(left(), signal.SIGTERM)
     killed, deadline = wait_gone(left, min(grace_s, 3)), time.monotonic() + KILL_S
     while (stubborn := left()) and time.monotonic() < deadline:
-        send(stubborn, signal.SIGKILL)  # killed parents leave children behind, who become ours and are next
+        send(stubborn, signal.SIGKILL)  # killed parents leave children, which this process adopts and ends next
         time.sleep(0.02)
     return killed

@@ -1,8 +1,7 @@
-"""python3 embedded/sbom.py: what the server, its image and the agent are made of, as CycloneDX 1.6 in var/sbom.
+"""python3 embedded/sbom.py: list the components of server, image and agent as CycloneDX 1.6 in var/sbom.
 
-Made from the lock files that installations are made from, with nothing but Python: a name, a version and the hashes of
-each package, and what asked for it.
-"""
+Uses only the standard library and the lock files of installations: name, version and hashes of each package, and the
+packages that require it."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ BASE = re.compile(r"^ARG \w+_IMAGE=(?P<name>[^:@\s]+)(?::(?P<tag>[^\s@]+))?(?:@(
 
 
 def packages(lock: str) -> Iterator[dict[str, Any]]:
-    """The components of a lock file."""
+    """Yield the components in a lock file."""
     component: dict[str, Any] | None = None
     for line in (CHECKOUT / "requirements" / f"{lock}.txt").read_text().splitlines():
         if package := PACKAGE.match(line):
@@ -39,7 +38,7 @@ def packages(lock: str) -> Iterator[dict[str, Any]]:
 
 
 def base_images() -> list[dict[str, Any]]:
-    """The images that the Dockerfile builds on."""
+    """Return the base images of the Dockerfile."""
     return [_image(base) for base in BASE.finditer((CHECKOUT / "Dockerfile").read_text())]
 
 
@@ -50,7 +49,7 @@ def _image(base: re.Match[str]) -> dict[str, Any]:
 
 
 def agent_digest() -> str:
-    """SHA-256 over the names and contents of the agent's files, which are all that it is."""
+    """Return the SHA-256 of the names and contents of the agent's files."""
     sums = hashlib.sha256()
     for file in sorted((CHECKOUT / "agents").rglob("*.py")):
         sums.update(f"{file.relative_to(CHECKOUT)}\0".encode() + file.read_bytes() + b"\0")
@@ -58,7 +57,7 @@ def agent_digest() -> str:
 
 
 def document(name: str, version: str, components: list[dict[str, Any]], **about: Any) -> dict[str, Any]:
-    """A list of components. The same content has the same serial number, and nothing in it is the time."""
+    """Return a list of components. The same content has the same serial number; it contains no time."""
     subject = {"type": "application", "bom-ref": name, "name": name, "version": version, **about}
     serial = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps([subject, components], sort_keys=True))
     return {
@@ -73,7 +72,7 @@ def document(name: str, version: str, components: list[dict[str, Any]], **about:
 
 
 def documents() -> dict[str, dict[str, Any]]:
-    """File name to its content."""
+    """Return the content of each file by name."""
     version = _version()
     runtime = list(packages("runtime"))
     image = [*base_images(), *runtime]
@@ -91,7 +90,7 @@ def _version() -> str:
 
 
 def main(folder: Path) -> None:
-    """Write them all."""
+    """Write all files."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in documents().items():
         (folder / name).write_text(json.dumps(content, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""What runs together, and the environment that tells the server where."""
+"""The services of a stack, and the environment of the server."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ class Stack:
 
     @functools.cached_property
     def port(self) -> int:
-        """The web server's: `first_port`, by default PORT of the environment or 8000, or the next one that is free."""
+        """The port of the web server: `first_port`, by default PORT of the environment or 8000, or the next free
+        one."""
         return _free_port(self.first_port)
 
     @property
     def base_url(self) -> str:
-        """Where a browser finds the server."""
+        """The address of the server for a browser."""
         return f"http://{ADDRESS}:{self.port}"
 
     def environment(self) -> dict[str, str]:
-        """All that apps/settings.py reads."""
+        """Return all variables that apps/settings.py reads."""
         return {
             "DJANGO_SETTINGS_MODULE": "apps.settings",
             "PROVING_SECRET_KEY": self.secrets["secret_key"],
@@ -72,34 +73,34 @@ class Stack:
         }
 
     def start_stores(self) -> None:
-        """PostgreSQL with its database, and Valkey; creates both the first time."""
-        (self.state / "staticfiles").mkdir(exist_ok=True)  # WhiteNoise warns where there is none
+        """Start PostgreSQL with its database, and Valkey; the first call creates both."""
+        (self.state / "staticfiles").mkdir(exist_ok=True)  # WhiteNoise warns if it is missing
         self.postgres.prepare()
         self.valkey.prepare()
         self.supervisor.start(self.postgres.service, self.valkey.service)
         self.postgres.create_database()
 
     def start_server(self) -> None:
-        """The demo host's SSH server, web, worker, dispatcher and beat. Needs the stores and a migrated database."""
+        """Start the demo host's SSH server, web, worker, dispatcher and beat. Needs the stores and a migrated
+        database."""
         self.manage("runtime_role", RUNTIME_USER, stdin=self.postgres.runtime_password)
         self.manage("collectstatic", "--noinput", env=self.static_root)
         self.loopback.prepare()
         self.supervisor.start(self.loopback.service, self.web, self.worker, self.dispatcher, self.beat)
 
     def start(self) -> None:
-        """Everything, migrated."""
+        """Start everything, with migrations."""
         self.start_stores()
         self.manage(*commands.MIGRATE[1:])
         self.start_server()
 
     @property
     def static_root(self) -> dict[str, str]:
-        """For the web server alone: tests in this checkout must not get the files of an older start."""
+        """The static files for the web server only. Tests in this checkout must not get those of an older start."""
         return {"PROVING_STATIC_ROOT": str(self.state / "static")}
 
     def manage(self, *arguments: str, stdin: str = "", env: Mapping[str, str] | None = None) -> str:
-        """Runs `manage.py` as the owner of the database and returns what it printed; StackError with its output on
-        failure."""
+        """Run `manage.py` as the owner of the database. Returns its output; StackError with the output if it fails."""
         argv = [sys.executable, commands.MIGRATE[0], *arguments]
         done = subprocess.run(
             argv,
@@ -118,18 +119,18 @@ class Stack:
 
     @property
     def web(self) -> Service:
-        """gunicorn; ready when it has the port, and answers without an error of its own."""
+        """gunicorn; ready when it has the port and answers without a server error."""
         web = commands.web(f"{ADDRESS}:{self.port}")
         return self._python("web", web, self._web_answers, signal.SIGTERM, env=self.static_root)
 
     @property
     def worker(self) -> Service:
-        """Celery's worker of processes. SIGQUIT is its cold shutdown: a task that is cut off is done again."""
+        """Celery's worker with processes. SIGQUIT is its cold shutdown: an interrupted task is repeated."""
         return self._python("worker", commands.worker(), lambda: self._logged("worker", " ready."), signal.SIGQUIT)
 
     @property
     def dispatcher(self) -> Service:
-        """Celery's worker of threads. At SIGTERM each lets go of its run within a second or two."""
+        """Celery's worker with threads. After SIGTERM, each thread releases its run within a second or two."""
         ready = functools.partial(self._logged, "dispatcher", " ready.")
         return self._python("dispatcher", commands.dispatcher(), ready, env=commands.DISPATCHER_ENVIRONMENT)
 
@@ -156,7 +157,7 @@ class Stack:
 
     def _web_answers(self) -> bool:
         if not self._logged("web", "Listening at"):
-            return False  # another server has taken the port meanwhile, and would answer
+            return False  # another server may have taken the port, and would answer
         connection = HTTPConnection(ADDRESS, self.port, timeout=10)
         try:
             connection.request("GET", "/")

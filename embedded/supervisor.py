@@ -1,8 +1,7 @@
-"""Starts services, waits until they answer, and ends exactly what it started.
+"""Start services, wait until they are ready, and end exactly what was started.
 
-Three nets, because a benchmark host must not keep our leftovers: an orderly stop in reverse order; a parent-death
-signal, should the supervisor itself be killed; and a list of what was started, swept by the next start.
-"""
+A benchmark host must have no leftover processes, so there are three mechanisms: an orderly stop in reverse order; a
+parent-death signal if the supervisor is killed; and a list of started processes, which the next start ends."""
 
 from __future__ import annotations
 
@@ -28,12 +27,12 @@ STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(BaseException):
-    """A signal asked us to stop. Not an Exception: nobody on the way may take it for a failure."""
+    """A signal requested a stop. Not an Exception, so that no handler takes it for a failure."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """One long-lived child. `ready` is polled until it answers True; times in seconds."""
+    """One long-lived child. `ready` is polled until it returns True; times in seconds."""
 
     name: str
     argv: Sequence[str]
@@ -46,11 +45,10 @@ class Service:
 
 
 class Supervisor:
-    """A context manager: inside it services can be started, on the way out (however) all of them are ended.
+    """A context manager that ends all services on exit, however the block ends.
 
-    With them end all other descendants that this process got in the meantime; those it had before are left alone.
-    Logs go to `state`/log/NAME.log. SIGINT, SIGTERM and SIGHUP raise Stopped in the main thread.
-    """
+    It also ends all other descendants of this process that were started in the block. Logs are in
+    `state`/log/NAME.log. SIGINT, SIGTERM and SIGHUP raise Stopped in the main thread."""
 
     def __init__(self, state: Path) -> None:
         self.state = paths.private_dir(state.resolve())
@@ -64,7 +62,7 @@ class Supervisor:
     def __enter__(self) -> Self:
         self._lock = paths.lock(self.state)
         sweep(self._ledger)
-        self._others = processes.children(os.getpid())  # not ours to end, nor what they start
+        self._others = processes.children(os.getpid())  # not to be ended, nor their children
         self._adopted_before = processes.adopt_orphans()
         (self.state / "log").mkdir(exist_ok=True)
         for sig in STOPPERS:
@@ -74,7 +72,7 @@ class Supervisor:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for sig in STOPPERS:  # the stop below is bounded in time; a second Ctrl-C must not leave it half done
+        for sig in STOPPERS:  # the stop below has a time limit; a second Ctrl-C must not interrupt it
             signal.signal(sig, signal.SIG_IGN)
         try:
             self.stop()
@@ -90,15 +88,15 @@ class Supervisor:
         return self.state / "children.json"
 
     def log(self, name: str) -> Path:
-        """The file that holds what this service printed."""
+        """Return the log file of a service."""
         return self.state / "log" / f"{name}.log"
 
     def pid(self, name: str) -> int:
-        """The process id of a running service, which is its process group's and session's too."""
+        """Return the PID of a running service, which is also its process group and session."""
         return self._children[name].pid
 
     def start(self, *services: Service) -> None:
-        """Starts them together and returns when all are ready. StackError with the end of the log when one is not."""
+        """Start services together and wait until all are ready. StackError with the end of the log if one is not."""
         for service in services:
             self._services[service.name] = service
             if self.log(service.name).exists():
@@ -140,16 +138,15 @@ class Supervisor:
         return "".join([f"; the end of {self.log(name)}:\n", *(f"    {line}\n" for line in lines)])
 
     def describe_services(self) -> str:
-        """The state of each service and the end of its log, for the report of a failure."""
+        """Return the state of each service and the end of its log, for reports of failures."""
         ended = {name: child.poll() for name, child in self._children.items()}
         states = {name: "runs" if status is None else f"ended with status {status}" for name, status in ended.items()}
         return "".join(f"{name} {state}{self._tail(name)}" for name, state in states.items())
 
     def check(self, *others: int) -> None:
-        """Starts again what ended and may be restarted, raises StackError for what may not; collects adopted orphans.
+        """Restart services that ended and may be restarted; StackError for others. Collects adopted orphans.
 
-        `others`: children that the caller started itself since the supervisor began, and will wait for.
-        """
+        `others`: children that the caller started itself and waits for."""
         processes.reap_adopted([*self._others, *others, *(child.pid for child in self._children.values())])
         for name, child in list(self._children.items()):
             if child.poll() is None:
@@ -161,21 +158,21 @@ class Supervisor:
             self._spawn(self._services[name])
 
     def serve(self) -> NoReturn:
-        """Keeps everything running until a signal raises Stopped."""
+        """Keep everything running until a signal raises Stopped."""
         while True:
             self.check()
             time.sleep(1)
 
     def stop(self) -> None:
-        """Ends all services in reverse order, then whatever they left behind."""
-        with contextlib.ExitStack() as last_first:  # each has its turn, whatever happens to another
+        """End all services in reverse order, then their remaining descendants."""
+        with contextlib.ExitStack() as last_first:  # each one is ended, even if another fails
             last_first.callback(processes.end_descendants, 10, self._others)
             for name in self._children:
                 last_first.callback(self.end, name)
         self._ledger.unlink(missing_ok=True)
 
     def end(self, name: str) -> None:
-        """Ends one service: its stop signal to the leader, who ends its own; then SIGKILL to what is left of it."""
+        """End one service: send its stop signal to the leader, then SIGKILL to what is left of its session."""
         child, service = self._children.pop(name), self._services.pop(name)
         if child.poll() is None:
             child.send_signal(service.stop_signal)
@@ -190,7 +187,7 @@ def _raise_stopped(signum: int, _frame: FrameType | None) -> None:
 
 
 def _end_session(sid: int, sig: signal.Signals, grace_s: float) -> None:
-    """Signals all of a session until nobody is left, from grace_s on with SIGKILL; StackError when even that fails."""
+    """Signal all processes of a session until none is left, from grace_s on with SIGKILL. StackError if that fails."""
     killing = time.monotonic() + grace_s
     while members := processes.in_session(sid):
         if time.monotonic() > killing + processes.KILL_S:
@@ -200,14 +197,14 @@ def _end_session(sid: int, sig: signal.Signals, grace_s: float) -> None:
 
 
 def sweep(ledger: Path) -> None:
-    """Ends what a supervisor that was killed had started and that outlived it; forgets the rest."""
+    """End processes that a killed supervisor had started, and delete its list."""
     for sid in _survivors(ledger):
         _end_session(sid, signal.SIGTERM, 3)
     ledger.unlink(missing_ok=True)
 
 
 def _survivors(ledger: Path) -> Iterator[int]:
-    """Sessions that still are what was started: same boot, and the leader gone or with the same start time."""
+    """Yield sessions of the list that still exist: same boot, and the leader gone or with the same start time."""
     if not ledger.exists():
         return
     record = json.loads(ledger.read_text())

@@ -1,1 +1,1 @@
-"""The command line of Proving Ground: all that it knows of the server is its REST API."""
+"""The command line of Proving Ground. It only uses the REST API of the server."""

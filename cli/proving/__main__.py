@@ -1,4 +1,4 @@
-"""The commands, and in which order the help lists them."""
+"""The commands, in the order of the help."""
 
 from __future__ import annotations
 

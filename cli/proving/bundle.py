@@ -1,7 +1,6 @@
-"""Readers and statistics, which a wheel carries in a folder of its own and a checkout has beside `cli/`.
+"""Find readers and statistics: in a folder of the wheel, or next to `cli/` in a checkout.
 
-They are no packages of site-packages: names such as `stats` belong to nobody there.
-"""
+They are not installed in site-packages, because names such as `stats` are too general there."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ def enable() -> None:
 
 
 def need_statistics() -> None:
-    """Raise UsageError where the extra `stat` is not installed."""
+    """Raise UsageError if the extra `stat` is not installed."""
     missing = [name for name in EXTRA if find_spec(name) is None]
     if missing:
         raise UsageError(

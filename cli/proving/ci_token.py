@@ -15,7 +15,7 @@ TIMEOUT_S = 30
 
 
 def read(audience: str) -> str:
-    """From the environment, or from GitHub Actions for this audience. UsageError if there is none."""
+    """Return the token from the environment, or from GitHub Actions for this audience. UsageError if there is none."""
     if token := os.environ.get(VARIABLE):
         return token.strip()
     url, secret = os.environ.get(GITHUB_URL), os.environ.get(GITHUB_TOKEN)
@@ -24,7 +24,7 @@ def read(audience: str) -> str:
         raise UsageError("no ID token is available", field="--ci", value="", accepted=accepted)
     headers = {"Authorization": f"Bearer {secret}"}
     try:
-        address = httpx.URL(url).copy_merge_params({"audience": audience})  # the address has parameters of its own
+        address = httpx.URL(url).copy_merge_params({"audience": audience})  # the URL already has parameters
         answer = httpx.get(address, headers=headers, timeout=TIMEOUT_S)
         return str(answer.raise_for_status().json()["value"])
     except (httpx.HTTPError, ValueError, KeyError) as error:

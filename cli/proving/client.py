@@ -1,4 +1,4 @@
-"""The REST API: one seam for all that goes over the network."""
+"""The REST API. All network access is in this module."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Client:
         return self._send("GET", path, params=params).json()
 
     def post(self, path: str, body: Any = None, *, files: Any = None) -> Any:
-        """With a key of its own, so that the server does once what is sent again after a lost answer."""
+        """Send a request with an idempotency key, so that a repetition after a lost response has no second effect."""
         headers = {"Idempotency-Key": str(uuid.uuid4())}
         sent = {"files": files} if files else {"json": {} if body is None else body}
         return self._send("POST", path, headers=headers, **sent).json()
@@ -48,7 +48,7 @@ class Client:
         self._send("DELETE", path)
 
     def rows(self, path: str, limit: int = 0, **params: Any) -> Iterator[dict[str, Any]]:
-        """Rows of a list, page by page; at most `limit` where that is not 0."""
+        """Yield the rows of a list, page by page; at most `limit` unless it is 0."""
         page, count = self.get(path, **{"page_size": min(limit or 500, 500), **params}), 0
         while True:
             for row in page["results"]:
@@ -61,11 +61,11 @@ class Client:
             page = self._send("GET", self._here(page["next"])).json()
 
     def _here(self, address: str) -> httpx.URL:
-        """An address from an answer, at the configured server: the token goes nowhere else."""
+        """Return a URL from a response at the configured server, so that the token is never sent to another one."""
         return httpx.URL(self.url).copy_with(raw_path=httpx.URL(address).raw_path)
 
     def download(self, path: str, target: IO[bytes]) -> int:
-        """Bytes written. Begun anew by nobody: half a file is an error."""
+        """Download a file. Returns its number of bytes. A partial download is an error and is not resumed."""
         try:
             with self._http.stream("GET", path) as answer:
                 if answer.is_error:
@@ -76,7 +76,8 @@ class Client:
             raise self._unreachable(error) from error
 
     def _send(self, method: str, path: str | httpx.URL, **sent: Any) -> httpx.Response:
-        """Tried again while the server is away, asks to wait, or still does the same; no longer than the patience."""
+        """Send a request. Repeats it within the patience while the server is unavailable, asks to wait, or is still
+        processing it."""
         until, wait = time.monotonic() + self.patience_s, WAIT_S
         while True:
             try:
@@ -106,7 +107,7 @@ def _retry_after(answer: httpx.Response, wait: float) -> float:
 
 
 def problem(answer: httpx.Response, sent: Any = None) -> ProblemError:
-    """The server's error; a short one if another program answered."""
+    """Return the server's error; a short one if another program answered."""
     if answer.headers.get("Content-Type", "").startswith("application/problem+json"):
         return ProblemError(answer.status_code, answer.json(), sent)
     title = f"{answer.request.url} answers {answer.status_code} {answer.reason_phrase}"

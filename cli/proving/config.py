@@ -1,4 +1,4 @@
-"""Where the server is, and the token: from the environment, or from a file that only its owner reads."""
+"""The address of the server and the token, from the environment or from a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HINT = "proving login URL, or set PROVING_URL and PROVING_TOKEN"
 
 @dataclass(frozen=True)
 class Login:
-    """`url` without the last slash."""
+    """`url` has no slash at its end."""
 
     url: str
     token: str
@@ -26,7 +26,7 @@ def file() -> Path:
 
 
 def load() -> Login:
-    """LoginError where nobody logged in. The file's token is sent to no other server than the file's."""
+    """Return the stored login. LoginError without one. The token of the file is only sent to the server of the file."""
     stored = _stored_login()
     url = os.environ.get("PROVING_URL", "").rstrip("/") or (stored.url if stored else "")
     token = os.environ.get("PROVING_TOKEN", "") or (stored.token if stored and stored.url == url else "")
@@ -50,7 +50,7 @@ def _stored_login() -> Login | None:
 
 
 def save(login: Login) -> Path:
-    """Replaces the file at once, so that a crash leaves the old one or the new one."""
+    """Replace the file atomically. Returns its path."""
     path = file()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = path.with_suffix(".new")
@@ -68,7 +68,7 @@ def replace_token(old: str, new: str) -> Path | None:
 
 
 def patience_s() -> float:
-    """How long a server that does not answer is tried again."""
+    """Return how long to retry while the server does not answer."""
     text = os.environ.get("PROVING_PATIENCE_S", "10")
     try:
         return float(text)

@@ -1,10 +1,10 @@
-"""What can go wrong, and the exit code of each.
+"""Errors and their exit codes.
 
 CliError
-    UsageError       what was asked cannot be; the server's 4xx are of this kind as well
-    LoginError       no token, an unknown one, or one whose role does not include it
+    UsageError       the request is not possible; also the server's 4xx responses
+    LoginError       no token, an unknown one, or one whose role does not include the action
     UnreachableError the server does not answer, or a host does not answer the server
-    ProblemError     the server's own words, with the exit code of one of those above
+    ProblemError     the server's own message, with one of the exit codes above
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MEANING = {
 
 
 class CliError(Exception):
-    """`field` and `value` are wrong; `accepted` is what to use instead, or what to do next."""
+    """`field` and `value` are wrong. `accepted`: what to use instead, or what to do next."""
 
     code = Code.FAILED
 
@@ -54,7 +54,7 @@ class CliError(Exception):
         return {"error": fields | {"exit_code": int(self.code)}}
 
     def lines(self) -> list[str]:
-        """The message, and below it what there is of field, value and accepted."""
+        """Return the message, then field, value and accepted, if present."""
         fields = {"field": self.field, "value": self.value, "accepted": self.accepted}
         return [
             f"error: {self.message}",
@@ -75,7 +75,7 @@ class UnreachableError(CliError):
 
 
 class ProblemError(CliError):
-    """application/problem+json, or an answer that is none. `sent` is the body that was refused."""
+    """application/problem+json, or any other error response. `sent`: the body that was refused."""
 
     def __init__(self, status: int, problem: Mapping[str, Any], sent: Any = None) -> None:
         field = str(problem.get("field", ""))
@@ -97,7 +97,7 @@ def _code(status: int) -> Code:
 
 
 def value_at(body: Any, path: str) -> Any:
-    """What stands at factors.0.levels of a body; None where it has no such place."""
+    """Return the value at factors.0.levels of a body; None if it has no such path."""
     for part in path.split("."):
         if isinstance(body, Mapping):
             body = body.get(part)

@@ -1,4 +1,4 @@
-"""`--set NAME=LEVELS`: what it makes of the factors of a recipe. Pure."""
+"""`--set NAME=LEVELS`: change the factors of a recipe. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ACCEPTED = (
 
 
 def applied(factors: Sequence[Factor], assignments: Sequence[str]) -> list[Factor]:
-    """The factors after every --set. UsageError naming the one that cannot be."""
+    """Return the factors after every --set. UsageError names an invalid one."""
     made = [dict(factor) for factor in factors]
     for one in assignments:
         name, equals, rest = one.partition("=")
@@ -36,12 +36,12 @@ def applied(factors: Sequence[Factor], assignments: Sequence[str]) -> list[Facto
 
 
 def levels(text: str) -> list[str]:
-    """Between commas; one with a comma in it stands in double quotes."""
+    """Split at commas. A level with a comma is in double quotes."""
     return [each.strip() for each in next(csv.reader([text], skipinitialspace=True), []) if each.strip()]
 
 
 def value(path: str, text: str) -> Any:
-    """A number or a boolean as in JSON; PostgreSQL's own keywords, such as on, stay text."""
+    """Return a number or a boolean as in JSON. PostgreSQL's own keywords, such as on, remain text."""
     if path.startswith("settings.postgresql."):
         return text
     try:
@@ -52,7 +52,8 @@ def value(path: str, text: str) -> Any:
 
 
 def _chosen(factor: Factor, labels: Sequence[str]) -> Factor:
-    """Levels of the recipe by their labels; others where the factor varies one path alone."""
+    """Return the factor with these levels: those of the recipe by label, or new ones if the factor varies a single
+    path."""
     known = {level["label"]: level for level in factor["levels"]}
     paths = {path for level in known.values() for path in level["set"]}
     strange = [label for label in labels if label not in known]
@@ -69,7 +70,8 @@ def _level(path: str, label: str) -> dict[str, Any]:
 
 
 def _by_path(factors: Sequence[Factor], path: str, values: Sequence[str]) -> list[Factor]:
-    """One value holds in every run; several are a factor, in the place of one that varies the same or nothing."""
+    """Return the factors with this path. One value applies to every run; several are a factor, which replaces one
+    that varies the same path or nothing."""
     if len(values) == 1:
         fixed = {path: value(path, values[0])}
         first, *rest = factors or [_factor(path, values)]

@@ -1,4 +1,4 @@
-"""Names and beginnings of ids, resolved to the ids of the API."""
+"""Resolve names and prefixes of IDs to the IDs of the API."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from uuid import UUID
 from proving.client import Client
 from proving.errors import UsageError
 
-NEWEST = 1000  # rows in which a name or the beginning of an id is searched
+NEWEST = 1000  # rows in which a name or a prefix of an ID is searched
 
 
 def campaign(client: Client, text: str) -> str:
-    """The id of a campaign from its id, the beginning of it, a name, or `last`, the newest that is not archived.
+    """Return the ID of a campaign from its ID, a prefix of it, a name, or `last`, the newest that is not archived.
 
-    UsageError if none or several match.
-    """
+    UsageError if none or several match."""
     try:
         return str(UUID(text))
     except ValueError:
@@ -31,12 +30,12 @@ def campaign(client: Client, text: str) -> str:
 
 
 def schedule(client: Client, text: str) -> str:
-    """The id of a schedule from its id, the beginning of it, or its name. UsageError if none or several match."""
+    """Return the ID of a schedule from its ID, a prefix of it, or its name. UsageError if none or several match."""
     return _of_name(client, text, "schedule", "schedules")
 
 
 def search(client: Client, text: str) -> str:
-    """The id of a search from its id, the beginning of it, or its name. UsageError if none or several match."""
+    """Return the ID of a search from its ID, a prefix of it, or its name. UsageError if none or several match."""
     return _of_name(client, text, "search", "searches")
 
 
@@ -89,7 +88,7 @@ def token(client: Client, text: str) -> int:
 
 
 def side(client: Client, text: str) -> str:
-    """What is compared, as the server calls it: run:, host:, profile: as they are, else CAMPAIGN or CAMPAIGN:LEVEL."""
+    """Return a side as the server names it: run:, host:, profile: unchanged, else CAMPAIGN or CAMPAIGN:LEVEL."""
     kind, _, rest = text.partition(":")
     if kind in ("run", "host", "profile") and rest:
         return text

@@ -1,8 +1,7 @@
-"""psql, which runs the script of a capture.
+"""Run the script of a capture with psql.
 
-DBAs have it, and it finds passwords and services as usual. A driver would be one more dependency, and one more place
-that says what is read.
-"""
+DBAs have psql, and it finds passwords and services as usual. A driver would be another dependency, and its
+statements would be harder to review."""
 
 from __future__ import annotations
 
@@ -57,9 +56,10 @@ def capture(dsn: str, *, seconds: float, secret: Sequence[str], values: bool) ->
 
 
 def without_password(dsn: str) -> tuple[str, str]:
-    """The connection string without its password, and the password: arguments of a process are visible to all users.
+    """Return the connection string without its password, and the password: all users can see the arguments of a
+    process.
 
-    A URI is read like libpq reads it: a password may contain # and ?, and + is not a space."""
+    A URI is parsed like in libpq: a password may contain # and ?, and + is not a space."""
     if _URI.match(dsn):
         return _uri_without_password(dsn)
     match = _PASSWORD.search(dsn)

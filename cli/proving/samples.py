@@ -1,7 +1,6 @@
-"""Figures of several runs, from outputs or CSV, and the comparison of two such groups.
+"""Figures of several runs, from outputs or CSV, and the comparison of two groups.
 
-Import it after bundle.enable().
-"""
+Import it after bundle.enable()."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from readers.measure import Measurement, measure
 from readers.table import named, number, read_table
 from stats import Metric, Observation, compare, level_table
 
-# kind of output -> kind of workload, and the name that its file has in a run
+# kind of output -> kind of workload, and the name of its file in a run
 WORKLOADS = {
     "pgbench": ("pgbench", "stdout"),
     "fio": ("fio", "fio.json"),
@@ -26,7 +25,7 @@ WORKLOADS = {
     "pg_test_fsync": ("pg_test_fsync", "stdout"),
     "pg_test_timing": ("pg_test_timing", "stdout"),
 }
-# What a comparison shows without --all: rates, and mean and tail latencies.
+# The figures that are compared without --all: rates, and mean and tail latencies.
 MAIN = ("tps", "iops", "latency_avg", "latency_p95", "latency_p99", "clat_mean", "clat_p99", "per_loop", "ops")
 MAIN_OF_SYSTEM = ("events_per_s", "throughput")
 FAILURES = ("failed", "skipped", "ignored_errors")
@@ -36,7 +35,7 @@ HIGHER_UNITS = ("tps", "qps", "iops", "tpmc", "ops/s", "1/s", "kib/s", "mib/s", 
 
 @dataclass
 class Sample:
-    """One figure of the runs of one side. `better` is empty where neither direction is known to be."""
+    """One figure of the runs of one side. `better` is "" if the direction is unknown."""
 
     unit: str
     better: str
@@ -46,7 +45,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Side:
-    """Geometric mean with its 95 % interval, which fewer than 3 runs do not have."""
+    """Geometric mean with its 95 % interval; fewer than 3 runs have none."""
 
     n: int
     mean: float
@@ -56,7 +55,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Row:
-    """A figure compared: `relative_percent` is the change from old to new, with its 95 % interval."""
+    """The comparison of a figure. `relative_percent`: change from old to new, with its 95 % interval."""
 
     figure: str
     unit: str
@@ -102,7 +101,7 @@ def _measurements(name: str, raw: bytes, directions: Mapping[str, str]) -> Itera
 
 
 def _cells(name: str, raw: bytes, directions: Mapping[str, str]) -> Iterator[Measurement]:
-    """Each cell that is a number. A row that is cut is refused: its last figure may have lost digits."""
+    """Yield each cell that is a number. An incomplete row is refused, because its last figure may have lost digits."""
     table = read_table(raw, name)
     for row in table.rows:
         if not table.whole(row):
@@ -124,7 +123,7 @@ def _better(figure: str, unit: str, directions: Mapping[str, str]) -> str:
 
 
 def comparable(old: Samples, new: Samples, figures: Sequence[str], every: bool) -> tuple[list[str], list[str]]:
-    """The names of figures to compare, and what is left out and why. Raises UsageError for an unknown name."""
+    """Return the names of figures to compare, and the others with reasons. UsageError for an unknown name."""
     both = [name for name in old if name in new]
     unknown = [name for name in figures if name not in both]
     if unknown:
@@ -145,7 +144,7 @@ def comparable(old: Samples, new: Samples, figures: Sequence[str], every: bool) 
 
 
 def failures(old: Samples, new: Samples) -> list[str]:
-    """A sentence for each count of failures that is not 0: rates do not include them."""
+    """Return a sentence for each count of failures above 0, because rates do not include them."""
     sentences = []
     for name in FAILURES:
         counts = [sum(side[name].values) if name in side else 0.0 for side in (old, new)]
@@ -157,7 +156,8 @@ def failures(old: Samples, new: Samples) -> list[str]:
 
 
 def judge(name: str, old: Sample, new: Sample, delta: float, tests: int) -> Row | str:
-    """The comparison, or why there is none. `tests`: how many figures are compared, whose intervals hold together."""
+    """Return the comparison, or why there is none. `tests`: number of compared figures, whose intervals hold
+    simultaneously."""
     definitions = old.definitions | new.definitions
     if len(definitions) > 1 or old.unit != new.unit:
         return f"not the same figure in all runs: {' / '.join(sorted(definitions)) or f'{old.unit}, {new.unit}'}"

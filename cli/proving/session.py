@@ -1,4 +1,4 @@
-"""What a command has: the connection, and two ways to print its answer."""
+"""The session of a command: its connection, and its output as text or JSON."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Session:
         return Console(stderr=True, highlight=False, soft_wrap=True)
 
     def tell(self, data: Any, shown: Callable[[], RenderableType]) -> None:
-        """`data` with --json; else what people read."""
+        """Print `data` with --json, else `shown`."""
         if self.json:
             sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
         else:
             self.out.print(shown())
 
     def say(self, message: str) -> None:
-        """A remark beside the answer."""
+        """Print a remark to stderr."""
         self.err.print(message, markup=False)
 
     def complain(self, error: CliError) -> None:
@@ -53,7 +53,7 @@ class Session:
 
 
 class Command(typer.core.TyperGroup):
-    """The one place that turns errors into messages and exit codes."""
+    """Converts errors to messages and exit codes."""
 
     def invoke(self, ctx: Any) -> Any:
         ctx.obj = Session()

@@ -1,4 +1,4 @@
-"""Answers of the API as tables and text: its text is never taken for markup."""
+"""Print responses of the API as tables and text. Their text is never parsed as markup."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORDS = {
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    """In a narrow terminal, words continue on the next line: nothing is cut off."""
+    """Return a table. In a narrow terminal, words wrap and nothing is cut off."""
     columns = (Column(each, overflow="fold") for each in head)
     made = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
@@ -38,7 +38,7 @@ def below(*parts: RenderableType) -> Group:
 
 
 def figure(value: float | None) -> str:
-    """Rates whole, latencies of a fraction of a millisecond with what tells them apart."""
+    """Return rates as integers, and latencies below a millisecond with enough decimals."""
     if value is None:
         return ""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.4g}"
@@ -74,7 +74,7 @@ def verdict(word: str, preliminary: bool = False) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """ "1 h 04 min", "3 min 20 s", "12 s"; nothing where it is not known."""
+    """Return "1 h 04 min", "3 min 20 s", "12 s"; "" if it is unknown."""
     if value is None:
         return ""
     whole = round(value)
@@ -93,7 +93,7 @@ def _proven(row: Mapping[str, Any]) -> str:
 
 
 def results(answer: Mapping[str, Any]) -> RenderableType:
-    """The answer of a campaign: a row per combination of levels, and the sentence."""
+    """Return the results of a campaign: a row per combination of levels, and the sentence."""
     rows = [
         (
             *(row["label"], f"{row['ok']} of {row['planned']}", figure(row["mean"]), interval(row["low"], row["high"])),

@@ -1,4 +1,4 @@
-"""Which version of the program this is, and from which commit it was built."""
+"""The version of this program, and the commit that it was built from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 
 @cache
 def number() -> str:
-    """MAJOR.MINOR.PATCH, of the installed distribution or of the checkout that runs."""
+    """Return MAJOR.MINOR.PATCH of the installed distribution or of the checkout."""
     declared = HERE.parent / "pyproject.toml"
     if declared.is_file():
         return str(tomllib.loads(declared.read_text())["project"]["version"])
@@ -20,7 +20,7 @@ def number() -> str:
 
 
 def commit() -> str:
-    """`make release` writes it into the wheel; "" elsewhere."""
+    """Return the commit that `make release` writes into the wheel; "" elsewhere."""
     file = HERE / "commit.txt"
     return file.read_text().strip() if file.is_file() else ""
 

@@ -1,4 +1,4 @@
-"""The demo's campaign: this machine registered as a host, the recipe cpu-scaling run on it, and its result printed."""
+"""The demo's campaign: register this machine as a host, run the recipe cpu-scaling on it, and print its result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BAR_WIDTH = 30
 
 
 def register(client: Client, loopback: Loopback) -> dict[str, Any]:
-    """This machine as a host: an earlier demo's, or added, its key compared and pinned."""
+    """Return this machine as a host: that of an earlier demo, or a new one with its key compared and pinned."""
     known = client.get(f"hosts/?name={HOST}")["results"]
     host = known[0] if known else _add(client, loopback)
     fields = _paths(loopback)
@@ -44,7 +44,7 @@ def _paths(loopback: Loopback) -> dict[str, Any]:
 
 
 def _bin_dir() -> Path:
-    """Where the wheel keeps PostgreSQL's programs."""
+    """Return the directory of the wheel with PostgreSQL's programs."""
     from embedded.servers.postgres import bin_dir
 
     return bin_dir()
@@ -59,7 +59,7 @@ def _add(client: Client, loopback: Loopback) -> dict[str, Any]:
 
 
 def _pin(client: Client, host: dict[str, Any], loopback: Loopback) -> None:
-    """Out of band, as a person would: the key that the host shows must be the one in its own file."""
+    """Compare the key that the host presents with its own file, and approve it."""
     offered = client.post(f"hosts/{host['id']}/fetch-host-key/")
     if offered["key"].split()[:2] != loopback.host_key.split()[:2]:
         raise StackError(f"another server answers on port {loopback.port}: {offered['fingerprint']}")
@@ -81,7 +81,7 @@ def check(client: Client, host: dict[str, Any]) -> dict[str, Any]:
 
 
 def say_level(host: dict[str, Any]) -> str:
-    """What this level of privilege can and cannot do."""
+    """Return what this level of privilege can and cannot do."""
     facts = host["facts"]
     level = f"level {facts['level']}: "
     if facts["level"] == "root":
@@ -92,7 +92,9 @@ def say_level(host: dict[str, Any]) -> str:
 def run(
     client: Client, host: dict[str, Any], watch: Callable[[], None], recipe: str | None = RECIPE, **choices: Any
 ) -> dict[str, Any]:
-    """A campaign of this recipe, or only of these choices, at its end, as the API shows it. Calls `watch` often."""
+    """Create and start a campaign of this recipe, or only of these choices, and follow it.
+
+    Returns the ended campaign from the API. Calls `watch` often."""
     fields = choices if recipe is None else {**choices, "recipe": recipe}
     campaign = client.post("campaigns/", host=host["id"], **fields)
     client.post(f"campaigns/{campaign['id']}/start/")
@@ -100,7 +102,7 @@ def run(
 
 
 def follow(client: Client, campaign: dict[str, Any], watch: Callable[[], None]) -> dict[str, Any]:
-    """A started campaign at its end, as the API shows it. Calls `watch` often."""
+    """Follow a started campaign to its end. Returns it from the API. Calls `watch` often."""
     bar = Bar()
     while True:
         campaign = client.get(f"campaigns/{campaign['id']}/")
@@ -113,7 +115,7 @@ def follow(client: Client, campaign: dict[str, Any], watch: Callable[[], None]) 
 
 
 class Bar:
-    """Progress in one line that is written over, or a line per run where there is no terminal."""
+    """Progress in one line that is overwritten, or a line per run without a terminal."""
 
     def __init__(self) -> None:
         self._terminal, self._done = sys.stderr.isatty(), -1
@@ -139,7 +141,7 @@ class Bar:
 
 
 def report(table: dict[str, Any]) -> str:
-    """The result table: for each level runs, mean, interval, difference, verdict and proof."""
+    """Return the result table: for each level runs, mean, interval, difference, verdict and proof."""
     head = ("", "runs", table["metric"], "95 % CI", f"against {table['baseline']}", "verdict", "proven")
     rows = [head, *(_row(level) for level in table["levels"])]
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
@@ -162,10 +164,10 @@ def _row(level: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _figure(value: float) -> str:
-    """Rates whole, latencies of a fraction of a millisecond with what tells them apart."""
+    """Return a rate as an integer, or a latency with as many decimals as needed."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.4g}"
 
 
 def succeeded(table: dict[str, Any]) -> bool:
-    """Every planned run ended ok, and each of them was proven."""
+    """Return whether every planned run was ok and proven."""
     return all(level["ok"] == level["planned"] == level["proven"] for level in table["levels"])

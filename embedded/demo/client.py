@@ -1,4 +1,4 @@
-"""The REST API as the demo uses it: the same doors as anybody's automation."""
+"""The REST API for the demo. It uses the same endpoints as any script."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TIMEOUT_S = 60
 
 
 class Client:
-    """Calls below `base_url`/api/v1/ with a token; StackError with the server's reply, UnansweredError without one."""
+    """Calls below `base_url`/api/v1/ with a token. StackError with the server's reply, UnansweredError without one."""
 
     def __init__(self, base_url: str, token: str) -> None:
         self.base_url, self.token = base_url, token

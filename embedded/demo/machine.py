@@ -1,4 +1,4 @@
-"""The machine the demo runs on: its state before and after, and what could be added to it."""
+"""The machine of the demo: its state before and after, and packages that could be added."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ SYSCTLS = (
 
 
 def host_state() -> dict[str, str]:
-    """What a benchmark may change: sysctls, transparent huge pages, pools of huge pages. What is absent is left out.
+    """Return values that a benchmark may change: sysctls, transparent huge pages, pools of huge pages. Absent ones are
+    left out.
 
-    Two of these from before and after a campaign must be equal.
-    """
+    They must be equal before and after a campaign."""
     files = {name: Path("/proc/sys") / name.replace(".", "/") for name in SYSCTLS}
     huge = Path("/sys/kernel/mm")
     files |= {f"transparent_hugepage.{name}": huge / "transparent_hugepage" / name for name in ("enabled", "defrag")}
@@ -36,22 +36,21 @@ def host_state() -> dict[str, str]:
 
 
 def describe(state: dict[str, str]) -> str:
-    """One indented line per item."""
+    """Return one indented line per value."""
     width = max(map(len, state), default=0)
     return "\n".join(f"  {name:<{width}}  {value}" for name, value in state.items())
 
 
 def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
-    """ "name: before -> after" for all that is not as it was."""
+    """Return "name: before -> after" for every value that differs."""
     names = sorted(before.keys() | after.keys())
     return [f"{n}: {before.get(n)} -> {after.get(n)}" for n in names if before.get(n) != after.get(n)]
 
 
 def offer_tools(state: Path) -> None:
-    """Where root and apt are there, offers the tools that widen what can be run. Asks once, on a terminal only.
+    """Offer to install tools for more workloads, if there are root and apt. Asks once, and only on a terminal.
 
-    Never installs unasked and never fails: without fio its workload is refused with a reason, the rest runs.
-    """
+    Never installs without a confirmation and never fails: without fio, its workload is refused with a reason."""
     missing = [tool for tool in OPTIONAL_TOOLS if shutil.which(tool) is None]
     if not missing or os.geteuid() != 0 or shutil.which("apt-get") is None:
         return

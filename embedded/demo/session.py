@@ -1,4 +1,4 @@
-"""The demo: the whole stack, a real campaign on this machine, and the machine as it was before."""
+"""The demo: start the stack, run a campaign on this machine, and compare the machine with its state before."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from embedded.supervisor import Stopped, Supervisor
 
 
 class Phases:
-    """How long each part took, in seconds of wall time, in the order in which they began."""
+    """The duration of each phase in seconds, in the order of their starts."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Adds the time until the block is left to `name`."""
+        """Add the duration of the `with` block to the phase `name`."""
         begun = time.monotonic()
         try:
             yield
@@ -35,7 +35,7 @@ class Phases:
 
 
 def start(stack: Stack, phases: Phases) -> None:
-    """The stack, migrated and answering."""
+    """Start the stack with all migrations, and wait until it answers."""
     with phases.phase("stores"):
         stack.start_stores()
     with phases.phase("migrate"):
@@ -45,7 +45,7 @@ def start(stack: Stack, phases: Phases) -> None:
 
 
 def main(once: bool) -> int:
-    """0 when all went well. Without `once` it serves until Ctrl-C, which is a good end as well."""
+    """Return 0 on success. Without `once`, serve until Ctrl-C, which counts as success."""
     before, phases = machine.host_state(), Phases()
     print(f"this machine before:\n{machine.describe(before)}")
     try:
@@ -70,7 +70,7 @@ def _stack(once: bool, phases: Phases) -> int:
 
 
 def _campaign(stack: Stack, phases: Phases) -> tuple[dict[str, Any], str]:
-    """The recipe, run through the API on this machine: its result table, and the address of its page."""
+    """Run the recipe through the API on this machine. Returns its result table, and the address of its page."""
     with phases.phase("host"):
         client = Client(stack.base_url, admin.token(stack))
         host = campaign.register(client, stack.loopback)

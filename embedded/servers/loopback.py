@@ -1,9 +1,8 @@
-"""An SSH server on 127.0.0.1, so that the demo can treat this machine as a host like any other.
+"""An SSH server on 127.0.0.1, so that the demo can use this machine like any other host.
 
-What it grants a real sshd grants too: commands as the same user through `/bin/sh -c`, SFTP, children that outlive
-their session. What it lacks is on purpose: no passwords, no terminals, no forwarding, and its home directory is inside
-the state directory, so that whatever is pushed to this "host" goes away with it.
-"""
+It supports what a real sshd does: commands of the same user through `/bin/sh -c`, SFTP, children that outlive their
+session. It has no passwords, terminals and forwarding, and its home directory is in the state directory, which is
+deleted with everything that was sent to this host."""
 
 from __future__ import annotations
 
@@ -26,14 +25,14 @@ from embedded.errors import StackError
 from embedded.supervisor import Service
 
 ADDRESS = "127.0.0.1"
-PORTS = range(20000, 30000)  # below the ports that Linux gives to outgoing connections
+PORTS = range(20000, 30000)  # below the ports that Linux uses for outgoing connections
 CHUNK = 64 * 1024
 GRACE_S = 20  # an agent that is asked to end restores the host first
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
 
 
 class Loopback:
-    """The server's files in `state`/sshd, and how to run it. Key and port stay the same once chosen."""
+    """The server's files in `state`/sshd, and its service. Key and port do not change."""
 
     def __init__(self, state: Path) -> None:
         self.state = state
@@ -46,22 +45,22 @@ class Loopback:
 
     @property
     def port(self) -> int:
-        """Where it listens on 127.0.0.1; `prepare` chooses it."""
+        """The port on 127.0.0.1; `prepare` chooses it."""
         return int((self.files / "port").read_text())
 
     @property
     def host_key(self) -> str:
-        """Its public key as known_hosts has it: "ssh-ed25519 AAAA..."."""
+        """The public key in the format of known_hosts: "ssh-ed25519 AAAA..."."""
         return asyncssh.read_private_key(self.key_file).export_public_key().decode().strip()
 
     @property
     def service(self) -> Service:
-        """What the supervisor runs."""
+        """The service for the supervisor."""
         argv = [sys.executable, "-m", "embedded.servers.loopback", str(self.state)]
         return Service(name="sshd", argv=argv, ready=self._answers, grace_s=GRACE_S + 10)
 
     def prepare(self) -> None:
-        """Makes directories, host key, an empty list of authorized keys and a port, each unless it is there."""
+        """Create missing directories, host key, list of authorized keys, and choose a port."""
         paths.private_dir(self.files)
         self.home.mkdir(exist_ok=True)
         if not self.key_file.exists():
@@ -72,7 +71,7 @@ class Loopback:
             paths.write_private(self.files / "port", str(_free_port()))
 
     def authorize(self, public_key: str) -> None:
-        """Lets the owner of this key in, from the next connection on; adding a key twice changes nothing."""
+        """Accept this key from the next connection on. Adding it twice changes nothing."""
         line = public_key.strip()
         lines = self.authorized_keys.read_text().splitlines()
         if line not in lines:
@@ -95,26 +94,26 @@ def _free_port() -> int:
 
 
 class Children:
-    """Starts commands and learns how they end. One reaper for all, orphans that we adopted included."""
+    """Starts commands and reports how they end. It collects all children, including adopted orphans."""
 
     def __init__(self) -> None:
         self._ends: dict[int, asyncio.Future[int]] = {}
 
     def spawn(self, command: str, env: dict[str, str], fds: tuple[int, int, int]) -> tuple[int, asyncio.Future[int]]:
-        """Pid, and a future of its status as os.waitstatus_to_exitcode gives it. `fds` become stdin, stdout, stderr."""
+        """Return PID, and a future with its status as in os.waitstatus_to_exitcode. `fds`: stdin, stdout, stderr."""
         pid = os.posix_spawn(
             "/bin/sh",
             ["sh", "-c", command],
             env,
             file_actions=[(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(fds)],
             setsid=True,
-            setsigdef=[signal.SIGPIPE],  # Python ignores it, and a shell's pipelines must not inherit that
+            setsigdef=[signal.SIGPIPE],  # Python ignores SIGPIPE, but pipelines of a shell must not inherit that
         )
         self._ends[pid] = asyncio.get_running_loop().create_future()
         return pid, self._ends[pid]
 
     def reap(self) -> None:
-        """Collects everybody who ended; to be called on SIGCHLD."""
+        """Collect every child that ended; to be called on SIGCHLD."""
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
                 future = self._ends.pop(ended[0], None)
@@ -123,30 +122,31 @@ class Children:
 
 
 class Gate(asyncssh.SSHServer):
-    """Who may come in: our own user with a key on the list, which is read anew for each connection."""
+    """Accepts only this user with an authorized key. The list is read again for each connection."""
 
     def __init__(self, host: Loopback) -> None:
         self._host = host
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
-        """Keeps the connection for begin_auth."""
+        """Keep the connection for begin_auth."""
         self._connection = conn
 
     def begin_auth(self, username: str) -> bool:
-        """True: nobody gets in without proof."""
+        """Return True: authentication is required."""
         keys = self._host.authorized_keys.read_text() if username == self._host.user else ""
         self._connection.set_authorized_keys(asyncssh.import_authorized_keys(keys))
         return True
 
 
 def login_environment(host: Loopback) -> dict[str, str]:
-    """What a command finds. None of the server's own variables: they hold its secrets."""
+    """Return the environment of a command. It has no variables of the server, which contain secrets."""
     account = {"HOME": str(host.home), "USER": host.user, "LOGNAME": host.user, "SHELL": "/bin/sh"}
     return {**account, **{name: os.environ[name] for name in PASSED_ON if name in os.environ}}
 
 
 async def execute(process: asyncssh.SSHServerProcess[bytes], host: Loopback, children: Children) -> None:
-    """One exec request: pumps its three streams and reports how it ended. Output is complete before the exit status."""
+    """Handle one exec request: copy its three streams and report how it ended. Output is complete before the exit
+    status."""
     if process.command is None:
         process.stderr.write(b"this host runs commands and SFTP, no interactive shell\n")
         process.exit(1)
@@ -168,7 +168,7 @@ async def execute(process: asyncssh.SSHServerProcess[bytes], host: Loopback, chi
 
 
 async def _feed(process: asyncssh.SSHServerProcess[bytes], fd: int, pid: int) -> None:
-    """From the client to the command's stdin, until either side has enough."""
+    """Copy from the client to stdin of the command, until either side ends."""
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(fd, "wb", 0))
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
@@ -177,13 +177,14 @@ async def _feed(process: asyncssh.SSHServerProcess[bytes], fd: int, pid: int) ->
             writer.write(data)
             await writer.drain()
     except (BrokenPipeError, ConnectionResetError):
-        return  # the command closed its stdin, as `head` does
+        return  # the command closed its stdin, like `head`
     finally:
         writer.close()
 
 
 async def _read(process: asyncssh.SSHServerProcess[bytes], pid: int) -> bytes:
-    """The next bytes, b"" at the end or when the client is gone; a signal on the way goes to the command's group."""
+    """Return the next bytes; b"" at the end or if the client is gone. Signals of the client are sent to the
+    command's group."""
     while True:
         try:
             return await process.stdin.read(CHUNK)
@@ -195,7 +196,7 @@ async def _read(process: asyncssh.SSHServerProcess[bytes], pid: int) -> bytes:
 
 
 async def _drain(fd: int, to: asyncssh.SSHWriter[bytes]) -> None:
-    """From the command to the client until its end; a client that is gone closes the pipe, as with sshd."""
+    """Copy from the command to the client until its end. If the client is gone, the pipe is closed, as in sshd."""
     loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
     pipe = os.fdopen(fd, "rb", 0)
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
@@ -210,7 +211,7 @@ async def _drain(fd: int, to: asyncssh.SSHWriter[bytes]) -> None:
 
 
 async def serve(host: Loopback, stop: asyncio.Event, children: Children) -> None:
-    """Listens until `stop` is set."""
+    """Listen until `stop` is set."""
 
     def handler(process: asyncssh.SSHServerProcess[bytes]) -> Awaitable[None]:
         return execute(process, host, children)
@@ -249,7 +250,8 @@ async def _main(host: Loopback) -> None:
 
 
 def main(state: Path) -> int:
-    """Serves until SIGTERM, then ends all that was started over SSH: jobs are asked first and put the host back."""
+    """Serve until SIGTERM, then end everything that was started over SSH. Agents get a signal first and restore the
+    host."""
     host = Loopback(state)
     processes.adopt_orphans()
     os.chdir(host.home)

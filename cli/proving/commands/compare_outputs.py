@@ -1,4 +1,4 @@
-"""`proving stat`: outputs of two groups of runs against each other, without a server."""
+"""`proving stat`: compare outputs of two groups of runs, without a server."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _sides(files: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def compared(old: Any, new: Any, figures: list[str], every: bool, delta: float) -> dict[str, Any]:
-    """Each figure of both sides with its comparison; `skipped` says which have none, and why."""
+    """Return each figure of both sides with its comparison. `skipped`: figures without one, with reasons."""
     from proving.samples import comparable, failures, judge
 
     names, skipped = comparable(old, new, figures, every)

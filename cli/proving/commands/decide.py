@@ -1,4 +1,4 @@
-"""`proving decide`: what the team makes of a campaign."""
+"""`proving decide`: a decision on a campaign."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`proving parse`: the figures in what a tool printed, without a server."""
+"""`proving parse`: the figures in the output of a tool, without a server."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def understand(name: str, kind: str = "") -> dict[str, Any]:
 
 
 def content(name: str) -> bytes:
-    """The bytes of a file, or of standard input. Raises CliError where it cannot be read or is too large."""
+    """Return the bytes of a file, or of standard input. CliError if it cannot be read or is too large."""
     try:
         if name == "-":
             raw = sys.stdin.buffer.read(MOST_BYTES + 1)
@@ -76,7 +76,7 @@ def _shown(one: dict[str, Any]) -> Any:
 
 
 def _rows(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Each value with its place, such as jobs.0.read.iops."""
+    """Yield each value with its path, such as jobs.0.read.iops."""
     if isinstance(value, dict | list):
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
         for name, each in pairs:

@@ -1,4 +1,4 @@
-"""`proving run`: a campaign from a recipe."""
+"""`proving run`: create a campaign from a recipe."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def run(
 def create(
     session: Session, recipe: str, hosts: list[str], assignments: list[str], options: dict[str, Any]
 ) -> dict[str, Any]:
-    """A draft, its factors as the recipe has them on that host and --set changes them."""
+    """Create a draft. Its factors are those of the recipe on that host, changed by --set."""
     first, *further = [ids.host(session.client, each) for each in hosts]
     body = {"recipe": recipe, "host": first} | {name: each for name, each in options.items() if each is not None}
     if further:

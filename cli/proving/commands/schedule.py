@@ -92,7 +92,7 @@ def _window(window: dict[str, Any]) -> str:
 
 
 def _local(at: str, zone: str) -> str:
-    """A time of the API in the schedule's zone, or in UTC on a machine that has no data of that zone."""
+    """Return a time of the API in the schedule's zone, or in UTC if this machine does not know the zone."""
     try:
         there = ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError):

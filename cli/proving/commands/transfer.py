@@ -40,7 +40,7 @@ def export(
 
 
 def _to_file(session: Session, path: str, target: Path) -> int:
-    """Under its name only when it is whole."""
+    """Write a file that gets its name only when it is complete."""
     part = target.with_name(target.name + ".part")
     try:
         with part.open("wb") as stream:

@@ -1,4 +1,4 @@
-"""`proving twin`: a data set and a workload made from the statistics of a production database, without its rows."""
+"""`proving twin`: create a data set and a workload from the statistics of a production database, without its rows."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from proving.session import CampaignArgument, Json, Session, of
 
 ENDED = ("finished", "cancelled", "failed")
 POLL_S = 2.0
-PATIENCE_S = 600.0  # a server that is upgraded meanwhile comes back
+PATIENCE_S = 600.0  # a server may be unavailable during an upgrade
 
 
 def watch(ctx: typer.Context, campaign: CampaignArgument, json: Json = False) -> None:
