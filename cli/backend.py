@@ -61,7 +61,7 @@ def _core(project: Mapping[str, Any]) -> Iterator[str]:
     yield f"Version: {project['version']}"
     yield f"Summary: {project['description']}"
     yield f"Requires-Python: {project['requires-python']}"
-    yield from (f"Requires-Dist: {each}" for each in project["dependencies"])
+    yield from (f"Requires-Dist: {dependency}" for dependency in project["dependencies"])
     for extra, needed in project.get("optional-dependencies", {}).items():
         yield f"Provides-Extra: {extra}"
         yield from (f'Requires-Dist: {each}; extra == "{extra}"' for each in needed)

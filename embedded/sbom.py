@@ -67,7 +67,7 @@ def document(name: str, version: str, components: list[dict[str, Any]], **about:
         "version": 1,
         "metadata": {"component": subject},
         "components": components,
-        "dependencies": [{"ref": name, "dependsOn": sorted(each["bom-ref"] for each in components)}],
+        "dependencies": [{"ref": name, "dependsOn": sorted(component["bom-ref"] for component in components)}],
     }
 
 

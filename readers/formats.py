@@ -279,4 +279,4 @@ _ALL = (
     ),
 )
 
-FORMATS: dict[str, Format] = {one.kind: one for one in _ALL}
+FORMATS: dict[str, Format] = {output_format.kind: output_format for output_format in _ALL}

@@ -43,7 +43,7 @@ def as_json(result: Any) -> Any:
     """Return a result as JSON values: without fields that the output lacks, with simple properties that its class
     derives."""
     if is_dataclass(result) and not isinstance(result, type):
-        values = {one.name: getattr(result, one.name) for one in fields(result)} | _derived(result)
+        values = {field.name: getattr(result, field.name) for field in fields(result)} | _derived(result)
         return {name: as_json(value) for name, value in values.items() if not _is_empty(value)}
     if isinstance(result, dict):
         return {str(key): as_json(value) for key, value in result.items()}

@@ -110,7 +110,7 @@ def _report(report: dict[str, Any]) -> LatencyReport:
         lines=int(report["lines"]),
         unread=int(report["unread"]),
         all=_latencies("", report["all"]),
-        scripts=tuple(_latencies(str(each["name"]), each) for each in report["scripts"]),
+        scripts=tuple(_latencies(str(script["name"]), script) for script in report["scripts"]),
         lag=None if report["lag"] is None else Histogram.from_json(report["lag"]),
         retried=_count(report["retried"]),
         retries=_count(report["retries"]),

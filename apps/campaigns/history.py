@@ -84,7 +84,7 @@ def _extended(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     blocks = after["repetitions"]
     levels = [f"{name}: {', '.join(labels)}" for name, labels in after["levels"].items()]
     more = f"by {blocks} repetition{'s' if blocks > 1 else ''}, {after['runs']} runs"
-    return "; ".join([more, *(f"new levels of {each}" for each in levels)])
+    return "; ".join([more, *(f"new levels of {level}" for level in levels)])
 
 
 WORDS = {

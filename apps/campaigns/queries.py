@@ -210,7 +210,7 @@ def breaks_sentence(all_breaks: Sequence[Break]) -> str:
     """Return one warning about all of them; "" if there are none."""
     if len(all_breaks) < 2:
         return all_breaks[0].sentence if all_breaks else ""
-    paths = sorted({change.path for each in all_breaks for change in each.changes})
+    paths = sorted({change.path for host_break in all_breaks for change in host_break.changes})
     more = f" and {len(paths) - changes.SHOWN} more" if len(paths) > changes.SHOWN else ""
     named = ", ".join(paths[: changes.SHOWN]) + more
     return f"The host changed {len(all_breaks)} times between runs: {named}. {changes.NOT_COMPARABLE}"
@@ -232,9 +232,9 @@ def breaks(campaign: UUID) -> list[Break]:
     keys = {key for *_, old, new in pairs for key in (old, new)}
     data = dict(Facts.objects.filter(pk__in=keys).values_list("pk", "data")) if keys else {}
     candidates = [Break(a, m, b, n, changes.weighty(data[old], data[new])) for a, m, b, n, old, new in pairs]
-    return [each for each in candidates if each.changes]
+    return [candidate for candidate in candidates if candidate.changes]
 
 
 def breaks_at(run: Run) -> list[Break]:
     """Return the breaks directly before and after a run."""
-    return [each for each in breaks(run.campaign_id) if run.pk in (each.before, each.after)]
+    return [host_break for host_break in breaks(run.campaign_id) if run.pk in (host_break.before, host_break.after)]

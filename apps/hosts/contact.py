@@ -67,8 +67,8 @@ def discover_all(
 
 def _not_now(run: str, request: dict[str, Any]) -> list[dict[str, Any]]:
     refused = {"message": f"settings of run {run} are still in effect there", "hint": "try again when it has ended"}
-    clusters = [{name: each[name] for name in ("name", "data_dir")} for each in request["clusters"]]
-    return [{**each, "settings": {}, "refused": refused} for each in clusters]
+    clusters = [{name: cluster[name] for name in ("name", "data_dir")} for cluster in request["clusters"]]
+    return [{**cluster, "settings": {}, "refused": refused} for cluster in clusters]
 
 
 def check_scripts(host: Host, steps: list[dict[str, Any]], bin_dir: str) -> list[dict[str, Any]]:

@@ -108,10 +108,12 @@ def _referring(host: Host) -> list[str]:
     """Return what would be lost or would lose its host: everything that CASCADE does not delete. Problems count,
     because they belong to runs."""
     related = Host._meta.related_objects
-    relations = [each for each in related if each.on_delete is not CASCADE or each.related_model is Trouble]
+    relations = [
+        relation for relation in related if relation.on_delete is not CASCADE or relation.related_model is Trouble
+    ]
     with everything():
-        referring = [each for each in relations if getattr(host, str(each.get_accessor_name())).exists()]
-    return sorted({str(each.related_model._meta.verbose_name_plural) for each in referring})
+        referring = [relation for relation in relations if getattr(host, str(relation.get_accessor_name())).exists()]
+    return sorted({str(relation.related_model._meta.verbose_name_plural) for relation in referring})
 
 
 def fetch_host_key(host: Host, *, by: User) -> HostKey:

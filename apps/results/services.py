@@ -205,8 +205,12 @@ def _write_runs(campaign: Campaign, drafts: Sequence[DraftRun], digests: Mapping
         rows.append(row)
     Run.objects.bulk_create(rows, batch_size=BATCH)
     pairs = list(zip(rows, drafts, strict=True))
-    Artefact.objects.bulk_create((each for row, run in pairs for each in _artefacts(row, run)), batch_size=BATCH)
-    figures = (each for row, run in pairs if run.outcome == Run.Outcome.OK for each in _measurements(row, run))
+    Artefact.objects.bulk_create(
+        (artefact for row, run in pairs for artefact in _artefacts(row, run)), batch_size=BATCH
+    )
+    figures = (
+        measurement for row, run in pairs if run.outcome == Run.Outcome.OK for measurement in _measurements(row, run)
+    )
     Measurement.objects.bulk_create(figures, batch_size=BATCH)
 
 

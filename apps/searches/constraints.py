@@ -131,7 +131,7 @@ class Confirmed:
 
 def confirm(constraint: Constraint, figures: Sequence[float | None]) -> Confirmed:
     """`figures`: of each run of one candidate on one host, None for a run that did not measure it."""
-    values = [each for each in figures if each is not None]
+    values = [figure for figure in figures if figure is not None]
     if not values or len(values) < len(figures):
         return Confirmed(constraint, None)
     return Confirmed(constraint, limits.against_limit(values, constraint.limit, constraint.at_most))
@@ -145,11 +145,11 @@ def worst(results: Iterable[Confirmed]) -> Confirmed:
 
 def check(constraints: Iterable[Constraint], figures: Mapping[str, Sequence[float | None]]) -> list[Check]:
     """`figures`: metric -> its figure in each run of a candidate, None for a run that did not measure it."""
-    return [Check(each, _mean(figures.get(each.metric, []))) for each in constraints]
+    return [Check(constraint, _mean(figures.get(constraint.metric, []))) for constraint in constraints]
 
 
 def _mean(figures: Sequence[float | None]) -> float | None:
-    values = [each for each in figures if each is not None]
+    values = [figure for figure in figures if figure is not None]
     return limits.mean(values) if values and len(values) == len(figures) else None
 
 

@@ -57,13 +57,13 @@ def comparable(campaign: Campaign, space: Space, constraints: Sequence[str], sec
     rows = Trial.objects.filter(search__in=searches, state__in=(*LEARNED, Trial.State.BREAKS_LIMIT))
     used: list[dict[str, Any]] = []
     left_out: Counter[str] = Counter()
-    for each in rows.order_by("-search__created_at", "-number"):
-        reason = of_search[each.search_id] or _unfit(each, space) or of_host.get((each.search_id, each.label), NO_FACTS)
+    for row in rows.order_by("-search__created_at", "-number"):
+        reason = of_search[row.search_id] or _unfit(row, space) or of_host.get((row.search_id, row.label), NO_FACTS)
         reason = reason or (OLD if len(used) == MOST else "")
         if reason:
             left_out[reason] += 1
         else:
-            used.append(_learned(each))
+            used.append(_learned(row))
     return Earlier(used, dict(left_out))
 
 
@@ -100,7 +100,7 @@ def _unfit(trial: Trial, space: Space) -> str:
 
 def _fits(values: Values, space: Space) -> bool:
     """Whether the space varies all of these settings, and their values are in its ranges."""
-    known = {each.name: each for each in space.dimensions}
+    known = {dimension.name: dimension for dimension in space.dimensions}
     return all(name in known and known[name].accepts(value) for name, value in values.items())
 
 
@@ -120,5 +120,5 @@ def _host_changes(campaign: Campaign, searches: Sequence[UUID]) -> Mapping[tuple
 
 
 def _changed(before: dict[str, Any], now: dict[str, Any]) -> str:
-    paths = [each.path for each in changes.weighty(before, now)]
+    paths = [change.path for change in changes.weighty(before, now)]
     return f"the host has changed: {first_of(paths, changes.SHOWN)}" if paths else ""

@@ -67,17 +67,20 @@ def answer(search: Search) -> Answer:
     if cached is None:
         cached = _computed(search, varied, trials, blocks).as_dict
         cache.set(f"importance:{key}", cached, HOUR_S)
-    return Answer(**cached | {"settings": [Setting(**each) for each in cached["settings"]]})
+    return Answer(**cached | {"settings": [Setting(**setting) for setting in cached["settings"]]})
 
 
 def _computed(search: Search, varied: Space, trials: list[Trial], blocks: list[dict[int, int]]) -> Answer:
     dimensions = varied.dimensions
     rows = [
-        [one.position(each.values[one.name]) if one.name in each.values else None for one in dimensions]
-        for each in trials
+        [
+            dimension.position(trial.values[dimension.name]) if dimension.name in trial.values else None
+            for dimension in dimensions
+        ]
+        for trial in trials
     ]
-    figures = [each.log_ratio or 0.0 for each in trials]
-    result = importance(rows, [one.kind == "choice" for one in dimensions], figures, blocks, search.seed)
+    figures = [trial.log_ratio or 0.0 for trial in trials]
+    result = importance(rows, [dimension.kind == "choice" for dimension in dimensions], figures, blocks, search.seed)
     if not result.is_resolved:
         reason = (
             f"Not resolved: in {len(trials)} trials, the settings do not predict results better than the mean does."

@@ -62,7 +62,7 @@ def propose(
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         study = optuna.create_study(directions=["maximize"] * metrics, sampler=_sampler(sampler, seed))
         study.add_trials(_history(space, [*earlier, *tried], metrics))
-        return _ask(study, space, {canonical(each.values) for each in tried}, count, fixed or {})
+        return _ask(study, space, {canonical(trial.values) for trial in tried}, count, fixed or {})
 
 
 def _ask(study: optuna.Study, space: Space, known: set[bytes], count: int, fixed: Values) -> list[Values]:
@@ -81,18 +81,20 @@ def _ask(study: optuna.Study, space: Space, known: set[bytes], count: int, fixed
 def _suggested(trial: optuna.Trial, space: Space, fixed: Values) -> Values:
     """Rounded values from the sampler, and the fixed values unchanged."""
     values: Values = {}
-    for each in space.dimensions:
-        if not each.applies(values):
+    for dimension in space.dimensions:
+        if not dimension.applies(values):
             continue
-        if each.name in fixed:
-            values[each.name] = fixed[each.name]
-        elif each.kind == "choice":
-            values[each.name] = str(trial.suggest_categorical(each.name, each.choices))
-        elif each.kind == "integer":
-            number = trial.suggest_int(each.name, round(each.low), round(each.high), log=each.log)
-            values[each.name] = each.rounded(number)
+        if dimension.name in fixed:
+            values[dimension.name] = fixed[dimension.name]
+        elif dimension.kind == "choice":
+            values[dimension.name] = str(trial.suggest_categorical(dimension.name, dimension.choices))
+        elif dimension.kind == "integer":
+            number = trial.suggest_int(dimension.name, round(dimension.low), round(dimension.high), log=dimension.log)
+            values[dimension.name] = dimension.rounded(number)
         else:
-            values[each.name] = each.rounded(trial.suggest_float(each.name, each.low, each.high, log=each.log))
+            values[dimension.name] = dimension.rounded(
+                trial.suggest_float(dimension.name, dimension.low, dimension.high, log=dimension.log)
+            )
     return values
 
 
@@ -101,16 +103,18 @@ def _history(space: Space, tried: Sequence[Tried], metrics: int) -> list[optuna.
     values."""
     from optuna.trial import TrialState, create_trial
 
-    measured = [values for each in tried if not each.bad and (values := _figures(each, metrics))]
+    measured = [values for trial in tried if not trial.bad and (values := _figures(trial, metrics))]
     worst = [min(0.0, *own) - BAD for own in zip(*measured, strict=True)] or [-BAD] * metrics
     trials = []
-    for each in tried:
-        values = worst if each.bad else _figures(each, metrics)
+    for trial in tried:
+        values = worst if trial.bad else _figures(trial, metrics)
         state = TrialState.COMPLETE if values else TrialState.RUNNING
-        own = {one.name: _distribution(one) for one in space.dimensions if one.name in each.values}
-        limits = None if each.bad or not values else dict(each.excess)
+        own = {
+            dimension.name: _distribution(dimension) for dimension in space.dimensions if dimension.name in trial.values
+        }
+        limits = None if trial.bad or not values else dict(trial.excess)
         trials.append(
-            create_trial(state=state, values=values, params=dict(each.values), distributions=own, constraints=limits)
+            create_trial(state=state, values=values, params=dict(trial.values), distributions=own, constraints=limits)
         )
     return trials
 

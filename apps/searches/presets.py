@@ -41,7 +41,9 @@ class Preset:
 def presets() -> dict[str, Preset]:
     """Name -> preset, in the order of the names."""
     read = (yaml.safe_load(file.read_text()) for file in sorted(FOLDER.glob("*.yaml")))
-    return {each["name"]: Preset(each["name"], each["title"], each["about"], tuple(each["space"])) for each in read}
+    return {
+        space["name"]: Preset(space["name"], space["title"], space["about"], tuple(space["space"])) for space in read
+    }
 
 
 def expanded(lines: Iterable[str], facts: Mapping[str, Any]) -> list[str]:

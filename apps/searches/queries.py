@@ -71,12 +71,12 @@ def trial_rows(search: Search, trials: Iterable[Trial], front: Front[int] | None
     """A row for each trial. No query for a search of `listed`."""
     varied, limits, changes = space.read(search.space), results.constraints_of(search), changes_of(search)
     places = _places(front)
-    return [_row(each, varied, limits, changes(each), places.get(each.number, "")) for each in trials]
+    return [_row(trial, varied, limits, changes(trial), places.get(trial.number, "")) for trial in trials]
 
 
 def _row(trial: Trial, varied: space.Space, limits: list[Constraint], changes: list[Change], place: str) -> TrialRow:
-    measured = {each["constraint"]: each["value"] for each in trial.checks}
-    checks = [Check(each, measured.get(each.line)) for each in limits]
+    measured = {check["constraint"]: check["value"] for check in trial.checks}
+    checks = [Check(limit, measured.get(limit.line)) for limit in limits]
     return TrialRow(trial, varied.texts(trial.values), *changes[0], checks, (changes[1:] or [NO_CHANGE])[0], place)
 
 
@@ -103,7 +103,7 @@ def _places(front: Front[int] | None) -> dict[int, str]:
 
 def changes_of(search: Search) -> Callable[[Trial], list[Change]]:
     """A function from a trial to its change of each metric."""
-    directions = [results.sign_of(each) for each in results.objectives(search)]
+    directions = [results.sign_of(objective) for objective in results.objectives(search)]
 
     def changes(trial: Trial) -> list[Change]:
         first = trial.log_ratio, trial.low, trial.high
@@ -125,7 +125,7 @@ def as_line(row: TrialRow, names: Iterable[str]) -> list[object]:
     trial = row.trial
     figures = [trial.blocks, row.percent, row.low, row.high]
     second = [*row.second, row.front] if trial.search.second_metric else []
-    checks = [each["value"] for each in trial.checks] or [None] * len(trial.search.constraints)
+    checks = [check["value"] for check in trial.checks] or [None] * len(trial.search.constraints)
     values = [row.values.get(name, "") for name in names]
     return [trial.number, trial.state, trial.reason, *figures, *second, *checks, *values]
 
@@ -159,8 +159,8 @@ class Confirmation:
 
     def _finding(self, label: str, sentence: str) -> str:
         limits = self.limits.get(label, [])
-        broken = [each.sentence for each in limits if each.verdict == BROKEN]
-        uncertain = [each.sentence for each in limits if each.verdict == UNCERTAIN]
+        broken = [limit.sentence for limit in limits if limit.verdict == BROKEN]
+        uncertain = [limit.sentence for limit in limits if limit.verdict == UNCERTAIN]
         if not broken and not uncertain:
             return sentence
         size = "No gain" if broken else "No certain gain"
@@ -180,8 +180,8 @@ class Confirmation:
 
 
 def _is_gain(verdicts: Sequence[str]) -> bool:
-    is_better = any(each in ("better", "direction_better") for each in verdicts)
-    return is_better and not any(each in ("worse", "direction_worse") for each in verdicts)
+    is_better = any(verdict in ("better", "direction_better") for verdict in verdicts)
+    return is_better and not any(verdict in ("worse", "direction_worse") for verdict in verdicts)
 
 
 def confirmation(search: Search) -> Confirmation | None:
@@ -191,10 +191,10 @@ def confirmation(search: Search) -> Confirmation | None:
     if last is None:
         return None
     labels = [level["label"] for level in last.campaign.factors[0]["levels"]]
-    rows = [each for each in trial_rows(search, search.trials.all()) if each.trial.label in labels]
+    rows = [row for row in trial_rows(search, search.trials.all()) if row.trial.label in labels]
     ended = last.state == Round.State.DONE and last.campaign.state == Campaign.State.FINISHED
     metrics = results.metric_names(search) if ended else []
-    tables = [Keeper(_by_metric(last.campaign, each)).table() for each in metrics]
+    tables = [Keeper(_by_metric(last.campaign, metric)).table() for metric in metrics]
     return Confirmation(last.campaign, tables, rows, results.confirmed_limits(search, last.campaign) if ended else {})
 
 

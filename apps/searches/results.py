@@ -40,7 +40,7 @@ class Evidence:
 
     @property
     def ratios(self) -> list[float]:
-        return [ratio for each in self.rounds.values() for ratio in each]
+        return [ratio for search_round in self.rounds.values() for ratio in search_round]
 
     @property
     def second_ratios(self) -> list[float]:
@@ -74,7 +74,7 @@ def evidence(search: Search) -> dict[str, Evidence]:
                 ratios = [one - base for one, base in zip(logs[run.pk], logs[default.pk], strict=True)]
                 for rounds, ratio in zip((own_evidence.rounds, own_evidence.second), ratios, strict=False):
                     rounds.setdefault(number, []).append(ratio)
-                for name, each in {each.metric: each for each in limits}.items():
+                for name, each in {limit.metric: limit for limit in limits}.items():
                     own = figures.get((run.pk, each.step, each.name))
                     own_evidence.figures.setdefault(name, []).append(own)
     return candidates
@@ -97,7 +97,7 @@ def _logs(
     figure of each have some."""
     logs: dict[UUID, list[float]] = {}
     for run in runs:
-        own = [figures.get((run.pk, each.step, each.name), 0.0) for each in metrics]
+        own = [figures.get((run.pk, metric.step, metric.name), 0.0) for metric in metrics]
         if all(0 < value < math.inf for value in own):
             logs[run.pk] = [sign_of(each) * math.log(value) for each, value in zip(metrics, own, strict=True)]
     return logs
@@ -119,7 +119,7 @@ def constraints_of(search: Search) -> list[Constraint]:
 
 def _figures(runs: Iterable[Run], metrics: Iterable[Metric | Constraint]) -> dict[tuple[UUID, str, str], float]:
     """(run, step, name) -> the figure of these metrics. One query."""
-    wanted = reduce(or_, (Q(step=each.step, name=each.name) for each in metrics))
+    wanted = reduce(or_, (Q(step=metric.step, name=metric.name) for metric in metrics))
     rows = Measurement.objects.filter(wanted, run__in=[run.pk for run in runs])
     return {(run, step, name): value for run, step, name, value in rows.values_list("run_id", "step", "name", "value")}
 
@@ -132,7 +132,7 @@ def default_checks(search: Search) -> list[Check]:
         return []
     runs = [run for run in _runs(search) if run.cell.get(FACTOR) == DEFAULT and run.outcome == Run.Outcome.OK]
     figures = _figures(runs, limits)
-    own = {each.metric: [figures.get((run.pk, each.step, each.name)) for run in runs] for each in limits}
+    own = {limit.metric: [figures.get((run.pk, limit.step, limit.name)) for run in runs] for limit in limits}
     return constraints.check(limits, own)
 
 
@@ -150,10 +150,10 @@ def confirmed_limits(search: Search, campaign: Campaign) -> dict[str, list[Confi
     return {
         label: [
             constraints.worst(
-                constraints.confirm(each, [figures.get((run.pk, each.step, each.name)) for run in own])
+                constraints.confirm(limit, [figures.get((run.pk, limit.step, limit.name)) for run in own])
                 for own in by_host.values()
             )
-            for each in limits
+            for limit in limits
         ]
         for label, by_host in groups.items()
     }

@@ -46,8 +46,10 @@ def due() -> list[UUID]:
 def advance(key: UUID, now: datetime) -> None:
     """Do the due step of a search, and start the campaign of its new round."""
     settle(key, now)
-    for each in Round.objects.filter(search=key, search__state=Search.State.RUNNING, state=Round.State.STARTING):
-        start(each, now)
+    for search_round in Round.objects.filter(
+        search=key, search__state=Search.State.RUNNING, state=Round.State.STARTING
+    ):
+        start(search_round, now)
 
 
 @transaction.atomic
@@ -106,9 +108,9 @@ def _judge(search: Search, evidence: dict[str, results.Evidence]) -> None:
             at = _standing(own.second, size)
             trial.second_log_ratio, trial.second_low, trial.second_high = at.mean, at.low, at.high
         checks = constraints.check(limits, own.figures) if own.ratios else []
-        trial.checks = [each.as_dict for each in checks]
+        trial.checks = [check.as_dict for check in checks]
         trial.state, trial.reason = Trial.State.MEASURED, ""
-        broken = "; ".join(each.reason for each in checks if not each.is_met)
+        broken = "; ".join(check.reason for check in checks if not check.is_met)
         if own.failed:
             trial.state, trial.reason = results.failure(own.failed[-1])
         elif broken:
@@ -125,7 +127,7 @@ def _standing(ratios: Mapping[int, list[float]], size: strategy.Sizes) -> Standi
 
 def _plan(search: Search, now: datetime) -> None:
     """Create the next round or the confirmation, or end the search."""
-    trials = {each.number: each for each in search.trials.all()}
+    trials = {trial.number: trial for trial in search.trials.all()}
     evidence, size = results.evidence(search), budget.sizes(search)
     varied = space.read(search.space)
     eligible = {number: each for number, each in trials.items() if varied.has(each.values, search.fixed)}
@@ -152,7 +154,7 @@ def _propose(search: Search, trials: list[Trial], count: int) -> list[Trial]:
     """At most `count` new trials, saved."""
     if not count:
         return []
-    tried = [_tried(each, results.constraints_of(search)) for each in trials]
+    tried = [_tried(trial, results.constraints_of(search)) for trial in trials]
     earlier = [
         optimiser.Tried(each["values"], each["log_ratio"], each["is_bad"], second=each.get("second_log_ratio"))
         for each in search.earlier
@@ -170,9 +172,9 @@ def _tried(trial: Trial, limits: list[Constraint]) -> optimiser.Tried:
     """A trial that breaks constraints keeps its result, and the optimiser learns how far it is beyond each limit."""
     if trial.state != Trial.State.BREAKS_LIMIT:
         return optimiser.Tried(trial.values, trial.log_ratio, trial.is_bad, second=trial.second_log_ratio)
-    values = {each["constraint"]: each["value"] for each in trial.checks}
-    measured = [each for each in limits if values.get(each.line) is not None]
-    excess = {each.line: each.excess(values[each.line]) for each in measured}
+    values = {check["constraint"]: check["value"] for check in trial.checks}
+    measured = [limit for limit in limits if values.get(limit.line) is not None]
+    excess = {limit.line: limit.excess(values[limit.line]) for limit in measured}
     missing = len(measured) < len(limits)
     return optimiser.Tried(trial.values, trial.log_ratio, missing, excess, trial.second_log_ratio)
 
@@ -230,7 +232,7 @@ def _clone(search: Search, trials: list[Trial], kind: str) -> Campaign:
     lifecycle.require_owner(search.owner, search.campaign, "search")
     varied, default, number = space.read(search.space), default_level(search.campaign), _next_number(search)
     ordered = sorted(trials, key=lambda each: each.number)
-    levels = [{"label": each.label, "set": {**default, **varied.level(each.values)}} for each in ordered]
+    levels = [{"label": trial.label, "set": {**default, **varied.level(trial.values)}} for trial in ordered]
     confirms = kind == Round.Kind.CONFIRMATION
     changes: dict[str, Any] = {
         "name": f"{search.name}: {'confirmation' if confirms else f'round {number}'}",
@@ -247,7 +249,7 @@ def _clone(search: Search, trials: list[Trial], kind: str) -> Campaign:
 def _question(search: Search, varied: Space, trials: list[Trial], confirms: bool) -> str:
     """Names the candidates, the constraints, and the settings that risk data: every page and report of a campaign shows
     its question."""
-    names = "; ".join(f"{each.label}: {varied.text(each.values)}" for each in trials)
+    names = "; ".join(f"{trial.label}: {varied.text(trial.values)}" for trial in trials)
     question = "Are the best candidates better than the default?" if confirms else "Which candidates deserve more runs?"
     risks = "; ".join(f"{name}: {risk}" for name, risk in varied.risks.items())
     warning = f" Some settings risk data ({risks})." if risks else ""

@@ -59,7 +59,7 @@ def create_search(
         raise PlanError("campaign", f"neither direction of {campaign.metric or 'its metric'} is better", hint=hint)
     _check_second_metric(second_metric, campaign)
     lines = _checked_lines(space, campaign, allowed_risks)
-    limit_lines = [each.line for each in limits.read(constraints, campaign.steps)]
+    limit_lines = [limit.line for limit in limits.read(constraints, campaign.steps)]
     learned = earlier.Earlier([], {})
     if warm_start:
         learned = earlier.comparable(campaign, spaces.read(lines), limit_lines, second_metric)
@@ -170,8 +170,8 @@ def stop_search(search: Search, *, by: User) -> None:
     locked = _locked(search, [Search.State.RUNNING, Search.State.PAUSED], "stopped")
     # Locked, because a worker may be starting the campaign.
     open_campaigns = Campaign.objects.filter(search_round__search=locked, state__in=rounds.OPEN)
-    for each in open_campaigns.select_for_update(of=("self",)).select_related("host"):
-        campaigns.cancel_campaign(each, by=by)
+    for campaign in open_campaigns.select_for_update(of=("self",)).select_related("host"):
+        campaigns.cancel_campaign(campaign, by=by)
     rounds.end(locked, Search.State.STOPPED, f"by {by}", timezone.now(), by=by)
     search.refresh_from_db()
 
@@ -247,7 +247,7 @@ def _check_confirmation_fits(search: Search) -> None:
 
 def _fixed(search: Search, fix: Mapping[str, str], free: Sequence[str]) -> dict[str, Any]:
     """Fixed values after a change. PlanError if a setting is unknown, or if none would vary."""
-    known = {each.name: each for each in spaces.read(search.space).dimensions}
+    known = {dimension.name: dimension for dimension in spaces.read(search.space).dimensions}
     for field, name in [*(("fix", name) for name in fix), *(("free", name) for name in free)]:
         accepted = search.fixed if field == "free" else known
         if name not in accepted:

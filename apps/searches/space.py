@@ -132,12 +132,18 @@ class Space:
 
     def level(self, values: Mapping[str, Value]) -> dict[str, Any]:
         """Path -> value that a level with these values sets."""
-        return {each.path: each.setting(values[each.name]) for each in self.dimensions if each.name in values}
+        return {
+            dimension.path: dimension.setting(values[dimension.name])
+            for dimension in self.dimensions
+            if dimension.name in values
+        }
 
     def has(self, values: Mapping[str, Value], fixed: Mapping[str, Value]) -> bool:
         """Whether the values include the fixed ones of all settings that apply to them. Those of a trial from before a
         fixed setting was added do not."""
-        applying = [each.name for each in self.dimensions if each.name in fixed and each.applies(values)]
+        applying = [
+            dimension.name for dimension in self.dimensions if dimension.name in fixed and dimension.applies(values)
+        ]
         return all(values.get(name) == fixed[name] for name in applying)
 
     def text(self, values: Mapping[str, Value]) -> str:
@@ -146,12 +152,16 @@ class Space:
 
     def texts(self, values: Mapping[str, Value]) -> dict[str, str]:
         """{"work_mem": "16MB", "jit": "off"}, in the order of the settings."""
-        return {each.name: each.text(values[each.name]) for each in self.dimensions if each.name in values}
+        return {
+            dimension.name: dimension.text(values[dimension.name])
+            for dimension in self.dimensions
+            if dimension.name in values
+        }
 
     @property
     def risks(self) -> dict[str, str]:
         """Name of each setting that risks data -> what can happen."""
-        return {each.name: RISKS[each.path] for each in self.dimensions if each.path in RISKS}
+        return {dimension.name: RISKS[dimension.path] for dimension in self.dimensions if dimension.path in RISKS}
 
 
 def read(lines: Iterable[str]) -> Space:
@@ -205,7 +215,7 @@ def _dimension(field: str, line: str, known: list[parameters.Parameter], before:
         near = parameters.near(known, name)
         hint = f"did you mean {', '.join(near)}?" if near else "accepted: the names on the page Settings"
         raise PlanError(field, f"{name!r} is not a setting", hint=hint)
-    if parameter.name in {each.name for each in before}:
+    if parameter.name in {dimension.name for dimension in before}:
         raise PlanError(field, f"{parameter.name} appears twice", hint="use each setting once")
     when = _condition(field, condition, before) if condition else None
     return _read(field, parameter, wanted.strip(), when)
@@ -213,9 +223,9 @@ def _dimension(field: str, line: str, known: list[parameters.Parameter], before:
 
 def _condition(field: str, text: str, before: Sequence[Dimension]) -> tuple[str, tuple[str, ...]]:
     name, _, choices = (part.strip() for part in text.partition("="))
-    other = next((each for each in before if each.name == name and each.choices), None)
+    other = next((dimension for dimension in before if dimension.name == name and dimension.choices), None)
     if other is None:
-        earlier = ", ".join(each.name for each in before if each.choices) or "none in this space"
+        earlier = ", ".join(dimension.name for dimension in before if dimension.choices) or "none in this space"
         raise PlanError(field, f"{name!r} is not an earlier setting with choices", hint=f"accepted: {earlier}")
     wanted = tuple(part.strip() for part in choices.split(","))
     _check_choices(field, name, wanted, other.choices)

@@ -102,7 +102,9 @@ class DryRun:
     @property
     def risks(self) -> list[tuple[str, str]]:
         return [
-            (each.setting.title, each.setting.risk) for each in self.effects if not each.setting.risk.startswith("none")
+            (effect.setting.title, effect.setting.risk)
+            for effect in self.effects
+            if not effect.setting.risk.startswith("none")
         ]
 
     @property
@@ -144,7 +146,7 @@ def attempt(facts: Mapping[str, Any], setting: Setting, requested: Any) -> tuple
         try:
             return planning.plan_settings(dict(facts), {setting.name: rest})[setting.name], refusals
         except Unplannable as error:
-            if any(each.field == error.field for each in refusals):
+            if any(refusal.field == error.field for refusal in refusals):
                 return Plan(), refusals
             refusals.append(Refusal(error.field, error.value, error.accepted, error.hint))
             if error.field == setting.name:

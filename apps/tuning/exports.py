@@ -151,8 +151,10 @@ def _good(run: DryRun) -> list[Item]:
 
 
 def _head(title: str, run: DryRun) -> list[str]:
-    refused = [f"# refused: {each.field} = {each.value!r}; accepted: {each.accepted}" for each in run.refusals]
-    idle = [each for each in run.effects if not each.items and not each.refusals]
+    refused = [
+        f"# refused: {refusal.field} = {refusal.value!r}; accepted: {refusal.accepted}" for refusal in run.refusals
+    ]
+    idle = [effect for effect in run.effects if not effect.items and not effect.refusals]
     acts = [f"# {each.setting.name} = {json.dumps(each.wanted)} changes nothing permanently" for each in idle]
     warned = [f"# risk of {name}: {risk}" for name, risk in run.risks]
     return [_one_line(line) for line in (f"# {title}", *refused, *acts, *warned)]

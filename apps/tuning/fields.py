@@ -191,7 +191,7 @@ def read_sections(path: str, text: str) -> list[dict[str, Any]]:
 
 def line_in_sections(text: str, name: str, line: int) -> int:
     """Return the line number in the whole text for a line of the named section."""
-    above = next((each.end() for each in HEADING.finditer(unix(text)) if each["name"] == name), 0)
+    above = next((match.end() for match in HEADING.finditer(unix(text)) if match["name"] == name), 0)
     return unix(text)[:above].count("\n") + 1 + line
 
 

@@ -52,12 +52,15 @@ def every(facts: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | 
     of a spec, then those in the `facts` of a host, then the defaults."""
     profile_values = {f"settings.{path}": _word(value) for path, value in rules.flatten(settings or {}).items()}
     listed = [*sorted(_of_postgresql(), key=lambda each: each.name), *_of_host(facts or {})]
-    return [_of_profile(each, profile_values[each.path]) if each.path in profile_values else each for each in listed]
+    return [
+        _of_profile(parameter, profile_values[parameter.path]) if parameter.path in profile_values else parameter
+        for parameter in listed
+    ]
 
 
 def find(parameters: list[Parameter], typed: str) -> Parameter | None:
     """The parameter with this name or path."""
-    return next((each for each in parameters if typed in (each.path, each.name)), None)
+    return next((parameter for parameter in parameters if typed in (parameter.path, parameter.name)), None)
 
 
 def matching(parameters: list[Parameter], typed: str) -> list[Parameter]:
@@ -70,13 +73,17 @@ def matching(parameters: list[Parameter], typed: str) -> list[Parameter]:
         begins = all(any(part.startswith(word) for part in parts) for word in terms)
         return (not name.startswith(text), not begins, not all(word in name for word in terms), len(name))
 
-    matches = [each for each in parameters if all(word in f"{each.path} {each.about}".lower() for word in terms)]
+    matches = [
+        parameter
+        for parameter in parameters
+        if all(word in f"{parameter.path} {parameter.about}".lower() for word in terms)
+    ]
     return sorted(matches, key=rank) if terms else matches
 
 
 def near(parameters: list[Parameter], typed: str) -> list[str]:
     """Names similar to `typed`, at most three."""
-    return difflib.get_close_matches(typed.lower(), [each.name for each in parameters], n=3)
+    return difflib.get_close_matches(typed.lower(), [parameter.name for parameter in parameters], n=3)
 
 
 def _of_profile(known: Parameter, present: str) -> Parameter:

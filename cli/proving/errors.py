@@ -82,10 +82,10 @@ class ProblemError(CliError):
         message, hint = str(problem.get("title", f"status {status}")), str(problem.get("hint", ""))
         super().__init__(message, field=field, value=value_at(sent, field), accepted=hint)
         self.status, self.code = status, _code(status)
-        self.others = [each for each in problem.get("errors", []) if each.get("field") != field]
+        self.others = [error for error in problem.get("errors", []) if error.get("field") != field]
 
     def lines(self) -> list[str]:
-        return [*super().lines(), *(f"  {each['field']}: {each['title']}" for each in self.others)]
+        return [*super().lines(), *(f"  {other['field']}: {other['title']}" for other in self.others)]
 
 
 def _code(status: int) -> Code:

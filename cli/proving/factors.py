@@ -19,11 +19,11 @@ ACCEPTED = (
 def applied(factors: Sequence[Factor], assignments: Sequence[str]) -> list[Factor]:
     """Return the factors after every --set. UsageError names an invalid one."""
     made = [dict(factor) for factor in factors]
-    for one in assignments:
-        name, equals, rest = one.partition("=")
+    for assignment in assignments:
+        name, equals, rest = assignment.partition("=")
         values = levels(rest)
         if not equals or not values:
-            raise UsageError("no levels given", field="--set", value=one, accepted=ACCEPTED)
+            raise UsageError("no levels given", field="--set", value=assignment, accepted=ACCEPTED)
         if name in [factor["name"] for factor in made]:
             made = [_chosen(each, values) if each["name"] == name else each for each in made]
         elif name.split(".")[0] in ROOTS and "." in name:
@@ -31,7 +31,7 @@ def applied(factors: Sequence[Factor], assignments: Sequence[str]) -> list[Facto
         else:
             known = ", ".join(factor["name"] for factor in made)
             accepted = f"a factor of the recipe ({known}), or a path below {', '.join(ROOTS)}"
-            raise UsageError(f"{name!r} is not a factor", field="--set", value=one, accepted=accepted)
+            raise UsageError(f"{name!r} is not a factor", field="--set", value=assignment, accepted=accepted)
     return made
 
 
@@ -76,7 +76,7 @@ def _by_path(factors: Sequence[Factor], path: str, values: Sequence[str]) -> lis
         fixed = {path: value(path, values[0])}
         first, *rest = factors or [_factor(path, values)]
         return [first | {"levels": [{**level, "set": level["set"] | fixed} for level in first["levels"]]}, *rest]
-    others = [each for each in factors if not _gives_way(each, path)]
+    others = [factor for factor in factors if not _gives_way(factor, path)]
     return [*others, _factor(path, values)]
 
 

@@ -79,10 +79,10 @@ def collect(files: Sequence[tuple[str, bytes]], directions: Mapping[str, str]) -
     samples: Samples = {}
     for name, raw in files:
         try:
-            for one in _measurements(name, raw, directions):
-                sample = samples.setdefault(one.name, Sample(one.unit, one.better))
-                sample.values.append(one.value)
-                sample.definitions.add(one.definition)
+            for measurement in _measurements(name, raw, directions):
+                sample = samples.setdefault(measurement.name, Sample(measurement.unit, measurement.better))
+                sample.values.append(measurement.value)
+                sample.definitions.add(measurement.definition)
         except WorkloadError as error:
             message = f"{name}: {error.subject}: {error.message}"
             raise CliError(message, field="FILE", value=name, accepted=error.hint) from error

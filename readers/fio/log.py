@@ -37,7 +37,7 @@ class Log:
     cut: bool
 
     def direction(self, name: str) -> Series | None:
-        return next((one for one in self.series if one.direction == name), None)
+        return next((series for series in self.series if series.direction == name), None)
 
 
 def log_unit(file_name: str) -> tuple[str, str] | None:

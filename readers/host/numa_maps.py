@@ -104,7 +104,7 @@ def _mapping(line: str, place: str) -> Mapping:
     fields = match["rest"].split()
     file = next((field.removeprefix("file=") for field in fields if field.startswith("file=")), None)
     counts = [_COUNT.fullmatch(field) for field in fields if "=" in field and not field.startswith("file=")]
-    matches = [one for one in counts if one]
+    matches = [count for count in counts if count]
     if len(matches) < len(counts):
         raise unreadable(place, line)
     values = {one["name"]: int(one["count"]) for one in matches if one["name"]}

@@ -41,11 +41,15 @@ def distinct(measurements: list[Measurement]) -> list[Measurement]:
     jobs can be long."""
     fitted = [
         Measurement(
-            _cut(one.name, LONGEST_NAME), one.value, one.unit, one.better, _cut(one.definition, LONGEST_DEFINITION)
+            _cut(measurement.name, LONGEST_NAME),
+            measurement.value,
+            measurement.unit,
+            measurement.better,
+            _cut(measurement.definition, LONGEST_DEFINITION),
         )
-        for one in measurements
+        for measurement in measurements
     ]
-    names = [one.name for one in fitted]
+    names = [measurement.name for measurement in fitted]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated:
         raise WorkloadError(repeated, "two measurements of one step have this name", hint="give the jobs shorter names")

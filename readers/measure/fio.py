@@ -34,7 +34,7 @@ def measure_fio(outputs: Outputs, options: Options) -> list[Measurement]:
     failed = [job for job in report.jobs if job.error]
     if failed:
         raise incomplete("fio", f"job {failed[0].name} ended with error {failed[0].error}", stderr_lines)
-    measurements = [one for prefix, clones in _named(report.jobs) for one in _section(prefix, clones)]
+    measurements = [measurement for prefix, clones in _named(report.jobs) for measurement in _section(prefix, clones)]
     if not measurements:
         raise incomplete("fio", "no job did any I/O", stderr_lines)
     return distinct(measurements)
@@ -63,9 +63,9 @@ def _section(prefix: str, clones: Clones) -> Iterator[Measurement]:
     directions = {name: per_job for name in DIRECTIONS if (per_job := _of(clones, name))}
     directions = directions or {name: per_job for name in ("mixed",) if (per_job := _of(clones, name))}
     if directions:
-        total = sum(one.iops for per_job in directions.values() for one in per_job)
+        total = sum(direction.iops for per_job in directions.values() for direction in per_job)
         yield Measurement(f"{prefix}iops", total, "IOPS", "higher", " + ".join(directions))
-        took = max(one.runtime_ms for per_job in directions.values() for one in per_job)
+        took = max(direction.runtime_ms for per_job in directions.values() for direction in per_job)
         yield Measurement(f"{prefix}runtime", took / 1000, "s", "")
     for name, per_job in directions.items():
         yield from _direction(f"{prefix}{name} ", per_job)
@@ -79,14 +79,14 @@ def _of(clones: Clones, name: str) -> list[Direction]:
 
 
 def _direction(prefix: str, per_job: list[Direction]) -> Iterator[Measurement]:
-    yield Measurement(f"{prefix}iops", sum(one.iops for one in per_job), "IOPS", "higher")
-    yield Measurement(f"{prefix}bw", sum(one.bw_kib_s for one in per_job), "KiB/s", "higher")
+    yield Measurement(f"{prefix}iops", sum(direction.iops for direction in per_job), "IOPS", "higher")
+    yield Measurement(f"{prefix}bw", sum(direction.bw_kib_s for direction in per_job), "KiB/s", "higher")
     for name in LATENCIES:
-        latencies = [one for each in per_job if (one := getattr(each, name))]
+        latencies = [one for direction in per_job if (one := getattr(direction, name))]
         if latencies:
             yield Measurement(f"{prefix}{name}_mean", _mean(latencies, per_job), "ns", "lower")
     for name in ("clat", "lat"):
-        latencies = [one for each in per_job if (one := getattr(each, name))]
+        latencies = [one for direction in per_job if (one := getattr(direction, name))]
         for percentage, nanoseconds in _percentiles(latencies):
             yield Measurement(f"{prefix}{name}_p{percentage:g}", nanoseconds, "ns", "lower")
 
@@ -125,21 +125,25 @@ def latencies(raw: bytes) -> list[Latencies]:
         distributions = [
             _distribution(section, name, of) for name in (*DIRECTIONS, "mixed") if (of := _of(clones, name))
         ]
-        ways = [one for one in distributions if one.count]
-        counted = [(sum(one.total_ios or 0 for one in job.directions.values()), job.buckets) for job in clones]
+        ways = [distribution for distribution in distributions if distribution.count]
+        counted = [
+            (sum(direction.total_ios or 0 for direction in job.directions.values()), job.buckets) for job in clones
+        ]
         if ways:
             sections.append(Latencies(section, ways, [(ios, buckets) for ios, buckets in counted if ios and buckets]))
     return sections
 
 
 def _distribution(section: str, way: str, per_job: list[Direction]) -> Distribution:
-    latencies = [latency for one in per_job if (latency := one.main_latency)]
+    latencies = [latency for direction in per_job if (latency := direction.main_latency)]
     histograms = [latency.histogram for latency in latencies if latency.histogram]
     if histograms and len(histograms) == len(latencies):
         together = Histogram.merged(histograms)
         return Distribution(section, way, together.count, together, {})
     printed = dict(latencies[0].percentiles_ns) if len(latencies) == 1 else {}
-    return Distribution(section, way, sum(one.total_ios or 0 for one in per_job) if latencies else 0, None, printed)
+    return Distribution(
+        section, way, sum(direction.total_ios or 0 for direction in per_job) if latencies else 0, None, printed
+    )
 
 
 def _mean(latencies: Sequence[Latency], directions: Sequence[Direction] = ()) -> float:
@@ -147,7 +151,9 @@ def _mean(latencies: Sequence[Latency], directions: Sequence[Direction] = ()) ->
     are used."""
     if len(latencies) == 1:
         return latencies[0].mean_ns
-    counted = [each.total_ios for each in directions] if len(directions) == len(latencies) else [1] * len(latencies)
+    counted = (
+        [direction.total_ios for direction in directions] if len(directions) == len(latencies) else [1] * len(latencies)
+    )
     weights = [one.samples or count or 1 for one, count in zip(latencies, counted, strict=True)]
     return sum(one.mean_ns * weight for one, weight in zip(latencies, weights, strict=True)) / sum(weights)
 
@@ -160,7 +166,7 @@ def _percentiles(latencies: Sequence[Latency]) -> Iterator[tuple[float, int]]:
         own = [(at, ns) for at, ns in latencies[0].percentiles_ns if at in PERCENTILES]
         yield from ((at, ns) for at, ns in own if counted is None or counted >= fewest(at))
         return
-    histograms = [one.histogram for one in latencies if one.histogram]
+    histograms = [latency.histogram for latency in latencies if latency.histogram]
     if latencies and len(histograms) == len(latencies):
         together = Histogram.merged(histograms)
         yield from ((at, together.percentile(at)) for at in PERCENTILES if together.count >= fewest(at))

@@ -93,8 +93,8 @@ def _explained(blocks: list[bytes]) -> Iterator[Measurement]:
     planning = [plan.planning_ms for plan in plans if plan.planning_ms is not None]
     yield from _spread("planning", planning, "ms", "lower", "Planning Time of EXPLAIN")
     buffers = [plan.root.buffers for plan in plans if plan.root.buffers]
-    yield from _spread("shared_hit", [each.shared_hit for each in buffers], "blocks", "higher")
-    yield from _spread("shared_read", [each.shared_read for each in buffers], "blocks", "lower")
+    yield from _spread("shared_hit", [buffer.shared_hit for buffer in buffers], "blocks", "higher")
+    yield from _spread("shared_read", [buffer.shared_read for buffer in buffers], "blocks", "lower")
     yield Measurement("executions", len(plans), "executions", "")
     yield _shapes([plan.shape for plan in plans])
 

@@ -22,14 +22,19 @@ Scripts = dict[str, Script]
 
 def measure_tpcc(outputs: Outputs, options: Options) -> list[Measurement]:
     """Return the measurements. Types that did not run have none. Latencies exclude keying and think times."""
-    measured = [each for each in measure_pgbench(outputs, options) if "statement:" not in each.name]
+    measured = [
+        measurement for measurement in measure_pgbench(outputs, options) if "statement:" not in measurement.name
+    ]
     summary = parse_summary(outputs.get("stdout", b""))
     scripts = {PurePosixPath(script.name or "").stem: script for script in summary.scripts}
     names = list(scripts)
     if options.get("terminals"):
-        measured = [*(each for each in measured if "latency" not in each.name), *_latencies(scripts)]
+        measured = [
+            *(measurement for measurement in measured if "latency" not in measurement.name),
+            *_latencies(scripts),
+        ]
     own = [*_throughput(summary, scripts, options), *_mix(scripts), *_failures(scripts)]
-    return distinct([*own, *(_renamed(each, names) for each in measured)])
+    return distinct([*own, *(_renamed(measurement, names) for measurement in measured)])
 
 
 def _renamed(one: Measurement, names: list[str]) -> Measurement:
@@ -68,7 +73,9 @@ def _latencies(scripts: Scripts) -> Iterator[Measurement]:
     total, count = 0.0, 0
     for name, script in scripts.items():
         if script.latency_avg_ms is not None and script.transactions_total:
-            waited = sum(each.latency_ms for each in script.statements if each.sql.lstrip().startswith(_SLEEP))
+            waited = sum(
+                statement.latency_ms for statement in script.statements if statement.sql.lstrip().startswith(_SLEEP)
+            )
             mean = script.latency_avg_ms - waited
             total, count = total + mean * script.transactions_total, count + script.transactions_total
             yield Measurement(f"{name} latency_avg", mean, "ms", "lower", WITHOUT)

@@ -28,12 +28,14 @@ def measure_tracer(outputs: Outputs, options: Options) -> list[Measurement]:
     name, parse = _reader(tracer)
     raw = outputs.get(OUTPUT, b"")
     traced, lost = parse(raw), lost_events(raw)
-    events = sum(each.events for each in traced)
-    counts = f"{name}: " + ", ".join(f"{each.name} {each.events}" for each in traced if each.events)
+    events = sum(traced_event.events for traced_event in traced)
+    counts = f"{name}: " + ", ".join(
+        f"{traced_event.name} {traced_event.events}" for traced_event in traced if traced_event.events
+    )
     measurements = [Measurement(EVENTS, events, "events", "", f"{counts}; records were lost" if lost else counts)]
     if lost:
         measurements.append(Measurement(LOST, lost, "records", "lower", f"{name} lost events: there were too many"))
-    timed = [each for each in traced if each.total_ns is not None]
+    timed = [traced_event for traced_event in traced if traced_event.total_ns is not None]
     if timed and events:
         total = sum(each.total_ns or 0.0 for each in timed)
         definition = f"{name}: time in the counted calls, as measured by the tracer"

@@ -237,7 +237,7 @@ def put(fields: dict[str, Any], line_fields: dict[str, Any], where: str) -> None
     fields.update(line_fields)
 
 
-_REQUIRED = tuple(one.name for one in fields(Run) if one.default is MISSING)
+_REQUIRED = tuple(field.name for field in fields(Run) if field.default is MISSING)
 
 
 def _check_whole(fields: dict[str, Any], others: list[str]) -> None:

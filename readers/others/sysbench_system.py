@@ -62,7 +62,7 @@ _MOVED = rule(
     mib_per_s=float,
 )
 _REPEATED = "events/s (eps):"  # 1.1 prints the event rate twice
-_REQUIRED = tuple(one.name for one in fields(SystemRun) if one.default is MISSING and one.name != "test")
+_REQUIRED = tuple(field.name for field in fields(SystemRun) if field.default is MISSING and field.name != "test")
 
 
 def parse_sysbench_system(raw: bytes) -> SystemRun:

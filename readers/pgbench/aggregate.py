@@ -67,7 +67,7 @@ class AggregateLog:
 
     @property
     def transactions(self) -> int:
-        return sum(one.transactions for one in self.intervals)
+        return sum(interval.transactions for interval in self.intervals)
 
     @property
     def latency_avg_us(self) -> float | None:
@@ -81,13 +81,13 @@ class AggregateLog:
     @property
     def interval_s(self) -> int | None:
         """The length of an interval; None if there is only one."""
-        starts = [one.start_s for one in self.intervals]
+        starts = [interval.start_s for interval in self.intervals]
         return min((later - sooner for sooner, later in pairwise(starts)), default=None)
 
 
 def _moments(intervals: Iterable[Interval]) -> tuple[float | None, float | None]:
     """Return mean and standard deviation over all transactions; None if there are none."""
-    sums = [(one.transactions, one.latency_sum_us, one.latency_sum2_us2) for one in intervals]
+    sums = [(interval.transactions, interval.latency_sum_us, interval.latency_sum2_us2) for interval in intervals]
     count, total, squares = (sum(column) for column in zip(*sums, strict=True)) if sums else (0, 0, 0)
     if not count:
         return None, None
@@ -95,7 +95,7 @@ def _moments(intervals: Iterable[Interval]) -> tuple[float | None, float | None]
     return mean, float(max(0.0, squares / count - mean**2) ** 0.5)
 
 
-_NAMES = tuple(one.name for one in fields(Interval))[:15]
+_NAMES = tuple(field.name for field in fields(Interval))[:15]
 
 
 def parse_aggregate(raw: bytes) -> AggregateLog:
@@ -153,7 +153,7 @@ def _sum(one: Interval, other: Interval) -> Interval:
 
 
 _EXTREMES = ("latency_min_us", "latency_max_us", "lag_min_us", "lag_max_us")
-_ADDED = tuple(one.name for one in fields(Interval) if one.name not in ("start_s", *_EXTREMES))
+_ADDED = tuple(field.name for field in fields(Interval) if field.name not in ("start_s", *_EXTREMES))
 
 
 def _extreme(name: str, one: Interval, other: Interval) -> int | None:

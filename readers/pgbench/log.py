@@ -74,7 +74,7 @@ class Log:
     @property
     def percentiles_us(self) -> dict[str, float]:
         """Percentiles by name, within 1 %; empty without latencies."""
-        return {f"p{one:g}": self.latency_us.percentile(one) for one in PERCENTAGES if self.timed}
+        return {f"p{percentage:g}": self.latency_us.percentile(percentage) for percentage in PERCENTAGES if self.timed}
 
 
 @dataclass

@@ -325,7 +325,9 @@ def parse_summary(raw: bytes) -> Summary:
     return Summary(
         **reader.head,
         **_rates(reader),
-        scripts=tuple(Script(**{**one, "statements": tuple(one.get("statements", ()))}) for one in reader.scripts),
+        scripts=tuple(
+            Script(**{**script, "statements": tuple(script.get("statements", ()))}) for script in reader.scripts
+        ),
         other_lines=tuple(reader.other_lines),
         missing=(*_missing(reader.head["transaction_type"], reader.scripts), *(["the rest of the last line"] * cut)),
     )
@@ -341,7 +343,7 @@ def _check_head(head: dict[str, Any]) -> None:
 
 
 def _check_scripts(reader: _Reader) -> None:
-    targets = [one["target_pct"] for one in reader.scripts if "target_pct" in one]
+    targets = [script["target_pct"] for script in reader.scripts if "target_pct" in script]
     many = reader.head["transaction_type"] == "multiple scripts"
     # Each share is rounded to one decimal, so the sum may be off by half a decimal per script.
     if many and abs(sum(targets) - 100) > 0.05 * len(targets) + 0.01:

@@ -120,7 +120,7 @@ class _Reader:
         loop = _LOOP.fullmatch(fields[-2]) if len(fields) > 2 and not line.startswith(" ") else None
         named = _SOURCE.fullmatch(line)
         if loop:
-            if any(one.source == self.source for one in self.sections):
+            if any(section.source == self.source for section in self.sections):
                 raise FormatError(place, "a clock appears twice", hint="give one report at a time")
             self.sections.append(_Section(self.source, float(f"{loop['whole']}.{loop['cents']}")))
             self.source = None

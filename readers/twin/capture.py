@@ -60,19 +60,22 @@ def _whole(values: dict[str, list[Any]]) -> Capture:
     (server,), (first, second) = values["server"], values["snapshot"]
     if second["at"] <= first["at"]:
         raise _refused("the second snapshot is not later than the first")
-    tables = {(each.schema, each.name) for each in values["table"]}
+    tables = {(table.schema, table.name) for table in values["table"]}
     if len(tables) != len(values["table"]):
         raise _refused("a table occurs twice")
     return Capture(
         **server,
         tables=tuple(values["table"]),
-        indexes=tuple(each for each in values["index"] if (each.schema, each.table) in tables),
+        indexes=tuple(index for index in values["index"] if (index.schema, index.table) in tables),
         foreign_keys=tuple(
-            each
-            for each in values["foreign_key"]
-            if (each.schema, each.table) in tables and (each.to_schema, each.to_table) in tables
+            foreign_key
+            for foreign_key in values["foreign_key"]
+            if (foreign_key.schema, foreign_key.table) in tables
+            and (foreign_key.to_schema, foreign_key.to_table) in tables
         ),
-        statistics=tuple(each for each in values["statistics"] if (each.schema, each.table) in tables),
+        statistics=tuple(
+            statistics for statistics in values["statistics"] if (statistics.schema, statistics.table) in tables
+        ),
         seconds=second["at"] - first["at"],
         was_reset=second["reset"] != first["reset"],
         statements=tuple(_statements(dict(values["before"]), values["after"])),

@@ -136,7 +136,7 @@ class Capture:
     @cached_property
     def ms(self) -> float:
         """The execution time of all statements between the snapshots."""
-        return sum(each.counts.ms for each in self.statements)
+        return sum(statement.counts.ms for statement in self.statements)
 
     def share(self, statement: Statement) -> float:
         """Return the statement's share of that time, 0 to 1."""

@@ -71,7 +71,7 @@ def confirm(account: ProviderAccount, grant: mapping.Grant) -> None:
         user.role = Role(grant.role)
         user.save(update_fields=["role"])
     with everything():
-        for team in Team.objects.filter(name__in={each.team for each in settings.OIDC_TEAMS}):
+        for team in Team.objects.filter(name__in={entry.team for entry in settings.OIDC_TEAMS}):
             _set_member(team, user, grant.teams.get(team.name, ""))
     change_reader(lambda: User.objects.get(pk=user.pk).hidden_teams)
     account.confirmed_at = timezone.now()

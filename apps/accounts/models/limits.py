@@ -61,7 +61,7 @@ class Limits:
     def includes(self, other: Limits) -> bool:
         """Whether these limits permit everything that the `other` limits permit."""
         team = self.team is None or self.team == other.team
-        scopes = not self.scopes or (bool(other.scopes) and all(self.permits(each) for each in other.scopes))
+        scopes = not self.scopes or (bool(other.scopes) and all(self.permits(scope) for scope in other.scopes))
         return self.role.includes(other.role) and team and scopes
 
 

@@ -39,7 +39,7 @@ class Sealed:
 def every() -> Iterator[Sealed]:
     """All that there are, a row at a time; empty ones are no secrets."""
     for model in apps.get_models():
-        for field in (each.name for each in model._meta.concrete_fields if each.name.endswith(SUFFIX)):
+        for field in (column.name for column in model._meta.concrete_fields if column.name.endswith(SUFFIX)):
             rows = model._default_manager.exclude(**{field: ""}).order_by("pk")
             yield from (Sealed(row, field) for row in rows.iterator(chunk_size=100))
 
@@ -58,12 +58,12 @@ def opener(token: str) -> str | None:
 def needed() -> tuple[list[str], list[str]]:
     """(fingerprints of the keys that open what is there, names of secrets that none of ours opens)."""
     keys, closed = set(), []
-    for each in every():
-        key = opener(each.token)
+    for column in every():
+        key = opener(column.token)
         if key:
             keys.add(key)
         else:
-            closed.append(each.what)
+            closed.append(column.what)
     return sorted(keys), closed
 
 
@@ -89,14 +89,18 @@ def rotate() -> int:
     _check_keys()
     first, total, changed = fingerprint(settings.SSH_KEYS[0]), 0, 0
     box = MultiFernet([Fernet(key) for key in settings.SSH_KEYS])
-    for each in every():
-        key, total = opener(each.token), total + 1
+    for column in every():
+        key, total = opener(column.token), total + 1
         if key is None:
             hint = "add the key that encrypted it after the other keys, or delete its object"
-            raise PlanError("PROVING_SSH_KEYS", f"no key decrypts the secret of {each.what}", hint=hint)
+            raise PlanError("PROVING_SSH_KEYS", f"no key decrypts the secret of {column.what}", hint=hint)
         if key != first:
-            anew = {each.field: box.rotate(each.token.encode()).decode()}
-            changed += type(each.row)._default_manager.filter(pk=each.row.pk, **{each.field: each.token}).update(**anew)
+            anew = {column.field: box.rotate(column.token.encode()).decode()}
+            changed += (
+                type(column.row)
+                ._default_manager.filter(pk=column.row.pk, **{column.field: column.token})
+                .update(**anew)
+            )
     if total and not changed:
         message = f"the first key ({first}) already encrypts all {total} secrets, so no new key is in use"
         raise PlanError("PROVING_SSH_KEYS", message, hint=PUT_FIRST)

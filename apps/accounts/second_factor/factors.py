@@ -148,9 +148,9 @@ def _matching_period(factor: SecondFactor, code: str) -> int | None:
     """The period of this code; None for a wrong code, and for a code that was accepted before."""
     totp = pyotp.TOTP(vault.decrypt(factor.secret_encrypted, what="the second factor of this user"))
     now, typed = int(time.time()) // PERIOD_S, code.replace(" ", "").encode()
-    periods = [now + each for each in PERIODS]
-    matching = [each for each in periods if hmac.compare_digest(totp.generate_otp(each).encode(), typed)]
-    return next((each for each in matching if each > factor.last_period), None)
+    periods = [now + period for period in PERIODS]
+    matching = [period for period in periods if hmac.compare_digest(totp.generate_otp(period).encode(), typed)]
+    return next((period for period in matching if period > factor.last_period), None)
 
 
 def _use_recovery_code(user: User, code: str) -> bool:

@@ -42,7 +42,7 @@ def team_list(request: HttpRequest) -> HttpResponse:
 
 
 def _list(request: HttpRequest, form: TeamForm) -> HttpResponse:
-    mine = {each.team_id: each.role for each in Membership.objects.filter(user=user_of(request))}
+    mine = {membership.team_id: membership.role for membership in Membership.objects.filter(user=user_of(request))}
     rows = [(team, mine.get(team.pk, "")) for team in Team.objects.annotate(members=Count("memberships"))]
     return page(request, "accounts/teams.html", {"rows": rows}, form)
 
@@ -66,7 +66,7 @@ def team_add(request: HttpRequest) -> HttpResponse:
 def team_detail(request: HttpRequest, pk: int) -> HttpResponse:
     team, user = get_object_or_404(Team, pk=pk), user_of(request)
     members = list(team.memberships.select_related("user").order_by("user__username"))
-    inside = [each.user_id for each in members]
+    inside = [member.user_id for member in members]
     context = {
         "team": team,
         "members": members,

@@ -18,7 +18,7 @@ OF_TEAMS = ("host", "profile", "workload", "dataset", "decision")
 
 def kinds() -> dict[str, type[Owned]]:
     """Name of each kind of object that a team can own -> its model."""
-    models = {str(each._meta.model_name): each for each in Owned.__subclasses__()}
+    models = {str(subclass._meta.model_name): subclass for subclass in Owned.__subclasses__()}
     return {word: models[word] for word in OF_TEAMS}
 
 
@@ -66,7 +66,7 @@ def remove_team(team: Team, *, by: User) -> None:
     if belongs:
         hint = "transfer them to another team first, or to no team"
         raise PlanError("team", f"{', '.join(belongs)} belong to {team}", hint=hint)
-    members = {each.user.username: each.role for each in team.memberships.select_related("user")}
+    members = {membership.user.username: membership.role for membership in team.memberships.select_related("user")}
     audit(by, "team.remove", team, before={"id": team.pk, "members": members})
     team.delete()
 
@@ -145,7 +145,7 @@ def open_to(user: User, role: Role) -> QuerySet[Team]:
     """Teams in which `user` has `role`; for instance admins every team. A token can limit them to one team."""
     if not user.limits.role.includes(role):
         return Team.objects.none()
-    enough = [each for each in Role if each.includes(role)]
+    enough = [candidate for candidate in Role if candidate.includes(role)]
     joined = Team.objects.filter(memberships__user=user, memberships__role__in=enough)
     rows = Team.objects.all() if user.is_instance_admin else joined
     return rows if user.limits.team is None else rows.filter(pk=user.limits.team)

@@ -63,7 +63,7 @@ def _is_in(address: str, networks: list[str]) -> bool:
         client = without_mapping(ipaddress.ip_address(address))
     except ValueError:
         return False
-    return any(client in ipaddress.ip_network(each) for each in networks)
+    return any(client in ipaddress.ip_network(network) for network in networks)
 
 
 def _audit_refused(token: ApiToken, address: str) -> None:

@@ -139,10 +139,10 @@ def _expiry(days: int, by_token: ApiToken | None) -> datetime:
 
 def checked_scopes(names: Sequence[str]) -> list[str]:
     """The scopes in the order of Scope, without duplicates."""
-    for each in names:
-        if each not in Scope.values:
-            raise PlanError("scopes", f"{each!r} is not a scope", hint=f"accepted: {', '.join(Scope.values)}")
-    return [each for each in Scope.values if each in names]
+    for name in names:
+        if name not in Scope.values:
+            raise PlanError("scopes", f"{name!r} is not a scope", hint=f"accepted: {', '.join(Scope.values)}")
+    return [value for value in Scope.values if value in names]
 
 
 def _networks(texts: Sequence[str]) -> list[str]:
@@ -168,7 +168,7 @@ def _inherited(restriction: Restriction, by_token: ApiToken) -> Restriction:
         raise PlanError(
             "team", f"the current token is limited to the team {by_token.team}", hint="leave the field empty"
         )
-    allowed = [ipaddress.ip_network(each) for each in by_token.networks]
+    allowed = [ipaddress.ip_network(network) for network in by_token.networks]
     for text in _networks(restriction.networks) if allowed else ():
         if not any(_is_part(_network(text), each) for each in allowed):
             hint = "choose networks inside of these, or leave the field empty"

@@ -80,7 +80,7 @@ def digest_of(request: HttpRequest, token_limits: str | None) -> str:
     if kind == "multipart/form-data":
         parts = [
             list(request.POST.lists()),
-            [_file(name, each) for name, files in request.FILES.lists() for each in files],
+            [_file(name, file) for name, files in request.FILES.lists() for file in files],
         ]
         return hashlib.sha256(json.dumps([kind, token_limits, *parts]).encode()).hexdigest()
     return hashlib.sha256(f"{kind}\n{token_limits or ''}\n".encode() + request.body).hexdigest()

@@ -42,7 +42,7 @@ class RequestRates(BaseThrottle):
     rates: list[Rate]
 
     def allow_request(self, request: Request, view: Any) -> bool:
-        self.rates = [counted(*each) for each in _limits(request)]
+        self.rates = [counted(*limit) for limit in _limits(request)]
         request._request.rates = self.rates  # type: ignore[attr-defined]  # for the headers of its answer
         return not any(rate.exceeded for rate in self.rates)
 
@@ -57,7 +57,7 @@ def _limits(request: Request) -> list[tuple[str, int, int]]:
         limits.append(("token", request.auth.pk, settings.API_PER_TOKEN_MIN))
     if isinstance(request.user, User):
         limits.append(("user", request.user.pk, settings.API_PER_USER_MIN))
-    return [each for each in limits if each[2]]
+    return [limit for limit in limits if limit[2]]
 
 
 def counted(name: str, key: int, limit: int) -> Rate:
@@ -84,9 +84,9 @@ class RatesMiddleware:
         rates: list[Rate] = getattr(request, "rates", [])
         if rates:
             response.headers["RateLimit-Policy"] = ", ".join(
-                f'"{each.name}";q={each.limit};w={WINDOW_S}' for each in rates
+                f'"{rate.name}";q={rate.limit};w={WINDOW_S}' for rate in rates
             )
             response.headers["RateLimit"] = ", ".join(
-                f'"{each.name}";r={max(0, each.left)};t={each.reset_s}' for each in rates
+                f'"{rate.name}";r={max(0, rate.left)};t={rate.reset_s}' for rate in rates
             )
         return response

@@ -130,7 +130,7 @@ def _sizes(factor: Factor) -> list[float]:
 def _quantities(texts: Sequence[str]) -> list[float]:
     """Return comparable numbers for quantities of memory, time, or counts; [] for anything else."""
     matches = [gucs.QUANTITY.match(text) for text in texts]
-    pairs = [(float(each.group(1)), each.group(2)) for each in matches if each]
+    pairs = [(float(match.group(1)), match.group(2)) for match in matches if match]
     if len(pairs) < len(texts):
         return []
     for units in (gucs.MEMORY, gucs.TIME):

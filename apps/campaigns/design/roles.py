@@ -65,7 +65,11 @@ def named(campaign: Campaign) -> list[tuple[str, str]]:
     standbys = list(roles.get("standbys", []))
     names = dict(Host.objects.filter(pk__in=[roles.get("client"), *standbys]).values_list("pk", "name"))
     load = [("load", names[roles["client"]])] if roles.get("client") in names else []
-    return [("server", campaign.host.name), *load, *(("standby", names[each]) for each in standbys if each in names)]
+    return [
+        ("server", campaign.host.name),
+        *load,
+        *(("standby", names[standby]) for standby in standbys if standby in names),
+    ]
 
 
 def read(campaign: Campaign) -> Cast | None:
@@ -231,7 +235,9 @@ def _target(cast: Cast, whole: Spec, member: Member, role: str) -> Spec:
     """Return PostgreSQL of the server's version on this host. PlanError if there is none, or if it cannot have a
     standby."""
     bin_dir = whole["target"]["bin_dir"]
-    major = next(each["major"] for each in cast.server.facts["postgresql"] if each["bin_dir"] == bin_dir)
+    major = next(
+        installation["major"] for installation in cast.server.facts["postgresql"] if installation["bin_dir"] == bin_dir
+    )
     if role == "standbys" and major < OLDEST:
         raise PlanError("roles.standbys", f"PostgreSQL {major} is too old", hint=f"accepted: {OLDEST} or later")
     tools = TOOLS[role] | {"postgres", "initdb"}

@@ -36,9 +36,13 @@ def _private(host: Host, facts: Facts, request: Mapping[str, str]) -> dict[str, 
     if not able:
         hint = "install postgresql and postgresql-contrib there, or name further directories in pg_bin_dirs"
         raise PlanError("host", f"no PostgreSQL with initdb and pgbench was found on {host}", hint=hint)
-    chosen = [each for each in able if each["bin_dir"] == request.get("bin_dir", each["bin_dir"])]
+    chosen = [
+        installation
+        for installation in able
+        if installation["bin_dir"] == request.get("bin_dir", installation["bin_dir"])
+    ]
     if not chosen:
-        hint = "one of " + ", ".join(each["bin_dir"] for each in able)
+        hint = "one of " + ", ".join(installation["bin_dir"] for installation in able)
         raise PlanError("target", f"{request['bin_dir']} of {host} contains no PostgreSQL", hint=hint)
     newest = max(chosen, key=lambda each: each["major"])
     return {"kind": "private", "bin_dir": newest["bin_dir"], "data_dir": host.data_dir, "os_user": host.os_user}
@@ -48,11 +52,15 @@ def version(facts: Facts, request: Mapping[str, str]) -> str:
     """Return the version of the PostgreSQL that `request` names on this host, as in Campaign.target; "" if it has
     none."""
     if "data_dir" in request:
-        clusters = (each for each in facts.get("clusters", []) if each["data_dir"] == request["data_dir"])
-        return next((str(each["version"] or each["major"]) for each in clusters), "")
+        clusters = (cluster for cluster in facts.get("clusters", []) if cluster["data_dir"] == request["data_dir"])
+        return next((str(cluster["version"] or cluster["major"]) for cluster in clusters), "")
     if "remote" in request:
         return ""
-    able = [each for each in _able(facts) if each["bin_dir"] == request.get("bin_dir", each["bin_dir"])]
+    able = [
+        installation
+        for installation in _able(facts)
+        if installation["bin_dir"] == request.get("bin_dir", installation["bin_dir"])
+    ]
     return str(max(able, key=lambda each: each["major"])["version"]) if able else ""
 
 
@@ -64,12 +72,16 @@ def check_private(spec: Mapping[str, Any], host: Host, facts: Facts) -> None:
 
 
 def _able(facts: Facts) -> list[dict[str, Any]]:
-    return [each for each in facts["postgresql"] if {"initdb", "postgres", "pgbench"} <= set(each["tools"])]
+    return [
+        installation
+        for installation in facts["postgresql"]
+        if {"initdb", "postgres", "pgbench"} <= set(installation["tools"])
+    ]
 
 
 def newest_with(host: Host, facts: Facts, tool: str) -> str:
     """Return the bin directory of the newest PostgreSQL with this tool. PlanError if there is none."""
-    able = [each for each in facts["postgresql"] if tool in each["tools"]]
+    able = [installation for installation in facts["postgresql"] if tool in installation["tools"]]
     if not able:
         hint = "install postgresql and postgresql-contrib there, or name further directories in pg_bin_dirs"
         raise PlanError("workload", f"no PostgreSQL of {host} has {tool}", hint=hint)
@@ -78,7 +90,7 @@ def newest_with(host: Host, facts: Facts, tool: str) -> str:
 
 def check_bin_dir(bin_dir: str, host: Host, facts: Facts) -> None:
     """Raise PlanError unless the directory contains the programs of an installed PostgreSQL; "" is accepted."""
-    known = [each["bin_dir"] for each in facts["postgresql"]]
+    known = [installation["bin_dir"] for installation in facts["postgresql"]]
     if bin_dir and bin_dir not in known:
         raise PlanError("bin_dir", f"{bin_dir} of {host} contains no PostgreSQL", hint="one of " + ", ".join(known))
 
@@ -126,7 +138,7 @@ def check(spec: Mapping[str, Any], host: Host, facts: Facts) -> None:
         )
     reasons = [f"{name} is set" for name, plan in plans.items() if plan.server_prefix or plan.unit]
     reasons += [f"{name} is set" for name in parameters if gucs.needs_restart(name)]
-    running = {each["data_dir"]: each["running"] for each in facts["clusters"]}[target["data_dir"]]
+    running = {cluster["data_dir"]: cluster["running"] for cluster in facts["clusters"]}[target["data_dir"]]
     reasons += [] if running else ["it is stopped"]
     if reasons and not target["consent"]["restart"]:
         hint = f"an admin can allow it on the page of {host}; or remove that setting"
@@ -153,13 +165,16 @@ def _check_remote(spec: Mapping[str, Any], facts: Facts) -> None:
 def remotes(host: Host) -> list[tuple[str, str]]:
     """The remote servers of a host, as in `choices`."""
     servers = host.remote_servers.all()
-    return [(f"remote {each.name}", f"remote: {each.name} ({', '.join(each.addresses)})") for each in servers]
+    return [(f"remote {server.name}", f"remote: {server.name} ({', '.join(server.addresses)})") for server in servers]
 
 
 def choices(facts: Facts) -> list[tuple[str, str]]:
     """The choices of a form for a host with these facts: (value, label). `read_choice` reads the value."""
-    private = [(f"bin_dir {each['bin_dir']}", f"private, of PostgreSQL {each['version']}") for each in _able(facts)]
-    existing = [(f"data_dir {each['data_dir']}", _label(each)) for each in facts.get("clusters", [])]
+    private = [
+        (f"bin_dir {installation['bin_dir']}", f"private, of PostgreSQL {installation['version']}")
+        for installation in _able(facts)
+    ]
+    existing = [(f"data_dir {cluster['data_dir']}", _label(cluster)) for cluster in facts.get("clusters", [])]
     return [*private, *existing]
 
 

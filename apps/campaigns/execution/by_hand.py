@@ -36,7 +36,7 @@ def notify_waiting(run: Run) -> None:
 
 def _newest(run: Run) -> list[str]:
     event = run.events.filter(kind="waiting").order_by("-seq").first()
-    return [_line(each) for each in event.data["changes"]] if event else []
+    return [_line(change) for change in event.data["changes"]] if event else []
 
 
 def _line(change: dict[str, Any]) -> str:

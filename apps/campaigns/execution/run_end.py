@@ -47,9 +47,9 @@ def report(run: Run | RunPart, manifest: dict[str, Any]) -> None:
     if not manifest["clean"]:
         keys = _left(run)
         unproven = (manifest["error"] or {}).get("unproven") or []
-        problems = [each for each in unproven if not any(left["key"] in each for left in keys)]
+        problems = [key for key in unproven if not any(left["key"] in key for left in keys)]
         contact.report(run.host, run.pk, Trouble.Kind.DIRTY, keys, problems)
-        what = ", ".join([*(each["key"] for each in keys), *([] if keys else problems)]) or "see its manifest"
+        what = ", ".join([*(key["key"] for key in keys), *([] if keys else problems)]) or "see its manifest"
         contact.quarantine(run.host, f"run {run.pk} could not restore: {what}")
 
 

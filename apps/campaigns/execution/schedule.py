@@ -46,7 +46,7 @@ class Schedule:
 
     @property
     def runs(self) -> int:
-        return sum(each.runs for each in self.waiting)
+        return sum(campaign.runs for campaign in self.waiting)
 
 
 def schedule(host: Host, now: datetime) -> Schedule:

@@ -79,5 +79,9 @@ def _shipped() -> frozenset[tuple[str, str]]:
     made = [spec["dataset"] for spec in specs.values() if spec["dataset"]]
     steps = [step for spec in specs.values() for step in spec["steps"] if step["kind"] in WORKLOADS]
     texts = {(step["kind"], text) for step in steps for text in WORKLOADS[step["kind"]].code(step["options"]).values()}
-    texts |= {(each["kind"], text) for each in made for text in DATASETS[each["kind"]].code(each["options"]).values()}
+    texts |= {
+        (dataset["kind"], text)
+        for dataset in made
+        for text in DATASETS[dataset["kind"]].code(dataset["options"]).values()
+    }
     return frozenset({("sql", CHECKPOINT), *texts})

@@ -146,7 +146,7 @@ def of_campaign(campaign: Campaign) -> str:
             **({"settings": settings} if settings else {}),
             **_dataset(campaign),
             "steps": campaign.steps,
-            "factors": [_factor(each) for each in campaign.factors],
+            "factors": [_factor(factor) for factor in campaign.factors],
         }
     )
 

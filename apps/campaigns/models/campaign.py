@@ -33,7 +33,7 @@ class _NamesHostOf(Func):
     output_field = models.BooleanField()
 
     def __init__(self, roles: F, teams: Teams) -> None:
-        super().__init__(roles, teams=", ".join(str(each) for each in sorted(teams)))
+        super().__init__(roles, teams=", ".join(str(team) for team in sorted(teams)))
 
 
 class Campaign(Walled):
@@ -178,7 +178,7 @@ class Campaign(Walled):
         if self.placement != self.Placement.ONE and not self._state.adding:
             models.prefetch_related_objects([self], "further_hosts")
             further = list(self.further_hosts.all())
-        return {self.host.team_id, *(each.team_id for each in further), *self._owners_of_roles}
+        return {self.host.team_id, *(host.team_id for host in further), *self._owners_of_roles}
 
     @cached_property
     def _owners_of_roles(self) -> Collection[int | None]:

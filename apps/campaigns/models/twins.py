@@ -42,9 +42,9 @@ class Twin(Owned):
     @property
     def made(self) -> list[dict[str, Any]]:
         """The statements that are in the twin."""
-        return [each for each in self.statements if each["script"]]
+        return [statement for statement in self.statements if statement["script"]]
 
     @property
     def left_out(self) -> list[dict[str, Any]]:
         """The others, each with the reason."""
-        return [each for each in self.statements if not each["script"]]
+        return [statement for statement in self.statements if not statement["script"]]

@@ -56,7 +56,7 @@ def _about(request: HttpRequest, name: str) -> dict[str, Any]:
     if not revisions:
         raise Http404(name)
     number = request.GET.get("r") or str(revisions[0].revision)
-    shown = next((each for each in revisions if str(each.revision) == number), None)
+    shown = next((revision for revision in revisions if str(revision.revision) == number), None)
     if shown is None:
         raise Http404(f"{name} has no revision {number}")
     copies = list(shown.copies.select_related("host", "made_by").annotate(used=count_visible(DataCopy, "uses")))

@@ -110,7 +110,7 @@ class Draft:
         """Return the initial values of the fields next to the rows."""
         factors = (self.recipe or {})["factors"]
         return {
-            "conditions": factor_rows.conditions_of(each for each in factors if "levels" in each),
+            "conditions": factor_rows.conditions_of(factor for factor in factors if "levels" in factor),
             "factor_orders": factor_rows.orders_of(factors),
             "cells": factor_rows.cells_text((self.recipe or {}).get("cells", []), factors),
         }
@@ -151,7 +151,7 @@ class Draft:
             self.rows.append(factor_rows.Row())
 
     def context(self) -> dict[str, Any]:
-        hints = {each.path: each.hint for each in self.parameters}
+        hints = {parameter.path: parameter.hint for parameter in self.parameters}
         for row in self.rows:
             row.hint = hints.get(row.path, "")
         return {

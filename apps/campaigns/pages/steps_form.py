@@ -125,14 +125,14 @@ class WorkloadForm(OfTeam):
 
     def complain(self, complaints: Iterable[Complaint]) -> None:
         """Add the complaints of a tool to the fields of its scripts, with line numbers of these fields."""
-        for each in complaints:
-            place = next(place for place in range(len(self.kinds)) if self._name(place) == each.step)
+        for complaint in complaints:
+            place = next(place for place in range(len(self.kinds)) if self._name(place) == complaint.step)
             path = f"steps.{place}.options"
             field = f"{path}.scripts" if self.cleaned_data.get(f"{path}.scripts") else f"{path}.script"
-            if not each.script or field not in self.fields:
-                self.add_error(f"steps.{place}.name", each.message)
+            if not complaint.script or field not in self.fields:
+                self.add_error(f"steps.{place}.name", complaint.message)
             else:
-                self.add_error(field, _at_line(each, self.cleaned_data.get(field, ""), field.endswith("scripts")))
+                self.add_error(field, _at_line(complaint, self.cleaned_data.get(field, ""), field.endswith("scripts")))
 
     def _name(self, place: int) -> str:
         return str(self.cleaned_data.get(f"steps.{place}.name"))

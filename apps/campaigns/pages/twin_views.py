@@ -72,7 +72,7 @@ def twin_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _with_percent(statements: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**each, "percent": 100 * each["share"]} for each in statements]
+    return [{**statement, "percent": 100 * statement["share"]} for statement in statements]
 
 
 @needs(Role.TUNER, somewhere=True)

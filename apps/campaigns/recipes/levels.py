@@ -122,13 +122,16 @@ def _disk(facts: Facts) -> dict[str, Any]:
 
 def postgresql_versions(facts: Facts) -> Levels:
     """Return every installed PostgreSQL of which a private cluster can be created, oldest first."""
-    able = sorted((each for each in facts["postgresql"] if set(each["tools"]) >= SERVER), key=lambda e: e["major"])
+    able = sorted(
+        (installation for installation in facts["postgresql"] if set(installation["tools"]) >= SERVER),
+        key=lambda e: e["major"],
+    )
     if len(able) < 2:
         available = f"PostgreSQL {able[0]['version']} alone" if able else "no PostgreSQL with initdb and pgbench"
         hint = "install another version there, or name its directory in pg_bin_dirs, and check the host again"
         raise PlanError("factors", f"this host has {available}", hint=hint)
-    versions = [each["version"] for each in able]
-    return [(_version(each, versions), each["bin_dir"]) for each in able]
+    versions = [installation["version"] for installation in able]
+    return [(_version(installation, versions), installation["bin_dir"]) for installation in able]
 
 
 def _version(one: dict[str, Any], versions: list[str]) -> str:

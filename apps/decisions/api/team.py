@@ -92,7 +92,7 @@ class TimelineViewSet(viewsets.ViewSet):
         form = TimelineForm(request.query_params)
         criteria = form.criteria()
         if form.errors:
-            raise ValidationError({name: [str(each) for each in errors] for name, errors in form.errors.items()})
+            raise ValidationError({name: [str(error) for error in errors] for name, errors in form.errors.items()})
         return Response(TimelineSerializer(entries.timeline(criteria, request.query_params.get("cursor", ""))).data)
 
 

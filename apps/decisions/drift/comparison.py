@@ -86,7 +86,7 @@ def _is_parameter(item: Item) -> bool:
 def _rows(item: Item, reported: Sequence[Mapping[str, Any]], reason: str) -> list[Row]:
     if not _is_parameter(item):
         return [_row(item)]
-    return [_of_cluster(item, each) for each in reported] or [_unknown(item, reason)]
+    return [_of_cluster(item, cluster) for cluster in reported] or [_unknown(item, reason)]
 
 
 def _unknown_reason(facts: Mapping[str, Any], was_asked: bool) -> str:

@@ -57,12 +57,16 @@ def reports(host: Host | None = None) -> list[Report]:
     """Return the reports of all decisions that are followed and set values; of one host, or of all."""
     rows = Decision.objects.alive().exclude(settings={}).defer("evidence").select_related("campaign")
     decisions = rows.about(host) if host else rows
-    return [Report(each, _host_drifts(each, [host] if host else list(each.scope))) for each in decisions]
+    return [
+        Report(decision, _host_drifts(decision, [host] if host else list(decision.scope))) for decision in decisions
+    ]
 
 
 def _host_drifts(decision: Decision, hosts: list[Host]) -> list[HostDrift]:
     newest = _newest(hosts)
-    standings = {each.host_id: each for each in decision.standings.filter(host__in=hosts, asked_at__isnull=False)}
+    standings = {
+        standing.host_id: standing for standing in decision.standings.filter(host__in=hosts, asked_at__isnull=False)
+    }
     drifts = [_on(decision, host, newest.get(host.pk), standings.get(host.pk)) for host in hosts]
     order = (comparison.DIFFERS, comparison.UNKNOWN, comparison.SAME)
     return sorted(drifts, key=lambda each: (order.index(each.state), each.host.name))
@@ -70,7 +74,7 @@ def _host_drifts(decision: Decision, hosts: list[Host]) -> list[HostDrift]:
 
 def _newest(hosts: Iterable[Host]) -> dict[int, Facts]:
     rows = Facts.objects.filter(host__in=hosts).order_by("host_id", "-number").distinct("host_id")
-    return {each.host_id: each for each in rows}
+    return {row.host_id: row for row in rows}
 
 
 def _on(decision: Decision, host: Host, facts: Facts | None, standing: Standing | None) -> HostDrift:

@@ -55,8 +55,8 @@ def comparisons(table: Mapping[str, Any], rows: Sequence[stats.Observation]) -> 
         return {}
     against_baseline = stats.against_baseline(rows, table["baseline"], metric(table), table["delta"])
     if table.get("unplanned_look"):
-        against_baseline = [stats.at_unplanned_analysis(each) for each in against_baseline]
-    return {each.b: each for each in against_baseline}
+        against_baseline = [stats.at_unplanned_analysis(comparison) for comparison in against_baseline]
+    return {comparison.b: comparison for comparison in against_baseline}
 
 
 def replay(evidence: Mapping[str, Any]) -> list[Row]:

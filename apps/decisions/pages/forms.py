@@ -73,7 +73,7 @@ class DecisionForm(OfTeam):
         super().__init__(*args, **kwargs)
         chosen = self.fields["level"]
         assert isinstance(chosen, forms.ChoiceField)  # noqa: S101 - for the type checker
-        chosen.choices = [("", "none"), *((each, each) for each in levels)]
+        chosen.choices = [("", "none"), *((level, level) for level in levels)]
         replaced = self.fields["supersedes"]
         assert isinstance(replaced, forms.ModelChoiceField)  # noqa: S101 - for the type checker
         replaced.queryset = Decision.objects.filter(status__in=FROM[Decision.Status.SUPERSEDED])

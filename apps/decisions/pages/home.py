@@ -49,7 +49,7 @@ def running() -> list[Now]:
     for run in Run.objects.active().filter(campaign__in=campaigns).select_related("host").order_by("host__name"):
         runs.setdefault(run.campaign_id, []).append(run)
     live_by_run = live(run for active in runs.values() for run in active)
-    return [now for each in campaigns for now in _now(each, runs.get(each.pk, []), live_by_run)]
+    return [now for campaign in campaigns for now in _now(campaign, runs.get(campaign.pk, []), live_by_run)]
 
 
 def _now(campaign: Campaign, runs: list[Run], live_by_run: Mapping[UUID, Live]) -> list[Now]:
@@ -140,7 +140,10 @@ def _campaigns() -> list[Task]:
     failed = Run.objects.filter(queries.FAILED, campaign=OuterRef("pk"))
     ran = Campaign.objects.filter(created_at__gt=since, archived_at=None).exclude(kind=Campaign.Kind.IMPORTED)
     campaigns = queries.counted(ran.filter(Exists(failed)).order_by("-created_at")[:RECENT])
-    return [Task("failed", f"{each}: {_count(each)} not ok", "campaign_detail", each.pk) for each in campaigns]
+    return [
+        Task("failed", f"{campaign}: {_count(campaign)} not ok", "campaign_detail", campaign.pk)
+        for campaign in campaigns
+    ]
 
 
 def _count(campaign: Any) -> str:
@@ -150,15 +153,18 @@ def _count(campaign: Any) -> str:
 def _decisions() -> list[Task]:
     alive = (Decision.Status.ACCEPTED, Decision.Status.EXPIRED)
     due = Decision.objects.filter(review_on__lte=timezone.localdate(), status__in=alive)
-    agreed = [Task("new", f"{each}: review date reached", "decision_detail", each.pk) for each in due]
+    agreed = [Task("new", f"{decision}: review date reached", "decision_detail", decision.pk) for decision in due]
     contrary = [*reviews.contradicted(), *Decision.objects.filter(status=Decision.Status.CONTRADICTED)]
     went = Standing.objects.filter(decision=OuterRef("pk"), stale_since__isnull=False)
     stale = Decision.objects.alive().filter(Exists(went)).defer("evidence")
     return [
-        *(Task("failed", f"{each}: newer results contradict it", "decision_detail", each.pk) for each in contrary),
         *(
-            Task("stale", f"{each}: hosts changed, so it may no longer hold", "decision_detail", each.pk)
-            for each in stale
+            Task("failed", f"{decision}: newer results contradict it", "decision_detail", decision.pk)
+            for decision in contrary
+        ),
+        *(
+            Task("stale", f"{decision}: hosts changed, so it may no longer hold", "decision_detail", decision.pk)
+            for decision in stale
         ),
         *agreed,
     ]

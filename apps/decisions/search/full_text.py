@@ -210,7 +210,7 @@ def _hidden(model: type[Walled]) -> str:
 
 def statement(kind: str = "") -> str:
     """Return the whole query. Only matches that are shown are read again for their snippets."""
-    branches = " UNION ALL ".join(_branch(each) for each in SOURCES if kind in ("", each.kind))
+    branches = " UNION ALL ".join(_branch(source) for source in SOURCES if kind in ("", source.kind))
     return (
         f"WITH asked AS (SELECT {PREFIXED} AS query), "  # noqa: S608 - our own words
         f"found AS ({branches} ORDER BY {ORDER} LIMIT %(most)s) "
@@ -263,7 +263,7 @@ def _searchable_texts(recipe: Mapping[str, Any]) -> Iterator[str]:
 def _parts(snippet: str) -> list[tuple[str, bool]]:
     first, *others = snippet.split(START)
     parts = [(first, False)]
-    for each in others:
-        marked, _, rest = each.partition(STOP)
+    for part in others:
+        marked, _, rest = part.partition(STOP)
         parts += [(marked, True), (rest, False)]
     return [(text, is_match) for text, is_match in parts if text]

@@ -110,11 +110,11 @@ def _rank(title: str, typed: str) -> int:
 
 
 def _pages(typed: str, user: User) -> Iterator[Place]:
-    for each in PAGES:
-        may = user.may_somewhere(each.role) if each.anywhere else user.may(each.role)
-        terms = f"{each.title} {each.synonyms}".lower().split()
+    for page in PAGES:
+        may = user.may_somewhere(page.role) if page.anywhere else user.may(page.role)
+        terms = f"{page.title} {page.synonyms}".lower().split()
         if may and all(any(word.startswith(part) for word in terms) for part in typed.lower().split()):
-            yield Place(each.kind, each.title, reverse(each.name))
+            yield Place(page.kind, page.title, reverse(page.name))
 
 
 def _settings(typed: str) -> Iterator[Place]:

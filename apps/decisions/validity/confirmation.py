@@ -53,7 +53,7 @@ def stale_on(host: Host) -> list[Standing]:
 def under_way(decision: Decision) -> Campaign | None:
     """Return its confirming campaign that has not ended."""
     rows = decision.standings.exclude(campaign=None).exclude(campaign__state__in=OVER).select_related("campaign")
-    return next((each.campaign for each in rows), None)
+    return next((row.campaign for row in rows), None)
 
 
 def offer(decision: Decision, standings: list[Standing] | None = None) -> Offer | None:
@@ -120,14 +120,14 @@ def settle(review: Review) -> None:
     decision, campaign = review.decision, review.campaign
     measured = {run.host_id: run for run in measured_conditions.last_runs(campaign)}
     several = len(measured) > 1
-    for each in stale(decision):
-        run = measured.get(each.host_id)
+    for standing in stale(decision):
+        run = measured.get(standing.host_id)
         if run is None or run.facts is None:
             continue
         now = measured_conditions.under(run.facts, campaign)
-        if conditions.stale(conditions.read(each.conditions), now, decision.kernel, decision.postgresql):
-            verdict, reason = say(decision, campaign, each.host_id) if several else (review.verdict, review.words)
-            _settle(each, campaign, verdict, reason, {"conditions": now.as_dict(), "looked": run.facts.number})
+        if conditions.stale(conditions.read(standing.conditions), now, decision.kernel, decision.postgresql):
+            verdict, reason = say(decision, campaign, standing.host_id) if several else (review.verdict, review.words)
+            _settle(standing, campaign, verdict, reason, {"conditions": now.as_dict(), "looked": run.facts.number})
 
 
 def _settle(each: Standing, campaign: Campaign, verdict: str, reason: str, now: dict[str, Any]) -> None:

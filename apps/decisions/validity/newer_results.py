@@ -58,4 +58,4 @@ def _same_levels(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> bo
 
 
 def _sets(factors: list[dict[str, Any]]) -> dict[tuple[str, str], Any]:
-    return {(each["name"], level["label"]): level["set"] for each in factors for level in each["levels"]}
+    return {(factor["name"], level["label"]): level["set"] for factor in factors for level in factor["levels"]}

@@ -41,7 +41,7 @@ def _due() -> Iterator[tuple[Decision, Host]]:
     known = list(Host.objects.annotate(newest=Max("facts_history__number")).filter(newest__isnull=False))
     for decision in rows:
         listed = {host.pk for host in decision.hosts.all()}
-        compared = {each.host_id: each.looked for each in decision.standings.all()}
+        compared = {standing.host_id: standing.looked for standing in decision.standings.all()}
         for host in known:
             inside = host.pk in listed or set(decision.labels) & set(host.labels)
             if inside and compared.get(host.pk, 0) != host.newest:

@@ -156,7 +156,8 @@ def recovered(statuses: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return what a contact restored, shortened for the audit log."""
     names = ("run", "state", "step", "outcome", "clean")
     return [
-        {**{name: _short(each.get(name)) for name in names}, "did": _did(each)} for each in statuses[:MAX_RECOVERED]
+        {**{name: _short(status.get(name)) for name in names}, "did": _did(status)}
+        for status in statuses[:MAX_RECOVERED]
     ]
 
 
@@ -183,7 +184,7 @@ def facts(subject: object, raw: Any) -> dict[str, Any]:
         ):
             raise _error(subject, "facts", f"{name} has the wrong type: {host_facts.get(name)!r:.80}")
     for name in (name for name, kind in _SECTIONS.items() if kind is list and name in host_facts):
-        if not all(isinstance(each, dict) for each in host_facts[name]):
+        if not all(isinstance(entry, dict) for entry in host_facts[name]):
             raise _error(subject, "facts", f"{name} is not a list of objects")
     for name, cpus in _cpulists(host_facts):
         _check_cpulist(subject, name, cpus)
@@ -196,9 +197,9 @@ def _cpulists(host_facts: dict[str, Any]) -> list[tuple[str, Any]]:
     cpus, nodes = host_facts["cpus"], host_facts["numa"].get("nodes", [])
     named = [(f"cpus.{name}", cpus[name]) for name in ("online", "allowed", "isolated", "nohz_full") if name in cpus]
     topology, caches = cpus.get("topology", []), cpus.get("caches", [])
-    named += [("cpus.topology", each["siblings"]) for each in topology if isinstance(each, dict) and "siblings" in each]
-    named += [("cpus.caches", text) for each in caches if isinstance(each, dict) for text in each.get("shared", [])]
-    named += [("numa.nodes", each["cpus"]) for each in nodes if isinstance(each, dict) and "cpus" in each]
+    named += [("cpus.topology", cpu["siblings"]) for cpu in topology if isinstance(cpu, dict) and "siblings" in cpu]
+    named += [("cpus.caches", text) for cache in caches if isinstance(cache, dict) for text in cache.get("shared", [])]
+    named += [("numa.nodes", node["cpus"]) for node in nodes if isinstance(node, dict) and "cpus" in node]
     return named
 
 

@@ -206,7 +206,7 @@ def sentence(before: str, after: str, changes: list[Change]) -> str:
 
 def listed(changes: list[Change]) -> str:
     """ "kernel.release 6.1.0-9 → 6.1.0-10 and 2 more", naming the first SHOWN."""
-    named = ", ".join(f"{each.path} {each.was} → {each.now}" for each in changes[:SHOWN])
+    named = ", ".join(f"{change.path} {change.was} → {change.now}" for change in changes[:SHOWN])
     return f"{named} and {len(changes) - SHOWN} more" if len(changes) > SHOWN else named
 
 

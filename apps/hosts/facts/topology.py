@@ -92,7 +92,7 @@ def _node(facts: Facts, number: int, rows: list[dict[str, Any]], places: dict[in
 
 def _pools(facts: Facts, node: int) -> list[Pool]:
     sizes = facts.get("huge_pages", {}).get("sizes", [])
-    counts = [(each["kb"], each.get("per_node", {}), each.get("free_per_node", {})) for each in sizes]
+    counts = [(size["kb"], size.get("per_node", {}), size.get("free_per_node", {})) for size in sizes]
     return [Pool(kb, totals.get(str(node), 0), free.get(str(node), 0)) for kb, totals, free in counts]
 
 
@@ -113,14 +113,14 @@ def caches(facts: Facts) -> list[Cache]:
     rows = facts.get("cpus", {}).get("caches", [])
     return [
         Cache(
-            each["level"],
-            " ".join(filter(None, (f"L{each['level']}", KINDS.get(each["type"], each["type"])))),
-            each["kb"],
-            len(each["shared"]),
-            each["shared"],
-            len(parse(each["shared"][0])),
+            row["level"],
+            " ".join(filter(None, (f"L{row['level']}", KINDS.get(row["type"], row["type"])))),
+            row["kb"],
+            len(row["shared"]),
+            row["shared"],
+            len(parse(row["shared"][0])),
         )
-        for each in rows
+        for row in rows
     ]
 
 
@@ -168,7 +168,7 @@ def parse(cpulist: str) -> set[int]:
 
 def file_system(facts: Mapping[str, Any], path: str) -> dict[str, Any] | None:
     """Return the mounted file system that contains a path; None if the facts lack it."""
-    mounts = [each for each in facts.get("file_systems", []) if f"{path}/".startswith(_inside(each["mounted_on"]))]
+    mounts = [mount for mount in facts.get("file_systems", []) if f"{path}/".startswith(_inside(mount["mounted_on"]))]
     return max(mounts, key=lambda each: len(each["mounted_on"]), default=None)
 
 

@@ -86,8 +86,8 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
         "lease": Lease.objects.filter(machine_id=host.machine_id, run__isnull=False).first()
         if host.machine_id
         else None,
-        "troubles": [each for each in troubles if each.closed_at is None],
-        "seen_to": [each for each in troubles if each.closed_at],
+        "troubles": [trouble for trouble in troubles if trouble.closed_at is None],
+        "seen_to": [trouble for trouble in troubles if trouble.closed_at],
         "reservation": reservations.in_force(host, timezone.now()),
         "calendar": windows.read(host.windows, host.time_zone),
         "windows": WindowsForm.of(host.windows),
@@ -180,7 +180,7 @@ def _uninstall(host: Host, by: User, request: HttpRequest) -> list[str]:
 
 def _restore(host: Host, by: User, request: HttpRequest) -> list[str]:
     recovered = services.restore_host(host, by=by)
-    return [f"run {each['run'][:8]}: {line}" for each in recovered for line in each["did"]] or [
+    return [f"run {status['run'][:8]}: {line}" for status in recovered for line in status["did"]] or [
         "there was nothing to restore"
     ]
 

@@ -100,7 +100,7 @@ def withdraw(host: Host, path: str, *, by: User) -> None:
 def check(host: Host, planned: Iterable[Mapping[str, str]]) -> None:
     """Raise PlanError if a place in a spec is no longer allowed."""
     allowed = of(host)
-    for each in planned:
-        if each not in allowed:
+    for place in planned:
+        if place not in allowed:
             hint = "an admin can allow it on the host's page; then start the campaign again"
-            raise PlanError("allowed_paths", f"{each['path']} is no longer allowed on {host}", hint=hint)
+            raise PlanError("allowed_paths", f"{place['path']} is no longer allowed on {host}", hint=hint)

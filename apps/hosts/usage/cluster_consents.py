@@ -18,10 +18,10 @@ May = ClusterConsent.May
 def clusters(host: Host, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the clusters of the facts, each with "consent": {measure, restart, disturb_clients: ClusterConsent or
     None}."""
-    consents = {(each.data_dir, each.may): each for each in host.consents.select_related("given_by")}
+    consents = {(consent.data_dir, consent.may): consent for consent in host.consents.select_related("given_by")}
     return [
-        {**each, "consent": {may.value: consents.get((each["data_dir"], may.value)) for may in May}}
-        for each in facts.get("clusters", [])
+        {**cluster, "consent": {may.value: consents.get((cluster["data_dir"], may.value)) for may in May}}
+        for cluster in facts.get("clusters", [])
     ]
 
 
@@ -35,7 +35,7 @@ def of(host: Host, data_dir: str) -> dict[str, bool]:
 def allow(host: Host, data_dir: str, may: str, *, by: User) -> None:
     """Allow one kind of use: to measure a cluster, to restart it, or to measure it while it has other clients."""
     require(by, Role.ADMIN, f"allow to {_word(may)}", on=host)
-    if data_dir not in [each["data_dir"] for each in host.facts.get("clusters", [])]:
+    if data_dir not in [cluster["data_dir"] for cluster in host.facts.get("clusters", [])]:
         raise PlanError("data_dir", f"{data_dir!r} is not a cluster of {host}", hint="check the host again")
     _, new = ClusterConsent.objects.get_or_create(host=host, data_dir=data_dir, may=may, defaults={"given_by": by})
     if new:

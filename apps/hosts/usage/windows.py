@@ -51,7 +51,9 @@ class Calendar:
         current: Span | None = None
         today = at.astimezone(self.zone).date()
         for day in (today + timedelta(days=ahead) for ahead in range(-2, LOOK_DAYS)):
-            for begin, end in sorted(each.on(day, self.zone) for each in self.windows if day.weekday() in each.days):
+            for begin, end in sorted(
+                window.on(day, self.zone) for window in self.windows if day.weekday() in window.days
+            ):
                 if current and begin <= current[1]:
                     current = current[0], max(current[1], end)
                     continue

@@ -27,7 +27,7 @@ def has(campaign: Campaign) -> bool:
 def rows(runs: Iterable[Run]) -> Iterator[Sequence[Any]]:
     """Yield a row for each run, in order. Runs that failed for other reasons, or measured something else, have none."""
     for run in runs:
-        figures = {(one.step, one.name): one.value for one in run.measurements.all()}
+        figures = {(measurement.step, measurement.name): measurement.value for measurement in run.measurements.all()}
         if run.outcome == Run.Outcome.NOT_IN_EFFECT and run.ended_at:
             yield HUGEPAGE_ERROR, run.ended_at.isoformat()
         elif run.outcome == Run.Outcome.OK and set(FIGURES) <= figures.keys() and _kib(run):
@@ -37,7 +37,7 @@ def rows(runs: Iterable[Run]) -> Iterator[Sequence[Any]]:
 def _row(run: Run, figures: dict[tuple[str, str], float]) -> Sequence[Any]:
     whole = {name: int(figures["blocks", name]) for name in ("huge_pages", *BLOCKS)}
     kib = _kib(run)
-    latencies = [figures[each] for each in LATENCIES]
+    latencies = [figures[latency] for latency in LATENCIES]
     ended = run.ended_at.isoformat() if run.ended_at else ""
     return [whole["huge_pages"], spelled(kib), kib, *latencies, *(whole[name] for name in BLOCKS), ended]
 

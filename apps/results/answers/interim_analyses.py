@@ -97,7 +97,7 @@ def _observations(campaign: Campaign, rule: Rule, whole: int) -> list[stats.Obse
     for row in rows.select_related("run").defer("run__spec", "run__manifest"):
         row.run.campaign = campaign
         observations.append(stats.Observation(row.run.label, row.run.block, row.value, row.run.position))
-    return [each for each in observations if each.level in rule.between]
+    return [observation for observation in observations if observation.level in rule.between]
 
 
 def _as_json(comparison: stats.Comparison | None) -> dict[str, Any] | None:
@@ -128,7 +128,7 @@ def _reason(analysis: Look, rule: Rule) -> str:
 def unplanned(campaign: Campaign, analysis: Look | None) -> str:
     """Why the intervals must hold at any number of runs: somebody, or a rule about other levels, ended or extended it
     after its first results. "" where it ran as planned."""
-    if any(each["seen"] for each in campaign.extensions):
+    if any(extension["seen"] for extension in campaign.extensions):
         return "extended after its first results"
     if campaign.state == Campaign.State.CANCELLED and campaign.kind == Campaign.Kind.COMPARISON:
         return "cancelled before its planned end"

@@ -48,7 +48,10 @@ class Comparing:
         if self.baseline not in measured or len(measured) < 2:
             return {}
         compared = stats.against_baseline(rows, self.baseline, metric or self.metric, self.delta)
-        return {one.b: stats.at_unplanned_analysis(one) if self.unplanned else one for one in compared}
+        return {
+            comparison.b: stats.at_unplanned_analysis(comparison) if self.unplanned else comparison
+            for comparison in compared
+        }
 
     def on_host(self, host: int, name: str, rows: list[stats.Observation]) -> HostAnswer:
         return answer(host, name, rows, self.with_baseline(rows), self.baseline)

@@ -48,7 +48,7 @@ def _traces(campaign: Campaign) -> bool:
 
 
 def _traced(spec: Mapping[str, Any], step: str) -> bool:
-    options = next(each["options"] for each in spec["steps"] if each["name"] == step)
+    options = next(planned_step["options"] for planned_step in spec["steps"] if planned_step["name"] == step)
     return bool(options.get("tracer", {}).get("tool", "none") != "none")
 
 

@@ -45,14 +45,16 @@ MOST_KEY = 5
 
 def key_findings(judgements: Sequence[Judgement]) -> tuple[list[Judgement], list[Judgement]]:
     """Return (the most important findings, at most MOST_KEY; all others)."""
-    first = {topic: next((each for each in judgements if each.topic == topic), None) for topic in KEY_TOPICS}
+    first = {
+        topic: next((judgement for judgement in judgements if judgement.topic == topic), None) for topic in KEY_TOPICS
+    }
     key = [each for each in first.values() if each][:MOST_KEY]
-    return key, [each for each in judgements if each not in key]
+    return key, [judgement for judgement in judgements if judgement not in key]
 
 
 def by_topic(judgements: Iterable[Judgement]) -> list[tuple[str, list[Judgement]]]:
     """Return the findings by topic, in the order in which topics first appear."""
     topics: dict[str, list[Judgement]] = {}
-    for each in judgements:
-        topics.setdefault(each.topic, []).append(each)
+    for judgement in judgements:
+        topics.setdefault(judgement.topic, []).append(judgement)
     return list(topics.items())

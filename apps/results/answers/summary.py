@@ -82,7 +82,7 @@ class SummaryTable:
 
     @property
     def shown(self) -> list[Figure]:
-        return [one.readable() for one in self.figures]
+        return [figure.readable() for figure in self.figures]
 
     @property
     def by_level(self) -> list[tuple[str, list[Cell]]]:
@@ -95,9 +95,9 @@ class SummaryTable:
     def rows(self) -> Iterable[list[Any]]:
         """Yield a line for each level and figure, for HEAD."""
         for place in range(len(self.levels)):
-            for one in self.figures:
-                cell = one.cells[place]
-                description = [one.step, one.name, one.unit, one.better, one.definition]
+            for figure in self.figures:
+                cell = figure.cells[place]
+                description = [figure.step, figure.name, figure.unit, figure.better, figure.definition]
                 yield [cell.level, *description, cell.n, cell.mean, cell.low, cell.high]
 
 
@@ -137,7 +137,7 @@ def _main(campaign: Campaign, measured: dict[Key, Values]) -> list[Key]:
         of_step = [key for key in measured if key[0] == step]
         kind = WORKLOADS.get(kinds.get(step, ""))
         candidates = [kind] if kind else list(WORKLOADS.values())
-        main = [key for key in of_step if any(one.is_main(key[1]) for one in candidates)]
+        main = [key for key in of_step if any(candidate.is_main(key[1]) for candidate in candidates)]
         chosen += main or [key for key in of_step if next(iter(measured[key].values())).better]
     return chosen
 

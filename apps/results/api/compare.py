@@ -160,9 +160,9 @@ def _comparison_fields(compared: Compared, one: stats.Comparison) -> dict[str, A
 
 
 def _shown(compared: Compared) -> dict[str, Any]:
-    comparisons = [_comparison_fields(compared, one) for one in compared.comparisons]
+    comparisons = [_comparison_fields(compared, comparison) for comparison in compared.comparisons]
     whats = [{"what": what, "words": level_name, "runs": runs} for what, level_name, runs in compared.whats]
-    worse = any(one["worse"] for one in comparisons)
+    worse = any(comparison["worse"] for comparison in comparisons)
     changes = comparison_changes(compared)
     return {**vars(compared), "sides": compared.arms, "comparisons": comparisons, "whats": whats, "worse": worse} | {
         "sentence": compared.sentence,

@@ -22,7 +22,7 @@ from apps.results.exchange.transfer import download
 
 def _files(choices: dict[str, downloads.Export]) -> Any:
     """Each type that a file may have, without its charset."""
-    types = sorted({each.content_type.partition(";")[0] for each in choices.values()})
+    types = sorted({choice.content_type.partition(";")[0] for choice in choices.values()})
     return {(200, kind): OpenApiTypes.OBJECT if kind == downloads.JSON else OpenApiTypes.BINARY for kind in types}
 
 

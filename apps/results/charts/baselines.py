@@ -23,8 +23,8 @@ def baseline_chart(baseline: Baseline, theme: Theme) -> Figure:
     drawn |= {
         "height": 360,
         "showlegend": False,
-        "shapes": [_mark(baseline, each, theme) for each in changes],
-        "annotations": [_why(baseline, each, theme) for each in changes if len(changes) <= MOST_TOLD],
+        "shapes": [_mark(baseline, change, theme) for change in changes],
+        "annotations": [_why(baseline, change, theme) for change in changes if len(changes) <= MOST_TOLD],
     }
     return {"data": [_points(baseline, theme), _levels(baseline, changes, theme)], "layout": drawn}
 
@@ -49,8 +49,10 @@ def _levels(baseline: Baseline, changes: list[Change], theme: Theme) -> Figure:
     """Draw a line from each change to the next."""
     x: list[str | None] = []
     y: list[float | None] = []
-    medians = [changes[0].before, *(each.after for each in changes)] if changes else [float(np.median(baseline.values))]
-    ends = [0, *(each.at for each in changes), len(baseline.at)]
+    medians = (
+        [changes[0].before, *(change.after for change in changes)] if changes else [float(np.median(baseline.values))]
+    )
+    ends = [0, *(change.at for change in changes), len(baseline.at)]
     for (begin, end), median in zip(pairwise(ends), medians, strict=True):
         x += [_time(baseline.at[begin]), _time(baseline.at[end - 1]), None]
         y += [median, median, None]

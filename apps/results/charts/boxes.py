@@ -46,7 +46,7 @@ def box_of(values: Sequence[float]) -> Box:
 
 def drawn_of(boxes: Sequence[Box]) -> Figure:
     """Return the precomputed statistics of a trace of boxes; for thousands of runs the browser would take too long."""
-    return {each.name: [getattr(box, each.name) for box in boxes] for each in fields(Box)}
+    return {field.name: [getattr(box, field.name) for box in boxes] for field in fields(Box)}
 
 
 def crowded(table: CampaignTable) -> bool:

@@ -106,7 +106,7 @@ def _joined(arms: Sequence[Arm], theme: Theme) -> list[Figure]:
 
 def interval_chart(compared: Compared, theme: Theme) -> Figure:
     """Draw each difference from A as an interval, with zero and the margin."""
-    bounded = [one for one in compared.comparisons if one.interval]
+    bounded = [comparison for comparison in compared.comparisons if comparison.interval]
     return forest_chart(
         [(f"{letter(place)} against A", one.ratio_percent, one.interval, one.verdict)
          for place, one in enumerate(compared.comparisons, 1) if one.interval],

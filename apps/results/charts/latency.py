@@ -112,7 +112,7 @@ def _cells(times: Sequence[float], edges: Sequence[float], counts: NDArray[np.fl
 
 def _counted(data: Sequence[Figure], theme: Theme) -> Figure:
     """Return one colour scale for all rows."""
-    most = max((int(np.ceil(np.nanmax(each["z"]))) for each in data if np.isfinite(each["z"]).any()), default=0)
+    most = max((int(np.ceil(np.nanmax(trace["z"]))) for trace in data if np.isfinite(trace["z"]).any()), default=0)
     bar = {"title": {"text": "transactions", "side": "right"}, "thickness": 14, "tickvals": list(range(most + 1))}
     bar |= {"ticktext": [f"{10**power:,}" for power in range(most + 1)]}
     return {"colorscale": theme.heat, "cmin": 0, "cmax": max(most, 1), "colorbar": bar}
@@ -122,22 +122,22 @@ def statement_chart(statements: Sequence[Statement], theme: Theme, width: int = 
     """Draw a bar for each statement in the order of its script. Names take at most LABEL_SHARE of the width."""
     letters = max(LEAST_LETTERS, int(LABEL_SHARE * width / LETTER_PX))
     is_narrow = letters < LONGEST_SQL
-    names = [_label(each, letters, "<br>" if is_narrow else ": ") for each in statements]
+    names = [_label(statement, letters, "<br>" if is_narrow else ": ") for statement in statements]
     trace = {
         "type": "bar",
         "orientation": "h",
         "name": "mean latency",
-        "x": [each.ms for each in statements],
+        "x": [statement.ms for statement in statements],
         "y": list(range(len(statements))),
-        "text": [f"{each.ms:.3g} ms" for each in statements],
+        "text": [f"{statement.ms:.3g} ms" for statement in statements],
         "textposition": "outside",
         "cliponaxis": False,
-        "customdata": [each.sql.replace("<", "&lt;") for each in statements],
+        "customdata": [statement.sql.replace("<", "&lt;") for statement in statements],
         "hovertemplate": "%{x:.4g} ms<br>%{customdata}<extra></extra>",
         "marker": {"color": theme.series[0]},
     }
     down = {"tickvals": list(range(len(names))), "ticktext": names, "autorange": "reversed", "tickfont": {"size": 11}}
-    most = max((each.ms for each in statements), default=1.0)
+    most = max((statement.ms for statement in statements), default=1.0)
     across = {"title": {"text": "mean latency (ms)"}, "range": [0, (1.5 if is_narrow else 1.15) * most], "nticks": 5}
     drawn = layout(theme, xaxis=across, yaxis=down)
     row_px = 40 if is_narrow else 26

@@ -162,7 +162,7 @@ def _placed(marks: Sequence[Mark], axis: Axis) -> list[_Placed]:
         end = begin if mark.until is None else mark.until + offset
         placed.setdefault((mark.kind, round(begin, 1)), _Placed(mark, begin, end))
     low, high = axis.within(0.0)
-    return [each for each in placed.values() if each.end >= low and each.begin <= high]
+    return [placed_mark for placed_mark in placed.values() if placed_mark.end >= low and placed_mark.begin <= high]
 
 
 def _panel(
@@ -270,16 +270,22 @@ def _strip(
 ) -> list[Figure]:
     """Draw each mark as a bar with hover text, and lines through all panels."""
     layout[f"yaxis{number}"] = {"domain": domain, "range": [0, 1], "visible": False, "fixedrange": True}
-    title = {"text": " and ".join(sorted({f"{each.mark.kind}s" for each in placed})), "xref": "paper", "yref": "paper"}
+    title = {
+        "text": " and ".join(sorted({f"{placed_mark.mark.kind}s" for placed_mark in placed})),
+        "xref": "paper",
+        "yref": "paper",
+    }
     layout["annotations"].append(title | {"x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "showarrow": False})
-    edges = [at for each in placed[:MOST_MARKS] for at in sorted({each.begin, each.end}) if at >= 0]
+    edges = [
+        at for placed_mark in placed[:MOST_MARKS] for at in sorted({placed_mark.begin, placed_mark.end}) if at >= 0
+    ]
     line = {"color": theme.series[1], "width": 1, "dash": "dot"}
     layout["shapes"] += [
         {"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "line": line, "opacity": 0.6}
         for at in edges
     ]
     # A gap after each mark, or Plotly would connect them.
-    spans = [(max(each.begin, 0.0), max(each.end, 0.0)) for each in placed]
+    spans = [(max(placed_mark.begin, 0.0), max(placed_mark.end, 0.0)) for placed_mark in placed]
     return [
         {
             "type": "scatter",
@@ -288,7 +294,9 @@ def _strip(
             "showlegend": False,
             "x": [at for span in spans for at in (*span, None)],
             "y": [0.5, 0.5, None] * len(placed),
-            "text": [text for each in placed for text in (_hover_text(each), _hover_text(each), "")],
+            "text": [
+                text for placed_mark in placed for text in (_hover_text(placed_mark), _hover_text(placed_mark), "")
+            ],
             "yaxis": f"y{number}",
             "hovertemplate": "%{text}<extra></extra>",
             "line": {"color": theme.series[1], "width": 6},

@@ -28,10 +28,10 @@ def spread_chart(spreads: Spreads, theme: Theme) -> Figure:
     drawn |= {"height": inner + HEAD_PX + FOOT_PX, "showlegend": True, "annotations": []}
     drawn["margin"] = {"l": 64, "r": 16, "t": HEAD_PX, "b": FOOT_PX}
     drawn["legend"] = {"orientation": "h", "x": 0, "y": 1 + 4 / inner, "yanchor": "bottom"}
-    highest = max((_height(part) for one in spreads.entries for part in one.parts), default=1.0)
+    highest = max((_height(part) for entry in spreads.entries for part in entry.parts), default=1.0)
     data: list[Figure] = []
     for place, row in enumerate(rows):
-        own = [one for one in spreads.entries if one.row == row]
+        own = [entry for entry in spreads.entries if entry.row == row]
         bottom = 1 - (place + 1) / len(rows)
         _axis(place + 1, (bottom, bottom + (1 - GAP) / len(rows)), highest, own, drawn)
         drawn["annotations"].append(_name(row, own, bottom + (1 - GAP) / len(rows)))

@@ -22,8 +22,8 @@ def trend_chart(trend: Trend, theme: Theme) -> Figure:
         "height": 400,
         "showlegend": len(levels) > 1,
         "legend": {"orientation": "h", "y": 1.08, "yanchor": "bottom", "x": 0},
-        "shapes": [_mark(each.at, theme) for each in trend.host_changes],
-        "annotations": [_label(each.at, each.summary, theme) for each in trend.host_changes[-MOST_TOLD:]],
+        "shapes": [_mark(change.at, theme) for change in trend.host_changes],
+        "annotations": [_label(change.at, change.summary, theme) for change in trend.host_changes[-MOST_TOLD:]],
     }
     return {"data": data, "layout": drawn}
 

@@ -71,7 +71,10 @@ def runs_table(campaign: Campaign, figures: list[Figure]) -> tuple[list[str], It
 
 
 def table_row(run: Run, factors: list[str], figures: list[Figure]) -> list[Any]:
-    values = {Figure(one.step, one.name, one.unit): one.value for one in run.measurements.all()}
+    values = {
+        Figure(measurement.step, measurement.name, measurement.unit): measurement.value
+        for measurement in run.measurements.all()
+    }
     times = [moment.isoformat() if moment else "" for moment in (run.started_at, run.ended_at)]
     error = (run.error or {}).get("message", "")
     start = [str(run.pk), run.position + 1, run.block + 1, *(run.cell.get(name, "") for name in factors)]
@@ -166,8 +169,8 @@ def _iso(moment: Any) -> str | None:
 def _whole(run: Run, with_series: bool) -> dict[str, Any]:
     measured = ("step", "name", "unit", "better", "definition")
     figures = [
-        {**{name: getattr(one, name) for name in measured}, "value": _finite(one.value)}
-        for one in run.measurements.all()
+        {**{name: getattr(measurement, name) for name in measured}, "value": _finite(measurement.value)}
+        for measurement in run.measurements.all()
     ]
     whole = {"id": str(run.pk), **{name: getattr(run, name) for name in ("position", "block", "cell", "proof")}}
     whole |= _job(run)
@@ -184,7 +187,8 @@ def _part(part: RunPart) -> dict[str, Any]:
 def _job(job: Run | RunPart) -> dict[str, Any]:
     """Return the spec of a job, its proofs, and its files."""
     names = ("digest", "spec", "state", "outcome", "error", "manifest")
-    artefacts = [{"path": one.path, "size": one.size, "sha256": one.sha256} for one in getattr(job, "files")]  # noqa: B009
+    files = getattr(job, "files")  # noqa: B009 - set by the prefetch
+    artefacts = [{"path": file.path, "size": file.size, "sha256": file.sha256} for file in files]
     events: dict[str, list[Any]] = {"proof": [], "write": []}
     for event in getattr(job, "proof_events"):  # noqa: B009 - set by the prefetch
         events[event.kind].append(event.data)
@@ -215,7 +219,7 @@ def outputs_zip(campaign: Campaign) -> IO[bytes]:
     kinds = {step["name"]: step["kind"] for step in campaign.steps}
     tabular = [name for name, kind in kinds.items() if kind == FIGURES]
     about: dict[str, Any] = {name: getattr(campaign, name) for name in ("name", "question", "metric", "delta")}
-    about["order"] = {each["name"]: [level["label"] for level in each["levels"]] for each in campaign.factors}
+    about["order"] = {factor["name"]: [level["label"] for level in factor["levels"]] for factor in campaign.factors}
     listed: list[dict[str, Any]] = []
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         if tabular:
@@ -265,7 +269,9 @@ def _packed(archive: zipfile.ZipFile, run: Run) -> Iterator[dict[str, Any]]:
 def _outputs(archive: zipfile.ZipFile, run: Run, step: Mapping[str, Any]) -> dict[str, str]:
     """Write the outputs of a step, and return their paths in the zip for the manifest."""
     prefix = f"out/{step['name']}/"
-    artefacts = {one.path.removeprefix(prefix): one for one in run.artefacts.filter(path__startswith=prefix)}
+    artefacts = {
+        artefact.path.removeprefix(prefix): artefact for artefact in run.artefacts.filter(path__startswith=prefix)
+    }
     results = [name for kind, name in OUTPUTS.values() if kind == step["kind"] and name != "stderr"]
     names = {"file": next((name for name in results if name in artefacts), ""), "stderr": "stderr"}
     paths = {}

@@ -18,10 +18,10 @@ from common.errors import PlanError
 def contents(sent: MultiValueDict[str, UploadedFile[Any]]) -> list[tuple[str, bytes]]:
     """Return (name, content) of the files in a request. PlanError if they exceed the limit."""
     files = [each for name in sent for each in sent.getlist(name)]
-    total = sum(each.size or 0 for each in files)
+    total = sum(file.size or 0 for file in files)
     if total > LARGEST_UPLOAD:
         raise _too_large(total)
-    return [(each.name or "", each.read()) for each in files]
+    return [(file.name or "", file.read()) for file in files]
 
 
 def check_length(length: str) -> None:

@@ -27,7 +27,11 @@ def charts_of(factors: Sequence[dict[str, Any]]) -> list[DesignChart]:
 
     A curve over a numeric factor, lines and a heat map of two factors, facets of three or more; then all runs,
     differences and time order."""
-    varied = {each["name"]: [level["label"] for level in each["levels"]] for each in factors if len(each["levels"]) > 1}
+    varied = {
+        factor["name"]: [level["label"] for level in factor["levels"]]
+        for factor in factors
+        if len(factor["levels"]) > 1
+    }
     runs = DesignChart(LEVELS, "All runs" if len(varied) > 1 else "Levels", {})
     others = [DesignChart(DIFFERENCES, "Differences", {}), DesignChart("time", "Over time", {"x": ORDER})]
     # A numeric factor is the better axis, then the one with more levels.

@@ -256,7 +256,7 @@ def _of_host(key: Key, query: QueryDict, chart: str) -> Selection:
     digest = query.get("baseline", "")
     repeated = baselines(host, digest)
     if not repeated:
-        known = [each.digest for each in baselines(host)] if digest else []
+        known = [baseline.digest for baseline in baselines(host)] if digest else []
         hint = _accepted("baseline=", known)
         raise PlanError("address", f"baseline={digest!r} was not run repeatedly on {host}", hint=hint)
     return Selection({"baseline": repeated[0].digest}, f"{repeated[0].title} on {host} over time")

@@ -352,7 +352,7 @@ def _comparisons(own: list[Group], view: View, kind: Measurement) -> dict[str, s
     if len(own) < 2 or not all(row.value > 0 for row in rows):
         return {}
     metric = stats.Metric(kind.name, kind.unit, kind.better or "higher")  # type: ignore[arg-type]
-    return {one.b: one for one in stats.against_baseline(rows, view.base, metric, 0.02)}
+    return {comparison.b: comparison for comparison in stats.against_baseline(rows, view.base, metric, 0.02)}
 
 
 def _scaled(group: Group, shown: Callable[[float], float], compared: stats.Comparison | None) -> Group:

@@ -45,18 +45,18 @@ class DraftRun:
 
     @property
     def error(self) -> Mapping[str, Any] | None:
-        return next((each.error for each in self.steps.values() if each.error), None)
+        return next((step.error for step in self.steps.values() if step.error), None)
 
     @property
     def outcome(self) -> str:
         recorded = next(
-            (each.entry.outcome for each in self.steps.values() if each.entry.outcome not in ("", "ok")), ""
+            (step.entry.outcome for step in self.steps.values() if step.entry.outcome not in ("", "ok")), ""
         )
         return recorded or ("failed" if self.error else "ok")
 
     @property
     def sources(self) -> str:
-        return ", ".join(each.source for each in self.steps.values())
+        return ", ".join(step.source for step in self.steps.values())
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def understand(files: Sequence[File], mapping: Mapping[str, Any]) -> Understood:
         name: {**(about.get(name) or {}), **(mapping.get(name) or {})} for name in ("columns", "order")
     }
     reader = _Reader(files, spoken["columns"], notes)
-    readings = [each for entry in entries for each in reader.read(entry)]
+    readings = [step_reading for entry in entries for step_reading in reader.read(entry)]
     interpretation: dict[str, Any] = {"named": named, "pattern": pattern, "uses": reader.uses, "table": reader.table}
     understood = _assembled(readings, spoken["order"], notes)
     return replace(understood, about=about, **interpretation)
@@ -208,11 +208,11 @@ class _Reader:
         if not any(use["as"] == "figure" for use in self.uses.values()):
             raise FormatError(file.path, "none of its columns is a figure", hint="select one as a figure")
         readings: list[Reading] = []
-        for each in reading.read_rows(entry, file, table, self.uses):
-            if isinstance(each, FormatError):
-                self.notes.append(_note("warning", each))
+        for reading_or_error in reading.read_rows(entry, file, table, self.uses):
+            if isinstance(reading_or_error, FormatError):
+                self.notes.append(_note("warning", reading_or_error))
             else:
-                readings.append(each)
+                readings.append(reading_or_error)
         self.notes += [Note("warning", r.source, f"a failed run: {r.error['message']}") for r in readings if r.error]
         return readings
 
@@ -220,21 +220,21 @@ class _Reader:
 def _assembled(readings: Sequence[Reading], order: Mapping[str, Sequence[str]], notes: list[Note]) -> Understood:
     """Combine readings with the same levels and repetition as steps of one run."""
     readings, profiles = _spread(readings)
-    factors = list(dict.fromkeys(name for each in readings for name in each.entry.levels))
-    kinds = {each.kind for each in readings}
+    factors = list(dict.fromkeys(name for step_reading in readings for name in step_reading.entry.levels))
+    kinds = {step_reading.kind for step_reading in readings}
     runs: dict[tuple[str, str, int], DraftRun] = {}
     counted: Counter[tuple[str, str, str]] = Counter()
-    for each in readings:
-        step = each.entry.step or (LONE_STEP if len(kinds) == 1 else each.kind)
-        cell = {name: each.entry.levels.get(name, NOT_TOLD) for name in factors}
-        place = (each.entry.host, reading.key(cell))
+    for step_reading in readings:
+        step = step_reading.entry.step or (LONE_STEP if len(kinds) == 1 else step_reading.kind)
+        cell = {name: step_reading.entry.levels.get(name, NOT_TOLD) for name in factors}
+        place = (step_reading.entry.host, reading.key(cell))
         counted[*place, step] += 1
-        block = each.entry.block if each.entry.block is not None else counted[*place, step]
-        run = runs.get((*place, block)) or DraftRun(cell, block, each.entry.host, {})
+        block = step_reading.entry.block if step_reading.entry.block is not None else counted[*place, step]
+        run = runs.get((*place, block)) or DraftRun(cell, block, step_reading.entry.host, {})
         if step in run.steps:
-            _clash(notes, each, run, step)
+            _clash(notes, step_reading, run, step)
         else:
-            runs[*place, block] = replace(run, steps={**run.steps, step: each})
+            runs[*place, block] = replace(run, steps={**run.steps, step: step_reading})
     ordered = _ordered(runs.values())
     _check(ordered, factors, notes)
     return Understood(ordered, _factors(ordered, factors, order), _steps(ordered, notes), notes, profiles=profiles)
@@ -245,10 +245,10 @@ def _spread(readings: Sequence[Reading]) -> tuple[list[Reading], tuple[str, ...]
     mixed."""
     spread = list(readings)
     for word in (file_names.PROFILE, file_names.HOST):
-        values = {getattr(each.entry, word) for each in spread}
+        values = {getattr(step_reading.entry, word) for step_reading in spread}
         if len(values) > 1:
-            spread = [_with_level(each, word) for each in spread]
-    profiles = tuple(sorted({each.entry.profile for each in spread if each.entry.profile}))
+            spread = [_with_level(step_reading, word) for step_reading in spread]
+    profiles = tuple(sorted({step_reading.entry.profile for step_reading in spread if step_reading.entry.profile}))
     return spread, profiles
 
 
@@ -275,7 +275,7 @@ def _ordered(runs: Iterable[DraftRun]) -> list[DraftRun]:
 
 
 def _time(run: DraftRun) -> Any:
-    times = [time for each in run.steps.values() if (time := each.entry.ended or each.entry.started)]
+    times = [time for step in run.steps.values() if (time := step.entry.ended or step.entry.started)]
     return max(times) if times else None
 
 
@@ -327,7 +327,9 @@ def _steps(runs: Sequence[DraftRun], notes: list[Note]) -> list[dict[str, Any]]:
             message = f"step {name} is {each.kind} here, but {steps[name]['kind']} in other files"
             notes.append(Note("error", each.source, message, "give the steps different names"))
         steps[name]["options"] |= each.options
-        metrics = {one.name: {"unit": one.unit, "better": one.better} for one in each.figures if one.better}
+        metrics = {
+            figure.name: {"unit": figure.unit, "better": figure.better} for figure in each.figures if figure.better
+        }
         steps[name]["metrics"] |= metrics
     return list(steps.values())
 

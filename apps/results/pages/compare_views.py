@@ -76,7 +76,7 @@ def _addresses(compared: Compared) -> dict[str, Any]:
     choices = compared.query()
     query = urlencode(choices, doseq=True)
     figures = {name: f"{reverse('compare_figure', args=[name])}?{query}" for name in FIGURES}
-    bounded = [one for one in compared.comparisons if one.interval]
+    bounded = [comparison for comparison in compared.comparisons if comparison.interval]
     return {
         "chosen": query,
         "sides_asked": urlencode({name: value for name, value in choices.items() if name != "what"}, doseq=True),

@@ -32,14 +32,14 @@ def schedule_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     schedule = _schedule(pk)
     calendar = times.read(schedule.when, schedule.time_zone)
     slots = keyset_page(request, schedule.slots.select_related("campaign"), ("-at", "-pk"), SHOWN)
-    campaigns.counted(each.campaign for each in slots.rows if each.campaign)
+    campaigns.counted(row.campaign for row in slots.rows if row.campaign)
     context = {
         "schedule": schedule,
         "campaign": schedule.campaign,
         "cron": calendar.cron,
         "windows": windows.read(schedule.windows, schedule.time_zone).windows,
         "next": queries.next_times(schedule, timezone.now()),
-        "slots": [(each, each.at.astimezone(calendar.zone)) for each in slots.rows],
+        "slots": [(row, row.at.astimezone(calendar.zone)) for row in slots.rows],
         "pages": slots,
         "trend": trend(schedule),
         "as_table": request.GET.get("view") == "table",

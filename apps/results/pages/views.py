@@ -114,11 +114,11 @@ def _design_charts(request: HttpRequest, campaign: Campaign, table: CampaignTabl
     """Return the charts that fit the design, and the one in ?chart=.
 
     The explorer combines all hosts, so a page of one host only has the charts that the campaign draws."""
-    offered = [each for each in charts_of(campaign.factors) if not (host and each.view)]
+    offered = [chart for chart in charts_of(campaign.factors) if not (host and chart.view)]
     if not any(level.verdict for level in table.levels):
-        offered = [each for each in offered if each.key != DIFFERENCES]
+        offered = [chart for chart in offered if chart.key != DIFFERENCES]
     key = request.GET.get("chart", "")
-    shown = next((each for each in offered if each.key == key), offered[0])
+    shown = next((chart for chart in offered if chart.key == key), offered[0])
     of_host = {"host": host} if host else {}
     state = urlencode({**of_host, "chart": shown.key})
     return {"design_charts": offered, "shown_chart": shown, "state": state, **_drawn_by(campaign, shown, of_host)}
@@ -228,7 +228,7 @@ def campaign_export(request: HttpRequest, pk: UUID, name: str) -> HttpResponseBa
 def host_baselines(request: HttpRequest, name: str) -> HttpResponse:
     """Show the part of a host's page on repeated runs."""
     repeated = baselines(get_object_or_404(Host, name=name))
-    with_findings = [(each, by_topic(each.judgements())) for each in repeated]
+    with_findings = [(baseline, by_topic(baseline.judgements())) for baseline in repeated]
     return page(request, "results/campaign/_baselines.html", {"name": name, "baselines": with_findings})
 
 

@@ -111,7 +111,7 @@ def _environments(campaign: Campaign) -> list[Environment]:
 def _key_facts(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the main facts of a host, without those that an old agent did not report."""
     memory = (facts.get("memory") or {}).get("total_kb")
-    clusters = sorted({str(each.get("version", "")) for each in facts.get("postgresql") or []} - {""})
+    clusters = sorted({str(installation.get("version", "")) for installation in facts.get("postgresql") or []} - {""})
     pages = facts.get("transparent_huge_pages") or {}
     firmware = facts.get("firmware") or {}
     machine = " ".join(filter(None, [firmware.get("sys_vendor"), firmware.get("product_name")]))

@@ -29,14 +29,15 @@ def _lines(report: Report) -> Iterator[str]:
         for level in table.levels
     ]
     yield from _table(head, rows)
-    yield from _section("Findings", [each.sentence for each in report.findings])
+    yield from _section("Findings", [finding.sentence for finding in report.findings])
     yield from _section("Method", report.method)
     yield from _section("Design", [*report.design, *_factors(campaign)])
     yield "\n## Environment\n"
-    for each in report.environments:
-        yield from _table(["host", each.host], [[name, value] for name, value in each.facts])
-        if each.versions > 1:
-            yield f"\n{_plain(each.host)} changed during the campaign: {each.versions} versions of its facts."
+    for environment in report.environments:
+        yield from _table(["host", environment.host], [[name, value] for name, value in environment.facts])
+        if environment.versions > 1:
+            host = _plain(environment.host)
+            yield f"\n{host} changed during the campaign: {environment.versions} versions of its facts."
     yield from _section("Threats to validity", report.threats)
     if report.failed:
         yield "\n## Runs that were not successful\n"
@@ -55,7 +56,7 @@ def _factors(campaign: Campaign) -> Iterator[str]:
 def _section(title: str, sentences: Sequence[str]) -> Iterator[str]:
     if sentences:
         yield f"\n## {title}\n"
-        yield from (f"- {_plain(each)}" for each in sentences)
+        yield from (f"- {_plain(sentence)}" for sentence in sentences)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -66,8 +66,8 @@ class _Paper(FPDF):
         self.say(text, 12, "B")
 
     def list(self, sentences: Sequence[str]) -> None:
-        for each in sentences:
-            self.say(f"\u2013 {each}")
+        for sentence in sentences:
+            self.say(f"\u2013 {sentence}")
 
     def grid(self, head: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
         """Write a table whose heading repeats on each page."""
@@ -147,7 +147,7 @@ def _results(paper: _Paper, report: Report) -> None:
 
 def _findings(paper: _Paper, report: Report) -> None:
     paper.head("Findings")
-    paper.list([each.sentence for each in report.findings])
+    paper.list([finding.sentence for finding in report.findings])
 
 
 def _figure(value: float | None) -> str:
@@ -156,7 +156,9 @@ def _figure(value: float | None) -> str:
 
 def _method(paper: _Paper, report: Report) -> None:
     campaign = report.campaign
-    factors = [f"{each['name']}: {', '.join(level['label'] for level in each['levels'])}." for each in campaign.factors]
+    factors = [
+        f"{factor['name']}: {', '.join(level['label'] for level in factor['levels'])}." for factor in campaign.factors
+    ]
     paper.head("Method")
     paper.list(report.method)
     paper.head("Design")
@@ -168,11 +170,13 @@ def _method(paper: _Paper, report: Report) -> None:
 
 def _environment(paper: _Paper, report: Report) -> None:
     paper.head("Environment")
-    for each in report.environments:
+    for environment in report.environments:
         changed = (
-            [("Changed", f"{each.versions} versions of its facts during the campaign")] if each.versions > 1 else []
+            [("Changed", f"{environment.versions} versions of its facts during the campaign")]
+            if environment.versions > 1
+            else []
         )
-        paper.grid(["host", each.host], [*each.facts, *changed], (30, 90))
+        paper.grid(["host", environment.host], [*environment.facts, *changed], (30, 90))
 
 
 def _failed(paper: _Paper, report: Report) -> None:

@@ -97,8 +97,8 @@ class Fidelity:
     @property
     def resemblance(self) -> float:
         """Of the statements of the twin, weighted by production's time."""
-        total = sum(each.share for each in self.statements)
-        return sum(each.share * each.resemblance for each in self.statements) / total if total else 0.0
+        total = sum(statement.share for statement in self.statements)
+        return sum(statement.share * statement.resemblance for statement in self.statements) / total if total else 0.0
 
     @property
     def value(self) -> float:
@@ -165,7 +165,7 @@ def _compare(twin: Twin, counted: dict[str, Any] | None) -> Fidelity | None:
 
 def compare(twin: Twin, statements: list[Mapping[str, Any]], seconds: float) -> Fidelity:
     """`statements`: rows of pg_stat_statements, counted for so many seconds of the step."""
-    production = {each["script"]: _of_production(each) for each in twin.made}
+    production = {statement["script"]: _of_production(statement) for statement in twin.made}
     in_run: dict[str, dict[str, float]] = {}
     for row in statements:
         mark = MARK.search(row["query"])
@@ -173,16 +173,18 @@ def compare(twin: Twin, statements: list[Mapping[str, Any]], seconds: float) -> 
             sums = in_run.setdefault(mark[1], dict.fromkeys(_COLUMNS, 0.0))
             for name, columns in _COLUMNS.items():
                 sums[name] += sum(float(row.get(column, 0)) for column in columns)
-    calls_of_production, calls_of_run = (sum(each["calls"] for each in sums.values()) for sums in (production, in_run))
+    calls_of_production, calls_of_run = (
+        sum(counts["calls"] for counts in sums.values()) for sums in (production, in_run)
+    )
     compared = [
         Compared(
-            each["script"],
-            each["text"],
-            each["share"],
-            _figures(production[each["script"]], calls_of_production, twin.seconds),
-            _figures(in_run[each["script"]], calls_of_run, seconds) if each["script"] in in_run else None,
+            statement["script"],
+            statement["text"],
+            statement["share"],
+            _figures(production[statement["script"]], calls_of_production, twin.seconds),
+            _figures(in_run[statement["script"]], calls_of_run, seconds) if statement["script"] in in_run else None,
         )
-        for each in twin.made
+        for statement in twin.made
     ]
     return Fidelity(twin, compared)
 

@@ -74,7 +74,7 @@ def _read(step: str, name: str, content: bytes) -> Iterator[Curve]:
         if name == "latency.json":
             yield from _of_pgbench(step, parse_latency(content))
         else:
-            histograms = [(one.title, one.histogram) for section in fio.latencies(content) for one in section.ways]
+            histograms = [(way.title, way.histogram) for section in fio.latencies(content) for way in section.ways]
             for title, histogram in ((title, histogram) for title, histogram in histograms if histogram):
                 yield _curve(f"{step} {title}".strip(), histogram.count, histogram.percentile, 1e6)
     except ProvingError:

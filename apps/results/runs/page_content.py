@@ -81,7 +81,7 @@ def design_of(campaign: Campaign) -> dict[str, Any]:
     except PlanError as error:
         return {"refusal": error, "checks": validity.checks(campaign)}
     rows = checks.rows(campaign, preview)
-    return {"preview": preview, "checks": rows, "failed_checks": [each for each in rows if not each.ok]}
+    return {"preview": preview, "checks": rows, "failed_checks": [row for row in rows if not row.ok]}
 
 
 def proof_of(run: Run) -> proof.Report:

@@ -133,17 +133,17 @@ def report(
     """Return the report. `settings_of_spec`: the settings of the run. `proofs`, `writes`: data of its events, in
     order. `failed`: the error that ended the run, by the setting that was not in effect."""
     every = list(proofs)
-    changes = _changes(list(writes), [each for each in every if each["phase"] == "restored"], ended)
-    names = [*settings_of_spec, *(each["setting"] for each in every if each["phase"] in MEASURED)]
+    changes = _changes(list(writes), [proof for proof in every if proof["phase"] == "restored"], ended)
+    names = [*settings_of_spec, *(proof["setting"] for proof in every if proof["phase"] in MEASURED)]
     of_setting: dict[str, list[Mapping[str, Any]]] = {name: [] for name in names}
-    for each in every:
-        of_setting.get(each["setting"], []).append(each)
+    for proof in every:
+        of_setting.get(proof["setting"], []).append(proof)
     settings = [_proven(name, settings_of_spec.get(name), own, changes, ended) for name, own in of_setting.items()]
-    settings = [_blamed(each, (failed or {}).get(each.name)) for each in settings]
+    settings = [_blamed(setting, (failed or {}).get(setting.name)) for setting in settings]
     worst = (INCONSISTENT, DRIFTED, NEVER, UNPROVEN)
-    status = next((word for word in worst if any(each.status == word for each in settings)), HELD)
-    data = [each for each in settings if each.is_data]
-    settings = [each for each in settings if not each.is_data]
+    status = next((word for word in worst if any(setting.status == word for setting in settings)), HELD)
+    data = [setting for setting in settings if setting.is_data]
+    settings = [setting for setting in settings if not setting.is_data]
     if status == INCONSISTENT:
         sentence = data[0].sentence
     elif settings:
@@ -166,10 +166,10 @@ def _blamed(setting: Proven, error: Mapping[str, Any] | None) -> Proven:
 
 
 def _sentence(status: str, settings: list[Proven], ended: bool) -> str:
-    bad = [each for each in settings if each.status == status]
-    names = ", ".join(each.name for each in bad)
+    bad = [setting for setting in settings if setting.status == status]
+    names = ", ".join(setting.name for setting in bad)
     if status == HELD:
-        check_count = sum(len(subject.checks) for each in settings for subject in each.subjects)
+        check_count = sum(len(subject.checks) for setting in settings for subject in setting.subjects)
         so_far = "" if ended else " so far"
         many = f"All {len(settings)} settings were" if len(settings) > 1 else f"{names} was"
         in_checks = f" in {'both' if check_count == 2 else f'all {check_count}'} checks" if check_count > 1 else ""
@@ -183,10 +183,12 @@ def _sentence(status: str, settings: list[Proven], ended: bool) -> str:
 
 def _proven(name: str, expected: Any, proofs: list[Mapping[str, Any]], changes: list[Change], ended: bool) -> Proven:
     by_subject: dict[str, list[Check]] = {}
-    for each in proofs:
-        if each["phase"] in MEASURED:
-            fields = {key: each[key] for key in ("phase", "subject", "ok")}
-            check = Check(**fields, expected=each["wanted"], actual=each["found"], evidence=each.get("evidence") or {})
+    for proof in proofs:
+        if proof["phase"] in MEASURED:
+            fields = {key: proof[key] for key in ("phase", "subject", "ok")}
+            check = Check(
+                **fields, expected=proof["wanted"], actual=proof["found"], evidence=proof.get("evidence") or {}
+            )
             by_subject.setdefault(check.subject, []).append(check)
     subjects = [Subject(subject, checks) for subject, checks in by_subject.items()]
     if name == DATA:
@@ -230,7 +232,7 @@ def _failure_sentence(bad: Check, before: list[Check]) -> str:
 def _changes(writes: list[Mapping[str, Any]], restored: list[Mapping[str, Any]], ended: bool) -> list[Change]:
     """Return the journal: each write with the proof of its restore. Values that the kernel changed along only have
     the latter."""
-    back = {each["subject"]: each for each in restored}
+    back = {proof["subject"]: proof for proof in restored}
     known = {write["key"] for write in writes}
     along = [
         {"setting": each["setting"], "key": key, "original": each["wanted"], "wanted": None, "found": None}

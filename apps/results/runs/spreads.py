@@ -50,7 +50,7 @@ class Spreads:
 
     @property
     def rows(self) -> list[str]:
-        return list(dict.fromkeys(one.row for one in self.entries))
+        return list(dict.fromkeys(entry.row for entry in self.entries))
 
 
 def of_run(run: Run, step: str) -> Spreads:
@@ -100,7 +100,7 @@ def sections_of(campaign: Campaign) -> dict[str, tuple[str, str]]:
     sections = [
         (step, _SECTION.sub("", name)) for step, name in measurements.values_list("step", "name") if step in known
     ]
-    return {"/".join(each): each for each in sections}
+    return {"/".join(section): section for section in sections}
 
 
 def spoken(section: tuple[str, str]) -> str:
@@ -166,11 +166,11 @@ def _coarse(row: str, reports: Sequence[fio.Latencies]) -> Iterator[Spread]:
 
 def lines_of(spreads: Spreads) -> Iterator[list[Any]]:
     """Yield lines for a CSV with the full resolution: row, direction, from, to, count, share."""
-    for one in spreads.entries:
-        if one.histogram:
-            for low, high, count in one.histogram.stretches():
+    for entry in spreads.entries:
+        if entry.histogram:
+            for low, high, count in entry.histogram.stretches():
                 if count:
-                    yield [one.row, one.way, low / PER_MS, high / PER_MS, count, 100 * count / one.count]
+                    yield [entry.row, entry.way, low / PER_MS, high / PER_MS, count, 100 * count / entry.count]
         else:
-            for begin, end, share in one.parts:
-                yield [one.row, one.way or "all", begin, "" if math.isinf(end) else end, "", 100 * share]
+            for begin, end, share in entry.parts:
+                yield [entry.row, entry.way or "all", begin, "" if math.isinf(end) else end, "", 100 * share]

@@ -48,7 +48,7 @@ def _rate(run: Run, step: str) -> tuple[Floats, Floats] | None:
         table: Table = samples.assemble(series.blocks.order_by("first"), {"t", *names})
         rates = [table[name] for name in names if name in table]
         if rates:
-            some = np.logical_or.reduce([~np.isnan(each) for each in rates])
+            some = np.logical_or.reduce([~np.isnan(rate) for rate in rates])
             return table["t"], np.where(some, np.nansum(rates, axis=0), np.nan)
     return None
 
@@ -108,7 +108,10 @@ def findings(rows: Iterable[Within], measurements: Iterable[Measurement]) -> lis
     judgements = []
     for row in rows:
         where = f"Step {row.step}: " if len(rows) > 1 else ""
-        judgements += [Judgement(one.topic, where + one.sentence, one.tone, one.figures) for one in _sentences(row)]
+        judgements += [
+            Judgement(sentence.topic, where + sentence.sentence, sentence.tone, sentence.figures)
+            for sentence in _sentences(row)
+        ]
     return [*judgements, *_beyond_limit(measurements)]
 
 

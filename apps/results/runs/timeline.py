@@ -58,7 +58,9 @@ class Axis:
 def steps_of(run: Run) -> list[Step]:
     """Return all measured steps, in seconds since the start of the first."""
     events = run.events.filter(kind__in=("measuring", "measured")).order_by("seq").values_list("data", flat=True)
-    spans: dict[str, tuple[float, float | None]] = {each["step"]: (each["began"], each.get("ended")) for each in events}
+    spans: dict[str, tuple[float, float | None]] = {
+        event["step"]: (event["began"], event.get("ended")) for event in events
+    }
     first = min((began for began, _ in spans.values()), default=0.0)
     roles = {step["name"]: step.get("role") or MEASURE for step in run.spec["steps"]}
     run_steps = [

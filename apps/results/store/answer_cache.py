@@ -65,7 +65,7 @@ def revived(kind: Any, stored: Any) -> Any:
         return stored
     if isinstance(kind, type) and is_dataclass(kind):
         hints = _hints(kind)
-        arguments = {each.name: revived(hints[each.name], stored[each.name]) for each in fields(kind) if each.init}
+        arguments = {field.name: revived(hints[field.name], stored[field.name]) for field in fields(kind) if field.init}
         return kind(**arguments)
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):

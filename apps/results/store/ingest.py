@@ -74,7 +74,7 @@ def _read(run: Run, waiting: QuerySet[Run]) -> bool:
     Mark.objects.bulk_create(_at_most(MAX_ROWS, "marks", [*islice(_marks(run), MAX_ROWS + 1), *spans]))
     if run.outcome == Run.Outcome.OK:
         Within.objects.bulk_create(stability.judge(run))
-        means = {each.step: each for each in _means(run)}
+        means = {mean.step: mean for mean in _means(run)}
         StepMeans.objects.bulk_create(means.values())
         try:
             Measurement.objects.bulk_create(_at_most(MAX_ROWS, "figures", _measurements(run, means)))

@@ -107,9 +107,9 @@ def _new(run: Run, sources: Collection[str]) -> dict[Source, Table]:
 def _newest(events: QuerySet[Any, T], size: Callable[[T], int]) -> list[T]:
     """Return the first of `events`, which are in reverse order, in normal order."""
     newest, values = list[T](), 0
-    for each in events[:MOST_NEW].iterator(chunk_size=CHUNK):
-        newest.append(each)
-        values += size(each)
+    for event in events[:MOST_NEW].iterator(chunk_size=CHUNK):
+        newest.append(event)
+        values += size(event)
         if values >= MOST_NEW_VALUES:
             break
     return newest[::-1]
@@ -118,23 +118,29 @@ def _newest(events: QuerySet[Any, T], size: Callable[[T], int]) -> list[T]:
 def _stored(run: Run, sources: Collection[str], keys: Collection[str], axis: Axis) -> dict[Source, Table]:
     """Return only the blocks of the columns and times that are shown."""
     listed = list(run.series.filter(source__in=sources, step__in=axis.offsets()))
-    names = {one.pk: {"t", *(name for name in one.columns if _shown(one.source, name, keys))} for one in listed}
-    blocks: dict[int, list[Block]] = {one.pk: [] for one in listed}
+    names = {
+        series.pk: {"t", *(name for name in series.columns if _shown(series.source, name, keys))} for series in listed
+    }
+    blocks: dict[int, list[Block]] = {series.pk: [] for series in listed}
     shown_columns = sorted({name for each in names.values() for name in each})
     for block in Block.objects.filter(_within(listed, axis), columns__overlap=shown_columns).order_by(
         "series", "first"
     ):
         blocks[block.series_id].append(block)
-    return {(one.step, one.source): assemble(blocks[one.pk], names[one.pk]) for one in listed if blocks[one.pk]}
+    return {
+        (series.step, series.source): assemble(blocks[series.pk], names[series.pk])
+        for series in listed
+        if blocks[series.pk]
+    }
 
 
 def _within(listed: list[Series], axis: Axis) -> Q:
     if axis.begin is None and axis.end is None:
         return Q(series__in=listed)
     parts, offsets = Q(pk=None), axis.offsets()
-    for one in listed:
-        begin, end = axis.within(offsets[one.step])
-        parts |= Q(series=one, begin__lte=end, end__gte=begin)
+    for series in listed:
+        begin, end = axis.within(offsets[series.step])
+        parts |= Q(series=series, begin__lte=end, end__gte=begin)
     return parts
 
 

@@ -39,7 +39,7 @@ def trials_chart(rows: Sequence[TrialRow], metric: str, better: int, look: Theme
         },
     )
     legend = {"orientation": "h", "y": 1.05, "yanchor": "bottom", "x": 0}
-    return {"data": [each for each in data if each["x"]], "layout": {**drawn, "height": 380, "legend": legend}}
+    return {"data": [trace for trace in data if trace["x"]], "layout": {**drawn, "height": 380, "legend": legend}}
 
 
 def _effects_range(rows: Sequence[TrialRow]) -> list[float]:
@@ -127,7 +127,7 @@ def parallel_chart(rows: Sequence[TrialRow], space: Space, look: Theme) -> Figur
         _line(row, space, look.series[0], _opacity(rank, len(ranked)), "solid") for rank, row in enumerate(ranked, 1)
     ]
     drawn = layout(look, xaxis={"type": "category"}, yaxis={"range": [-0.08, 1.08], "visible": False})
-    ends = [note for each in space.dimensions for note in _ends(each, look)]
+    ends = [note for dimension in space.dimensions for note in _ends(dimension, look)]
     return {"data": data, "layout": {**drawn, "height": 380, "showlegend": False, "annotations": ends}}
 
 
@@ -137,19 +137,19 @@ def importance_chart(settings: Sequence[Setting], look: Theme) -> Figure:
     bars = {
         "type": "bar",
         "orientation": "h",
-        "x": [each.percent for each in rows],
-        "y": [each.name for each in rows],
+        "x": [row.percent for row in rows],
+        "y": [row.name for row in rows],
         "marker": {"color": look.series[0]},
         "error_x": {
             "type": "data",
             "symmetric": False,
-            "array": [each.high - each.percent for each in rows],
-            "arrayminus": [each.percent - each.low for each in rows],
+            "array": [row.high - row.percent for row in rows],
+            "arrayminus": [row.percent - row.low for row in rows],
             "color": look.text,
             "thickness": 1.5,
             "width": 5,
         },
-        "customdata": [[each.low, each.high] for each in rows],
+        "customdata": [[row.low, row.high] for row in rows],
         "hovertemplate": "%{y}: %{x:.3g} %<br>95 % credible interval: %{customdata[0]:.3g} to %{customdata[1]:.3g} %"
         "<extra></extra>",
     }
@@ -247,8 +247,11 @@ def _line(row: TrialRow, space: Space, colour: str, opacity: float, dash: str) -
     return {
         "type": "scatter",
         "mode": "lines+markers",
-        "x": [each.name for each in space.dimensions],
-        "y": [each.position(values[each.name]) if each.name in values else None for each in space.dimensions],
+        "x": [dimension.name for dimension in space.dimensions],
+        "y": [
+            dimension.position(values[dimension.name]) if dimension.name in values else None
+            for dimension in space.dimensions
+        ],
         "line": {"color": colour, "width": 1 + opacity, "dash": dash},
         "marker": {"color": colour, "size": 5},
         "opacity": opacity,

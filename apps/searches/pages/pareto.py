@@ -33,12 +33,12 @@ def pareto_chart(
         points(front.best, ON_FRONT, {"color": look.series[2], "symbol": "diamond", "size": 10}),
         _default(look),
     ]
-    on_front = next((each for each in data if each["name"] == ON_FRONT), None)
+    on_front = next((trace for trace in data if trace["name"] == ON_FRONT), None)
     if on_front:
         on_front |= {"mode": "lines+markers", "line": {"color": look.series[2], "width": 1.5, "dash": "dash"}}
     drawn = layout(look, xaxis=_axis(metrics[0], look), yaxis=_axis(metrics[1], look))
     legend = {"orientation": "h", "y": 1.05, "yanchor": "bottom", "x": 0}
-    return {"data": [each for each in data if each["x"]], "layout": {**drawn, "height": 420, "legend": legend}}
+    return {"data": [trace for trace in data if trace["x"]], "layout": {**drawn, "height": 420, "legend": legend}}
 
 
 def _points(

@@ -67,7 +67,7 @@ def search_add(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"{search} has started.")
             return redirect("searches_detail", search.pk)
-    metrics = [each for each in steps.metrics(campaign.steps) if each != campaign.metric]
+    metrics = [metric for metric in steps.metrics(campaign.steps) if metric != campaign.metric]
     context = {"campaign": campaign, "presets": known.values(), "chosen": chosen, "metrics": metrics}
     return page(request, "searches/form.html", context, form)
 
@@ -83,7 +83,9 @@ def search_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "dimensions": varied.dimensions,
         "risks": varied.risks,
         "fixed": {
-            each.name: each.text(search.fixed[each.name]) for each in varied.dimensions if each.name in search.fixed
+            dimension.name: dimension.text(search.fixed[dimension.name])
+            for dimension in varied.dimensions
+            if dimension.name in search.fixed
         },
         "limits": results.default_checks(search),
         "default": rounds.default_level(search.campaign),
@@ -129,7 +131,7 @@ def search_importance(request: HttpRequest, pk: UUID) -> HttpResponse:
 def search_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     """A line for each trial, with its values in the units of the settings."""
     search = get_object_or_404(queries.listed(), pk=pk)
-    names = [each.name for each in space.read(search.space).dimensions]
+    names = [dimension.name for dimension in space.read(search.space).dimensions]
     rows = queries.trial_rows(search, search.trials.all(), queries.front_of(search))
     head = (*HEAD, *(SECOND_HEAD if search.second_metric else ()), *search.constraints, *names)
     lines = exports.csv_lines(head, (queries.as_line(row, names) for row in rows))

@@ -33,7 +33,7 @@ def compare(
 ) -> None:
     """Compare two or more sides with the first. Exits with 3 if one is worse by more than the minimum effect."""
     session = of(ctx)
-    keys = [ids.side(session.client, each) for each in sides]
+    keys = [ids.side(session.client, side) for side in sides]
     if len(keys) == 1 and keys[0].startswith("campaign:"):
         keys = _levels(session.client.get(f"{keys[0].replace('campaign:', 'campaigns/')}/results/"), keys[0])
     params = {"of": keys, "delta": delta, "figure": figure}
@@ -64,8 +64,10 @@ def _shown(comparison: dict[str, Any]) -> Any:
         f"also differs: {each['what']}: {', '.join(map(str, each['values']))}" for each in comparison["unplanned"]
     ]
     sentences = [one["sentence"] for one in comparison["comparisons"]]
-    sentences += [each for one in comparison.get("changes", []) for each in [*one["mechanisms"], one["sentence"]]]
-    sentences += [one["sentence"] for one in comparison.get("plans", [])]
+    sentences += [
+        each for change in comparison.get("changes", []) for each in [*change["mechanisms"], change["sentence"]]
+    ]
+    sentences += [plan["sentence"] for plan in comparison.get("plans", [])]
     return tables.below(
         tables.table(head, rows), tables.lines(*sentences, *comparison["more"], *differ, *comparison["warnings"])
     )

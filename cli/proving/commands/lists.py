@@ -105,7 +105,7 @@ def check(
 
 def _draft(campaign: dict[str, Any]) -> Any:
     factors = [
-        f"{each['name']}: {', '.join(level['label'] for level in each['levels'])}" for each in campaign["factors"]
+        f"{factor['name']}: {', '.join(level['label'] for level in factor['levels'])}" for factor in campaign["factors"]
     ]
     summary = (
         f"{campaign['name']}: {campaign['state']} on {campaign['host_name']}, {campaign['repetitions']} repetitions"

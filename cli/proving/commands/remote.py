@@ -99,9 +99,9 @@ def _password(path: str) -> str:
 
 def _show(session: Session, servers: list[dict[str, Any]]) -> None:
     head = ("name", "server", "role", "PostgreSQL", "round trip", "state")
-    failed = [(each["name"], each["check_error"]) for each in servers if each["check_error"]]
+    failed = [(server["name"], server["check_error"]) for server in servers if server["check_error"]]
     errors = [line for name, error in failed for line in (f"{name}: {error['message']}", error["hint"]) if line]
-    rows = [_row(each) for each in servers]
+    rows = [_row(server) for server in servers]
     session.tell(servers, lambda: tables.below(tables.table(head, rows), tables.lines(*errors)))
 
 

@@ -72,7 +72,7 @@ def create(
     session: Session, recipe: str, hosts: list[str], assignments: list[str], options: dict[str, Any]
 ) -> dict[str, Any]:
     """Create a draft. Its factors are those of the recipe on that host, changed by --set."""
-    first, *further = [ids.host(session.client, each) for each in hosts]
+    first, *further = [ids.host(session.client, host) for host in hosts]
     body = {"recipe": recipe, "host": first} | {name: each for name, each in options.items() if each is not None}
     if further:
         body |= {"further_hosts": further}

@@ -76,7 +76,7 @@ def _tell(session: Session, schedule: dict[str, Any]) -> None:
 
 def _lines(schedule: dict[str, Any]) -> list[str]:
     """The state, what is repeated, and the next times."""
-    windows = ", ".join(_window(each) for each in schedule["windows"])
+    windows = ", ".join(_window(window) for window in schedule["windows"])
     return [
         f"{schedule['name']}: {schedule['state']}, {schedule['when']} {schedule['time_zone']}",
         schedule["state_reason"],

@@ -106,8 +106,8 @@ def _importance(answer: dict[str, Any]) -> Any:
     if answer["reason"]:
         return tables.lines(answer["reason"])
     rows = [
-        (each["name"], f"{each['percent']:.0f} %", f"{each['low']:.0f} to {each['high']:.0f} %")
-        for each in answer["settings"]
+        (setting["name"], f"{setting['percent']:.0f} %", f"{setting['low']:.0f} to {setting['high']:.0f} %")
+        for setting in answer["settings"]
     ]
     lines = f"by {answer['trials']} trials, whose settings predict {answer['predicted']:.0f} % of the variance"
     return tables.below(
@@ -183,7 +183,7 @@ def _lines(detail: dict[str, Any]) -> list[str]:
         *detail["space"],
         *_earlier(detail),
         *(f"fixed: {name} = {value}" for name, value in detail["fixed"].items()),
-        *(f"constraint: {each}" for each in detail["constraints"]),
+        *(f"constraint: {constraint}" for constraint in detail["constraints"]),
         *([f"Pareto front of {detail['metric']} and {second}"] if (second := detail.get("second_metric")) else []),
         *([f"picked to confirm: trial {', '.join(map(str, picked))}"] if (picked := detail.get("picked")) else []),
     ]

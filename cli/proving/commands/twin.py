@@ -58,13 +58,13 @@ def show(ctx: typer.Context, file: File, json: Json = False) -> None:
     captured = _read(file)
     rows = [
         (
-            each.queryid,
-            f"{each.counts.calls:,}",
-            f"{each.counts.ms:,.1f}",
-            f"{100 * captured.share(each):.1f} %",
-            each.text[:200],
+            statement.queryid,
+            f"{statement.counts.calls:,}",
+            f"{statement.counts.ms:,.1f}",
+            f"{100 * captured.share(statement):.1f} %",
+            statement.text[:200],
         )
-        for each in captured.statements[:SHOWN]
+        for statement in captured.statements[:SHOWN]
     ]
     head = ("query id", "calls", "ms", "share of time", "statement; only its first word if the text may hold values")
     of(ctx).tell(
@@ -98,8 +98,8 @@ def create(
         twin = session.client.post("twins/", files=[*parts, ("file", (file.name, stream))])
     head = ("share of time", "script", "statement", "reason for leaving it out")
     rows = [
-        (f"{100 * each['share']:.1f} %", each["script"], each["text"][:200], each["reason"])
-        for each in twin["statements"][:SHOWN]
+        (f"{100 * statement['share']:.1f} %", statement["script"], statement["text"][:200], statement["reason"])
+        for statement in twin["statements"][:SHOWN]
     ]
     summary = f"{name}: data set and workload created. They cover {100 * twin['covered']:.1f} % of production's time."
     session.tell(twin, lambda: tables.below(tables.lines(summary, *twin["missing"]), tables.table(head, rows)))
@@ -136,8 +136,11 @@ def _read(file: Path) -> Capture:
 def _summary(captured: Capture) -> dict[str, Any]:
     from readers.twin.equal_calls import equal_calls
 
-    names = [(f"{each.schema}.{each.table}.{each.column}", each) for each in captured.statistics]
-    with_text = [each for each in captured.statements if " " in each.text]
+    names = [
+        (f"{statistics.schema}.{statistics.table}.{statistics.column}", statistics)
+        for statistics in captured.statistics
+    ]
+    with_text = [statement for statement in captured.statements if " " in statement.text]
     return {
         "database": captured.database,
         "version": captured.version,
@@ -145,17 +148,17 @@ def _summary(captured: Capture) -> dict[str, Any]:
         "seconds": round(captured.seconds, 1),
         "was_reset": captured.was_reset,
         "tables": len(captured.tables),
-        "rows": sum(each.rows for each in captured.tables),
-        "columns": sum(len(each.columns) for each in captured.tables),
+        "rows": sum(table.rows for table in captured.tables),
+        "columns": sum(len(table.columns) for table in captured.tables),
         "columns_with_statistics": len(captured.statistics),
         "columns_with_bounds": sorted(name for name, each in names if each.bounds),
         "columns_with_common_values": sorted(name for name, each in names if each.common_values),
         "secret_columns": sorted(captured.secret),
         "statements": len(captured.statements),
         "statements_with_text": len(with_text),
-        "equal_calls": [[each.queryid for each in group] for group in equal_calls(captured)],
+        "equal_calls": [[statement.queryid for statement in group] for group in equal_calls(captured)],
         "ms": round(captured.ms, 3),
-        "ms_with_text": round(sum(each.counts.ms for each in with_text), 3),
+        "ms_with_text": round(sum(statement.counts.ms for statement in with_text), 3),
     }
 
 

@@ -54,10 +54,10 @@ def _hosts(campaign: Campaign, preview: Preview) -> list[Host]:
 
 def refuse(checks: Sequence[Check]) -> None:
     """Raise PlanError with the first check that failed, if there is one."""
-    for each in checks:
-        if not each.ok:
-            expected = f"; needs {each.wanted}" if each.wanted else ""
-            raise PlanError(each.field or each.check, f"{each.host}: {each.found}{expected}", hint=each.hint)
+    for check in checks:
+        if not check.ok:
+            expected = f"; needs {check.wanted}" if check.wanted else ""
+            raise PlanError(check.field or check.check, f"{check.host}: {check.found}{expected}", hint=check.hint)
 
 
 def specs_on(campaign: Campaign, preview: Preview, host: Host) -> list[Spec]:
@@ -95,14 +95,17 @@ def _space(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
     if not datasets:
         return
     there = set(DataCopy.objects.filter(host=host, state=DataCopy.State.PRISTINE).values_list("fingerprint", flat=True))
-    majors = {each["bin_dir"]: each["major"] for each in facts["postgresql"]}
+    majors = {installation["bin_dir"]: installation["major"] for installation in facts["postgresql"]}
     major = majors.get((specs[0]["target"] or {}).get("bin_dir"), 0)
     missing = [
-        DATASETS[each["kind"]].bytes(each["options"])
-        for each in datasets.values()
-        if DATASETS[each["kind"]].fingerprint(each["options"], major) not in there
+        DATASETS[dataset["kind"]].bytes(dataset["options"])
+        for dataset in datasets.values()
+        if DATASETS[dataset["kind"]].fingerprint(dataset["options"], major) not in there
     ]
-    whole, largest = sum(missing), max(DATASETS[one["kind"]].bytes(one["options"]) for one in datasets.values())
+    whole, largest = (
+        sum(missing),
+        max(DATASETS[dataset["kind"]].bytes(dataset["options"]) for dataset in datasets.values()),
+    )
     needed = whole + (ROOM - 1) * largest
     free = free_bytes(facts, host.data_dir)
     status = DOUBTFUL if free is None or free < needed else OK
@@ -134,7 +137,12 @@ def _needing_restart(spec: Spec) -> dict[str, str]:
 def _tools(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
     """Return the versions of the tools. If one were missing, there would be no plan."""
     known = {name: each.get("version") or "?" for name, each in facts["tools"].items()}
-    known |= {name: each["version"] for each in facts["postgresql"] for name in each["tools"] if name not in known}
+    known |= {
+        name: installation["version"]
+        for installation in facts["postgresql"]
+        for name in installation["tools"]
+        if name not in known
+    }
     steps = [step for spec in specs for step in spec["steps"] if step["kind"] in WORKLOADS]
     needed = sorted({tool for step in steps for tool in WORKLOADS[step["kind"]].needs(step["options"])})
     if needed:
@@ -144,7 +152,7 @@ def _tools(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
 def _postgresql(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
     """Check the address where PostgreSQL listens, and what is allowed on an existing server."""
     targets = {str(spec["target"]): spec["target"] for spec in specs if spec["target"]}
-    versions = {each["bin_dir"]: each["version"] for each in facts["postgresql"]}
+    versions = {installation["bin_dir"]: installation["version"] for installation in facts["postgresql"]}
     for target in targets.values():
         version = f"PostgreSQL {versions.get(target['bin_dir'], '?')}"
         if target["kind"] in ("remote", "standby"):
@@ -170,7 +178,7 @@ def _privileges(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Chec
 
 
 def _paths(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
-    named = sorted({each["path"] for spec in specs for each in spec.get("allowed_paths", [])})
+    named = sorted({allowed_path["path"] for spec in specs for allowed_path in spec.get("allowed_paths", [])})
     if named:
         yield Check(host.name, "allowed paths", OK, ", ".join(named))
 

@@ -146,7 +146,9 @@ def _spread(plans: Plans) -> list[Planned]:
 def _same_facts(first: Host, second: Host) -> None:
     differences = changes.unlike(first.facts, second.facts)
     if differences:
-        raise _unlike(first, second, [f"{each.path} ({each.was} and {each.now})" for each in differences])
+        raise _unlike(
+            first, second, [f"{difference.path} ({difference.was} and {difference.now})" for difference in differences]
+        )
 
 
 def _unlike(first: Host, second: Host, what: Sequence[str]) -> PlanError:

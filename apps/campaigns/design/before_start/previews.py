@@ -180,7 +180,7 @@ def check_on_host(spec: Any, host: Host, facts: dict[str, Any]) -> None:
 
 
 def _check_tool(tool: str, kind: str, host: Host, facts: dict[str, Any]) -> None:
-    bundled = {name for each in facts["postgresql"] for name in each["tools"]}
+    bundled = {name for installation in facts["postgresql"] for name in installation["tools"]}
     if tool not in facts["tools"] and tool not in bundled:
         raise PlanError(
             "workload", f"{kind} needs {tool}, which is not installed on {host}", hint=f"install {tool} on the host"

@@ -91,9 +91,13 @@ class Changes:
         """Return the sentences as findings, with the rows as their figures."""
         findings: list[Judgement] = []
         for level in self.levels:
-            rows = [{name: value for name, value in vars(one).items() if "_text" not in name} for one in level.changes]
+            rows = [
+                {name: value for name, value in vars(change).items() if "_text" not in name} for change in level.changes
+            ]
             figures: dict[str, Any] = {"level": level.label, "compared": level.compared, "changes": rows}
-            findings += [Judgement("mechanism", each, "note", {"level": level.label}) for each in level.mechanisms]
+            findings += [
+                Judgement("mechanism", mechanism, "note", {"level": level.label}) for mechanism in level.mechanisms
+            ]
             findings.append(Judgement("what changed", level.sentence, "note", figures))
         for plan in self.plans:
             figures = {"level": plan.level, "step": plan.step, "before": plan.before, "after": plan.after}
@@ -124,7 +128,7 @@ def changes(
 
     Three queries, and one for each step with plans."""
     compared = _figures(step, places, subjects, metric)
-    return replace(compared, plans=plan_changes(steps, places, {each.label: each.name for each in subjects}))
+    return replace(compared, plans=plan_changes(steps, places, {subject.label: subject.name for subject in subjects}))
 
 
 def _figures(step: str, places: Sequence[Place], subjects: Sequence[Subject], metric: str) -> Changes:
@@ -134,21 +138,21 @@ def _figures(step: str, places: Sequence[Place], subjects: Sequence[Subject], me
         return Changes(base.heading)
     if len(places) > MOST_RUNS:
         return Changes(base.heading, note=TOO_MANY)
-    runs = {label: sum(place.level == label for place in places) for label in (each.label for each in subjects)}
+    runs = {label: sum(place.level == label for place in places) for label in (subject.label for subject in subjects)}
     enough = {label for label, count in runs.items() if count >= POINTS_ONLY_BELOW}
     if base.label not in enough or len(enough) < 2:
         return Changes(base.heading, note=TOO_FEW)
     observations = observed(step, places, metric)
     ratios = [key for key, figure in observations.figures.items() if figure.is_ratio]
     compared = stats.associations(observations.rows, base.label, ratios)
-    levels = [_level(each, base, compared, observations) for each in subjects[1:] if each.label in enough]
+    levels = [_level(subject, base, compared, observations) for subject in subjects[1:] if subject.label in enough]
     levels = [level for level in levels if level.compared]
     return Changes(base.heading, levels, note="" if levels else FEW_BLOCKS)
 
 
 def _level(subject: Subject, base: Subject, compared: Sequence[Association], observations: Observed) -> LevelChanges:
-    own = [one for one in compared if one.level == subject.label]
-    with_figure = {one.figure: (one, observations.figures[one.figure]) for one in own}
+    own = [association for association in compared if association.level == subject.label]
+    with_figure = {association.figure: (association, observations.figures[association.figure]) for association in own}
     moved = [(one, figure) for one, figure in with_figure.values() if one.differs]
     shown = [
         phrases.mechanism(each.title, subject.name, [with_figure[one.figure] for one in expected], each.why)

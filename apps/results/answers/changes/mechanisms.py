@@ -121,12 +121,12 @@ def mechanisms(
 
     `compared`: the level against the baseline. `before` and `after`: settings of baseline and level. `observed`: all
     figures, including those that were equal in all runs."""
-    of = {one.figure: one for one in compared}
-    for each in MECHANISMS:
-        direction = _direction(each, before, after)
-        expected = {key: sign * direction for key, sign in each.expected.items() if key in observed}
+    of = {association.figure: association for association in compared}
+    for mechanism in MECHANISMS:
+        direction = _direction(mechanism, before, after)
+        expected = {key: sign * direction for key, sign in mechanism.expected.items() if key in observed}
         if direction and expected and all(key in of and _moved(of[key], sign) for key, sign in expected.items()):
-            yield each, [of[key] for key in expected]
+            yield mechanism, [of[key] for key in expected]
 
 
 def _direction(mechanism: Mechanism, before: Settings, after: Settings) -> int:

@@ -43,6 +43,9 @@ def _changes(compared: Compared) -> Changes:
 
 def _subject(compared: Compared, place: int, arm: Arm) -> Subject:
     """Return the side with the settings that differ between the sides."""
-    against = {one.b: f"{one.metric.label} {percent(one.ratio_percent)}" for one in compared.comparisons}
+    against = {
+        comparison.b: f"{comparison.metric.label} {percent(comparison.ratio_percent)}"
+        for comparison in compared.comparisons
+    }
     settings = {row.path: row.values[place] for row in compared.differences}
     return Subject(arm.title, arm.title, LETTERS[place], settings, against.get(arm.title, ""))

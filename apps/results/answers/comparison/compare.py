@@ -70,7 +70,7 @@ class Compared:
 
     @property
     def sentence(self) -> str:
-        return " ".join(one.sentence() for one in self.comparisons)
+        return " ".join(comparison.sentence() for comparison in self.comparisons)
 
     def fidelity(self, one: stats.Comparison) -> Lowest | None:
         """The lower fidelity of the two sides of a comparison; None if neither runs a twin."""
@@ -79,7 +79,7 @@ class Compared:
     @property
     def badged_comparisons(self) -> list[tuple[stats.Comparison, str]]:
         """Each comparison, with the badge of its fidelity, or ""."""
-        fidelities = [self.fidelity(one) for one in self.comparisons]
+        fidelities = [self.fidelity(comparison) for comparison in self.comparisons]
         return [(one, each.badge if each else "") for one, each in zip(self.comparisons, fidelities, strict=True)]
 
     def query(self) -> dict[str, Any]:
@@ -174,7 +174,10 @@ def _compared(
         paired=paired,
         differences=differences.of_settings(sides),
         unplanned=unplanned,
-        warnings=[*warnings, *dict.fromkeys(each.sentence for each in fidelities.values() if not each.is_trusted)],
+        warnings=[
+            *warnings,
+            *dict.fromkeys(fidelity.sentence for fidelity in fidelities.values() if not fidelity.is_trusted),
+        ],
         more=_more(shown, comparisons),
         days=days,
         fidelities=fidelities,
@@ -244,7 +247,7 @@ def _at_any_number_of_runs(arms: Sequence[Arm], comparisons: list[stats.Comparis
     [campaign] = campaigns.values()
     newest = interim_analyses.newest(campaign)
     is_seen = newest is not None or bool(interim_analyses.unplanned(campaign, newest))
-    return [stats.at_unplanned_analysis(one) if is_seen else one for one in comparisons]
+    return [stats.at_unplanned_analysis(comparison) if is_seen else comparison for comparison in comparisons]
 
 
 def _of_campaigns(a: Arm, b: Arm, days: Days, metric: stats.Metric, delta: float, of: int) -> stats.Comparison:
@@ -270,10 +273,10 @@ def _more(arms: Sequence[Arm], comparisons: Sequence[stats.Comparison]) -> list[
     ids = [run.pk for arm in arms for run in arm.runs]
     took = Run.objects.filter(pk__in=ids[:ENOUGH]).aggregate(each=Avg(F("ended_at") - F("started_at")))["each"]
     needs = []
-    for one in comparisons:
-        lacking = (one.runs_needed or 0) - one.n
-        if one.verdict not in ("better", "worse", "equivalent") and lacking > 0:
+    for comparison in comparisons:
+        lacking = (comparison.runs_needed or 0) - comparison.n
+        if comparison.verdict not in ("better", "worse", "equivalent") and lacking > 0:
             hours = f", about {2 * lacking * took.total_seconds() / 3600:,.1f} h" if took else ""
-            need = f"Runs needed to detect {100 * one.delta:g} % (80 % power)"
-            needs.append(f"{need}: {lacking:,} more of {one.a} and of {one.b}{hours}.")
+            need = f"Runs needed to detect {100 * comparison.delta:g} % (80 % power)"
+            needs.append(f"{need}: {lacking:,} more of {comparison.a} and of {comparison.b}{hours}.")
     return needs

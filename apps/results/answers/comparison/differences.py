@@ -43,8 +43,8 @@ def of_settings(sides: Sequence[Sequence[Ran]]) -> list[Difference]:
     planned = {path for runs in sides for run in runs[:1] for path in _planned(run.campaign)}
     profiles = len({run.campaign.profile_id for runs in sides for run in runs}) > 1
     differing = []
-    for path in sorted({path for each in values_of_sides for path in each}):
-        values = [" or ".join(sorted(each.get(path, {"not set"}))) for each in values_of_sides]
+    for path in sorted({path for value in values_of_sides for path in value}):
+        values = [" or ".join(sorted(value.get(path, {"not set"}))) for value in values_of_sides]
         if len(set(values)) > 1:
             by_design = any(path == name or path.startswith(f"{name}.") for name in planned)
             differing.append(Difference(path, values, by_design or (profiles and path.startswith("settings."))))
@@ -84,8 +84,8 @@ def _flat(value: Any, path: str = "") -> dict[str, str]:
 
 def _values(specs: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
     values: dict[str, set[str]] = {}
-    for each in specs:
-        for path, value in each.items():
+    for spec in specs:
+        for path, value in spec.items():
             values.setdefault(path, set()).add(value)
     return values
 

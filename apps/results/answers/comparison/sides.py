@@ -176,12 +176,12 @@ def common(wide: Sequence[Wide]) -> dict[What, int]:
     """What all sides that are more than one level have run -> the fewest runs of it; what most have run comes first."""
     if not wide:
         return {}
-    shared = set.intersection(*(set(each.counts) for each in wide))
+    shared = set.intersection(*(set(side.counts) for side in wide))
     if not shared:
         raise PlanError(
             "of", "they have no levels of the same workload in common", hint="compare levels or runs instead"
         )
-    fewest = {what: min(each.counts[what] for each in wide) for what in shared}
+    fewest = {what: min(side.counts[what] for side in wide) for what in shared}
     return dict(sorted(fewest.items(), key=lambda pair: (-pair[1], pair[0])))
 
 

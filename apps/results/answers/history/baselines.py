@@ -79,11 +79,11 @@ class Baseline:
             score = {"z": newest.z, "change_percent": newest.change_percent, "runs": newest.of}
             sentence = newest.sentence(f"Its newest run, from {self.at[-1]:%Y-%m-%d %H:%M},")
             judgements.append(Judgement("newest run", sentence, "warning" if newest.alert else "note", score))
-        for each in self.changes:
-            when = f"{self.at[each.at]:%Y-%m-%d %H:%M}"
-            figures = {"at": when, "change_percent": each.change_percent, "p": each.p, "why": each.why}
-            tone = "note" if abs(each.change_percent) < 100 * self.delta else "warning"
-            judgements.append(Judgement("change", f"{when}: {each.sentence(self.unit)}", tone, figures))  # type: ignore[arg-type]
+        for change in self.changes:
+            when = f"{self.at[change.at]:%Y-%m-%d %H:%M}"
+            figures = {"at": when, "change_percent": change.change_percent, "p": change.p, "why": change.why}
+            tone = "note" if abs(change.change_percent) < 100 * self.delta else "warning"
+            judgements.append(Judgement("change", f"{when}: {change.sentence(self.unit)}", tone, figures))  # type: ignore[arg-type]
         return judgements
 
 
@@ -105,7 +105,7 @@ def baselines(host: Host, only: str = "") -> list[Baseline]:
     values = Measurement.objects.filter(run__in=newest.values("pk"), name__in=names).order_by()
     known = {(run, step, name): value for run, step, name, value in values.values_list("run", "step", "name", "value")}
     candidates = (_baseline(host, campaigns[runs[-1].campaign_id], runs, known, where) for runs in often)
-    return [each for each in candidates if each and len(each.values) > FEWEST]
+    return [candidate for candidate in candidates if candidate and len(candidate.values) > FEWEST]
 
 
 def _metric(campaign: Campaign) -> steps.Metric | None:

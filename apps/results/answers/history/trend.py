@@ -159,7 +159,7 @@ def _verdicts(campaigns: Sequence[Values], metric: steps.Metric, delta: float) -
         return []
     newest, verdicts = campaigns[-1], []
     for level, values in newest.items():
-        earlier = [each[level] for each in campaigns[:-1] if level in each]
+        earlier = [campaign[level] for campaign in campaigns[:-1] if level in campaign]
         verdict = stats.against_history(earlier, values, better=metric.better, delta=delta, of=len(newest))  # type: ignore[arg-type]
         verdicts += [(level, verdict)] if verdict else []
     return verdicts

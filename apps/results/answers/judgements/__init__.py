@@ -60,4 +60,4 @@ def judgements(campaign: Campaign, table: CampaignTable | None = None, host: int
     judged = JudgedCampaign(campaign, table, host)
     if not judged.rows:
         return [Judgement("data", judged.table.sentence, "unknown"), *runs.failed(judged), *runs.zeros(judged)]
-    return [each for topic in TOPICS for each in topic(judged)]
+    return [finding for topic in TOPICS for finding in topic(judged)]

@@ -48,11 +48,11 @@ def _plots(campaign: Campaign) -> frozenset[str]:
 
 def _interactions(judged: JudgedCampaign, crossed: stats.Crossed) -> Iterator[Judgement]:
     left = f" Excludes {counted(crossed.left_out, 'run')} of incomplete blocks." if crossed.left_out else ""
-    for one in stats.interactions(crossed, judged.campaign.delta):
+    for interaction in stats.interactions(crossed, judged.campaign.delta):
         names = ("factors", "a_levels", "b_levels", "effects_percent", "ratio_percent", "interval", "p", "contrasts")
-        figures = {name: getattr(one, name) for name in names}
-        tone: Tone = "equivalent" if one.alone else "warning" if one.significant else "unknown"
-        yield Judgement("interaction", one.sentence() + left, tone, figures)
+        figures = {name: getattr(interaction, name) for name in names}
+        tone: Tone = "equivalent" if interaction.alone else "warning" if interaction.significant else "unknown"
+        yield Judgement("interaction", interaction.sentence() + left, tone, figures)
 
 
 def _main_effects(judged: JudgedCampaign, crossed: stats.Crossed) -> Iterator[Judgement]:

@@ -64,10 +64,10 @@ def _compared(judged: JudgedCampaign, name: str, values: Mapping[UUID, float]) -
     measured = {row.level for row in rows}
     if judged.table.baseline not in measured or len(measured) < 2:
         return
-    for one in stats.against_baseline(rows, judged.table.baseline, metric, P99_DELTA):
-        figures = {"level": one.b, "relative_percent": one.ratio_percent, "interval": one.interval}
-        figures |= {"verdict": one.verdict, "delta": P99_DELTA, "mde_percent": one.mde_percent}
-        yield Judgement("latency", one.sentence(), tone_of(one.verdict), figures)
+    for comparison in stats.against_baseline(rows, judged.table.baseline, metric, P99_DELTA):
+        figures = {"level": comparison.b, "relative_percent": comparison.ratio_percent, "interval": comparison.interval}
+        figures |= {"verdict": comparison.verdict, "delta": P99_DELTA, "mde_percent": comparison.mde_percent}
+        yield Judgement("latency", comparison.sentence(), tone_of(comparison.verdict), figures)
 
 
 def _spoken(name: str) -> str:
@@ -86,7 +86,7 @@ def loops(judged: JudgedCampaign) -> Iterator[Judgement]:
     if judged.campaign.kind == Campaign.Kind.IMPORTED:
         return
     changes = {label: json.dumps(each) for label, each in _changes(judged).items()}
-    loop = {each: _loop(judged, each) for each in set(changes.values())}  # most levels do not change the workload
+    loop = {change: _loop(judged, change) for change in set(changes.values())}  # most levels do not change the workload
     loop_by_level = {label: loop[each] for label, each in changes.items()}
     closed = [label for label, each in loop_by_level.items() if each == "closed"]
     if not closed:

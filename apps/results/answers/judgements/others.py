@@ -25,17 +25,24 @@ def scan(judged: JudgedCampaign) -> Iterator[Judgement]:
     """Yield the changes of every other main figure, level by level against the baseline (Benjamini-Hochberg)."""
     if len(judged.rows) > MOST_RUNS:
         return
-    comparisons = [one for figure, values in _figures(judged).items() for one in _compared(judged, figure, values)]
-    tested = [(one, one.p) for one in comparisons if one.p is not None]
+    comparisons = [
+        comparison for figure, values in _figures(judged).items() for comparison in _compared(judged, figure, values)
+    ]
+    tested = [(comparison, comparison.p) for comparison in comparisons if comparison.p is not None]
     if not tested:
         return
     adjusted = stats.benjamini_hochberg([p for _, p in tested])
     differ = [one for (one, _), p in zip(tested, adjusted, strict=True) if p < FALSE_SHARE]
-    shown = [f"{one.metric.label} at {one.b} {percent(one.ratio_percent)}" for one in differ]
+    shown = [
+        f"{comparison.metric.label} at {comparison.b} {percent(comparison.ratio_percent)}" for comparison in differ
+    ]
     differing = f"{len(shown)} of {counted(len(tested), 'comparison')} differ: {first_of(shown)}"
     which = differing if shown else f"none of {counted(len(tested), 'comparison')} differs"
     sentence = f"Other figures than {judged.table.metric}: {which} (Benjamini-Hochberg, 5 % false discoveries)."
-    figures = [{"figure": one.metric.name, "level": one.b, "ratio_percent": one.ratio_percent} for one in differ]
+    figures = [
+        {"figure": comparison.metric.name, "level": comparison.b, "ratio_percent": comparison.ratio_percent}
+        for comparison in differ
+    ]
     yield Judgement("other figures", sentence, "note", {"comparisons": len(tested), "differ": figures})
 
 

@@ -50,17 +50,20 @@ def zeros(judged: JudgedCampaign) -> Iterator[Judgement]:
 
 def unlike(judged: JudgedCampaign) -> Iterator[Judgement]:
     """Yield changes of the host between runs, and runs that were added because of earlier results."""
-    for each in breaks(judged.campaign.pk):
+    for host_break in breaks(judged.campaign.pk):
         yield Judgement(
-            "host", each.sentence, "warning", {"before": each.before_position, "after": each.after_position}
+            "host",
+            host_break.sentence,
+            "warning",
+            {"before": host_break.before_position, "after": host_break.after_position},
         )
     if judged.campaign.state == judged.campaign.State.CANCELLED and judged.table.unplanned_look:
         never = sum(level.outcomes.get("", 0) for level in judged.table.levels)
         sentence = f"Cancelled before {counted(never, 'planned run')} began. The 95 % CIs are wider to allow for that."
         yield Judgement("extension", sentence, "warning", {"not_begun": never})
-    for each in judged.campaign.extensions:
-        if each["seen"]:
-            yield Judgement("extension", extended(each), "warning", {"seen": each["seen"]})
+    for extension in judged.campaign.extensions:
+        if extension["seen"]:
+            yield Judgement("extension", extended(extension), "warning", {"seen": extension["seen"]})
 
 
 def extended(extension: Mapping[str, Any]) -> str:

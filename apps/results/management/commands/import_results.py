@@ -79,7 +79,7 @@ def _uploads(paths: list[Path]) -> Iterator[tuple[str, bytes]]:
     """Yield files, and all files below folders."""
     for path in paths:
         if path.is_dir():
-            below = sorted(each for each in path.rglob("*") if each.is_file() and not each.is_symlink())
-            yield from ((each.relative_to(path).as_posix(), each.read_bytes()) for each in below)
+            below = sorted(file for file in path.rglob("*") if file.is_file() and not file.is_symlink())
+            yield from ((file.relative_to(path).as_posix(), file.read_bytes()) for file in below)
         else:
             yield path.name, path.read_bytes()

@@ -26,7 +26,7 @@ class Command(BaseCommand):
             raise CommandError(f"no campaign has the id {options['campaign']}")
         findings = judgements(campaign)
         if options["json"]:
-            self.stdout.write(json.dumps([each.as_dict() for each in findings], indent=2, ensure_ascii=False))
+            self.stdout.write(json.dumps([finding.as_dict() for finding in findings], indent=2, ensure_ascii=False))
             return
         for topic, of_topic in by_topic(findings):
             self.stdout.write(topic)
