@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from django.apps import apps
 from django.test import Client
-from django.urls import reverse
+from django.urls import resolve, reverse
 from django.utils import timezone
 
 from apps.accounts.models import Role
 from apps.results.models import Kept
 from tests.documents.pages import pages
 from tests.rows import filled, populate
+
+NUMBERS = re.compile(r"[0-9a-f-]*\d[0-9a-f-]*")
 
 
 @pytest.fixture
@@ -58,35 +62,6 @@ def _everything() -> dict[str, list[Any]]:
 @pytest.mark.parametrize(
     "name",
     [
-        "host_action",
-        "campaign_action",
-        "run_action",
-        "decision_action",
-        "dataset_prepare",
-        "dataset_copy_remove",
-        "channel_action",
-        "pin_action",
-    ],
-)
-def test_actions_are_not_reached_by_get(client: Client, team: dict[str, Any], name: str) -> None:
-    keys = {
-        "host_action": [team["host"].name, "check"],
-        "campaign_action": [team["draft"].pk, "start"],
-        "run_action": [team["live_run"].pk, "cancel"],
-        "dataset_prepare": [team["dataset"].name, 1],
-        "dataset_copy_remove": [team["dataset"].copies.get(host=team["host"]).pk],
-        "decision_action": [team["decision"].pk, "accept"],
-        "channel_action": [team["channel"].pk, "test"],
-        "pin_action": [team["pins"][0].pk, "remove"],
-    }
-    client.force_login(team["admin"])
-
-    assert client.get(reverse(name, args=keys[name])).status_code == 405
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
         "home",
         "host_list",
         "profile_list",
@@ -110,8 +85,6 @@ def test_an_empty_server_says_what_to_do(client: Client, db: None, name: str) ->
 
 
 def test_every_link_of_every_page_leads_somewhere(client: Client, team: dict[str, Any]) -> None:
-    import re
-
     client.force_login(team["admin"])
     links: set[str] = set()
     for _, url, _ in pages(team):
@@ -120,8 +93,20 @@ def test_every_link_of_every_page_leads_somewhere(client: Client, team: dict[str
         hrefs = {link.replace("&amp;", "&").split("#")[0] for link in re.findall(r'href="([^"]*)"', html)}
         links |= {path + link if link.startswith("?") else link for link in hrefs if link and "/static/" not in link}
 
-    broken = {link: code for link in sorted(links) if (code := status(client, link)) != 200}
+    broken = {link: code for link in sorted(one_of_each_kind(links)) if (code := status(client, link)) != 200}
     assert broken == {}
+
+
+def one_of_each_kind(links: set[str]) -> set[str]:
+    """Of the links that differ only in a key of an address or in a number of its query, the first."""
+    kinds: dict[tuple[Any, ...], str] = {}
+    for link in sorted(links):
+        path, _, query = link.partition("?")
+        match = resolve(path)
+        chosen = tuple(sorted((name, NUMBERS.sub("0", value)) for name, value in parse_qsl(query)))
+        actions = tuple(value for name, value in match.kwargs.items() if name in ("action", "kind", "name", "file"))
+        kinds.setdefault((match.view_name, actions, chosen), link)
+    return set(kinds.values())
 
 
 def status(client: Client, link: str) -> int:

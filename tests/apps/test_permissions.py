@@ -151,10 +151,14 @@ def test_every_action_of_a_host_has_a_rule() -> None:
 def test_each_role_gets_through_where_the_rule_says_so_and_nowhere_else(
     team: dict[str, Any], keys: dict[str, dict[str, Any]], role: Role
 ) -> None:
+    """A page is rendered for the least role that may see it and for admins: roles are ordered (`Role.includes`), and
+    views name the least one."""
     known = {"profile": team["profile"].name, "host": team["host"].pk, "until": "2030-01-31 18:00", "may": "restart"}
     wrong = []
     for name, url, rule in addresses(team, keys):
         for method, least in (("get", rule.get), ("post", rule.post)):
+            if method == "get" and least is not None and role.includes(least) and role not in (least, Role.ADMIN):
+                continue
             data = {field: known[field] for field in SENT.get(name, ())} if method == "post" else {}
             status = ask(team[role.value], method, url, data)
             accepted = (405,) if least is None else THROUGH if role.includes(least) else (403,)

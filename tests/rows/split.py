@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from datetime import timedelta
 
+from django.db.models import DateTimeField, DurationField, ExpressionWrapper, F, Value
 from django.utils import timezone
 
 from apps.accounts.models import User
@@ -61,12 +62,14 @@ def finished(
         figures = (("latency_avg", ms, "ms", "lower"), ("tps", 1000 / ms, "tps", "higher"))
         for figure, value, unit, better in figures:
             rows.append(Measurement(run=run, step="measure", name=figure, value=value, unit=unit, better=better))
-        run.state, run.outcome, run.next_tick_at = Run.State.ENDED, Run.Outcome.OK, None
-        run.started_at = now + timedelta(seconds=9 * run.position)
-        run.ended_at = run.started_at + timedelta(seconds=8)
-        run.ingested_at = run.ended_at
     Measurement.objects.bulk_create(rows)
-    Run.objects.bulk_update(runs, ["state", "outcome", "next_tick_at", "started_at", "ended_at", "ingested_at"])
+    offset = ExpressionWrapper(F("position") * Value(timedelta(seconds=9)), output_field=DurationField())
+    started = ExpressionWrapper(Value(now) + offset, output_field=DateTimeField())
+    ended = ExpressionWrapper(Value(now + timedelta(seconds=8)) + offset, output_field=DateTimeField())
+    made.runs.update(
+        state=Run.State.ENDED, outcome=Run.Outcome.OK, next_tick_at=None, started_at=started, ended_at=ended,
+        ingested_at=ended,
+    )  # fmt: skip
     campaign_end.close_campaign(made.pk)
     made.refresh_from_db()
     return made

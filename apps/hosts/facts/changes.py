@@ -5,6 +5,7 @@ Patterns are such paths with `*` for any name, written with `/`; they include ev
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -178,7 +179,9 @@ def _identity(item: dict[str, Any], fields: tuple[str, ...], place: int) -> str:
     return " ".join(str(item[field]) for field in fields) if all(field in item for field in fields) else str(place)
 
 
-def _any(parts: tuple[str, ...], patterns: Iterable[str]) -> bool:
+@functools.lru_cache(maxsize=1 << 15)
+def _any(parts: tuple[str, ...], patterns: tuple[str, ...]) -> bool:
+    """Cached, because the same paths occur in the facts of all hosts, in every version."""
     return any(_fits(parts, pattern.split("/")) for pattern in patterns)
 
 

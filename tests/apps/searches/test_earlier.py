@@ -26,10 +26,11 @@ def campaign() -> Campaign:
 
 @pytest.fixture
 def ended(campaign: Campaign) -> Search:
-    return finish(make_search(campaign, budget_runs=60, blocks=1))
+    return finish(make_search(campaign, budget_runs=26, blocks=1))
 
 
-def test_a_warm_start_learns_from_trials_of_the_same_campaign_and_proposes_near_the_best(ended: Search) -> None:
+def test_a_warm_start_learns_from_trials_of_the_same_campaign_and_proposes_near_the_best(campaign: Campaign) -> None:
+    ended = finish(make_search(campaign, budget_runs=60, blocks=1))
     search = make_search(ended.campaign, by=ended.owner, name="again", warm_start=True, candidates=6, seed=7)
 
     advance(search)

@@ -205,7 +205,7 @@ class Death(BaseException):
     """What kill -9 is to a worker: nothing after it happens."""
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
 def test_a_worker_may_die_between_any_two_acts(
     hosts: Hosts, admin: User, port: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
