@@ -138,7 +138,7 @@ def test_one_user_has_a_few_downloads_at_a_time(admin: User, viewer: User) -> No
     assert (more.status_code, others, after) == (429, None, None)
 
 
-def test_a_turn_ends_with_an_answer_that_nobody_holds(admin: User) -> None:
+def test_discarded_responses_release_their_turns(admin: User) -> None:
     client = browser(admin)
 
     answers = []

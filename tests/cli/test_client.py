@@ -8,7 +8,7 @@ from tests.cli.program import Program
 from tests.rows.factories import make_host
 
 
-def test_every_page_is_asked_at_the_server_that_we_know(proving: Program) -> None:
+def test_every_page_is_requested_from_the_configured_server(proving: Program) -> None:
     names = [make_host(f"db{n}").name for n in range(5)]
 
     # The server tells addresses by the name that it was asked by; the token goes to the one that was logged in to.

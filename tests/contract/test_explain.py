@@ -173,7 +173,7 @@ def test_an_executed_plan_without_its_end_says_what_is_missing() -> None:
         (b'- Plan: \n    Node Type: "Result"\n      - 3', "does not belong"),
     ],
 )
-def test_what_is_not_a_whole_plan_is_refused(spoilt: bytes, message: str) -> None:
+def test_an_incomplete_plan_is_refused(spoilt: bytes, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         parse_explain(spoilt + b"\n")
 

@@ -28,7 +28,7 @@ def test_the_kind_of_a_sample_is_guessed_from_its_content(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(NOBODYS))
-def test_what_no_tool_prints_is_asked_for(name: str) -> None:
+def test_an_unknown_output_needs_an_explicit_kind(name: str) -> None:
     with pytest.raises(FormatError, match="no known tool") as caught:
         guess((SAMPLES / name).read_bytes())
 

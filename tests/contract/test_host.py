@@ -108,7 +108,7 @@ def test_numastat_cut_short_says_which_counters_are_missing() -> None:
 @pytest.mark.parametrize(
     "raw", [b"", b"numa_hit 1\n", b"node0 node1\n", b"node0\nnuma_hit 1.5\n", b"node0\na 1\na 1\n"]
 )
-def test_what_is_not_numastat_s_table_is_refused(raw: bytes) -> None:
+def test_a_file_that_is_not_a_numastat_table_is_refused(raw: bytes) -> None:
     with pytest.raises(FormatError):
         parse_numastat(raw)
 
@@ -177,7 +177,7 @@ def test_lscpu_json_may_nest_its_entries() -> None:
         b"Architecture: a\nCPU(s): x\n",
     ],
 )
-def test_what_is_not_lscpu_s_is_refused(raw: bytes) -> None:
+def test_a_file_that_is_not_from_lscpu_is_refused(raw: bytes) -> None:
     with pytest.raises(FormatError):
         parse_lscpu(raw)
 
@@ -213,7 +213,7 @@ def test_huge_pages_of_meminfo_are_complete_or_absent() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"MemTotal: 16 MB\n", b"MemTotal 16 kB\n", b"A: 1 kB\nA: 2 kB\n"])
-def test_what_is_not_meminfo_is_refused(raw: bytes) -> None:
+def test_a_file_that_is_not_meminfo_is_refused(raw: bytes) -> None:
     with pytest.raises(FormatError):
         parse_meminfo(raw)
 

@@ -32,7 +32,7 @@ def test_tps_bears_its_definition() -> None:
     assert "tps_including" not in measured
 
 
-def test_up_to_13_the_rate_with_connecting_stands_beside_the_one_without() -> None:
+def test_up_to_13_there_are_rates_with_and_without_connecting() -> None:
     measured = by_name(measure("pgbench", {"stdout": sample("pgbench-10-tpcb_r.out")}))
 
     assert measured["tps"].definition == "excluding connections establishing"
@@ -181,7 +181,7 @@ def test_an_unknown_workload_is_refused_with_those_there_are() -> None:
         measure("dbench", {})
 
 
-def test_known_metrics_agree_with_what_is_measured() -> None:
+def test_declared_metrics_agree_with_the_measurements() -> None:
     measured = measure("pgbench", {"stdout": sample("pgbench-12-progress.out")})
     declared = {one.name: WORKLOADS["pgbench"].metric(one.name) for one in measured}
 

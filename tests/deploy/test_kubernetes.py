@@ -130,7 +130,7 @@ def test_labels_select_the_pods_and_probes_ask_by_an_allowed_name() -> None:
     assert {web[f"{kind}Probe"]["httpGet"]["path"] for kind in ("readiness", "liveness")} == {"/readyz", "/healthz"}
 
 
-def test_the_dispatcher_lends_as_many_connections_as_the_supervisors() -> None:
+def test_the_dispatcher_has_the_same_connection_limit_as_the_supervisors() -> None:
     (container,) = pod("dispatcher")["containers"]
 
     assert {each["name"]: each["value"] for each in container["env"]} == commands.DISPATCHER_ENVIRONMENT

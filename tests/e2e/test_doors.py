@@ -37,7 +37,7 @@ def test_pages_without_a_login_fit_are_silent_and_clean(
     context.close()
 
 
-def test_who_was_invited_chooses_a_password_and_logs_in(
+def test_an_invited_user_chooses_a_password_and_logs_in(
     browser: Browser, live_server: Any, transactional_db: None, settings: Any
 ) -> None:
     settings.BASE_URL = live_server.url

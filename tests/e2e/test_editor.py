@@ -85,7 +85,7 @@ def test_tab_indents_and_escape_lets_it_leave(open_as: Callable[..., Page], team
     assert area.input_value() == "  select 1;"
 
 
-def test_what_was_typed_is_what_is_saved(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+def test_input_is_saved_unchanged(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
     page = open_as(team["tuner"])
     page.goto(reverse("workload_add") + f"?from={written(team)}")
     area = page.locator("textarea[name$='options.scripts']")

@@ -35,7 +35,7 @@ def _at_the_provider(page: Page, subject: str) -> None:
     page.wait_for_url(lambda url: "/oauth2/" not in url)  # back here
 
 
-def test_somebody_signs_in_sees_the_page_that_was_asked_and_signs_out_at_the_provider(
+def test_a_user_signs_in_sees_the_requested_page_and_signs_out_at_the_provider(
     browser: Browser, provider: Provider, live_server: Any
 ) -> None:
     provider.user("grace", "dba")

@@ -50,7 +50,7 @@ def test_the_supervisor_runs_these_commands(state: Path) -> None:
         assert SERVICES["worker"]["stop_signal"] == stack.worker.stop_signal.name
 
 
-def test_the_server_is_given_every_variable_that_it_reads() -> None:
+def test_compose_sets_every_variable_that_the_server_reads() -> None:
     passed = {name for service in SERVER for name in SERVICES[service]["environment"]}
     in_image = set(re.findall(r"\b(PROVING_[A-Z_]+)=", IMAGE.rpartition("FROM ")[2]))
 
@@ -67,7 +67,7 @@ def test_a_default_of_compose_is_that_of_the_settings(variable: variables.Variab
     assert defaults <= {variables.spelled(default)}
 
 
-def test_dispatcher_and_web_lend_as_many_connections_as_without_compose() -> None:
+def test_dispatcher_and_web_have_the_same_connection_limits_as_without_compose() -> None:
     pools = {name: SERVICES[name]["environment"]["PROVING_DATABASE_POOL"] for name in ("web", "dispatcher")}
     pool = commands.DISPATCHER_ENVIRONMENT["PROVING_DATABASE_POOL"]
 

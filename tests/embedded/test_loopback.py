@@ -172,7 +172,7 @@ with Supervisor(Path(sys.argv[1])) as supervisor:
 """
 
 
-def test_detached_jobs_are_asked_to_end_even_when_the_supervisor_was_killed(tmp_path: Path) -> None:
+def test_detached_jobs_get_a_signal_to_end_even_if_the_supervisor_was_killed(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", SERVE, str(tmp_path), KEY.export_public_key().decode()]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as supervisor:
         assert supervisor.stdout is not None

@@ -7,7 +7,7 @@ import pytest
 from embedded.demo import machine
 
 
-def test_host_state_reads_the_kernels_own_words() -> None:
+def test_host_state_reads_the_values_of_the_kernel() -> None:
     state = machine.host_state()
     assert state["vm.swappiness"] == Path("/proc/sys/vm/swappiness").read_text().strip()
     assert machine.differences(state, machine.host_state()) == []
@@ -54,7 +54,7 @@ def test_no_is_taken_for_an_answer_and_remembered(tmp_path: Path, monkeypatch: p
     assert not noted.exists()
 
 
-def test_yes_installs_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yes_installs_the_missing_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     noted, _ = fake_system(tmp_path / "bin", monkeypatch, terminal=True), answer(monkeypatch, "y")
     machine.offer_tools(tmp_path)
     assert noted.read_text().splitlines()[-1].endswith("install -y --no-install-recommends fio numactl")

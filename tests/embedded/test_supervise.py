@@ -55,7 +55,7 @@ def test_a_service_that_ignores_its_stop_signal_is_killed_with_its_whole_session
     assert gone(leader, child, within_s=0)
 
 
-def test_a_grandchild_that_detached_itself_is_found_and_ended(state: Path) -> None:
+def test_a_detached_grandchild_is_ended(state: Path) -> None:
     argv = ["sh", "-c", "setsid sh -c 'echo $$; exec sleep 300' & wait; sleep 300"]
     with Supervisor(state) as supervisor:
         supervisor.start(sleeper("parent", argv, lambda: supervisor.log("parent").stat().st_size > 0))
@@ -73,7 +73,7 @@ def test_a_service_that_ends_at_once_is_reported_with_the_end_of_its_log(state: 
         supervisor.start(sleeper("fine"), sleeper("broken", argv, lambda: False))
 
 
-def test_a_service_that_never_answers_is_given_up_and_ended(state: Path) -> None:
+def test_a_service_that_never_becomes_ready_is_ended(state: Path) -> None:
     with pytest.raises(StackError, match=r"mute was not ready after 0.2 s"), Supervisor(state) as supervisor:
         supervisor._spawn(mute := sleeper("mute", ready=lambda: False, ready_s=0.2))
         pid = supervisor.pid("mute")
@@ -154,7 +154,7 @@ def test_a_sweep_spares_a_process_that_got_a_recorded_pid_later(state: Path) -> 
         stranger.wait(60)
 
 
-def test_what_ran_before_the_supervisor_is_none_of_its_business(state: Path) -> None:
+def test_processes_from_before_the_supervisor_are_not_ended(state: Path) -> None:
     other = subprocess.Popen(["sh", "-c", "sleep 300 & echo $!; wait"], stdout=subprocess.PIPE, text=True)
     assert other.stdout is not None
     child = int(other.stdout.readline())

@@ -109,7 +109,7 @@ def test_a_postmaster_is_killed_while_its_backends_are_busy(here: Field, ledger:
 
 
 @often(10)
-def test_a_pid_that_somebody_else_was_given_is_left_alone(here: Field, ledger: Ledger, times: int) -> None:
+def test_a_reused_pid_of_another_process_is_not_killed(here: Field, ledger: Ledger, times: int) -> None:
     agent = here.connect()
     agent.events(agent.submit(here.pgbench(1)))
     before, runs = here.take_snapshot(), []

@@ -65,7 +65,7 @@ def dead(here: Field, chance: Random) -> str:
     return run
 
 
-def test_a_rotten_last_record_of_the_journal_quarantines_the_host_until_somebody_looked(here: Field) -> None:
+def test_a_damaged_last_record_of_the_journal_quarantines_the_host_until_it_is_released(here: Field) -> None:
     """Nobody can tell what it was about: the host may well be as before, but that is not proven."""
     before, run = here.take_snapshot(), dead(here, Random(SEED))
     rot(here.job(run).path / "journal.jsonl")
@@ -87,7 +87,7 @@ def rot(path: Path) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_run_whose_events_are_rotten_fails_and_holds_nobody_up(
+def test_a_run_with_damaged_events_fails_and_blocks_no_other_run(
     host: Host, admin: User, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(claims, "FOLLOW_S", 0.5)

@@ -60,7 +60,7 @@ def test_at_boot_the_files_of_a_planned_restart_stay(tmp_path: Path, capsys: pyt
     assert cut.file.exists() and capsys.readouterr().out == ""
 
 
-def test_nobody_s_hand_puts_back_what_a_live_run_has_put(tmp_path: Path) -> None:
+def test_the_console_does_not_restore_settings_of_an_active_run(tmp_path: Path) -> None:
     cut = Cut(tmp_path, "RUNNING")
     lock = cut.spool.lock_host()
 
@@ -70,7 +70,7 @@ def test_nobody_s_hand_puts_back_what_a_live_run_has_put(tmp_path: Path) -> None
     assert lock is not None and cut.file.exists()
 
 
-def test_a_file_that_somebody_else_changed_is_reported_and_left(
+def test_a_file_that_another_user_changed_is_reported_and_not_restored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cut = Cut(tmp_path, "RUNNING")
@@ -99,7 +99,7 @@ def test_a_value_that_cannot_be_restored_is_reported_with_exit_status_1(
     assert f"run {RUN} SEALED restart interrupted, the host is NOT restored" in output
 
 
-def test_units_are_refused_in_words_where_there_is_no_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_are_refused_with_a_reason_without_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(units, "BOOTED", "/nonexistent")
     (tmp_path / "boot").write_text("boot-1")
 

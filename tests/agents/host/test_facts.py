@@ -96,7 +96,7 @@ def asked_again(system: Programs, cache: Path) -> bool:
     return system.queries > before
 
 
-def test_a_program_is_asked_once_until_its_file_changes(tmp_path: Path) -> None:
+def test_the_version_of_a_program_is_read_once_until_its_file_changes(tmp_path: Path) -> None:
     system, cache = Programs(), tmp_path / "versions.json"
 
     assert asked_again(system, cache)
@@ -105,7 +105,7 @@ def test_a_program_is_asked_once_until_its_file_changes(tmp_path: Path) -> None:
     assert asked_again(system, cache)
 
 
-def test_a_wrapper_is_asked_again_when_what_it_starts_was_upgraded(tmp_path: Path) -> None:
+def test_the_version_of_a_wrapper_is_read_again_after_an_upgrade_of_its_program(tmp_path: Path) -> None:
     """Debian's /usr/bin/psql stays the same file when a new minor version of PostgreSQL comes in."""
     system, cache = Programs(), tmp_path / "versions.json"
     system.files["/usr/lib/postgresql/15/bin/fio"] = ""
@@ -139,7 +139,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
     assert asked_again(Programs(), tmp_path / "nowhere" / "versions.json")
 
 
-def test_a_program_that_took_too_long_is_asked_next_time(tmp_path: Path) -> None:
+def test_a_version_that_timed_out_is_read_again_the_next_time(tmp_path: Path) -> None:
     class Slow(Programs):
         def run(self, argv: Any, **_: Any) -> Any:
             raise HostFailure("it did not end within 5 s")
@@ -175,7 +175,7 @@ def test_a_version_is_what_the_program_calls_so(tmp_path: Path, says: str, versi
 # Configuration of clusters
 
 
-def test_the_last_line_of_a_configuration_counts_wherever_it_stands() -> None:
+def test_the_last_line_of_a_configuration_counts_in_any_file() -> None:
     system = FakeSystem(
         {
             "/c/postgresql.conf": "port = 1\ninclude 'a.conf'\n# port = 9\nlisten_addresses='it''s'\n",

@@ -46,7 +46,7 @@ def ran_as(program: Path) -> str:
     return mark.read_text().strip() if mark.exists() else ""
 
 
-def test_a_program_of_an_account_is_asked_for_its_version_as_that_account(planted: Path) -> None:
+def test_the_version_of_a_program_of_an_account_is_read_as_that_account(planted: Path) -> None:
     version = Versions(System()).of(str(planted))
 
     assert (version, ran_as(planted)) == ("16.4", str(MALLORY))

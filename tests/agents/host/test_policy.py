@@ -65,7 +65,7 @@ def test_a_forbidden_word_refuses_every_spec_that_needs_it(spec: Spec, word: str
         check_spec(facts, run_spec)
 
 
-def test_what_is_not_forbidden_is_allowed(spec: Spec) -> None:
+def test_everything_that_is_not_forbidden_is_allowed(spec: Spec) -> None:
     check_spec(machine.facts(policy={"forbid": ["reboot", "device", "command"]}), spec())
 
 

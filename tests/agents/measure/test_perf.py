@@ -44,7 +44,7 @@ def test_lines_without_intervals_have_no_moment() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "Error:\n", "1.0;", "1.0;7;", "perf: 3;4"])
-def test_what_is_no_count_is_left_out(text: str) -> None:
+def test_events_without_a_count_are_left_out(text: str) -> None:
     assert parse(text) == []
 
 

@@ -115,7 +115,7 @@ def test_data_that_are_reset_by_making_them_anew_are_dirty_until_then(cluster: C
     assert made(cluster.run(dataset, READS)) == ["d", "t", "g", "v", "p"]
 
 
-def test_data_that_are_kept_stay_as_runs_leave_them(cluster: Cluster) -> None:
+def test_data_without_reset_remain_as_runs_leave_them(cluster: Cluster) -> None:
     dataset = {**pgbench(scale=1), "reset": "keep"}
     cluster.run(dataset, WRITES)
 

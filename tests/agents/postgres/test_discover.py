@@ -44,6 +44,6 @@ def test_discover_reports_unsupported_settings_beside_supported_ones(agent: Conn
     assert discovered["numa"]["refused"] is None
 
 
-def test_only_settings_can_be_asked_for(agent: Connection) -> None:
+def test_discover_accepts_only_names_of_settings(agent: Connection) -> None:
     with pytest.raises(Refused, match="/etc/shadow is not known here"):
         agent.call("discover", settings={"/etc/shadow": None})

@@ -15,7 +15,7 @@ def read(*chunks: bytes) -> list[Any]:
     return [message for chunk in chunks for message in reader.feed(chunk)]
 
 
-def test_a_greeting_before_the_first_frame_is_skipped_and_kept_for_the_log() -> None:
+def test_text_before_the_first_frame_is_skipped_and_logged() -> None:
     reader = FrameReader()
 
     messages = list(reader.feed(b"Welcome to db7!\nPGF\n" + encode({"id": 1}) + encode({"id": 2})))
@@ -30,7 +30,7 @@ def test_frames_cut_at_every_byte_arrive_whole() -> None:
     assert read(*(stream[i : i + 1] for i in range(len(stream)))) == [{"id": 1, "text": "é\nPGF1"}, []]
 
 
-def test_a_truncated_frame_is_no_message_yet() -> None:
+def test_a_truncated_frame_is_not_yet_a_message() -> None:
     assert read(encode({"id": 1})[:-1]) == []
 
 
@@ -52,12 +52,12 @@ def test_an_absurd_length_is_refused_before_it_is_waited_for() -> None:
         read(protocol.MAGIC + protocol.HEADER.pack(protocol.MAX_PAYLOAD + 1, 0))
 
 
-def test_endless_greeting_is_given_up() -> None:
+def test_endless_text_before_the_first_frame_is_refused() -> None:
     with pytest.raises(WireError, match="no frame in the first"):
         read(b"x" * (protocol.MAX_GREETING + 1))
 
 
-def test_bytes_are_kept_even_when_nobody_asks_for_messages_yet() -> None:
+def test_bytes_are_buffered_before_messages_are_read() -> None:
     reader, frame = FrameReader(), encode({"id": 7})
     reader.feed(frame[:9])
 

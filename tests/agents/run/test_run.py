@@ -309,9 +309,7 @@ def test_read_stays_inside_the_job(agent: Connection, spec: Spec) -> None:
 
 
 @pytest.mark.fast
-def test_facts_come_over_the_wire_and_versions_are_kept_in_the_spool(
-    agent: Connection, bin_dir: str, tmp_path: Path
-) -> None:
+def test_facts_are_sent_and_versions_are_cached_in_the_spool(agent: Connection, bin_dir: str, tmp_path: Path) -> None:
     facts = agent.call("facts", pg_bin_dirs=[bin_dir])
 
     assert facts["numa"]["nodes"][0]["cpus"] and facts["numa"]["distances"][0][0] == 10

@@ -70,7 +70,7 @@ def values(writes: list[Write]) -> list[int]:
     ("total", "free", "reserved", "target"),
     [(0, 0, 0, 100), (40, 40, 0, 100), (40, 30, 0, 110), (200, 150, 0, 200), (200, 150, 100, 250)],
 )
-def test_auto_grows_by_what_is_not_free_already_and_never_shrinks(
+def test_auto_grows_the_pool_by_the_missing_pages_and_never_shrinks_it(
     total: int, free: int, reserved: int, target: int
 ) -> None:
     assert values(resolved(host([(total, free)], reserved), {"use": "on"}, needed=100)) == [target]
@@ -80,7 +80,7 @@ def test_a_number_is_exact_and_may_shrink_the_pool() -> None:
     assert values(resolved(host([(500, 500)]), {"use": "on", "pool": 120}, needed=100)) == [120]
 
 
-def test_auto_on_nodes_spreads_what_is_missing_there() -> None:
+def test_auto_on_nodes_distributes_the_missing_pages() -> None:
     requested = {"use": "on", "nodes": "all"}
 
     assert values(resolved(host([(0, 0), (0, 0)]), requested, needed=101)) == [51, 50]
@@ -161,7 +161,7 @@ class Fragmented(FakeSystem):
 
 
 @pytest.mark.parametrize(("then", "granted"), [(100, True), (70, False)])
-def test_memory_is_compacted_once_before_the_kernel_is_asked_again(tmp_path: Path, then: int, granted: bool) -> None:
+def test_memory_is_compacted_once_before_pages_are_requested_again(tmp_path: Path, then: int, granted: bool) -> None:
     system = Fragmented(first=60, then=then)
     journal = Journal(Job(tmp_path, system, lambda: None), system)
     (planned,) = resolved(host([(0, 0)]), {"use": "on", "pool": 100}, needed=10)
@@ -198,7 +198,7 @@ def running(backend: str = "hugeinter", surplus: int = 0) -> Scene:
     return Scene(system=system, facts=FACTS, postmaster=10, major=18, sql=lambda query: "on")
 
 
-def test_postmaster_and_backend_are_both_looked_at_with_the_pools_per_node() -> None:
+def test_the_proof_reads_postmaster_and_backend_and_the_pools_per_node() -> None:
     before, during = prove(running(), 2048, "before", False)[0], prove(running(), 2048, "during", False)[0]
 
     assert (before.ok, before.found, during.ok, during.found) == (True, 2048, True, 2048)
@@ -225,7 +225,7 @@ def test_without_huge_pages_the_pages_must_be_small() -> None:
     assert not prove(running("hugeinter"), 0, "during", False)[0].ok
 
 
-def test_a_pool_that_somebody_shrinks_in_use_is_seen_although_its_pages_stay() -> None:
+def test_a_pool_that_shrinks_while_in_use_fails_the_proof_although_its_pages_remain() -> None:
     at = running(surplus=44)
     at.writes["huge_pages"] = [Write(f"{HUGE}/nr_hugepages", "110")]
 
@@ -234,7 +234,7 @@ def test_a_pool_that_somebody_shrinks_in_use_is_seen_although_its_pages_stay() -
     assert (pool.ok, pool.wanted, pool.found) == (False, "110", "66")
 
 
-def test_surplus_pages_in_use_are_asked_for_again_when_the_pool_grows() -> None:
+def test_surplus_pages_in_use_are_requested_again_when_the_pool_grows() -> None:
     """Growing makes them lasting before any page is added; without growth they are left to go."""
     system = host([(50, 10)])
     system.files[f"{HUGE}/surplus_hugepages"] = "20"

@@ -306,7 +306,7 @@ def test_without_names_all_that_is_the_users_is_loaded(agent: Connection, spec: 
     assert set(proven_values(events, "cache", "before")) == {f"share of pgbench_{name} in memory" for name in tables}
 
 
-def test_a_relation_that_is_not_there_fails_with_the_servers_words(agent: Connection, spec: Spec) -> None:
+def test_a_missing_relation_fails_with_the_message_of_the_server(agent: Connection, spec: Spec) -> None:
     cache = {"state": "warm", "relations": "nowhere"}
 
     (outcome,) = of(agent.events(agent.submit(spec({"cache": cache}, time_s=1))), "outcome")

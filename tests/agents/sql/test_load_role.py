@@ -77,9 +77,7 @@ class TestAccount:
 
         assert choose_account(System(), "", str(place), str(place)).name == "nobody"
 
-    def test_where_there_is_no_account_a_uid_that_nobody_has_runs_it(
-        self, place: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_without_an_account_an_unused_uid_runs_the_load(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cluster, "ACCOUNTS", ())
 
         account = choose_account(System(), "", str(place), str(place))

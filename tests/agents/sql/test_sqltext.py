@@ -27,7 +27,7 @@ from agents.sql.text import quoted, statements
         ("select $a$ open; x", ["select $a$ open; x"]),
     ],
 )
-def test_semicolons_end_statements_only_outside_of_what_is_quoted(text: str, expected: list[str]) -> None:
+def test_semicolons_end_statements_only_outside_of_quotes(text: str, expected: list[str]) -> None:
     assert statements(text) == expected
 
 

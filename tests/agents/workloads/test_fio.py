@@ -111,7 +111,7 @@ def test_a_new_file_is_made_where_it_is_allowed_and_removed_again(agent: Connect
 
 @pytest.mark.parametrize("how", ["killed", "cancelled"])
 @pytest.mark.needs("fio")
-def test_what_an_interrupted_fio_made_is_removed_and_what_was_given_stays(
+def test_files_of_an_interrupted_fio_are_removed_and_given_files_remain(
     connect: Connect, storage: Path, tmp_path: Path, order: Any, how: str
 ) -> None:
     allowed_file, agent = storage / "given", connect()
@@ -132,7 +132,7 @@ def test_what_an_interrupted_fio_made_is_removed_and_what_was_given_stays(
 
 
 @pytest.mark.needs("fio")
-def test_a_file_that_is_there_is_kept_and_not_written(agent: Connection, storage: Path, order: Any) -> None:
+def test_an_existing_file_is_not_overwritten(agent: Connection, storage: Path, order: Any) -> None:
     theirs = storage / "theirs"
     theirs.write_text("precious")
 
@@ -154,7 +154,9 @@ def test_a_file_that_was_allowed_itself_is_written_and_stays(agent: Connection, 
 
 
 @pytest.mark.needs("fio")
-def test_no_link_leads_out_of_what_is_allowed(agent: Connection, storage: Path, tmp_path: Path, order: Any) -> None:
+def test_no_link_leads_outside_of_the_allowed_paths(
+    agent: Connection, storage: Path, tmp_path: Path, order: Any
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").write_text("precious")

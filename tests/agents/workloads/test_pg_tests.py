@@ -60,12 +60,12 @@ def test_declared_units_are_those_of_the_measurements() -> None:
     assert by_name["one_write fdatasync us"] == pytest.approx(1e6 / by_name["one_write fdatasync ops"], rel=0.05)
 
 
-def test_a_report_that_was_cut_is_no_result() -> None:
+def test_an_incomplete_report_yields_no_result() -> None:
     with pytest.raises(WorkloadError, match="incomplete"):
         measure("pg_test_fsync", {"stdout": (SAMPLES / "hostile-pg_test_fsync-cut.out").read_bytes()})
 
 
-def test_timing_counts_what_is_below_a_microsecond() -> None:
+def test_timing_reports_the_share_below_a_microsecond() -> None:
     measurements = measure("pg_test_timing", {"stdout": (SAMPLES / "pg_test_timing-15-de_DE.out").read_bytes()})
 
     by_name = {one.name: one.value for one in measurements}

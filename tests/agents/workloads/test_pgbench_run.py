@@ -146,7 +146,7 @@ def test_a_cancelled_run_leaves_no_log_behind(agent: Connection, of_version: Spe
     assert not list(data_dir.glob("scratch-*"))
 
 
-def test_sums_of_intervals_are_kept_as_pgbench_writes_them(agent: Connection, of_version: Spec) -> None:
+def test_aggregate_logs_are_stored_as_pgbench_writes_them(agent: Connection, of_version: Spec) -> None:
     run, _ = ended_well(agent, of_version(aggregate_interval_s=1, jobs=2, time_s=3, connect=True, clients=2))
 
     manifest, _ = agent.manifest(run)

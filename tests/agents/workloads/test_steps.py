@@ -49,7 +49,7 @@ TABLE = (
 
 
 @pytest.mark.fast
-def test_a_query_is_explained_as_often_as_asked_in_one_session(agent: Connection, steps: Steps) -> None:
+def test_a_query_is_explained_the_configured_number_of_times_in_one_session(agent: Connection, steps: Steps) -> None:
     query = {"query": "select count(*) from t where id > -1;", "times": 4, "before": "set work_mem = '64kB'; select 1"}
 
     run = agent.submit(steps(("make", "sql", {"statements": TABLE}), ("measure", "sql", query)))
@@ -118,7 +118,9 @@ def test_nothing_that_was_typed_is_a_command_of_psql(
     assert not (tmp_path / "touched").exists()
 
 
-def test_a_statement_that_takes_too_long_ends_the_run_with_the_server_s_words(agent: Connection, steps: Steps) -> None:
+def test_a_statement_that_times_out_ends_the_run_with_the_message_of_the_server(
+    agent: Connection, steps: Steps
+) -> None:
     run = agent.submit(steps(("measure", "sql", {"query": "select pg_sleep(60)", "timeout_s": 0.2})))
 
     (outcome,) = of(agent.events(run), "outcome")
@@ -321,7 +323,7 @@ def test_when_the_supervisor_dies_the_tracer_is_ended_before_those_whom_it_holds
 
 
 @pytest.mark.needs("strace")
-def test_a_tracer_that_is_killed_leaves_nobody_stopped(agent: Connection, steps: Steps) -> None:
+def test_a_killed_tracer_leaves_no_process_stopped(agent: Connection, steps: Steps) -> None:
     run = agent.submit(steps(("measure", "sql", {**SLEEP, "query": "select pg_sleep(3)"})))
     traced = attached(agent, run)
     status = Path(f"/proc/{traced[0]}/status").read_text()

@@ -125,7 +125,7 @@ def test_the_form_warns_about_a_preliminary_result(client: Client, tuner: User, 
     assert "The result is preliminary" in page
 
 
-def test_of_two_who_act_on_an_old_page_one_is_refused(tuner: User, campaign: Campaign) -> None:
+def test_of_two_users_with_an_old_page_one_is_refused(tuner: User, campaign: Campaign) -> None:
     written = write(tuner, campaign)
     stale = Decision.objects.get(pk=written.pk)
     services.reject_decision(written, by=tuner)

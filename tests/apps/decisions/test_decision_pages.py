@@ -74,7 +74,7 @@ def test_the_levels_to_choose_from_come_in_the_order_of_the_design(client: Clien
     ("changes", "field"),
     [({"title": ""}, "title"), ({"review_on": "2001-01-01"}, "review_on"), ({"hosts": []}, "hosts")],
 )
-def test_what_is_wrong_stands_beside_its_field(
+def test_an_error_is_shown_at_its_field(
     client: Client, team: dict[str, Any], changes: dict[str, Any], field: str
 ) -> None:
     typed = {"title": "Two cpus", "decision": "PostgreSQL gets two.", "hosts": [team["host"].pk]}

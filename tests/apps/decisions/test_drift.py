@@ -78,7 +78,7 @@ def test_the_report_follows_the_facts_host_by_host(admin: User, client: Client) 
     assert (drift[0]["host"], drift[0]["rows"][1]["found"]) == ("b", "60")
 
 
-def test_only_a_host_of_the_scope_is_asked(admin: User) -> None:
+def test_only_a_host_in_the_scope_is_queried(admin: User) -> None:
     decision = decide(admin, make_host("a", facts=ROOT))
 
     with pytest.raises(PlanError, match=r"b is not in the scope of Swap late \(one of a\)"):

@@ -169,7 +169,7 @@ def cluster(data_dir: str, major: int, running: bool = True) -> dict[str, Any]:
         ("", Range("9", "9"), []),
     ],
 )
-def test_the_cluster_that_was_measured_is_asked_else_those_of_the_versions_that_were_decided_for(
+def test_the_measured_cluster_is_queried_or_else_clusters_of_the_decided_versions(
     data_dir: str, versions: Range, expected: list[str]
 ) -> None:
     facts = FACTS | {"clusters": [cluster("/14", 14, running=False), cluster("/15", 15), cluster("/16", 16)]}

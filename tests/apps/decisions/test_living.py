@@ -90,7 +90,7 @@ def test_what_goes_back_is_fresh_again(decision: Decision) -> None:
     assert kinds(decision) == ["accepted", "stale", "fresh"]
 
 
-def test_nobody_asks_of_what_was_not_accepted(decision: Decision) -> None:
+def test_decisions_that_are_not_accepted_are_not_checked(decision: Decision) -> None:
     Decision.objects.update(status=Status.REJECTED)
 
     upgrade(decision.campaign.host)
@@ -170,7 +170,7 @@ def test_the_campaign_that_confirms_a_private_decision_does_not_show_its_title(d
     assert decision.title not in planned.question
 
 
-def test_levels_that_were_added_after_it_are_not_asked_again(decision: Decision, admin: User) -> None:
+def test_levels_added_after_the_decision_are_not_part_of_its_confirmation(decision: Decision, admin: User) -> None:
     decision.campaign.factors[0]["levels"].append({"label": "4 cpus", "set": {"settings.cpu_affinity.server": "0-3"}})
     decision.campaign.save()
     upgrade(decision.campaign.host)

@@ -36,7 +36,7 @@ def test_a_prefix_leads_to_a_page(typed: str, viewer: User) -> None:
     assert titles(typed, viewer)[0] == ("page", "Campaigns")
 
 
-def test_other_words_lead_to_a_page(viewer: User) -> None:
+def test_synonyms_lead_to_a_page(viewer: User) -> None:
     assert ("page", "Hosts") in titles("machi", viewer)
 
 

@@ -79,7 +79,7 @@ def test_a_still_newer_result_that_confirms_takes_the_banner_down(
     assert "Newer results contradict" not in page(client, decision)
 
 
-def test_what_is_equal_within_the_margin_now_contradicts_what_was_better(decision: Decision, admin: User) -> None:
+def test_an_equivalent_result_contradicts_a_decision_for_a_better_one(decision: Decision, admin: User) -> None:
     again(decision, admin, other=ONE_CPU)
 
     reviews.review_due()
@@ -87,7 +87,7 @@ def test_what_is_equal_within_the_margin_now_contradicts_what_was_better(decisio
     assert verdicts_of(decision) == ["contradicts"]
 
 
-def test_what_is_preliminary_alarms_nobody(decision: Decision, admin: User) -> None:
+def test_a_preliminary_result_sends_no_notification(decision: Decision, admin: User) -> None:
     again(decision, admin, other=500.0, repetitions=3)
 
     reviews.review_due()
@@ -124,7 +124,7 @@ def test_what_does_not_ask_the_same_later_is_not_held_against_it(decision: Decis
     assert verdicts_of(decision) == []
 
 
-def test_a_campaign_that_was_extended_is_asked_again(decision: Decision, admin: User) -> None:
+def test_an_extended_campaign_is_reviewed_again(decision: Decision, admin: User) -> None:
     newer = again(decision, admin, other=500.0)
     reviews.review_due()
 

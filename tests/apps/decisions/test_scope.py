@@ -102,7 +102,7 @@ def test_the_author_accepts_nothing_where_the_team_asks_for_two(
     assert services.accept_decision(written, by=admin).accepted_by == admin
 
 
-def test_what_is_superseded_says_by_which(tuner: User, campaign: Campaign) -> None:
+def test_a_superseded_decision_names_its_successor(tuner: User, campaign: Campaign) -> None:
     first = write(tuner, campaign)
 
     second = write(tuner, campaign, title="Four cpus", supersedes=first)
@@ -131,7 +131,7 @@ def test_a_decision_expires_on_its_day_and_is_renewed(tuner: User, admin: User, 
     ]
 
 
-def test_only_what_stands_or_stood_is_renewed(tuner: User, campaign: Campaign) -> None:
+def test_only_accepted_or_expired_decisions_are_renewed(tuner: User, campaign: Campaign) -> None:
     with pytest.raises(PlanError, match="only an accepted or expired"):
         services.renew_decision(write(tuner, campaign), None, by=tuner)
 
@@ -156,7 +156,7 @@ def test_frozen_evidence_says_the_same_when_it_is_judged_again(tuner: User) -> N
     assert replay.altered(evidence) == []
 
 
-def test_evidence_that_somebody_changed_comes_out_differently(tuner: User) -> None:
+def test_a_replay_detects_changed_evidence(tuner: User) -> None:
     evidence = write(tuner, make_campaign(Campaign.State.FINISHED, repetitions=5)).evidence
     changed = evidence["table"]["levels"][1]["points"][0]
     changed["value"] = 500.0

@@ -61,7 +61,7 @@ def test_each_kind_is_found_by_its_words(decision: Decision, tuner: User, text: 
     assert kind in {hit.kind for hit in full_text.search(text)}
 
 
-def test_words_are_asked_for_as_people_type_them(decision: Decision) -> None:
+def test_a_query_matches_words_as_users_type_them(decision: Decision) -> None:
     assert ("decision", "A quarter of memory") in hits("kernels")  # stems
     assert ("decision", "A quarter of memory") in hits("nothing or quarter")
     assert ("decision", "A quarter of memory") in hits('"keeps the rest"')
@@ -87,7 +87,7 @@ def test_the_exact_title_comes_first_and_titles_that_begin_with_it_next(tuner: U
     assert [hit.title for hit in full_text.search("wal", "campaign")] == ["WAL", "wal level", "about wal"]
 
 
-def test_a_snippet_marks_what_was_found(decision: Decision) -> None:
+def test_a_snippet_marks_the_match(decision: Decision) -> None:
     (hit,) = full_text.search("cleaners")
 
     assert ("cleaners", True) in hit.parts
@@ -122,7 +122,7 @@ def test_it_takes_one_query_and_one_for_the_recipes(decision: Decision, django_a
 
 
 @pytest.mark.parametrize("kind", ["decision", "comment", "campaign", "profile"])
-def test_what_grows_is_found_by_an_index(db: None, kind: str) -> None:
+def test_growing_tables_are_searched_by_an_index(db: None, kind: str) -> None:
     parameters = {
         "asked": "memory",
         "most": 50,
@@ -170,7 +170,7 @@ def test_the_page_refuses_a_kind_without_the_name_of_its_field(tuner: User, clie
     )
 
 
-def test_both_doors_show_what_was_found_and_escape_it(decision: Decision, tuner: User, client: Client) -> None:
+def test_page_and_api_show_matches_and_escape_them(decision: Decision, tuner: User, client: Client) -> None:
     services.comment(decision, "Cats & zebras", by=tuner)
     client.force_login(tuner)
 

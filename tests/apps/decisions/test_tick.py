@@ -51,7 +51,7 @@ def test_tick_thins_old_series(db: None, settings: Any) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_check_can_be_asked_for_without_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_can_be_requested_without_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     host, admin = populate.host(), populate.user(Role.ADMIN)
     monkeypatch.setattr(app.conf, "broker_write_url", "redis://127.0.0.1:1/0")
 

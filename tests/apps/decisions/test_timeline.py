@@ -50,7 +50,7 @@ def test_the_page_says_once_that_a_decision_was_accepted(decision: Decision, tun
     assert [sum(state in row for row in rows) for state in ("</span> accepted", "</span> proposed")] == [1, 1]
 
 
-def test_each_filter_leaves_what_is_about_it(decision: Decision, tuner: User, admin: User) -> None:
+def test_each_filter_keeps_the_matching_entries(decision: Decision, tuner: User, admin: User) -> None:
     tomorrow = timezone.localdate() + timedelta(days=1)
 
     assert listed(host=decision.campaign.host) == ALL

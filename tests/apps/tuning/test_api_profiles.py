@@ -87,7 +87,7 @@ def test_a_dry_run_names_everything_that_the_host_cannot_have_at_once(viewer: Us
     assert dry_run["lines"] == []
 
 
-def test_a_host_is_asked_by_an_operator_only(viewer: User, operator: User) -> None:
+def test_only_an_operator_may_query_a_host(viewer: User, operator: User) -> None:
     profile, host = make_profile(settings=PINNED).profile, make_host()
     url, body = f"{PROFILES}{profile.pk}/dry-run/", {"host": host.pk}
 

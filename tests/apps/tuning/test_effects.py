@@ -108,7 +108,7 @@ def test_facts_that_are_older_than_a_setting_are_a_reason_to_check_the_host() ->
     assert refusal.field == "transparent_huge_pages" and "check the host" in refusal.hint
 
 
-def test_what_is_done_once_stands_where_a_dba_would_type_it() -> None:
+def test_one_time_commands_are_in_the_order_in_which_a_dba_would_type_them() -> None:
     shown = run({"cpu_affinity": {"server": "0", "client": "1"}, "cache": {"state": "warm", "relations": "t"}})
 
     assert shown.lines == [

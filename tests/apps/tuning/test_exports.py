@@ -70,7 +70,7 @@ def test_ansible_has_tasks_whose_values_are_no_templates() -> None:
     assert text.count("!unsafe") == sum(map(text.count, prefixes))
 
 
-def test_tuned_has_its_own_words_for_what_its_plugins_can() -> None:
+def test_tuned_uses_options_of_its_plugins_where_they_exist() -> None:
     lines = render("tuned", WANTED)
 
     assert commands(lines) == [
@@ -160,7 +160,7 @@ def test_a_value_known_only_to_the_server_is_a_comment_where_no_shell_reads_it()
         assert any("$(postgres" in line for line in render(kind, auto))
 
 
-def test_systemd_s_words_for_a_prefix_stand_beside_it() -> None:
+def test_systemd_directives_for_a_prefix_are_added_to_it() -> None:
     plan = Plan(server_prefix=["taskset", "-c", "0-3"], unit={"CPUAffinity": "0-3"})
 
     for render_ in (exports.postgresql, exports.tuned):

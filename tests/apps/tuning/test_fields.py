@@ -43,7 +43,7 @@ VALUE: dict[str, Any] = {
 }
 
 
-def test_what_is_typed_is_what_is_shown_again() -> None:
+def test_input_is_shown_again_unchanged() -> None:
     typed = fields.shown("s", VALUE, SHAPES)
 
     assert fields.read("s", SHAPES, typed) == VALUE
@@ -99,7 +99,7 @@ def test_texts_come_from_browsers_as_they_were_written() -> None:
 
 
 @pytest.mark.parametrize(("name", "line", "place"), [("a", 2, 3), ("b", 1, 6)])
-def test_a_line_of_a_text_is_found_in_the_whole(name: str, line: int, place: int) -> None:
+def test_a_line_of_a_section_is_converted_to_a_line_of_the_whole_text(name: str, line: int, place: int) -> None:
     typed = fields.shown("s", VALUE, SHAPES)["s.scripts"]
 
     assert fields.line_in_sections(typed, name, line) == place

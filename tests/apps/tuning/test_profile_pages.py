@@ -60,7 +60,7 @@ def test_fields_of_the_catalogue_become_settings(client: Client, tuner: User) ->
         ("name", "My Profile", "use 1 to 63"),
     ],
 )
-def test_what_the_catalogue_refuses_stands_beside_its_field(
+def test_an_error_of_the_catalogue_is_shown_at_its_field(
     client: Client, tuner: User, field: str, typed: str, message: str
 ) -> None:
     answer = client.post(reverse("profile_add"), {"name": "oltp", "note": "kept", field: typed})

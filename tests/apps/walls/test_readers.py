@@ -153,7 +153,7 @@ def test_a_name_that_a_private_team_uses_is_refused_like_any_other(private: Priv
     assert second == first.replace(public.name, private.host.name)
 
 
-def test_who_shares_an_ssh_key_with_a_private_team_may_not_use_it(private: Private) -> None:
+def test_a_user_of_another_team_may_not_use_an_ssh_key_shared_with_a_private_team(private: Private) -> None:
     team = Team.objects.create(name="storage")
     member = make_member(team, Role.ADMIN)
     fields = {"name": "mine", "address": "127.0.0.1", "user": "dba", "identity": private.host.identity_id}

@@ -35,7 +35,7 @@ def test_what_another_client_claims_is_ignored(admin: User, trusted: None) -> No
     assert session_address(CLIENT, admin, **{"X-Forwarded-For": "10.1.1.1"}) == CLIENT
 
 
-def test_without_trusted_proxies_nobody_is_believed(admin: User) -> None:
+def test_without_trusted_proxies_forwarded_headers_are_ignored(admin: User) -> None:
     assert session_address(PROXY, admin, **{"X-Forwarded-For": CLIENT}) == PROXY
 
 

@@ -15,7 +15,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 from apps.static_storage import StaticStorage
 
 
-def test_collected_files_are_compressed_and_kept_for_a_year(settings: Any, tmp_path: Path) -> None:
+def test_collected_files_are_compressed_and_cached_for_a_year(settings: Any, tmp_path: Path) -> None:
     settings.STATIC_ROOT = str(tmp_path)
     settings.STATICFILES_FINDERS = ["apps.results.pages.assets.PlotlyFinder"]
     call_command("collectstatic", "--noinput", verbosity=0)

@@ -124,7 +124,7 @@ def test_a_large_body_that_stalls_gives_its_thread_back(port: int) -> None:
         assert_answers(port)
 
 
-def test_answers_that_nobody_reads_give_their_threads_back(port: int) -> None:
+def test_unread_responses_release_their_threads(port: int) -> None:
     with clients(port, b"GET /30000000 HTTP/1.1\r\nHost: x\r\n\r\n", count=THREADS):
         assert_answers(port)
 
@@ -152,7 +152,7 @@ def test_requests_that_are_sent_at_once_are_all_answered(port: int) -> None:
             got += client.recv(10_000)
 
 
-def test_who_hangs_up_in_the_middle_costs_nothing(port: int) -> None:
+def test_a_client_that_disconnects_costs_no_thread(port: int) -> None:
     with clients(port, b"GET / HT", count=1) as (client,):
         client.shutdown(socket.SHUT_WR)
         client.recv(1000)

@@ -282,7 +282,7 @@ def test_an_archived_campaign_is_listed_only_among_the_archived_ones(proving: Pr
     assert proving.json("ls", "--archived") == []
 
 
-def test_an_archived_campaign_is_found_by_its_name_but_not_as_the_last_one(
+def test_an_archived_campaign_resolves_by_name_but_not_as_last(
     proving: Program, finished: Campaign, host: Host
 ) -> None:
     newest = make_campaign(Campaign.State.FINISHED, host=host, name="Mistake")

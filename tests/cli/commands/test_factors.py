@@ -85,7 +85,7 @@ def test_one_value_of_a_path_holds_in_every_run() -> None:
         ("settings.postgresql.max_connections", "200", "200"),
     ],
 )
-def test_numbers_are_numbers_but_words_of_postgresql_stay_words(path: str, text: str, value: Any) -> None:
+def test_numbers_are_parsed_but_keywords_of_postgresql_remain_text(path: str, text: str, value: Any) -> None:
     (factor,) = applied([NONE], [f"{path}={text}"])
 
     assert factor["levels"][0]["set"] == {path: value}

@@ -46,7 +46,7 @@ def test_login_follows_xdg(proving: Program, stranger: Program, tmp_path: Path) 
     assert answer["file"] == str(tmp_path / "elsewhere" / "proving" / "config.json")
 
 
-def test_a_wrong_token_is_not_kept(proving: Program, stranger: Program) -> None:
+def test_a_wrong_token_is_not_stored(proving: Program, stranger: Program) -> None:
     done = stranger.run("login", proving.url, "--token", "pg_guessed")
 
     assert done.returncode == 4
@@ -61,7 +61,7 @@ def test_the_environment_wins_over_the_file(proving: Program, stranger: Program)
     assert stranger.run("whoami").returncode == 4
 
 
-def test_a_kept_token_is_sent_to_no_other_server(proving: Program, stranger: Program) -> None:
+def test_a_stored_token_is_sent_to_no_other_server(proving: Program, stranger: Program) -> None:
     stranger.run("login", proving.url, "--token", proving.token)
     stranger.env["PROVING_URL"] = "http://127.0.0.1:9"
 

@@ -31,7 +31,7 @@ def test_a_campaign_is_put_on_a_schedule_and_listed(proving: Program, people: di
     assert "nightly" in proving.run("ls", "schedules").stdout
 
 
-def test_what_is_no_schedule_is_refused_with_what_is_accepted(proving: Program) -> None:
+def test_an_invalid_schedule_is_refused_with_the_accepted_forms(proving: Program) -> None:
     make_campaign(name="Cpus")
 
     refused = proving.run("schedule", "create", "Cpus", "--name", "nightly", "--when", "often")

@@ -87,6 +87,6 @@ def test_options_that_do_more_than_file_io_are_reported_with_the_reason(line: st
         ('{"a": 1}\n', "line 1: cannot read"),
     ],
 )
-def test_what_is_no_job_file_is_refused(text: str, why: str) -> None:
+def test_a_file_that_is_not_a_job_file_is_refused(text: str, why: str) -> None:
     with pytest.raises(FormatError, match=why):
         read(text)

@@ -50,7 +50,7 @@ def test_bins_in_microseconds_of_2x_become_nanoseconds() -> None:
     assert direction.clat and direction.clat.histogram == Histogram(((16000, 5),), unit_ns=1000)
 
 
-def test_bins_given_by_number_are_placed_by_the_constants_beside_them() -> None:
+def test_numbered_bins_are_converted_by_the_constants_of_the_report() -> None:
     constants = {"FIO_IO_U_PLAT_BITS": 6, "FIO_IO_U_PLAT_VAL": 64, "FIO_IO_U_PLAT_NR": 1216}
 
     histogram = with_bins({"0": 0, "100": 1, "128": 2, "192": 3, **constants})
@@ -66,7 +66,7 @@ def test_a_percentile_is_the_first_bin_that_reaches_the_share() -> None:
 
 
 @pytest.mark.parametrize("percentage", [0, -1, 100.1, float("nan")])
-def test_there_is_no_percentile_outside_of_0_to_100(percentage: float) -> None:
+def test_a_percentage_outside_of_0_to_100_is_refused(percentage: float) -> None:
     with pytest.raises(ValueError, match="it must be above 0 and at most 100"):
         Histogram(((10, 1),)).percentile(percentage)
 
@@ -99,7 +99,7 @@ def test_percentiles_are_those_of_lat_where_lat_percentiles_was_set() -> None:
     assert direction.main_latency == direction.lat
 
 
-def test_the_rates_sampled_during_a_run_are_kept_unless_it_was_too_short() -> None:
+def test_sampled_rates_are_read_unless_the_run_was_too_short() -> None:
     sampled = {"iops_min": 5, "iops_max": 9, "iops_mean": 7.5, "iops_stddev": 1.5, "iops_samples": 4}
     direction = a_report({"read": a_direction(**sampled)}).jobs[0].directions["read"]
     short = a_report({"read": a_direction(**dict.fromkeys(sampled, 0))}).jobs[0].directions["read"]
@@ -152,7 +152,7 @@ def test_a_log_cut_short_is_read_up_to_its_last_whole_row(last: str) -> None:
         (b"501, 0, 8192, " + b"0, " * 1215 + b"0\n501, 0, 0, 0\n", "histogram"),
     ],
 )
-def test_what_is_not_such_a_log_is_refused(raw: bytes, why: str) -> None:
+def test_a_file_that_is_not_a_log_is_refused(raw: bytes, why: str) -> None:
     with pytest.raises(FormatError, match=why):
         parse_fio_log(raw)
 

@@ -70,7 +70,7 @@ def read(text: str) -> TextReport:
     return parse_fio_text(text.encode())
 
 
-def test_the_text_of_2x_has_its_own_words_and_binary_kilobytes() -> None:
+def test_the_text_of_2x_has_other_labels_and_binary_kilobytes() -> None:
     report = read(OLD)
 
     (job,) = report.jobs
@@ -96,7 +96,7 @@ def test_each_line_and_each_block_has_its_own_unit() -> None:
     assert mixed.iops_spread and mixed.iops_spread.mean == 200000.5
 
 
-def test_a_mixed_line_of_nothing_beside_the_others_is_no_direction() -> None:
+def test_a_mixed_line_of_zeros_is_not_a_direction() -> None:
     beside = "  mixed: IOPS=0, BW=0 (0)(0B/2000msec)\n    clat (usec): min=1, max=2, avg= 1.50, stdev= 0.50\n  cpu  "
 
     job = read(OLD.replace("  cpu  ", beside)).jobs[0]

@@ -43,7 +43,7 @@ def test_json_without_an_end_is_refused_at_once(text: str) -> None:
     assert time.process_time() - began < QUICK_S
 
 
-def test_what_is_as_deep_as_it_may_be_is_read() -> None:
+def test_a_document_of_the_maximum_depth_is_read() -> None:
     text = "[" * DEEPEST + "]" * DEEPEST
 
     assert read_json(text) == read_yaml(text)

@@ -68,7 +68,7 @@ def test_memory_does_not_grow_with_the_lines(kind: str) -> None:
     assert long < 4_000_000
 
 
-def test_rows_of_progress_are_read_again_whenever_they_are_asked_for() -> None:
+def test_rows_of_progress_are_parsed_again_at_each_iteration() -> None:
     parsed = FORMATS["pgbench-stderr"].parse(output("pgbench-stderr", 3))
 
     assert len(parsed.progress) == 3  # type: ignore[attr-defined]

@@ -23,6 +23,6 @@ def test_an_expression_that_finds_no_end_is_ended() -> None:
 
 
 @pytest.mark.parametrize(("printed", "message"), [(b"y 1", "x is not in the output"), (b"x nan", "is not a number")])
-def test_a_figure_that_is_not_there_is_no_measurement(printed: bytes, message: str) -> None:
+def test_a_missing_figure_yields_no_measurement(printed: bytes, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         measure("command", {"stdout": printed}, {"program": "p", "patterns": r"x (?P<x>\S+)", "figures": FIGURE})

@@ -47,9 +47,7 @@ def test_a_chart_is_pinned_seen_and_followed_back_with_the_keyboard_alone(
     assert page.messages == []  # type: ignore[attr-defined]
 
 
-def test_a_chart_out_of_sight_is_not_asked_for_before_it_is_seen(
-    open_as: Callable[..., Page], team: dict[str, Any]
-) -> None:
+def test_a_chart_is_not_requested_before_it_becomes_visible(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
     page = open_as(team["viewer"], width=390, height=700)
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url) if ".json" in request.url else None)

@@ -46,9 +46,7 @@ def points(page: Page) -> int:
     return int(page.evaluate("document.getElementById('run-chart').data[0].x.length"))
 
 
-def test_a_closer_look_is_finer_and_has_an_address_and_a_way_back(
-    open_as: Callable[..., Page], team: dict[str, Any]
-) -> None:
+def test_a_zoom_is_finer_and_has_a_url_and_a_way_back(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
     run = team["ok_run"]
     long(run)
     page = open_as(team["operator"])
@@ -95,7 +93,7 @@ def test_a_step_is_chosen_and_its_address_kept(open_as: Callable[..., Page], tea
     assert title == "seconds since the step began"
 
 
-def test_all_charts_of_a_run_look_closer_together(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+def test_all_charts_of_a_run_zoom_together(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
     run = team["ok_run"]
     long(run)
     keep(run, "out/idx1/latency.json", report(*[[1000]] * 3600, first=int(BEGAN) + 3700))

@@ -57,7 +57,7 @@ def double(run: Run) -> None:
 HARMS = [(lose, 1, 0), (alter, 2, 0), (lose_a_sample, 1, 0), (double_a_sample, 0, 1), (double, 0, 1)]
 
 
-def test_harm_is_seen_and_a_run_that_nobody_disturbed_is_whole(run: Run) -> None:
+def test_the_audit_detects_damage_and_accepts_an_undisturbed_run(run: Run) -> None:
     assert audit.of_runs([run]) == Found(runs=1)
     for harm, lost, duplicated in HARMS:
         with transaction.atomic():
@@ -79,14 +79,14 @@ def test_runs_overlap_when_one_begins_before_the_other_ended() -> None:
     assert audit.overlapping([one, lines(2.0, 3.0, boot="b")]) == 0
 
 
-def test_a_value_that_somebody_changes_for_a_moment_is_not_left_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_that_changed_only_briefly_does_not_count_as_left(monkeypatch: pytest.MonkeyPatch) -> None:
     snapshots = iter([{"a": "2", "b": "9"}, {"a": "1", "b": "9"}])
     monkeypatch.setattr(snapshot, "PAUSE_S", 0.0)
 
     assert snapshot.left({"a": "1", "b": "1"}, lambda: next(snapshots, {"a": "2", "b": "9"}), patience_s=0.01) == ["b"]
 
 
-def test_a_count_that_is_not_0_fails_and_is_kept(tmp_path: Path) -> None:
+def test_a_count_above_0_fails_and_is_recorded(tmp_path: Path) -> None:
     ledger = Ledger(test="tests/x.py::test_y")
 
     ledger.count(7, 3, Found(runs=2))

@@ -95,7 +95,7 @@ def test_arguments_of_nodes_without_cpus_and_without_memory(tmp_path: Path) -> N
 
 
 @pytest.mark.needs("x86-64")
-def test_an_emulated_machine_is_given_the_frequency_of_its_time_stamp_counter(tmp_path: Path) -> None:
+def test_an_emulated_machine_gets_the_frequency_of_its_time_stamp_counter(tmp_path: Path) -> None:
     """Otherwise Linux measures it at boot, and on a busy host the guest's clock ran six times too fast."""
     arguments = " ".join(emulator.arguments(DEFAULT, tmp_path, "tcg", 22000))
 

@@ -81,7 +81,7 @@ def changed(**claims: Any) -> Forge:
         pytest.param(changed(at_hash="AAAAAAAAAAAAAAAAAAAAAA"), id="of-another-access-token"),
     ],
 )
-def test_a_forged_id_token_signs_nobody_in(provider: Provider, client: Client, forge: Forge) -> None:
+def test_a_forged_id_token_is_refused(provider: Provider, client: Client, forge: Forge) -> None:
     provider.forge = forge
 
     answer = provider.sign_in(client, "grace")
@@ -199,7 +199,7 @@ def test_starts_and_failures_of_one_address_are_limited(provider: Provider, clie
     assert AuditEntry.objects.filter(action="login.refused").count() == 30
 
 
-def test_what_the_database_holds_lets_nobody_in_at_the_provider(provider: Provider, client: Client) -> None:
+def test_stored_sessions_contain_no_plain_token_of_the_provider(provider: Provider, client: Client) -> None:
     provider.sign_in(client, "grace")
 
     session = Session.objects.select_related("provider").get(user__isnull=False)

@@ -145,7 +145,7 @@ def test_an_address_alone_links_no_privileged_account(provider: Provider, olga: 
     assert not ProviderAccount.objects.exists()
 
 
-def test_nobody_gets_a_password_again_by_a_link(provider: Provider, olga: User, client: Client) -> None:
+def test_an_invitation_link_cannot_set_a_password_twice(provider: Provider, olga: User, client: Client) -> None:
     provider.user("grace", email="grace@example.org", email_verified=True)
     provider.sign_in(Client(), "grace")
     grace = User.objects.get(username="grace")

@@ -57,7 +57,7 @@ def asks(client: Client) -> int:
     return client.get(reverse("account")).status_code
 
 
-def test_before_the_interval_is_over_nobody_asks(provider: Provider, grace: Client) -> None:
+def test_before_the_interval_is_over_the_provider_is_not_queried(provider: Provider, grace: Client) -> None:
     later(grace, CHECK_MIN - 1)
 
     assert asks(grace) == 200
@@ -95,7 +95,7 @@ def test_a_lower_role_counts_from_the_same_request_on(provider: Provider, grace:
     assert AuditEntry.objects.filter(action="user.change").latest("id").after["role"] == "viewer"
 
 
-def test_who_is_signed_out_or_disabled_at_the_provider_is_logged_out_here(provider: Provider, grace: Client) -> None:
+def test_a_user_who_is_signed_out_or_disabled_at_the_provider_is_logged_out(provider: Provider, grace: Client) -> None:
     provider.revoke("grace")
     later(grace, CHECK_MIN + 1)
 
@@ -120,7 +120,7 @@ def test_a_provider_that_is_down_prolongs_access_by_one_interval_and_no_more(pro
     assert AuditEntry.objects.get(action="session.lapse").after["reason"] == "the provider does not answer"
 
 
-def test_a_provider_that_is_down_is_not_asked_by_every_request(provider: Provider, grace: Client) -> None:
+def test_a_provider_that_is_down_is_not_queried_by_every_request(provider: Provider, grace: Client) -> None:
     provider.down = True
     later(grace, CHECK_MIN + 1)
 

@@ -169,7 +169,7 @@ def test_an_admin_cannot_change_a_role_that_the_groups_define(
     assert "the groups at Example Corp define the role of grace" in answer.content.decode()
 
 
-def test_who_is_switched_off_here_does_not_get_in(provider: Provider, client: Client) -> None:
+def test_a_deactivated_user_cannot_sign_in(provider: Provider, client: Client) -> None:
     provider.user("grace")
     provider.sign_in(Client(), "grace")
     User.objects.update(is_active=False)
@@ -180,7 +180,9 @@ def test_who_is_switched_off_here_does_not_get_in(provider: Provider, client: Cl
     assert client.get("/").status_code == 302
 
 
-def test_who_declines_at_the_provider_sees_why_and_can_go_back(provider: Provider, client: Client) -> None:
+def test_a_user_who_declines_at_the_provider_sees_the_reason_and_can_go_back(
+    provider: Provider, client: Client
+) -> None:
     address = client.get(reverse("oidc_start"))["Location"]
     state = address.partition("state=")[2].partition("&")[0]
 

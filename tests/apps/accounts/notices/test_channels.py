@@ -78,7 +78,7 @@ def test_an_invalid_value_names_its_field(viewer: User, fields: dict[str, Any], 
     assert refused.value.subject == field
 
 
-def test_what_waits_for_a_channel_is_given_up_when_it_is_switched_off(viewer: User) -> None:
+def test_pending_deliveries_of_a_deactivated_channel_are_cancelled(viewer: User) -> None:
     channel = mine(viewer)
     waiting = notify.write(channel, "host.unfit", "s", {})
 

@@ -73,7 +73,7 @@ def test_an_event_reaches_the_channels_that_subscribe_to_it_and_no_others(
     assert does_not.got == is_off.got == []
 
 
-def test_a_rolled_back_event_is_sent_to_nobody(make_webhook: Make) -> None:
+def test_a_rolled_back_event_is_not_sent(make_webhook: Make) -> None:
     make_webhook(1, "host.unfit")
 
     with pytest.raises(ZeroDivisionError), transaction.atomic():
@@ -83,7 +83,7 @@ def test_a_rolled_back_event_is_sent_to_nobody(make_webhook: Make) -> None:
     assert not Delivery.objects.exists()
 
 
-def test_a_kind_that_nobody_knows_is_refused(db: None) -> None:
+def test_an_unknown_kind_is_refused(db: None) -> None:
     with pytest.raises(ValueError, match=r"'host.exploded' is not a kind of event; accepted: campaign.finished"):
         notify.notify("host.exploded", "x", {}, about=[])
 
@@ -108,7 +108,7 @@ def test_the_documented_check_accepts_what_is_sent_and_nothing_else(make_webhook
     assert got.headers["X-Proving-Delivery"] == str(delivery_of(channel).pk)
 
 
-def test_a_receiver_that_fails_is_asked_again_later_with_the_same_id(make_webhook: Make) -> None:
+def test_a_failed_delivery_is_repeated_later_with_the_same_id(make_webhook: Make) -> None:
     with hook(500, 503) as receiver:
         channel, _ = make_webhook(receiver.port)
         notify.write(channel, "test", "s", {})

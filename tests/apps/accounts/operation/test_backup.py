@@ -196,7 +196,7 @@ def test_a_backup_names_its_rows_its_hashes_and_the_keys_that_it_does_not_hold(
     assert (tmp_path / "all.tar").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_database_with_tables_is_replaced_only_when_asked(finished: Campaign, tmp_path: Path) -> None:
+def test_a_database_with_tables_is_replaced_only_on_request(finished: Campaign, tmp_path: Path) -> None:
     backup.backup(tmp_path / "all.tar")
     finished.runs.update(step="changed since")
 
@@ -244,7 +244,7 @@ def test_a_damaged_backup_is_refused(finished: Campaign, tmp_path: Path) -> None
     ("text", "message"),
     [("", "not a backup of Proving Ground"), (json.dumps({"format": 9}), "format 9; this server reads 1")],
 )
-def test_what_is_no_backup_is_refused(db: None, tmp_path: Path, text: str, message: str) -> None:
+def test_a_file_that_is_not_a_backup_is_refused(db: None, tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "all.tar"
     (tmp_path / backup.MANIFEST).write_text(text)
     with tarfile.open(file, "w") as archive:

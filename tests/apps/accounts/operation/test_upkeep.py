@@ -27,7 +27,7 @@ def log_in(password: str) -> None:
 
 
 @pytest.mark.parametrize("forget", [tasks.forget, lambda: call_command("tick")], ids=["beat", "tick"])
-def test_what_nobody_asks_for_again_goes_and_the_rest_stays(user: User, forget: object) -> None:
+def test_expired_rows_are_deleted_and_the_others_remain(user: User, forget: object) -> None:
     long_ago = timezone.now() - timedelta(days=91)
     for _ in range(2):
         log_in(populate.PASSWORD)
@@ -47,7 +47,7 @@ def test_what_nobody_asks_for_again_goes_and_the_rest_stays(user: User, forget: 
     assert [each.key for each in IdempotentRequest.objects.all()] == ["now"]
 
 
-def test_failed_logins_are_forgotten_when_they_lock_nobody_out_any_more(user: User) -> None:
+def test_failed_logins_are_deleted_when_their_lock_has_expired(user: User) -> None:
     log_in("wrong")
     tasks.forget()
     assert AccessAttempt.objects.get().username == "olga"

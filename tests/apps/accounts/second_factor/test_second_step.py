@@ -112,7 +112,7 @@ def test_the_clock_of_the_phone_may_be_wrong_by_one_period(app: App, periods: in
 
 
 @pytest.mark.parametrize("code", ["", "12345", "000000 0", "abcdef", "١٢٣٤٥٦", "😀", "x" * 41])
-def test_what_is_not_a_code_is_refused(app: App, code: str) -> None:
+def test_an_invalid_code_is_refused(app: App, code: str) -> None:
     client = enter_password(app.user)
 
     assert step(client, code).status_code == 422

@@ -30,7 +30,7 @@ def test_lists_are_filtered_by_team(host: Host, storage: Team, viewer: User) -> 
     assert ("raid-01" in page, "other" in page) == (True, False)
 
 
-def test_a_digit_that_is_no_number_narrows_no_list(viewer: User) -> None:
+def test_an_invalid_number_does_not_filter_a_list(viewer: User) -> None:
     client = Client()
     client.force_login(viewer)
 
@@ -68,7 +68,7 @@ def test_a_page_offers_what_its_reader_may_do_there(storage: Team, network: Team
     assert shown(member(network, OPERATOR))
 
 
-def test_a_form_proposes_the_only_team_of_who_may_write_nowhere_else(storage: Team, network: Team) -> None:
+def test_a_form_preselects_the_only_team_in_which_the_user_may_write(storage: Team, network: Team) -> None:
     client, by = Client(), member(storage, TUNER)
     client.force_login(by)
 
@@ -124,7 +124,7 @@ def test_the_page_of_a_team_is_where_its_admin_changes_it(client: Client, host: 
     assert refused.status_code == 403
 
 
-def test_giving_and_taking_is_offered_to_who_can(client: Client, storage: Team, network: Team) -> None:
+def test_moving_objects_between_teams_is_offered_to_users_who_may(client: Client, storage: Team, network: Team) -> None:
     both = member(storage, ADMIN)
     Membership.objects.create(team=network, user=both, role=ADMIN)
 

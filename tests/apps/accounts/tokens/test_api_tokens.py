@@ -47,7 +47,7 @@ def test_a_token_loses_what_its_owner_loses(admin: User) -> None:
     assert client.post(WORKLOADS, {}).status_code == 403
 
 
-def test_nobody_issues_a_token_above_their_role(operator: User) -> None:
+def test_a_user_cannot_issue_a_token_above_the_own_role(operator: User) -> None:
     answer = browser(operator).post(TOKENS, {"name": "more", "role": "admin"})
 
     assert answer.status_code == 403
@@ -85,7 +85,7 @@ def test_a_revoked_token_is_unknown(viewer: User) -> None:
     assert AuditEntry.objects.filter(action="token.revoke", actor=viewer).exists()
 
 
-def test_nobody_sees_or_revokes_the_tokens_of_others(viewer: User, operator: User) -> None:
+def test_a_user_cannot_see_or_revoke_tokens_of_others(viewer: User, operator: User) -> None:
     script(operator)
     token = ApiToken.objects.get()
 
@@ -93,7 +93,7 @@ def test_nobody_sees_or_revokes_the_tokens_of_others(viewer: User, operator: Use
     assert browser(viewer).delete(f"{TOKENS}{token.pk}/").status_code == 404
 
 
-def test_a_token_of_somebody_who_left_is_refused(viewer: User) -> None:
+def test_a_token_of_a_deactivated_user_is_refused(viewer: User) -> None:
     client = script(viewer)
 
     User.objects.filter(pk=viewer.pk).update(is_active=False)

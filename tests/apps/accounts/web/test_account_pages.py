@@ -31,7 +31,7 @@ def test_a_token_is_shown_once(client: Client, operator: User) -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), [("role", "admin"), ("name", " "), ("days", "1000")])
-def test_a_token_beyond_what_is_allowed_is_refused_beside_its_field(
+def test_a_token_beyond_the_limit_is_refused_at_its_field(
     client: Client, operator: User, field: str, value: str
 ) -> None:
     answer = client.post(reverse("token_add"), {"name": "x", "role": "viewer", "days": "30"} | {field: value})

@@ -72,7 +72,7 @@ def test_a_wrong_method_is_405_and_says_what_is_allowed(admin: User) -> None:
 
 
 @pytest.mark.django_db
-def test_nobody_is_redirected_to_the_login_page() -> None:
+def test_api_requests_are_not_redirected_to_the_login_page() -> None:
     problem_of(APIClient().get("/api/v1/hosts/"), 401)
     problem_of(APIClient().post("/api/v1/campaigns/", {}), 401)
 
@@ -99,7 +99,7 @@ def test_broken_json_is_400(tuner: User) -> None:
         (Throttled(wait=7), 429),
     ],
 )
-def test_errors_become_problems_by_who_is_to_blame(error: Exception, status: int) -> None:
+def test_errors_become_problems_with_the_status_of_their_cause(error: Exception, status: int) -> None:
     class Failing(APIView):
         permission_classes: list[Any] = []
 
@@ -131,7 +131,7 @@ def test_a_filter_that_cannot_be_read_is_400(viewer: User) -> None:
         ('{{"name": "w", "steps": [{{"options": {{"{}": 1}}}}]}}', "steps.0.options"),
     ],
 )
-def test_text_that_cannot_be_kept_is_400_and_named(tuner: User, body: str, field: str, text: str) -> None:
+def test_text_that_cannot_be_stored_is_400_and_named(tuner: User, body: str, field: str, text: str) -> None:
     answer = browser(tuner).generic("POST", "/api/v1/workloads/", body.format(text), content_type="application/json")
 
     assert problem_of(answer, 400)["field"] == field

@@ -48,7 +48,7 @@ def test_names_are_not_sprayed_from_one_address(olga: User, address: str) -> Non
     assert log_in(address.replace("db8", "db9"), "olga", populate.PASSWORD) == 302
 
 
-def test_a_stranger_locks_nobody_else_out(olga: User, address: str) -> None:
+def test_failed_logins_from_one_address_do_not_lock_out_others(olga: User, address: str) -> None:
     for _ in range(12):
         log_in(address, "olga")
 

@@ -45,7 +45,7 @@ def with_everything(user: User) -> Client:
     return log_in(user)
 
 
-def test_what_the_table_of_sessions_holds_logs_nobody_in(ada: User) -> None:
+def test_the_contents_of_the_session_table_do_not_open_a_session(ada: User) -> None:
     client = log_in(ada)
     cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
 
@@ -61,7 +61,7 @@ def test_what_the_table_of_sessions_holds_logs_nobody_in(ada: User) -> None:
     assert answers == [302] * len(held)
 
 
-def test_a_session_of_no_key_and_one_with_nul_are_nobodys(ada: User) -> None:
+def test_an_empty_session_key_and_one_with_nul_belong_to_no_user(ada: User) -> None:
     for key in ("", "x", '"\\000"', "ä" * 40):
         client = Client()
         client.cookies[settings.SESSION_COOKIE_NAME] = key

@@ -39,7 +39,7 @@ def test_a_change_of_what_was_read_is_made(admin: User, host: Host) -> None:
     assert (changed.status_code, changed.json()["port"]) == (200, 2222)
 
 
-def test_a_change_of_what_somebody_else_has_changed_is_412(admin: User, host: Host) -> None:
+def test_a_change_of_a_row_that_another_user_has_changed_is_412(admin: User, host: Host) -> None:
     client = browser(admin)
     tag = client.get(url(host))["ETag"]
     client.patch(url(host), {"port": 2222})
@@ -60,7 +60,7 @@ def test_a_removal_is_conditional_too(admin: User, host: Host) -> None:
     assert client.delete(url(host), HTTP_IF_MATCH=client.get(url(host))["ETag"]).status_code == 204
 
 
-def test_a_row_that_is_gone_is_404_and_a_role_is_asked_first(admin: User, viewer: User, host: Host) -> None:
+def test_a_deleted_row_is_404_and_the_role_is_checked_first(admin: User, viewer: User, host: Host) -> None:
     assert browser(admin).patch("/api/v1/hosts/999999/", {}, HTTP_IF_MATCH="*").status_code == 404
     tag = browser(viewer).get(url(host))["ETag"]
     assert browser(viewer).patch(url(host), {"port": 1}, HTTP_IF_MATCH=tag).status_code == 403

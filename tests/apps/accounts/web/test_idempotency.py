@@ -87,12 +87,12 @@ def test_without_a_key_each_request_is_done(tuner: User, url: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "täglich"])
-def test_what_is_no_key_is_400(tuner: User, url: str, key: str) -> None:
+def test_an_invalid_key_is_400(tuner: User, url: str, key: str) -> None:
     assert post(tuner, url, key=key).json()["field"] == "Idempotency-Key"
     assert made() == 0
 
 
-def test_a_secret_is_shown_once_and_not_kept(tuner: User) -> None:
+def test_a_secret_is_shown_once_and_not_stored(tuner: User) -> None:
     first, second = (post(tuner, "/api/v1/tokens/", {"name": "ci", "role": "viewer"}).json() for _ in range(2))
 
     assert first["secret"].startswith("pg_")
@@ -108,7 +108,7 @@ def test_a_secret_is_shown_once_and_not_kept(tuner: User) -> None:
         (("/api/v1/feed/", {}), "address"),
     ],
 )
-def test_a_link_that_opens_something_is_shown_once_and_not_kept(admin: User, request_data: Any, field: str) -> None:
+def test_a_secret_link_is_shown_once_and_not_stored(admin: User, request_data: Any, field: str) -> None:
     first, second = (post(admin, *request_data).json() for _ in range(2))
 
     assert first[field].startswith("http")
@@ -124,7 +124,7 @@ def test_after_a_day_the_key_is_free_again(tuner: User, url: str) -> None:
     assert made() == 2
 
 
-def test_what_is_a_day_old_is_forgotten(tuner: User, url: str) -> None:
+def test_keys_older_than_a_day_are_deleted(tuner: User, url: str) -> None:
     post(tuner, url, key="old")
     IdempotentRequest.objects.update(created_at=timezone.now() - timedelta(hours=24))
     post(tuner, url, key="new")

@@ -152,7 +152,7 @@ def test_the_api_says_what_is_wrong_with_a_cursor() -> None:
 
 
 @pytest.mark.parametrize("page", ["campaigns/?cursor=nonsense", "timeline/?cursor=nonsense"])
-def test_a_page_that_is_asked_for_a_wrong_place_is_not_there(page: str) -> None:
+def test_an_invalid_position_of_a_page_is_404(page: str) -> None:
     answer = browser(make_user()).get(f"/{page}")
 
     assert answer.status_code == 404

@@ -66,7 +66,7 @@ def test_0_is_no_limit(viewer: User) -> None:
     API_PER_TOKEN_MIN=1,
     CACHES={"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": "redis://127.0.0.1:9/0"}},
 )
-def test_without_the_cache_nobody_is_refused(viewer: User) -> None:
+def test_without_the_cache_no_request_is_refused(viewer: User) -> None:
     client: Any = script(viewer)
 
     assert [client.get(URL).status_code for _ in range(2)] == [200, 200]

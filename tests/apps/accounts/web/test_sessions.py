@@ -64,7 +64,7 @@ def test_all_others_are_ended_at_once(user: User) -> None:
     assert here.get(reverse("account")).status_code == 200
 
 
-def test_nobody_ends_the_session_of_somebody_else(user: User) -> None:
+def test_a_user_cannot_end_the_session_of_another_user(user: User) -> None:
     mine = log_in("mine")
     theirs = Client()
     theirs.force_login(populate.user(Role.ADMIN, "ada"))
@@ -77,7 +77,7 @@ def test_nobody_ends_the_session_of_somebody_else(user: User) -> None:
     assert mine.get(reverse("account")).status_code == 200
 
 
-def test_when_it_was_used_last_is_kept_to_five_minutes(user: User) -> None:
+def test_the_time_of_last_use_is_stored_every_five_minutes(user: User) -> None:
     here = log_in("here")
     Session.objects.update(seen_at=timezone.now() - timedelta(hours=1), created_at=timezone.now() - timedelta(days=1))
 

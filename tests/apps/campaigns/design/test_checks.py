@@ -204,7 +204,7 @@ def test_a_failed_check_refuses_the_start_and_names_what_to_do(admin: User) -> N
     assert not campaign.runs.exists()
 
 
-def test_what_is_doubtful_only_warns(admin: User) -> None:
+def test_a_doubtful_check_only_warns(admin: User) -> None:
     campaign = on(FACTS, admin)
     campaign.host.facts_history.update(seen_at=timezone.now() - timedelta(days=8))
 

@@ -217,7 +217,7 @@ def test_wal_that_standbys_cannot_follow_is_refused(hosts: Hosts, operator: User
     assert refusal.value.subject == "settings.postgresql.wal_level"
 
 
-def test_standbys_that_nobody_has_would_be_waited_for_for_ever(hosts: Hosts, operator: User) -> None:
+def test_synchronous_standby_names_without_a_standby_are_refused(hosts: Hosts, operator: User) -> None:
     with pytest.raises(PlanError, match="forever") as refusal:
         draft(hosts, operator, {}, {"settings.postgresql.synchronous_standby_names": "*"})
 

@@ -84,7 +84,7 @@ def test_a_target_that_the_host_lacks_is_refused(host: Host, changes: Any, targe
         targets.target(host, host.facts | changes, target)
 
 
-def test_a_cluster_that_nobody_has_allowed_to_measure_is_refused(host: Host, admin: User) -> None:
+def test_a_cluster_without_the_permission_to_measure_is_refused(host: Host, admin: User) -> None:
     cluster_consents.withdraw(host, CLUSTER["data_dir"], "measure", by=admin)
 
     with pytest.raises(
@@ -137,7 +137,7 @@ def test_a_stopped_cluster_is_started_with_consent_only(admin: User) -> None:
         planned(host, **{"postgresql.work_mem": "8MB"})
 
 
-def test_a_cluster_that_includes_nothing_of_ours_is_refused_with_the_line_to_add(db: None) -> None:
+def test_a_cluster_without_the_include_line_is_refused_with_the_line_to_add(db: None) -> None:
     host = measurable(clusters=[{**CLUSTER, "include": ""}])
 
     with pytest.raises(PlanError, match="does not include a file that runs may write") as refused:

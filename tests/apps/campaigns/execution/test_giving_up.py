@@ -82,9 +82,7 @@ def test_what_cannot_be_processed_ends_the_run_with_its_cause(
     assert type(error).__name__ in run.error["message"]
 
 
-def test_a_claim_that_somebody_took_over_before_it_was_read_is_not_ours(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_claim_that_another_worker_took_over_is_lost(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that slept in between held the claim of another, and failed the run when both let go of it."""
     Run.objects.filter(pk=run.pk).update(next_tick_at=timezone.now(), claimed_until=None)
     read = Run.refresh_from_db

@@ -67,7 +67,7 @@ def test_what_was_retried_is_not_retried_twice_but_its_retry_may_be(finished: Ca
     assert lifecycle.retry_failed(finished, by=admin) == 1
 
 
-def test_two_who_press_at_once_retry_once(finished: Campaign) -> None:
+def test_two_simultaneous_retries_retry_once(finished: Campaign) -> None:
     failed = finished.runs.get(outcome=Run.Outcome.FAILED)
     lifecycle._retry(finished, [failed])
 

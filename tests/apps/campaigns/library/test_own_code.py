@@ -81,7 +81,7 @@ def test_a_tuner_saves_no_workload_with_code_without_the_permission(
     assert workloads.save_workload("own", single(kind, options), by=tuner).revision == 1
 
 
-def test_the_refusal_names_who_grants_the_permission(tuner: User, admin: User) -> None:
+def test_the_refusal_names_an_admin_who_grants_the_permission(tuner: User, admin: User) -> None:
     with pytest.raises(RoleError) as refused:
         workloads.save_workload("own", single("sql", {"query": "select 1"}), by=tuner)
 
@@ -156,7 +156,7 @@ def test_clone_retry_start_extend_and_api_ask_for_it_again(host: Host, admin: Us
         lifecycle.extend_campaign(campaign, by=operator, repetitions=1)
 
 
-def test_a_recipe_of_the_team_s_is_no_way_around_it(host: Host, tuner: User, operator: User) -> None:
+def test_a_recipe_of_the_team_does_not_bypass_the_permission(host: Host, tuner: User, operator: User) -> None:
     steps = [{"name": "q", "role": "measure", "kind": "pgbench", "options": {"script": "select 2;", "time_s": 1}}]
     with pytest.raises(RoleError, match=REFUSED.format("steps.q.script")):
         make_recipe("ours", by=tuner, steps=steps)

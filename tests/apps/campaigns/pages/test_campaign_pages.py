@@ -103,7 +103,7 @@ def test_the_preview_says_why_it_cannot_be_planned(client: Client, typed: dict[s
         ),
     ],
 )
-def test_what_is_wrong_with_a_level_stands_in_its_row(
+def test_an_error_in_a_level_is_shown_in_its_row(
     client: Client, typed: dict[str, Any], changes: dict[str, Any], row: int, message: str
 ) -> None:
     answer = client.post(reverse("campaign_new"), typed | changes)
@@ -116,9 +116,7 @@ def test_what_is_wrong_with_a_level_stands_in_its_row(
 
 
 @pytest.mark.parametrize(("field", "value"), [("repetitions", "0"), ("delta", "0"), ("host", ""), ("name", "")])
-def test_what_is_wrong_with_a_field_stands_beside_it(
-    client: Client, typed: dict[str, Any], field: str, value: str
-) -> None:
+def test_an_error_in_a_field_is_shown_next_to_it(client: Client, typed: dict[str, Any], field: str, value: str) -> None:
     answer = client.post(reverse("campaign_new"), typed | {field: value})
 
     assert (answer.status_code, list(answer.context["form"].errors)) == (422, [field])
@@ -238,7 +236,7 @@ def test_a_workload_of_several_steps_is_written_and_shown(client: Client, db: No
     assert "2. idx2" in shown
 
 
-def test_an_option_that_the_tool_does_not_take_stands_beside_its_field(client: Client, db: None) -> None:
+def test_an_unknown_option_of_a_tool_is_shown_at_its_field(client: Client, db: None) -> None:
     client.force_login(populate.user(Role.TUNER))
     typed = {"name": "tpcb", **STEP, **SECOND, "steps.1.options.clients": "many"}
 

@@ -33,7 +33,7 @@ def choices(campaign: Campaign) -> dict[str, object]:
     return {name: getattr(campaign, name) for name in fields - NOT_CHOSEN}
 
 
-def test_a_clone_has_every_choice_and_none_of_what_became_of_them(admin: User) -> None:
+def test_a_clone_has_every_choice_and_no_results(admin: User) -> None:
     old = make_campaign(
         Campaign.State.FINISHED, by=admin, profile=make_profile(), budget_h=2.0, max_failures=3, delta=0.05, priority=4
     )
@@ -66,7 +66,7 @@ def test_the_api_clones_with_what_is_to_be_different(admin: User) -> None:
     assert (made["repetitions"], made["seed"], made["cloned_from"], made["state"]) == (7, 9, str(old.pk), "draft")
 
 
-def test_the_form_of_a_clone_is_filled_and_what_is_typed_counts(admin: User, client: Client) -> None:
+def test_the_form_of_a_clone_is_filled_in_and_its_changes_count(admin: User, client: Client) -> None:
     old = make_campaign(Campaign.State.FINISHED, by=admin, profile=make_profile(), delta=0.05, max_failures=3)
     client.force_login(admin)
     form = client.get(reverse("campaign_new"), {"from": old.pk})

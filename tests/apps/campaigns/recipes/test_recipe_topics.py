@@ -75,7 +75,7 @@ def test_the_page_shows_what_matches_and_how_many() -> None:
 
 
 @pytest.mark.django_db
-def test_the_only_host_is_chosen_unless_none_is_asked_for() -> None:
+def test_the_only_host_is_preselected_unless_the_request_has_none() -> None:
     host = make_host(level="root", facts=machine.facts())
     client = browser(make_user(Role.OPERATOR))
     hours = reverse("recipe_hours", args=["storage", host.pk])

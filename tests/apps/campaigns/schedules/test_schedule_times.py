@@ -54,7 +54,7 @@ def test_words_become_a_cron_expression(when: str, shown: str, cron: str) -> Non
         ("*/10 2 * * *", "occurs too often"),
     ],
 )
-def test_what_is_no_schedule_is_refused_with_what_is_accepted(when: str, message: str) -> None:
+def test_an_invalid_schedule_is_refused_with_the_accepted_forms(when: str, message: str) -> None:
     with pytest.raises(PlanError, match=message) as refused:
         times.read(when, "UTC")
 

@@ -61,7 +61,7 @@ def test_facts_that_last_make_a_new_version_when_they_change(db: None) -> None:
 
 
 @pytest.mark.parametrize("ours", [{"busy": "a run", "dirty": []}, {"busy": None, "dirty": ["a run"]}])
-def test_facts_are_not_read_while_settings_of_ours_are_applied(db: None, ours: dict[str, Any]) -> None:
+def test_facts_are_not_read_while_settings_of_a_run_are_applied(db: None, ours: dict[str, Any]) -> None:
     class Link:
         hello = ours
 

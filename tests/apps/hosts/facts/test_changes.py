@@ -102,7 +102,7 @@ def test_minor_changes_are_listed_but_runs_stay_comparable(path: str, value: Any
     assert changes.weighty(machine.facts(), edited(path, value)) == []
 
 
-def test_a_device_goes_by_its_name_wherever_it_stands_in_the_list() -> None:
+def test_a_device_is_identified_by_its_name_at_any_position() -> None:
     before = machine.facts()
     after = edited("block_devices", list(reversed(before["block_devices"])), before)
 
@@ -117,7 +117,7 @@ def test_a_device_that_is_gone_is_one_change_and_moves_no_other() -> None:
     assert [(each.path, each.after) for each in changed] == [("block_devices.nvme0n1", None)]
 
 
-def test_loop_devices_and_clusters_that_somebody_tries_out_come_and_go() -> None:
+def test_loop_devices_and_clusters_started_by_hand_are_not_lasting_facts() -> None:
     before = machine.facts()
     loop = {"name": "loop7", "kb": 1024, "scheduler": "none"}
     tried = {"data_dir": "/data/adhoc", "name": "/data/adhoc", "running": True, "found_by": ["process"], "unit": ""}

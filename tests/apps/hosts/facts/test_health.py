@@ -190,7 +190,7 @@ class TestWhoIsAsked:
 
 @pytest.mark.django_db(transaction=True)
 class TestOnARealHost:
-    def test_a_check_tells_its_health_and_finds_it_fine(self, host: Host) -> None:
+    def test_a_check_of_a_healthy_host_reports_no_failure(self, host: Host) -> None:
         assert {row["check"] for row in host.health} >= {"clock", f"free space for {host.data_dir}"}
         assert health.failed(host.health) == ""
 

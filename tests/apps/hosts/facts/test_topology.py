@@ -93,7 +93,7 @@ def test_facts_of_an_older_agent_are_drawn_as_far_as_they_go() -> None:
     assert topology.sockets({}) == topology.caches({}) == topology.distances({}) == []
 
 
-def test_caches_are_counted_and_say_who_shares_them() -> None:
+def test_caches_are_counted_with_the_cpus_that_share_them() -> None:
     described = {cache.name: (cache.kb, cache.count, cache.threads) for cache in topology.caches(machine.facts())}
 
     assert described == {"L1 data": (32, 8, 2), "L1 instructions": (32, 8, 2), "L2": (1024, 8, 2), "L3": (25344, 2, 8)}

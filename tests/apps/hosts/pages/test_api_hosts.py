@@ -111,7 +111,7 @@ def test_a_release_waits_for_the_agent_s_word(admin: User) -> None:
     assert AuditEntry.objects.filter(action="host.release", target=str(host)).exists()
 
 
-def test_facts_are_the_newest_and_each_earlier_set_is_kept(viewer: User) -> None:
+def test_the_newest_facts_are_shown_and_earlier_versions_remain(viewer: User) -> None:
     host = make_host()
     Facts.objects.create(host=host, number=2, digest="2", data=FACTS | {"level": "root"})
     client = browser(viewer)

@@ -40,7 +40,7 @@ def form(db: None) -> dict[str, str]:
     }
 
 
-def test_a_host_is_added_and_its_page_says_what_is_next(admin_client: Client, form: dict[str, str]) -> None:
+def test_a_host_is_added_and_its_page_shows_the_next_step(admin_client: Client, form: dict[str, str]) -> None:
     answer = admin_client.post(reverse("host_add"), form, follow=True)
 
     added = Host.objects.get(name="bench-09")
@@ -60,7 +60,7 @@ def test_a_host_is_added_and_its_page_says_what_is_next(admin_client: Client, fo
         ("port", "0"),
     ],
 )
-def test_what_is_wrong_stands_beside_its_field_and_nothing_typed_is_lost(
+def test_an_error_is_shown_at_its_field_and_no_input_is_lost(
     admin_client: Client, form: dict[str, str], field: str, value: str
 ) -> None:
     answer = admin_client.post(reverse("host_add"), form | {field: value})
@@ -105,7 +105,7 @@ def test_an_archive_host_is_no_jump_host(admin_client: Client, admin: User, form
 
 
 @pytest.mark.parametrize("identity", ["", "0", "zeta", "9" * 30])
-def test_a_link_to_a_key_that_is_none_offers_the_first(
+def test_a_link_to_an_unknown_key_offers_the_first_one(
     admin_client: Client, form: dict[str, str], identity: str
 ) -> None:
     answer = admin_client.get(reverse("host_add"), {"identity": identity})
@@ -165,7 +165,7 @@ def test_facts_of_the_agent_are_escaped(admin_client: Client) -> None:
     assert b"<script>alert" not in admin_client.get(reverse("host_detail", args=[host.name])).content
 
 
-def test_a_host_page_shows_what_is_there_in_words(admin_client: Client) -> None:
+def test_a_host_page_shows_the_hardware_in_sentences(admin_client: Client) -> None:
     host = populate.host()
 
     page = admin_client.get(reverse("host_detail", args=[host.name])).content.decode()

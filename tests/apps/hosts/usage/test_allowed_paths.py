@@ -74,7 +74,7 @@ def test_a_path_is_allowed_as_one_thing(host: Host, admin: User) -> None:
         allowed_paths.allow(host, "/data01", "file", by=admin)
 
 
-def test_a_run_is_held_against_what_is_allowed_when_it_begins(host: Host, admin: User) -> None:
+def test_the_paths_of_a_run_are_checked_when_it_starts(host: Host, admin: User) -> None:
     allowed_paths.allow(host, **SSD, by=admin)
     allowed_paths.check(host, [SSD, {"kind": "clusters", "path": host.data_dir}])
     allowed_paths.withdraw(host, "/data01", by=admin)

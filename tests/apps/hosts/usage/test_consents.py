@@ -58,12 +58,12 @@ def test_only_known_consents_of_known_clusters_are_accepted(
     assert refused.value.subject == field
 
 
-def test_what_was_not_given_cannot_be_taken_back(host: Host, admin: User) -> None:
+def test_a_permission_that_does_not_exist_cannot_be_withdrawn(host: Host, admin: User) -> None:
     with pytest.raises(PlanError, match="no admin has allowed to restart"):
         cluster_consents.withdraw(host, MAIN, "restart", by=admin)
 
 
-def test_consent_that_a_spec_carries_is_held_against_what_is_given_now(host: Host, admin: User) -> None:
+def test_the_permissions_in_a_spec_are_compared_with_the_present_ones(host: Host, admin: User) -> None:
     target = {"kind": "existing", "data_dir": MAIN, "consent": {"restart": True, "disturb_clients": False}}
     with pytest.raises(PlanError, match=f"no admin has allowed campaigns to measure {MAIN} of {host}"):
         cluster_consents.check(host, target)

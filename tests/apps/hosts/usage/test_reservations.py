@@ -44,7 +44,7 @@ def test_a_machine_with_two_names_is_reserved_under_both(bench: Host, operator: 
     assert reservations.in_force(make_host("elsewhere"), timezone.now()) is None
 
 
-def test_a_host_reserved_by_somebody_else_is_refused_with_the_owner(bench: Host, operator: User) -> None:
+def test_a_host_reserved_by_another_user_is_refused_with_the_name(bench: Host, operator: User) -> None:
     ana = make_user(Role.OPERATOR, "ana")
     reservations.reserve(bench, timezone.now() + HOUR, "firmware update", by=ana)
 
@@ -83,7 +83,7 @@ def test_its_owner_gives_it_up_early(bench: Host, operator: User) -> None:
     assert AuditEntry.objects.filter(action="host.give_up", actor=operator).exists()
 
 
-def test_nobody_else_but_an_admin_gives_it_up(bench: Host, operator: User, admin: User) -> None:
+def test_only_its_user_or_an_admin_can_end_a_reservation(bench: Host, operator: User, admin: User) -> None:
     reservations.reserve(bench, timezone.now() + HOUR, "x", by=make_user(Role.OPERATOR, "ana"))
 
     with pytest.raises(RoleError):

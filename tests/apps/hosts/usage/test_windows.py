@@ -110,7 +110,7 @@ def test_of_a_time_that_comes_twice_the_first_counts() -> None:
     assert next(late.spans(utc(2026, 10, 24, 12))) == (utc(2026, 10, 24, 22), utc(2026, 10, 25, 0, 30))
 
 
-def test_a_week_that_is_open_throughout_has_no_end_within_sight() -> None:
+def test_a_week_that_is_always_open_has_no_end() -> None:
     always = calendar({"days": list(range(7)), "from": "00:00", "to": "24:00"})
 
     assert always.begin(MONDAY_NOON, 200 * HOUR) == MONDAY_NOON
@@ -135,7 +135,7 @@ def test_runs_that_follow_each_other_are_packed_into_the_windows() -> None:
         ([{"days": [0], "from": "20:00", "to": "8 pm"}], "windows.0.to"),
     ],
 )
-def test_what_is_no_window_is_refused_with_its_place(raw: Any, field: str) -> None:
+def test_an_invalid_window_is_refused_with_its_position(raw: Any, field: str) -> None:
     with pytest.raises(PlanError) as refused:
         read(raw, "UTC")
 
@@ -144,7 +144,7 @@ def test_what_is_no_window_is_refused_with_its_place(raw: Any, field: str) -> No
 
 
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "", "../etc/passwd"])
-def test_what_is_no_time_zone_is_refused(zone: str) -> None:
+def test_an_unknown_time_zone_is_refused(zone: str) -> None:
     with pytest.raises(PlanError, match="time_zone"):
         read([], zone)
 

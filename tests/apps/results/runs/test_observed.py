@@ -90,7 +90,7 @@ def test_costs_are_per_sample_as_a_share_of_one_cpu_and_summed(run: Run) -> None
     assert (whole.source, whole.cpu_percent) == ("all", pytest.approx(0.3))
 
 
-def test_a_figure_has_the_panels_that_were_asked_for_and_reads_only_their_series(
+def test_a_figure_has_the_requested_panels_and_reads_only_their_series(
     run: Run, browser: Client, django_assert_num_queries: Any
 ) -> None:
     url = reverse("run_figure", args=[run.pk])
@@ -181,7 +181,7 @@ def test_the_api_has_marks_costs_and_the_declaration_of_a_column(run: Run, brows
     assert (pressure["declared"]["cpu.some"]["unit"], pressure["declared"]["cpu.some"]["better"]) == ("%", "lower")
 
 
-def test_a_column_that_nobody_declares_is_not_drawn() -> None:
+def test_an_undeclared_column_is_not_drawn() -> None:
     assert series.panel_of("cpu", "of-another-version") is None
     assert series.panel_of("a collector of the future", "busy") is None
 

@@ -99,7 +99,7 @@ def test_a_collector_that_was_silent_for_a_while_is_not_taken_to_have_seen_nothi
     assert means and means.data == {"cpu": {"ctxt": (10.0 * 1 + 20.0 * 4) / 5}}
 
 
-def test_what_nobody_waited_for_until_late_was_0_before(run: Run) -> None:
+def test_a_wait_event_is_0_before_its_first_sample(run: Run) -> None:
     t, late = np.arange(1.0, 11.0), np.array([np.nan] * 8 + [4.0, 6.0])
     waits = {"wait.running": np.full(10, 2.0), "wait.IO:WalSync": late, "pg_stat_database.numbackends": late}
     fold.append(run, "measure", "postgresql", {"t": t, **waits})

@@ -144,7 +144,7 @@ def test_the_api_has_the_same_proof(client: Client, team: dict[str, Any]) -> Non
     assert first["evidence"]["kb_per_node"]["shared"]["0"] == 2_202_009
 
 
-def test_a_tool_s_last_words_are_shown_without_escapes_and_as_text(client: Client, team: dict[str, Any]) -> None:
+def test_the_end_of_an_output_is_shown_as_text_without_escape_sequences(client: Client, team: dict[str, Any]) -> None:
     page = client.get(reverse("run_detail", args=[team["failed_run"].pk])).content.decode()
 
     assert "FATAL: &lt;b&gt;sorry" in page

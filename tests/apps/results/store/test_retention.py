@@ -116,7 +116,7 @@ def test_thinning_is_in_the_audit_log(old: Run) -> None:
 
 
 @pytest.mark.parametrize(("days", "thinned"), [(0, False), (180, True)])
-def test_without_a_configured_age_everything_is_kept(old: Run, settings: Any, days: int, thinned: bool) -> None:
+def test_without_a_configured_age_no_series_is_thinned(old: Run, settings: Any, days: int, thinned: bool) -> None:
     settings.RETAIN_DAYS = days
 
     retention.thin_due()
