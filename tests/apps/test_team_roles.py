@@ -333,11 +333,11 @@ def test_the_buttons_of_campaigns_decisions_and_teams_are_refused_to_outsiders(
     key = {"campaign": world.campaign.pk, "decision": world.decision.pk, "team": world.team.pk}[room]
     sent = {"text": "no", "priority": "3", "user": str(world.by.pk), "role": "viewer", "kind": "host"}
     sent |= {"name": world.host.name, "about": ""}
-    own = {each: f"campaign_{each}" for each in PAGES_OF_CAMPAIGN}
+    own = {page: f"campaign_{page}" for page in PAGES_OF_CAMPAIGN}
 
     urls = [
-        reverse(own[each], args=[key]) if each in own else reverse(f"{room}_action", args=[key, each])
-        for each in actions
+        reverse(own[action], args=[key]) if action in own else reverse(f"{room}_action", args=[key, action])
+        for action in actions
     ]
 
     assert [client.post(url, sent).status_code for url in urls] == [403] * len(actions)

@@ -51,10 +51,10 @@ def leaves(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _command(name: str, command: Any) -> str:
-    arguments = [each for each in command.params if each.param_type_name == "argument"]
-    options = [each for each in command.params if each.param_type_name == "option"]
+    arguments = [param for param in command.params if param.param_type_name == "argument"]
+    options = [param for param in command.params if param.param_type_name == "option"]
     usage = " ".join(["proving", name, *map(_argument, arguments)])
-    required = [f"{each.opts[0]} {_metavar(each)}" for each in options if each.required]
+    required = [f"{option.opts[0]} {_metavar(option)}" for option in options if option.required]
     rows = [f"| {_name(each)} | {_cell(each.help or '')} |" for each in [*arguments, *options] if each.help]
     lines = [f"### proving {name}\n", f"{command.help}\n", f"    {' '.join([usage, *required])} [OPTIONS]\n"]
     return "\n".join([*lines, *(["| | |", "|---|---|", *rows] if rows else [])])

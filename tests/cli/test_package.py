@@ -32,7 +32,7 @@ def imported(module: Path) -> set[str]:
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda each: each.name)
 def test_it_imports_the_standard_library_and_what_it_declares(module: Path) -> None:
-    declared = {each.partition(">")[0] for each in DECLARED["dependencies"]}
+    declared = {dependency.partition(">")[0] for dependency in DECLARED["dependencies"]}
 
     assert imported(module) - sys.stdlib_module_names - {"proving"} - BUNDLED <= declared
 

@@ -109,7 +109,7 @@ class Stack:
 
     def health(self) -> dict[str, str]:
         """container -> its health, of the services that go on running."""
-        inspected = [each for service in SERVICES for each in self.containers(service)]
+        inspected = [container for service in SERVICES for container in self.containers(service)]
         return {each["Name"].lstrip("/"): each["State"]["Health"]["Status"] for each in inspected}
 
     def containers(self, service: str) -> list[Inspected]:

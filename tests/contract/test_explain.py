@@ -61,7 +61,7 @@ def test_a_plan_has_one_shape_whatever_the_format(tables: None, query: str, opti
     plans = {each: parse_explain(explained(query, f"{options}, format {each}")) for each in FORMATS}
 
     assert {each: one.format for each, one in plans.items()} == {each: each for each in FORMATS}
-    assert len({one.shape for one in plans.values()}) == 1, {each: one.shape for each, one in plans.items()}
+    assert len({plan.shape for plan in plans.values()}) == 1, {each: one.shape for each, one in plans.items()}
 
 
 def test_the_same_query_keeps_its_shape_while_its_figures_change(tables: None) -> None:

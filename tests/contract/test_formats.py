@@ -42,7 +42,7 @@ def expected_values(name: str) -> dict[str, Any]:
     for key, value in entry.get("override", {}).items():
         values.pop(key, None) if value is None else values.update({key: value})
     if entry.get("override_sql"):
-        values["statements"] = [{**one} for one in values["statements"]]
+        values["statements"] = [{**statement} for statement in values["statements"]]
         values["statements"][6]["sql"] = "SELECT 'tps = 1.0 (excluding connections establishing)';"
     return values
 

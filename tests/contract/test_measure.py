@@ -21,7 +21,7 @@ def sample(name: str) -> bytes:
 
 
 def by_name(measurements: list[Measurement]) -> dict[str, Measurement]:
-    return {one.name: one for one in measurements}
+    return {measurement.name: measurement for measurement in measurements}
 
 
 def test_tps_bears_its_definition() -> None:

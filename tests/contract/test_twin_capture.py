@@ -32,10 +32,10 @@ def written(lines: list[Any]) -> bytes:
 def test_counts_are_those_between_the_snapshots() -> None:
     captured = read_capture(SAMPLE.read_bytes())
 
-    (lookup,) = [each for each in captured.statements if each.text.startswith("select id, email")]
+    (lookup,) = [statement for statement in captured.statements if statement.text.startswith("select id, email")]
     assert (lookup.counts.calls, lookup.counts.rows, lookup.counts.blocks) == (911, 911, 2750)
     assert captured.seconds == pytest.approx(4.8, abs=0.1)
-    assert captured.statements[0].counts.ms == max(each.counts.ms for each in captured.statements)
+    assert captured.statements[0].counts.ms == max(statement.counts.ms for statement in captured.statements)
 
 
 def test_counts_that_became_smaller_were_reset_and_count_from_zero() -> None:
@@ -50,7 +50,7 @@ def test_counts_that_became_smaller_were_reset_and_count_from_zero() -> None:
 
     captured = read_capture(written([before if line.get("before", [""])[0] == name else line for line in LINES]))
 
-    (reset,) = [each for each in captured.statements if each.queryid == name]
+    (reset,) = [statement for statement in captured.statements if statement.queryid == name]
     assert reset.counts.calls == after[1]
 
 

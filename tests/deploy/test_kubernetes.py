@@ -80,8 +80,8 @@ def test_the_schema_refuses_a_misspelt_field_and_a_value_of_another_type(
     manifest = copy.deepcopy(BY_NAME["Deployment/proving-web"])
     *parents, field = path
     changed: Any = manifest
-    for each in parents:
-        changed = changed[each]
+    for parent in parents:
+        changed = changed[parent]
     changed[field] = wrong
 
     with pytest.raises(ValueError, match=refusal):
@@ -105,7 +105,9 @@ def test_a_part_is_confined_and_finds_what_it_mounts(part: str) -> None:
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    assert {each["name"] for each in container["volumeMounts"]} == {each["name"] for each in pod(part)["volumes"]}
+    assert {volume_mount["name"] for volume_mount in container["volumeMounts"]} == {
+        volume["name"] for volume in pod(part)["volumes"]
+    }
     assert container["resources"]["limits"]["memory"]
     assert pod(part)["securityContext"]["runAsNonRoot"] is True
     assert pod(part)["automountServiceAccountToken"] is False
@@ -120,10 +122,10 @@ def test_every_variable_is_a_documented_one_and_every_secret_a_file() -> None:
 
 
 def test_labels_select_the_pods_and_probes_ask_by_an_allowed_name() -> None:
-    for each in MANIFESTS:
-        if each["kind"] == "Deployment":
-            labels = each["spec"]["template"]["metadata"]["labels"]
-            assert each["spec"]["selector"]["matchLabels"] == labels
+    for manifest in MANIFESTS:
+        if manifest["kind"] == "Deployment":
+            labels = manifest["spec"]["template"]["metadata"]["labels"]
+            assert manifest["spec"]["selector"]["matchLabels"] == labels
     service, (web,) = BY_NAME["Service/proving-web"], pod("web")["containers"]
     assert service["spec"]["selector"] == BY_NAME["Deployment/proving-web"]["spec"]["template"]["metadata"]["labels"]
     assert BY_NAME["ConfigMap/proving"]["data"]["PROVING_ALLOWED_HOSTS"] in json.dumps(web["readinessProbe"])

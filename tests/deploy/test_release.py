@@ -120,4 +120,4 @@ def test_this_checkout_disagrees_in_nothing_that_its_release_will_not_change() -
     problems = release.problems(release.ROOT, date(9999, 1, 1))
 
     before_a_release = ("not clean", "no tag", "CHANGELOG.md begins with 'Unreleased'")
-    assert [each for each in problems if not any(phrase in each for phrase in before_a_release)] == []
+    assert [problem for problem in problems if not any(phrase in problem for phrase in before_a_release)] == []

@@ -341,12 +341,12 @@ def endpoints(patterns: list[Any] | None = None, before: str = "/") -> Iterator[
 
 def pages() -> list[Endpoint]:
     """Those that are no part of the API."""
-    return [each for each in endpoints() if not each.name.startswith("api:")]
+    return [endpoint for endpoint in endpoints() if not endpoint.name.startswith("api:")]
 
 
 def _may(role: Role | None) -> str:
     """The cells from anonymous to admin."""
-    cells = ["no", *("yes" if role and each.includes(role) else "no" for each in Role)]
+    cells = ["no", *("yes" if role and candidate.includes(role) else "no" for candidate in Role)]
     return " | ".join(cells)
 
 
@@ -368,15 +368,18 @@ def _private(endpoint: Any) -> str:
 
 
 def _rows() -> Iterator[str]:
-    for each in endpoints():
-        if each.name in OPEN:
-            method = "GET, POST" if each.name in ("login", "second_step", "password_forgot", "password_set") else "GET"
-            yield f"| `{each.pattern}` | `{each.name}` | {method} | yes | yes | yes | yes | yes | the same | the same |"
-        there = f"{_there(each.of_teams)} | {_private(each)}"
-        for action, rule in each.rules.items():
-            address = each.pattern.replace("<slug:action>", action).replace("<str:action>", action)
+    for endpoint in endpoints():
+        if endpoint.name in OPEN:
+            method = (
+                "GET, POST" if endpoint.name in ("login", "second_step", "password_forgot", "password_set") else "GET"
+            )
+            address = f"`{endpoint.pattern}` | `{endpoint.name}` | {method}"
+            yield f"| {address} | yes | yes | yes | yes | yes | the same | the same |"
+        there = f"{_there(endpoint.of_teams)} | {_private(endpoint)}"
+        for action, rule in endpoint.rules.items():
+            address = endpoint.pattern.replace("<slug:action>", action).replace("<str:action>", action)
             address = address.replace("<str:kind>", action or "<str:kind>")
-            name = f"{each.name}:{action}".rstrip(":")
+            name = f"{endpoint.name}:{action}".rstrip(":")
             if rule.get == rule.post:
                 yield f"| `{address}` | `{name}` | GET, POST | {_may(rule.get)} | {there} |"
             else:

@@ -81,7 +81,7 @@ def _calls(decorators: list[ast.expr], lists: dict[str, ast.stmt]) -> Iterator[a
 
 def _read(call: ast.Call, name: str) -> tuple[str, str]:
     arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-    values = [each.value for each in arguments if isinstance(each, ast.Constant)]
+    values = [argument.value for argument in arguments if isinstance(argument, ast.Constant)]
     if len(arguments) != 2 or len(values) != 2 or values[0] not in SETTINGS or values[1] not in WHERE:
         accepted = f'proves("{next(iter(SETTINGS))}", where="here" or "lab"), with a name of SETTINGS, written out'
         raise ValueError(f"{name}:{call.lineno}: {ast.unparse(call)}; accepted: {accepted}")
@@ -90,7 +90,7 @@ def _read(call: ast.Call, name: str) -> tuple[str, str]:
 
 def sources(setting: Setting) -> list[str]:
     """Where the proofs of a setting are read: each `"source": ...` of its modules, constants put in."""
-    read = [each for module in _modules(setting) for each in _sources(module)]
+    read = [source for module in _modules(setting) for source in _sources(module)]
     own = sys.modules[type(setting).__module__]
     reads_back = "verify" not in vars(type(setting)) or "super().verify" in inspect.getsource(own)
     written = ["each file that was written"] if reads_back and any(plan.writes for plan in plans(setting)) else []

@@ -131,7 +131,7 @@ def test_it(policy): ...
 
 
 def test_a_mark_counts_on_a_test_and_on_the_parameters_that_it_names() -> None:
-    marked = [(each.setting, each.where, each.test) for each in settings_table.marks(MARKED, "test_x.py")]
+    marked = [(mark.setting, mark.where, mark.test) for mark in settings_table.marks(MARKED, "test_x.py")]
 
     assert marked == [("huge_pages", "here", "test_x.py::test_it"), ("numa", "lab", "test_x.py::test_it")]
 

@@ -31,7 +31,7 @@ def test_a_replaced_word_is_found_with_what_to_write(text: str) -> None:
     findings = list(language._of("documents", Path("a.md"), [text]))
 
     assert findings
-    assert all("write " in each.text for each in findings)
+    assert all("write " in finding.text for finding in findings)
 
 
 def test_a_sentence_of_26_words_is_too_long_and_two_short_ones_are_not() -> None:

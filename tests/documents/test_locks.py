@@ -33,7 +33,7 @@ def test_a_lock_has_what_its_group_asks_for_in_a_version_that_fits(group: str) -
 @pytest.mark.parametrize("group", [*GROUPS, "uv"])
 def test_every_package_has_a_hash_and_no_registry_is_named(group: str) -> None:
     packages = re.split(r"\n(?=[A-Za-z0-9])", lock(group))
-    pinned = [each for each in packages if PINNED.match(each)]
+    pinned = [package for package in packages if PINNED.match(package)]
 
     assert pinned and all("--hash=sha256:" in each for each in pinned)
     assert "://" not in lock(group)

@@ -16,5 +16,6 @@ def violations(page: Page, *tags: str) -> list[str]:
     options: dict[str, Any] = {"resultTypes": ["violations"], **({"runOnly": list(tags)} if tags else {})}
     broken_rules = Axe().run(page, options=options).response["violations"]
     return [
-        f"{each['id']}: {each['help']}: {[node['html'][:160] for node in each['nodes'][:3]]}" for each in broken_rules
+        f"{broken_rule['id']}: {broken_rule['help']}: {[node['html'][:160] for node in broken_rule['nodes'][:3]]}"
+        for broken_rule in broken_rules
     ]

@@ -128,7 +128,7 @@ def test_every_service_is_confined_limited_and_its_log_rotated(service: str) -> 
     assert definition["mem_limit"] and definition["pids_limit"]
     assert definition["logging"]["options"].keys() == {"max-size", "max-file"}
     assert definition.get("read_only") is (None if service in STORES else True)
-    assert all("size=" in each for each in definition.get("tmpfs", []))
+    assert all("size=" in tmpf for tmpf in definition.get("tmpfs", []))
     assert bool(definition.get("tmpfs")) is bool(definition.get("read_only"))
 
 

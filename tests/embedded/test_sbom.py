@@ -30,10 +30,10 @@ def test_the_server_is_every_package_of_its_lock_with_hashes(made: dict[str, Any
 
 
 def test_the_image_is_its_base_images_and_the_server(made: dict[str, Any]) -> None:
-    names = {each["name"] for each in made["image"]["components"]}
+    names = {component["name"] for component in made["image"]["components"]}
 
     assert {"python", "postgres"} <= names
-    assert {each["name"] for each in made["server"]["components"]} <= names
+    assert {component["name"] for component in made["server"]["components"]} <= names
 
 
 def test_the_agent_is_itself_alone(made: dict[str, Any]) -> None:
@@ -43,7 +43,7 @@ def test_the_agent_is_itself_alone(made: dict[str, Any]) -> None:
 
 def test_each_is_cyclonedx_with_references_that_resolve_and_without_the_time(made: dict[str, Any]) -> None:
     for content in made.values():
-        refs = [each["bom-ref"] for each in content["components"]]
+        refs = [component["bom-ref"] for component in content["components"]]
         assert (content["bomFormat"], content["specVersion"]) == ("CycloneDX", "1.6")
         assert re.fullmatch(r"urn:uuid:[0-9a-f-]{36}", content["serialNumber"])
         assert len(set(refs)) == len(refs)

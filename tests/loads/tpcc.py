@@ -65,7 +65,7 @@ def _speed(ground: Ground, warehouses: int) -> None:
         copies = ground.client.get("datacopies/?page_size=100")["results"]
         copy = next(each for each in copies if each["dataset"] == f"speed-{name} r1")
         tables = {name: each for name, each in copy["relations"].items() if name in TABLES}
-        rows = sum(max(0, each["rows"]) for each in tables.values())
+        rows = sum(max(0, table["rows"]) for table in tables.values())
         seconds = sum(each for _, each in copy["seconds"])
         megabytes = copy["size"] / 1e6
         print(f"create {name} {options}: {rows:,} rows, {megabytes:,.0f} MB in {seconds:.1f} s:", end=" ")
@@ -102,12 +102,12 @@ def _runs(ground: Ground, ended: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _figures(ground: Ground, run: dict[str, Any]) -> dict[str, float]:
     rows = ground.client.get(f"measurements/?run={run['id']}&step=measure&page_size=500")["results"]
-    return {each["name"]: each["value"] for each in rows}
+    return {row["name"]: row["value"] for row in rows}
 
 
 def _conditions(ground: Ground, run: dict[str, Any]) -> dict[str, bool]:
     """Whether each condition that was checked after the run is met."""
     settings = ground.client.get(f"runs/{run['id']}/proof/")["settings"]
-    subjects = [each for setting in settings for each in setting["subjects"]]
-    conditions = [each for each in subjects if "consistency condition" in each["name"]]
-    return {each["name"]: all(look["ok"] for look in each["looks"]) for each in conditions}
+    subjects = [subject for setting in settings for subject in setting["subjects"]]
+    conditions = [subject for subject in subjects if "consistency condition" in subject["name"]]
+    return {condition["name"]: all(look["ok"] for look in condition["looks"]) for condition in conditions}

@@ -70,10 +70,11 @@ def _create(program: Program, production: Production, checks: Checks, seconds: i
     run = ["--clients", str(CLIENTS), "--jobs", "2", "--seconds", str(seconds)]
     twin = _run(program, "create", str(file), "--name", "forum", *run)
     print(f"\n{'time':>7}  statement")
-    for each in twin["statements"]:
-        print(f"{100 * each['share']:6.2f}%  {each['script'] or '-':4}{each['text'][:80]}  {each['reason']}")
+    for statement in twin["statements"]:
+        share, script = f"{100 * statement['share']:6.2f}%", statement["script"] or "-"
+        print(f"{share}  {script:4}{statement['text'][:80]}  {statement['reason']}")
     checks.check(twin["covered"] >= COVERED, f"statements of the twin cover {100 * twin['covered']:.1f} % of the time")
-    left_out = [each for each in twin["statements"] if not each["script"]]
+    left_out = [statement for statement in twin["statements"] if not statement["script"]]
     checks.check(len(left_out) >= len(forum.OTHERS), f"{len(left_out)} statements are left out, each with a reason")
     return twin
 
@@ -86,14 +87,14 @@ def _fidelity(ground: Ground, twin: dict[str, Any], checks: Checks) -> None:
     (run,) = ground.client.get(f"runs/?campaign={ended['id']}")["results"]
     fidelity = ground.client.get(f"runs/{run['id']}/observed/")["fidelity"]
     print(f"\nfidelity {100 * fidelity['value']:.1f} %\n{'':25}  calls, %       rows/call      blocks/call")
-    for each in fidelity["statements"]:
-        production, own = each["production"], each["twin"]
+    for statement in fidelity["statements"]:
+        production, own = statement["production"], statement["twin"]
         pairs = [(100 * one["calls_share"], one["rows"], one["blocks"]) for one in (production, own)]
         columns = "  ".join(f"{a:6.2f} {b:6.2f}" for a, b in zip(*pairs, strict=True))
-        print(f"{each['text'][:25]:25}  {columns}")
-        checks.check(abs(pairs[0][0] - pairs[1][0]) <= CALLS, f"calls within {CALLS:g} points: {each['script']}")
+        print(f"{statement['text'][:25]:25}  {columns}")
+        checks.check(abs(pairs[0][0] - pairs[1][0]) <= CALLS, f"calls within {CALLS:g} points: {statement['script']}")
         ratio = own["blocks"] / production["blocks"] if production["blocks"] else 1.0
-        checks.check(abs(ratio - 1) <= BLOCKS, f"blocks per call within 15 %: {each['script']}, {ratio:.3f}")
+        checks.check(abs(ratio - 1) <= BLOCKS, f"blocks per call within 15 %: {statement['script']}, {ratio:.3f}")
 
 
 def _production_like(ground: Ground, seconds: int) -> tuple[int, int]:
@@ -108,7 +109,7 @@ def _production_like(ground: Ground, seconds: int) -> tuple[int, int]:
 
 
 def _statements() -> list[str]:
-    return [each for each in forum.TABLES.split(";\n") if each.strip()]
+    return [table for table in forum.TABLES.split(";\n") if table.strip()]
 
 
 def _with_step(ground: Ground, twin: dict[str, Any]) -> tuple[int, int]:

@@ -334,12 +334,21 @@ def _spec(shape: Shape, cell: Mapping[str, str]) -> tuple[str, str, str]:
 
 def _audit(campaigns: Sequence[Any]) -> None:
     rows = []
-    for each in campaigns:
-        key = {"id": str(each.pk)}
+    for campaign in campaigns:
+        key = {"id": str(campaign.pk)}
         rows.append(
-            (each.created_at, each.created_by_id, "campaign.create", each.name, None, {**key, "seed": each.seed})
+            (
+                campaign.created_at,
+                campaign.created_by_id,
+                "campaign.create",
+                campaign.name,
+                None,
+                {**key, "seed": campaign.seed},
+            )
         )
-        rows.append((each.started_at, each.created_by_id, "campaign.start", each.name, None, {**key, "runs": 50}))
+        rows.append(
+            (campaign.started_at, campaign.created_by_id, "campaign.start", campaign.name, None, {**key, "runs": 50})
+        )
     copy("accounts_auditentry", ("at", "actor_id", "action", "target", "before", "after"), map(line, rows))
 
 

@@ -41,7 +41,7 @@ def end_round(
 ) -> Campaign:
     """End every run of the open round: failed if `tps` is None, else with that figure and a little noise."""
     campaign = search.rounds.get(state=Round.State.RUNNING).campaign
-    values = {each.label: each.values for each in search.trials.all()} | {"default": {}}
+    values = {trial.label: trial.values for trial in search.trials.all()} | {"default": {}}
     for run in campaign.runs.order_by("position"):
         figure = tps(values[run.cell["values"]])
         if figure is None:

@@ -60,9 +60,9 @@ def main(arguments: list[str]) -> int:
 
 
 def _row(noise: float, runs: int, method: str, outcomes: Sequence[Outcome]) -> str:
-    gains = [each.gain for each in outcomes]
+    gains = [outcome.gain for outcome in outcomes]
     error = statistics.stdev(gains) / math.sqrt(len(gains))
-    chosen = [each for each in outcomes if each.confirmed]
+    chosen = [outcome for outcome in outcomes if outcome.confirmed]
     holds = sum(each.gain > 0 and not each.unstable and not each.breaks_limit for each in chosen)
     confirmed = "–" if method.startswith("plain") else _share(len(chosen), len(outcomes))
     gain = f"{_percent(statistics.mean(gains))} ± {100 * error:.1f}"

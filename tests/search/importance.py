@@ -26,12 +26,12 @@ def explain(noise: float, runs: int, seed: int, *, flat: bool = False) -> Explai
     """One search with TPE on a surrogate without faults; with random candidates if it is flat."""
     server, rng = Surrogate(noise, faulty=False, flat=flat), np.random.default_rng(seed)
     trials = explore(server, runs, seed, "random" if flat else "tpe", rng)
-    values = [each.values for each in trials]
-    results = [mean_of(each) or 0.0 for each in trials]
-    rows = [[each.position(own[each.name]) for each in SPACE.dimensions] for own in values]
-    is_choice = [each.kind == "choice" for each in SPACE.dimensions]
-    answer = importance(rows, is_choice, results, [dict.fromkeys(each.numbers, 1) for each in trials], seed)
-    true = np.array([_true(server, values, each.name) for each in SPACE.dimensions]) / float(np.var(results))
+    values = [trial.values for trial in trials]
+    results = [mean_of(trial) or 0.0 for trial in trials]
+    rows = [[dimension.position(own[dimension.name]) for dimension in SPACE.dimensions] for own in values]
+    is_choice = [dimension.kind == "choice" for dimension in SPACE.dimensions]
+    answer = importance(rows, is_choice, results, [dict.fromkeys(trial.numbers, 1) for trial in trials], seed)
+    true = np.array([_true(server, values, dimension.name) for dimension in SPACE.dimensions]) / float(np.var(results))
     covered = sum(own.low <= share <= own.high for own, share in zip(answer.settings, true, strict=True))
     top = int(np.argmax([own.mean for own in answer.settings]))
     return Explained(answer.is_resolved, top == int(np.argmax(true)), covered)
@@ -39,5 +39,7 @@ def explain(noise: float, runs: int, seed: int, *, flat: bool = False) -> Explai
 
 def _true(server: Surrogate, values: list[Values], name: str) -> float:
     """Half the mean squared change of the true gain if a setting has the value of another trial."""
-    changes = [server.gain(each) - server.gain(each | {name: other[name]}) for each in values for other in values[::3]]
+    changes = [
+        server.gain(value) - server.gain(value | {name: other[name]}) for value in values for other in values[::3]
+    ]
     return float(np.mean(np.square(changes))) / 2

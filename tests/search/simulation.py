@@ -76,7 +76,9 @@ def explore(server: Surrogate, runs: int, seed: int, sampler: str, rng: np.rando
     left, number = runs, 0
     while step := strategy.next_round(SIZES, _standings(trials), left):
         number += 1
-        tried = [Tried(each.values, mean_of(each), each.bad or each.unstable, {"p99": each.excess}) for each in trials]
+        tried = [
+            Tried(trial.values, mean_of(trial), trial.bad or trial.unstable, {"p99": trial.excess}) for trial in trials
+        ]
         proposals = optimiser.propose(SPACE, tried, step.new, optimiser.derived_seed(seed, number), sampler)
         new = [Trial(values) for values in proposals]
         running = [trials[index] for index in step.earlier] + new
@@ -95,7 +97,7 @@ def plain(server: Surrogate, runs: int, seed: int) -> Outcome:
         [values] = optimiser.propose(SPACE, tried, 1, optimiser.derived_seed(seed, number), "tpe")
         result = server.run(values, DRIFT * float(rng.standard_normal()), rng)
         tried.append(Tried(values, result, result is None))
-    best = max((each for each in tried if not each.bad), key=lambda each: each.log_ratio or -9.0)
+    best = max((trial for trial in tried if not trial.bad), key=lambda each: each.log_ratio or -9.0)
     return Outcome(best.values, server.gain(best.values), True, server.is_unstable(best.values))
 
 
@@ -121,7 +123,7 @@ def _mark_unstable(trials: list[Trial]) -> None:
 
 
 def _flat(trial: Trial) -> list[float]:
-    return [ratio for each in trial.rounds for ratio in each]
+    return [ratio for search_round in trial.rounds for ratio in search_round]
 
 
 def mean_of(trial: Trial) -> float | None:
@@ -148,6 +150,6 @@ def _confirm(server: Surrogate, finalists: list[Values], rng: np.random.Generato
                 p99_ms[level].append(server.p99_ms(values, rng))
             rows += [] if result is None else [Observation(level, number, float(np.exp(result)), len(rows))]
     verdicts = against_baseline(rows, "default", METRIC, DELTA)
-    better = [one for one in verdicts if one.verdict in ("better", "direction_better")]
+    better = [verdict for verdict in verdicts if verdict.verdict in ("better", "direction_better")]
     better = [one for one in better if not p99_ms[one.b] or against_limit(p99_ms[one.b], LIMIT_MS, True).verdict == MET]
     return int(max(better, key=lambda one: one.ratio_percent).b) if better else None

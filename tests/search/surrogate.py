@@ -49,7 +49,11 @@ class Surrogate:
         return 0.0 if self.flat else self._log(values) - self._log(DEFAULT)
 
     def _log(self, values: Values) -> float:
-        at = {each.name: each.position(values[each.name]) for each in SPACE.dimensions if each.kind != "choice"}
+        at = {
+            dimension.name: dimension.position(values[dimension.name])
+            for dimension in SPACE.dimensions
+            if dimension.kind != "choice"
+        }
         loss = sum(COST[name] * (at[name] - BEST[name]) ** 2 for name in BEST)
         # Much memory of both kinds leads to swapping; concurrency helps if the cache is small.
         swap = 0.8 * max(0.0, at["shared_buffers"] + at["work_mem"] - 1.5) ** 2
@@ -87,7 +91,7 @@ def best_gain(limited: bool = False) -> float:
     """The largest gain among 200 000 random candidates, without those that fail, are unstable or break the limit."""
     rng, server, best = np.random.default_rng(1), Surrogate(0.0, limited=limited), 0.0
     for _ in range(200_000):
-        values: Values = {each.name: _at(each, rng.random()) for each in SPACE.dimensions}
+        values: Values = {dimension.name: _at(dimension, rng.random()) for dimension in SPACE.dimensions}
         if not server.fails(values) and not server.is_unstable(values) and not server.breaks_limit(values):
             best = max(best, server.gain(values))
     return best

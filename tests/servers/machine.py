@@ -139,7 +139,7 @@ def _devices() -> dict[str, Any]:
     names = ("mounted_on", "device", "type", "options", "kb", "free_kb")
     return {
         "block_devices": [nvme, sata],
-        "file_systems": [dict(zip(names, each, strict=True)) for each in systems],
+        "file_systems": [dict(zip(names, system, strict=True)) for system in systems],
         "network": [
             {"name": "eno1", "state": "up", "mtu": 1500, "speed_mbit": 25_000, "driver": "bnxt_en", "node": 0},
             {"name": "eno2", "state": "down", "mtu": 1500, "driver": "bnxt_en", "node": 0},

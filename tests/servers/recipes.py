@@ -133,7 +133,7 @@ def _choices(ground: Ground, name: str, described: dict[str, Any], reduction: Re
     steps = _shorter(described["steps"], reduction)
     workload = ground.client.post("workloads/", name=f"{name}-reduced", steps=steps)
     choices: dict[str, Any] = {"repetitions": reduction.repetitions, "seed": 1, "workload": workload["id"]}
-    choices["factors"] = [_fewer(each, reduction.levels.get(each["name"])) for each in described["factors"]]
+    choices["factors"] = [_fewer(factor, reduction.levels.get(factor["name"])) for factor in described["factors"]]
     if described["dataset"]:
         options = {**described["dataset"]["options"], **reduction.dataset}
         made = {"name": f"{name}-reduced", "kind": described["dataset"]["kind"], "options": options}
@@ -259,8 +259,8 @@ def _fetched(ground: Ground, path: str) -> bytes:
 def _pictures(ended: dict[str, Any], boxes: Sequence[str]) -> dict[str, str]:
     """What is photographed: name -> address."""
     page, factors = f"/campaigns/{ended['id']}/", [factor["name"] for factor in ended["factors"]]
-    views = [{"figure": each, "x": factors[0], "colour": factors[1], "shape": "box"} for each in boxes]
-    return {"page": page, **{each["figure"]: f"{page}explore/?{urlencode(each)}" for each in views}}
+    views = [{"figure": box, "x": factors[0], "colour": factors[1], "shape": "box"} for box in boxes]
+    return {"page": page, **{view["figure"]: f"{page}explore/?{urlencode(view)}" for view in views}}
 
 
 def _photograph(ground: Ground, ended: dict[str, Any], where: Path) -> None:

@@ -22,9 +22,15 @@ from tests.agents.fakes import FakeSystem
 def differences(expected: Any, actual: Any, path: str = "") -> list[str]:
     """Where `actual` is not as expected. Only the expected keys of a dict count; null means that one is absent."""
     if isinstance(expected, dict) and isinstance(actual, dict):
-        return [each for key in expected for each in differences(expected[key], actual.get(key), f"{path}.{key}")]
+        return [
+            difference
+            for key in expected
+            for difference in differences(expected[key], actual.get(key), f"{path}.{key}")
+        ]
     if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
-        return [each for n in range(len(actual)) for each in differences(expected[n], actual[n], f"{path}[{n}]")]
+        return [
+            difference for n in range(len(actual)) for difference in differences(expected[n], actual[n], f"{path}[{n}]")
+        ]
     return [] if expected == actual else [f"{path}: expected {expected!r}, found {actual!r}"]
 
 
@@ -50,10 +56,14 @@ def test_facts_of_this_machine_are_complete_and_json() -> None:
 
     assert json.loads(json.dumps(host_facts)) == host_facts
     assert host_facts["cpus"]["threads"] == len(host_facts["cpus"]["topology"]) == os.cpu_count()
-    assert {each["level"] for each in host_facts["cpus"]["caches"]} >= {1, 2}
-    assert any(each["mounted_on"] == "/" for each in host_facts["file_systems"])
+    assert {cache["level"] for cache in host_facts["cpus"]["caches"]} >= {1, 2}
+    assert any(mount["mounted_on"] == "/" for mount in host_facts["file_systems"])
     assert host_facts["sysctls"]["vm.swappiness"].isdigit() and host_facts["kernel"]["release"] == os.uname().release
-    assert all(each["scheduler"] in each["schedulers"] for each in host_facts["block_devices"] if each["schedulers"])
+    assert all(
+        block_device["scheduler"] in block_device["schedulers"]
+        for block_device in host_facts["block_devices"]
+        if block_device["schedulers"]
+    )
 
 
 def test_an_unreadable_fact_does_not_hide_the_others() -> None:

@@ -84,7 +84,7 @@ def test_each_kernel_gives_the_recorded_values(kernel: str, name: str) -> None:
     assert [column for column in sample if COLLECTORS[name].column(column) is None] == []
 
 
-@pytest.mark.parametrize(("kernel", "name"), [each for each in cases_with("unavailable") if each[1] != "processes"])
+@pytest.mark.parametrize(("kernel", "name"), [case for case in cases_with("unavailable") if case[1] != "processes"])
 def test_a_collector_without_its_files_is_not_available(kernel: str, name: str) -> None:
     with pytest.raises(NotAvailable):
         recorded(kernel).sample(name)

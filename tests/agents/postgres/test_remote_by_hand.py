@@ -70,7 +70,7 @@ def test_a_changed_file_is_reported_as_pending_until_the_server_restarts(
 
     served.configure("shared_buffers = 32MB")
     served.sql("select pg_reload_conf()")
-    found = [each["changes"][0] for each in waiting_events(agent, run, 2)]
+    found = [waiting_event["changes"][0] for waiting_event in waiting_events(agent, run, 2)]
     agent.call("cancel", run=run)
 
     assert [(each["found"], each["pending_restart"]) for each in found] == [("16MB", False), ("16MB", True)]

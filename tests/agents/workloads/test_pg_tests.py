@@ -45,18 +45,20 @@ def test_every_step_yields_what_its_tool_prints(agent: Connection, tmp_path: Pat
     assert ended["outcome"] == "ok", ended
     for kind, step in (("pg_test_fsync", "fsync"), ("pg_test_timing", "timing")):
         measurements = measure(kind, {"stdout": agent.file(run, f"out/{step}/stdout")})
-        assert all(one.value > 0 and WORKLOADS[kind].metric(one.name) for one in measurements)
-        assert set(WORKLOADS[kind].main) - {one.name for one in measurements} <= {"one_write fsync_writethrough us"}
+        assert all(measurement.value > 0 and WORKLOADS[kind].metric(measurement.name) for measurement in measurements)
+        assert set(WORKLOADS[kind].main) - {measurement.name for measurement in measurements} <= {
+            "one_write fsync_writethrough us"
+        }
     assert not [name for name in os.listdir(tmp_path) if name.startswith("scratch")]
 
 
 def test_declared_units_are_those_of_the_measurements() -> None:
     measurements = measure("pg_test_fsync", {"stdout": (SAMPLES / "pg_test_fsync-15.out").read_bytes()})
 
-    for one in measurements:
-        declared = FSYNC.metric(one.name)
-        assert declared and (declared.unit, declared.better) == (one.unit, one.better)
-    by_name = {one.name: one.value for one in measurements}
+    for measurement in measurements:
+        declared = FSYNC.metric(measurement.name)
+        assert declared and (declared.unit, declared.better) == (measurement.unit, measurement.better)
+    by_name = {measurement.name: measurement.value for measurement in measurements}
     assert by_name["one_write fdatasync us"] == pytest.approx(1e6 / by_name["one_write fdatasync ops"], rel=0.05)
 
 
@@ -68,6 +70,6 @@ def test_an_incomplete_report_yields_no_result() -> None:
 def test_timing_reports_the_share_below_a_microsecond() -> None:
     measurements = measure("pg_test_timing", {"stdout": (SAMPLES / "pg_test_timing-15-de_DE.out").read_bytes()})
 
-    by_name = {one.name: one.value for one in measurements}
+    by_name = {measurement.name: measurement.value for measurement in measurements}
     assert (by_name["per_loop"], by_name["longest"]) == (25.33, 512_000)
     assert by_name["below_1us"] == pytest.approx(97.52455, abs=1e-4)

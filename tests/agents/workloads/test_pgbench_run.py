@@ -79,7 +79,7 @@ def test_builtins_and_scripts_run_by_their_weights(agent: Connection, of_version
         *(3, 1, 2, 1)
     ]
     summary = latency(agent, run)
-    assert [each["name"] for each in summary["scripts"]] == ["select-only", "simple-update", "look-up", "one"]
+    assert [script["name"] for script in summary["scripts"]] == ["select-only", "simple-update", "look-up", "one"]
     assert summary["all"]["count"] == count(r"transactions actually processed: (\d+)", report(agent, run))
 
 
@@ -132,8 +132,8 @@ def test_a_sample_of_the_log_says_so(agent: Connection, of_version: Spec) -> Non
     assert summary["lines"] == pytest.approx(count(r"actually processed: (\d+)", report(agent, run)) / 10, rel=0.2)
     assert any(f"reduced: {summary['lines']} lines, " in each["message"] for each in of(events, "log"))
     samples = of(events, "sample", source="latency")
-    assert 2 <= len(samples) <= 4 and all(0 < each["t"] < 5 for each in samples)
-    assert all(0 < each["values"]["p50_ms"] <= each["values"]["p99_ms"] for each in samples)
+    assert 2 <= len(samples) <= 4 and all(0 < sample["t"] < 5 for sample in samples)
+    assert all(0 < sample["values"]["p50_ms"] <= sample["values"]["p99_ms"] for sample in samples)
 
 
 def test_a_cancelled_run_leaves_no_log_behind(agent: Connection, of_version: Spec, data_dir: Path) -> None:

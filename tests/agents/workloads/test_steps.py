@@ -221,7 +221,7 @@ def test_sysbench_makes_its_tables_anew_and_runs_its_test(agent: Connection, ste
     assert measured.keys() - {"transactions"} <= WORKLOADS["sysbench"].figures(run_options).keys()
     assert measured["tps"].definition.endswith("closed loop") and "tpmC" not in measured
     samples = of(events, "sample", source="sysbench", step="measure")
-    assert [round(each["t"]) for each in samples][:2] == [1, 2]
+    assert [round(sample["t"]) for sample in samples][:2] == [1, 2]
     assert samples[0]["values"].keys() == WORKLOADS["sysbench"].samples["sysbench"].keys()
     assert of(events, "sample", source="cpu", step="again")
 

@@ -136,9 +136,9 @@ def test_the_timeline_is_filtered_by_host_word_and_person(client: Client, team: 
 def test_home_lists_what_needs_a_person(client: Client, team: dict[str, Any]) -> None:
     shown = client.get(reverse("home")).context
 
-    tasks = {(each.kind, each.url_name) for each in shown["open_tasks"]}
+    tasks = {(open_task.kind, open_task.url_name) for open_task in shown["open_tasks"]}
     assert tasks == {("new", "host_detail"), ("failed", "campaign_detail"), ("stale", "decision_detail")}
-    assert team["broken"] in [each.host for each in shown["problems"]]
+    assert team["broken"] in [problem.host for problem in shown["problems"]]
 
 
 def test_home_wants_nothing_of_what_was_imported(client: Client, team: dict[str, Any]) -> None:
@@ -149,7 +149,7 @@ def test_home_wants_nothing_of_what_was_imported(client: Client, team: dict[str,
 
     tasks = client.get(reverse("home")).context["open_tasks"]
 
-    assert not {host.name, campaign.pk} & {each.key for each in tasks}
+    assert not {host.name, campaign.pk} & {task.key for task in tasks}
 
 
 def test_home_shows_the_newest_tps_of_what_is_running(client: Client, team: dict[str, Any]) -> None:

@@ -133,10 +133,10 @@ def test_why_of_a_profile_shows_where_it_disagrees_with_decisions(admin: User) -
 
     rows = browser(admin).get(f"/api/v1/why/?profile={profile.pk}").json()
 
-    assert [(each["path"], each["agrees"]) for each in rows] == [
+    assert [(row["path"], row["agrees"]) for row in rows] == [
         *(("postgresql.work_mem", True), ("sysctl.vm.swappiness", False)),
     ]
-    assert {each["decision"] for each in rows} == {agreed.pk}
+    assert {row["decision"] for row in rows} == {agreed.pk}
 
 
 def test_decided_settings_are_exported_as_files(admin: User, client: Client) -> None:

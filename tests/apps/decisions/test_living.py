@@ -105,7 +105,7 @@ def test_a_host_that_comes_in_by_a_label_is_held_against_what_was_measured(decis
     periodic.tend()
 
     decision.refresh_from_db()
-    assert [(each.host.name, each.words) for each in confirmation.stale(decision)] == [
+    assert [(standing.host.name, standing.words) for standing in confirmation.stale(decision)] == [
         ("other", "Linux changed from 6.1.0 to 6.12.41.")
     ]
 
@@ -262,7 +262,7 @@ def test_the_api_says_why_a_decision_is_stale_and_starts_the_campaign(decision: 
 
     (standing,) = client.get(path).json()["standings"]
     assert standing["reasons"][0]["words"] == "PostgreSQL changed from 18.6 to 19.0."
-    assert [each["id"] for each in client.get("/api/v1/decisions/?stale=true").json()["results"]] == [decision.pk]
+    assert [result["id"] for result in client.get("/api/v1/decisions/?stale=true").json()["results"]] == [decision.pk]
     started = client.post(f"{path}confirm/", {"start": True})
 
     assert (started.status_code, started.json()["state"]) == (201, "running")

@@ -59,7 +59,7 @@ def with_postgresql(host: Host, bin_dirs: list[str], by: User) -> Host:
 
 
 def newest(host: Host) -> int:
-    return max(each["major"] for each in host.facts["postgresql"] if "initdb" in each["tools"])
+    return max(installation["major"] for installation in host.facts["postgresql"] if "initdb" in installation["tools"])
 
 
 def compared(host: Host, by: User) -> Campaign:

@@ -70,7 +70,7 @@ def test_a_run_is_found_by_the_beginning_of_its_id(admin: User) -> None:
 
     for typed in (str(run.pk)[:8], str(run.pk)):
         places = [each for each in palette.find(typed, admin) if each.kind == "run"]
-        assert [(each.title, each.path) for each in places] == [(str(run.pk), f"/runs/{run.pk}/")]
+        assert [(place.title, place.path) for place in places] == [(str(run.pk), f"/runs/{run.pk}/")]
         assert "of Nightly" in places[0].detail
 
 

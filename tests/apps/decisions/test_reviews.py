@@ -37,7 +37,7 @@ def again(decision: Decision, by: User, *, other: float = OTHER_CPUS, repetition
 
 
 def verdicts_of(decision: Decision) -> list[str]:
-    return [each.verdict for each in decision.reviews.all()]
+    return [review.verdict for review in decision.reviews.all()]
 
 
 def test_the_same_result_confirms(decision: Decision, admin: User) -> None:

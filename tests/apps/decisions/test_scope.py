@@ -109,7 +109,7 @@ def test_a_superseded_decision_names_its_successor(tuner: User, campaign: Campai
 
     first.refresh_from_db()
     assert (first.status, first.superseded_by) == (Status.SUPERSEDED, second)
-    assert [(each.kind, each.words, each.by) for each in first.events.all()] == [
+    assert [(event.kind, event.words, event.by) for event in first.events.all()] == [
         ("superseded", "by “Four cpus”", tuner)
     ]
 
@@ -126,7 +126,7 @@ def test_a_decision_expires_on_its_day_and_is_renewed(tuner: User, admin: User, 
     assert written.status == Status.EXPIRED
     services.renew_decision(written, today + timedelta(days=30), by=admin)
     assert (written.status, written.review_on) == (Status.ACCEPTED, today + timedelta(days=30))
-    assert [(each.kind, each.by) for each in written.events.all()] == [
+    assert [(event.kind, event.by) for event in written.events.all()] == [
         *(("accepted", tuner), ("expired", None), ("renewed", admin)),
     ]
 
@@ -190,7 +190,7 @@ def test_the_api_replays_renews_and_lists_the_history(tuner: User, campaign: Cam
     assert client.post(f"{path}renew/", {"review_on": "2001-01-01"}).json()["field"] == "review_on"
     assert client.post(f"{path}renew/", {"review_on": "2999-01-01"}).json()["review_on"] == "2999-01-01"
     assert client.get(f"{path}replay/").json()["intact"] is True
-    assert [each["kind"] for each in client.get(f"{path}events/").json()["results"]] == ["accepted", "renewed"]
+    assert [result["kind"] for result in client.get(f"{path}events/").json()["results"]] == ["accepted", "renewed"]
 
 
 def test_a_label_is_one_word_and_both_doors_write_it(admin: User, client: Client) -> None:
@@ -203,4 +203,6 @@ def test_a_label_is_one_word_and_both_doors_write_it(admin: User, client: Client
     host.refresh_from_db()
     assert host.labels == ["oltp", "rack=b2"]
     assert (refused.status_code, refused.json()["field"]) == (400, "labels")
-    assert [each["name"] for each in browser(admin).get("/api/v1/hosts/?label=oltp").json()["results"]] == [host.name]
+    assert [result["name"] for result in browser(admin).get("/api/v1/hosts/?label=oltp").json()["results"]] == [
+        host.name
+    ]

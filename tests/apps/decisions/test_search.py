@@ -178,5 +178,5 @@ def test_page_and_api_show_matches_and_escape_them(decision: Decision, tuner: Us
     rows = browser(tuner).get("/api/v1/search/?q=zebras").json()
 
     assert "Cats &amp; <mark>zebras</mark>" in page
-    assert [(each["kind"], each["path"]) for each in rows] == [("comment", f"/decisions/{decision.pk}/")]
+    assert [(row["kind"], row["path"]) for row in rows] == [("comment", f"/decisions/{decision.pk}/")]
     assert browser(tuner).get("/api/v1/search/").json()["field"] == "q"

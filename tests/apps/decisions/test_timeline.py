@@ -95,7 +95,7 @@ def test_the_api_has_the_same_entries_and_names_a_wrong_field(decision: Decision
 
     answer = client.get("/api/v1/timeline/?setting=cpu_affinity").json()
 
-    assert [(each["kind"], each["title"]) for each in answer["entries"]] == ALL
+    assert [(entry["kind"], entry["title"]) for entry in answer["entries"]] == ALL
     assert answer["entries"][0]["path"] == f"/decisions/{decision.pk}/"
     assert client.get("/api/v1/timeline/?since=soon").json()["field"] == "since"
     assert client.get("/api/v1/timeline/?cursor=x").json()["field"] == "cursor"

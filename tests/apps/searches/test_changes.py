@@ -29,7 +29,7 @@ def test_a_setting_that_is_added_is_varied_from_the_next_round_on(search: Search
     services.change_search(search, by=search.owner, add=["random_page_cost 1 to 4"])
     advance(search)
 
-    assert all("random_page_cost" not in each.values for each in search.trials.filter(number__lte=3))
+    assert all("random_page_cost" not in trial.values for trial in search.trials.filter(number__lte=3))
     new = search.trials.filter(number__gt=3)
     assert new and all(1 <= each.values["random_page_cost"] <= 4 for each in new)
     levels = search.rounds.get(number=2).campaign.factors[0]["levels"]
@@ -48,15 +48,15 @@ def test_a_fixed_setting_has_its_value_in_all_new_candidates_until_it_varies_aga
     second = search.trials.filter(number__gt=3, number__lte=5)
     assert {each.values["work_mem"] for each in second} == {16384}
     assert search.fixed == {}
-    assert any(each.values["work_mem"] != 16384 for each in search.trials.filter(number__gt=5))
+    assert any(trial.values["work_mem"] != 16384 for trial in search.trials.filter(number__gt=5))
 
 
 def test_trials_without_a_fixed_value_are_neither_run_again_nor_confirmed(search: Search) -> None:
     services.change_search(search, by=search.owner, fix={"jit": "on"})
     finish(search, lambda values: planted(values) * (4 if values else 1))  # type: ignore[operator]
 
-    for each in search.rounds.filter(number__gt=1):
-        for level in each.campaign.factors[0]["levels"][1:]:
+    for search_round in search.rounds.filter(number__gt=1):
+        for level in search_round.campaign.factors[0]["levels"][1:]:
             assert level["set"]["settings.postgresql.jit"] == "on"
     assert search.rounds.filter(kind=Round.Kind.CONFIRMATION).exists()
 
@@ -68,7 +68,10 @@ def test_a_fixed_value_is_used_as_entered(search: Search) -> None:
     new = search.trials.filter(number__gt=3)
     assert {each.values["random_page_cost"] for each in new} == {1.1}
     assert confirmed_levels(search)
-    assert all(each["set"]["settings.postgresql.random_page_cost"] == "1.1" for each in confirmed_levels(search))
+    assert all(
+        confirmed_level["set"]["settings.postgresql.random_page_cost"] == "1.1"
+        for confirmed_level in confirmed_levels(search)
+    )
 
 
 def test_trials_from_before_a_fixed_setting_was_added_are_not_confirmed(search: Search) -> None:
@@ -76,7 +79,9 @@ def test_trials_from_before_a_fixed_setting_was_added_are_not_confirmed(search: 
     finish(search, lambda values: (1200.0 if "random_page_cost" in values else 1500.0) if values else 1000.0)
 
     assert search.rounds.exclude(number=1).exists()
-    assert all("settings.postgresql.random_page_cost" in each["set"] for each in confirmed_levels(search))
+    assert all(
+        "settings.postgresql.random_page_cost" in confirmed_level["set"] for confirmed_level in confirmed_levels(search)
+    )
 
 
 def confirmed_levels(search: Search) -> list[dict[str, Any]]:

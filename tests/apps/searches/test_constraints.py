@@ -217,20 +217,20 @@ def test_page_api_and_csv_show_the_value_of_each_constraint(search: Search) -> N
     assert body["constraints"] == [LIMIT]
     assert {(row["constraint"], row["verdict"]) for row in body["confirmation"]["constraints"]} >= {(LIMIT, "met")}
     assert lines[0] == f"trial,state,reason,blocks,percent,low,high,{LIMIT},work_mem,jit"
-    for each in search.rounds.select_related("campaign"):
-        assert f"Constraints: {LIMIT}." in each.campaign.question
+    for search_round in search.rounds.select_related("campaign"):
+        assert f"Constraints: {LIMIT}." in search_round.campaign.question
 
 
 def test_the_optimiser_avoids_values_that_break_a_constraint() -> None:
     varied = space.read(["random_page_cost 1 to 9"])
     values = [1 + 8 * share / 19 for share in range(20)]
     # The higher the value, the better the metric, but values above 3 break the constraint.
-    tried = [Tried({"random_page_cost": each}, each / 10, False, {"p99": each - 3}) for each in values]
+    tried = [Tried({"random_page_cost": value}, value / 10, False, {"p99": value - 3}) for value in values]
 
     proposals = optimiser.propose(varied, tried, 10, seed=1)
 
-    unlimited = optimiser.propose(varied, [Tried(each.values, each.log_ratio) for each in tried], 10, seed=1)
-    assert sorted(float(each["random_page_cost"]) for each in proposals)[5] < 4
+    unlimited = optimiser.propose(varied, [Tried(trial.values, trial.log_ratio) for trial in tried], 10, seed=1)
+    assert sorted(float(proposal["random_page_cost"]) for proposal in proposals)[5] < 4
     assert sorted(float(each["random_page_cost"]) for each in unlimited)[5] > 6
 
 

@@ -44,9 +44,9 @@ def test_the_setting_on_which_results_depend_most_is_first() -> None:
     answer = importance.answer(long_search())
 
     assert answer.reason == ""
-    assert [each.name for each in answer.settings] == ["work_mem", "jit", "random_page_cost"]
+    assert [setting.name for setting in answer.settings] == ["work_mem", "jit", "random_page_cost"]
     first, second, third = answer.settings
-    assert all(each.low <= each.percent <= each.high for each in answer.settings)
+    assert all(setting.low <= setting.percent <= setting.high for setting in answer.settings)
     assert first.low > third.high and second.low > third.high
     assert answer.predicted and answer.predicted > 80
 
@@ -82,7 +82,7 @@ def test_page_and_api_show_the_shares_with_their_intervals() -> None:
     chart = client.get(reverse("searches_figure", args=[search.pk, "importance"])).json()
 
     assert body["settings"][0]["name"] == "work_mem" and body["reason"] == ""
-    assert chart["data"][0]["y"] == [each["name"] for each in reversed(body["settings"])]
+    assert chart["data"][0]["y"] == [setting["name"] for setting in reversed(body["settings"])]
     assert part.count("<tr>") == 1 + len(SPACE)
 
 

@@ -30,7 +30,7 @@ def search() -> Search:
 
 
 def state_of(search: Search) -> dict[int, tuple[Any, ...]]:
-    return {each.number: (each.values, each.state, each.log_ratio, each.low) for each in search.trials.all()}
+    return {trial.number: (trial.values, trial.state, trial.log_ratio, trial.low) for trial in search.trials.all()}
 
 
 def test_the_first_round_runs_the_default_and_new_candidates_in_randomised_blocks(search: Search) -> None:
@@ -81,7 +81,7 @@ def test_good_candidates_run_again_beside_new_ones_and_none_is_tried_twice(searc
     labels = [level["label"] for level in second.factors[0]["levels"]]
     best = max(search.trials.filter(number__lte=3), key=lambda each: each.log_ratio or 0.0)
     assert labels == ["default", best.label, "trial 4", "trial 5"]
-    assert len({str(each.values) for each in search.trials.all()}) == 5
+    assert len({str(trial.values) for trial in search.trials.all()}) == 5
 
 
 def test_a_worker_that_dies_between_two_steps_loses_and_repeats_nothing(search: Search) -> None:
@@ -156,7 +156,7 @@ def test_failed_trials_have_a_reason_and_do_not_run_again(search: Search) -> Non
 
 
 def worst(search: Search) -> int:
-    return max(each.values["work_mem"] for each in search.trials.filter(number__lte=3))
+    return max(trial.values["work_mem"] for trial in search.trials.filter(number__lte=3))
 
 
 def test_a_round_in_which_the_default_failed_blames_no_candidate_and_pauses(search: Search) -> None:
@@ -166,7 +166,7 @@ def test_a_round_in_which_the_default_failed_blames_no_candidate_and_pauses(sear
 
     assert search.state == Search.State.PAUSED
     assert "has a result of the default and of a candidate" in search.state_reason
-    assert {each.state for each in search.trials.all()} == {Trial.State.ASKED}
+    assert {trial.state for trial in search.trials.all()} == {Trial.State.ASKED}
 
     services.resume_search(search, by=search.owner)
     advance(search)
@@ -248,7 +248,7 @@ def test_a_campaign_that_cannot_be_planned_pauses_the_search_and_blames_no_candi
     advance(search)
 
     assert search.state == Search.State.PAUSED
-    assert {each.state for each in search.trials.all()} == {Trial.State.ASKED}
+    assert {trial.state for trial in search.trials.all()} == {Trial.State.ASKED}
 
 
 def test_a_cancelled_round_pauses_the_search(search: Search) -> None:
@@ -335,7 +335,7 @@ def test_an_extended_search_continues_and_is_confirmed_again(search: Search) -> 
     services.extend_search(search, by=search.owner, runs=30)
     finish(search)
 
-    kinds = [each.kind for each in search.rounds.all()]
+    kinds = [search_round.kind for search_round in search.rounds.all()]
     assert kinds[before - 1] == kinds[-1] == Round.Kind.CONFIRMATION
     assert len(kinds) > before + 1
     assert budget.of(search).spent_runs <= search.budget_runs == 70

@@ -77,8 +77,8 @@ def test_a_search_names_its_risks_on_its_page_and_in_the_question_of_each_campai
 
     page = browser(admin).get(reverse("searches_detail", args=[search.pk])).content.decode()
     assert "An admin allowed settings that risk data" in page
-    for each in search.rounds.select_related("campaign"):
-        assert "fsync: a crash can corrupt the cluster" in each.campaign.question
+    for search_round in search.rounds.select_related("campaign"):
+        assert "fsync: a crash can corrupt the cluster" in search_round.campaign.question
 
 
 def test_the_form_starts_a_search_and_shows_what_is_wrong(campaign: Campaign) -> None:

@@ -68,8 +68,8 @@ def test_a_search_finds_the_planted_value_and_a_fresh_campaign_confirms_it(searc
     assert budget.of(search).spent_runs == ran.count() <= search.budget_runs
     assert {run.outcome for run in ran} == {Run.Outcome.OK}, [run.error for run in ran]
     trials = list(search.trials.all())
-    assert [each.number for each in trials] == list(range(1, len(trials) + 1))
-    assert {each.state for each in trials} == {Trial.State.MEASURED}
+    assert [trial.number for trial in trials] == list(range(1, len(trials) + 1))
+    assert {trial.state for trial in trials} == {Trial.State.MEASURED}
     _, level = campaign_table(confirmation.campaign).levels
     best = search.trials.get(number=int(level.label.removeprefix("trial ")))
     assert level.verdict == "better"

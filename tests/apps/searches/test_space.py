@@ -105,6 +105,6 @@ def test_a_named_space_fits_hosts_of_any_memory(name: str, gib: int) -> None:
     scaled = space.read(presets.expanded(["enable_memoize on, off", name], facts))
 
     space.check(scaled, facts, allowed=[])
-    shared_buffers = next(each for each in scaled.dimensions if each.name == "shared_buffers")
+    shared_buffers = next(dimension for dimension in scaled.dimensions if dimension.name == "shared_buffers")
     assert shared_buffers.high * 8 == gib * 1024**2 / 2
     assert scaled.dimensions[0].name == "enable_memoize"

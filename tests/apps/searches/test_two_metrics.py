@@ -86,7 +86,7 @@ def test_the_best_trials_by_both_metrics_run_again_and_the_ends_of_the_front_are
     assert {one, other} <= set(front.best)
     assert min(means, key=lambda number: means[number][0]) in (one, other)
     assert max(means, key=lambda number: means[number][0]) in (one, other)
-    assert {each.values["jit"] for each in search.trials.filter(number__in=(one, other))} == {"off"}
+    assert {trial.values["jit"] for trial in search.trials.filter(number__in=(one, other))} == {"off"}
     assert search.trials.filter(number__in=front.best, blocks__gt=2).exists()
 
 
@@ -95,7 +95,7 @@ def test_a_confirmation_has_a_verdict_by_each_metric_and_names_no_winner() -> No
 
     assert confirmation is not None
     assert len(confirmation.findings) == 4
-    assert [each.split(":")[0] for each in confirmation.findings] == ["By tps", f"By {SECOND}"] * 2
+    assert [finding.split(":")[0] for finding in confirmation.findings] == ["By tps", f"By {SECOND}"] * 2
     assert not confirmation.is_better  # what one metric gains, the other loses
     assert f"Judge them by tps and by {SECOND}." in confirmation.campaign.question
 
@@ -187,7 +187,7 @@ def test_the_optimiser_proposes_values_near_the_front_of_two_metrics() -> None:
 
     proposals = [each for seed in range(6) for each in optimiser.propose(varied, tried, 4, seed, metrics=2)]
 
-    assert sum(each["jit"] == "off" for each in proposals) > 0.75 * len(proposals)
+    assert sum(proposal["jit"] == "off" for proposal in proposals) > 0.75 * len(proposals)
 
 
 def test_a_bad_trial_is_worse_than_all_others_by_both_metrics() -> None:

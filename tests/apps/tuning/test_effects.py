@@ -55,7 +55,7 @@ def test_what_the_facts_do_not_know_is_none_and_not_a_guess(key: str, known: str
 def test_every_refused_field_is_named_not_the_first_only() -> None:
     settings = {"cpu_affinity": {"server": "99", "client": "77"}, "numa": {"policy": "membind", "nodes": "9"}}
 
-    assert [each.field for each in run(settings).refusals] == [
+    assert [refusal.field for refusal in run(settings).refusals] == [
         "cpu_affinity.server",
         "cpu_affinity.client",
         "numa.nodes",
@@ -65,7 +65,10 @@ def test_every_refused_field_is_named_not_the_first_only() -> None:
 def test_a_level_that_is_missing_still_shows_what_would_be_done() -> None:
     planned = run({"transparent_huge_pages": {"enabled": "never", "defrag": "bogus"}}, level="user")
 
-    assert [each.field for each in planned.refusals] == ["transparent_huge_pages.defrag", "transparent_huge_pages"]
+    assert [refusal.field for refusal in planned.refusals] == [
+        "transparent_huge_pages.defrag",
+        "transparent_huge_pages",
+    ]
     assert [item.wanted for item in planned.items] == ["never"]
     assert planned.lines == []
 
@@ -145,7 +148,7 @@ def test_shared_buffers_of_the_profile_are_compared_with_its_memory_limit() -> N
 def test_every_refused_sysctl_is_named() -> None:
     shown = run({"sysctl": {"vm": {"swappiness": 150, "dirty_bytes": 10, "dirty_ratio": 5}}})
 
-    assert {each.field for each in shown.refusals} >= {"sysctl.vm.swappiness", "sysctl.vm.dirty_bytes"}
+    assert {refusal.field for refusal in shown.refusals} >= {"sysctl.vm.swappiness", "sysctl.vm.dirty_bytes"}
 
 
 def test_kernel_parameters_are_shown_one_by_one_beside_those_of_the_host() -> None:

@@ -83,7 +83,7 @@ def test_the_name_that_was_meant_comes_first(typed: str, first: str) -> None:
 def test_a_description_finds_a_setting(viewer: User) -> None:
     rows = browser(viewer).get(f"{PATH}?q=WAL size that triggers").json()
 
-    assert [each["name"] for each in rows] == ["max_wal_size"]
+    assert [row["name"] for row in rows] == ["max_wal_size"]
 
 
 def test_the_api_shows_present_values_of_a_host_and_a_profile(viewer: User) -> None:
@@ -107,7 +107,7 @@ def test_the_page_lists_them_and_leads_to_a_campaign(client: Client, db: None) -
     answer = client.get(reverse("setting_list"), {"q": "swappiness"})
 
     assert answer.context["host"] == host  # the only one
-    assert [each.name for each in answer.context["settings"]] == ["vm.swappiness"]
+    assert [setting.name for setting in answer.context["settings"]] == ["vm.swappiness"]
     assert client.get(reverse("setting_list"), {"host": ""}).context["host"] is None  # chosen: no host
     link = f"{reverse('campaign_new')}?scratch=1&amp;host={host.pk}&amp;setting=settings.sysctl.vm.swappiness"
     assert link.encode() in answer.content

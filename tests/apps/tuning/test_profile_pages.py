@@ -100,7 +100,7 @@ def test_any_two_revisions_are_compared(client: Client, tuner: User) -> None:
 
     answer = client.get(reverse("profile_detail", args=[profile.name]), {"r": "1", "against": "2"})
 
-    changed = {each.path: (each.before, each.after) for each in answer.context["differences"]}
+    changed = {difference.path: (difference.before, difference.after) for difference in answer.context["differences"]}
     assert changed["postgresql.shared_buffers"] == ("8GB", "4GB")
     assert changed["cpu_affinity.server"] == ("0-3", None)
 

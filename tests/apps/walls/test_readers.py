@@ -148,8 +148,8 @@ def test_a_name_that_a_private_team_uses_is_refused_like_any_other(private: Priv
         for name in (public.name, private.host.name)
     ]
 
-    first, second = (each.content.decode() for each in answers)
-    assert [each.status_code for each in answers] == [400, 400]
+    first, second = (answer.content.decode() for answer in answers)
+    assert [answer.status_code for answer in answers] == [400, 400]
     assert second == first.replace(public.name, private.host.name)
 
 

@@ -217,7 +217,7 @@ def _is_walled(model: Any) -> bool:
     """The table that links two models is walled with either of them."""
     if not model._meta.auto_created:
         return issubclass(model, Walled)
-    return any(issubclass(each.related_model, Walled) for each in model._meta.fields if each.is_relation)
+    return any(issubclass(field.related_model, Walled) for field in model._meta.fields if field.is_relation)
 
 
 def _copy(rows: filled.Rows, *, walled: bool) -> None:

@@ -30,7 +30,7 @@ def scrape(**headers: str) -> dict[str, float]:
     lines = [line for line in answer.content.decode().splitlines() if not line.startswith("#")]
     matches = [SAMPLE.match(line) for line in lines]
     assert all(matches), lines
-    return {f"{each[1]}{each[2] or ''}": float(each[3]) for each in matches if each}
+    return {f"{match[1]}{match[2] or ''}": float(match[3]) for match in matches if match}
 
 
 def metrics_in(text: str) -> set[str]:

@@ -68,7 +68,7 @@ def test_a_draft_is_checked_against_its_host(proving: Program, host: Host) -> No
 
     checked = proving.run("check", made["id"][:8], "--json")
 
-    row = next(each for each in json.loads(checked.stdout) if each["check"] == "memory")
+    row = next(load for load in json.loads(checked.stdout) if load["check"] == "memory")
     assert checked.returncode == 1
     assert (row["ok"], row["field"], row["value"]) == (False, "settings.postgresql.shared_buffers", "1TB")
     refused = proving.run("start", made["id"][:8])
@@ -305,10 +305,10 @@ def test_every_argument_and_option_has_a_help_text() -> None:
     group = typer.main.get_command(app)
 
     without = [
-        f"{name} {each.name}"
+        f"{name} {param.name}"
         for name, command in reference.leaves(group)
-        for each in command.params
-        if not getattr(each, "help", "")
+        for param in command.params
+        if not getattr(param, "help", "")
     ]
 
     assert without == []

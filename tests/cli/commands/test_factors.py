@@ -24,7 +24,7 @@ NONE = {"name": "change", "levels": [{"label": "none", "set": {}}]}
 
 
 def labels(factors: list[dict[str, Any]]) -> dict[str, list[str]]:
-    return {each["name"]: [level["label"] for level in each["levels"]] for each in factors}
+    return {factor["name"]: [level["label"] for level in factor["levels"]] for factor in factors}
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_path_is_a_factor_beside_the_others_and_in_the_place_of_one_that_sets_
 ) -> None:
     applied_factors = applied(factors, ["settings.postgresql.work_mem=4MB,64MB"])
 
-    assert [each["name"] for each in applied_factors] == names
+    assert [applied_factor["name"] for applied_factor in applied_factors] == names
 
 
 def test_a_path_takes_the_place_of_the_factor_that_varies_it() -> None:

@@ -65,7 +65,7 @@ def test_parse_names_a_file_that_cannot_be_read_and_prints_the_others(offline: P
 
     first, second = map(json.loads, done.stderr.splitlines())
     assert done.returncode == 1
-    assert [one["kind"] for one in json.loads(done.stdout)] == ["pgbench"]
+    assert [load["kind"] for load in json.loads(done.stdout)] == ["pgbench"]
     assert "hostile-csv-formula.csv: the CSV, line 2, idx1(ms)" in first["error"]["message"]
     assert second["error"]["message"] == "nosuch.out: No such file or directory"
 

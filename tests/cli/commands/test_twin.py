@@ -59,12 +59,12 @@ def test_a_capture_holds_the_schema_its_statistics_and_what_ran_between_the_snap
     read = captured(offline)
     assert [(table.name, table.rows) for table in read.tables][:2] == [("customers", 5000), ("lines", 60000)]
     assert {key.to_table for key in read.foreign_keys} == {"customers", "orders", "products"}
-    status = next(each for each in read.statistics if each.column == "status")
+    status = next(statistics for statistics in read.statistics if statistics.column == "status")
     assert (status.n_distinct, len(status.frequencies), status.bounds) == (3, 3, ())
-    texts = {each.text for each in read.statements}
+    texts = {statement.text for statement in read.statements}
     assert "select name, price from shop.products where id = $1" in texts
-    assert "CREATE" in texts and not any("proving twin" in each for each in texts)
-    update = next(each for each in read.statements if each.text.startswith("update"))
+    assert "CREATE" in texts and not any("proving twin" in text for text in texts)
+    update = next(statement for statement in read.statements if statement.text.startswith("update"))
     assert 0 < update.counts.calls == update.counts.rows < 200
 
 

@@ -22,7 +22,7 @@ def summary_values(raw: bytes) -> dict[str, Any]:
         values["tps_excluding"] = parsed.tps
     else:
         values |= {"tps": parsed.tps, "tps_kind": KINDS_OF_DEFINITION[parsed.tps_definition]}
-    named = [script_values(one) for one in parsed.scripts if one.name]
+    named = [script_values(script) for script in parsed.scripts if script.name]
     lone = script_values(parsed.scripts[0]) if parsed.scripts and not named else {}
     return values | {
         "complete": True,
@@ -103,7 +103,10 @@ AGGREGATE_NAMES = {
 
 def aggregate_values(raw: bytes) -> dict[str, Any]:
     parsed = parse_aggregate(raw)
-    rows = [{AGGREGATE_NAMES.get(name, name): value for name, value in asdict(one).items()} for one in parsed.intervals]
+    rows = [
+        {AGGREGATE_NAMES.get(name, name): value for name, value in asdict(interval).items()}
+        for interval in parsed.intervals
+    ]
     return {"columns": [parsed.columns], "rows": rows, "transactions": parsed.transactions}
 
 

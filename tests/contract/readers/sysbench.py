@@ -25,7 +25,8 @@ def run_values(raw: bytes) -> dict[str, Any]:
             "time_stddev": parsed.time_stddev_s,
         },
         "intervals": [
-            {INTERVAL_NAMES.get(name, name): value for name, value in asdict(one).items()} for one in parsed.intervals
+            {INTERVAL_NAMES.get(name, name): value for name, value in asdict(interval).items()}
+            for interval in parsed.intervals
         ],
     }
 

@@ -12,13 +12,13 @@ from readers.others.huge_page_csv import parse_huge_page_csv
 def huge_page_values(raw: bytes) -> dict[str, Any]:
     parsed = parse_huge_page_csv(raw)
     rows = [
-        asdict(one)
+        asdict(cell)
         | {
-            "pg_cache": one.shared_buffers,
-            "pg_cache_kib": one.shared_buffers_kib,
-            "finish": one.finished_at.isoformat(),
+            "pg_cache": cell.shared_buffers,
+            "pg_cache_kib": cell.shared_buffers_kib,
+            "finish": cell.finished_at.isoformat(),
         }
-        for one in parsed.cells
+        for cell in parsed.cells
     ]
     not_rows = [
         {"line": one.line, "why": one.why, "finish": one.finished_at.isoformat()} for one in parsed.not_measured

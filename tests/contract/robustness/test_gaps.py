@@ -44,8 +44,8 @@ statement latencies in milliseconds, file 2:
 def test_pgbench_up_to_9_5_numbers_its_scripts() -> None:
     one, two = parse_summary(OLD_REPORT).scripts
 
-    assert (one.name, [each.latency_ms for each in one.statements]) == ("file 1", [0.212013, 5.564781])
-    assert (two.name, [each.sql for each in two.statements]) == ("file 2", ["SELECT 1;"])
+    assert (one.name, [statement.latency_ms for statement in one.statements]) == ("file 1", [0.212013, 5.564781])
+    assert (two.name, [statement.sql for statement in two.statements]) == ("file 2", ["SELECT 1;"])
 
 
 @pytest.mark.parametrize("prefix", ["", "pgbench: error: "])

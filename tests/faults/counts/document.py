@@ -87,7 +87,7 @@ def _short(test: str) -> str:
 
 def _long_runs(counts: dict[str, Any]) -> str:
     sentences = [counts[name]["sentence"] for name in ("soak", "fire", "searches") if name in counts]
-    return "\n## The long runs\n\n" + "\n".join(f"- {one}" for one in sentences) + "\n" if sentences else ""
+    return "\n## The long runs\n\n" + "\n".join(f"- {sentence}" for sentence in sentences) + "\n" if sentences else ""
 
 
 def _boundaries(boundaries: dict[str, Any]) -> str:

@@ -15,4 +15,4 @@ class Found:
     overlapping: int = 0
 
     def __add__(self, other: Found) -> Found:
-        return Found(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Found)))
+        return Found(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(Found)))

@@ -50,9 +50,9 @@ def main(argv: list[str]) -> int:
         siege.prepare(options.seed, siege.read_ahead(device), shared=options.shared) as besieged,
     ):
         searches = kill_all(besieged, options.kills)
-        findings = [each.audit() for each in searches]
+        findings = [search.audit() for search in searches]
         left = besieged.left()
-    harms = [*(harm for each in findings for harm in each.harms), *(f"left changed: {name}" for name in left)]
+    harms = [*(harm for finding in findings for harm in finding.harms), *(f"left changed: {name}" for name in left)]
     for harm in harms:
         say(harm)
     if harms:
@@ -65,10 +65,12 @@ def main(argv: list[str]) -> int:
 
 
 def describe(searches: list[BesiegedSearch], findings: list[SearchFindings], options: argparse.Namespace) -> str:
-    killed: Counter[str] = sum((each.killed for each in searches), Counter())
+    killed: Counter[str] = sum((search.killed for search in searches), Counter())
     times = ", ".join(f"{name} {count}" for name, count in sorted(killed.items()))
-    trials, rounds, runs = (sum(getattr(each, name) for each in findings) for name in ("trials", "rounds", "runs"))
-    turns = sum(each.between_rounds for each in searches)
+    trials, rounds, runs = (
+        sum(getattr(finding, name) for finding in findings) for name in ("trials", "rounds", "runs")
+    )
+    turns = sum(search.between_rounds for search in searches)
     return (
         f"Searches under fire on {date.today().isoformat()}, seed {options.seed}: {killed.total()} kills with SIGKILL "
         f"at random moments, {turns} of them between two rounds. Killed: {times}. The {len(findings)} searches had "

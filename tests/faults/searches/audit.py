@@ -47,43 +47,43 @@ def _labels(campaign: Campaign) -> list[str]:
 
 
 def _lost_trials(trials: list[Trial], campaigns: list[Round]) -> Iterator[str]:
-    if [each.number for each in trials] != list(range(1, len(trials) + 1)):
-        yield f"the numbers of trials have gaps: {[each.number for each in trials]}"
-    planned = {label for each in campaigns for label in _labels(each.campaign)}
-    for each in trials:
-        if each.label not in planned:
-            yield f"{each} is in no round"
-        if each.state == Trial.State.ASKED:
-            yield f"{each} has no result"
+    if [trial.number for trial in trials] != list(range(1, len(trials) + 1)):
+        yield f"the numbers of trials have gaps: {[trial.number for trial in trials]}"
+    planned = {label for campaign in campaigns for label in _labels(campaign.campaign)}
+    for trial in trials:
+        if trial.label not in planned:
+            yield f"{trial} is in no round"
+        if trial.state == Trial.State.ASKED:
+            yield f"{trial} has no result"
 
 
 def _lost_rounds(campaigns: list[Round]) -> Iterator[str]:
-    if [each.number for each in campaigns] != list(range(1, len(campaigns) + 1)):
-        yield f"the numbers of rounds have gaps: {[each.number for each in campaigns]}"
-    for each in campaigns:
-        if each.state != Round.State.DONE or each.campaign.state != Campaign.State.FINISHED:
-            yield f"{each} is {each.state}, its campaign {each.campaign.state}"
+    if [campaign.number for campaign in campaigns] != list(range(1, len(campaigns) + 1)):
+        yield f"the numbers of rounds have gaps: {[campaign.number for campaign in campaigns]}"
+    for campaign in campaigns:
+        if campaign.state != Round.State.DONE or campaign.campaign.state != Campaign.State.FINISHED:
+            yield f"{campaign} is {campaign.state}, its campaign {campaign.campaign.state}"
 
 
 def _lost_runs(campaigns: list[Round]) -> Iterator[str]:
-    for each in campaigns:
-        planned = len(_labels(each.campaign)) * each.campaign.repetitions
-        measured = audit.measured_once(each.campaign.runs.all())
+    for campaign in campaigns:
+        planned = len(_labels(campaign.campaign)) * campaign.campaign.repetitions
+        measured = audit.measured_once(campaign.campaign.runs.all())
         if measured != planned:
-            yield f"{each.campaign}: {measured} of {planned} runs were measured once"
+            yield f"{campaign.campaign}: {measured} of {planned} runs were measured once"
 
 
 def _doubled(search: Search, trials: list[Trial], campaigns: list[Round]) -> Iterator[str]:
-    for key, count in Counter(_key(each.values) for each in trials).items():
+    for key, count in Counter(_key(trial.values) for trial in trials).items():
         if count > 1:
             yield f"{count} trials have the values {key}"
-    for each in campaigns:
-        cells = Counter((run.block, run.cell[results.FACTOR]) for run in each.campaign.runs.all())
-        yield from (f"{each.campaign}: {count} runs of {cell}" for cell, count in cells.items() if count > 1)
+    for campaign in campaigns:
+        cells = Counter((run.block, run.cell[results.FACTOR]) for run in campaign.campaign.runs.all())
+        yield from (f"{campaign.campaign}: {count} runs of {cell}" for cell, count in cells.items() if count > 1)
     named = Campaign.objects.filter(cloned_from=search.campaign, name__startswith=f"{search.name}: ")
     if named.count() != len(campaigns):
         yield f"{named.count()} campaigns for {len(campaigns)} rounds"
-    confirmations = Counter(each.kind for each in campaigns)[Round.Kind.CONFIRMATION]
+    confirmations = Counter(campaign.kind for campaign in campaigns)[Round.Kind.CONFIRMATION]
     if confirmations > 1:
         yield f"{confirmations} confirmations"
 
@@ -97,11 +97,11 @@ def _over_budget(search: Search, runs: int) -> Iterator[str]:
 def _wrong_levels(search: Search, trials: list[Trial], campaigns: list[Round]) -> Iterator[str]:
     """Levels that do not set the values of their trial."""
     default, varied = rounds.default_level(search.campaign), space.read(search.space)
-    expected = {each.label: {**default, **varied.level(each.values)} for each in trials} | {results.DEFAULT: default}
-    for each in campaigns:
-        for level in each.campaign.factors[0]["levels"]:
+    expected = {trial.label: {**default, **varied.level(trial.values)} for trial in trials} | {results.DEFAULT: default}
+    for campaign in campaigns:
+        for level in campaign.campaign.factors[0]["levels"]:
             if level["set"] != expected.get(level["label"]):
-                yield f"{each.campaign}: {level['label']} sets {level['set']}, not {expected.get(level['label'])}"
+                yield f"{campaign.campaign}: {level['label']} sets {level['set']}, not {expected.get(level['label'])}"
 
 
 def _wrong_values(search: Search) -> Iterator[str]:
@@ -131,15 +131,17 @@ def _wrong_ratios(search: Search) -> Iterator[str]:
 
 def _values_by_label(search: Search) -> dict[str, Key]:
     default, varied = rounds.default_level(search.campaign), space.read(search.space)
-    values = {each.name: _value(varied, each.name, str(default[each.path])) for each in varied.dimensions}
-    return {each.label: _key(each.values) for each in search.trials.all()} | {results.DEFAULT: _key(values)}
+    values = {
+        dimension.name: _value(varied, dimension.name, str(default[dimension.path])) for dimension in varied.dimensions
+    }
+    return {trial.label: _key(trial.values) for trial in search.trials.all()} | {results.DEFAULT: _key(values)}
 
 
 def in_effect(run: Run, varied: Space) -> Key:
     """The values of the varied settings that PostgreSQL had, by the events that the agent sealed."""
-    names = {each.name for each in varied.dimensions}
+    names = {dimension.name for dimension in varied.dimensions}
     proofs = [line["data"] for line in audit.lines_of(run) if line["kind"] == "proof"]
-    own = [each for each in proofs if each["setting"] == "postgresql" and each["subject"] in names]
+    own = [proof for proof in proofs if proof["setting"] == "postgresql" and proof["subject"] in names]
     return _key({each["subject"]: _value(varied, each["subject"], each["found"]) for each in own})
 
 

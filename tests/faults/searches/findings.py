@@ -23,4 +23,4 @@ class SearchFindings:
     @property
     def harms(self) -> list[str]:
         events = [f"{name}: {count} events or runs" for name, count in asdict(self.events).items() if name != "runs"]
-        return [*self.lost, *self.doubled, *self.misattributed, *(each for each in events if ": 0 " not in each)]
+        return [*self.lost, *self.doubled, *self.misattributed, *(event for event in events if ": 0 " not in event)]

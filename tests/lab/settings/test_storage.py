@@ -56,7 +56,7 @@ def test_two_file_systems_are_compared(host: Host, admin: User, vm: Machine, dev
     assert [run.outcome for run in runs] == ["ok", "ok"], [run.error for run in runs]
     table = summary_table(campaign)
     assert [level.split(" (")[0] for level in table.levels] == [host.data_dir, MOUNT]
-    figures = {(one.step, one.name): one.cells for one in table.figures}
+    figures = {(figure.step, figure.name): figure.cells for figure in table.figures}
     for key in (("fsync", "one_write fdatasync us"), ("timing", "per_loop"), ("fio", "rand-libaio iops")):
         assert all(cell.n == 1 and cell.mean and cell.mean > 0 for cell in figures[key]), key
     assert [mark.label for mark in runs[0].marks.filter(kind="section").order_by("t")] == [

@@ -58,7 +58,7 @@ def operations() -> list[tuple[str, str, str, str, str]]:
 
 def _roles() -> dict[tuple[str, str], str]:
     """(method, path without the names of its keys) -> role."""
-    addresses = {each.name: each.pattern for each in endpoints()}
+    addresses = {endpoint.name: endpoint.pattern for endpoint in endpoints()}
     without_login = {(method, _bare(addresses[name])): "anonymous" for name in OPEN for method in METHODS}
     return {(each.method, _bare(addresses[each.url_name])): str(each.needs.value) for each in ALL} | without_login
 

@@ -68,8 +68,8 @@ def _about(kind: type[Exception]) -> str:
 
 def _errors(module: object, base: type[Exception]) -> list[tuple[str, ...]]:
     return [
-        (f"`{each.__name__}`", f"`{each.__base__.__name__}`", getattr(each, "blame", ""), _about(each))  # type: ignore[union-attr]
-        for each in _kinds(module, base)
+        (f"`{kind.__name__}`", f"`{kind.__base__.__name__}`", getattr(kind, "blame", ""), _about(kind))  # type: ignore[union-attr]
+        for kind in _kinds(module, base)
     ]
 
 

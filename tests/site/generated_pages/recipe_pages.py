@@ -167,7 +167,7 @@ def _steps(recipe: Recipe) -> str:
 def _texts(recipe: Recipe) -> str:
     """The options of its steps and of its data, in which words stand for numbers of the host."""
     options = [*(step["options"] for step in recipe["steps"]), recipe.get("dataset", {}).get("options", {})]
-    values = [str(value) for each in options for value in each.values()]
+    values = [str(value) for option in options for value in option.values()]
     return " ".join(value for value in values if value in NUMBERS or any(word in value for word in WORDS))
 
 
@@ -249,13 +249,16 @@ def _start(name: str, recipe: Recipe) -> str:
 def _fewer(name: str, recipe: Recipe) -> Iterator[str]:
     """The same with two levels of its first factor, where it has more."""
     factor = recipes.factors(recipe, REFERENCE)[0]
-    labels = [f'"{each["label"]}"' if "," in each["label"] else each["label"] for each in factor["levels"]]
+    labels = [f'"{level["label"]}"' if "," in level["label"] else level["label"] for level in factor["levels"]]
     if len(labels) > 2:
         yield f"proving run {name} --host db1 --set '{factor['name']}={labels[0]},{labels[1]}' --watch\n"
 
 
 def _results(name: str, document_rows: list[list[str]]) -> str:
-    row = next((each for each in document_rows if each[0] == f"`{name}`" and len(each) == 4), None)
+    row = next(
+        (document_row for document_row in document_rows if document_row[0] == f"`{name}`" and len(document_row) == 4),
+        None,
+    )
     if row is None:
         return "## Results of a trial run\n\nThere are no results yet.\n"
     _, small, runs, sentence = (markdown.moved(each, "recipes.md", UP) for each in row)

@@ -24,7 +24,7 @@ time series of the run; `<word>` stands for any name, such as a CPU. Generated f
 
 
 def workloads() -> str:
-    return WORKLOADS_HEAD + "\n".join(_workload(each) for each in WORKLOADS.values())
+    return WORKLOADS_HEAD + "\n".join(_workload(workload) for workload in WORKLOADS.values())
 
 
 def _workload(kind: Workload) -> str:
@@ -51,7 +51,7 @@ def _metrics(metrics: dict[str, Metric], main: tuple[str, ...]) -> str:
 
 
 def figures() -> str:
-    return FIGURES_HEAD + "\n".join(_collector(each) for each in COLLECTORS.values())
+    return FIGURES_HEAD + "\n".join(_collector(collector) for collector in COLLECTORS.values())
 
 
 def _collector(kind: type[Collector]) -> str:

@@ -130,7 +130,7 @@ def test_each_sign_in_takes_roles_and_teams_from_the_groups_and_leaves_other_tea
 
     user.refresh_from_db()
     assert (before, user.role) == (Role.ADMIN, Role.VIEWER)
-    assert [(each.team.name, each.role) for each in user.memberships.all()] == [("Other", Role.TUNER)]
+    assert [(membership.team.name, membership.role) for membership in user.memberships.all()] == [("Other", Role.TUNER)]
     assert actions("team.member", "team.leave", "user.change") == [
         "user.change",
         "team.member",

@@ -42,9 +42,9 @@ def test_expired_rows_are_deleted_and_the_others_remain(user: User, forget: obje
     assert callable(forget)
     forget()
 
-    assert [each.pk for each in Session.objects.all()] != [old.pk]
+    assert [session.pk for session in Session.objects.all()] != [old.pk]
     assert (Session.objects.count(), AccessLog.objects.count()) == (1, 1)
-    assert [each.key for each in IdempotentRequest.objects.all()] == ["now"]
+    assert [idempotent_request.key for idempotent_request in IdempotentRequest.objects.all()] == ["now"]
 
 
 def test_failed_logins_are_deleted_when_their_lock_has_expired(user: User) -> None:

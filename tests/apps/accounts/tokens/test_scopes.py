@@ -38,9 +38,9 @@ def _views() -> dict[str, Any]:
 
 def test_each_endpoint_has_the_scope_that_the_table_declares() -> None:
     views = _views()
-    declared = {each.name: scope_of(views[each.room], each.name.partition(".")[2], each.method) for each in WRITES}
+    declared = {write.name: scope_of(views[write.room], write.name.partition(".")[2], write.method) for write in WRITES}
 
-    assert declared == {each.name: SCOPES.get(each.name, SCOPES.get(each.room, NONE)) for each in WRITES}
+    assert declared == {write.name: SCOPES.get(write.name, SCOPES.get(write.room, NONE)) for write in WRITES}
 
 
 @pytest.mark.parametrize("endpoint", WRITES, ids=lambda each: each.name)

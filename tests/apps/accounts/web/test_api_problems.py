@@ -38,7 +38,7 @@ def test_one_wrong_field_is_named(admin: User) -> None:
 def test_several_wrong_fields_are_all_named(tuner: User) -> None:
     body = problem_of(browser(tuner).post("/api/v1/workloads/", {"options": "fast"}), 400)
 
-    assert {each["field"] for each in body["errors"]} == {"name", "options"}
+    assert {error["field"] for error in body["errors"]} == {"name", "options"}
     assert body["field"] in {"name", "options"}
 
 

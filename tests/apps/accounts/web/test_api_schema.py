@@ -48,7 +48,7 @@ def enums(part: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_a_default_is_one_of_the_accepted_values(schema: Any) -> None:
-    outside = [each for each in enums(schema) if "default" in each and each["default"] not in each["enum"]]
+    outside = [enum for enum in enums(schema) if "default" in enum and enum["default"] not in enum["enum"]]
 
     assert outside == []
 

@@ -66,7 +66,7 @@ def test_links_for_forgotten_passwords_are_few(db: None, address: str, monkeypat
     ]
 
     assert len(sent) == FORGOTTEN.most
-    assert [each.status_code for each in answers[-3:]] == [429] * 3
+    assert [answer.status_code for answer in answers[-3:]] == [429] * 3
     assert int(answers[-1].headers["Retry-After"]) <= FORGOTTEN.window_s
 
 

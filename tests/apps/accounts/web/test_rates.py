@@ -32,7 +32,7 @@ def test_a_token_over_its_limit_gets_the_time_to_retry(viewer: User, minute: lis
 
     answers = [client.get(URL) for _ in range(3)]
 
-    assert [each.status_code for each in answers] == [200, 200, 429]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
     refused = answers[-1]
     assert (refused["Content-Type"], refused["Retry-After"]) == ("application/problem+json", "50")
     assert refused.json()["hint"] == "wait for the time in Retry-After"
@@ -45,7 +45,7 @@ def test_a_token_over_its_limit_gets_the_time_to_retry(viewer: User, minute: lis
 def test_all_tokens_and_the_browser_of_a_user_count_together(viewer: User, admin: User) -> None:
     clients = [script(viewer), script(viewer), browser(viewer), script(viewer)]
 
-    assert [each.get(URL).status_code for each in clients] == [200, 200, 200, 429]
+    assert [client.get(URL).status_code for client in clients] == [200, 200, 200, 429]
     assert script(admin).get(URL).status_code == 200
 
 

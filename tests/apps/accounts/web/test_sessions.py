@@ -60,7 +60,7 @@ def test_all_others_are_ended_at_once(user: User) -> None:
 
     here.post(reverse("session_end_others"))
 
-    assert [each.get(reverse("account")).status_code for each in others] == [302, 302]
+    assert [other.get(reverse("account")).status_code for other in others] == [302, 302]
     assert here.get(reverse("account")).status_code == 200
 
 

@@ -24,7 +24,7 @@ from tests.servers import machine
 
 
 def checks_of(campaign: Campaign) -> dict[str, Check]:
-    return {each.check: each for each in validity.checks(campaign)}
+    return {check.check: check for check in validity.checks(campaign)}
 
 
 def on(facts: dict[str, Any], admin: User, **fields: Any) -> Campaign:
@@ -187,7 +187,7 @@ def test_the_draft_says_beside_start_how_long_it_takes_and_what_does_not_fit(adm
     actions = shown[shown.index('id="actions"') : shown.index("Start campaign</button>")]
     assert "runs, about" in actions and 'aria-describedby="refusal"' in actions
     assert "This campaign cannot start now." in shown and "At most 28,916 pages of 2MB fit" in shown
-    row = next(each for each in checks if each["check"] == "huge pages")
+    row = next(check for check in checks if check["check"] == "huge pages")
     assert (row["field"], row["value"], row["ok"]) == (HUGE, "10000000", False)
 
 
@@ -242,7 +242,7 @@ def test_page_and_api_show_them_before_the_start(admin: User, client: Client) ->
     rows = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/checks/").json()
 
     assert "Checks before the start" in page and "space for data" in page
-    assert {(each["check"], each["ok"], each["status"]) for each in rows} >= {("memory", True, "ok")}
+    assert {(row["check"], row["ok"], row["status"]) for row in rows} >= {("memory", True, "ok")}
 
 
 def test_checks_read_the_current_state_of_hosts(host: Host, admin: User) -> None:

@@ -56,7 +56,7 @@ def test_a_kernel_change_is_shown_between_the_runs_around_it(db: None) -> None:
 def test_a_change_that_is_taken_back_is_two(db: None) -> None:
     campaign = ran(machine.facts(), UPGRADED, machine.facts())
 
-    assert [each.before_position for each in queries.breaks(campaign.pk)] == [0, 1]
+    assert [host_break.before_position for host_break in queries.breaks(campaign.pk)] == [0, 1]
 
 
 def test_waiting_runs_show_no_host_change(db: None) -> None:

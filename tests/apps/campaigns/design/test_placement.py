@@ -222,7 +222,7 @@ class TestAnswer:
         assert two.relative_percent == pytest.approx(90, abs=1)
         assert two.relative_low is not None and two.relative_high is not None
         assert two.relative_high - two.relative_low < 2
-        assert [(one.name, one.levels[1].verdict) for one in table.hosts] == [
+        assert [(host.name, host.levels[1].verdict) for host in table.hosts] == [
             ("bench-1", "better"),
             ("bench-2", "better"),
             ("bench-3", "better"),
@@ -235,7 +235,7 @@ class TestAnswer:
 
         table = campaign_table(campaign)
 
-        assert [one.levels[1].verdict for one in table.hosts] == ["better", "better"]
+        assert [host.levels[1].verdict for host in table.hosts] == ["better", "better"]
         assert table.levels[1].verdict == "points_only"
         assert "from 2 hosts; a comparison needs 3" in table.sentence
 

@@ -102,7 +102,7 @@ def test_a_campaign_with_failed_runs_is_not_plainly_finished_until_they_are_retr
 
     def pages() -> list[str]:
         addresses = [reverse("campaign_detail", args=[finished.pk]), reverse("campaign_list"), reverse("home")]
-        return [client.get(each).content.decode() for each in addresses]
+        return [client.get(address).content.decode() for address in addresses]
 
     assert ["finished, 1 failed" in page for page in pages()] == [True] * 3
     assert [plain in page for page in pages()] == [False] * 3

@@ -40,7 +40,7 @@ def test_a_sweep_measures_latency_at_each_share(host: Host, admin: User) -> None
     assert (table.metric, table.unit, table.levels[0].ok) == ("at75.latency_p99", "ms", 2)
     for run in campaign.runs.all():
         assert run.outcome == Run.Outcome.OK, run.error
-        measured = {(each.step, each.name): each for each in run.measurements.all()}
+        measured = {(measurement.step, measurement.name): measurement for measurement in run.measurements.all()}
         reached = measured["max", "tps"].value
         for step, share in SHARES.items():
             assert measured[step, "rate"].value == pytest.approx(share * reached, rel=1e-3)

@@ -117,7 +117,7 @@ def test_the_recipe_compares_two_file_systems_in_one_table(host: Host, admin: Us
     table = summary_table(campaign)
     assert [level.split(" (")[0] for level in table.levels] == [host.data_dir, str(mounted)]
     assert "(ext4 on /dev/loop" in table.levels[1]
-    figures = {(one.step, one.name): one for one in table.figures}
+    figures = {(figure.step, figure.name): figure for figure in table.figures}
     expected = {("fsync", "one_write fdatasync us"), ("timing", "per_loop")}
     expected |= {("fio", f"{section} {name}") for section in SECTIONS for name in ("iops", "write bw", "read clat_p99")}
     assert expected <= figures.keys()
@@ -129,6 +129,6 @@ def test_the_recipe_compares_two_file_systems_in_one_table(host: Host, admin: Us
         fio_series = run.series.get(source="fio")
         assert {"read_bw", "write_iops", "read_lat"} <= set(fio_series.columns) and fio_series.samples >= 6
         assert "fio.latency" in [panel.key for panel in series.panels_of(run)]
-        options = {each["mounted_on"]: each["options"] for each in run.facts.data["file_systems"]}
+        options = {mount["mounted_on"]: mount["options"] for mount in run.facts.data["file_systems"]}
         assert "noatime" in options[str(mounted)], "how the device was mounted is on record with the run"
     assert sorted(path.name for path in mounted.iterdir()) == ["lost+found"]

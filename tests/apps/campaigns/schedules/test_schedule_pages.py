@@ -35,7 +35,7 @@ def test_the_api_creates_a_schedule_in_the_time_zone_of_the_host(operator: User)
     assert (made["state"], made["late_by_min"], made["owner"]) == ("active", 30, operator.username)
     assert made["windows"] == [WINDOW]
     times = [datetime.fromisoformat(each) for each in made["next"]]
-    assert [(each.hour, each.minute) for each in times] == [(2, 30)] * 3
+    assert [(time.hour, time.minute) for time in times] == [(2, 30)] * 3
     assert timezone.now() < times[0] < times[1] < times[2]
 
 

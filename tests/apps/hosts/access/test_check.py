@@ -36,7 +36,7 @@ def test_a_check_pushes_the_agent_and_reads_the_facts(register: Register, any_se
     assert (host.state, host.state_reason) == (Host.State.READY, "")
     assert host.level in ("root", "user")
     assert host.facts["cpus"]["online"]
-    assert [each["major"] for each in host.facts["postgresql"] if "initdb" in each["tools"]]
+    assert [installation["major"] for installation in host.facts["postgresql"] if "initdb" in installation["tools"]]
     assert host.agent_digest == ssh.agent_zipapp()[0]
 
 

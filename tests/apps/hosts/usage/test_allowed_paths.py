@@ -117,7 +117,7 @@ def test_the_page_shows_where_a_path_lies_and_who_allowed_it(client: Client, hos
 
 def test_the_nearest_mount_is_what_a_path_lies_on() -> None:
     mounts = [("/", "ext4", "/dev/vda1"), ("/data01", "xfs", "/dev/nvme0n1"), ("/data", "nfs4", "store:/x")]
-    facts = {"file_systems": [dict(zip(("mounted_on", "type", "device"), each, strict=True)) for each in mounts]}
+    facts = {"file_systems": [dict(zip(("mounted_on", "type", "device"), mount, strict=True)) for mount in mounts]}
 
     assert allowed_paths.lies_on(facts, "/data01/clusters") == "xfs on /dev/nvme0n1"
     assert allowed_paths.lies_on(facts, "/data01") == "xfs on /dev/nvme0n1"

@@ -158,7 +158,7 @@ def test_times_are_in_the_time_zone_of_the_host() -> None:
 
 
 def test_windows_read_as_words() -> None:
-    assert [str(each) for each in calendar(NIGHTS, WEEKEND).windows] == [
+    assert [str(window) for window in calendar(NIGHTS, WEEKEND).windows] == [
         "Mon to Fri 20:00 to 06:00",
         "Sat, Sun 00:00 to 24:00",
     ]

@@ -143,7 +143,7 @@ def changes() -> dict[str, Any]:
         run(campaign).delete()
 
     functions = (ingested, reread, retried, extended, another_margin, another_metric, moved, removed)
-    return {each.__name__: each for each in functions}
+    return {function.__name__: function for function in functions}
 
 
 @pytest.mark.parametrize("change", changes().values(), ids=changes().keys())

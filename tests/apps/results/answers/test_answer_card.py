@@ -117,7 +117,7 @@ def test_at_most_five_findings_are_shown_and_none_is_lost() -> None:
     key, others = key_findings(judgements)
 
     assert [each.topic for each in key] == ["data", "failed", "comparison", "best", "latency"]
-    assert sorted(each.sentence for each in key + others) == sorted(each.sentence for each in judgements)
+    assert sorted(each.sentence for each in key + others) == sorted(judgement.sentence for judgement in judgements)
 
 
 def test_one_run_per_level_is_in_the_singular() -> None:

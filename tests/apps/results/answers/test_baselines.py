@@ -56,9 +56,9 @@ def test_a_new_kernel_is_named_where_the_level_changes(admin: User) -> None:
     newer = Facts.objects.create(host=host, number=2, digest="1" * 64, data=FACTS | {"kernel": {"release": "6.12.0"}})
     Run.objects.filter(pk__in=[run.pk for run in runs[10:]]).update(facts=newer)
 
-    changes = [each for each in baselines(host)[0].judgements() if each.topic == "change"]
+    changes = [judgement for judgement in baselines(host)[0].judgements() if judgement.topic == "change"]
 
-    assert [each.sentence for each in changes] == [
+    assert [change.sentence for change in changes] == [
         "2026-01-01 10:00: It changed from 10,107 to 10,613 tps (+5.00 %) "
         "with Linux 6.12.0, PostgreSQL 18.6 instead of Linux 6.1.0, PostgreSQL 18.6."
     ]
@@ -118,6 +118,6 @@ def test_the_api_has_the_same_points_and_judgements(admin: User) -> None:
 
     (baseline,) = browser(admin).get(f"/api/v1/hosts/{host.pk}/baselines/").json()
 
-    assert (baseline["metric"], [each["value"] for each in baseline["points"]]) == ("tps", [*QUIET, 9850])
+    assert (baseline["metric"], [point["value"] for point in baseline["points"]]) == ("tps", [*QUIET, 9850])
     assert baseline["points"][-1]["run"] == str(runs[-1].pk)
     assert "out of line" in baseline["judgements"][0]["sentence"]

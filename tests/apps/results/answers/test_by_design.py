@@ -32,7 +32,7 @@ def crossed(admin: User) -> Campaign:
     ],
 )
 def test_the_design_chooses_the_charts(factors: list[dict[str, Any]], keys: list[str]) -> None:
-    assert [each.key for each in charts_of(factors)] == keys
+    assert [chart.key for chart in charts_of(factors)] == keys
 
 
 def test_a_numeric_factor_is_the_axis_of_an_interaction_and_a_third_one_makes_facets() -> None:
@@ -51,10 +51,10 @@ def test_the_chart_of_each_tab_can_be_drawn_and_an_unknown_one_is_the_first(
     client.force_login(admin)
     url = reverse("campaign_detail", args=[crossed.pk])
 
-    for each in charts_of(crossed.factors):
-        page = client.get(url, {"chart": each.key})
+    for chart in charts_of(crossed.factors):
+        page = client.get(url, {"chart": chart.key})
         drawn = client.get(page.context["chart_figure"], {"width": 900}).json()
-        assert drawn["data"], each.key
+        assert drawn["data"], chart.key
     assert client.get(url, {"chart": "pie"}).context["shown_chart"].key == "interaction"
 
 

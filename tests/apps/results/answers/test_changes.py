@@ -89,7 +89,7 @@ def test_figures_that_differ_are_listed_with_interval_and_group(campaign: Campai
 
 @pytest.mark.django_db
 def test_a_known_mechanism_is_named_when_its_figures_moved_as_expected(campaign: Campaign) -> None:
-    (sentence,) = [each.sentence for each in judgements(campaign) if each.topic == "mechanism"]
+    (sentence,) = [judgement.sentence for judgement in judgements(campaign) if judgement.topic == "mechanism"]
 
     assert sentence.startswith("As expected of synchronous_commit, with synchronous_commit=off: ")
     assert sentence.endswith("whether a commit waits until its WAL is flushed.")
@@ -201,7 +201,7 @@ def test_the_page_opens_five_rows_and_folds_the_rest(campaign: Campaign, admin: 
 def test_the_api_gives_the_rows_with_the_sentence(campaign: Campaign, admin: User) -> None:
     rows = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/judgements/").json()
 
-    (changed,) = [each for each in rows if each["topic"] == "what changed"]
+    (changed,) = [row for row in rows if row["topic"] == "what changed"]
     assert changed["figures"]["level"] == "off"
     assert {"figure", "group", "unit", "before", "after", "change", "low", "high", "effect", "q"} <= set(
         changed["figures"]["changes"][0]
@@ -215,7 +215,7 @@ def test_loads_without_transactions_are_compared_per_second(admin: User) -> None
 
     (level,) = campaign_changes(campaign, campaign_table(campaign)).levels
 
-    (row,) = [each for each in level.changes if each.figure == "context_switches_per_transaction"]
+    (row,) = [change for change in level.changes if change.figure == "context_switches_per_transaction"]
     assert (row.title, row.unit, round(row.after, -3)) == ("context switches", "switches/s", 38000)
 
 
@@ -227,7 +227,7 @@ def test_a_comparison_of_two_levels_lists_the_same_changes(campaign: Campaign, a
 
     (side,) = comparison["changes"]
     (level,) = campaign_changes(campaign, campaign_table(campaign)).levels
-    assert [each["figure"] for each in side["figures"]] == [each.figure for each in level.changes]
+    assert [figure["figure"] for figure in side["figures"]] == [change.figure for change in level.changes]
     assert (side["side"], len(side["mechanisms"]), comparison["plans"]) == ("off", 1, [])
     client.force_login(admin)
     assert "What changed with it" in client.get(reverse("compare"), {"of": of}).content.decode()

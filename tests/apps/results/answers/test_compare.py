@@ -104,7 +104,7 @@ def test_planned_differences_are_distinguished_from_unplanned_ones(campaign: Cam
 
     comparison = compare([level(campaign, "8GB, off"), level(campaign, "8GB, on")])
 
-    differences = {each.path: (each.values, each.planned) for each in comparison.differences}
+    differences = {difference.path: (difference.values, difference.planned) for difference in comparison.differences}
     assert differences["settings.huge_pages.use"] == (["off", "on"], True)
     assert differences["settings.sysctl.vm.swappiness"][1] is False
 

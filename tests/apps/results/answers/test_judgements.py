@@ -67,13 +67,13 @@ def ended_badly(run: Run) -> None:
 
 
 def of(topic: str, all_judgements: list[Judgement]) -> list[Judgement]:
-    return [each for each in all_judgements if each.topic == topic]
+    return [judgement for judgement in all_judgements if judgement.topic == topic]
 
 
 def test_each_level_s_comparison_is_that_of_the_table(admin: User) -> None:
     comparisons = of("comparison", judgements(measured(SIZES, admin)))
 
-    assert [(each.figures["level"], each.tone) for each in comparisons] == [
+    assert [(comparison.figures["level"], comparison.tone) for comparison in comparisons] == [
         (name, "better") for name in ("16GB", "32GB", "64GB")
     ]
     assert comparisons[0].sentence == (
@@ -260,7 +260,7 @@ def test_too_little_data_is_reported(admin: User) -> None:
 def test_before_the_first_run_there_is_one_sentence(admin: User) -> None:
     campaign = make_campaign(Campaign.State.RUNNING, by=admin)
 
-    assert [each.sentence for each in judgements(campaign)] == ["No comparison: no run has ended yet."]
+    assert [judgement.sentence for judgement in judgements(campaign)] == ["No comparison: no run has ended yet."]
 
 
 def test_failed_runs_are_counted_and_where_they_are(admin: User) -> None:
@@ -325,9 +325,9 @@ def test_page_and_api_say_the_same(client: Client, admin: User) -> None:
     rows = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/judgements/").json()
     page = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
 
-    assert [each["sentence"] for each in rows] == [each.sentence for each in judgements(campaign)]
+    assert [row["sentence"] for row in rows] == [judgement.sentence for judgement in judgements(campaign)]
     assert "Findings" in page
-    assert all(escape(each["sentence"]) in page for each in rows)
+    assert all(escape(row["sentence"]) in page for row in rows)
 
 
 def test_a_campaign_that_only_makes_data_says_nothing() -> None:
@@ -342,8 +342,8 @@ def test_the_command_line_says_the_same(admin: User, capsys: pytest.CaptureFixtu
     call_command("judgements", str(campaign.pk), "--json")
     as_json = json.loads(capsys.readouterr().out)
 
-    assert all(each.sentence in output for each in judgements(campaign))
-    assert [each["sentence"] for each in as_json] == [each.sentence for each in judgements(campaign)]
+    assert all(judgement.sentence in output for judgement in judgements(campaign))
+    assert [each["sentence"] for each in as_json] == [judgement.sentence for judgement in judgements(campaign)]
 
 
 def test_an_unknown_campaign_is_named(admin: User) -> None:

@@ -29,7 +29,7 @@ def campaigns(admin: User) -> list[Campaign]:
 
 
 def sides(campaigns: list[Campaign]) -> list[str]:
-    return [f"campaign:{each.pk}" for each in campaigns]
+    return [f"campaign:{campaign.pk}" for campaign in campaigns]
 
 
 def listed(campaigns: list[Campaign], start: int = 0, **options: Any) -> shared_cells.Shared:

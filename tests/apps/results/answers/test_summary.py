@@ -54,7 +54,7 @@ def campaign(admin: User) -> Campaign:
 def test_the_main_figures_of_each_step_in_order(campaign: Campaign) -> None:
     table = summary_table(campaign)
 
-    assert [(one.step, one.name, one.unit, one.better) for one in table.figures] == [
+    assert [(figure.step, figure.name, figure.unit, figure.better) for figure in table.figures] == [
         ("oltp", "tps", "tps", "higher"),
         ("oltp", "latency_avg", "ms", "lower"),
         ("io", "rand iops", "IOPS", "higher"),
@@ -129,7 +129,7 @@ def test_a_page_shows_figures_in_units_that_people_read(campaign: Campaign) -> N
         "MiB/s",
         pytest.approx(2),
     )
-    assert {one.name: one.unit for one in table.figures}["rand read clat_p99"] == "ns"
+    assert {figure.name: figure.unit for figure in table.figures}["rand read clat_p99"] == "ns"
 
 
 def test_a_campaign_of_one_figure_has_no_second_table(client: Client, admin: User) -> None:

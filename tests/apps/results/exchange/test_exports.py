@@ -88,7 +88,7 @@ def test_the_document_holds_design_specs_proofs_and_series_by_choice(viewer: Use
     exported_run = plain["runs"][run.position]
     assert plain["campaign"]["factors"] == finished.factors
     assert (exported_run["spec"], exported_run["digest"], exported_run["proof"]) == (run.spec, run.digest, run.proof)
-    assert {one["name"] for one in exported_run["measurements"]} == {"tps", "latency_avg"}
+    assert {measurement["name"] for measurement in exported_run["measurements"]} == {"tps", "latency_avg"}
     assert [proof["phase"] for proof in exported_run["proofs"]] == ["before", "during"]
     assert "series" not in exported_run and whole["runs"][run.position]["series"][0]["values"]["t"] == [
         1.0,

@@ -76,14 +76,16 @@ def test_a_folder_of_outputs_ends_in_the_expected_table(folder: Campaign) -> Non
     for (metric, level), figures in EXPECTED.items():
         mean, ok, _ = rows[metric, level]
         assert ok == len(figures)
-        assert mean == pytest.approx(exp(sum(log(each) for each in figures) / len(figures)), rel=1e-12)
+        assert mean == pytest.approx(exp(sum(log(figure) for figure in figures) / len(figures)), rel=1e-12)
     assert [step["kind"] for step in folder.steps] == ["fio", "pgbench", "sysbench"]
 
 
 def summary(campaign: Campaign) -> dict[tuple[str, str], tuple[float | None, int]]:
     """(step.figure, level) -> (mean, runs), of the summary table."""
     figures = summary_table(campaign).figures
-    return {(f"{one.step}.{one.name}", cell.level): (cell.mean, cell.n) for one in figures for cell in one.cells}
+    return {
+        (f"{figure.step}.{figure.name}", cell.level): (cell.mean, cell.n) for figure in figures for cell in figure.cells
+    }
 
 
 def test_the_summary_of_a_folder_has_the_expected_figures_of_every_tool(folder: Campaign) -> None:
@@ -92,7 +94,7 @@ def test_the_summary_of_a_folder_has_the_expected_figures_of_every_tool(folder: 
     for metric in ("pgbench.tps", "fio.rw-rand-libaio-mysql-ext4 iops", "sysbench.tps"):
         for level in ("local", "network"):
             figures = EXPECTED[metric, level]
-            mean = exp(sum(log(each) for each in figures) / len(figures))
+            mean = exp(sum(log(figure) for figure in figures) / len(figures))
             assert means[metric, level] == (pytest.approx(mean, rel=1e-12), len(figures))
 
 

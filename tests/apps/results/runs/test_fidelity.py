@@ -64,8 +64,8 @@ def test_the_share_of_calls_is_of_the_statements_of_the_twin(twin: Twin) -> None
 
     both = compare(twin, [counted("s01", 300), counted("s02", 100)], 60.0)
 
-    assert [each.twin and each.twin.calls_share for each in both.statements] == [0.75, 0.25]
-    assert [each.production.calls_share for each in both.statements] == [0.5, 0.5]
+    assert [statement.twin and statement.twin.calls_share for statement in both.statements] == [0.75, 0.25]
+    assert [statement.production.calls_share for statement in both.statements] == [0.5, 0.5]
     assert both.resemblance == pytest.approx(0.5 * (2 / 3 + 2) / 3 + 0.5 * (0.5 + 2) / 3)
 
 

@@ -120,7 +120,9 @@ def test_memory_of_one_node_is_a_row_that_says_so(browser: Client, run: Run) -> 
     drawn = figure(browser, run, panel=USED)
 
     assert (drawn["data"][0]["y"], drawn["data"][0]["z"]) == (["node0.MemUsed"], [[2.0] * 3])
-    assert "memory used per node (GiB), single node" in [each["text"] for each in drawn["layout"]["annotations"]]
+    assert "memory used per node (GiB), single node" in [
+        annotation["text"] for annotation in drawn["layout"]["annotations"]
+    ]
     assert drawn["layout"]["yaxis"]["ticktext"] == ["node0"]
 
 

@@ -182,7 +182,7 @@ def test_the_answer_says_that_cpu_time_is_sure_where_throughput_is_not(admin: Us
 
     (level,) = [each for each in campaign_table(campaign).levels if each.label == "on"]
     assert (level.verdict, level.cpu) == ("undetectable", sentence)
-    assert [each.sentence for each in judgements(campaign) if each.topic == "cpu"] == [sentence]
+    assert [judgement.sentence for judgement in judgements(campaign) if judgement.topic == "cpu"] == [sentence]
     client.force_login(admin)
     page = client.get(reverse("campaign_detail", args=[campaign.pk]))
     assert page.context["card"].note.startswith(sentence)
@@ -198,11 +198,11 @@ def test_the_answer_says_that_cpu_time_is_sure_where_throughput_is_not(admin: Us
     ],
 )
 def test_the_answer_omits_cpu_time_that_does_not_differ(admin: User, cpu: Mapping[str, tuple[float, ...]]) -> None:
-    assert [each.cpu for each in campaign_table(with_cpu(admin, cpu)).levels] == ["", ""]
+    assert [level.cpu for level in campaign_table(with_cpu(admin, cpu)).levels] == ["", ""]
 
 
 def test_key_figures_have_the_cost_of_a_transaction(admin: User) -> None:
-    by_title = {each.title: each for each in key_figures(with_cpu(admin), "on")}
+    by_title = {key_figure.title: key_figure for key_figure in key_figures(with_cpu(admin), "on")}
 
     assert (round(by_title["CPU per transaction"].value, 3), by_title["CPU per transaction"].unit) == (1.804, "ms")
 

@@ -90,9 +90,9 @@ def test_fio_s_buckets_say_the_same_as_its_bins() -> None:
     for job in parse_fio(PLUS).jobs:
         bins = [
             pair
-            for one in job.directions.values()
-            if one.clat and one.clat.histogram
-            for pair in one.clat.histogram.bins
+            for direction in job.directions.values()
+            if direction.clat and direction.clat.histogram
+            for pair in direction.clat.histogram.bins
         ]
         total = sum(count for _, count in bins)
         parts = Histogram.merged([Histogram((pair,)) for pair in bins]).stretches()
@@ -120,14 +120,14 @@ def test_bins_of_whole_microseconds_are_as_wide() -> None:
 def test_a_run_has_a_row_for_each_section_and_an_outline_for_each_direction(campaign: Campaign) -> None:
     spread = spreads.of_run(campaign.runs.order_by("position")[0], "fio")
 
-    assert [(one.row, one.way) for one in spread.entries] == [
+    assert [(entry.row, entry.way) for entry in spread.entries] == [
         ("mixed", "read"), ("mixed", "write"), ("synced", "read"), ("synced", "write")
     ]  # fmt: skip
-    ways = {one.title: one for section in fio.latencies(PLUS) for one in section.ways}
-    assert [one.count for one in spread.entries] == [one.count for one in ways.values()]
-    for one in spread.entries:
-        assert sum(share for *_, share in one.parts) == pytest.approx(1)
-        assert len(one.parts) <= spreads.MOST_PARTS
+    ways = {way.title: way for section in fio.latencies(PLUS) for way in section.ways}
+    assert [entry.count for entry in spread.entries] == [way.count for way in ways.values()]
+    for entry in spread.entries:
+        assert sum(share for *_, share in entry.parts) == pytest.approx(1)
+        assert len(entry.parts) <= spreads.MOST_PARTS
 
 
 def test_its_marks_are_fio_s_own_percentiles(campaign: Campaign) -> None:
@@ -148,7 +148,9 @@ def test_a_percentile_that_one_io_decides_is_not_marked(campaign: Campaign) -> N
 
     outlines = spreads.of_run(run, "fio").entries
 
-    assert [(one.count, set(one.marks)) for one in outlines] == [(500, {50.0, 99.0})] * len(outlines) and outlines
+    assert [(outline.count, set(outline.marks)) for outline in outlines] == [(500, {50.0, 99.0})] * len(
+        outlines
+    ) and outlines
 
 
 def test_plain_json_has_one_outline_of_all_directions_and_the_percentiles_of_each(campaign: Campaign) -> None:
@@ -158,7 +160,7 @@ def test_plain_json_has_one_outline_of_all_directions_and_the_percentiles_of_eac
 
     outlines = spreads.of_run(run, "fio").entries
 
-    first = [one for one in outlines if one.row == outlines[0].row]
+    first = [outline for outline in outlines if outline.row == outlines[0].row]
     assert [(one.way, bool(one.parts), bool(one.marks)) for one in first] == [
         ("", True, False), ("read", False, True), ("write", False, True)
     ]  # fmt: skip
@@ -169,7 +171,7 @@ def test_levels_stand_below_each_other_with_the_ios_of_all_their_runs(campaign: 
     spread = spreads.of_levels(campaign, "fio", "mixed")
 
     alone = parse_fio(PLUS).jobs[0].directions["read"].total_ios
-    reads = {one.row: one for one in spread.entries if one.way == "read"}
+    reads = {entry.row: entry for entry in spread.entries if entry.way == "read"}
     assert len(spread.rows) == 2 and [one.count for one in reads.values()] == [3 * alone] * 2
     fast = next(one for row, one in reads.items() if storage.FAST in row)
     slow = next(one for row, one in reads.items() if storage.FAST not in row)

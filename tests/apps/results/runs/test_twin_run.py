@@ -60,17 +60,17 @@ def test_a_run_of_a_twin_resembles_production(captured: bytes, host: Host, admin
     fidelity = fidelity_of(run)
     assert fidelity is not None
     assert fidelity.covered >= 0.85  # of the time: it varies with what else the machine does
-    for each in fidelity.statements:
-        assert each.twin is not None, each.text
-        assert each.twin.calls_share == pytest.approx(each.production.calls_share, abs=0.02), each.text
-        assert each.twin.blocks == pytest.approx(each.production.blocks, rel=0.15), each.text
+    for statement in fidelity.statements:
+        assert statement.twin is not None, statement.text
+        assert statement.twin.calls_share == pytest.approx(statement.production.calls_share, abs=0.02), statement.text
+        assert statement.twin.blocks == pytest.approx(statement.production.blocks, rel=0.15), statement.text
     assert 0.85 <= fidelity.value <= fidelity.covered
     client.force_login(admin)
     page = client.get(reverse("run_detail", args=[run.pk])).content.decode()
     assert f"Fidelity of the twin: {fidelity.percent:.0f} %" in page and "update shop.customers" in page
     reported = client.get(f"/api/v1/runs/{run.pk}/observed/").json()["fidelity"]
     assert reported["value"] == fidelity.value and reported["statements"][0]["twin"]["calls"] > 0
-    (sentence,) = [each.sentence for each in judgements(campaign) if each.topic == "twin"]
+    (sentence,) = [judgement.sentence for judgement in judgements(campaign) if judgement.topic == "twin"]
     assert sentence == f"The load is a twin of the database shop. Its fidelity is {fidelity.percent:.0f} % in 1 run."
     assert "twin, fidelity" in client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
 
@@ -83,5 +83,5 @@ def test_statements_that_are_left_out_are_listed_with_reason_and_share_of_time(c
     assert "calls the function shop.audit" in reasons["select shop.audit($1)"]
     assert "calls the function pg_advisory_xact_lock" in reasons["select pg_advisory_xact_lock($1)"]
     assert reasons["CREATE"] and reasons["DROP"]
-    assert sum(each["share"] for each in twin.statements) == pytest.approx(1)
+    assert sum(statement["share"] for statement in twin.statements) == pytest.approx(1)
     assert Twin.objects.get() == twins.create("shop", captured, by=admin)

@@ -54,7 +54,7 @@ def judged(run: Run) -> Within:
 
 
 def sentences_of(row: Within, topic: str) -> list[str]:
-    return [each.sentence for each in stability.findings([row], []) if each.topic == topic]
+    return [finding.sentence for finding in stability.findings([row], []) if finding.topic == topic]
 
 
 def test_a_warm_up_ends_where_the_rate_is_steady(run: Run) -> None:
@@ -186,8 +186,8 @@ def test_page_and_api_of_a_run_say_the_same(client: Client, run: Run, admin: Use
     rows = browser(admin).get(f"/api/v1/runs/{run.pk}/observed/").json()["within"]
     page = client.get(reverse("run_detail", args=[run.pk])).content.decode()
 
-    assert [each["topic"] for each in rows] == ["warm-up", "trend", "stalls"]
-    assert all(escape(each["sentence"]) in page for each in rows)
+    assert [row["topic"] for row in rows] == ["warm-up", "trend", "stalls"]
+    assert all(escape(row["sentence"]) in page for row in rows)
 
 
 def test_runs_that_were_read_before_are_judged_once(run: Run) -> None:
