@@ -22,7 +22,7 @@ from .wire.frames import Wire
 
 MAX_READ = 4 * 1024 * 1024
 MAX_WAIT_S = 10.0
-LOOK_S = 0.03
+POLL_S = 0.03
 LETTING_GO_S = 5.0
 
 Launch = Callable[[Spool, Job, int, str], None]
@@ -40,7 +40,7 @@ class Agent:
         self._verbs = {verb: getattr(self, verb) for verb in protocol.VERBS}
 
     def _sleep(self, seconds: float, ended: Optional[int]) -> bool:
-        self.system.sleep(min(seconds, LOOK_S))
+        self.system.sleep(min(seconds, POLL_S))
         return False
 
     def answer(self, request: Record) -> Record:
@@ -383,5 +383,5 @@ def main(root: Path, agent_id: str) -> None:
     system = System()
     spool = Spool(root, system)
     spool.prepare()
-    wire = Wire(LOOK_S)
+    wire = Wire(POLL_S)
     wire.serve(Agent(spool, agent_id, launch, wire.pause).answer)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..run.running import Run
     from ..workloads import Trace
 
-LOOK_S = 0.1  # longest time between two checks of a process and of a cancel; its end wakes us at once
+POLL_S = 0.1  # longest time between two checks of a process and of a cancel; its end wakes us at once
 FAR = 1e9
 
 Poll = Callable[[float], Optional[float]]  # gets the seconds since the start, returns when to call it again
@@ -257,7 +257,7 @@ def follow(
     the child."""
     begin, due = run.system.mono(), [0.0]
     while True:
-        code = child.wait(min(LOOK_S, max(0.0, begin + min(due) - run.system.mono())))
+        code = child.wait(min(POLL_S, max(0.0, begin + min(due) - run.system.mono())))
         elapsed = run.system.mono() - begin
         if code is not None:
             return code
@@ -272,7 +272,7 @@ def follow(
 def _ended(run: Run, child: Child) -> int:
     if not end(run.system, child.entry):
         raise WorkloadFailure(f"{child.entry['purpose']} (pid {child.pid}) is still running", "check the host")
-    child.wait(LOOK_S)
+    child.wait(POLL_S)
     return 0
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 
 OUTPUT, SAID = "tracer.txt", "tracer.stderr"
-FIND_S, ATTACH_S, STOP_S, LOOK_S = 10.0, 180.0, 30.0, 0.1  # stap compiles a module before it attaches
+FIND_S, ATTACH_S, STOP_S, POLL_S = 10.0, 180.0, 30.0, 0.1  # stap compiles a module before it attaches
 APPLICATION = r"^[A-Za-z0-9_ .:/-]{1,63}$"
 _SCRIPTED = ("bpftrace", "stap")
 _HELD = re.compile(r"anon_inode:(\[perf_event\]|bpf_link)")
@@ -173,7 +173,7 @@ class Tracer:
             self.run.check()
             pids = self._backends()
             if len(pids) < self.connections:
-                self.run.system.sleep(LOOK_S)
+                self.run.system.sleep(POLL_S)
         if not pids:
             name = self._named
             raise WorkloadFailure(f"no connection has the name {name!r}, so there is nothing to trace")
@@ -195,7 +195,7 @@ class Tracer:
         run, before = self.run, -1
         deadline = run.system.mono() + ATTACH_S
         while True:
-            code = child.wait(LOOK_S)
+            code = child.wait(POLL_S)
             run.check()
             held = self._held(child.pid)
             if held > 0 and held == before:

@@ -24,7 +24,7 @@ from ..records.spool import Record
 from .instance import Instance
 
 LIMIT_S = 600.0  # a shutdown writes all of shared_buffers; a start may have to recover
-LOOK_S = 0.05
+POLL_S = 0.05
 DROP_IN = "90-proving-ground.conf"
 DATABASE = "proving_ground"
 TOOLS = "proving_tools"  # its schema for extensions, which the superuser owns
@@ -177,7 +177,7 @@ class Service:
         while not done():
             if hopeless() or self._system.mono() > deadline:
                 raise self._failure(message)
-            self._system.sleep(LOOK_S)
+            self._system.sleep(POLL_S)
 
     def _is_gone(self) -> bool:
         return not working_in(self._system, self.pgdata)

@@ -25,7 +25,7 @@ DIRECTORY = Path("/etc/systemd/system")
 BOOTED = "/run/systemd/system"  # sd_booted(3)
 INSTALLED = ("current", "outdated")
 UP_S = 10.0  # less than a caller waits for an answer
-LOOK_S = 0.5
+POLL_S = 0.5
 ACCEPTED = "agent.env"
 PLAIN = re.compile(r"^/[A-Za-z0-9._/+-]+$")
 RUN, ENABLED = "proving-ground-run@.service", ("proving-ground-boot.service", "proving-ground-guard.timer")
@@ -208,10 +208,10 @@ def _link(source: Path, target: Path) -> None:
 
 def _came_up(system: System, job: Job, records: int) -> bool:
     """Whether the run has recorded a state, as it does when it holds the lock, or still may."""
-    deadline, next_check = system.mono() + UP_S, system.mono() + LOOK_S
+    deadline, next_check = system.mono() + UP_S, system.mono() + POLL_S
     while len(job.states()) == records and system.mono() < deadline:
         if system.mono() > next_check:
-            next_check = system.mono() + LOOK_S
+            next_check = system.mono() + POLL_S
             if not _is_there(system, job.run):
                 return len(job.states()) > records
         system.sleep(0.02)

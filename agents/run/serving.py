@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Optional
 from ..errors import HostFailure, Interrupted, NotApplied, PlanFailure
 from ..host import owned
 from ..measure.observer import Onlooker
-from ..measure.stage import LOOK_S
+from ..measure.stage import POLL_S
 from ..postgres.client import USER
 from ..postgres.cluster import Cluster
 from ..postgres.roles import STEP, configuration, early
@@ -127,7 +127,7 @@ class Serving:
             self._check_alive()
             if elapsed > self._request["limit_s"]:
                 raise Interrupted(f"the end was not confirmed within {self._request['limit_s']:g} s", "start it again")
-            run.system.sleep(min(LOOK_S, max(0.01, onlooker.poll(elapsed) - elapsed)))
+            run.system.sleep(min(POLL_S, max(0.01, onlooker.poll(elapsed) - elapsed)))
         onlooker.ended(run.system.mono() - begin)
         onlooker.finish()
 

@@ -50,7 +50,7 @@ def _entry(row: AuditEntry, campaign: Campaign) -> Entry:
     if after.get("cloned_from") == str(campaign.pk):
         what, detail = "was cloned", f"into {row.target}"
     else:
-        word, tell = WORDS.get(row.action, (row.action, _nothing))
+        word, tell = ACTIONS.get(row.action, (row.action, _nothing))
         what, detail = word, tell(row.before or {}, after)
     return Entry(row.at, row.actor.username if row.actor else "", what, detail)
 
@@ -87,7 +87,7 @@ def _extended(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     return "; ".join([more, *(f"new levels of {level}" for level in levels)])
 
 
-WORDS = {
+ACTIONS = {
     "campaign.create": ("was created", _created),
     "campaign.start": ("was started", _runs),
     "campaign.pause": ("was paused", _reason),

@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 MARKS = {"better": "▲", "worse": "▼", "equivalent": "="}
-WORDS = {
+VERDICTS = {
     "points_only": "too few runs",
     "direction_better": "likely better",
     "direction_worse": "likely worse",
@@ -69,7 +69,7 @@ def signed(value: float) -> str:
 
 
 def verdict(word: str, preliminary: bool = False) -> str:
-    text = f"{MARKS.get(word, '')} {WORDS.get(word, word)}".strip()
+    text = f"{MARKS.get(word, '')} {VERDICTS.get(word, word)}".strip()
     return f"{text} (preliminary)" if preliminary and word else text
 
 

@@ -39,7 +39,7 @@ class _Hardware:
     nodes: dict[int, dict[str, str]] = field(default_factory=dict)
     distances: dict[int, tuple[int, ...]] = field(default_factory=dict)
     announced: int | None = None
-    told_distances: bool = False
+    has_distances: bool = False
 
     def line(self, line: str, place: str) -> None:
         line = line.strip()
@@ -52,8 +52,8 @@ class _Hardware:
                 raise FormatError(place, f"{shown(line)} appears twice", hint="give one host's output at a time")
             facts[node["fact"]] = node["value"]
         elif line.startswith("node distances:"):
-            self.told_distances = True
-        elif row and self.told_distances:
+            self.has_distances = True
+        elif row and self.has_distances:
             self.distances[int(row[1])] = tuple(map(int, row[2].split()))
         elif not line.startswith("node "):
             raise unreadable(place, line)
@@ -61,7 +61,7 @@ class _Hardware:
     def missing(self) -> tuple[str, ...]:
         nodes = [] if self.announced in (None, len(self.nodes)) else [f"nodes: {len(self.nodes)} of {self.announced}"]
         whole = [row for row in self.distances.values() if len(row) == len(self.nodes)]
-        rows = self.told_distances and len(whole) != len(self.nodes)
+        rows = self.has_distances and len(whole) != len(self.nodes)
         return (*nodes, *(["distances"] if rows else []))
 
 

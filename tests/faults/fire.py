@@ -33,7 +33,7 @@ COMMAND = {
     "figures": {"answers": {"unit": "1", "better": "higher"}},
 }
 PATIENCE_S = 2 * 3600.0
-MOMENT_S, LOOK_S = 0.2, 2.0  # between two checks of the services, two questions to the server
+MOMENT_S, POLL_S = 0.2, 2.0  # between two checks of the services, two questions to the server
 
 
 def start(besieged: Siege, runs: int) -> str:
@@ -70,7 +70,7 @@ def burn(besieged: Siege, campaign: str, every_s: float) -> Counter[int]:
     next_check, deadline = 0.0, time.monotonic() + PATIENCE_S
     while time.monotonic() < next_check or not over(besieged, campaign):
         assert time.monotonic() < deadline, besieged.runs(campaign)[-3:]
-        next_check = next_check if time.monotonic() < next_check else time.monotonic() + LOOK_S
+        next_check = next_check if time.monotonic() < next_check else time.monotonic() + POLL_S
         besieged.ground.supervisor.check()
         if every_s and time.monotonic() >= due:
             fault, kill = next(turns)

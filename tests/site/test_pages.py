@@ -11,7 +11,7 @@ from apps.campaigns import recipes
 from apps.campaigns.design import data
 from apps.campaigns.design.orders import ORDERS
 from apps.campaigns.design.plan import REBOOTS
-from apps.campaigns.recipes.scale import NUMBERS, WORDS
+from apps.campaigns.recipes.scale import NUMBERS, PLACEHOLDERS
 from tests.site import generated, markdown, navigation, sources
 from tests.site.generated_pages import api_page, commands, recipe_pages, variables
 
@@ -68,7 +68,7 @@ def test_the_time_to_create_data_counts_each_data_set_once() -> None:
 
 
 def test_every_word_that_follows_the_host_is_explained() -> None:
-    assert set(recipe_pages.FOLLOWS) == {*NUMBERS, *WORDS}
+    assert set(recipe_pages.FOLLOWS) == {*NUMBERS, *PLACEHOLDERS}
     assert set(recipe_pages.ORDERS) == set(ORDERS)
     assert set(recipe_pages.REBOOTS) == set(REBOOTS)
 

@@ -28,7 +28,7 @@ MARK = "_provider"
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 # Time between a failed attempt and the next request to the provider.
 RETRY_S = 30
-WAIT_S, LOOK_S = 10.0, 0.2
+WAIT_S, POLL_S = 10.0, 0.2
 log = logging.getLogger(__name__)
 
 
@@ -153,7 +153,7 @@ def _confirmed_at(row: ProviderSession) -> datetime | None:
             return now
         if time.monotonic() >= deadline:
             return None
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
 
 
 def _end(request: HttpRequest, reason: str) -> None:

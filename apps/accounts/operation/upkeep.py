@@ -12,8 +12,8 @@ from apps.accounts.models import ApiToken, SecondFactor
 from apps.accounts.sessions import SessionStore
 from apps.accounts.web import idempotency
 
-ENROLMENTS_KEPT_FOR = timedelta(hours=1)
-LOGINS_KEPT_FOR = timedelta(days=90)
+ENROLMENT_RETENTION = timedelta(hours=1)
+LOGIN_RETENTION = timedelta(days=90)
 
 
 def forget() -> None:
@@ -23,6 +23,6 @@ def forget() -> None:
     idempotency.forget()
     SessionStore.clear_expired()
     ApiToken.objects.filter(job__isnull=False, expires_at__lt=now).delete()
-    SecondFactor.objects.filter(confirmed_at=None, created_at__lt=now - ENROLMENTS_KEPT_FOR).delete()
+    SecondFactor.objects.filter(confirmed_at=None, created_at__lt=now - ENROLMENT_RETENTION).delete()
     AccessAttempt.objects.filter(attempt_time__lt=now - timedelta(hours=settings.AXES_COOLOFF_TIME)).delete()
-    AccessLog.objects.filter(attempt_time__lt=now - LOGINS_KEPT_FOR).delete()
+    AccessLog.objects.filter(attempt_time__lt=now - LOGIN_RETENTION).delete()

@@ -34,8 +34,8 @@ class Ensemble:
         parts = list(run.parts.select_related("host__identity"))
         is_alone_and_submitted = not parts and run.state != Run.State.QUEUED
         self.run = run
-        self.own = Job(run, run, has_begun=run.epoch is not None or is_alone_and_submitted)
-        self.parts = [Job(run, part, has_begun=part.epoch is not None) for part in parts]
+        self.own = Job(run, run, has_started=run.epoch is not None or is_alone_and_submitted)
+        self.parts = [Job(run, part, has_started=part.epoch is not None) for part in parts]
         has_server = any(part.role == RunPart.Role.SERVER for part in parts)
         self._jobs = [*self.parts, self.own] if has_server else [self.own, *self.parts]
         self.primary = self._jobs[0]
@@ -49,7 +49,7 @@ class Ensemble:
     @property
     def is_over(self) -> bool:
         """Whether no agent works on the run."""
-        return all(job.is_done or not job.has_begun for job in self)
+        return all(job.is_done or not job.has_started for job in self)
 
     def load_stages(self) -> None:
         """What earlier ticks have stored. A run with one job waits for no stage."""
@@ -95,7 +95,7 @@ class Ensemble:
 
     def _has_load_ended(self) -> bool:
         """Whether no load needs a server. A host that does not answer is not waited for."""
-        return self.own.is_done or not self.own.has_begun or self.own.host.state == Host.State.UNREACHABLE
+        return self.own.is_done or not self.own.has_started or self.own.host.state == Host.State.UNREACHABLE
 
     def verdict(self, is_cancelled: bool) -> tuple[str, dict[str, Any] | None]:
         """(outcome, error) of the run: OK if all jobs are, else that of the first job that failed."""

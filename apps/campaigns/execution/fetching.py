@@ -37,8 +37,12 @@ def read_lines(job: Run | RunPart, link: ssh.Link, **how: Any) -> tuple[bytes, b
     as a line."""
     data = bytearray()
     while True:
-        asked: dict[str, Any] = {"path": "events.ndjson", "offset": job.events_offset + len(data), "limit": READ_BYTES}
-        chunk = link.call("read", run=str(job.pk), **asked, **how)
+        request: dict[str, Any] = {
+            "path": "events.ndjson",
+            "offset": job.events_offset + len(data),
+            "limit": READ_BYTES,
+        }
+        chunk = link.call("read", run=str(job.pk), **request, **how)
         read = _data(job, chunk)
         data += read
         if len(data) > MAX_LINE:
@@ -64,7 +68,7 @@ def _data(job: Run | RunPart, chunk: dict[str, Any]) -> bytes:
     except ValueError as error:
         raise received.unusable(f"agent on {job.host}", error) from error
     if len(read) > READ_BYTES:
-        raise received.unusable(f"agent on {job.host}", ValueError(f"{len(read):,} bytes of {READ_BYTES:,} asked for"))
+        raise received.unusable(f"agent on {job.host}", ValueError(f"{len(read):,} bytes, {READ_BYTES:,} requested"))
     return read
 
 
@@ -80,8 +84,8 @@ def events_of(job: Run | RunPart, whole: bytes) -> tuple[list[dict[str, Any]], i
     if damaged:
         log.warning("%s: %d of %d events are damaged", agent, damaged, len(lines))
     if job.events_damaged + damaged > received.MAX_DAMAGED:
-        words = f"{job.events_damaged + damaged:,} damaged events, at most {received.MAX_DAMAGED:,}"
-        raise received.unusable(agent, ValueError(words))
+        message = f"{job.events_damaged + damaged:,} damaged events, at most {received.MAX_DAMAGED:,}"
+        raise received.unusable(agent, ValueError(message))
     newest = max((event["seq"] for event in events), default=0)
     if excess := received.excess(0, newest, _age_s(job)):
         raise received.unusable(agent, ValueError(excess))
@@ -100,11 +104,11 @@ def ending(job: Run | RunPart, manifest: dict[str, Any]) -> tuple[str, dict[str,
     rotten = list(job.artefacts.filter(content=None, size__lte=ARTEFACT_BYTES).values_list("path", flat=True))
     if not lost and not rotten:
         return manifest["outcome"], manifest["error"]
-    words = f"only {manifest['last_seq'] - lost} of {manifest['last_seq']} events are complete"
+    message = f"only {manifest['last_seq'] - lost} of {manifest['last_seq']} events are complete"
     if not lost:
         more = f" and {len(rotten) - MOST_NAMED} more" if len(rotten) > MOST_NAMED else ""
-        words = f"{', '.join(rotten[:MOST_NAMED])}{more}: not what it was when the run ended"
-    error = AgentError(f"agent on {job.host}", words, hint="check the disk that holds its spool, then repeat the run")
+        message = f"{', '.join(rotten[:MOST_NAMED])}{more}: not what it was when the run ended"
+    error = AgentError(f"agent on {job.host}", message, hint="check the disk that holds its spool, then repeat the run")
     return Run.Outcome.FAILED, error.as_dict()
 
 
@@ -182,8 +186,8 @@ def fetch(job: Run | RunPart, link: ssh.Link, path: str, limit: int) -> bytes:
         read = _data(job, chunk)
         parts += read
         if not read and len(parts) < min(chunk["size"], limit):
-            words = f"{path} ended after {len(parts)} bytes of {chunk['size']}"
-            raise AgentError(f"agent on {job.host}", words, hint="the server will try again")
+            message = f"{path} ended after {len(parts)} bytes of {chunk['size']}"
+            raise AgentError(f"agent on {job.host}", message, hint="the server will try again")
         if len(parts) >= min(chunk["size"], limit):
             return bytes(parts)
 

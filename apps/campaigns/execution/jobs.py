@@ -36,7 +36,7 @@ class Job:
 
     run: Run
     row: Run | RunPart
-    has_begun: bool  # its agent may know it
+    has_started: bool  # its agent may know it
     stages: dict[str, dict[str, Any]] = field(default_factory=dict)  # of STAGES, with the data of the event
     rejected: PlanError | None = None
     manifest_bytes: bytes = b""  # fetched in this tick
@@ -88,10 +88,10 @@ class Job:
     def submit(self, link: ssh.Link, access: dict[str, str] | None) -> None:
         """Submit it to its agent, which may know it already. `access`: the secrets of the PostgreSQL server that it
         uses. PlanError if it is refused."""
-        if not self.has_begun:
+        if not self.has_started:
             self.check()
             self.update(epoch=0)
-            self.has_begun = True
+            self.has_started = True
         facts, at = self.ask_facts(link), timezone.now()
         epoch = leases.raise_epoch(self.host.machine_id, self.pk, above=link.hello["epoch"])
         order: dict[str, Any] = {"run": str(self.pk), "epoch": epoch, "digest": self.row.digest, "spec": self.row.spec}

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 TICK = "campaigns.tick"
 AGAIN_S = 10.0
 # Armed counts as active: the run may be submitted at any moment.
-BEGUN = ~Q(state=Run.State.QUEUED) | Q(next_tick_at__isnull=False)
+HAS_STARTED = ~Q(state=Run.State.QUEUED) | Q(next_tick_at__isnull=False)
 # Its campaign is not paused, and its block does not wait for an interim analysis of earlier blocks.
 MAY_BEGIN = Q(state=Run.State.QUEUED, campaign__state=Campaign.State.RUNNING) & (
     Q(campaign__open_blocks=None) | Q(block__lt=F("campaign__open_blocks"))
@@ -71,8 +71,8 @@ def _elsewhere(host: Host) -> Run | None:
     ours = Q(campaign__host=host) | Q(campaign__further_hosts=host)
     spread = Run.objects.filter(ours, campaign__placement=Campaign.Placement.SPREAD).exclude(host=host)
     queued = spread.filter(MAY_BEGIN)
-    begun = Run.objects.filter(campaign=OuterRef("campaign"), block=OuterRef("block")).filter(BEGUN)
-    busy = Run.objects.filter(host=OuterRef("host")).filter(BEGUN).exclude(state=Run.State.ENDED)
+    begun = Run.objects.filter(campaign=OuterRef("campaign"), block=OuterRef("block")).filter(HAS_STARTED)
+    busy = Run.objects.filter(host=OuterRef("host")).filter(HAS_STARTED).exclude(state=Run.State.ENDED)
     untouched = queued.filter(~Exists(begun), ~Q(host__state=Host.State.READY) | Exists(busy))
     return untouched.order_by("-campaign__priority", "campaign__started_at", "position").first()
 
@@ -86,7 +86,7 @@ def _ours(run: Run, host: Host) -> bool:
     if not Host.objects.select_for_update(skip_locked=True).filter(pk=run.host_id):
         return False
     block = Run.objects.filter(campaign=run.campaign_id, block=run.block)
-    if block.filter(BEGUN).exists():
+    if block.filter(HAS_STARTED).exists():
         return False
     return bool(block.update(host=host, facts=host.facts_history.order_by("-number").first()))
 
@@ -119,7 +119,7 @@ def closed(calendar: windows.Calendar, seconds: float, now: datetime) -> str:
 
 def is_taken(hosts: Sequence[int]) -> bool:
     """Whether a run that is armed or active needs one of these hosts."""
-    needing = Run.objects.filter(BEGUN).exclude(state=Run.State.ENDED)
+    needing = Run.objects.filter(HAS_STARTED).exclude(state=Run.State.ENDED)
     parts = RunPart.objects.filter(host__in=hosts, run__in=needing)
     return needing.filter(host__in=hosts).exists() or parts.exists()
 

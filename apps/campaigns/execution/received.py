@@ -31,7 +31,7 @@ from common.errors import AgentError
 HINT = "the host is quarantined: check its spool before you release it"
 MAX_CONFLICTS = 1000
 MAX_FILES = 10_000
-MAX_WORDS = 4000  # of the message or the hint of a failure
+MAX_MESSAGE = 4000  # of the message or the hint of a failure
 MAX_FAILURE_BYTES = MAX_MANIFEST_BYTES = 1 << 18  # of a manifest without its files
 ARTEFACT_BYTES = 16 << 20  # a larger file stays on its host
 MAX_FETCHED_BYTES = 256 << 20  # of all files of a run that the server fetches
@@ -68,13 +68,13 @@ def unusable(agent: str, error: Exception) -> UnusableError:
 def event(line: bytes) -> dict[str, Any] | None:
     """Return the fields of an Event; None for a line that is damaged or not valid."""
     try:
-        found = json.loads(line)
-        if found["crc"] != checksum(found) or whole(0, MAX_INTEGER)(found["seq"]) or WALL(found["wall"]):
+        fields = json.loads(line)
+        if fields["crc"] != checksum(fields) or whole(0, MAX_INTEGER)(fields["seq"]) or WALL(fields["wall"]):
             return None
-        at, data = datetime.fromtimestamp(found["wall"], UTC), storable(found["data"])
-        if EVENTS[found["kind"]](data):
+        at, data = datetime.fromtimestamp(fields["wall"], UTC), storable(fields["data"])
+        if EVENTS[fields["kind"]](data):
             return None
-        return {"seq": found["seq"], "at": at, "kind": found["kind"], "data": data}
+        return {"seq": fields["seq"], "at": at, "kind": fields["kind"], "data": data}
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
@@ -94,23 +94,23 @@ def excess(size: int, events: int, seconds: float) -> str:
 def manifest(sealed: bytes, agent: str) -> dict[str, Any]:
     """Parse manifest.json. UnusableError names the field that is not valid."""
     try:
-        found: Any = storable(json.loads(sealed))
-        problem = _MANIFEST(found) or _problem_of(found)
+        content: Any = storable(json.loads(sealed))
+        problem = _MANIFEST(content) or _problem_of(content)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         problem = f"{type(error).__name__}: {error}"
     if problem:
         raise UnusableError(agent, f"manifest.json is not usable: {problem}"[:500], hint=HINT)
-    kept: dict[str, Any] = found
-    if kept["error"]:
-        kept["error"] = failure(kept["error"])
-    return kept
+    parsed: dict[str, Any] = content
+    if parsed["error"]:
+        parsed["error"] = failure(parsed["error"])
+    return parsed
 
 
-def _problem_of(found: dict[str, Any]) -> str:
+def _problem_of(content: dict[str, Any]) -> str:
     """What is wrong with the sizes of a manifest; "" if nothing is."""
-    paths = [file["path"] for file in found["files"]]
-    fetched = sum(file["size"] for file in found["files"] if file["size"] <= ARTEFACT_BYTES)
-    size = len(canonical({name: value for name, value in found.items() if name not in ("files", "error")}))
+    paths = [file["path"] for file in content["files"]]
+    fetched = sum(file["size"] for file in content["files"] if file["size"] <= ARTEFACT_BYTES)
+    size = len(canonical({name: value for name, value in content.items() if name not in ("files", "error")}))
     if fetched > MAX_FETCHED_BYTES:
         return f"files: {fetched:,} bytes to fetch, at most {MAX_FETCHED_BYTES:,}"
     if len(set(paths)) < len(paths):
@@ -118,11 +118,11 @@ def _problem_of(found: dict[str, Any]) -> str:
     return f"{size:,} bytes beside its files, at most {MAX_MANIFEST_BYTES:,}" if size > MAX_MANIFEST_BYTES else ""
 
 
-def failure(found: dict[str, Any]) -> dict[str, Any]:
+def failure(error: dict[str, Any]) -> dict[str, Any]:
     """A Failure with its message and hint cut to what pages show, without its details if they are large."""
-    short = dict(found)
+    short = dict(error)
     for name in short.keys() & {"message", "hint"}:
-        short[name] = short[name][:MAX_WORDS]
+        short[name] = short[name][:MAX_MESSAGE]
     if len(canonical(short)) <= MAX_FAILURE_BYTES:
         return short
     return {name: short[name] for name in ("blame", "subject", "message", "hint") if name in short}

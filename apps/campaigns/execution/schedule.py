@@ -75,8 +75,8 @@ class OnHost:
 def counts(campaign: Campaign) -> dict[int, Counts]:
     """Return the counts of each host with runs of the campaign; one query."""
     ended, not_ok = Q(state=Run.State.ENDED), Q(outcome__in=queries.NOT_OK)
-    told = campaign.runs.order_by().values_list("host")
-    rows = told.annotate(done=Count("pk", filter=ended), total=Count("pk"), failed=Count("pk", filter=not_ok))
+    runs = campaign.runs.order_by().values_list("host")
+    rows = runs.annotate(done=Count("pk", filter=ended), total=Count("pk"), failed=Count("pk", filter=not_ok))
     return {host: (done, total, failed) for host, done, total, failed in rows}
 
 

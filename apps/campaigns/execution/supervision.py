@@ -96,7 +96,7 @@ class Supervision:
             self._wait_for_hosts()
             return False
         if claims.begin(self.run):
-            self.jobs.own.has_begun = not self.jobs.parts
+            self.jobs.own.has_started = not self.jobs.parts
             return True
         halts.give_back(self.run)
         return False
@@ -121,7 +121,7 @@ class Supervision:
     # Rounds
 
     def _follow(self) -> None:
-        self._connect_begun()
+        self._connect_started()
         self.jobs.load_stages()
         deadline = time.monotonic() + claims.FOLLOW_S
         while True:
@@ -135,10 +135,10 @@ class Supervision:
                 queue.rearm(self.run, 0)
                 return
 
-    def _connect_begun(self) -> None:
+    def _connect_started(self) -> None:
         """Before the run is read: a cancel that comes later then finds connections to nudge."""
         for job in self.jobs:
-            if job.has_begun and not job.is_done:
+            if job.has_started and not job.is_done:
                 self._connect(job)
 
     def _do_round(self, reason: str) -> None:
@@ -147,7 +147,7 @@ class Supervision:
         for act in (self._start_or_end, self._read):
             for job in reversed(self.jobs) if reason else self.jobs:
                 may_start = not reason and self.jobs.may_start(job)
-                if job.is_done or not (job.has_begun or may_start):
+                if job.is_done or not (job.has_started or may_start):
                     continue
                 link = self._connect(job)
                 if link:

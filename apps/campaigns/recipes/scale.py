@@ -78,7 +78,7 @@ NUMBERS: dict[str, Callable[[Facts], int]] = {
     "table_of_memory": _table_of_memory,
 }
 # Placeholders in a fio job file: on a known host, and without a host.
-WORDS: dict[str, tuple[Callable[[Facts], Any], Any]] = {
+PLACEHOLDERS: dict[str, tuple[Callable[[Facts], Any], Any]] = {
     "{jobs}": (lambda facts: min(MOST_JOBS, cpus(facts)), 64),
     "{size}": (_size, "10240m"),
     "{seconds}": (lambda facts: 180 if cpus(facts) >= MANY_CPUS else 30, 180),
@@ -91,7 +91,7 @@ def scaled(value: Any, facts: Facts) -> Any:
     if isinstance(value, str) and value in NUMBERS:
         return NUMBERS[value](facts) if facts else value
     if isinstance(value, str):
-        for word, (of_facts, usual) in WORDS.items():
+        for word, (of_facts, usual) in PLACEHOLDERS.items():
             if word in value:
                 value = value.replace(word, str(of_facts(facts) if facts else usual))
     return value

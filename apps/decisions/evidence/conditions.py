@@ -15,7 +15,7 @@ from typing import Any
 NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 KERNEL_PARTS, POSTGRESQL_PARTS = 2, 1
 # Firmware reserves some memory, and not always the same amount.
-ALIKE_WITHIN = 0.01
+MEMORY_TOLERANCE = 0.01
 KB_PER_GIB = 1024 * 1024
 
 
@@ -131,7 +131,7 @@ def _of_hardware(stood: Conditions, now: Conditions) -> list[Reason]:
         if before != after:
             reasons.append(Reason(fact, before, after, f"{what} changed from {before} to {after}."))
     before, after = stood.memory_kb, now.memory_kb
-    if abs(before - after) > ALIKE_WITHIN * max(before, after):
+    if abs(before - after) > MEMORY_TOLERANCE * max(before, after):
         sentence = f"Memory changed from {before / KB_PER_GIB:.1f} GiB to {after / KB_PER_GIB:.1f} GiB."
         reasons.append(Reason("memory_kb", before, after, sentence))
     return reasons

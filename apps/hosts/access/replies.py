@@ -34,7 +34,7 @@ from common.errors import HostError
 
 MAX_RUNS = 10_000
 MAX_BYTES = 8 << 20
-MAX_RECOVERED, MAX_DID, MAX_WORDS = 50, 20, 200
+MAX_RECOVERED, MAX_DID, MAX_MESSAGE = 50, 20, 200
 _PATH = text(4096)
 _LINE = text(500)
 _STATUS = record(
@@ -167,7 +167,7 @@ def _did(status: dict[str, Any]) -> list[str]:
 
 
 def _short(value: Any) -> Any:
-    return value if value is None or isinstance(value, bool) else plain(str(value)[:MAX_WORDS])
+    return value if value is None or isinstance(value, bool) else plain(str(value)[:MAX_MESSAGE])
 
 
 def facts(subject: object, raw: Any) -> dict[str, Any]:

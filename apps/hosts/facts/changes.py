@@ -81,10 +81,10 @@ WEIGHTY = (
     "tools/numactl/version",
 )
 # Facts whose presence or absence counts. Others may only be missing because an older agent did not report them.
-TOLD_OR_NOT = ("limits/*", "cpus/isolated", "cpus/nohz_full", "cpus/frequency/policies/*", "os/tuned_profile")
+PRESENCE_COUNTS = ("limits/*", "cpus/isolated", "cpus/nohz_full", "cpus/frequency/policies/*", "os/tuned_profile")
 # Firmware, crash kernels and balloons reserve more or less memory at each boot.
 SIZES = ("memory/total_kb", "memory/swap_kb", "numa/nodes/*/mem_kb")
-SAME_SIZE_WITHIN = 0.03
+SIZE_TOLERANCE = 0.03
 SHOWN = 3
 
 
@@ -112,13 +112,13 @@ class Change:
     def weighty(self) -> bool:
         """Whether runs before and after the change are not directly comparable."""
         silent = self.before is None or self.after is None
-        return _any(self.parts, TOLD_OR_NOT if silent else WEIGHTY) and not self.is_small
+        return _any(self.parts, PRESENCE_COUNTS if silent else WEIGHTY) and not self.is_small
 
     @property
     def is_small(self) -> bool:
         """Whether it is a memory size that differs by a few percent, as between two boots or two identical machines."""
         sizes = isinstance(self.before, int) and isinstance(self.after, int) and _any(self.parts, SIZES)
-        return sizes and abs(self.before - self.after) <= SAME_SIZE_WITHIN * max(self.before, self.after)
+        return sizes and abs(self.before - self.after) <= SIZE_TOLERANCE * max(self.before, self.after)
 
 
 def lasting(facts: dict[str, Any]) -> dict[str, Any]:

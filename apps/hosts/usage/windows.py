@@ -17,7 +17,7 @@ from common.errors import PlanError
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MOST = 50
 # Limit for searches; a week without a closed time would have no end.
-LOOK_DAYS = 60
+SEARCH_DAYS = 60
 Span = tuple[datetime, datetime]
 
 
@@ -50,7 +50,7 @@ class Calendar:
         """Yield the open spans from `at` on, in order; the first one may have started before. Empty without windows."""
         current: Span | None = None
         today = at.astimezone(self.zone).date()
-        for day in (today + timedelta(days=ahead) for ahead in range(-2, LOOK_DAYS)):
+        for day in (today + timedelta(days=ahead) for ahead in range(-2, SEARCH_DAYS)):
             for begin, end in sorted(
                 window.on(day, self.zone) for window in self.windows if day.weekday() in window.days
             ):
@@ -89,7 +89,7 @@ class Calendar:
         needed = timedelta(seconds=seconds)
         needed = needed if needed <= longest else longest / 2
         fitting = (max(begin, at) for begin, end in self.spans(at) if max(begin, at) + needed <= end)
-        return next(fitting, at + timedelta(days=LOOK_DAYS))
+        return next(fitting, at + timedelta(days=SEARCH_DAYS))
 
     def following(self, at: datetime, seconds: float, count: int) -> tuple[datetime, datetime]:
         """Return when the first of `count` consecutive runs starts, and when the last one ends."""
@@ -103,7 +103,7 @@ class Calendar:
             end = begin + timedelta(seconds=seconds * min(room, count))
             count -= room
             begin = self.begin(end, seconds)
-            if begin - first > timedelta(days=LOOK_DAYS):
+            if begin - first > timedelta(days=SEARCH_DAYS):
                 break
         return first, end
 

@@ -13,7 +13,7 @@ from common.wording import percent
 from stats import Change
 
 KNOWN, UNKNOWN = "known reason", "no known reason"
-MOST_TOLD = 4  # changes with labels; more would overlap, and the page lists all of them
+MOST_LABELS = 4  # changes with labels; more would overlap, and the page lists all of them
 
 
 def baseline_chart(baseline: Baseline, theme: Theme) -> Figure:
@@ -24,7 +24,7 @@ def baseline_chart(baseline: Baseline, theme: Theme) -> Figure:
         "height": 360,
         "showlegend": False,
         "shapes": [_mark(baseline, change, theme) for change in changes],
-        "annotations": [_why(baseline, change, theme) for change in changes if len(changes) <= MOST_TOLD],
+        "annotations": [_why(baseline, change, theme) for change in changes if len(changes) <= MOST_LABELS],
     }
     return {"data": [_points(baseline, theme), _levels(baseline, changes, theme)], "layout": drawn}
 

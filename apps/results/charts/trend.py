@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from apps.results.answers.history.trend import Point, Trend
 from apps.results.charts.themes import SYMBOLS, Figure, Theme, layout
 
-MOST_TOLD = 4  # marks with labels; the page lists all of them
+MOST_LABELS = 4  # marks with labels; the page lists all of them
 LONGEST = 40
 
 
@@ -23,7 +23,7 @@ def trend_chart(trend: Trend, theme: Theme) -> Figure:
         "showlegend": len(levels) > 1,
         "legend": {"orientation": "h", "y": 1.08, "yanchor": "bottom", "x": 0},
         "shapes": [_mark(change.at, theme) for change in trend.host_changes],
-        "annotations": [_label(change.at, change.summary, theme) for change in trend.host_changes[-MOST_TOLD:]],
+        "annotations": [_label(change.at, change.summary, theme) for change in trend.host_changes[-MOST_LABELS:]],
     }
     return {"data": data, "layout": drawn}
 

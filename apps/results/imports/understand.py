@@ -20,7 +20,7 @@ from readers.table import Table, read_table
 STEP = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 LONE_STEP = "measure"
 LONGEST_LABEL = 120
-NOT_TOLD = "–"
+UNKNOWN_LEVEL = "–"
 NO_FACTOR = "file"
 
 
@@ -226,7 +226,7 @@ def _assembled(readings: Sequence[Reading], order: Mapping[str, Sequence[str]], 
     counted: Counter[tuple[str, str, str]] = Counter()
     for step_reading in readings:
         step = step_reading.entry.step or (LONE_STEP if len(kinds) == 1 else step_reading.kind)
-        cell = {name: step_reading.entry.levels.get(name, NOT_TOLD) for name in factors}
+        cell = {name: step_reading.entry.levels.get(name, UNKNOWN_LEVEL) for name in factors}
         place = (step_reading.entry.host, reading.key(cell))
         counted[*place, step] += 1
         block = step_reading.entry.block if step_reading.entry.block is not None else counted[*place, step]
@@ -253,7 +253,7 @@ def _spread(readings: Sequence[Reading]) -> tuple[list[Reading], tuple[str, ...]
 
 
 def _with_level(each: Reading, word: str) -> Reading:
-    levels = {word: getattr(each.entry, word) or NOT_TOLD, **each.entry.levels}
+    levels = {word: getattr(each.entry, word) or UNKNOWN_LEVEL, **each.entry.levels}
     return replace(each, entry=replace(each.entry, levels=levels))
 
 

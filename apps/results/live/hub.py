@@ -17,7 +17,7 @@ from django.db import DatabaseError, close_old_connections, connections
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 0.5
+POLL_S = 0.5
 BEAT_S = 5.0
 # A stream ends after this time. The page opens the next one, for which permissions are checked again.
 LIFE_S = 300.0
@@ -161,7 +161,7 @@ class Hub:
                 del self._topics[key]
 
     def stop(self) -> None:
-        """End all streams within LOOK_S, and take no new ones; safe in a signal handler."""
+        """End all streams within POLL_S, and take no new ones; safe in a signal handler."""
         self._stopping.set()
 
     def close(self) -> None:
@@ -174,7 +174,7 @@ class Hub:
     def _work(self) -> None:
         idle = False
         try:
-            while not idle and not self._stopping.wait(LOOK_S):
+            while not idle and not self._stopping.wait(POLL_S):
                 for topic in self._watched():
                     _publish(topic)
                 close_old_connections()

@@ -12,7 +12,7 @@ MEASURED = ("before", "during", "after")
 HELD, DRIFTED, NEVER, UNPROVEN, NOTHING = "held", "drifted", "not_in_effect", "unproven", "nothing"
 INCONSISTENT = "inconsistent"
 DATA = "dataset"  # the agent's name for the conditions of a data set, which are not a setting
-WORDS = {
+LABELS = {
     HELD: "proven",
     DRIFTED: "changed during the run",
     NEVER: "never in effect",
@@ -106,7 +106,7 @@ class Proven:
 
     @property
     def label(self) -> str:
-        return WORDS[self.status]
+        return LABELS[self.status]
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Report:
 
     @property
     def label(self) -> str:
-        return WORDS[self.status]
+        return LABELS[self.status]
 
 
 def report(

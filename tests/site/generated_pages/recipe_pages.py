@@ -13,7 +13,7 @@ from apps.campaigns.design import data, plan, steps
 from apps.campaigns.queries import FEWEST, NEWEST
 from apps.campaigns.recipes.levels import GENERATORS
 from apps.campaigns.recipes.reference import REFERENCE
-from apps.campaigns.recipes.scale import NUMBERS, WORDS
+from apps.campaigns.recipes.scale import NUMBERS, PLACEHOLDERS
 from tests.site import markdown, navigation
 from tests.site.sources import ROOT
 
@@ -159,7 +159,7 @@ def _steps(recipe: Recipe) -> str:
     scaled = recipes.steps(recipe, REFERENCE)
     rows = [(f"`{each['name']}`", each["role"], each["kind"], span(steps.seconds([each]))) for each in scaled]
     lines = ["## What a run does\n", markdown.table(("step", "role", "tool", "about"), rows)]
-    follows = [f"- `{word}`: {FOLLOWS[word]}" for word in (*NUMBERS, *WORDS) if word in _texts(recipe)]
+    follows = [f"- `{word}`: {FOLLOWS[word]}" for word in (*NUMBERS, *PLACEHOLDERS) if word in _texts(recipe)]
     lines += ["Options that follow the host:\n", *follows, ""] if follows else []
     return "\n".join([*lines, "The reference has the [options of each tool](../../reference/workloads.md).\n"])
 
@@ -168,7 +168,7 @@ def _texts(recipe: Recipe) -> str:
     """The options of its steps and of its data, in which words stand for numbers of the host."""
     options = [*(step["options"] for step in recipe["steps"]), recipe.get("dataset", {}).get("options", {})]
     values = [str(value) for option in options for value in option.values()]
-    return " ".join(value for value in values if value in NUMBERS or any(word in value for word in WORDS))
+    return " ".join(value for value in values if value in NUMBERS or any(word in value for word in PLACEHOLDERS))
 
 
 def _restarts(recipe: Recipe) -> str:

@@ -102,9 +102,9 @@ def test_a_run_does_not_start_after_an_admin_has_withdrawn_the_consent(operator:
     Host.objects.update(may_reboot=False)
     by_label = {run.label: run for run in campaign.runs.all()}
 
-    Job(by_label["shared"], by_label["shared"], has_begun=False).check()
+    Job(by_label["shared"], by_label["shared"], has_started=False).check()
     with pytest.raises(PlanError, match="must not be restarted"):
-        Job(by_label["isolated"], by_label["isolated"], has_begun=False).check()
+        Job(by_label["isolated"], by_label["isolated"], has_started=False).check()
 
 
 def test_a_host_that_boots_has_the_time_that_the_setting_names() -> None:

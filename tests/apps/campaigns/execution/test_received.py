@@ -177,7 +177,7 @@ def test_the_details_of_a_large_failure_are_left_out() -> None:
 
     stored = received.manifest(sealed(error=error), "agent on db1")["error"]
 
-    assert stored == {"blame": "workload", "message": "m" * received.MAX_WORDS, "hint": ""}
+    assert stored == {"blame": "workload", "message": "m" * received.MAX_MESSAGE, "hint": ""}
 
 
 # A value of each kind of event as the agent sends it, and values that it never sends.

@@ -32,7 +32,7 @@ class Told:
 
 @pytest.fixture(autouse=True)
 def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hubs, "LOOK_S", 0.02)
+    monkeypatch.setattr(hubs, "POLL_S", 0.02)
     monkeypatch.setattr(hubs, "BEAT_S", 0.3)
 
 
