@@ -56,12 +56,11 @@ def write_decision(
     supersedes: Decision | None = None,
     team: Team | None = None,
 ) -> Decision:
-    """A proposed decision on an ended campaign, its results frozen; it marks the one that it supersedes.
+    """Propose a decision on an ended campaign, with frozen results. It supersedes `supersedes`, if given.
 
-    `question` is the campaign's by default, `hosts` those of its campaign. `level`: the combination of levels that is
-    chosen, whose settings are what was decided. `team`: whose it is, None for everybody's. PlanError names the field
-    that is wrong.
-    """
+    `question`: by default that of the campaign; `hosts`: by default those of the campaign. `level`: the chosen
+    combination of levels, whose settings are decided. `team`: the owner; None for all teams. PlanError names the
+    invalid field."""
     require(by, Role.TUNER, "write decision", on=Decision(team=team))
     _check_ended(campaign)
     check_day(review_on)
