@@ -12,6 +12,7 @@ from apps.results.charts.shades import noise_band
 from apps.results.charts.themes import SYMBOLS, Figure, Theme, foot, layout, origin_note, value_range
 
 MOST_DIFFERENCES = 24
+MOST_NAMED, MOST_UPRIGHT = 3, 12  # levels of several factors whose labels fit with their names, and without
 
 
 def level_chart(table: CampaignTable, theme: Theme, narrow: bool = False) -> Figure:
@@ -30,10 +31,11 @@ def level_chart(table: CampaignTable, theme: Theme, narrow: bool = False) -> Fig
     data = [*boxes, *_of_hosts(runs, table, theme), *_means(means, table, theme)]
     axis = {
         "tickvals": list(range(len(table.levels))),
-        "ticktext": [_name(level, narrow) for level in table.levels],
+        "ticktext": [_tick(level, len(table.levels), narrow) for level in table.levels],
         "range": [-0.5, len(table.levels) - 0.5],
         "title": {"text": table.factor_names},
         "zeroline": False,
+        **({"tickangle": 0} if len(table.levels) <= MOST_UPRIGHT else {}),
     }
     quantity = table.metric if table.unit in ("", table.metric) else f"{table.metric} ({table.unit})"
     drawn = layout(theme, xaxis=axis, yaxis={"title": {"text": quantity}, "zeroline": False, **value_range(data)})
@@ -49,6 +51,14 @@ def _name(level: LevelRow, narrow: bool) -> str:
     factors."""
     name = level.name or level.label
     return ", ".join(part.partition("=")[2] or part for part in name.split(", ")) if narrow else name
+
+
+def _tick(level: LevelRow, count: int, narrow: bool) -> str:
+    """A label of several factors takes a line for each, so that it fits below its level without being turned. Where
+    levels are many, it has only the values: the title of the axis names the factors in the same order."""
+    several = ", " in (level.name or level.label)
+    name = _name(level, narrow or (several and count > MOST_NAMED))
+    return name.replace(", ", "<br>") if several and count <= MOST_UPRIGHT else name
 
 
 def difference_chart(table: CampaignTable, theme: Theme, narrow: bool = False) -> Figure:

@@ -61,8 +61,20 @@ def test_levels_have_short_names_on_a_narrow_page(narrow: bool, name: str) -> No
     drawn = charts.level_chart(table(named), charts.LIGHT, narrow)["layout"]
     differences = charts.difference_chart(table(named), charts.LIGHT, narrow)["layout"]
 
-    assert drawn["xaxis"]["ticktext"] == [name]
+    assert drawn["xaxis"]["ticktext"] == [name.replace(", ", "<br>")]
     assert differences["yaxis"]["ticktext"] == [name]
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(3, "clients=8<br>pool=1GB"), (12, "8<br>1GB"), (13, "8, 1GB")], ids=["few", "more", "many"]
+)
+def test_labels_of_two_factors_are_upright_while_they_fit_below_their_levels(count: int, text: str) -> None:
+    named = replace(level("8, 1GB", 100.0), name="clients=8, pool=1GB")
+
+    axis = charts.level_chart(table(*[named] * count), charts.LIGHT)["layout"]["xaxis"]
+
+    assert axis["ticktext"] == [text] * count
+    assert axis.get("tickangle") == (0 if count <= 12 else None)
 
 
 def test_runs_that_differ_leave_the_axis_to_plotly() -> None:
@@ -171,7 +183,7 @@ def test_points_beyond_the_boxes_are_thinned_only_where_the_chart_says_so() -> N
     assert "1 of every 2 of 2500" in figure["layout"]["xaxis"]["title"]["text"]
 
 
-def test_as_many_runs_as_can_be_told_apart_are_points() -> None:
+def test_runs_are_points_while_they_can_be_distinguished() -> None:
     figure = charts.level_chart(table(many("a", 1000), many("b", 1000)), charts.LIGHT)
 
     assert [trace["type"] for trace in figure["data"]] == ["scatter", "scatter"]
