@@ -4,12 +4,14 @@ python -m tests.benchmarks.pages            10 000 runs, then 13 554 more in one
 python -m tests.benchmarks.pages --million  and then a million, which takes ten minutes and 5 GB more
 
 The campaigns of one stage are those of the next as well: history grows backwards (tests/rows/history.py).
+Every page of tests/documents/pages.py is requested as well, with the rows of tests/rows/populate.py.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import pickle
 import statistics
 import sys
 import tempfile
@@ -25,6 +27,7 @@ from urllib.parse import urlencode
 import django
 
 from embedded import commands, processes
+from embedded.servers.postgres import RUNTIME_USER
 from embedded.stack import ADDRESS, Stack
 from embedded.supervisor import Supervisor
 
@@ -85,7 +88,9 @@ def addresses() -> dict[str, str]:
     from apps.accounts.web.keyset import cursor_at
     from apps.campaigns.models import Campaign
 
-    ended = Campaign.objects.filter(state="finished").order_by("-created_at", "-pk")
+    ended = Campaign.objects.filter(
+        state="finished", recipe__in=("", LARGE), workload__name__in=("oltp", LARGE)
+    ).order_by("-created_at", "-pk")
     large, usual = (ended.filter(recipe=recipe).select_related("host") for recipe in (LARGE, ""))
     host = usual[0].host
     other = usual.filter(workload=usual[0].workload, factors=usual[0].factors).exclude(host=host)[0].host
@@ -109,6 +114,21 @@ def addresses() -> dict[str, str]:
         **of_campaign("campaign", usual[0]),
         **(of_campaign(f"campaign of {large[0].runs.count()}", large[0]) if large else {}),
     }
+
+
+def fill_pages(state: Path) -> dict[str, str]:
+    """Adds the rows of a team, unless `state` has them already: {name: address} of all pages."""
+    from apps.accounts.models import User
+    from tests.documents.pages import pages, pages_of_fleets
+    from tests.rows import fleets, populate
+
+    known = state / "pages.pickle"
+    if not known.exists():
+        team = populate.team()
+        User.objects.filter(pk=team["admin"].pk).update(may_run_commands=True)  # for a workload of the history
+        listed = [*pages(team), *pages_of_fleets(fleets.team(team["operator"]))]
+        known.write_bytes(pickle.dumps({f"page {name}": url for name, url, _ in listed}))
+    return dict(pickle.loads(known.read_bytes()))
 
 
 def of_campaign(name: str, campaign: Any) -> dict[str, str]:
@@ -256,13 +276,13 @@ def drawn(base_url: str, cookie: str, paths: dict[str, str], times: int) -> dict
     return durations
 
 
-def measure(stack: Stack, title: str, times: int, browser: bool) -> Stage:
+def measure(stack: Stack, title: str, others: dict[str, str], times: int, browser: bool) -> Stage:
     from apps.campaigns.models import Run
 
     stack.supervisor.start(stack.web)  # anew, so that its peak is that of this stage
     try:
         stage, cookie = Stage(title, Run.objects.count()), session()
-        paths = addresses()
+        paths = addresses() | others
         for name, path in paths.items():
             stage.pages[name] = measure_page(stack.port, cookie, name, path, times)
         stage.pages |= {name: beaten(name, act, times) for name, act in beats().items()}
@@ -332,6 +352,8 @@ def running(state: Path | None) -> Iterator[Stack]:
             stack = Stack(supervisor)
             stack.start_stores()
             stack.manage(*commands.MIGRATE[1:])
+            stack.manage("runtime_role", RUNTIME_USER, stdin=stack.postgres.runtime_password)
+            stack.manage("collectstatic", "--noinput", env=stack.static_root)
             os.environ.update(stack.environment())
             django.setup()
             yield stack
@@ -349,11 +371,12 @@ def main() -> int:
     with running(options.state) as stack:
         from tests.rows import history
 
+        others = fill_pages(stack.state)
         fills = [("10 000 runs", FEW, False), ("13 554 in one campaign", FEW, True)]
         fills += [("1 000 000 runs", MANY, True)] if options.million else []
         for title, runs, large in fills:
             history.fill(runs, large=large)
-            stages.append(measure(stack, title, options.times, not options.no_browser))
+            stages.append(measure(stack, title, others, options.times, not options.no_browser))
             print("\n".join([title, *firsts(stages[-1])]))
     print(table(stages))
     for miss in failures(stages):
