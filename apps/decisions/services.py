@@ -148,7 +148,7 @@ def accept_decision(decision: Decision, *, by: User) -> Decision:
     """Accept a proposed decision. If the team requires two users, its author cannot."""
     require(by, Role.TUNER, f"mark a decision as {Status.ACCEPTED.value}", on=decision)
     if settings.DECISIONS_BY_TWO and decision.author_id == by.pk:
-        hint = "another user with the role tuner must accept it: your team requires two people"
+        hint = "another user with the role tuner must accept it: your team requires two users"
         raise PlanError("status", f"{by} wrote this decision", hint=hint)
     accepted = _move(decision, Status.ACCEPTED, by=by)
     Decision.objects.filter(pk=decision.pk).update(accepted_by=by)

@@ -24,7 +24,7 @@ LIMITS = {
     "templates: long sentences": 0,
     "documents: words": 0,
     "documents: long sentences": 2,
-    "messages: words": 17,
+    "messages: words": 15,
     "messages: long sentences": 1,
 }
 # What not to write: what to write instead.

@@ -150,7 +150,7 @@ def report(
         sentence = " ".join([_sentence(status, settings, ended), *map(_consistent, data)])
     else:
         status = HELD if data else NOTHING
-        sentence = " ".join(["This run changes no setting: it uses the host as it is.", *map(_consistent, data)])
+        sentence = " ".join(["This run changes no setting: it uses the unchanged host.", *map(_consistent, data)])
     return Report(status, sentence, [*settings, *data], changes)
 
 
