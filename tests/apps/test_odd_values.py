@@ -157,7 +157,9 @@ def test_no_list_of_the_api_breaks_over_what_it_is_asked(team: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("value", ["9" * 25, "-1", "²", "x"])
-def test_no_stream_breaks_over_where_it_goes_on(admin_client: Client, team: dict[str, Any], value: str) -> None:
+def test_no_stream_breaks_over_the_event_where_it_continues(
+    admin_client: Client, team: dict[str, Any], value: str
+) -> None:
     url = reverse("run_stream", args=[team["ok_run"].pk])
 
     assert admin_client.get(url, headers={"Last-Event-ID": value}).status_code < 500

@@ -46,7 +46,7 @@ def test_pages_are_shown_or_refused_stay_in_no_cache_and_change_nothing(
     assert _everything() == before
 
 
-def test_who_is_not_logged_in_is_sent_to_the_login(client: Client, team: dict[str, Any]) -> None:
+def test_requests_without_a_login_are_sent_to_the_login(client: Client, team: dict[str, Any]) -> None:
     for name, url, _ in pages(team):
         answer = client.get(url)
         assert (answer.status_code, answer.headers["Location"].split("?")[0]) == (302, reverse("login")), name

@@ -168,7 +168,7 @@ def test_each_role_gets_through_where_the_rule_says_so_and_nowhere_else(
     assert wrong == []
 
 
-def test_who_is_not_logged_in_gets_through_nowhere_but_where_it_is_open(
+def test_requests_without_a_login_reach_only_open_addresses(
     team: dict[str, Any], keys: dict[str, dict[str, Any]]
 ) -> None:
     wrong = []

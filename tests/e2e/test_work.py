@@ -77,6 +77,7 @@ def test_a_campaign_is_planned_counted_and_started(open_as: Callable[..., Page],
     expect(page.locator("#rows .error")).to_contain_text("99")
     page.get_by_label("Value", exact=True).last.fill("0-7")
     page.click("text=Save draft")
+    page.wait_for_url("**/campaigns/*-*/")
     page.click("button:has-text('Start')")
 
     expect(page.locator("#status")).to_contain_text("0 of 16 runs ended")
@@ -84,7 +85,7 @@ def test_a_campaign_is_planned_counted_and_started(open_as: Callable[..., Page],
     assert [text for text in page.messages if "422" not in text] == []  # type: ignore[attr-defined]
 
 
-def test_a_run_is_followed_while_it_goes_on(open_as: Callable[..., Page], live_team: dict[str, Any]) -> None:
+def test_the_page_of_a_run_follows_it_while_it_runs(open_as: Callable[..., Page], live_team: dict[str, Any]) -> None:
     run = live_team["live_run"]
     page = open_as(live_team["operator"])
     page.goto(reverse("run_detail", args=[run.pk]))

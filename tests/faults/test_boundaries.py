@@ -101,7 +101,7 @@ def test_a_recovery_killed_at_some_boundaries_is_taken_up_again(
     check(row, capsys)
 
 
-def test_every_sysctl_of_the_list_is_put_back(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_sysctl_of_the_list_is_restored(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
     names = all_sysctls() if "sysctl" in ALLOWED else []
 
     check(matrix.some_boundaries(ground, f"{len(names)} sysctls", {"sysctl": sysctl(*names)(ground.device)}, 8), capsys)

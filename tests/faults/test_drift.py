@@ -81,7 +81,9 @@ def test_huge_pages_that_memory_cannot_give_are_not_in_effect_with_numbers(here:
 
 
 @often(10)
-def test_what_an_admin_sets_during_the_run_is_left_to_him_and_told(here: Field, ledger: Ledger, times: int) -> None:
+def test_a_value_that_an_admin_sets_during_the_run_is_not_restored_but_reported(
+    here: Field, ledger: Ledger, times: int
+) -> None:
     agent, chance, runs, original = here.connect(), Random(SEED), list[str](), here.knob()
     before = here.take_snapshot()
     try:

@@ -98,7 +98,7 @@ def test_a_kernel_that_accepts_and_ignores_is_not_in_effect(lie: Lie) -> None:
 
 
 @pytest.mark.fast
-def test_a_kernel_that_rounds_is_not_in_effect_and_put_back(lie: Lie) -> None:
+def test_a_value_that_the_kernel_rounds_is_not_in_effect_and_is_restored(lie: Lie) -> None:
     # The kernel's own: read-ahead is kept in pages of 4 kB.
     with loop_device() as device:
         knob = Path(f"/sys/block/{device}/queue/read_ahead_kb")
@@ -137,7 +137,7 @@ def test_a_value_that_drifts_back_during_the_run_is_not_in_effect(lie: Lie, tmp_
     assert manifest["clean"] and not manifest["conflicts"]
 
 
-def test_what_an_admin_edits_during_the_run_is_left_to_him_and_told(lie: Lie, tmp_path: Path) -> None:
+def test_a_file_that_an_admin_edits_during_the_run_is_not_restored_but_reported(lie: Lie, tmp_path: Path) -> None:
     knob = plain(tmp_path, "60\n")
     agent = lie(SWAPPINESS, knob)
     run = agent.submit(spec({"sysctl": {"vm": {"swappiness": 70}}}, seconds=2))

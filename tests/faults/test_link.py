@@ -128,7 +128,7 @@ def test_ssh_is_swallowed_for_longer_than_the_run(
 
 
 @often(10)
-def test_another_host_key_is_refused_and_the_run_goes_on_with_the_right_one(
+def test_another_host_key_is_refused_and_the_run_continues_with_the_right_one(
     host: Host, admin: User, proxy: Proxy, server: remote.Server, ledger: Ledger, chance: Random, times: int
 ) -> None:
     struck, before = [], take_snapshot()
@@ -196,7 +196,7 @@ def test_the_clock_of_the_host_is_set_by_a_day(
     assert 0 < min(took) <= max(took) < 600
 
 
-def test_how_long_a_host_restarts_is_told_by_the_servers_clock(host: Host, admin: User) -> None:
+def test_the_duration_of_a_restart_is_measured_by_the_servers_clock(host: Host, admin: User) -> None:
     run = start(host, admin).runs.get()
     run.claim_tick(60)
     body = {"seq": 1, "boot_id": "b", "wall": timezone.now().timestamp() - DAY_S, "mono": 1.0, "kind": "state"}

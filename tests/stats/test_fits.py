@@ -66,7 +66,7 @@ def test_it_gives_what_the_whole_model_gives(rows: list[Observation], blocked: b
     assert fitted.levels_p == pytest.approx(float(whole.f_test(restriction).pvalue), rel=1e-6, abs=1e-12)
 
 
-def test_levels_that_never_meet_in_a_block_cannot_be_told_from_it() -> None:
+def test_levels_that_never_share_a_block_cannot_be_separated_from_it() -> None:
     rows = [Observation("a", 0, 10.0, 0), Observation("b", 0, 11.0, 1), Observation("a", 1, 10.1, 2)]
     apart = [Observation("c", 2, 12.0, 3), Observation("d", 2, 12.5, 4), Observation("c", 3, 12.1, 5)]
 

@@ -111,9 +111,7 @@ def test_an_older_signed_agent_is_neither_installed_nor_run(root: Path, installe
     assert ran(root) == "", UNTRUSTED
 
 
-def test_only_root_itself_has_an_older_agent_go_on_with_its_run(
-    root: Path, installed: Installed, signer: Signer
-) -> None:
+def test_only_root_lets_an_older_agent_continue_its_run(root: Path, installed: Installed, signer: Signer) -> None:
     old = agent(root, "old")
     installed.run("install", stdin=signer.parcel(old, 5))
     installed.run("install", stdin=signer.parcel(agent(root, "new"), 6))

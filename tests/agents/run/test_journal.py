@@ -114,7 +114,7 @@ def switch(scheduler: str = "none") -> Write:
     return Write(SCHEDULER, scheduler, resets=(LENGTH, EXPIRE))
 
 
-def test_what_the_kernel_resets_along_is_put_back_after_its_cause(
+def test_values_that_the_kernel_resets_are_restored_after_their_cause(
     reopen: Callable[[], Journal], queue: FakeSystem
 ) -> None:
     before = dict(queue.files)
@@ -129,7 +129,7 @@ def test_what_the_kernel_resets_along_is_put_back_after_its_cause(
 
 
 @pytest.mark.parametrize("dies_after", range(1, 4))
-def test_what_the_kernel_resets_along_is_put_back_by_whoever_comes_next(
+def test_values_that_the_kernel_resets_are_restored_by_the_next_process(
     reopen: Callable[[], Journal], queue: FakeSystem, dies_after: int
 ) -> None:
     before, kernel, writes = dict(queue.files), queue.kernel, []
@@ -365,7 +365,7 @@ def test_a_scheduler_written_but_not_marked_is_nobodys_conflict(
 
 
 @pytest.mark.parametrize("undoing", [True, False])
-def test_a_restore_that_died_after_it_put_the_scheduler_back_goes_on_with_its_queue(
+def test_a_restore_that_died_after_the_scheduler_continues_with_its_queue(
     reopen: Callable[[], Journal], system: FakeSystem, undoing: bool
 ) -> None:
     system.files.update({QUEUE: "256", SCHEDULER: "mq-deadline"})

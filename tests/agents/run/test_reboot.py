@@ -51,7 +51,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     return Host(tmp_path, [RESTART])
 
 
-def test_the_next_contact_after_the_restart_goes_on(host: Host) -> None:
+def test_the_next_contact_after_the_restart_continues_the_run(host: Host) -> None:
     assert host.states()[-1] == "REBOOTING"
     host.start_again()
 

@@ -134,7 +134,7 @@ def test_leftover_processes_are_ended_and_a_reused_pid_is_not(tmp_path: Path) ->
             child.wait()
 
 
-def test_a_host_that_cannot_be_put_back_is_quarantined_until_it_can(tmp_path: Path) -> None:
+def test_a_host_that_cannot_be_restored_is_quarantined_until_it_can(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     assert lab.die("run", 12)
     held = next(knob for knob in lab.knobs if knob.read_text() == "on")

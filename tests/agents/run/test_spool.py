@@ -28,7 +28,7 @@ def spool(tmp_path: Path) -> Spool:
     return made
 
 
-def test_seq_goes_on_where_an_earlier_process_stopped(tmp_path: Path) -> None:
+def test_seq_continues_where_an_earlier_process_stopped(tmp_path: Path) -> None:
     path = tmp_path / "events.ndjson"
     for _ in range(3):
         log(path).append({"kind": "log"})

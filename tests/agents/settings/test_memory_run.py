@@ -163,7 +163,7 @@ def test_before_15_the_server_is_started_once_to_see_what_it_needs(
 
 @pytest.mark.needs("root")
 @pytest.mark.usefixtures("host_wide")
-def test_a_weight_is_written_and_put_back_unless_the_kernel_could_not_choose_again(tmp_path: Path) -> None:
+def test_a_weight_is_applied_and_restored_unless_the_kernel_could_not_choose_again(tmp_path: Path) -> None:
     """Debian's numactl knows no weighted interleave, so the weights are tried without a server."""
     system, setting = System(), SETTINGS["numa"]
     options = {"policy": "weighted-interleave", "weights": {"0": 7}}

@@ -128,7 +128,7 @@ def test_the_spread_of_interleave_is_reported() -> None:
     assert proof.evidence["share_per_node"] == {"0": 0.495, "1": 0.505}
 
 
-def test_shared_pages_are_counted_once_and_of_whoever_touched_most() -> None:
+def test_shared_pages_are_counted_once_for_the_process_that_touched_most() -> None:
     at = server(recorded("membind1.postmaster"), recorded("membind1.backend"))
 
     proof = prove(at, MEMBIND)["shared memory by node (kB)"]

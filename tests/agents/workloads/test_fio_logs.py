@@ -37,7 +37,7 @@ def test_jobs_that_do_not_tick_together_make_no_dips(tmp_path: Path) -> None:
     assert columns(tmp_path, "a")["read_iops"] == pytest.approx([400] * 9)
 
 
-def test_directions_are_told_apart_and_sections_follow_each_other(tmp_path: Path) -> None:
+def test_directions_are_distinguished_and_sections_follow_each_other(tmp_path: Path) -> None:
     (tmp_path / "0_bw.log").write_text(lines(0, [5, 5]) + lines(0, [7, 7], direction=1))
     (tmp_path / "1_bw.log").write_text(lines(3, [9], direction=2))
 

@@ -123,7 +123,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction_log, "CHUNK", 16 << 10)
 
 
-def test_what_was_read_is_given_back_while_the_log_grows(tmp_path: Path, small_chunks: None) -> None:
+def test_space_of_lines_already_read_is_freed_while_the_log_grows(tmp_path: Path, small_chunks: None) -> None:
     reduction, log = Reduction(**PLAIN), tmp_path / "transactions.7"
     files = LogFiles(tmp_path / "transactions", reduction, pytest.fail)
     log.write_bytes(lines(5000))

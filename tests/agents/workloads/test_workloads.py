@@ -185,7 +185,7 @@ def test_a_global_section_of_fio_applies_to_later_sections_only() -> None:
     ]
 
 
-def test_fio_is_told_where_its_files_lie_by_us_alone() -> None:
+def test_only_the_agent_sets_the_directory_of_fio_files() -> None:
     text = fio_jobs.read(FOUR).rendered(lambda number, section: [f"filename=/real/{number}"])
 
     assert [line for line in text.splitlines() if "filename" in line] == [f"filename=/real/{n}" for n in range(3)]

@@ -40,7 +40,7 @@ def test_the_api_says_so_as_a_problem(browser: Client) -> None:
     assert answer.json()["title"].endswith("bytes are too many")
 
 
-def test_who_is_not_logged_in_is_refused_as_well(db: None) -> None:
+def test_requests_without_a_login_are_refused_as_well(db: None) -> None:
     assert Client().post(reverse("login"), {"username": "x" * 2000}).status_code == 413
 
 

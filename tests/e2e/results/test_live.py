@@ -90,7 +90,7 @@ def follow(page: Page, path: str) -> list[str]:
     return requests
 
 
-def test_points_come_without_a_request_and_a_lost_server_is_told_until_it_is_back(
+def test_points_come_without_a_request_and_a_lost_connection_is_shown_until_it_is_back(
     page: Page, web: Web, team: dict[str, Any]
 ) -> None:
     run = team["live_run"]

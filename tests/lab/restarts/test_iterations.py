@@ -123,7 +123,7 @@ class PowerCuts:
             self._boot.join(LIMIT_S)
 
 
-def test_a_campaign_goes_on_after_the_power_fails_twice(
+def test_a_campaign_continues_after_the_power_fails_twice(
     supervised: Host,
     admin: User,
     vm: Machine,

@@ -103,7 +103,7 @@ def test_a_campaign_restarts_its_host_before_each_repetition(supervised: Host, a
     assert supervised.state == Host.State.READY
 
 
-def test_a_run_cancelled_during_the_restart_does_not_go_on(
+def test_a_run_cancelled_during_the_restart_does_not_continue(
     supervised: Host, admin: User, vm: Machine, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the host is up before it hears of that, its guard has the run go on; the next contact ends it."""

@@ -101,7 +101,7 @@ def test_a_password_set_by_link_ends_every_session(client: Client, ada: User) ->
     assert client.get(reverse("account")).status_code == 302
 
 
-def test_a_forgotten_password_is_answered_alike_whoever_asks(ada: User) -> None:
+def test_a_forgotten_password_gets_the_same_response_for_every_name(ada: User) -> None:
     User.objects.filter(pk=ada.pk).update(email="ada@example.org")
 
     pages = [

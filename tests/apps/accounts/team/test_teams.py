@@ -43,7 +43,7 @@ VIEWER, OPERATOR, TUNER, ADMIN = Role
 # What a role is
 
 
-def test_on_what_is_everybodys_the_role_in_the_house_counts(storage: Team, tuner: User) -> None:
+def test_the_instance_role_counts_for_objects_of_no_team(storage: Team, tuner: User) -> None:
     anybodys = make_host()
 
     assert tuner.may(TUNER, anybodys)
@@ -57,7 +57,7 @@ def test_on_what_is_a_teams_the_role_in_the_team_counts(host: Host, storage: Tea
     assert not tuner.may(OPERATOR, host)
 
 
-def test_an_admin_of_the_house_is_admin_everywhere(host: Host, admin: User) -> None:
+def test_an_instance_admin_is_admin_of_every_team(host: Host, admin: User) -> None:
     assert admin.may(ADMIN, host)
 
 
@@ -125,7 +125,7 @@ def test_the_refusal_names_team_role_and_who_can_give_it(host: Host, storage: Te
     assert caught.value.hint == "an admin of the team can change it: sina"
 
 
-def test_a_team_without_admins_points_to_the_house(host: Host, operator: User) -> None:
+def test_a_team_without_admins_refers_to_instance_admins(host: Host, operator: User) -> None:
     with pytest.raises(RoleError) as caught:
         require(operator, OPERATOR, "check host", on=host)
 
@@ -144,7 +144,7 @@ def test_a_token_caps_the_role_in_a_team(host: Host, storage: Team, role: Role, 
     assert answer.status_code == status
 
 
-def test_a_token_caps_an_admin_of_the_house_on_what_is_a_teams(host: Host, admin: User) -> None:
+def test_a_token_limits_an_instance_admin_on_objects_of_a_team(host: Host, admin: User) -> None:
     client = script(admin, OPERATOR)
 
     assert client.post(f"/api/v1/hosts/{host.pk}/check/").status_code == 202
@@ -154,7 +154,7 @@ def test_a_token_caps_an_admin_of_the_house_on_what_is_a_teams(host: Host, admin
     assert "ada is operator; this needs admin" in refused.json()["title"]
 
 
-def test_a_token_may_be_as_much_as_its_owner_is_in_any_team_and_gives_no_more_in_the_house(storage: Team) -> None:
+def test_a_token_may_have_its_owners_highest_role_but_gives_no_more_in_the_instance(storage: Team) -> None:
     owner = member(storage, TUNER)
 
     client = script(owner, TUNER)
@@ -177,7 +177,7 @@ def test_a_token_issues_none_above_its_own_role_in_a_team(storage: Team) -> None
 # The house's own doors
 
 
-def test_an_admin_of_a_team_is_none_of_the_house(storage: Team) -> None:
+def test_a_team_admin_is_not_an_instance_admin(storage: Team) -> None:
     client, api = Client(), browser(member(storage, ADMIN))
     client.force_login(member(storage, ADMIN))
 
@@ -214,7 +214,7 @@ def test_a_tuner_of_a_team_does_not_manage_its_members(storage: Team, viewer: Us
         teams.set_member(storage, viewer, OPERATOR, by=member(storage, TUNER))
 
 
-def test_the_last_admin_may_go_for_those_of_the_house_remain(storage: Team, admin: User) -> None:
+def test_the_last_team_admin_may_leave_because_instance_admins_remain(storage: Team, admin: User) -> None:
     last = member(storage, ADMIN)
 
     teams.remove_member(storage, last, by=last)

@@ -177,7 +177,7 @@ def test_a_warm_up_ends_by_itself_once_it_is_steady_and_says_why(host: Host, adm
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_warm_up_that_does_not_get_steady_is_flagged_and_the_run_goes_on(host: Host, admin: User) -> None:
+def test_a_warm_up_that_does_not_get_steady_is_flagged_and_the_run_continues(host: Host, admin: User) -> None:
     until = {"until": "steady", "limit_s": 3, "window_s": 1}
 
     campaign = campaigns.finish(campaigns.start(host, admin, time_s=1, nuisance={"warm_up": until}))

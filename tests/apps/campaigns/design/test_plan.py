@@ -175,7 +175,7 @@ def test_pgbench_steps_ask_for_data_of_their_scale_after_factors_have_set_it() -
     assert options == {"1": {"scale": 1}, "10": {"scale": 10}}
 
 
-def test_factors_change_the_data_set_of_a_campaign_and_its_scripts_are_told_the_scale() -> None:
+def test_factors_change_the_data_set_of_a_campaign_and_its_scripts_get_the_scale() -> None:
     own = {"name": "accounts r1", "kind": "pgbench", "options": {"scale": 5}, "reset": "auto"}
     base = {**BASE, "steps": single("pgbench", {"script": "select :scale"}), "dataset": own}
     level = plan.Level("half full", {"dataset.fillfactor": 50, "dataset.scale": 7})

@@ -104,7 +104,7 @@ def test_a_claim_is_renewed_while_its_tick_waits_for_the_host(host: Host, admin:
     assert not Run.objects.get(pk=run.pk).claim_tick(60)
 
 
-def test_a_claim_that_was_given_back_is_not_renewed(host: Host, admin: User) -> None:
+def test_a_released_claim_is_not_renewed(host: Host, admin: User) -> None:
     run = campaigns.start(host, admin).runs.get()
     run.claim_tick(60)
 

@@ -30,7 +30,7 @@ def order(campaign: Campaign) -> list[tuple[int, int, str]]:
     return [(run.position, run.block, run.label) for run in campaign.runs.order_by("position")]
 
 
-def test_more_repetitions_go_on_where_the_plan_of_so_many_would(finished: Campaign, admin: User) -> None:
+def test_more_repetitions_continue_the_plan_of_the_larger_campaign(finished: Campaign, admin: User) -> None:
     whole = make_campaign(Campaign.State.DRAFT, by=admin, host=finished.host, repetitions=5)
     planned = [(run.position, run.block, ", ".join(run.cell.values())) for run in previews.preview(whole).runs]
 

@@ -170,7 +170,7 @@ def test_buttons_pause_and_resume(client: Client, running: Campaign, admin: User
     assert running.state == Campaign.State.RUNNING
 
 
-def test_what_runs_at_a_pause_goes_on_to_its_end_and_the_rest_after_it(host: Host, admin: User) -> None:
+def test_the_active_run_continues_during_a_pause_and_the_rest_after_it(host: Host, admin: User) -> None:
     campaign = campaigns.start(host, admin, repetitions=2, time_s=1)
     first = campaign.runs.order_by("position")[0]
     claims.FOLLOW_S, original = 0.5, claims.FOLLOW_S

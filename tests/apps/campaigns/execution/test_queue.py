@@ -54,9 +54,7 @@ def test_the_first_campaign_in_the_queue_runs_first(bench: Host) -> None:
     assert armed() == first.runs.order_by("position")[0]
 
 
-def test_a_run_that_waits_for_a_worker_is_not_called_again_and_again(
-    bench: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_waits_for_a_worker_is_enqueued_once(bench: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[str] = []
     monkeypatch.setattr("apps.accounts.waking.send", lambda _, run_id: sent.append(run_id))
     run = started(bench, "first").runs.order_by("position")[0]
@@ -160,7 +158,7 @@ def test_no_run_begins_on_a_host_that_is_reserved(bench: Host) -> None:
     assert why.endswith(": firmware update")
 
 
-def test_what_waits_goes_on_when_the_reservation_is_given_up(bench: Host) -> None:
+def test_queued_runs_continue_when_the_reservation_is_released(bench: Host) -> None:
     ana = make_user(Role.OPERATOR, "ana")
     reservations.reserve(bench, timezone.now() + HOUR, "firmware update", by=ana)
     campaign = started(bench, "first")

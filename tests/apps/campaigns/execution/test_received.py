@@ -251,7 +251,7 @@ def test_no_value_of_any_field_of_a_manifest_raises_anything_else(data: Any, fie
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.fast
-def test_a_tool_that_prints_nul_fails_its_run_and_the_queue_goes_on(host: Host, admin: User) -> None:
+def test_a_tool_that_prints_nul_fails_its_run_and_the_queue_continues(host: Host, admin: User) -> None:
     """PostgreSQL stores no NUL: each tick failed on it, and a cancel did nothing."""
     program: dict[str, Any] = {
         "program": "sh",

@@ -120,7 +120,7 @@ def test_runs_of_another_limit_are_planned_with_it(shop: Host, admin: User) -> N
     assert targets.target(shop, shop.facts, SHOP) == without | {"wait_s": 600}
 
 
-def test_a_host_that_reports_the_wait_again_and_again_sends_one_notification(admin: User) -> None:
+def test_a_host_that_reports_the_wait_repeatedly_sends_one_notification(admin: User) -> None:
     channels.create(by=admin, name="chat", kind="chat", address="http://127.0.0.1:9/x", events=["run.waiting"])
     run = make_campaign(Campaign.State.RUNNING).runs.get(position=0)
 

@@ -48,7 +48,7 @@ def test_not_even_an_admin_writes_what_runs_code_without_the_permission(
     assert workloads.save_workload("own", single(kind, options), by=admin).revision == 1
 
 
-def test_whoever_starts_it_needs_the_permission_too(host: Host, admin: User, operator: User) -> None:
+def test_the_user_who_starts_it_needs_the_permission_too(host: Host, admin: User, operator: User) -> None:
     accounts.allow_commands(admin, True, by=admin)
     campaign = planned(host, admin, workloads.save_workload("own", single("command", ECHO), by=admin), metric="tps")
 
@@ -124,7 +124,7 @@ def test_nobody_grants_it_to_themselves(operator: User) -> None:
     assert (answer.status_code, operator.may_run_commands) == (403, False)
 
 
-def test_whoever_has_the_server_grants_and_takes_it(operator: User) -> None:
+def test_the_servers_admin_grants_and_revokes_it(operator: User) -> None:
     call_command("allow_commands", operator.username)
     operator.refresh_from_db()
     assert operator.may_run_commands

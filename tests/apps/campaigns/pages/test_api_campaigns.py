@@ -171,7 +171,7 @@ def test_a_run_shows_its_spec(viewer: User) -> None:
     assert (shown["spec"], shown["digest"]) == (run.spec, run.digest)
 
 
-def test_one_run_is_cancelled_and_its_campaign_goes_on(operator: User) -> None:
+def test_one_run_is_cancelled_and_its_campaign_continues(operator: User) -> None:
     campaign = make_campaign(Campaign.State.RUNNING)
     run = campaign.runs.order_by("position")[2]
 

@@ -60,7 +60,7 @@ def test_an_archived_campaign_leaves_home_and_the_list_and_stays_where_it_is(fin
     assert finished.name in listed(admin)
 
 
-def test_what_goes_on_is_not_archived(admin: User) -> None:
+def test_a_running_campaign_is_not_archived(admin: User) -> None:
     running = make_campaign(Campaign.State.RUNNING, by=admin)
 
     with pytest.raises(PlanError, match="only a campaign that has ended"):

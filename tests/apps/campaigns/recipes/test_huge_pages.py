@@ -38,7 +38,7 @@ TOO_MANY = {
 
 @pytest.mark.needs("root")
 @pytest.mark.proves("huge_pages", where="here")
-def test_the_pool_is_grown_proven_and_given_back(host: Host, admin: User) -> None:
+def test_the_pool_is_enlarged_verified_and_restored(host: Host, admin: User) -> None:
     before = POOL.read_text()
 
     campaign = campaigns.finish(campaigns.start(host, admin, ON_AND_OFF, time_s=1))
@@ -51,7 +51,7 @@ def test_the_pool_is_grown_proven_and_given_back(host: Host, admin: User) -> Non
 
 
 @pytest.mark.needs("root")
-def test_an_impossible_pool_is_not_in_effect_and_the_campaign_goes_on(host: Host, admin: User) -> None:
+def test_an_impossible_pool_is_not_in_effect_and_the_campaign_continues(host: Host, admin: User) -> None:
     before = POOL.read_text()
     campaigns.believe_in_memory(host, gib=32 * 1024)
 

@@ -230,7 +230,7 @@ def test_a_version_never_changes(tuner: User) -> None:
     assert OwnRecipe.objects.count() == 1
 
 
-def test_a_recipe_withdrawn_is_offered_no_more_and_its_drafts_go_on(tuner: User) -> None:
+def test_a_withdrawn_recipe_is_no_longer_offered_and_its_drafts_remain(tuner: User) -> None:
     own_recipes.import_recipe(written(), by=tuner)
     own_recipes.import_recipe(written(version=2, title="Another"), by=tuner)
     draft = services.create_from_recipe(by=tuner, host=make_host(), recipe="ours")

@@ -151,7 +151,7 @@ def on(**changes: Any) -> dict[str, Any]:
     return machine.facts(directories=["/srv/pg/clusters"], **changes)
 
 
-def test_sizes_of_shared_buffers_halve_from_what_can_be_had() -> None:
+def test_sizes_of_shared_buffers_halve_from_the_largest_possible() -> None:
     laptop = on(memory={"total_kb": 16 * GB, "available_kb": 16 * GB})
 
     assert labels("shared_buffers", laptop) == [

@@ -108,7 +108,7 @@ def test_the_hour_that_exists_twice_in_new_york_comes_once() -> None:
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York"])
 @pytest.mark.parametrize("when", ["daily 01:30", "daily 02:30", "cron 0,30 1,2,3 * * *", "cron 0 */2 * * *"])
-def test_whoever_asks_from_any_moment_gets_the_same_times(zone: str, when: str) -> None:
+def test_the_times_are_the_same_from_any_moment(zone: str, when: str) -> None:
     """Of three days around each change of the clock: asked from each quarter of an hour, no time is new or lost."""
     calendar = times.read(when, zone)
     for day in ("2026-03-07", "2026-03-28", "2026-10-24", "2026-10-31"):

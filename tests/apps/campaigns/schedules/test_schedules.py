@@ -171,7 +171,7 @@ def test_a_year_without_a_server_records_its_newest_times_only() -> None:
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_a_time_is_skipped_while_the_campaign_before_it_goes_on(paused: bool) -> None:
+def test_a_time_is_skipped_while_the_previous_campaign_runs(paused: bool) -> None:
     schedule = make_schedule("2026-05-01 00:00")
     beat(at("2026-05-01 02:30"))
     if paused:
@@ -231,7 +231,7 @@ def test_a_schedule_stops_when_its_owner_may_not_start_campaigns_any_more(lost: 
     assert Campaign.objects.filter(cloned_from=campaign).count() == 0
 
 
-def test_whoever_resumes_a_stopped_schedule_owns_it(tuner: User) -> None:
+def test_the_user_who_resumes_a_stopped_schedule_owns_it(tuner: User) -> None:
     owner = make_user(Role.OPERATOR)
     schedule = make_schedule("2026-05-01 00:00", by=owner)
     User.objects.filter(pk=owner.pk).update(is_active=False)
@@ -344,7 +344,7 @@ def test_two_beats_at_once_start_one_campaign() -> None:
     assert all(clone.runs.count() == 6 for clone in clones)
 
 
-def test_a_pause_misses_nothing_and_a_resumed_schedule_goes_on_with_its_next_time(tuner: User) -> None:
+def test_a_pause_misses_no_time_and_a_resumed_schedule_continues_with_its_next_time(tuner: User) -> None:
     schedule = make_schedule("2026-05-01 00:00")
     services.pause_schedule(schedule, by=tuner)
     beat(at("2026-05-02 12:00"))

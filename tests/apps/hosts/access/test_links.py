@@ -33,7 +33,7 @@ def none_kept() -> Iterator[None]:
 
 
 @pytest.mark.fast
-def test_the_next_user_goes_on_with_the_same_link(host: Host) -> None:
+def test_the_next_user_continues_with_the_same_link(host: Host) -> None:
     with links.link(host) as first:
         pass
 
@@ -43,7 +43,7 @@ def test_the_next_user_goes_on_with_the_same_link(host: Host) -> None:
 
 
 @pytest.mark.fast
-def test_another_thread_may_go_on_with_it(host: Host) -> None:
+def test_another_thread_may_continue_with_it(host: Host) -> None:
     with links.link(host) as first:
         pass
 
@@ -60,7 +60,7 @@ def test_a_link_in_use_is_nobody_elses(host: Host) -> None:
         assert second is not first
 
 
-def test_a_link_that_is_given_back_in_a_moment_is_waited_for(host: Host) -> None:
+def test_a_caller_waits_for_a_link_that_is_released_in_a_moment(host: Host) -> None:
     with ThreadPoolExecutor() as pool, links.link(host) as first:
         next_run = pool.submit(lambda: _taken(host))
         time.sleep(0.05)

@@ -57,7 +57,7 @@ class TestRealHosts:
         assert "belongs to victim with another host key" in evil.state_reason
         assert evil.machine_id != victim.machine_id == evil.claimed_machine_id
 
-    def test_a_host_that_was_reinstalled_goes_on_when_an_admin_accepts_it(
+    def test_a_host_that_was_reinstalled_continues_when_an_admin_accepts_it(
         self, servers: dict[str, remote.Server], admin: User
     ) -> None:
         host = registered.register("evil", servers["evil"], admin)

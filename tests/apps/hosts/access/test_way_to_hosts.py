@@ -93,5 +93,5 @@ def test_a_name_that_leads_to_another_machine_now_is_not_approved_with_a_shared_
     assert not ours.host_keys.filter(state=HostKey.State.PINNED, fingerprint="SHA256:theirs").exists()
 
 
-def test_an_admin_of_the_house_changes_any(ours: Host, admin: User) -> None:
+def test_an_instance_admin_changes_any(ours: Host, admin: User) -> None:
     assert patch(ours, admin, "port", 2222).status_code == 200

@@ -52,7 +52,7 @@ def test_a_viewer_dismisses_nothing(viewer: User) -> None:
         services.dismiss(conflict(make_host()), by=viewer)
 
 
-def test_what_is_not_put_back_cannot_be_dismissed(operator: User) -> None:
+def test_values_that_are_not_restored_cannot_be_dismissed(operator: User) -> None:
     contact.report(make_host(), RUN, Trouble.Kind.DIRTY)
 
     with pytest.raises(PlanError, match="is not restored: that cannot be dismissed"):

@@ -57,7 +57,7 @@ def test_a_pattern_reads_levels_out_of_a_name(pattern: str, path: str, levels: d
 @pytest.mark.parametrize(
     "pattern", ["", "no field", "{a}{b}.out", "{a}-{a}", "{a", "{}", "{1x}", "x" * 201, "{a}**{b}"]
 )
-def test_a_pattern_that_cannot_be_told_apart_is_refused(pattern: str) -> None:
+def test_an_ambiguous_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(PlanError, match="pattern"):
         file_names.compile_pattern(pattern)
 

@@ -172,7 +172,7 @@ def test_charts_move_by_one_place_and_not_beyond_the_ends(campaign: Campaign, op
         pins.move(two, "down", by=operator)
 
 
-def test_charts_that_came_to_one_place_at_once_can_still_be_told_apart(campaign: Campaign, operator: User) -> None:
+def test_charts_saved_at_the_same_position_can_still_be_distinguished(campaign: Campaign, operator: User) -> None:
     one, two = (pins.pin(by=operator, address=explorer(campaign), title=title) for title in "12")
     Pin.objects.update(position=1)
 

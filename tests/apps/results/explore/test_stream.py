@@ -188,7 +188,7 @@ def heard(content: bytes) -> list[Any]:
     ]
 
 
-def test_a_run_s_stream_begins_where_the_page_is_and_goes_on_with_what_happens(
+def test_a_run_s_stream_begins_at_the_event_of_the_page_and_continues_with_new_ones(
     viewer: Client, team: dict[str, Any]
 ) -> None:
     run = team["live_run"]

@@ -58,7 +58,7 @@ def run(admin: User) -> Run:
     return make_campaign(Campaign.State.FINISHED, by=admin).runs.order_by("position")[0]
 
 
-def test_percents_go_on_from_nine_to_nine() -> None:
+def test_percentiles_add_a_nine_at_each_tick() -> None:
     percents = latencies.percents()
 
     assert percents == sorted(set(percents))

@@ -114,7 +114,7 @@ def test_the_worst_setting_decides_and_is_named() -> None:
     assert report.sentence.startswith("transparent_huge_pages was never in effect.")
 
 
-def test_what_was_only_put_back_was_not_asked_to_be_in_effect() -> None:
+def test_a_value_that_was_only_restored_need_not_be_in_effect() -> None:
     assert proof.report(THP, [proof_of("before", "never"), restored("60")], [], ended=True).status == "held"
 
 
