@@ -1,4 +1,4 @@
-"""The recipe cpu-scaling through the browser, on the whole stack: real worker, real agent, real pgbench."""
+"""A question about a setting through the browser, on the whole stack: real worker, real agent, real pgbench."""
 
 from __future__ import annotations
 
@@ -27,13 +27,20 @@ def page(browser: Browser, ground: Ground) -> Iterator[Page]:
     context.close()
 
 
-def test_a_campaign_goes_from_the_recipe_to_its_verdict(page: Page, ground: Ground) -> None:
-    page.goto("/campaigns/new/")
-    page.click("[aria-label='Use the recipe CPU isolation and scaling']")
-    page.get_by_role("link", name=ground.host["name"], exact=True).click()
-    page.get_by_label("Repetitions").fill("1")
-    page.click("text=Save draft")
-    page.click("button:has-text('Start')")
+def test_a_question_about_a_setting_is_answered_after_three_clicks(page: Page, ground: Ground) -> None:
+    """The path that docs/tutorial.md describes: login, New campaign, Start from scratch, Start campaign, verdict."""
+    page.get_by_role("link", name="New campaign").click()
+    page.get_by_role("link", name="Start from scratch").click()
+    expect(page.get_by_label("Host", exact=True).locator("option:checked")).to_have_text(ground.host["name"])
+    page.get_by_label("Add a setting").fill("work_mem")
+    page.wait_for_selector("[role=option]")
+    page.keyboard.press("Enter")
+    page.keyboard.type("4MB, 64MB")
+    fields = {"Name": "work_mem", "Question": "Does work_mem help?", "Repetitions": "1"}
+    for label, value in {**fields, "Clients": "2", "Duration (s)": "5", "Scale": "1"}.items():
+        page.get_by_label(label).fill(value)
+    page.get_by_role("button", name="Start campaign").click()
+    page.wait_for_url("**/campaigns/*-*/")
     campaign = page.url
 
     running = page.locator("#status a[href*='/runs/'], table a[href*='/runs/']").first

@@ -17,7 +17,7 @@ from tests.rows import fleets
 pytestmark = pytest.mark.e2e
 REFLOW_S = 3.0
 # Each theme and each width once. What is too wide is so in both themes, so the others serve pictures only.
-WALKS = [(1280, "light"), (390, "dark"), *([(1280, "dark"), (390, "light")] if PICTURES else [])]
+WALKS = [(1440, "light"), (390, "dark"), *([(1440, "dark"), (390, "light")] if PICTURES else [])]
 
 
 def every_page(team: dict[str, Any]) -> list[tuple[str, str]]:

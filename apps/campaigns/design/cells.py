@@ -126,8 +126,10 @@ def latin_square(factors: Sequence[Factor], seed: int) -> list[Cell]:
 
     With a single factor, rows are blocks and columns the positions in a block; see orders.py."""
     _without_conditions(factors, "a Latin square")
+    fixed = {each.name: next(iter(each.levels)) for each in factors if len(each.levels) == 1}
+    factors = [each for each in factors if each.name not in fixed] or factors
     if len(factors) == 1:
-        return every(factors)
+        return [cell | fixed for cell in every(factors)]
     sizes = {len(factor.levels) for factor in factors}
     if len(factors) != 3 or len(sizes) != 1:
         shown = ", ".join(f"{factor.name} ({len(factor.levels)})" for factor in factors)
@@ -135,7 +137,7 @@ def latin_square(factors: Sequence[Factor], seed: int) -> list[Cell]:
         raise PlanError("factors", f"a Latin square is not possible with {shown}", hint=hint)
     square, (rows, columns, inside) = square_of(len(factors[0].levels), drawing(f"square {seed}")), factors
     return [
-        {rows.name: row, columns.name: column, inside.name: inside.levels[square[i][j]]}
+        {rows.name: row, columns.name: column, inside.name: inside.levels[square[i][j]]} | fixed
         for i, row in enumerate(rows.levels)
         for j, column in enumerate(columns.levels)
     ]

@@ -23,14 +23,20 @@ def sentences(campaign: Campaign, drawn: bool = True) -> list[str]:
         return []
     factors = read(campaign.factors)
     combinations = cells(factors, campaign.design, campaign.cells, campaign.sample, campaign.seed)
+    varied = _varied(factors)
     seed = f"seed {campaign.seed}" if drawn else "its seed is drawn when the draft is saved"
     return [
-        _combinations(campaign, factors, combinations, seed),
+        _combinations(campaign, varied, combinations, seed),
         *_conditions(factors),
-        *_order(campaign, factors, seed),
+        *_order(campaign, varied, seed),
         *_reboot(campaign),
         *_alike(campaign.nuisance),
     ]
+
+
+def _varied(factors: Sequence[Factor]) -> Sequence[Factor]:
+    """Without fixed settings, which are factors with one level; all of them if there are no others."""
+    return [factor for factor in factors if len(factor.levels) > 1] or factors
 
 
 def _combinations(campaign: Campaign, factors: Sequence[Factor], combinations: Sequence[Cell], seed: str) -> str:
@@ -114,7 +120,8 @@ def threats(campaign: Campaign) -> list[str]:
         return []
     factors = read(campaign.factors)
     combinations = cells(factors, campaign.design, campaign.cells, campaign.sample, campaign.seed)
-    return [*_threats_of_order(campaign, factors, combinations), *_threats_of_design(campaign, factors)]
+    varied = _varied(factors)
+    return [*_threats_of_order(campaign, varied, combinations), *_threats_of_design(campaign, varied)]
 
 
 def _threats_of_order(campaign: Campaign, factors: Sequence[Factor], combinations: Sequence[Cell]) -> Iterator[str]:

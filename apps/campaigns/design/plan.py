@@ -108,7 +108,7 @@ def _check_names(combinations: Sequence[Cell]) -> None:
 def _rows(
     combinations: Sequence[Cell], factors: Sequence[Factor], repetitions: int, order: str, seed: int, design: str
 ) -> list[list[int]]:
-    if design == "latin_square" and len(factors) == 1:
+    if design == "latin_square" and sum(len(factor.levels) > 1 for factor in factors) <= 1:
         return orders.square(len(combinations), repetitions, order, seed)
     return orders.blocks(combinations, factors, repetitions, order, seed)
 

@@ -14,6 +14,8 @@ from apps.campaigns.library import code
 from apps.campaigns.models import Workload
 from common.errors import PlanError
 
+STANDARD = steps.single("pgbench", {"builtin": "tpcb-like", "scale": 10, "clients": 8, "jobs": 2, "time_s": 30})
+
 
 @transaction.atomic
 def save_workload(name: str, raw_steps: Any, *, description: str = "", team: Team | None = None, by: User) -> Workload:
@@ -31,6 +33,11 @@ def save_workload(name: str, raw_steps: Any, *, description: str = "", team: Tea
 def recipe_workload(name: str, raw_steps: Any, by: User) -> Workload:
     """Save a recipe's workload. Any user who may start the recipe may create it."""
     return _save(name, raw_steps, f"of the recipe {name}", by, None)
+
+
+def standard_workload(by: User) -> Workload:
+    """The workload of a campaign that names none. Any user who may create the campaign may create it."""
+    return _save("tpcb-like", STANDARD, "pgbench's own script; for campaigns without another workload", by, None)
 
 
 def imported_workload(name: str, imported_steps: list[dict[str, Any]], by: User) -> Workload:

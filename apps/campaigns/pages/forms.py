@@ -12,7 +12,8 @@ from apps.accounts.models import Role, User
 from apps.accounts.team import teams
 from apps.campaigns.design import nuisance, targets
 from apps.campaigns.models import Campaign, DataSet, Workload
-from apps.campaigns.pages import factor_rows, stop_form
+from apps.campaigns.pages import factor_rows, load_fields, stop_form
+from apps.campaigns.pages.load_fields import LoadForm
 from apps.campaigns.pages.stop_form import StopForm
 from apps.hosts.models import Facts, Host
 from apps.tuning.models import Revision
@@ -60,8 +61,8 @@ def reachable(by: User) -> Any:
     return Host.objects.filter(theirs).exclude(state=Host.State.ARCHIVE).order_by("name")
 
 
-class CampaignForm(StopForm):
-    """A campaign without its factors, which are rows. With a recipe, the workload may be empty."""
+class CampaignForm(LoadForm, StopForm):
+    """A campaign without its factors, which are rows. Without a workload it has the recipe's, or a standard one."""
 
     host = forms.ModelChoiceField(Host.objects.none(), empty_label="choose a host")
     target = forms.ChoiceField(
@@ -84,7 +85,7 @@ class CampaignForm(StopForm):
     question = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 2}), help_text="the question that the results answer"
     )
-    workload = forms.ModelChoiceField(Workload.objects.none(), empty_label="choose a workload")
+    workload = forms.ModelChoiceField(Workload.objects.none(), required=False)
     dataset = forms.ModelChoiceField(
         DataSet.objects.none(),
         required=False,
@@ -219,10 +220,9 @@ class CampaignForm(StopForm):
         self._offer("workload", newest_workloads())
         self._offer("dataset", newest_datasets())
         self._offer("profile", Revision.objects.select_related("profile").order_by("profile__name", "-number"))
-        if recipe:
-            workload = self.fields["workload"]
-            assert isinstance(workload, forms.ModelChoiceField)  # noqa: S101 - for the type checker
-            workload.required, workload.empty_label = False, "from the recipe"
+        workload = self.fields["workload"]
+        assert isinstance(workload, forms.ModelChoiceField)  # noqa: S101 - for the type checker
+        workload.empty_label = "from the recipe" if recipe else "pgbench, TPC-B-like"
         if recipe and recipe.get("dataset"):
             dataset = self.fields["dataset"]
             assert isinstance(dataset, forms.ModelChoiceField)  # noqa: S101 - for the type checker
@@ -274,7 +274,8 @@ class CampaignForm(StopForm):
             "conditions": factor_rows.conditions_of(source.factors),
             "factor_orders": factor_rows.orders_of(source.factors),
         }
-        shown |= {"cells": factor_rows.cells_text(source.cells, source.factors)}
+        shown |= {"cells": factor_rows.cells_text(source.cells, load_fields.without_load(source.factors))}
+        shown |= load_fields.load_of(source.factors)
         shown |= {"further_hosts": source.further_hosts.all()} if "further_hosts" in shown else {}
         target = " ".join(next(iter(source.target.items()), ()))
         shown |= roles_shown(source)
@@ -283,7 +284,7 @@ class CampaignForm(StopForm):
     def choices(self) -> dict[str, Any]:
         """Return the fields for services.create_campaign, without empty ones and those of rows."""
         target = targets.read_choice(self.cleaned_data["target"])
-        left = (*ALIKE, *OF_ROWS, *OF_ROLES, *OF_RULE)
+        left = (*ALIKE, *OF_ROWS, *OF_ROLES, *OF_RULE, *load_fields.NAMES)
         own = {name: value for name, value in self.cleaned_data.items() if name not in left}
         fields = {**own, "delta": self.cleaned_data["delta"] / 100, "target": target, "nuisance": self._nuisance()}
         fields["roles"] = self._roles()

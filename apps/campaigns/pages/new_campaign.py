@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
 from django.http import HttpRequest
 
 from apps.accounts.models import User
@@ -16,10 +17,10 @@ from apps.campaigns import archiving, lifecycle, recipes, services
 from apps.campaigns.design import descriptions
 from apps.campaigns.design.before_start import checks, previews
 from apps.campaigns.design.plan import Planned
-from apps.campaigns.design.steps import Step, metrics, single
-from apps.campaigns.library import own_recipes
+from apps.campaigns.design.steps import Step, metrics
+from apps.campaigns.library import own_recipes, workloads
 from apps.campaigns.models import Campaign, DataSet, Twin, Workload
-from apps.campaigns.pages import factor_rows
+from apps.campaigns.pages import factor_rows, load_fields
 from apps.campaigns.pages.forms import ALIKE, ARRANGED, OF_RULE, CampaignForm, alike_shown
 from apps.hosts.models import Host
 from apps.hosts.usage import allowed_paths
@@ -64,6 +65,7 @@ class Draft:
             self.form = CampaignForm(initial=self._initial(), by=user_of(request), recipe=self.recipe)
         if self.source:
             self.form.offer_also(self.source)
+        self.form.offer_defaults(self.source.steps if self.source else self.steps)
         if request.method == "GET" and "setting" in request.GET:
             self.add_setting(request.GET["setting"])
 
@@ -74,7 +76,7 @@ class Draft:
         return checked.first() if checked.count() == 1 else None
 
     def _cloned(self) -> list[factor_rows.Row]:
-        return factor_rows.rows_of(self.source.factors) if self.source else []
+        return factor_rows.rows_of(load_fields.without_load(self.source.factors)) if self.source else []
 
     def _proposed(self) -> list[factor_rows.Row]:
         """Return the recipe's levels on this host. If they depend on its facts, a host has to be chosen first."""
@@ -128,7 +130,7 @@ class Draft:
         chosen = self.form.cleaned_data.get("workload") if self.form.is_bound and self.form.is_valid() else None
         if chosen:
             return list(chosen.steps)
-        return recipes.steps(self.recipe, {}) if self.recipe else single("pgbench", {})
+        return recipes.steps(self.recipe, {}) if self.recipe else workloads.STANDARD
 
     @cached_property
     def parameters(self) -> list[Parameter]:
@@ -172,7 +174,7 @@ class Draft:
 
     def create(self, by: User) -> Campaign | None:
         """Create the draft campaign. Returns None if there are errors, which are added to their fields or rows."""
-        if not self.form.is_valid():
+        if not self._is_valid():
             return None
         factors = self._factors()
         try:
@@ -192,23 +194,46 @@ class Draft:
             return lifecycle.clone_campaign(self.source, **(left_empty | self._fields(factors, by)))
         if self.name:
             return services.create_from_recipe(recipe=self.name, **self._fields(factors, by))
-        return services.create_campaign(**self._fields(factors, by))
+        fields = self._fields(factors, by)
+        with transaction.atomic():  # a refused campaign leaves no workload behind
+            if "workload" not in fields:
+                fields["workload"] = workloads.standard_workload(by)
+            return services.create_campaign(**fields)
+
+    def _is_valid(self) -> bool:
+        """Whether each field is valid, and no row sets what a field of the load sets."""
+        if not self.form.is_valid():
+            return False
+        self.load = load_fields.load_rows(self.form.cleaned_data, has_dataset=bool(self.dataset))
+        taken = {row.path for row in self.rows}
+        for row in self.load:
+            if row.path in taken:
+                message = f"A factor sets {row.path}. Leave this field empty, or remove the factor."
+                self.form.add_error(load_fields.PATHS[row.path], message)
+        return self.form.is_valid()
 
     def _factors(self) -> list[dict[str, Any]]:
         """Return the factors as entered. A row with several values becomes a row per value."""
         self.rows = factor_rows.spread(self.rows, self.steps, self.dataset)
-        return factor_rows.factors_of(self.rows, self.steps, self.dataset)
+        return factor_rows.factors_of([*self.rows, *self.load], self.steps, self.dataset)
 
     def _fields(self, factors: list[dict[str, Any]], by: User) -> dict[str, Any]:
         """Return the arguments of create_campaign. PlanError if a line next to the rows cannot be parsed."""
         typed = self.form.cleaned_data
         arranged = factor_rows.arranged(factors, typed["conditions"], typed["factor_orders"])
-        cells = factor_rows.cells_of(typed["cells"], factors)
-        return {**self.form.choices(), "factors": arranged, "cells": cells, "stop": self.form.rule(arranged), "by": by}
+        fixed = load_fields.load_cell(factors)
+        cells = [each | fixed for each in factor_rows.cells_of(typed["cells"], load_fields.without_load(factors))]
+        stop = self.form.rule(load_fields.without_load(arranged))
+        if stop:
+            stop["between"] = [each | fixed for each in stop["between"]]
+        return {**self.form.choices(), "factors": arranged, "cells": cells, "stop": stop, "by": by}
 
     def _blame(self, error: PlanError, factors: list[dict[str, Any]]) -> None:
         text = sentence("", error)
-        if factor_rows.mark(self.rows, error.subject, text, factors):
+        if factor_rows.mark(self.load, error.subject, text, factors):
+            wrong = next(row for row in self.load if row.error)
+            self.form.add_error(load_fields.PATHS[wrong.path], text)
+        elif factor_rows.mark(self.rows, error.subject, text, factors):
             self.form.add_error(None, f"In the factors: {text}")
         elif error.subject.startswith("factors"):
             self.form.add_error(None, text)
@@ -222,7 +247,7 @@ class Draft:
     def preview(self, by: User) -> dict[str, Any]:
         """Return the runs in order with their seconds, or the reason why there are none. The workload of a recipe
         need not exist yet."""
-        if not self.form.is_valid():
+        if not self._is_valid():
             missing = [str(self.form.fields[name].label or name.replace("_", " ")) for name in self.form.errors]
             return {"missing": missing}
         factors = self._factors()
@@ -234,10 +259,10 @@ class Draft:
     def _planned(self, fields: dict[str, Any]) -> dict[str, Any]:
         fields["created_by"] = fields.pop("by")
         fields.setdefault("seed", 0)
-        if self.recipe and "workload" not in fields:
-            fields["workload"] = Workload(
-                name=self.name, steps=recipes.steps(self.recipe, allowed_paths.known(fields["host"]))
-            )
+        if "workload" not in fields:
+            facts = allowed_paths.known(fields["host"])
+            steps = recipes.steps(self.recipe, facts) if self.recipe else workloads.STANDARD
+            fields["workload"] = Workload(name=self.name, steps=steps)
         own = recipes.dataset(self.recipe, allowed_paths.known(fields["host"])) if self.recipe else None
         if own:
             fields.setdefault("dataset", DataSet(name=self.name, **own))

@@ -8,6 +8,7 @@ from django import forms
 
 from apps.campaigns.design.stopping import LEAST, UNTIL, label
 from apps.campaigns.models import Campaign
+from apps.campaigns.pages.load_fields import without_load
 
 FIELDS = ("until", "first", "second", "width", "least")
 
@@ -60,6 +61,6 @@ def filled(source: Campaign) -> dict[str, Any]:
     """Return the rule of a campaign as initial values of the form."""
     if not source.stop:
         return {}
-    first, second = (label(cell, source.factors) for cell in source.stop["between"])
+    first, second = (label(cell, without_load(source.factors)) for cell in source.stop["between"])
     shown = {name: source.stop.get(name) for name in ("until", "least")} | {"first": first, "second": second}
     return shown | ({"width": 100 * source.stop["width"]} if "width" in source.stop else {})

@@ -158,7 +158,10 @@ def campaign_new(request: HttpRequest) -> HttpResponse:
     elif request.method == "POST":
         campaign = draft.create(user_of(request))
         if campaign:
-            messages.success(request, "The campaign is a draft: review it, then start it.")
+            if "start" in request.POST:
+                _start(request, campaign, user_of(request))
+            else:
+                messages.success(request, "The campaign is a draft: review it, then start it.")
             return redirect("campaign_detail", campaign.pk)
     return page(request, "campaigns/form.html", draft.context(), draft.form)
 

@@ -18,6 +18,7 @@ from tests.rows import populate
 pytestmark = pytest.mark.e2e
 
 A = (10120, 10080, 10240, 9990, 10170)
+BETTER, WORSE = (11330, 11240, 11470, 11210, 11350), (9120, 9060, 9190, 9030, 9160)
 Theme = Literal["light", "dark"]
 SCREENS: list[tuple[int, int, Theme]] = [
     (1440, 900, "light"),
@@ -27,14 +28,14 @@ SCREENS: list[tuple[int, int, Theme]] = [
 ]
 # Name, values of each level, then what the card must say.
 CAMPAIGNS: dict[str, tuple[dict[str, tuple[float, ...]], str, str]] = {
-    "win": ({"off": A, "on": tuple(1.118 * value for value in A)}, "Better", "Write a decision"),
-    "loss": ({"off": A, "on": tuple(0.9 * value for value in A)}, "Worse", "Write a decision"),
+    "win": ({"off": A, "on": BETTER}, "Better", "Write a decision"),
+    "loss": ({"off": A, "on": WORSE}, "Worse", "Write a decision"),
     "equivalent": ({"off": A, "on": (10150, 9980, 10290, 10070, 10210)}, "Equivalent", "Write a decision"),
     "inconclusive": ({"off": A, "on": (10150, 9380, 10690, 9870, 10810)}, "Inconclusive", "repetitions"),
-    "preliminary": ({"off": A[:3], "on": tuple(1.3 * value for value in A[:3])}, "Better", "Add 2 repetitions"),
+    "preliminary": ({"off": A[:3], "on": (13150, 13060, 13390)}, "Better", "Add 2 repetitions"),
     "interaction": (CROSSED, "Better", "Add 1 repetition"),
     "half-failed": ({"off": A, "on": (11500, 11600, 11400)}, "Better", "Retry 2 failed runs"),
-    "cancelled": ({"off": A, "on": tuple(1.118 * value for value in A)}, "Better", "Write a decision"),
+    "cancelled": ({"off": A, "on": BETTER}, "Better", "Write a decision"),
 }
 
 
@@ -62,4 +63,6 @@ def test_the_first_screen_answers_the_question(name: str, open_as: Callable[...,
         box = card.bounding_box()
         assert box and box["y"] + box["height"] <= height, f"{name} at {width}: the card ends at {box}"
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        brand, tools = (page.locator(each).bounding_box() for each in (".brand", ".tools"))
+        assert brand and tools and tools["y"] < brand["y"] + brand["height"], f"the head takes two lines at {width}"
         shot(page, f"answer-{name}-{width}-{theme}", full_page=False)

@@ -1,0 +1,69 @@
+"""Clients, duration and scale of a workload as plain fields. A campaign stores each as a factor with one level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from django import forms
+
+from agents.workloads import WORKLOADS
+from apps.campaigns.design.steps import Step, measured
+from apps.campaigns.pages.factor_rows import Row
+
+PATHS = {
+    "workload.clients": "clients",
+    "workload.time_s": "time_s",
+    "workload.scale": "scale",
+    "dataset.scale": "scale",
+}
+NAMES = ("clients", "time_s", "scale")
+
+
+class LoadForm(forms.Form):
+    """What is left empty stays as the workload has it."""
+
+    clients = forms.IntegerField(required=False, min_value=1, help_text="connections of the load")
+    time_s = forms.IntegerField(required=False, min_value=1, label="Duration (s)", help_text="of each timed step")
+    scale = forms.IntegerField(required=False, min_value=1, help_text="of pgbench's tables; 100 is about 1.5 GB")
+
+    def offer_defaults(self, steps: Sequence[Step]) -> None:
+        """Shows the values of the first measured step in the empty fields."""
+        step = next(iter(measured(steps)), None)
+        if step is None or step["kind"] not in WORKLOADS:
+            return
+        for name in NAMES:
+            schema = WORKLOADS[step["kind"]].schema["properties"].get(name, {})
+            value = step["options"].get(name, schema.get("default", ""))
+            self.fields[name].widget.attrs["placeholder"] = str(value)
+
+
+def load_rows(typed: Mapping[str, Any], *, has_dataset: bool) -> list[Row]:
+    """The fields that are not empty, as rows. The scale is that of the data set if the campaign names one."""
+    paths = {"clients": "workload.clients", "time_s": "workload.time_s"}
+    paths["scale"] = "dataset.scale" if has_dataset else "workload.scale"
+    return [
+        Row(factor=path, level=str(typed[name]), path=path, value=str(typed[name]))
+        for name, path in paths.items()
+        if typed.get(name)
+    ]
+
+
+def is_load(factor: Mapping[str, Any]) -> bool:
+    """Whether it is a field of this form: a factor with one level, named by the path that it sets."""
+    levels = factor.get("levels", ())
+    return factor["name"] in PATHS and len(levels) == 1 and list(levels[0]["set"]) == [factor["name"]]
+
+
+def load_of(factors: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The fields as they were typed, from the factors of a campaign."""
+    return {PATHS[each["name"]]: each["levels"][0]["set"][each["name"]] for each in factors if is_load(each)}
+
+
+def without_load(factors: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each for each in factors if not is_load(each)]
+
+
+def load_cell(factors: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The levels of these fields, which every combination has."""
+    return {each["name"]: each["levels"][0]["label"] for each in factors if is_load(each)}
