@@ -110,7 +110,8 @@ class Production:
         return done.stdout.strip()
 
     def work(self, transactions: int) -> None:
-        """So many transactions of the load from one client, and each of the others once."""
+        """Each of the other statements once, then so many transactions of the load from one client."""
+        self.sql("\n".join(self.database.others))
         load = self.database.load
         scripts = [self.root / f"load{number}.sql" for number in range(len(load))]
         for path, (_, text) in zip(scripts, load, strict=True):
@@ -119,7 +120,6 @@ class Production:
         where = ["-h", str(self.root), "-U", "postgres", self.database.name]
         argv = [str(bin_dir() / "pgbench"), "-n", "-c1", f"-t{transactions}", "--random-seed=7", *weighed, *where]
         subprocess.run(argv, check=True, capture_output=True, timeout=120)
-        self.sql("\n".join(self.database.others))
 
     def work_between_snapshots(self, transactions: int) -> Thread:
         """The same in a thread that has started, once a capture has taken its first snapshot."""

@@ -14,7 +14,7 @@ from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
 from apps.accounts.web.rest import body_of
 from apps.campaigns.api.serializers import NewTeamField
-from apps.campaigns.models import Twin
+from apps.campaigns.models import DataSet, Twin
 from apps.campaigns.twins import services
 from apps.hosts.models import NAME
 
@@ -77,6 +77,11 @@ class NewTwinSerializer(serializers.Serializer[Any]):
         child=serializers.CharField(max_length=1000),
         default=list,
         help_text="statements of one transaction: query ids, separated by commas, in their order",
+    )
+    dataset = serializers.PrimaryKeyRelatedField(
+        queryset=DataSet.objects.all(),
+        required=False,
+        help_text="id of existing data, such as a copy of production; default: a new data set with synthetic rows",
     )
     team = NewTeamField()
 

@@ -14,8 +14,10 @@ from apps.accounts.forms import OfTeam
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
 from apps.accounts.web.pages import blame, needs, of_team, page
-from apps.campaigns.models import Campaign, Twin
+from apps.campaigns.models import Campaign, DataSet, Twin
+from apps.campaigns.pages.forms import newest_datasets
 from apps.campaigns.twins import services
+from apps.campaigns.twins.preloading import is_twin
 from apps.hosts.models import NAME
 from common.errors import PlanError, RoleError
 
@@ -34,6 +36,13 @@ class TwinForm(OfTeam):
         label="Factor",
         help_text="rows per row of production",
     )
+    dataset = forms.ModelChoiceField(
+        DataSet.objects.none(),
+        required=False,
+        label="Data",
+        empty_label="synthetic rows",
+        help_text="or an existing data set, such as a copy of production",
+    )
     clients = forms.IntegerField(initial=8, min_value=1, max_value=10000, label="Clients")
     jobs = forms.IntegerField(initial=2, min_value=1, max_value=1024, label="Threads of pgbench")
     time_s = forms.IntegerField(initial=60, min_value=1, max_value=86400, label="Duration (s)")
@@ -51,6 +60,12 @@ class TwinForm(OfTeam):
         required=False, max_length=10_000, label="Left out", help_text="query ids of statements that the twin omits"
     )
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        dataset = self.fields["dataset"]
+        assert isinstance(dataset, forms.ModelChoiceField)  # noqa: S101 - for the type checker
+        dataset.queryset = newest_datasets()
+
 
 @needs(Role.VIEWER)
 def twin_list(request: HttpRequest) -> HttpResponse:
@@ -63,6 +78,7 @@ def twin_detail(request: HttpRequest, pk: int) -> HttpResponse:
     twin = get_object_or_404(Twin.objects.select_related("dataset", "workload", "team"), pk=pk)
     context = {
         "twin": twin,
+        "is_synthetic": is_twin(twin.dataset),
         "made": _with_percent(twin.made),
         "left_out": _with_percent(twin.left_out[:SHOWN]),
         "missing": twin.missing[:SHOWN],
@@ -83,6 +99,7 @@ def twin_add(request: HttpRequest) -> HttpResponse:
         fields = form.cleaned_data
         load = services.Load(fields["clients"], fields["jobs"], fields["time_s"], fields["pace"])
         more = {"factor": fields["factor"], "load": load, "team": fields.get("team")}
+        more["dataset"] = fields["dataset"]
         more["without"] = services.ids(fields["without"])
         lines = (services.ids(line) for line in fields["transactions"].splitlines())
         more["transactions"] = [each for each in lines if each]

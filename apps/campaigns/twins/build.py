@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from apps.campaigns.twins import schema as schemas
+from apps.campaigns.twins.existing import preparation, with_existing_rows
 from apps.campaigns.twins.parameters import Parameters
 from apps.campaigns.twins.parsing import PLACEHOLDER, LeftOutError, Parsed
 from apps.campaigns.twins.transactions import grouped
@@ -43,13 +44,15 @@ class Row:
 @dataclass(frozen=True)
 class Built:
     """`steps` of a data set of kind sql, `scripts` of a workload of kind pgbench. `missing`: parts of the schema that
-    the twin lacks. `calls_per_s`: the rate of the scripts in production."""
+    the twin lacks. `calls_per_s`: the rate of the scripts in production. `preparation`: on existing data, SQL that is
+    executed before the scripts; the data set has no steps then."""
 
     steps: list[dict[str, Any]]
     scripts: list[dict[str, Any]]
     rows: list[Row]
     missing: list[str]
     calls_per_s: float
+    preparation: str = ""
 
     @property
     def covered(self) -> float:
@@ -62,10 +65,14 @@ def build(
     factor: float = 1.0,
     without: Sequence[str] = (),
     transactions: Sequence[Sequence[str]] = (),
+    existing: bool = False,
 ) -> Built:
     """A twin with `factor` times the rows of production. `without`: query ids of statements to leave out.
-    `transactions`: lists of the query ids that are executed together. PlanError if that is impossible."""
+    `transactions`: lists of the query ids that are executed together. `existing`: it runs on rows that exist already,
+    such as a copy of production. PlanError if that is impossible."""
     schema = schemas.schema(capture, factor)
+    if existing:
+        schema = with_existing_rows(schema)
     scripts: list[dict[str, Any]] = []
     made: list[Statement] = []
     rows: list[Row] = []
@@ -84,8 +91,12 @@ def build(
         cumulative += share
         rows.append(_row(name, reason, statement, share))
     scripts = grouped(scripts, made, transactions)
-    rate = sum(each["weight"] for each in scripts) / capture.seconds
-    return Built(schemas.steps(schema), _weighed(scripts), _named(rows, transactions), schema.missing, rate)
+    rate, rows = sum(each["weight"] for each in scripts) / capture.seconds, _named(rows, transactions)
+    if existing:
+        named = [column for statement in made for column in Parsed(statement.text, schema).columns()]
+        prepared = preparation(schema, named, [each["text"] for each in scripts])
+        return Built([], _weighed(scripts), rows, [], rate, prepared)
+    return Built(schemas.steps(schema), _weighed(scripts), rows, schema.missing, rate)
 
 
 def _named(rows: Sequence[Row], transactions: Sequence[Sequence[str]]) -> list[Row]:

@@ -20,6 +20,7 @@ UNKNOWN_WIDTH = 16  # bytes, of texts without statistics
 UNKNOWN_DISTINCT = 1000
 NEARLY = 0.9
 LONGEST = 8000  # characters of a generated text
+SHORTEST_NEW = 24  # characters of a new text among existing ones: "twin" and a number
 LONGEST_VALUES = 8000  # characters of all common values of a column
 INTEGERS = {"int2": 2**15 - 1, "int4": 2**31 - 1, "int8": 2**63 - 1}
 TEXTS = ("text", "varchar", "bpchar", "name")
@@ -42,7 +43,7 @@ DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 class Domain:
     """The values of a column. `frequencies`: shares of the ranks 1, 2, ... among the rows that are not null. `parent`:
     the column that a foreign key refers to. `ordered`: ranks refer to the parent's keys in order. `supported`: values
-    of the type can be generated."""
+    of the type can be generated. `existing`: its values are sampled from rows that the data set has."""
 
     table: Key
     column: Column
@@ -59,6 +60,7 @@ class Domain:
     parent: Domain | None = None
     ordered: bool = False
     supported: bool = True
+    existing: bool = False
 
     @property
     def function(self) -> str:
@@ -85,6 +87,18 @@ class Domain:
     def takes_any_integer(self) -> bool:
         """Whether numbers that are not among its values may be stored."""
         return self.parent is None and self.column.base in ("int4", "int8")
+
+    @property
+    def is_number(self) -> bool:
+        return self.column.base in (*INTEGERS, "numeric")
+
+    def new_value(self, number: str) -> str:
+        """SQL of a value that no existing row has, from the number of the new row; "" if the type has none."""
+        if self.is_number:
+            return f"{number}::{self.type}"
+        if self.column.base in TEXTS and (_length(self.column) or LONGEST) >= SHORTEST_NEW:
+            return f"('twin' || {number})::{self.type}"
+        return f"md5({number}::text)::uuid" if self.column.base == "uuid" else ""
 
     def value(self, rank: str) -> str:
         """SQL of the value with this rank."""
@@ -232,8 +246,7 @@ def _generated(of: Domain) -> str:
 
 def text(of: Domain, width: int) -> str:
     """The rank with leading zeros, then hexadecimal digits up to the width, which do not compress well."""
-    digits = len(str(of.distinct)) + of.unique  # new rows of a unique column need more ranks
-    limit = _length(of.column) or LONGEST
+    digits, limit = _digits(of), _length(of.column) or LONGEST
     if digits > limit:
         return _short_text(limit)
     more = min(max(width, digits), limit, LONGEST) - digits
@@ -244,6 +257,17 @@ def text(of: Domain, width: int) -> str:
         return f"{number} || left(md5(r::text), {more})"
     parts = f"select string_agg(md5(r::text || n), '') from generate_series(1, {-(-more // 32)}) n"  # noqa: S608 - numbers of ours
     return f"{number} || left(({parts}), {more})"
+
+
+def _digits(of: Domain) -> int:
+    return len(str(of.distinct)) + of.unique  # new rows of a unique column need more ranks
+
+
+def numbered_digits(of: Domain) -> int:
+    """The number of decimal digits of the rank at the beginning of each generated text; 0 if texts begin otherwise."""
+    is_text = of.supported and of.column.kind != "e" and of.column.base in TEXTS and of.parent is None
+    fits = _digits(of) <= (_length(of.column) or LONGEST) and len(of.common_values) < of.distinct
+    return _digits(of) if is_text and fits and not of.existing else 0
 
 
 def _short_text(length: int) -> str:

@@ -5,12 +5,13 @@ Production's rows per call determine how wide ranges are, how long lists are, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 from sqlglot import exp
 
-from apps.campaigns.twins.columns import NUMBERS, Domain
+from apps.campaigns.twins.columns import NUMBERS, Domain, numbered_digits
 from apps.campaigns.twins.drawing import Script, weight
 from apps.campaigns.twins.functions import SUMS
 from apps.campaigns.twins.parsing import PLACEHOLDER, LeftOutError, Parsed, enclosing
@@ -111,6 +112,8 @@ class Parameters:
         compared = self._compared(number, node, parent)
         if compared is not None:
             return compared
+        if isinstance(parent, exp.Like | exp.ILike) and isinstance(parent.this, exp.Column):
+            return self._pattern(number, self._of(parent.this), parent)
         if isinstance(parent, exp.Limit | exp.Fetch):
             return str(max(1, round(self._rows)))
         if isinstance(parent, exp.Offset):
@@ -180,9 +183,12 @@ class Parameters:
         table = self._parsed.schema.tables[of.table]
         inserts = self._parsed.written() == of.table and isinstance(self._parsed.tree, exp.Insert)
         if inserts and self._parsed.tree.find(exp.OnConflict) is None and of in table.with_sequence:
-            if of.parent is not None:
-                raise LeftOutError(f"no new value of the unique column {of.column.name} can be generated")
             next_value = f"nextval('{of.sequence}')"
+            new = of.new_value(next_value) if of.existing else next_value
+            if of.parent is not None or not new:
+                raise LeftOutError(f"no new value of the unique column {of.column.name} can be generated")
+            if of.existing:
+                return new
             return of.value(next_value) if of.unique else f"{next_value}::{of.type}"
         return of.value(self.script.rank(of))
 
@@ -196,6 +202,19 @@ class Parameters:
         if number in self._is_list or isinstance(parent, exp.Any):
             return self._list(of, is_array=isinstance(parent, exp.Any))
         return of.value(self.script.rank(of, self._weight(of)))
+
+    def _pattern(self, number: int, of: Domain, like: exp.Expr) -> str:
+        """A pattern with the first digits of a value: so many that the expected rows match. It is a prefix, or, if
+        production read half of the table or more, a part of the text, which no B-tree index finds."""
+        outer = like.find_ancestor(exp.Not) is not None or bool(like.args.get("negate"))
+        digits = numbered_digits(of)
+        if outer or not digits:
+            raise LeftOutError(f"no pattern of LIKE can be generated for parameter ${number}")
+        kept = max(0, digits - round(math.log10(self._width(of))))
+        rank = self.script.set(f"random({min(of.distinct, len(of.common_values) + 1)}, {of.distinct})")
+        pages = self._parsed.schema.tables[of.table].captured.pages
+        anywhere = "'%' || " if self._blocks >= max(1, pages) / 2 else ""
+        return f"({anywhere}left({of.value(rank)}, {kept}) || '%')"
 
     def _bound(self, of: Domain, is_low: bool) -> str:
         """The rank of a single bound, so that the range has the expected rows. With LIMIT, any rank."""

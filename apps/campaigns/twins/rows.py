@@ -85,11 +85,21 @@ def _composite(key: Sequence[Domain], rows: int) -> dict[str, str]:
     ordered = sorted(key, key=lambda each: -abs(each.correlation))
     scatter = bool(ordered) and abs(ordered[0].correlation) < LOOSE and rows > 2
     position, left = (f"((i * {coprime(rows)}) % {rows})" if scatter else "(i - 1)"), rows
+    group = "0"  # of the rows with the same values in the columns so far
     for each in ordered[:-1]:
         per = max(1, -(-left // each.distinct))
         ranks[each.column.name] = f"1 + {position} / {per}"
+        group = f"({group} * {-(-left // per)} + {position} / {per})"
         position, left = f"({position} % {per})", per
-    return ranks | ({ordered[-1].column.name: f"1 + {position}"} if ordered else {})
+    return ranks | ({ordered[-1].column.name: f"1 + {_last(ordered[-1], position, group, left)}"} if ordered else {})
+
+
+def _last(of: Domain, position: str, group: str, left: int) -> str:
+    """The rank from 0 of the column that changes fastest. If it has many more values than a group has rows, each group
+    begins with another one; else most values would never occur."""
+    if of.distinct <= 2 * left:
+        return position
+    return f"({group} % {of.distinct} * {coprime(of.distinct)} + {position}) % {of.distinct}"
 
 
 def _hash(of: Domain, salt: int) -> str:

@@ -12,7 +12,7 @@ from django.db import transaction
 from apps.accounts.models import Role, Team, User
 from apps.accounts.services import audit, require, require_commands, save
 from apps.campaigns.library import datasets, workloads
-from apps.campaigns.models import Campaign, Twin
+from apps.campaigns.models import Campaign, DataSet, Twin
 from apps.campaigns.twins.preloading import is_marked, is_twin
 from common.errors import FormatError, PlanError
 from readers.twin.capture import read_capture
@@ -45,27 +45,38 @@ def create(
     load: Load | None = None,
     without: Sequence[str] = (),
     transactions: Sequence[Sequence[str]] = (),
+    dataset: DataSet | None = None,
     team: Team | None = None,
     by: User,
 ) -> Twin:
     """The twin of a captured file. Its statements are code, so `by` needs the permission to run commands.
-    `transactions`: lists of the query ids that are executed together.
+    `transactions`: lists of the query ids that are executed together. `dataset`: data that exist already, such as a
+    copy of production; otherwise a data set with synthetic rows is created.
 
     PlanError names the field, or the line of the file."""
     require(by, Role.TUNER, "create twin", on=Twin(team=team))
     require_commands(by, "create twin", "file")
     if not LEAST <= factor <= MOST:
         raise PlanError("factor", f"{factor:g} is not accepted", hint=f"a number from {LEAST:g} to {MOST:g}")
+    _check_dataset(dataset, factor)
     try:
         capture = read_capture(raw)
     except FormatError as error:
         raise PlanError("file", error.message, hint=error.hint) from error
     from apps.campaigns.twins.build import build  # sqlglot takes a third of a second to load
 
-    built = build(capture, factor, without, transactions)
+    built = build(capture, factor, without, transactions, existing=dataset is not None)
     if not built.scripts:
         raise PlanError("file", "no statement of this capture can be in a twin", hint="capture while the load runs")
-    return _save(name, built, capture, factor, load or Load(), team, by)
+    return _save(name, built, capture, factor, load or Load(), dataset, team, by)
+
+
+def _check_dataset(dataset: DataSet | None, factor: float) -> None:
+    if dataset is not None and is_twin(dataset):
+        hint = "choose a copy of the captured database, or none"
+        raise PlanError("dataset", f"{dataset} has synthetic rows", hint=hint)
+    if dataset is not None and factor != 1:
+        raise PlanError("factor", f"{factor:g} is not accepted with existing data", hint="1: their rows do not change")
 
 
 def ids(text: str) -> list[str]:
@@ -74,10 +85,20 @@ def ids(text: str) -> list[str]:
 
 
 @transaction.atomic
-def _save(name: str, built: Built, capture: Capture, factor: float, load: Load, team: Team | None, by: User) -> Twin:
+def _save(
+    name: str,
+    built: Built,
+    capture: Capture,
+    factor: float,
+    load: Load,
+    dataset: DataSet | None,
+    team: Team | None,
+    by: User,
+) -> Twin:
     about = f"twin of the database {capture.database}"
-    dataset = datasets.save_dataset(name, "sql", {"steps": built.steps}, description=about, team=team, by=by)
-    workload = workloads.save_workload(name, [_step(built, load)], description=about, team=team, by=by)
+    if dataset is None:
+        dataset = datasets.save_dataset(name, "sql", {"steps": built.steps}, description=about, team=team, by=by)
+    workload = workloads.save_workload(name, _steps_of(built, load), description=about, team=team, by=by)
     existing = Twin.objects.filter(dataset=dataset, workload=workload).first()
     if existing:
         return existing
@@ -103,6 +124,13 @@ def _save(name: str, built: Built, capture: Capture, factor: float, load: Load, 
         after={"database": capture.database, "factor": factor, "covered": round(built.covered, 4)},
     )
     return twin
+
+
+def _steps_of(built: Built, load: Load) -> list[dict[str, Any]]:
+    if not built.preparation:
+        return [_step(built, load)]
+    options = {"statements": built.preparation}
+    return [{"name": "prepare", "role": "prepare", "kind": "sql", "options": options}, _step(built, load)]
 
 
 def _step(built: Built, load: Load) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import typer
 
 from proving import bundle, psql, tables
 from proving.errors import CliError, UsageError
-from proving.session import Json, of
+from proving.session import Json, Session, of
 
 if TYPE_CHECKING:
     from readers.twin.model import Capture
@@ -86,6 +86,10 @@ def create(
         list[str] | None,
         typer.Option(metavar="QUERYID,QUERYID", help="Statements of one transaction, in order. Can be repeated."),
     ] = None,
+    data: Annotated[
+        str,
+        typer.Option(metavar="DATASET", help="Existing data set, such as a copy of production. No rows are generated."),
+    ] = "",
     json: Json = False,
 ) -> None:
     """Create a data set and a workload from a captured file. Needs the permission to run commands."""
@@ -94,6 +98,8 @@ def create(
     parts: list[tuple[str, Any]] = [(field, (None, str(value))) for field, value in fields.items()]
     parts += [("without", (None, queryid)) for queryid in without or []]
     parts += [("transactions", (None, ids)) for ids in transaction or []]
+    if data:
+        parts.append(("dataset", (None, str(_newest(session, data)))))
     with file.open("rb") as stream:
         twin = session.client.post("twins/", files=[*parts, ("file", (file.name, stream))])
     head = ("share of time", "script", "statement", "reason for leaving it out")
@@ -101,8 +107,17 @@ def create(
         (f"{100 * statement['share']:.1f} %", statement["script"], statement["text"][:200], statement["reason"])
         for statement in twin["statements"][:SHOWN]
     ]
-    summary = f"{name}: data set and workload created. They cover {100 * twin['covered']:.1f} % of production's time."
+    made = f"workload created for the data set {data}" if data else "data set and workload created"
+    summary = f"{name}: {made}, with statements that have {100 * twin['covered']:.1f} % of production's time."
     session.tell(twin, lambda: tables.below(tables.lines(summary, *twin["missing"]), tables.table(head, rows)))
+
+
+def _newest(session: Session, name: str) -> int:
+    """The id of the newest revision of a data set."""
+    rows = session.client.get("datasets/", name=name, ordering="-revision")["results"]
+    if not rows:
+        raise CliError(f"there is no data set {name}", field="--data", accepted="the name of a data set")
+    return int(rows[0]["id"])
 
 
 @contextmanager

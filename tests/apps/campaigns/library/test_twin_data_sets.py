@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import DatabaseError, connection
 
 from agents.datasets.sql import LONGEST
+from agents.sql.text import statements
+from apps.campaigns.twins.build import build, script
 from apps.campaigns.twins.names import qualified
 from apps.campaigns.twins.schema import Schema, schema, steps
 from readers.twin.capture import read_capture
-from readers.twin.model import Capture, Column, ForeignKey, Index, IndexColumn, Statistics, Table
+from readers.twin.model import Capture, Column, Counts, ForeignKey, Index, IndexColumn, Statement, Statistics, Table
+from tests.servers.production import SCHEMA
 
 RAW = (Path(__file__).parents[3] / "contract" / "captures" / "shop-18.jsonl").read_bytes()
 
@@ -201,3 +205,79 @@ def test_the_sample_can_be_loaded_with_fewer_rows(db: None, capture: Capture) ->
     load(schema(capture, 0.01))
 
     assert (rows("shop.customers"), rows("shop.lines")) == (50, 600)
+
+
+def test_a_pattern_of_like_matches_the_expected_rows(db: None, capture: Capture) -> None:
+    twin = schema(capture, 1.0)
+    load(twin)
+    counts = Counts(calls=10, ms=1.0, rows=900, hit=40)
+    text = script(Statement("1", "select id from shop.customers where email like $1", counts), twin, 1.0, "s01")
+
+    with connection.cursor() as cursor:
+        cursor.execute(text.splitlines()[-1].replace(":twin_1", "4321"))
+        assert len(cursor.fetchall()) == 100
+
+
+def execute(text: str) -> None:
+    with connection.cursor() as cursor:
+        for each in statements(text):
+            cursor.execute(each)
+
+
+def a_copy_of_production() -> None:
+    """The tables of the sample, with other ids and texts than synthetic rows have."""
+    execute(SCHEMA.partition("create function")[0])
+    execute("alter table shop.orders drop constraint orders_customer_id_fkey")
+    execute("update shop.customers set id = id + 500000, email = 'real-' || email")
+
+
+def test_parameters_of_a_twin_on_existing_data_are_keys_of_their_rows(db: None, capture: Capture) -> None:
+    a_copy_of_production()
+    (lookup,) = [each for each in capture.statements if each.text.startswith("select id, email")]
+
+    built = build(replace(capture, statements=(lookup,)), existing=True)
+
+    execute(built.preparation)
+    assert built.steps == [] and built.missing == []
+    last = built.scripts[0]["text"].splitlines()[-1]
+    with connection.cursor() as cursor:
+        for rank in (1, 2500, 5000):
+            cursor.execute(last.replace(":twin_1", str(rank)))
+            assert len(cursor.fetchall()) == 1
+
+
+def test_new_rows_on_existing_data_have_new_keys(db: None, capture: Capture) -> None:
+    a_copy_of_production()
+    text = "insert into shop.customers (id, email, country, created_at) values ($1, $2, $3, $4)"
+    insert = Statement("1", text, Counts(calls=10, ms=1.0, rows=10))
+
+    built = build(replace(capture, statements=(insert,)), existing=True)
+
+    execute(built.preparation)
+    last = re.sub(r":twin_\d+", "7", built.scripts[0]["text"].splitlines()[-1])
+    execute(last)
+    execute(last)
+    with connection.cursor() as cursor:
+        cursor.execute("select id, email from shop.customers order by id desc limit 2")
+        assert cursor.fetchall() == [(505002, "twin2"), (505001, "twin1")]
+
+
+def test_columns_that_the_existing_data_lack_are_named(db: None, capture: Capture) -> None:
+    a_copy_of_production()
+    execute("alter table shop.customers drop column balance; drop table shop.lines; drop table shop.products")
+
+    built = build(capture, existing=True)
+
+    with pytest.raises(DatabaseError, match=r"lacks columns of the captured database: shop\.customers\.balance, shop"):
+        execute(built.preparation)
+
+
+def test_both_columns_of_a_key_of_two_columns_keep_their_distinct_values(db: None, capture: Capture) -> None:
+    votes = table("votes", 6000, column("post", "bigint", "int8"), column("member", "int", "int4"))
+    columns = [statistics("votes", "post", n_distinct=4000.0), statistics("votes", "member", n_distinct=800.0)]
+    load(twin_of(capture, parts(votes, indexes=[primary_key("votes", "post", "member")], statistics=columns)))
+
+    with connection.cursor() as cursor:
+        cursor.execute("select count(*), count(distinct post), count(distinct member) from votes")
+        count, posts, members = cursor.fetchone()
+    assert count == 6000 and posts == pytest.approx(4000, rel=0.3) and members == 800

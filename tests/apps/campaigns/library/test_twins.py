@@ -10,10 +10,12 @@ import pytest
 
 from agents.datasets import DATASETS
 from apps.accounts.models import Role, User
-from apps.campaigns.models import Twin
+from apps.campaigns.library import datasets
+from apps.campaigns.models import DataSet, Twin
 from apps.campaigns.twins import services
 from apps.campaigns.twins.build import build, script
 from apps.campaigns.twins.parsing import LeftOutError
+from apps.campaigns.twins.preloading import runs_twin
 from apps.campaigns.twins.schema import Schema, schema, steps
 from common.errors import PlanError, RoleError
 from readers.twin.capture import read_capture
@@ -77,6 +79,23 @@ def test_parameters_get_values_from_the_columns_that_they_belong_to(shop: Schema
 
 
 @pytest.mark.parametrize(
+    ("rows", "blocks", "pattern"),
+    [
+        (1, 3, "(left(proving_twin.value_2(:twin_1), 5) || '%')"),
+        (90, 95, "('%' || left(proving_twin.value_2(:twin_1), 3) || '%')"),
+        (90, 10, "(left(proving_twin.value_2(:twin_1), 3) || '%')"),
+    ],
+    ids=["one row", "all blocks", "few blocks"],
+)
+def test_patterns_of_like_match_as_many_rows_as_in_production(
+    shop: Schema, rows: float, blocks: int, pattern: str
+) -> None:
+    written = script_of(shop, "select id from shop.customers where email like $1", rows=rows, blocks=blocks)
+
+    assert f"email like {pattern}" in written and "random(1, 5000)" in written
+
+
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("select pg_read_file($1)", "calls the function pg_read_file"),
@@ -91,7 +110,8 @@ def test_parameters_get_values_from_the_columns_that_they_belong_to(shop: Schema
         ("select id from shop.orders where id = :twin_1", "pgbench would interpret"),
         ("select id from shop.orders where", "cannot be parsed"),
         ("select $1", "column of parameter $1 is unknown"),
-        ("select * from shop.orders where note like $1", "column of parameter $1 is unknown"),
+        ("select * from shop.orders where note not like $1", "no pattern of LIKE can be generated"),
+        ("select * from shop.orders where note ~ $1", "column of parameter $1 is unknown"),
         ("select * from shop.orders where placed_at > now() - interval $1", "parameter $1 is unknown"),
         ("delete from shop.customers where id = $1", "rows of orders refer to the rows that it deletes"),
         ("update shop.customers set email = $1 where id = $2", "changes the unique column email"),
@@ -234,3 +254,27 @@ def test_the_rate_of_production_becomes_the_rate_of_pgbench(author: User) -> Non
     twin = services.create("shop", RAW, load=services.Load(pace="production"), by=author)
 
     assert twin.workload.steps[0]["options"]["rate"] == pytest.approx(624.5, abs=1)
+
+
+def test_a_twin_on_existing_data_has_a_workload_of_its_own_only(author: User) -> None:
+    copy = datasets.save_dataset("copy", "sql", {"steps": [{"name": "load", "sql": "select 1"}]}, by=author)
+
+    twin = services.create("shop", RAW, dataset=copy, by=author)
+
+    assert twin.dataset == copy and not DataSet.objects.filter(name="shop").exists()
+    assert [(each["name"], each["kind"]) for each in twin.workload.steps] == [
+        ("prepare", "sql"),
+        ("measure", "pgbench"),
+    ]
+    assert runs_twin(copy, twin.workload.steps) and not runs_twin(copy, [])
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+def test_synthetic_rows_and_factors_are_refused_as_existing_data(author: User, factor: float) -> None:
+    synthetic = services.create("first", RAW, by=author).dataset
+    real = datasets.save_dataset("copy", "sql", {"steps": [{"name": "load", "sql": "select 1"}]}, by=author)
+
+    with pytest.raises(PlanError) as raised:
+        services.create("second", RAW, factor=factor, dataset=real if factor != 1 else synthetic, by=author)
+
+    assert raised.value.subject == ("factor" if factor != 1 else "dataset")

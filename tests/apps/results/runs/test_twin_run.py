@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from apps.accounts.models import User
 from apps.campaigns import services
+from apps.campaigns.library import datasets
 from apps.campaigns.models import Twin
 from apps.campaigns.twins import services as twins
 from apps.hosts.models import Host
@@ -19,7 +20,7 @@ from apps.results.runs.fidelity import fidelity_of
 from embedded.servers.postgres import bin_dir
 from tests.cli.program import Program
 from tests.servers import campaigns
-from tests.servers.production import OTHERS, Production, start
+from tests.servers.production import OTHERS, SCHEMA, Production, start
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -73,6 +74,26 @@ def test_a_run_of_a_twin_resembles_production(captured: bytes, host: Host, admin
     (sentence,) = [judgement.sentence for judgement in judgements(campaign) if judgement.topic == "twin"]
     assert sentence == f"The load is a twin of the database shop. Its fidelity is {fidelity.percent:.0f} % in 1 run."
     assert "twin, fidelity" in client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
+
+
+def test_a_twin_runs_on_a_copy_of_production_with_sampled_keys(captured: bytes, host: Host, admin: User) -> None:
+    tables = SCHEMA.replace("create extension pg_stat_statements;\nvacuum analyze;", "")
+    made = [{"name": "tables", "sql": tables}, {"name": "vacuum", "sql": "vacuum analyze", "transaction": False}]
+    copy = datasets.save_dataset("copy", "sql", {"steps": made}, by=admin)
+    twin = twins.create("copied", captured, load=twins.Load(clients=2, jobs=1, time_s=3), dataset=copy, by=admin)
+
+    campaign = services.create_campaign(
+        by=admin, host=host, name="copied", question="?", workload=twin.workload, dataset=copy, repetitions=1,
+        metric="measure.tps",
+        factors=[{"name": "work_mem", "levels": [{"label": "4MB", "set": {"settings.postgresql.work_mem": "4MB"}}]}],
+    )  # fmt: skip
+    services.start_campaign(campaign, by=admin)
+    (run,) = campaigns.ok_runs(campaign, 120)
+
+    fidelity = fidelity_of(run)
+    assert fidelity is not None and fidelity.value >= 0.75
+    (lookup,) = [each for each in fidelity.statements if each.text.startswith("select id, email")]
+    assert lookup.twin is not None and lookup.twin.rows == 1
 
 
 def test_statements_that_are_left_out_are_listed_with_reason_and_share_of_time(captured: bytes, admin: User) -> None:

@@ -1,0 +1,84 @@
+"""A twin on existing data, such as a copy of production: keys for its parameters are sampled from the rows. Pure.
+
+Before the load, a step checks that the data have the columns of the statements. It then fills a schema of its own: for
+each column that a parameter belongs to, a table of sampled values, and the function that the scripts call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from apps.campaigns.twins.columns import Domain
+from apps.campaigns.twins.names import OWN_SCHEMA, ident, literal, qualified
+from apps.campaigns.twins.schema import Schema
+
+SAMPLED = 20_000  # values per column
+LARGE = 2_000_000  # rows: of larger tables, only some blocks are read
+HINT = "choose a data set with the tables of the captured database, or leave the statements out"
+_USED = re.compile(rf"\b{OWN_SCHEMA}\.(value|new)_(\d+)\b")
+
+
+def with_existing_rows(schema: Schema) -> Schema:
+    """The schema, whose values come from rows that exist. Frequent values are sampled more often."""
+    for table in schema.tables.values():
+        table.domains = {
+            name: replace(each, existing=True, is_key=False, frequencies=(), common_values=())
+            for name, each in table.domains.items()
+        }
+    return schema
+
+
+def preparation(schema: Schema, named: Sequence[Domain], scripts: Sequence[str]) -> str:
+    """SQL for the step before the load. `named`: the columns that the statements name."""
+    used = {(kind, int(number)) for text in scripts for kind, number in _USED.findall(text)}
+    domains = {each.number: each for table in schema.tables.values() for each in table.domains.values()}
+    statements = [_check(schema, named), f"drop schema if exists {OWN_SCHEMA} cascade", f"create schema {OWN_SCHEMA}"]
+    for kind, number in sorted(used):
+        make = _values if kind == "value" else _sequence
+        statements += make(domains[number], schema.tables[domains[number].table].captured.rows)
+    return ";\n".join(statements) + ";\n"
+
+
+def _check(schema: Schema, named: Sequence[Domain]) -> str:
+    """Raises an error that names the columns that are missing."""
+    paths = sorted({(each.table, each.column.name) for each in named})
+    rows = ", ".join(
+        f"({literal(qualified(table))}, {literal(name)}, {literal('.'.join((*table, name)))})" for table, name in paths
+    )
+    body = (
+        "declare missing text; begin select string_agg(path, ', ' order by path) into missing from"
+        f" (values {rows}) as needed(relation, attribute, path) where not exists (select from pg_attribute"
+        " where attrelid = to_regclass(relation) and attname = attribute and attnum > 0 and not attisdropped);"
+        " if missing is not null then raise exception 'the data set lacks columns of the captured database: %',"
+        f" missing using hint = {literal(HINT)}; end if; end"
+    )
+    return f"do language plpgsql {literal(body)}" if paths else "select 1"
+
+
+def _values(of: Domain, rows: int) -> Iterator[str]:
+    """Not strict about its volatility: the sample never changes, so the planner may call the function in advance."""
+    column, table, keys = ident(of.column.name), qualified(of.table), f"{OWN_SCHEMA}.keys_{of.number}"
+    method = "system" if rows > LARGE else "bernoulli"
+    sample = f" tablesample {method} ({100 * SAMPLED / rows!r}) repeatable (1)" if rows > SAMPLED else ""
+    yield (
+        f"create table {keys} as select row_number() over (order by v) as n, v from"
+        f" (select {column} as v from {table}{sample} where {column} is not null limit {2 * SAMPLED}) sample"
+    )
+    yield f"alter table {keys} add primary key (n)"
+    body = (
+        f"select v from {keys} where n = 1 + (least(r, {of.distinct}) - 1) * (select max(n) from {keys})"
+        f" / {of.distinct}"
+    )
+    yield (
+        f"create function {of.function}(r bigint) returns {of.type} language sql immutable strict parallel safe"
+        f" as {literal(body)}"
+    )
+
+
+def _sequence(of: Domain, _: int) -> Iterator[str]:
+    yield f"create sequence {of.sequence} cache 20"
+    if of.is_number:
+        newest = f"greatest(coalesce(max({ident(of.column.name)}), 0), 0)::bigint + 1"
+        yield f"select setval({literal(of.sequence)}, {newest}, false) from {qualified(of.table)}"
