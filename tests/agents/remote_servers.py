@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import shutil
 import socket
@@ -54,10 +55,10 @@ class Served(Theirs):
         twin = super().copy(root)
         return Served(twin.root, twin.bin_dir, twin.port)
 
-    def require_certificates(self) -> dict[str, str]:
-        """Require a certificate instead of a password from PLAIN; its access."""
+    def require_certificates(self, name: str = ADDRESS) -> dict[str, str]:
+        """Require a certificate instead of a password from PLAIN; its access. `name`: in the server's certificate."""
         authority = _Certified("authority")
-        server, client = _Certified(ADDRESS, authority), _Certified(PLAIN, authority)
+        server, client = _Certified(name, authority), _Certified(PLAIN, authority)
         for name, text in (("server.crt", server.text), ("server.key", server.key_text), ("ca.crt", authority.text)):
             path = self.data / name
             path.write_text(text)
@@ -129,6 +130,9 @@ class _Certified:
             not_valid_before=now - timedelta(days=1),
             not_valid_after=now + timedelta(days=1),
         ).add_extension(x509.BasicConstraints(ca=by is None, path_length=None), critical=True)
+        if name == ADDRESS:
+            address = x509.IPAddress(ipaddress.ip_address(name))
+            built = built.add_extension(x509.SubjectAlternativeName([address]), critical=False)
         self.text = built.sign((by or self).key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
 
     @property

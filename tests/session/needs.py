@@ -62,6 +62,14 @@ def _may_make_namespaces() -> bool:
     return subprocess.run(command, stderr=subprocess.DEVNULL, timeout=10, check=False).returncode == 0
 
 
+def _has_network_namespaces() -> bool:
+    """What the command ip needs to make a network namespace with a firewall."""
+    if os.geteuid() or not all(map(find_program, ("ip", "nft", "setpriv"))):
+        return False
+    command = ["unshare", "--net", "--mount", "nft", "add", "table", "inet", "probe"]
+    return subprocess.run(command, stderr=subprocess.DEVNULL, timeout=10, check=False).returncode == 0
+
+
 def _has_compose() -> bool:
     """Compose 2, or what the tests need to take it from Debian's packages for themselves (tests/compose/plugins.py)."""
     if find_program("docker") is None:
@@ -103,6 +111,7 @@ NEEDS = {
         Need("kubernetes-validate", lambda: find_spec("kubernetes_validate") is not None, "make .venv-all"),
         Need("x86-64", lambda: platform.machine() == "x86_64", "run it on an x86-64 machine"),
         Need("root", lambda: os.geteuid() == 0, "run it as root: sudo make test"),
+        Need("network namespaces", _has_network_namespaces, "apt-get install iproute2 nftables, as root"),
         Need("user namespaces", _may_make_namespaces, "sysctl -w kernel.unprivileged_userns_clone=1"),
     )
 }

@@ -250,12 +250,15 @@ def test_a_check_reports_the_server_the_rights_of_the_role_and_the_round_trip(
     assert "plpgsql" in boss["extensions"]["installed"] and "pg_prewarm" in boss["extensions"]["available"]
 
 
-def test_a_client_certificate_replaces_a_password(agent: Connection, spec: Any, served: Served, data_dir: Path) -> None:
+@pytest.mark.parametrize("sslmode", ["verify-ca", "verify-full"])
+def test_a_client_certificate_replaces_a_password(
+    agent: Connection, spec: Any, served: Served, data_dir: Path, sslmode: str
+) -> None:
     certified, before = served.require_certificates(), served.snapshot()
-    target = {**served.remote(data_dir, PLAIN), "sslmode": "verify-ca"}
+    target = {**served.remote(data_dir, PLAIN), "sslmode": sslmode}
 
     checked = agent.call(
-        "remote", server={**served.connection(PLAIN), "sslmode": "verify-ca"}, bin_dir=DEBIANS, access=certified
+        "remote", server={**served.connection(PLAIN), "sslmode": sslmode}, bin_dir=DEBIANS, access=certified
     )
     events = agent.events(agent.submit({**spec(time_s=1), "target": target}, access=certified))
     with pytest.raises(Refused, match="certificate verify failed"):
@@ -268,6 +271,17 @@ def test_a_client_certificate_replaces_a_password(agent: Connection, spec: Any, 
 
     assert checked["tls"].startswith("TLSv1") and outcome(events) == "ok"
     assert served.snapshot() == before
+
+
+def test_verify_full_refuses_a_server_whose_certificate_has_another_name(agent: Connection, served: Served) -> None:
+    certified = served.require_certificates("db.example.com")
+    call = {"bin_dir": DEBIANS, "access": certified}
+
+    checked = agent.call("remote", server={**served.connection(PLAIN), "sslmode": "verify-ca"}, **call)
+    with pytest.raises(Refused, match="does not match host name"):
+        agent.call("remote", server={**served.connection(PLAIN), "sslmode": "verify-full"}, **call)
+
+    assert checked["tls"].startswith("TLSv1")
 
 
 def test_the_name_of_a_database_does_not_lead_to_another_server(agent: Connection, served: Served) -> None:
