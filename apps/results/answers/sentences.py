@@ -37,7 +37,18 @@ def tone_of(verdict: str) -> Tone:
 
 # The topics that a reader needs first; each contributes one finding.
 KEY_TOPICS = (
-    *("data", "failed", "failures", "zeros", "extension", "interaction", "comparison", "cpu", "mechanism"),
+    *(
+        "data",
+        "failed",
+        "failures",
+        "zeros",
+        "neighbours",
+        "extension",
+        "interaction",
+        "comparison",
+        "cpu",
+        "mechanism",
+    ),
     *("best", "latency", "sensitivity", "drift"),
 )
 MOST_KEY = 5

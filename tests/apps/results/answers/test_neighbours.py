@@ -59,6 +59,17 @@ def test_a_verdict_warns_of_runs_with_noisy_neighbours(admin: User) -> None:
 
 
 @pytest.mark.django_db
+def test_the_warning_is_among_the_most_important_findings_of_the_campaign(admin: User) -> None:
+    made = campaign(admin, remote="shop")
+
+    page = browser(admin).get(reverse("campaign_detail", args=[made.pk])).content.decode()
+
+    important, _, details = page.partition("Details:")
+    assert "Noisy neighbours" in important and "Noisy neighbours" not in details
+    assert "the remote server <code>shop</code>" in page
+
+
+@pytest.mark.django_db
 def test_a_private_cluster_has_no_neighbours(admin: User) -> None:
     assert "neighbours" not in [each.topic for each in judgements(campaign(admin))]
 
