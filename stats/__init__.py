@@ -5,7 +5,7 @@ from stats.across_campaigns.prediction import Predicted, against_history
 from stats.comparison.associations import Association, associations
 from stats.comparison.factors import Crossed, Interaction, crossed, interactions, main_effects
 from stats.comparison.failures import fails_more
-from stats.comparison.levels import against_baseline, level_table, pair_of_all
+from stats.comparison.levels import against_baseline, best_first, level_table, pair_of_all
 from stats.comparison.overhead import Overhead, Timed, overhead
 from stats.comparison.pairs import benjamini_hochberg, compare, compare_levels, holm
 from stats.model import (
@@ -59,6 +59,7 @@ __all__ = [
     "associations",
     "at_unplanned_analysis",
     "benjamini_hochberg",
+    "best_first",
     "between_campaigns",
     "change_points",
     "compare",

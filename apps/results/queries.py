@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, QuerySet
 
-import stats
 from agents.collectors.per_transaction import CPU
 from apps.campaigns.design import plan, steps
 from apps.campaigns.design.factors import text_of
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers import interim_analyses
-from apps.results.answers.headline import headline, missing
-from apps.results.answers.hosts import disagreement
-from apps.results.answers.level_rows import (
-    FAILURES,
-    Comparing,
-    level_rows,
-    measured_points,
-    of_points,
-    with_cpu_time,
-    with_failures,
-    with_interim_analysis,
-)
+from apps.results.answers.level_rows import FAILURES
 from apps.results.answers.overheads import tracer_overheads
-from apps.results.answers.table import CampaignTable, LevelRow
+from apps.results.answers.result_table import result_table
+from apps.results.answers.table import CampaignTable
 from apps.results.models import Measurement
 from apps.results.runs import fidelity
 from apps.results.store import fold
-from stats.model import POINTS_ONLY_BELOW
-
-# Fewer runs than this show no trend.
-DRIFT_FROM = 6
 
 
 def to_ingest() -> QuerySet[Run]:
@@ -53,49 +38,20 @@ def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable
     """Three queries, whatever the number of runs: the runs, the two measurements shown, and their definition. For one
     host, or for all: then each host is a block, and has its own answer as well."""
     runs = _runs_of_table(campaign, host)
-    hosts = {run.host_id: run.host.name for run in runs}
     chosen = steps.metric(campaign.steps, campaign.metric)
-    values = _values(campaign, chosen)
     labels = labels_of(campaign, runs)
-    newest = interim_analyses.newest(campaign) if host is None else None
-    comparing = Comparing(
-        labels[0],
-        stats.Metric(campaign.metric, chosen.unit, chosen.better),  # type: ignore[arg-type]
-        campaign.delta,
-        interim_analyses.unplanned(campaign, newest),
-        identical_hosts=campaign.placement == Campaign.Placement.SPREAD,
+    table = result_table(
+        campaign,
+        chosen,
+        labels,
+        runs,
+        _values(campaign, chosen),
+        interim_analyses.newest(campaign) if host is None else None,
     )
-    figures = values.get(chosen.name, {})
-    measured = measured_points(labels, runs, figures)
-    of_host = of_points(measured)
-    observations = comparing.observations(measured)
-    spread = stats.level_table(observations) if observations else None
-    latencies, compared = values.get("latency_avg", {}), comparing.with_baseline(observations)
-    levels = level_rows(campaign, runs, measured, spread, compared, figures, latencies)
-    levels = with_failures(with_interim_analysis(levels, comparing, newest), comparing, values)
-    levels = with_cpu_time(levels, comparing, measured, values.get(CPU, {}))
-    best = headline(levels, chosen.better)
-    analysis_sentence = newest.found["sentence"] if newest and newest.found and not (best and best.failures) else ""
-    answers = [comparing.on_host(key, name, of_host.get(name, [])) for key, name in hosts.items() if len(hosts) > 1]
-    return CampaignTable(
-        metric=comparing.metric.name,
-        unit=chosen.unit,
-        better=chosen.better,
+    return replace(
+        table,
         definition=_definition(campaign, chosen),
-        factor_names=", ".join(factor["name"] for factor in campaign.factors),
-        delta=campaign.delta,
-        baseline=comparing.baseline,
-        levels=levels,
-        sentence=analysis_sentence or _sentence(levels, comparing.baseline, chosen.better),
-        method=_method(spread, list(of_host.values()), comparing.identical_hosts) if spread else "",
-        drift=_drift(observations, campaign.delta) if len(hosts) == 1 else None,
-        look=newest.as_dict() if newest else None,
-        hosts=answers,
-        disagreement=disagreement(answers),
         overheads=_overheads(campaign, chosen.step, labels),
-        noise_floor_percent=_noise_floor(spread),
-        identical_hosts=comparing.identical_hosts,
-        unplanned_look=comparing.unplanned,
     )
 
 
@@ -111,25 +67,6 @@ def _overheads(campaign: Campaign, step: str, labels: Sequence[str]) -> dict[str
 
 def runs_on(campaign: Campaign, host: int | None) -> QuerySet[Run]:
     return campaign.runs.all() if host is None else campaign.runs.filter(host=host)
-
-
-def _noise_floor(spread: stats.LevelTable | None) -> float | None:
-    """Of as many runs as the level has that has the fewest."""
-    if spread is None or not spread.s:
-        return None
-    n = min(level.n for level in spread.levels)
-    enough = n >= POINTS_ONLY_BELOW and len(spread.levels) > 1
-    return stats.noise_floor_percent(spread.s, n, spread.df) if enough else None
-
-
-def _method(spread: stats.LevelTable, hosts: Sequence[Sequence[stats.Observation]], identical: bool) -> str:
-    if len(hosts) < 2:
-        return spread.method
-    every = [row for rows in hosts for row in rows]
-    used = [row for rows in hosts for row in stats.whole_blocks(rows)] if not identical else stats.whole_blocks(every)
-    left = len(every) - len(used)
-    unit = "" if identical else f"; one mean for each of {len(hosts)} hosts"
-    return spread.method + unit + (f"; {left} left out because their block lacks a level on its host" if left else "")
 
 
 def evidence(campaign: Campaign) -> dict[str, Any]:
@@ -217,20 +154,6 @@ def _values(campaign: Campaign, chosen: steps.Metric) -> dict[str, dict[UUID, fl
 def _definition(campaign: Campaign, chosen: steps.Metric) -> str:
     rows = Measurement.objects.filter(run__campaign=campaign, step=chosen.step, name=chosen.name)
     return ", ".join(sorted(rows.order_by().values_list("definition", flat=True).distinct()))
-
-
-def _sentence(levels: list[LevelRow], baseline: str, better: str) -> str:
-    """The verdict that answers the question, or why there is none."""
-    level = headline(levels, better)
-    return level.sentence if level else f"No comparison: {missing(levels, baseline)}."
-
-
-def _drift(rows: list[stats.Observation], delta: float) -> dict[str, Any] | None:
-    """None when there are too few runs for a test."""
-    if len(rows) < DRIFT_FROM:
-        return None
-    drift = stats.drift(rows, delta)
-    return asdict(drift) | {"sentence": drift.sentence()}
 
 
 def metric_values(campaign: Campaign, runs: Iterable[Run]) -> dict[UUID, float]:

@@ -99,8 +99,8 @@ def crossed(
         table[blocks[row.block], *at[row.level]] = value
     whole = table[~np.isnan(table).reshape(len(blocks), -1).any(axis=1)]
     if len(whole) < POINTS_ONLY_BELOW:
-        have = "none" if not len(whole) else f"only {len(whole)}"
-        raise PlanError("blocks", f"{have} blocks have every combination", hint="at least three are needed")
+        have = {0: "no block has", 1: "only 1 block has"}.get(len(whole), f"only {len(whole)} blocks have")
+        raise PlanError("blocks", f"{have} every combination", hint="at least three are needed")
     s, df = _spread(whole)
     return Crossed({name: list(own) for name, own in levels.items()}, whole, len(rows) - whole.size, s, df, plots)
 
@@ -189,19 +189,23 @@ class Interaction:
             f"at {one}={high_a}"
         )
         largest = f", largest of {self.contrasts} contrasts" if self.contrasts > 1 else ""
-        tested = "" if self.p is None else f", {p_value(self.p)}"
+        # Of several contrasts the interval is of one of them, and p of all.
+        tested = "" if self.p is None or self.contrasts > 1 else f", {p_value(self.p)}"
         low, high = self.interval
         ratio = f"ratio {percent(self.ratio_percent)}, 95 % CI {signed(low)} to {signed(high)} %{largest}{tested}"
         begin = "Preliminary: " if self.blocks < PRELIMINARY_BELOW else ""
         return f"{begin}{self._finding()}: {effects} ({ratio})."
 
     def _finding(self) -> str:
-        pair = " and ".join(self.factors)
+        pair, overall = " and ".join(self.factors), ""
+        if self.contrasts > 1 and self.p is not None:
+            overall = f" (F test, {p_value(self.p)})"
         if self.alone:
             return f"{pair} act independently within {100 * self.delta:g} %"
         if self.significant:
-            return f"{pair} interact"
-        return f"Interaction of {pair} is inconclusive"
+            uncertain = self.interval[0] <= 0 <= self.interval[1]
+            return f"{pair} interact{overall}" + (", but no single contrast is certain" if uncertain else "")
+        return f"Interaction of {pair} is inconclusive{overall}"
 
 
 def interactions(crossed: Crossed, delta: float) -> list[Interaction]:

@@ -260,6 +260,16 @@ def _judge(
     return judged(log_a, log_b, estimate, metric, delta, (a, b))
 
 
+def best_first(rows: Sequence[Observation], metric: Metric) -> list[str]:
+    """The levels from the best on: by their means within blocks if runs are compared so. Empty where gaps in blocks
+    leave levels that cannot be compared."""
+    fitted = fit(rows, blocked=in_blocks(rows))
+    if fitted.rank_lost:
+        return []
+    sign = -1 if metric.better == "higher" else 1
+    return sorted(fitted.levels, key=lambda level: sign * float(fitted.effects[fitted.levels.index(level)]))
+
+
 def pair_of_all(rows: Sequence[Observation], a: str, b: str, metric: Metric, delta: float) -> Comparison:
     """Level b against a, with an interval that holds though these two were picked from all pairs (Tukey)."""
     levels = by_level(rows)
@@ -273,7 +283,7 @@ def pair_of_all(rows: Sequence[Observation], a: str, b: str, metric: Metric, del
     return in_units(_judge(levels, a, b, estimate, metric, delta), rows[0].unit)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=2048)
 def _tukey_critical(k: int, df: int, level: float) -> float:
     """Two-sided critical value of a difference among all pairs of k levels; 0.1 s to find, hence kept."""
     from scipy import stats

@@ -10,7 +10,7 @@ from typing import Literal
 from apps.results.answers.headline import headline, missing
 from apps.results.answers.sentences import Tone, tone_of
 from apps.results.answers.table import CampaignTable, LevelRow
-from common.wording import unsigned, verdict_word
+from common.wording import counted, unsigned, verdict_word
 from stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW
 
 Step = Literal["", "wait", "retry", "extend", "repeat", "decide"]
@@ -84,13 +84,16 @@ def _badges(table: CampaignTable, ended: bool, planned: int) -> list[str]:
     least, most = min(measured, default=0), max(measured, default=0)
     runs = f"{least}" if least == most else f"{least} to {most}"
     badges = [
-        f"{runs} of {planned} runs per level" if planned else f"{runs} {'run' if most == 1 else 'runs'} per level"
+        f"{runs} of {counted(planned, 'run')} per level"
+        if planned
+        else f"{runs} {'run' if most == 1 else 'runs'} per level"
     ]
     if any(level.preliminary for level in table.levels):
         badges.insert(0, "preliminary")
     failed = sum(level.not_ok for level in table.levels)
     if failed:
-        badges.append(f"{failed} of {failed + sum(measured)} runs failed or were cancelled")
+        of_all = counted(failed + sum(measured), "run")
+        badges.append(f"{failed} of {of_all} failed or {'was' if failed == 1 else 'were'} cancelled")
     if table.unplanned_look and not (table.look and table.look["met"]):
         badges.insert(0, "unplanned analysis")
     zeros = sum(level.zeros for level in table.levels)
@@ -119,9 +122,18 @@ def _with_step(
     if level.verdict == "points_only":
         note = f"A verdict over all hosts needs {POINTS_ONLY_BELOW} hosts. Each host has its own verdict below."
         return replace(card, word="Too few hosts", note=note)
+    if level.preliminary:
+        return replace(card, note=_why_preliminary(table))
     if level.verdict == "undetectable":
         return _inconclusive(card, level, table, have, run_s)
     return replace(card, step="decide", note=_others(table))
+
+
+def _why_preliminary(table: CampaignTable) -> str:
+    """Why a verdict is preliminary although there are runs enough."""
+    if len(table.hosts) > 1 and not table.identical_hosts:
+        return f"A verdict over all hosts is preliminary with fewer than {PRELIMINARY_BELOW} hosts."
+    return f"Fewer than {PRELIMINARY_BELOW} blocks have a run of both levels. Repeat the campaign."
 
 
 def _others(table: CampaignTable) -> str:

@@ -78,7 +78,7 @@ def _analyse(campaign: Campaign, rule: Rule, whole: int) -> Look | None:
         alpha=analysis.spent.alpha,
         alpha_90=analysis.spent.alpha_90,
         nominal_p=analysis.nominal_p,
-        found=_as_json(analysis.comparison),
+        found=as_json(analysis.comparison),
         met=_met(rule, analysis.comparison),
     )
 
@@ -91,7 +91,12 @@ def _metric(campaign: Campaign) -> stats.Metric:
 def _observations(campaign: Campaign, rule: Rule, whole: int) -> list[stats.Observation]:
     chosen = steps.metric(campaign.steps, campaign.metric)
     rows = Measurement.objects.filter(
-        run__campaign=campaign, run__outcome=Run.Outcome.OK, run__block__lt=whole, step=chosen.step, name=chosen.name
+        run__campaign=campaign,
+        run__outcome=Run.Outcome.OK,
+        run__block__lt=whole,
+        run__retry_of=None,  # a retried run ran later than its block
+        step=chosen.step,
+        name=chosen.name,
     )
     observations = []
     for row in rows.select_related("run").defer("run__spec", "run__manifest"):
@@ -100,7 +105,7 @@ def _observations(campaign: Campaign, rule: Rule, whole: int) -> list[stats.Obse
     return [observation for observation in observations if observation.level in rule.between]
 
 
-def _as_json(comparison: stats.Comparison | None) -> dict[str, Any] | None:
+def as_json(comparison: stats.Comparison | None) -> dict[str, Any] | None:
     if comparison is None or comparison.interval is None:
         return None
     low, high = comparison.interval

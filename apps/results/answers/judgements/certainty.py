@@ -9,8 +9,8 @@ from typing import Any
 import stats
 from apps.campaigns.design.factors import text_of
 from apps.campaigns.models import Campaign
-from apps.results import queries
 from apps.results.answers.judgements.judged_campaign import NAMED, JudgedCampaign
+from apps.results.answers.result_table import DRIFT_FROM
 from apps.results.answers.sentences import Judgement, Tone
 from apps.results.answers.table import LevelRow
 from common.wording import percent, signed, unsigned
@@ -115,5 +115,5 @@ def drift(judged: JudgedCampaign) -> Iterator[Judgement]:
     elif len(judged.table.hosts) > 1:
         yield Judgement("drift", "Drift is tested for each host separately.", "unknown")
     else:
-        sentence = f"Not enough runs to test for drift: at least {queries.DRIFT_FROM} are needed."
+        sentence = f"Not enough runs to test for drift: at least {DRIFT_FROM} are needed."
         yield Judgement("drift", sentence, "unknown")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -66,10 +65,15 @@ def best(judged: JudgedCampaign) -> Iterator[Judgement]:
     measured = [level for level in judged.table.levels if level.mean is not None]
     if not 3 <= len(measured) <= MOST_RANKED or min(level.ok for level in measured) < POINTS_ONLY_BELOW:
         return
-    ranked = sorted(measured, key=lambda level: level.mean or 0.0, reverse=judged.metric.better == "higher")
+    by_label = {level.label: level for level in measured}
+    ranked = [by_label[label] for label in stats.best_first(judged.rows, judged.metric)]
+    if not ranked:
+        return
     comparison = stats.pair_of_all(judged.rows, ranked[1].label, ranked[0].label, judged.metric, judged.campaign.delta)
     first, second = _name(ranked[0]), _name(ranked[1])
-    low, high = comparison.interval or (math.nan, math.nan)
+    if comparison.interval is None:
+        return
+    low, high = comparison.interval
     size = f"{percent(comparison.ratio_percent)} (95 % CI {signed(low)} to {signed(high)} %) against {second}"
     labels = {"best": ranked[0].label, "second": ranked[1].label}
     figures = labels | {"ratio_percent": comparison.ratio_percent, "low": low, "high": high}

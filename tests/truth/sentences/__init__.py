@@ -1,0 +1,10 @@
+"""Random campaigns, rendered: no error, and no sentence that contradicts its own figures.
+
+    python -m tests.truth.sentences                        # 2,000 campaigns
+    nice -n 15 python -m tests.truth.sentences --campaigns 200000
+    python -m tests.truth.sentences --first 1234 --campaigns 1   # one of them again, with its sentences
+
+A campaign is made from its number alone (random_campaigns.py): sizes, failures, zeros, ties, missing levels, retries,
+interim analyses, extensions, several hosts and factors. Verdicts, headline, findings and answer card come from the
+product's pure functions. The check (contradictions.py) reads the numbers from the sentences.
+"""

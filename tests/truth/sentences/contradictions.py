@@ -1,0 +1,156 @@
+"""Whether a sentence contradicts its own figures: its verdict, sign, interval, p and margin are read from its text."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+NUMBER = r"[+-][\d,]+(?:\.\d+)?"
+FIGURES = re.compile(
+    rf"(?P<ratio>{NUMBER}) % \((?P<level>9[05]) % CI (?P<low>{NUMBER}) to (?P<high>{NUMBER}) %"
+    r"(?:, (?P<runs>[^()]*?))?(?:, p (?P<sign>[<=]) (?P<p>[\d.e-]+))?\)"
+)
+INTERACTION = re.compile(
+    rf"\(ratio (?P<ratio>{NUMBER}) %, 95 % CI (?P<low>{NUMBER}) to (?P<high>{NUMBER}) %"
+    r"(?:, largest of \d+ contrasts)?(?:, p (?P<sign>[<=]) (?P<p>[\d.e-]+))?\)"
+)
+# As the sentences write them, the first that fits.
+VERDICTS = (
+    ("better_failing", " is better than ", "but more of its transactions failed"),
+    ("direction_better", " is likely better than ", ""),
+    ("direction_worse", " is likely worse than ", ""),
+    ("better", " is better than ", ""),
+    ("worse", " is worse than ", ""),
+    ("equivalent", " are equivalent within ", ""),
+    ("undetectable", "Inconclusive, ", ""),
+)
+GOOD, BAD = ("better", "direction_better", "better_failing"), ("worse", "direction_worse")
+WRONG_TEXT = re.compile(
+    r"\bnan\b|\binf\b|\bNone\b|(?<!and )\b1 (?:runs|levels|blocks|hosts)\b|[{}]|  |\.\.|e-[1-9]\d|%!| ,"
+)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a sentence says of a difference, in percent; `p_most` is p, or what it is less than."""
+
+    ratio: float
+    low: float
+    high: float
+    p: float | None
+    is_bound: bool
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Beyond what rounding hides."""
+        return self.low > _rounding(self.low) or self.high < -_rounding(self.high)
+
+    @property
+    def includes_zero(self) -> bool:
+        return self.low < -_rounding(self.low) and self.high > _rounding(self.high)
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def _rounding(value: float) -> float:
+    """Half a unit of the last digit that a sentence writes."""
+    size = abs(value)
+    if size >= 99.95:
+        return 0.5 * 10 ** (math.floor(math.log10(size)) - 2)
+    return 0.05 if size >= 9.995 else 0.005
+
+
+def _figures(match: re.Match[str]) -> Figures:
+    found = match.groupdict()
+    p = float(found["p"]) if found.get("p") else None
+    return Figures(*(_number(found[name]) for name in ("ratio", "low", "high")), p, found.get("sign") == "<")
+
+
+def verdict_in(sentence: str) -> str:
+    """The verdict that a sentence on two levels states; "" if it states none."""
+    return next((verdict for verdict, text, other in VERDICTS if text in sentence and other in sentence), "")
+
+
+def contradictions(sentence: str, better: str, delta: float) -> Iterator[str]:
+    """What is wrong with one sentence. `better`: the good direction; `delta`: the minimum effect, a fraction."""
+    if wrong := WRONG_TEXT.search(sentence):
+        yield f"writes {wrong[0]!r}"
+    if " interact" in sentence or "act independently" in sentence or "Interaction of" in sentence:
+        yield from _of_interaction(sentence, delta)
+        return
+    match, verdict = FIGURES.search(sentence), verdict_in(sentence)
+    if match is None:
+        return
+    figures = _figures(match)
+    yield from _of_interval(figures)
+    if verdict:
+        yield from _of_verdict(verdict, figures, better, 100 * delta)
+    elif " is the best of " in sentence or " has the best mean " in sentence:
+        yield from _of_best(sentence, figures, better)
+    elif "more than noise explains" in sentence and figures.includes_zero:
+        yield "says more than noise, but the interval includes 0"
+
+
+def _of_interval(figures: Figures) -> Iterator[str]:
+    slack = _rounding(figures.low) + _rounding(figures.high) + _rounding(figures.ratio)
+    if not figures.low - slack <= figures.ratio <= figures.high + slack:
+        yield "the estimate lies outside of its interval"
+    if figures.p is not None and figures.p < 0.0495 and figures.includes_zero:
+        yield "p is below 0.05, but the interval includes 0"
+    if figures.p is not None and not figures.is_bound and figures.p > 0.0505 and figures.excludes_zero:
+        yield "p is above 0.05, but the interval excludes 0"
+
+
+def _of_verdict(verdict: str, figures: Figures, better: str, margin: float) -> Iterator[str]:
+    upward = figures.low + figures.high > 0
+    good = upward == (better == "higher")
+    beyond = figures.low + _rounding(figures.low) >= margin or figures.high - _rounding(figures.high) <= -margin
+    inside = figures.low + _rounding(figures.low) > -margin and figures.high - _rounding(figures.high) < margin
+    clearly_beyond = figures.low - _rounding(figures.low) > margin or figures.high + _rounding(figures.high) < -margin
+    if (verdict in GOOD and not good) or (verdict in BAD and good):
+        yield f"says {verdict}, but the interval is on the other side"
+    if verdict in ("better", "worse") and not beyond:
+        yield f"says {verdict}, but the interval is not beyond {margin:g} %"
+    if verdict.startswith("direction") and (figures.includes_zero or clearly_beyond):
+        yield f"says {verdict}, but the interval includes 0 or lies beyond {margin:g} %"
+    if verdict == "equivalent" and not inside:
+        yield f"says equivalent, but the interval is not inside {margin:g} %"
+    if verdict == "undetectable" and figures.excludes_zero:
+        yield "says inconclusive, but the interval excludes 0"
+
+
+def _of_best(sentence: str, figures: Figures, better: str) -> Iterator[str]:
+    sign = 1 if better == "higher" else -1
+    if sign * figures.ratio < -_rounding(figures.ratio):
+        yield "calls a level the best whose figure is not"
+    if " is the best of " in sentence and figures.includes_zero:
+        yield "says the best, but the interval includes 0"
+    if " has the best mean " in sentence and figures.excludes_zero:
+        yield "says not clearly ahead, but the interval excludes 0"
+
+
+def _of_interaction(sentence: str, delta: float) -> Iterator[str]:
+    match = INTERACTION.search(sentence)
+    if match is None:
+        return
+    figures = _figures(match)
+    yield from _of_interval(figures)
+    margin = 100 * delta
+    inside = figures.low + _rounding(figures.low) > -margin and figures.high - _rounding(figures.high) < margin
+    if "act independently" in sentence and not inside:
+        yield f"says independent, but the interval is not inside {margin:g} %"
+    if " interact: " in sentence and figures.p is not None and figures.p > 0.0505:
+        yield "says that factors interact, but p is above 0.05"
+    if "inconclusive" in sentence and figures.p is not None and figures.p < 0.0495:
+        yield "says inconclusive, but p is below 0.05"
+
+
+def order_of(verdicts: Sequence[str], shown: str, order: Sequence[str]) -> Iterator[str]:
+    """Whether the verdict that a card shows is the first of all verdicts in this order."""
+    first = min(verdicts, key=order.index, default=shown)
+    if first != shown:
+        yield f"shows {shown}, but a level is {first}"
