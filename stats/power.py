@@ -10,11 +10,14 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
-from stats.model import NO_SPREAD, POINTS_ONLY_BELOW, ratio_percent
+import numpy as np
+
+from stats.model import NO_SPREAD, POINTS_ONLY_BELOW, Floats, ratio_percent
 
 ALPHA, POWER = 0.05, 0.8
 # No campaign is this long; a search for the runs that are needed has to end somewhere.
 MOST_RUNS = 1_000_000
+_PARTS = 200  # of the distribution of an estimated variance
 
 
 def power_of(errors: float, df: float, alpha: float = ALPHA) -> float:
@@ -45,20 +48,49 @@ def mde_percent(
     return ratio_percent(detectable_errors(own if df is None else df, alpha) * error)
 
 
+def mean_power(errors: float, df: float, alpha: float, known_df: float) -> float:
+    """The power, averaged over how large the variance may be that `known_df` degrees of freedom have estimated."""
+    from scipy import special
+
+    sizes = errors * _sizes(known_df)
+    powers = 1 - special.nctdtr(df, sizes, special.stdtrit(df, 1 - alpha / 2))
+    # Beyond the range of the distribution's numbers, the difference is always detected.
+    return float(np.where(np.isnan(powers), 1.0, powers).mean())
+
+
+@lru_cache(maxsize=256)
+def _sizes(df: float) -> Floats:
+    """Estimated by true standard deviation, at the middle of each of equally likely parts."""
+    from scipy import special
+
+    middles = (np.arange(_PARTS) + 0.5) / _PARTS
+    return np.asarray(np.sqrt(special.chdtri(df, 1 - middles) / df))
+
+
 @lru_cache(maxsize=4096)
 def runs_needed(
-    s: float, delta: float, *, paired: bool = False, alpha: float = ALPHA, df_each: float | None = None
+    s: float,
+    delta: float,
+    *,
+    paired: bool = False,
+    alpha: float = ALPHA,
+    df_each: float | None = None,
+    known_df: float | None = None,
 ) -> int:
     """Runs of each arm (pairs, if paired) that detect a difference of `delta`, a fraction; at least 3. `df_each`:
-    degrees of freedom that each run of every arm after the first adds, if more than these two arms estimate `s`."""
+    degrees of freedom that each run of every arm after the first adds, if more than these two arms estimate `s`.
+    `known_df`: those of `s` itself; with few of them the true variation may be larger, and more runs are needed."""
     if s < NO_SPREAD:
         return POINTS_ONLY_BELOW
     each = df_each or (1 if paired else 2)
     effect = math.log1p(delta) / (s if paired else s * math.sqrt(2))
 
     def enough(n: int) -> bool:
+        errors, df = effect * math.sqrt(n), each * (n - 1)
+        if known_df is not None:
+            return mean_power(errors, df, alpha, known_df) >= POWER
         # Beyond the range of the distribution's numbers, it is always detected.
-        return not power_of(effect * math.sqrt(n), each * (n - 1), alpha) < POWER
+        return not power_of(errors, df, alpha) < POWER
 
     return fewest_runs(enough, POINTS_ONLY_BELOW)
 

@@ -345,7 +345,7 @@ def test_the_sentence_of_an_inconclusive_comparison() -> None:
     comparison = verdict_of(A, C, delta=0.01)
 
     assert comparison.sentence("8GB", "16GB").startswith("Inconclusive, 16GB against 8GB: tps +0.20 % (95 % CI ")
-    assert (round(comparison.mde_percent or 0, 2), comparison.runs_needed) == (2.18, 20)
+    assert (round(comparison.mde_percent or 0, 2), comparison.runs_needed) == (2.18, 24)
 
 
 def test_one_run_of_each_ranks_nothing() -> None:
@@ -581,6 +581,13 @@ def test_levels_run_one_after_the_other_hide_a_drift() -> None:
 def test_runs_needed_grow_with_the_spread_and_fall_with_the_effect() -> None:
     assert runs_needed(0.02, 0.02) == 18
     assert runs_needed(0.02, 0.02, paired=True) == 11
+
+
+def test_runs_needed_allow_for_a_spread_that_few_runs_have_estimated() -> None:
+    needed = [runs_needed(0.02, 0.02, paired=True, known_df=df) for df in (2, 4, 9, 1000)]
+
+    assert needed == sorted(needed, reverse=True)
+    assert (needed[0], needed[-1]) == (23, 11)
 
 
 def test_runs_needed_are_never_fewer_than_a_verdict_needs() -> None:

@@ -45,7 +45,7 @@ def _advice(runs: int, blocked: bool) -> Callable[[np.random.Generator], Trial]:
     return trial
 
 
-POWER, ADVICE = Limits(finds=0.75), Limits(advice=0.70)
+POWER, ADVICE = Limits(finds=0.75), Limits(advice=0.80)
 NOISY, CALM = 0.03, 0.005
 SCENARIOS = [
     *(Scenario(f"levels alike, {k} in blocks, 5 runs", _levels([SD] * k)) for k in (2, 4, 8)),
@@ -59,7 +59,7 @@ SCENARIOS = [
         for k in (2, 4, 8)
     ),
     Scenario("one level sd 3 %, others 0.5 %, 4 in blocks", _levels([CALM] * 3 + [NOISY])),
-    Scenario("runs needed from a pilot of 3, in blocks", _advice(PILOT, True), limits=ADVICE, open=True),
-    Scenario("runs needed from a pilot of 3, without blocks", _advice(PILOT, False), limits=ADVICE, open=True),
+    Scenario("runs needed from a pilot of 3, in blocks", _advice(PILOT, True), limits=ADVICE),
+    Scenario("runs needed from a pilot of 3, without blocks", _advice(PILOT, False), limits=ADVICE),
     Scenario("runs needed from 10 runs, in blocks", _advice(10, True), limits=ADVICE),
 ]
