@@ -158,14 +158,13 @@ def decide(interval: Interval, interval_90: Interval, delta: float, better: Bett
     return "undetectable"
 
 
-_FIGURES = "{metric} {ratio} (95 % CI {low} to {high} %, {runs}{p})"
+_FIGURES = "{metric} {ratio} ({interval}, {runs}{p})"
 _SENTENCES: dict[Verdict, str] = {
     "points_only": "Too few {unit}s to compare {b} with {a}: {metric} {ratio} from {runs}; "
     "a comparison needs 3{of_each}.",
     "better": "{b} is better than {a}: " + _FIGURES + ".",
     "worse": "{b} is worse than {a}: " + _FIGURES + ".",
-    "equivalent": "{b} and {a} are equivalent within {delta}: {metric} {ratio} "
-    "(90 % CI {low_90} to {high_90} %, {runs}).",
+    "equivalent": "{b} and {a} are equivalent within {delta}: {metric} {ratio} ({interval_90}, {runs}).",
     "direction_better": "{b} is likely better than {a}, size uncertain: " + _FIGURES + ".",
     "direction_worse": "{b} is likely worse than {a}, size uncertain: " + _FIGURES + ".",
     "undetectable": "Inconclusive, {b} against {a}: " + _FIGURES + ".",
@@ -174,23 +173,26 @@ _NOT_COMPARED = "{b} and {a} cannot be compared: {why}."
 
 
 def _figures(one: Comparison, a: str, b: str) -> dict[str, str]:
-    low, high = one.interval or (math.nan, math.nan)
-    low_90, high_90 = one.interval_90 or (math.nan, math.nan)
     return {
         "a": a,
         "b": b,
         "metric": one.metric.label,
         "ratio": percent(one.ratio_percent),
-        "low": signed(low),
-        "high": signed(high),
-        "low_90": signed(low_90),
-        "high_90": signed(high_90),
+        "interval": _interval("95 % CI", one.interval),
+        "interval_90": _interval("90 % CI", one.interval_90),
         "runs": _runs(one.n_a, one.n_b, one.unit),
         "p": "" if one.p is None else f", {p_value(one.p)}",
         "delta": f"{100 * one.delta:g} %",
         "unit": one.unit,
         "of_each": " of each" if one.unit == "run" else "",
     }
+
+
+def _interval(name: str, interval: Interval | None) -> str:
+    low, high = interval or (math.nan, math.nan)
+    if high - low < 100 * NO_SPREAD:
+        return "no variation between runs"
+    return f"{name} {signed(low)} to {signed(high)} %"
 
 
 def _runs(n_a: int, n_b: int, unit: str = "run") -> str:

@@ -70,8 +70,8 @@ def _alike(judged: JudgedCampaign) -> list[tuple[str, str]]:
 
 def sensitivity(judged: JudgedCampaign) -> Iterator[Judgement]:
     detectable = [level.mde_percent for level in judged.others if level.mde_percent is not None]
-    if not detectable:
-        return
+    if not any(detectable):
+        return  # without variation between runs any difference is detected
     delta, most = 100 * judged.campaign.delta, max(detectable)
     place = "within" if most <= delta else "above"
     interest = f"{place} the minimum effect of interest ({delta:g} %)"
