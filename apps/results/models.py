@@ -275,21 +275,21 @@ class Pin(Walled):
         If such an object was deleted, its team is unknown: the view is hidden with the private teams of its author."""
         with everything():
             keys = {pin: _keys_in(address) for pin, address in cls.objects.values_list("pk", "address")}
-            named = {key for found in keys.values() for key in found}
+            named = {key for pin_keys in keys.values() for key in pin_keys}
             existing, hidden = _existing(named), _existing(named, teams)
-        yield models.Q(pk__in=[pin for pin, found in keys.items() if found & hidden])
-        gone = [pin for pin, found in keys.items() if found - existing]
-        yield models.Q(_is_by_member(teams, "by"), pk__in=gone)
+        yield models.Q(pk__in=[pin for pin, pin_keys in keys.items() if pin_keys & hidden])
+        with_deleted = [pin for pin, pin_keys in keys.items() if pin_keys - existing]
+        yield models.Q(_is_by_member(teams, "by"), pk__in=with_deleted)
 
 
 def _existing(keys: set[str], teams: Teams | None = None) -> set[str]:
     """Return the keys that are campaigns, runs or hosts; with `teams`, only those that are hidden with them."""
     ids = [key for key in keys if _ID.fullmatch(key)]
-    found: set[str] = set()
+    existing: set[str] = set()
     for model, by, among in ((Campaign, "pk", ids), (Run, "pk", ids), (Host, "name", keys)):
         rows = models.QuerySet(model) if teams is None else only_hidden(model, teams)
-        found |= set(map(str, rows.filter(**{f"{by}__in": among}).values_list(by, flat=True)))
-    return found
+        existing |= set(map(str, rows.filter(**{f"{by}__in": among}).values_list(by, flat=True)))
+    return existing
 
 
 def _is_by_member(teams: Teams, author: str) -> models.Exists:

@@ -19,22 +19,22 @@ PANEL_PX, SLICE_PX = 300, 230  # least width and the height of a panel
 BAR_MARGIN = {"l": 10, "r": 16, "t": 16, "b": 50}
 
 
-def trials_chart(rows: Sequence[TrialRow], metric: str, better: int, look: Theme) -> Figure:
+def trials_chart(rows: Sequence[TrialRow], metric: str, better: int, theme: Theme) -> Figure:
     """Each trial with its interval, and the best so far. `better`: 1 if a higher value is better, else -1."""
     measured = _measured(rows)
     data = [
-        _points([row for row in measured if not row.trial.is_promising], "measured", SYMBOL, look.series[0]),
-        _points([row for row in measured if row.trial.is_promising], "promising", PROMISING_SYMBOL, look.series[2]),
-        _best(measured, better, look),
-        _bad([row for row in rows if row.trial.is_bad], look),
+        _points([row for row in measured if not row.trial.is_promising], "measured", SYMBOL, theme.series[0]),
+        _points([row for row in measured if row.trial.is_promising], "promising", PROMISING_SYMBOL, theme.series[2]),
+        _best(measured, better, theme),
+        _bad([row for row in rows if row.trial.is_bad], theme),
     ]
     drawn = layout(
-        look,
+        theme,
         xaxis={"title": {"text": "Trial"}, "dtick": max(1, math.ceil(len(rows) / 10))},
         yaxis={
             "title": {"text": f"{metric} against the default (%)"},
             "zeroline": True,
-            "zerolinecolor": look.text,
+            "zerolinecolor": theme.text,
             "range": _effects_range(measured),
         },
     )
@@ -87,7 +87,7 @@ def _below(row: TrialRow) -> float:
     return 0.0 if row.low is None or row.percent is None else row.percent - row.low
 
 
-def _best(rows: Sequence[TrialRow], better: int, look: Theme) -> Figure:
+def _best(rows: Sequence[TrialRow], better: int, theme: Theme) -> Figure:
     """For each trial the best result among it and the earlier ones; the default counts as 0."""
     best, effects = 0.0, []
     for row in rows:
@@ -99,12 +99,12 @@ def _best(rows: Sequence[TrialRow], better: int, look: Theme) -> Figure:
         "name": "best so far",
         "x": [row.trial.number for row in rows],
         "y": effects,
-        "line": {"color": look.text, "width": 1.5, "dash": "dash", "shape": "hv"},
+        "line": {"color": theme.text, "width": 1.5, "dash": "dash", "shape": "hv"},
         "hoverinfo": "skip",
     }
 
 
-def _bad(rows: Sequence[TrialRow], look: Theme) -> Figure:
+def _bad(rows: Sequence[TrialRow], theme: Theme) -> Figure:
     """Bad trials on the line of the default, because their figures do not count."""
     return {
         "type": "scatter",
@@ -112,26 +112,26 @@ def _bad(rows: Sequence[TrialRow], look: Theme) -> Figure:
         "name": BAD_NAME,
         "x": [row.trial.number for row in rows],
         "y": [0.0 for _ in rows],
-        "marker": {"color": look.series[1], "symbol": BAD_SYMBOL, "size": 9},
+        "marker": {"color": theme.series[1], "symbol": BAD_SYMBOL, "size": 9},
         "text": [f"{name_of(row)}<br>{row.trial.get_state_display()}" for row in rows],
         "hovertemplate": "%{text}<extra></extra>",
     }
 
 
-def parallel_chart(rows: Sequence[TrialRow], space: Space, look: Theme) -> Figure:
+def parallel_chart(rows: Sequence[TrialRow], space: Space, theme: Theme) -> Figure:
     """Parallel coordinates: one line per trial across all settings; the better a trial, the stronger its line."""
     ranked = sorted(_measured(rows), key=lambda row: row.trial.log_ratio or 0.0)
     bad = [row for row in rows if row.trial.is_bad]
-    data = [_line(row, space, look.series[1], 0.5, "dot") for row in bad]
+    data = [_line(row, space, theme.series[1], 0.5, "dot") for row in bad]
     data += [
-        _line(row, space, look.series[0], _opacity(rank, len(ranked)), "solid") for rank, row in enumerate(ranked, 1)
+        _line(row, space, theme.series[0], _opacity(rank, len(ranked)), "solid") for rank, row in enumerate(ranked, 1)
     ]
-    drawn = layout(look, xaxis={"type": "category"}, yaxis={"range": [-0.08, 1.08], "visible": False})
-    ends = [note for dimension in space.dimensions for note in _ends(dimension, look)]
+    drawn = layout(theme, xaxis={"type": "category"}, yaxis={"range": [-0.08, 1.08], "visible": False})
+    ends = [note for dimension in space.dimensions for note in _ends(dimension, theme)]
     return {"data": data, "layout": {**drawn, "height": 380, "showlegend": False, "annotations": ends}}
 
 
-def importance_chart(settings: Sequence[Setting], look: Theme) -> Figure:
+def importance_chart(settings: Sequence[Setting], theme: Theme) -> Figure:
     """A bar for each setting with its interval, most important on top."""
     rows = list(reversed(settings))
     bars = {
@@ -139,13 +139,13 @@ def importance_chart(settings: Sequence[Setting], look: Theme) -> Figure:
         "orientation": "h",
         "x": [row.percent for row in rows],
         "y": [row.name for row in rows],
-        "marker": {"color": look.series[0]},
+        "marker": {"color": theme.series[0]},
         "error_x": {
             "type": "data",
             "symmetric": False,
             "array": [row.high - row.percent for row in rows],
             "arrayminus": [row.percent - row.low for row in rows],
-            "color": look.text,
+            "color": theme.text,
             "thickness": 1.5,
             "width": 5,
         },
@@ -154,36 +154,36 @@ def importance_chart(settings: Sequence[Setting], look: Theme) -> Figure:
         "<extra></extra>",
     }
     drawn = layout(
-        look,
+        theme,
         xaxis={"title": {"text": "Share (%)"}, "rangemode": "tozero"},
         yaxis={"type": "category", "ticklabelposition": "outside"},
     )
     return {"data": [bars], "layout": {**drawn, "height": 110 + 34 * len(rows), "margin": BAR_MARGIN, "bargap": 0.4}}
 
 
-def slices_chart(rows: Sequence[TrialRow], space: Space, metric: str, width_px: int, look: Theme) -> Figure:
+def slices_chart(rows: Sequence[TrialRow], space: Space, metric: str, width_px: int, theme: Theme) -> Figure:
     """A panel for each setting: the effect of each trial by its value."""
     count = len(space.dimensions)
     across = max(1, min(count, width_px // PANEL_PX))
     lines = math.ceil(count / across)
-    drawn = layout(look)
+    drawn = layout(theme)
     data: list[Figure] = []
     for place, each in enumerate(space.dimensions):
-        axes = _panel_axes(place, across, lines, each, metric, drawn, look)
+        axes = _panel_axes(place, across, lines, each, metric, drawn, theme)
         own = [row for row in rows if each.name in row.trial.values]
-        data += [trace | axes | {"showlegend": place == 0} for trace in _slice(own, each, look)]
+        data += [trace | axes | {"showlegend": place == 0} for trace in _slice(own, each, theme)]
     legend = {"orientation": "h", "y": 1 + 20 / (lines * SLICE_PX), "yanchor": "bottom", "x": 0}
     return {"data": data, "layout": {**drawn, "height": 90 + lines * SLICE_PX, "legend": legend}}
 
 
 def _panel_axes(
-    place: int, across: int, lines: int, each: Dimension, metric: str, drawn: Figure, look: Theme
+    place: int, across: int, lines: int, each: Dimension, metric: str, drawn: Figure, theme: Theme
 ) -> dict[str, str]:
     """Add the axes of a panel to the layout."""
     number = "" if place == 0 else str(place + 1)
     column, line = place % across, place // across
     width, height = 1 / across, 1 / lines
-    grid = {"gridcolor": look.grid, "linecolor": look.grid, "zeroline": False}
+    grid = {"gridcolor": theme.grid, "linecolor": theme.grid, "zeroline": False}
     ends: tuple[Value, ...] = each.choices if each.kind == "choice" else (each.low, each.high)
     drawn[f"xaxis{number}"] = grid | {
         "domain": [column * width + (0.03 if column else 0), (column + 1) * width - 0.01],
@@ -201,19 +201,19 @@ def _panel_axes(
         "title": {"text": f"{metric} (%)" if column == 0 else ""},
         "showticklabels": column == 0,
         "zeroline": True,
-        "zerolinecolor": look.text,
+        "zerolinecolor": theme.text,
         "automargin": True,
         **({"matches": "y"} if place else {}),
     }
     return {"xaxis": f"x{number}", "yaxis": f"y{number}"}
 
 
-def _slice(rows: Sequence[TrialRow], each: Dimension, look: Theme) -> list[Figure]:
+def _slice(rows: Sequence[TrialRow], each: Dimension, theme: Theme) -> list[Figure]:
     measured = _measured(rows)
     groups = [
-        ("measured", SYMBOL, look.series[0], [row for row in measured if not row.trial.is_promising]),
-        ("promising", PROMISING_SYMBOL, look.series[2], [row for row in measured if row.trial.is_promising]),
-        (BAD_NAME, BAD_SYMBOL, look.series[1], [row for row in rows if row.trial.is_bad]),
+        ("measured", SYMBOL, theme.series[0], [row for row in measured if not row.trial.is_promising]),
+        ("promising", PROMISING_SYMBOL, theme.series[2], [row for row in measured if row.trial.is_promising]),
+        (BAD_NAME, BAD_SYMBOL, theme.series[1], [row for row in rows if row.trial.is_bad]),
     ]
     return [
         {
@@ -260,12 +260,12 @@ def _line(row: TrialRow, space: Space, colour: str, opacity: float, dash: str) -
     }
 
 
-def _ends(each: Dimension, look: Theme) -> list[Figure]:
+def _ends(each: Dimension, theme: Theme) -> list[Figure]:
     """The values at both ends of a setting's axis."""
     ends: tuple[Value, Value] = (each.low, each.high)
     if each.kind == "choice":
         ends = (each.choices[0], each.choices[-1])
-    common = {"x": each.name, "xref": "x", "showarrow": False, "font": {"size": 11, "color": look.text}}
+    common = {"x": each.name, "xref": "x", "showarrow": False, "font": {"size": 11, "color": theme.text}}
     return [
         {**common, "y": y, "yanchor": anchor, "text": each.text(end)}
         for end, y, anchor in zip(ends, (-0.02, 1.02), ("top", "bottom"), strict=True)

@@ -18,7 +18,7 @@ Point = tuple[float, float, float]  # percent of a metric: mean, low, high
 
 
 def pareto_chart(
-    rows: Sequence[TrialRow], front: Front[int], metrics: Sequence[tuple[str, Metric]], look: Theme
+    rows: Sequence[TrialRow], front: Front[int], metrics: Sequence[tuple[str, Metric]], theme: Theme
 ) -> Figure:
     """Changes of both metrics against the default. `metrics`: both names with their metrics."""
     directions = [results.sign_of(metric) for _, metric in metrics]
@@ -28,15 +28,15 @@ def pareto_chart(
         return _points([own[number] for number in numbers if number in own], front, directions, name, style, opacity)
 
     data = [
-        points(front.dominated, DOMINATED, {"color": look.series[0], "symbol": "circle", "size": 7}, MUTED),
-        points(front.possible, POSSIBLE, {"color": look.series[0], "symbol": "circle-open", "size": 9}),
-        points(front.best, ON_FRONT, {"color": look.series[2], "symbol": "diamond", "size": 10}),
-        _default(look),
+        points(front.dominated, DOMINATED, {"color": theme.series[0], "symbol": "circle", "size": 7}, MUTED),
+        points(front.possible, POSSIBLE, {"color": theme.series[0], "symbol": "circle-open", "size": 9}),
+        points(front.best, ON_FRONT, {"color": theme.series[2], "symbol": "diamond", "size": 10}),
+        _default(theme),
     ]
     on_front = next((trace for trace in data if trace["name"] == ON_FRONT), None)
     if on_front:
-        on_front |= {"mode": "lines+markers", "line": {"color": look.series[2], "width": 1.5, "dash": "dash"}}
-    drawn = layout(look, xaxis=_axis(metrics[0], look), yaxis=_axis(metrics[1], look))
+        on_front |= {"mode": "lines+markers", "line": {"color": theme.series[2], "width": 1.5, "dash": "dash"}}
+    drawn = layout(theme, xaxis=_axis(metrics[0], theme), yaxis=_axis(metrics[1], theme))
     legend = {"orientation": "h", "y": 1.05, "yanchor": "bottom", "x": 0}
     return {"data": [trace for trace in data if trace["x"]], "layout": {**drawn, "height": 420, "legend": legend}}
 
@@ -89,22 +89,22 @@ def _bars(points: Sequence[Point], colour: str) -> Figure:
     }
 
 
-def _default(look: Theme) -> Figure:
+def _default(theme: Theme) -> Figure:
     return {
         "type": "scatter",
         "mode": "markers",
         "name": "default",
         "x": [0.0],
         "y": [0.0],
-        "marker": {"color": look.text, "symbol": "star", "size": 12},
+        "marker": {"color": theme.text, "symbol": "star", "size": 12},
         "hovertemplate": "default<extra></extra>",
     }
 
 
-def _axis(named: tuple[str, Metric], look: Theme) -> Figure:
+def _axis(named: tuple[str, Metric], theme: Theme) -> Figure:
     name, metric = named
     return {
         "title": {"text": f"{name} (%), {metric.better} is better"},
         "zeroline": True,
-        "zerolinecolor": look.text,
+        "zerolinecolor": theme.text,
     }
