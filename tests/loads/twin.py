@@ -134,6 +134,9 @@ def _effect(ground: Ground, checks: Checks, name: str, loads: dict[str, tuple[in
         print(f"{name}, {load}: {level['relative_percent']:+.1f} %, 95 % CI {interval}: {level['verdict']}", flush=True)
     own, other = found
     overlap = own["relative_low"] <= other["relative_high"] and other["relative_low"] <= own["relative_high"]
+    # Without it, the two checks below say nothing: wide intervals always overlap.
+    detected = own["verdict"] not in ("undetectable", "")
+    checks.check(detected, f"{name}: the effect is detected on production-like data")
     checks.check(own["verdict"] == other["verdict"], f"{name}: same verdict")
     checks.check(overlap, f"{name}: the intervals overlap")
 
