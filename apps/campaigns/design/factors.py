@@ -140,6 +140,12 @@ def text_of(cell: Mapping[str, Level]) -> str:
     return ", ".join(level.label for level in cell.values())
 
 
+def varied_names(factors: Sequence[Mapping[str, Any]]) -> str:
+    """Return the names of the factors with several levels, or all names if there are no such factors."""
+    varied = [factor["name"] for factor in factors if len(factor["levels"]) > 1]
+    return ", ".join(varied or [factor["name"] for factor in factors])
+
+
 def readable_name(factors: Sequence[Mapping[str, Any]], cell: Mapping[str, str]) -> str:
     """Return the levels of the factors that vary: "clients=8, shared_buffers=256MB". With one such factor, without its
     name.

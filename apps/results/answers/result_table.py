@@ -9,6 +9,7 @@ from typing import Any
 import stats
 from agents.collectors.per_transaction import CPU
 from apps.campaigns.design import steps
+from apps.campaigns.design.factors import varied_names
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers import interim_analyses
 from apps.results.answers.headline import headline, missing
@@ -66,7 +67,7 @@ def result_table(
         unit=chosen.unit,
         better=chosen.better,
         definition="",
-        factor_names=", ".join(factor["name"] for factor in campaign.factors),
+        factor_names=varied_names(campaign.factors),
         delta=campaign.delta,
         baseline=comparing.baseline,
         levels=levels,

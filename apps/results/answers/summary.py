@@ -13,6 +13,7 @@ import numpy as np
 import stats
 from agents.workloads import WORKLOADS
 from apps.campaigns.design import steps
+from apps.campaigns.design.factors import varied_names
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers.hosts import block_numbers, joint, retries_of
 from apps.results.models import Measurement
@@ -110,8 +111,7 @@ def summary_table(campaign: Campaign, host: int | None = None) -> SummaryTable:
     levels = labels_of(campaign, runs.values())
     identical = campaign.placement == Campaign.Placement.SPREAD
     figures = [_figure(key, measured[key], runs, levels, identical) for key in _main(campaign, measured)]
-    names = ", ".join(factor["name"] for factor in campaign.factors)
-    return SummaryTable(factor_names=names, levels=levels, figures=figures)
+    return SummaryTable(factor_names=varied_names(campaign.factors), levels=levels, figures=figures)
 
 
 Key = tuple[str, str]

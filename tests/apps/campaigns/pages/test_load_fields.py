@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from apps.accounts.models import Role, User
 from apps.campaigns.design.before_start import previews
+from apps.campaigns.design.factors import varied_names
 from apps.campaigns.design.steps import single
 from apps.campaigns.library import workloads
 from apps.campaigns.models import Campaign
@@ -57,6 +58,7 @@ def test_the_fields_set_options_of_all_runs_and_the_workload_may_be_left_out(
     options = spec_options(made)
     assert (options["builtin"], options["clients"], options["time_s"], options["scale"]) == ("tpcb-like", 16, 5, 3)
     assert len(previews.preview(made).runs) == 6
+    assert varied_names(made.factors) == "work_mem"  # in the titles of its table and its chart
 
 
 def test_a_clone_shows_them_in_their_fields_and_not_among_the_factors(client: Client, typed: dict[str, Any]) -> None:
