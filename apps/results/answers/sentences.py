@@ -43,6 +43,7 @@ KEY_TOPICS = (
         "failures",
         "zeros",
         "neighbours",
+        "fixed rate",
         "extension",
         "interaction",
         "comparison",

@@ -1,4 +1,4 @@
-"""Latencies: p99 compared in the same way as the metric, and coordinated omission."""
+"""Latencies: p99 compared in the same way as the metric, and what a closed loop or a fixed rate hides."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ def _no_percentiles(judged: JudgedCampaign) -> Iterator[Judgement]:
 
 
 def loops(judged: JudgedCampaign) -> Iterator[Judgement]:
-    """Yield coordinated omission: levels that did not measure from the time at which a transaction was due."""
+    """Yield coordinated omission: levels that did not measure from the time at which a transaction was due. If all
+    levels have a rate, yield that a throughput cannot differ."""
     if judged.campaign.kind == Campaign.Kind.IMPORTED:
         return
     changes = {label: json.dumps(each) for label, each in _changes(judged).items()}
@@ -90,6 +91,8 @@ def loops(judged: JudgedCampaign) -> Iterator[Judgement]:
     loop_by_level = {label: loop[each] for label, each in changes.items()}
     closed = [label for label, each in loop_by_level.items() if each == "closed"]
     if not closed:
+        if set(loop_by_level.values()) == {"open"} and judged.metric.better == "higher":
+            yield _fixed_rate(judged)
         return
     where = "" if len(closed) == len(loop_by_level) else f" at {first_of(closed)}"
     sentence = (
@@ -97,6 +100,14 @@ def loops(judged: JudgedCampaign) -> Iterator[Judgement]:
         "omission). Set a rate to measure it."
     )
     yield Judgement("closed loop", sentence, "warning", {"levels": closed})
+
+
+def _fixed_rate(judged: JudgedCampaign) -> Judgement:
+    sentence = (
+        f"All runs had a fixed rate: {judged.metric.name} only shows whether they kept up with it. "
+        "Compare latencies to find the better level."
+    )
+    return Judgement("fixed rate", sentence, "warning")
 
 
 def _loop(judged: JudgedCampaign, changes: str) -> str:
