@@ -59,7 +59,8 @@ def unlike(judged: JudgedCampaign) -> Iterator[Judgement]:
         )
     if judged.campaign.state == judged.campaign.State.CANCELLED and judged.table.unplanned_look:
         never = sum(level.outcomes.get("", 0) for level in judged.table.levels)
-        sentence = f"Cancelled before {counted(never, 'planned run')} began. The 95 % CIs are wider to allow for that."
+        when = f"before {counted(never, 'planned run')} began" if never else "during its last runs"
+        sentence = f"Cancelled {when}. The 95 % CIs are wider to allow for that."
         yield Judgement("extension", sentence, "warning", {"not_begun": never})
     for extension in judged.campaign.extensions:
         if extension["seen"]:

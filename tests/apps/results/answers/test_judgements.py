@@ -317,6 +317,15 @@ def test_runs_that_never_began_did_not_fail(admin: User) -> None:
     assert cancelled.sentence == "Cancelled before 1 planned run began. The 95 % CIs are wider to allow for that."
 
 
+def test_a_campaign_that_was_cancelled_during_its_last_runs_names_no_other_runs(admin: User) -> None:
+    campaign = measured({"A": A, "C": C}, admin)
+    campaign.state = Campaign.State.CANCELLED
+
+    (cancelled,) = of("extension", judgements(campaign))
+
+    assert cancelled.sentence.startswith("Cancelled during its last runs. ")
+
+
 def test_runs_with_warm_up_or_stall_findings_are_counted(admin: User) -> None:
     campaign = measured({"A": A, "C": C}, admin)
     for run in campaign.runs.all():
