@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,15 +35,19 @@ table inet only {{
 
 
 class Namespace:
-    """A network namespace with the addresses FIRST and SECOND, joined to this machine by a pair of veth."""
+    """A network namespace with the addresses FIRST and SECOND, joined to this machine by a pair of veth. It exists as
+    long as its process, because the mount of a named one would be seen by tests that compare the machine."""
 
     def __init__(self) -> None:
-        self.name = f"pg-remote-{os.getpid()}"
-        self._outer, self._inner = f"pgo{os.getpid()}"[:15], f"pgi{os.getpid()}"[:15]
+        self._outer, self._inner = f"veth{os.getpid()}", f"inner{os.getpid()}"
 
     def create(self) -> None:
-        _run("ip", "netns", "add", self.name)
-        _run("ip", "link", "add", self._outer, "type", "veth", "peer", "name", self._inner, "netns", self.name)
+        holder = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sleep", "infinity"]
+        self._holder = subprocess.Popen(holder)
+        while self._network() == os.readlink("/proc/self/ns/net"):
+            time.sleep(0.01)
+        pid = str(self._holder.pid)
+        _run("ip", "link", "add", self._outer, "type", "veth", "peer", "name", self._inner, "netns", pid)
         _run("ip", "address", "add", f"{CLIENT}/24", "dev", self._outer)
         _run("ip", "link", "set", self._outer, "up")
         for address in (FIRST, SECOND):
@@ -51,13 +56,18 @@ class Namespace:
             _run(*self.enter, "ip", "link", "set", device, "up")
         subprocess.run([*self.enter, "nft", "-f", "-"], input=_RULES, text=True, check=True, timeout=30)
 
+    def _network(self) -> str:
+        return os.readlink(f"/proc/{self._holder.pid}/ns/net")
+
     @property
     def enter(self) -> list[str]:
         """The prefix of a command that runs inside."""
-        return ["ip", "netns", "exec", self.name]
+        return ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net"]
 
     def remove(self) -> None:
-        _run("ip", "netns", "del", self.name)  # the veth goes with it
+        _run("ip", "link", "del", self._outer)
+        self._holder.kill()
+        self._holder.wait()
 
 
 def _run(*argv: str) -> None:

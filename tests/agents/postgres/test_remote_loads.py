@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,13 @@ pytestmark = [pytest.mark.needs("postgresql-15"), pytest.mark.slow]
 
 
 @pytest.fixture
-def newest(bin_dir: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def newest(bin_dir: str) -> Iterator[Served]:
     """A remote server of the version of the wheel, newer than the client's psql."""
-    root = tmp_path_factory.mktemp("newest")
-    for parent in (root, *root.parents[:3]):
-        parent.chmod(0o755)
-    with running(Served(root / "template", bin_dir, free_port()).create()) as server:
-        yield server
+    with tempfile.TemporaryDirectory(prefix="pg-newest-") as name:
+        root = Path(name)
+        root.chmod(0o755)
+        with running(Served(root / "template", bin_dir, free_port()).create()) as server:
+            yield server
 
 
 def tpcc(spec: Any, target: dict[str, Any], calls: str = "sql") -> dict[str, Any]:
