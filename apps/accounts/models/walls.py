@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import Any, ClassVar, Self, TypeVar
 
 from django.db import models
-from django.db.models import Count, Exists, OuterRef, Q
+from django.db.models import Count, Q
 
 M = TypeVar("M", bound=models.Model, covariant=True)
 Teams = frozenset[int]
@@ -153,13 +153,16 @@ def hidden_rows(model: type[models.Model], teams: Teams) -> list[Any]:
 
 
 def _hidden_by(field: Any, teams: Teams) -> Any:
+    """Rows whose `field` names a hidden row. The subqueries do not refer to the row, so that PostgreSQL executes each
+    once for a query, not once for each row."""
     target = field.related_model
     if target._meta.label == "accounts.Team":
         return Q(**{f"{field.attname}__in": sorted(teams)})
+    keys = only_hidden(target, teams).values("pk")
     if field.many_to_many:
-        rows = field.remote_field.through._default_manager.filter(**{field.m2m_field_name(): OuterRef("pk")})
-        return Exists(rows.filter(Exists(_hidden_of(target, teams, OuterRef(f"{field.m2m_reverse_field_name()}_id")))))
-    return Exists(_hidden_of(target, teams, OuterRef(field.attname)))
+        rows = field.remote_field.through._default_manager.filter(**{f"{field.m2m_reverse_field_name()}__in": keys})
+        return Q(pk__in=rows.values(field.m2m_field_name()))
+    return Q(**{f"{field.attname}__in": keys})
 
 
 def only_hidden(model: type[models.Model], teams: Teams) -> models.QuerySet[Any]:
@@ -178,8 +181,3 @@ def any_hidden(rows: Iterable[models.Model], teams: Teams) -> bool:
 def hidden_keys(model: type[models.Model]) -> list[Any]:
     """Primary keys of the rows that are hidden from the current reader, for SQL that is not built by the ORM."""
     return list(only_hidden(model, hidden()).values_list("pk", flat=True)) if hidden() else []
-
-
-def _hidden_of(model: type[models.Model], teams: Teams, key: Any) -> models.QuerySet[Any]:
-    """The row with this key, if it is hidden."""
-    return only_hidden(model, teams).filter(pk=key)
