@@ -136,7 +136,7 @@ def test_a_collector_that_cannot_connect_gives_up_and_leaves_nothing(monkeypatch
         started.append(silent_child("sleep", "60"))
         return started[-1]
 
-    cluster: Any = SimpleNamespace(major=16, version="16.4", tool=lambda name: name)
+    cluster: Any = SimpleNamespace(major=16, version="16.4", may_install=False, tool=lambda name: name)
 
     with pytest.raises(NotAvailable, match=r"did not answer within 0\.2 s"):
         PostgreSQL(System(), Subject(Path("/"), cluster, 1, converse)).start()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agents.records import contact
+from agents.recovery import units
 from agents.recovery.boot import MOST_RESTARTS
 from agents.run.session import Session
 from agents.settings import SETTINGS
@@ -21,8 +22,11 @@ APPLIED, RESTORED = ["APPLYING", "VERIFIED"], ["ROLLING_BACK", "REBOOTING"]
 
 
 @pytest.fixture(autouse=True)
-def program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file that the agent installs as its own program: a worker of the tests has none."""
+def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The directory of the units, which is not that of this machine, and the file that the agent installs as its own
+    program: a worker of the tests has none."""
+    monkeypatch.setattr(units, "DIRECTORY", tmp_path / "etc")
+    units.DIRECTORY.mkdir()
     monkeypatch.setattr(sys, "argv", [__file__])
 
 
