@@ -106,7 +106,7 @@ def test_drift_of_few_runs_averages_the_slopes_of_the_whole_model_over_the_varia
     likelihood, slopes, errors = map(np.array, zip(*slopes_by_block_variance(rows, list(ratios)), strict=True))
     weights = np.exp(likelihood - likelihood.max()) * np.gradient(ratios) / (1 + ratios)
     weights /= weights.sum()
-    df = len(rows) - 3
+    df = len(rows) - 3 - 2  # two for the unknown size of the noise
 
     estimate = stats.drift(rows, 0.02)
 
