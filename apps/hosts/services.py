@@ -15,7 +15,7 @@ from apps.accounts.operation import vault
 from apps.accounts.services import audit, require, save
 from apps.accounts.web import addresses
 from apps.hosts import contact
-from apps.hosts.access import keys, ssh
+from apps.hosts.access import hops, keys, ssh
 from apps.hosts.facts import machines
 from apps.hosts.models import Host, HostKey, Identity, RemoteServer, Trouble
 from apps.hosts.usage import remote_servers, windows
@@ -122,7 +122,7 @@ def fetch_host_key(host: Host, *, by: User) -> HostKey:
     if host.state == Host.State.ARCHIVE:
         hint = "set its address, account and SSH key first"
         raise PlanError("host", f"{host} exists only in imported results", hint=hint)
-    key = ssh.fetch_host_key(host)
+    key = hops.fetch_host_key(host)
     known = host.host_keys.filter(key=key).exclude(state=HostKey.State.RETIRED).first()
     if known:
         return known

@@ -14,7 +14,7 @@ import pytest
 
 from apps.accounts.models import User
 from apps.hosts import contact, services
-from apps.hosts.access import links, ssh
+from apps.hosts.access import hops, links, ssh
 from apps.hosts.models import Host
 from tests.lab.machines.lab import NEEDS, locked
 from tests.lab.machines.machine import Machine
@@ -106,7 +106,7 @@ def vm(request: pytest.FixtureRequest, lab: Lab) -> Machine:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """An emulated machine takes ten times as long as a host, and more when this one is busy."""
-    monkeypatch.setattr(ssh, "CONNECT_S", 120.0)
+    monkeypatch.setattr(hops, "CONNECT_S", 120.0)
     monkeypatch.setattr(ssh, "CALL_S", 120.0)
     monkeypatch.setattr(ssh, "OPEN_S", 240.0)
     monkeypatch.setattr(links, "GREET_S", 60.0)

@@ -1,4 +1,4 @@
-"""SSH connections to hosts, with the agent's rpc at the other end. No other module opens connections.
+"""Links to hosts: an SSH connection with the agent's rpc at the other end.
 
 A Link is synchronous on purpose: its event loop only runs inside a call, so the caller may use the database between
 calls."""
@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import shlex
 import tempfile
 import threading
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -24,19 +22,15 @@ from django.db import connection as database
 
 from agents import build, launcher
 from agents.wire import protocol
-from apps.accounts.operation import vault
-from apps.accounts.web import addresses
-from apps.hosts.access import replies, signing
+from apps.hosts.access import hops, replies, signing
 from apps.hosts.access.shapes import plain
 from apps.hosts.models import Host, hosts
-from common.errors import AgentError, HostError, PlanError, ProvingError, UnreachableError, WorkloadError
+from common.errors import AgentError, HostError, PlanError, ProvingError, WorkloadError
 
 T = TypeVar("T")
 
-CONNECT_S = 15.0
 CALL_S = 20.0
 OPEN_S = 60.0  # includes sending the agent over a slow line
-CLOSE_S = 3.0
 MAX_STDERR = 1 << 18
 MAX_MESSAGE = 4000  # of an agent's error
 # Reads the zipapp from stdin, and moves it into place once it is complete.
@@ -75,70 +69,9 @@ def _zipapp() -> tuple[str, bytes]:
     return hashlib.sha256(data).hexdigest(), data
 
 
-@dataclass(frozen=True)
-class Hop:
-    """The parameters of one connection, read before its event loop runs. `via`: those of the jump host."""
-
-    address: str
-    port: int
-    user: str
-    private_key: str = field(repr=False)
-    host_key: str
-    via: Hop | None
-
-
-def way(host: Host) -> tuple[Hop, str, str, bool, bool]:
+def way(host: Host) -> tuple[hops.Hop, str, str, bool, bool]:
     """Return the route to the host's agent. An open link can be reused as long as its route is unchanged."""
-    return _hop(host), host.spool_dir, host.python, host.sudo, host.launcher
-
-
-def _hop(host: Host) -> Hop:
-    """Return the connection parameters. HostError if the host key is not approved; PlanError if the address is not
-    allowed."""
-    pinned = host.pinned_key
-    if pinned is None or host.identity is None:
-        raise UnreachableError(
-            host, "its host key is not approved", hint="open the page of the host, compare and approve it"
-        )
-    private = vault.decrypt(host.identity.private_key_encrypted)
-    return Hop(_address(host), host.port, host.user, private, pinned.key, _via(host))
-
-
-def _via(host: Host) -> Hop | None:
-    """UnreachableError about `host` when its jump host cannot be used."""
-    if host.jump is None:
-        return None
-    try:
-        return _hop(host.jump)
-    except HostError as error:
-        raise _jump_failed(host, error.message) from error
-    except PlanError as error:
-        raise _jump_failed(host, "its address is not in an allowed network") from error
-
-
-def _address(host: Host) -> str:
-    """Return the address; names behind a jump host are resolved there."""
-    return host.address if host.jump else addresses.resolve(host.address)
-
-
-def fetch_host_key(host: Host) -> str:
-    """Return the public key that the host presents now, as "algorithm base64". HostError if it does not answer."""
-    address, via = _address(host), _via(host)
-    with asyncio.Runner() as runner:
-        return runner.run(_fetch_host_key(host, address, via))
-
-
-async def _fetch_host_key(host: Host, address: str, via: Hop | None) -> str:
-    async with AsyncExitStack() as stack:
-        try:
-            tunnel = await _open_tunnel(stack, via)
-            async with asyncio.timeout(CONNECT_S):
-                key = await asyncssh.get_server_host_key(address, host.port, tunnel=tunnel, config=None)
-        except (OSError, asyncssh.Error) as error:
-            raise _unreachable(host, error) from error
-    if key is None:
-        raise HostError(host, "offered no host key", hint="check that it is an SSH server")
-    return str(key.export_public_key().decode().strip())
+    return hops.hop_of(host), host.spool_dir, host.python, host.sudo, host.launcher
 
 
 def lend_database() -> None:
@@ -174,13 +107,13 @@ class Link:
                 sent = signing.parcel(digest, data) if self.host.launcher else data
                 self._wait(self._in_time(self._bring(digest, sent)))
             self._check_protocol()
-        except BaseException:
+        except BaseException:  # an interrupt as well: without a link, the caller has nothing to close
             self.close()
             raise
         return self
 
     def close(self) -> None:
-        """Close the connection, and that to the jump host, each within CLOSE_S in any state."""
+        """Close the connection, and that to the jump host, each within hops.CLOSE_S in any state."""
         try:
             self._wait(self._stack.aclose())
         finally:
@@ -204,19 +137,19 @@ class Link:
             self._runner.get_loop().call_soon_threadsafe(self._send_nudge)
 
     def _send_nudge(self) -> None:
-        with suppress(OSError, asyncssh.Error):  # the call that waits for the reply gets the error
+        with suppress(OSError, asyncssh.Error):  # the call that waits for a reply raises the same error
             self._process.stdin.write(protocol.encode({"id": 0, "verb": "nudge", "args": {}}))
 
     def _wait(self, doing: Coroutine[Any, Any, T]) -> T:
         lend_database()
         return self._runner.run(doing)
 
-    async def _open(self, hop: Hop) -> bool:
+    async def _open(self, hop: hops.Hop) -> bool:
         """Start the agent and greet it. Returns False if it is not on the host."""
         try:
-            self._connection = await _connect(self._stack, hop)
+            self._connection = await hops.connect(self._stack, hop)
         except (OSError, asyncssh.Error) as error:
-            raise _unreachable(self.host, error) from error
+            raise hops.unreachable(self.host, error) from error
         return await self._in_time(self._meet())
 
     async def _in_time(self, doing: Coroutine[Any, Any, T]) -> T:
@@ -228,7 +161,7 @@ class Link:
                 self.host, f"no answer of the agent within {OPEN_S:g} s", hint="it may be busy or asleep"
             ) from error
         except (OSError, asyncssh.Error) as error:  # the host has just shut down
-            raise _unreachable(self.host, error) from error
+            raise hops.unreachable(self.host, error) from error
 
     async def _meet(self) -> bool:
         await self._start(agent_zipapp()[0])
@@ -340,87 +273,6 @@ async def _stderr_tail(process: asyncssh.SSHClientProcess[bytes]) -> str:
             break
     await process.wait_closed()
     return plain(stderr.decode(errors="replace").strip()[-500:])
-
-
-async def _connect(stack: AsyncExitStack, hop: Hop) -> asyncssh.SSHClientConnection:
-    """Connect with exactly this host key and this private key, ignoring the account's own SSH configuration."""
-    tunnel = await _open_tunnel(stack, hop.via)
-    async with asyncio.timeout(CONNECT_S):
-        connection = await asyncssh.connect(
-            hop.address,
-            hop.port,
-            username=hop.user,
-            client_keys=[asyncssh.import_private_key(hop.private_key)],
-            known_hosts=([asyncssh.import_public_key(hop.host_key)], [], []),
-            tunnel=tunnel,
-            config=None,
-            agent_path=None,
-            preferred_auth="publickey",
-            keepalive_interval=5,
-            keepalive_count_max=3,
-        )
-    stack.push_async_callback(_hang_up, connection)
-    return connection
-
-
-class JumpError(OSError):
-    """A jump host cannot be used. The message has neither its name nor its address: it can belong to a private team."""
-
-
-async def _open_tunnel(stack: AsyncExitStack, via: Hop | None) -> asyncssh.SSHClientConnection | tuple[()]:
-    if via is None:
-        return ()
-    try:
-        return await _connect(stack, via)
-    except JumpError:
-        raise
-    except (OSError, asyncssh.Error) as error:
-        raise JumpError(_reason(error)) from error
-
-
-def _reason(error: Exception) -> str:
-    """Why a jump host cannot be used, without addresses."""
-    if isinstance(error, asyncssh.HostKeyNotVerifiable):
-        return "its host key differs from the approved one"
-    if isinstance(error, asyncssh.PermissionDenied):
-        return "it refused the login"
-    if isinstance(error, TimeoutError):
-        return f"no SSH connection within {CONNECT_S:g} s"
-    number = getattr(error, "errno", None)
-    return f"no SSH connection: {os.strerror(number)}" if number else "no SSH connection"
-
-
-async def _hang_up(connection: asyncssh.SSHClientConnection) -> None:
-    """Disconnect properly, or abort if the host does not answer: pending data would block for a quarter of an hour."""
-    connection.close()
-    try:
-        async with asyncio.timeout(CLOSE_S):
-            await connection.wait_closed()
-    except TimeoutError:
-        connection.abort()
-
-
-def _jump_failed(host: Host, reason: str) -> UnreachableError:
-    return UnreachableError(host, f"its jump host failed: {reason}", hint="check the jump host first")
-
-
-def _unreachable(host: Host, error: Exception) -> UnreachableError:
-    if isinstance(error, JumpError):
-        return _jump_failed(host, str(error))
-    if isinstance(error, asyncssh.HostKeyNotVerifiable):
-        hint = (
-            "if the host was reinstalled, fetch and approve its new key; otherwise another machine may intercept "
-            "the connection"
-        )
-        return UnreachableError(host, "its host key differs from the approved one", hint=hint)
-    if isinstance(error, asyncssh.PermissionDenied):
-        hint = f"add the public key of {host.identity} to ~{host.user}/.ssh/authorized_keys"
-        return UnreachableError(host, f"refused the login of {host.user}", hint=hint)
-    if isinstance(error, TimeoutError):
-        return UnreachableError(
-            host, f"no SSH connection within {CONNECT_S:g} s", hint="check that it is up and the port is open"
-        )
-    return UnreachableError(host, f"no SSH connection: {error}", hint="check that it is up and the port is open")
 
 
 BLAMED: dict[str, type[ProvingError]] = {
