@@ -3,7 +3,7 @@ dev
 
 Runs before any package is installed, and reports a Python that is too old. Packages are installed by uv, which is
 much faster than pip, with the certificate authorities and indexes of pip's configuration. If uv cannot install (no
-build for this machine, a setting that only pip knows), pip does."""
+build for this machine, a setting that only pip knows), pip installs them."""
 
 from __future__ import annotations
 

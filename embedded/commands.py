@@ -19,7 +19,7 @@ WEB = (
     "--no-control-socket",
 )
 
-# Without the banner, which is no line of a log.
+# Without the banner, which would break the format of the log.
 CELERY = ("celery", "--app=apps.celery", "--quiet")
 
 # PostgreSQL has the state, so workers need not exchange messages, and only the next task is prefetched.

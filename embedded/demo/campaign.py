@@ -92,7 +92,7 @@ def say_level(host: dict[str, Any]) -> str:
 def run(
     client: Client, host: dict[str, Any], watch: Callable[[], None], recipe: str | None = RECIPE, **choices: Any
 ) -> dict[str, Any]:
-    """Create and start a campaign of this recipe, or only of these choices, and follow it.
+    """Create and start a campaign from this recipe, or from `choices` alone, and follow it.
 
     Returns the ended campaign from the API. Calls `watch` often."""
     fields = choices if recipe is None else {**choices, "recipe": recipe}

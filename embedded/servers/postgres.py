@@ -18,7 +18,7 @@ from embedded.errors import StackError
 from embedded.supervisor import Service
 
 USER = "proving"
-RUNTIME_USER = "proving_app"  # has rows, and no tables; manage.py runtime_role creates it
+RUNTIME_USER = "proving_app"  # reads and writes rows, owns no table; manage.py runtime_role creates it
 DATABASE = "proving"
 PORT = "5432"  # names the socket file; nothing listens on TCP
 
