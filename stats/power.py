@@ -49,7 +49,7 @@ def mde_percent(
 
 
 def mean_power(errors: float, df: float, alpha: float, known_df: float) -> float:
-    """The power, averaged over how large the variance may be that `known_df` degrees of freedom have estimated."""
+    """The power, averaged over the plausible values of a variance that `known_df` degrees of freedom have estimated."""
     from scipy import special
 
     sizes = errors * _sizes(known_df)
@@ -60,7 +60,7 @@ def mean_power(errors: float, df: float, alpha: float, known_df: float) -> float
 
 @lru_cache(maxsize=256)
 def _sizes(df: float) -> Floats:
-    """Estimated by true standard deviation, at the middle of each of equally likely parts."""
+    """Ratios of the estimated to the true standard deviation: the middles of equally likely parts."""
     from scipy import special
 
     middles = (np.arange(_PARTS) + 0.5) / _PARTS

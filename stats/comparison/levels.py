@@ -261,8 +261,8 @@ def _judge(
 
 
 def best_first(rows: Sequence[Observation], metric: Metric) -> list[str]:
-    """The levels from the best on: by their means within blocks if runs are compared so. Empty where gaps in blocks
-    leave levels that cannot be compared."""
+    """The levels, best first: by means within blocks if runs are compared within blocks. Empty if gaps in blocks leave
+    levels that cannot be compared."""
     fitted = fit(rows, blocked=in_blocks(rows))
     if fitted.rank_lost:
         return []

@@ -26,7 +26,8 @@ _VARIANCES: Floats = np.concatenate([[0.0], np.geomspace(0.03, 300, 24)])
 _AUTOCORRELATIONS = (0.5, 0.8, 0.95)
 # Fewer runs cannot show how they resemble their neighbours, only how blocks differ.
 _FEWEST_FOR_NEIGHBOURS = 12
-# Degrees of freedom that the unknown size of the noise costs: without it, 10 runs in 5 blocks warn of drift in 7 %.
+# Degrees of freedom lost to the unknown size of the noise. Without this, 8 % of campaigns without drift are said to
+# drift (2 levels in 5 blocks).
 _DF_LOST = 2
 # Of more runs, means of neighbours: the time for a fit grows with the cube of their number.
 _MOST_FITTED = 100

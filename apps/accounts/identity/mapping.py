@@ -92,10 +92,10 @@ def grant(held: set[str], roles: Sequence[GroupRole], teams: Sequence[GroupRole]
     """What these groups give. Names are compared exactly, case included; of several roles the highest counts. A role in
     a team includes viewer in the instance."""
     in_teams: dict[str, str] = {}
-    for team in teams:
-        if team.group in held:
-            in_teams[team.team] = _highest([team.role, in_teams.get(team.team, "")])
-    held_roles = [role.role for role in roles if role.group in held]
+    for rule in teams:
+        if rule.group in held:
+            in_teams[rule.team] = _highest([rule.role, in_teams.get(rule.team, "")])
+    held_roles = [rule.role for rule in roles if rule.group in held]
     return Grant(_highest(held_roles) or (ROLES[0] if in_teams else ""), in_teams)
 
 

@@ -22,7 +22,7 @@ PUT_FIRST = (
 
 @dataclass(frozen=True)
 class Sealed:
-    """One encrypted field of one row; `what` names it to people."""
+    """One encrypted field of one row; `what` names it in messages."""
 
     row: models.Model
     field: str
@@ -37,7 +37,7 @@ class Sealed:
 
 
 def every() -> Iterator[Sealed]:
-    """All that there are, a row at a time; empty ones are no secrets."""
+    """Yield all secrets, row by row; empty fields are not secrets."""
     for model in apps.get_models():
         for field in (column.name for column in model._meta.concrete_fields if column.name.endswith(SUFFIX)):
             rows = model._default_manager.exclude(**{field: ""}).order_by("pk")
@@ -45,7 +45,7 @@ def every() -> Iterator[Sealed]:
 
 
 def opener(token: str) -> str | None:
-    """The fingerprint of the one of our keys that opens it; None where none does."""
+    """Return the fingerprint of the key of this server that decrypts the token; None if none does."""
     for key in settings.SSH_KEYS:
         try:
             Fernet(key).decrypt(token.encode())
@@ -56,19 +56,19 @@ def opener(token: str) -> str | None:
 
 
 def needed() -> tuple[list[str], list[str]]:
-    """(fingerprints of the keys that open what is there, names of secrets that none of ours opens)."""
+    """Return (fingerprints of the keys that decrypt the secrets, names of secrets that no key decrypts)."""
     keys, closed = set(), []
-    for column in every():
-        key = opener(column.token)
+    for secret in every():
+        key = opener(secret.token)
         if key:
             keys.add(key)
         else:
-            closed.append(column.what)
+            closed.append(secret.what)
     return sorted(keys), closed
 
 
 def outdated_processes() -> list[str]:
-    """Connected server processes whose first key is not ours, such as `web`; see apps/process.py."""
+    """Return connected server processes with another first key, such as `web`; see apps/process.py."""
     ours = f"key={fingerprint(settings.SSH_KEYS[0])[:8]}"
     with connection.cursor() as cursor:
         cursor.execute(
@@ -81,26 +81,22 @@ def outdated_processes() -> list[str]:
 
 @transaction.atomic
 def rotate() -> int:
-    """Encrypt everything anew with the first of PROVING_SSH_KEYS: how many secrets were with another.
+    """Encrypt all secrets with the first of PROVING_SSH_KEYS. Returns how many were encrypted with another key.
 
-    PlanError, and nothing is changed, when no new key is in use, here or in a running process, or when a secret is
-    opened by no key: it would be lost with its key.
-    """
+    PlanError without a change if no new key is in use, if a running process has another first key, or if no key
+    decrypts a secret: it would be lost with its key."""
     _check_keys()
     first, total, changed = fingerprint(settings.SSH_KEYS[0]), 0, 0
     box = MultiFernet([Fernet(key) for key in settings.SSH_KEYS])
-    for column in every():
-        key, total = opener(column.token), total + 1
+    for secret in every():
+        key, total = opener(secret.token), total + 1
         if key is None:
             hint = "add the key that encrypted it after the other keys, or delete its object"
-            raise PlanError("PROVING_SSH_KEYS", f"no key decrypts the secret of {column.what}", hint=hint)
+            raise PlanError("PROVING_SSH_KEYS", f"no key decrypts the secret of {secret.what}", hint=hint)
         if key != first:
-            anew = {column.field: box.rotate(column.token.encode()).decode()}
-            changed += (
-                type(column.row)
-                ._default_manager.filter(pk=column.row.pk, **{column.field: column.token})
-                .update(**anew)
-            )
+            anew = {secret.field: box.rotate(secret.token.encode()).decode()}
+            rows = type(secret.row)._default_manager.filter(pk=secret.row.pk, **{secret.field: secret.token})
+            changed += rows.update(**anew)
     if total and not changed:
         message = f"the first key ({first}) already encrypts all {total} secrets, so no new key is in use"
         raise PlanError("PROVING_SSH_KEYS", message, hint=PUT_FIRST)

@@ -130,7 +130,7 @@ def _with_step(
 
 
 def _why_preliminary(table: CampaignTable) -> str:
-    """Why a verdict is preliminary although there are runs enough."""
+    """Why a verdict is preliminary although there are enough runs."""
     if len(table.hosts) > 1 and not table.identical_hosts:
         return f"A verdict over all hosts is preliminary with fewer than {PRELIMINARY_BELOW} hosts."
     return f"Fewer than {PRELIMINARY_BELOW} blocks have a run of both levels. Repeat the campaign."

@@ -131,8 +131,8 @@ def _reason(analysis: Look, rule: Rule) -> str:
 
 
 def unplanned(campaign: Campaign, analysis: Look | None) -> str:
-    """Why the intervals must hold at any number of runs: somebody, or a rule about other levels, ended or extended it
-    after its first results. "" where it ran as planned."""
+    """Return why the intervals must hold at any number of runs: a user, or a rule about other levels, ended or
+    extended the campaign after its first results. "" if it ran as planned."""
     if any(extension["seen"] for extension in campaign.extensions):
         return "extended after its first results"
     if campaign.state == Campaign.State.CANCELLED and campaign.kind == Campaign.Kind.COMPARISON:

@@ -1,4 +1,4 @@
-"""The answer of a campaign from its runs and their figures. Pure: the runs need not be in a database."""
+"""The results of a campaign from its runs and their figures. Pure: the runs need not be in a database."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from apps.results.answers.table import CampaignTable, LevelRow
 from apps.results.models import Look
 from stats.model import NO_SPREAD, POINTS_ONLY_BELOW
 
-# Fewer runs than this show no trend.
+# Fewer runs cannot show a trend.
 DRIFT_FROM = 6
 
 
@@ -40,8 +40,8 @@ def result_table(
     values: Values,
     newest: Look | None,
 ) -> CampaignTable:
-    """`labels`: the combinations of levels in the order of the design; `values`: those of the step of the metric;
-    `newest`: the newest interim analysis. Definition and overheads are left empty."""
+    """Return the table without definition and overheads. `labels`: the combinations of levels in the order of the
+    design. `values`: figures of the metric's step. `newest`: the newest interim analysis."""
     hosts = {run.host_id: run.host.name for run in runs}
     comparing = Comparing(
         labels[0],
@@ -54,9 +54,9 @@ def result_table(
     measured = measured_points(labels, runs, figures)
     of_host = of_points(measured)
     observations = comparing.observations(measured)
-    spread = stats.level_table(observations) if observations else None
+    level_table = stats.level_table(observations) if observations else None
     latencies, compared = values.get("latency_avg", {}), comparing.with_baseline(observations)
-    levels = level_rows(campaign, runs, measured, spread, compared, figures, latencies)
+    levels = level_rows(campaign, runs, measured, level_table, compared, figures, latencies)
     levels = with_failures(with_interim_analysis(levels, comparing, newest), comparing, values)
     levels = with_cpu_time(levels, comparing, measured, values.get(CPU, {}))
     best = headline(levels, chosen.better)
@@ -72,44 +72,48 @@ def result_table(
         baseline=comparing.baseline,
         levels=levels,
         sentence=analysis_sentence or _sentence(levels, comparing.baseline, chosen.better),
-        method=_method(spread, list(of_host.values()), comparing.identical_hosts) if spread else "",
+        method=_method(level_table, list(of_host.values()), comparing.identical_hosts) if level_table else "",
         drift=_drift(observations, campaign.delta) if len(hosts) == 1 else None,
         look=newest.as_dict() if newest else None,
         hosts=answers,
         disagreement=disagreement(answers),
-        noise_floor_percent=_noise_floor(spread),
+        noise_floor_percent=_noise_floor(level_table),
         identical_hosts=comparing.identical_hosts,
         unplanned_look=comparing.unplanned,
     )
 
 
-def _noise_floor(spread: stats.LevelTable | None) -> float | None:
-    """Of as many runs as the level has that has the fewest."""
-    if spread is None or spread.s is None or spread.s < NO_SPREAD:
+def _noise_floor(level_table: stats.LevelTable | None) -> float | None:
+    """The noise floor for the number of runs of the level with the fewest."""
+    if level_table is None or level_table.s is None or level_table.s < NO_SPREAD:
         return None
-    n = min(level.n for level in spread.levels)
-    enough = n >= POINTS_ONLY_BELOW and len(spread.levels) > 1
-    return stats.noise_floor_percent(spread.s, n, spread.df) if enough else None
+    n = min(level.n for level in level_table.levels)
+    enough = n >= POINTS_ONLY_BELOW and len(level_table.levels) > 1
+    return stats.noise_floor_percent(level_table.s, n, level_table.df) if enough else None
 
 
-def _method(spread: stats.LevelTable, hosts: Sequence[Sequence[stats.Observation]], identical: bool) -> str:
+def _method(level_table: stats.LevelTable, hosts: Sequence[Sequence[stats.Observation]], identical: bool) -> str:
     if len(hosts) < 2:
-        return spread.method
+        return level_table.method
     every = [row for rows in hosts for row in rows]
     used = [row for rows in hosts for row in stats.whole_blocks(rows)] if not identical else stats.whole_blocks(every)
-    left = len(every) - len(used)
+    left_out = len(every) - len(used)
     unit = "" if identical else f"; one mean for each of {len(hosts)} hosts"
-    return spread.method + unit + (f"; {left} left out because their block lacks a level on its host" if left else "")
+    return (
+        level_table.method
+        + unit
+        + (f"; {left_out} left out because their block lacks a level on its host" if left_out else "")
+    )
 
 
 def _sentence(levels: list[LevelRow], baseline: str, better: str) -> str:
-    """The verdict that answers the question, or why there is none."""
+    """Return the verdict that answers the question, or why there is none."""
     level = headline(levels, better)
     return level.sentence if level else f"No comparison: {missing(levels, baseline)}."
 
 
 def _drift(rows: list[stats.Observation], delta: float) -> dict[str, Any] | None:
-    """None when there are too few runs for a test."""
+    """Return the drift; None if there are too few runs for a test."""
     if len(rows) < DRIFT_FROM:
         return None
     drift = stats.drift(rows, delta)

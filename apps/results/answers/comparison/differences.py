@@ -43,8 +43,8 @@ def of_settings(sides: Sequence[Sequence[Ran]]) -> list[Difference]:
     planned = {path for runs in sides for run in runs[:1] for path in _planned(run.campaign)}
     profiles = len({run.campaign.profile_id for runs in sides for run in runs}) > 1
     differing = []
-    for path in sorted({path for value in values_of_sides for path in value}):
-        values = [" or ".join(sorted(value.get(path, {"not set"}))) for value in values_of_sides]
+    for path in sorted({path for of_side in values_of_sides for path in of_side}):
+        values = [" or ".join(sorted(of_side.get(path, {"not set"}))) for of_side in values_of_sides]
         if len(set(values)) > 1:
             by_design = any(path == name or path.startswith(f"{name}.") for name in planned)
             differing.append(Difference(path, values, by_design or (profiles and path.startswith("settings."))))

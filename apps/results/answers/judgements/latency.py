@@ -82,8 +82,8 @@ def _no_percentiles(judged: JudgedCampaign) -> Iterator[Judgement]:
 
 
 def loops(judged: JudgedCampaign) -> Iterator[Judgement]:
-    """Yield coordinated omission: levels that did not measure from the time at which a transaction was due. If all
-    levels have a rate, yield that a throughput cannot differ."""
+    """Yield a warning of coordinated omission, for levels without a rate. If all levels have a rate, yield that the
+    throughput does not show which level is better."""
     if judged.campaign.kind == Campaign.Kind.IMPORTED:
         return
     changes = {label: json.dumps(each) for label, each in _changes(judged).items()}
