@@ -72,7 +72,7 @@ def test_the_names_are_found() -> None:
     assert {"host", "team", "until", "after", "width", "version", "username", "fingerprint"} <= set(NAMES)
 
 
-def test_no_page_breaks_over_what_it_is_asked(admin_client: Client, team: dict[str, Any]) -> None:
+def test_no_page_breaks_on_odd_parameters(admin_client: Client, team: dict[str, Any]) -> None:
     urls = {url.partition("?")[0] for _, url, _ in pages(team)}
 
     answers = {
@@ -89,7 +89,7 @@ def _posted() -> list[str]:
     return [each.name for each in permissions.pages() if not each.keys and each.name in PAGES and PAGES[each.name].post]
 
 
-def test_no_form_breaks_over_what_is_typed(admin_client: Client, team: dict[str, Any]) -> None:
+def test_no_form_breaks_on_odd_input(admin_client: Client, team: dict[str, Any]) -> None:
     answers = {}
 
     for odd, value in ODD.items():
@@ -142,7 +142,7 @@ def test_no_endpoint_breaks_over_a_document(db: None) -> None:
     assert broken(answers) == {}
 
 
-def test_no_list_of_the_api_breaks_over_what_it_is_asked(team: dict[str, Any]) -> None:
+def test_no_list_of_the_api_breaks_on_odd_parameters(team: dict[str, Any]) -> None:
     client = browser(team["admin"], raise_request_exception=False)
     reading = [each for each in ALL if each.method == "get" and not each.keys]
 

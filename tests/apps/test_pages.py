@@ -130,7 +130,7 @@ def status(client: Client, link: str) -> int:
         ("timeline", 9),
     ],
 )
-def test_lists_take_as_many_queries_however_long_they_are(
+def test_the_number_of_queries_of_a_list_does_not_grow_with_its_length(
     client: Client, team: dict[str, Any], django_assert_max_num_queries: Any, name: str, queries: int
 ) -> None:
     client.force_login(team["admin"])

@@ -192,7 +192,7 @@ def test_an_owner_changes_a_channel_of_mail_and_others_do_not(team: dict[str, An
     assert answers == {"viewer": 200, "operator": 403, "tuner": 403, "admin": 200}
 
 
-def test_what_no_address_matches_is_not_found() -> None:
+def test_an_unknown_address_is_not_found() -> None:
     with pytest.raises(Resolver404):
         resolve("/no-such-page/")
 

@@ -31,7 +31,7 @@ def imported(module: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda each: each.name)
-def test_it_imports_the_standard_library_and_what_it_declares(module: Path) -> None:
+def test_it_imports_only_the_standard_library_and_declared_dependencies(module: Path) -> None:
     declared = {dependency.partition(">")[0] for dependency in DECLARED["dependencies"]}
 
     assert imported(module) - sys.stdlib_module_names - {"proving"} - BUNDLED <= declared

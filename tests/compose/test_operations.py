@@ -97,7 +97,7 @@ def _ask(address: str, missed: list[float], ended: threading.Event) -> None:
 
 
 @pytest.mark.usefixtures("two_of_each")
-def test_a_second_dispatcher_takes_over_what_a_stopped_one_followed(stack: Stack, host: Host) -> None:
+def test_a_second_dispatcher_takes_over_the_runs_of_a_stopped_one(stack: Stack, host: Host) -> None:
     assert [len(stack.containers(service)) for service in ("dispatcher", "worker")] == [2, 2]
     campaign = Campaign.start(host, repetitions=4, seconds=3)
     campaign.wait_for_runs(ended=1)

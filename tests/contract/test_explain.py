@@ -130,7 +130,7 @@ def test_json_in_psqls_table_is_read() -> None:
     assert parse_explain(framed).shape == "Result"
 
 
-def test_what_single_workers_did_is_not_taken_for_the_node() -> None:
+def test_figures_of_single_workers_are_not_those_of_the_node() -> None:
     raw = b"""Parallel Seq Scan on t  (cost=0.00..1.00 rows=1 width=4) (actual time=0.1..0.2 rows=3 loops=3)
   Buffers: shared hit=9
   Worker 0:  actual time=0.1..0.2 rows=1 loops=1

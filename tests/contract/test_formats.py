@@ -94,7 +94,7 @@ def test_a_damaged_output_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", names_with(*ADMISSIONS))
-def test_a_doubtful_output_is_refused_or_says_what_is_wrong_with_it(name: str) -> None:
+def test_a_doubtful_output_is_refused_or_has_a_warning(name: str) -> None:
     try:
         actual = read(name)
     except FormatError as error:
@@ -104,7 +104,7 @@ def test_a_doubtful_output_is_refused_or_says_what_is_wrong_with_it(name: str) -
 
 
 @pytest.mark.parametrize("name", names_with("error_described"))
-def test_what_a_failed_program_printed_gives_its_reasons(name: str) -> None:
+def test_the_output_of_a_failed_program_gives_its_reason(name: str) -> None:
     try:
         actual = read(name)
     except FormatError as error:

@@ -80,7 +80,7 @@ def test_perf_trace_is_summed_over_its_threads() -> None:
     assert read.ns_per_event == pytest.approx(59_120, abs=1)
 
 
-def test_perf_stat_counts_each_event_and_refuses_what_was_not_counted() -> None:
+def test_perf_stat_counts_each_event_and_refuses_uncounted_ones() -> None:
     assert parse_perf_stat(PERF_STAT)[1] == Traced("raw_syscalls:sys_enter", 71071)
     with pytest.raises(FormatError, match="cycles was not supported"):
         parse_perf_stat(b"<not supported>,,cycles,0,100.00,,\n")

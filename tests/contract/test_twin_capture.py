@@ -106,7 +106,7 @@ def called(*statements: tuple[str, int]) -> Capture:
     [(5000, 5001, [["1", "0"]]), (5000, 5100, []), (100, 5001, [])],
     ids=["equal", "other calls", "fewer commits"],
 )
-def test_statements_with_equal_calls_and_as_many_commits_may_be_one_transaction(
+def test_statements_with_equal_calls_and_at_least_that_many_commits_may_be_one_transaction(
     commits: int, update: int, groups: list[list[str]]
 ) -> None:
     captured = called(("insert into t values ($1)", 5000), ("update u set a = $1", update), ("COMMIT", commits))

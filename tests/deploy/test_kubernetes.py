@@ -97,7 +97,7 @@ def test_a_part_runs_the_command_of_the_supervisor_in_the_image_of_this_version(
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_part_is_confined_and_finds_what_it_mounts(part: str) -> None:
+def test_a_pod_is_confined_and_has_all_volumes_that_it_mounts(part: str) -> None:
     (container,) = pod(part)["containers"]
 
     assert container["securityContext"] == {

@@ -21,7 +21,7 @@ def lock(name: str) -> str:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_a_lock_has_what_its_group_asks_for_in_a_version_that_fits(group: str) -> None:
+def test_a_lock_has_each_requirement_of_its_group_in_a_matching_version(group: str) -> None:
     pinned = {canonicalize_name(name): version for name, version in PINNED.findall(lock(group))}
 
     for requirement in map(Requirement, GROUPS[group]):

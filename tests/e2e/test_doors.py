@@ -58,7 +58,9 @@ def test_an_invited_user_chooses_a_password_and_logs_in(
     page.context.close()
 
 
-def test_what_the_policy_refuses_is_heard(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+def test_a_violation_of_the_content_security_policy_is_recorded(
+    open_as: Callable[..., Page], team: dict[str, Any]
+) -> None:
     """Else the walk over all pages would be silent whatever they do."""
     page = open_as(team["admin"])
     page.goto("/")

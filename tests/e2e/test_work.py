@@ -33,7 +33,7 @@ def live_team(transactional_db: None) -> dict[str, Any]:
     return populate.team()
 
 
-def test_recipes_are_found_while_somebody_types(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+def test_recipes_are_filtered_while_the_user_types(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
     page = open_as(team["operator"])
     page.goto(reverse("campaign_new"))
 
@@ -203,7 +203,7 @@ def test_a_run_that_ends_becomes_its_final_page(open_as: Callable[..., Page], li
     expect(page.locator("[data-live]")).to_have_count(0)
 
 
-def test_a_run_that_ends_while_somebody_leaves_its_page_does_not_call_them_back(
+def test_a_run_that_ends_while_the_user_leaves_its_page_does_not_reload_it(
     open_as: Callable[..., Page], live_team: dict[str, Any]
 ) -> None:
     run = live_team["live_run"]
@@ -291,7 +291,7 @@ def test_a_point_of_the_chart_leads_to_its_run(open_as: Callable[..., Page], tea
     page.wait_for_url("**/runs/**")
 
 
-def test_slash_leads_to_the_search_and_finds_what_a_host_had_decided(
+def test_slash_opens_the_search_which_finds_decisions_of_a_host(
     open_as: Callable[..., Page], team: dict[str, Any]
 ) -> None:
     page = open_as(team["viewer"])

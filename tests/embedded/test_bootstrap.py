@@ -53,7 +53,7 @@ def test_another_group_or_a_changed_lock_is_installed(venv: Path, monkeypatch: p
         assert noted == ["pip install -q", "uv pip install"]
 
 
-def test_pip_does_what_uv_cannot(venv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pip_installs_the_packages_if_uv_fails(venv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     noted = calls(monkeypatch, 0, 0, 1)
     assert bootstrap.main(["runtime"]) == 0
     assert noted == [f"venv --clear {venv}", "pip install -q", "uv pip install", "pip install -q"]
@@ -79,7 +79,7 @@ def test_uv_gets_the_cas_and_indexes_that_pip_is_configured_with(
     }
 
 
-def test_what_failed_is_tried_again_at_the_next_start(venv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_installation_is_repeated_at_the_next_start(venv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls(monkeypatch, 0, 1, 1)
     assert bootstrap.main(["runtime"]) == 1
     assert bootstrap.installed() == {}

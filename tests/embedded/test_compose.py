@@ -155,7 +155,7 @@ def test_the_image_has_version_commit_and_health_check() -> None:
 
 
 @pytest.mark.parametrize("file", ["deploy/nginx.conf", "docs/production.md"])
-def test_the_proxy_takes_what_an_import_may_send(file: str) -> None:
+def test_the_proxy_accepts_the_size_of_an_import(file: str) -> None:
     (mib,) = set(re.findall(r"^ +client_max_body_size (\d+)m;$", (paths.CHECKOUT / file).read_text(), re.MULTILINE))
 
     assert int(mib) * 1024**2 >= limits.UPLOAD_MOST
@@ -165,7 +165,7 @@ def test_the_proxy_takes_what_an_import_may_send(file: str) -> None:
     "file",
     [".env", "proving-2026-11-22.tar", "before.tar", "secrets/ssh_keys", "tls/key.pem", "docker-compose.override.yml"],
 )
-def test_git_ignores_what_an_installation_puts_into_the_checkout(file: str) -> None:
+def test_git_ignores_the_files_that_an_installation_creates_in_the_checkout(file: str) -> None:
     argv = ["git", "check-ignore", "--no-index", "--quiet", file]
     assert subprocess.run(argv, cwd=paths.CHECKOUT, timeout=30, check=False).returncode == 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from embedded import paths
 
 
-def test_removing_the_state_keeps_what_other_commands_built_there(tmp_path: Path) -> None:
+def test_removing_the_state_does_not_delete_results_of_other_commands(tmp_path: Path) -> None:
     state = tmp_path / "var"
     for file in ("postgres/PG_VERSION", "admin.json", "release/0.2.0/SHA256SUMS", "site/index.html"):
         (state / file).parent.mkdir(parents=True, exist_ok=True)

@@ -73,7 +73,7 @@ def test_the_document_lists_every_setting() -> None:
     assert rows == list(CASES)
 
 
-def test_the_document_is_made_from_what_was_counted() -> None:
+def test_the_document_agrees_with_the_recorded_counts() -> None:
     assert document.DOCUMENT.read_text() == document.text(load()), "python -m tests.faults document"
 
 

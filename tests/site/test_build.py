@@ -62,7 +62,7 @@ def test_pages_files_and_folders_of_the_checkout_are_reached_from_where_they_are
 
 
 @pytest.mark.parametrize(("link", "named"), DEAD)
-def test_what_leads_nowhere_fails_the_build_and_is_named_with_its_place(broken: Built, link: str, named: str) -> None:
+def test_a_dead_link_fails_the_build_and_is_named_with_its_place(broken: Built, link: str, named: str) -> None:
     place = f"docs/hosts.md:{3 + 2 * [each for each, _ in DEAD].index(link)}: "
 
     assert not broken.sound

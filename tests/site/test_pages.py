@@ -35,16 +35,14 @@ def test_every_page_stands_in_the_navigation_once(made: dict[str, str]) -> None:
     assert sorted(listed) == sorted(files | own)
 
 
-def test_the_first_page_says_of_every_page_what_it_is_for() -> None:
+def test_the_first_page_describes_every_page() -> None:
     lines = navigation.index((ROOT / "docs" / "index.md").read_text()).splitlines()
 
     assert [line for line in lines if line.startswith("- ") and not re.search(r"\.md\): \w", line)] == []
 
 
 @pytest.mark.parametrize("name", recipes.catalogue())
-def test_the_page_of_a_recipe_says_what_is_asked_varied_restarted_and_how_it_is_started(
-    made: dict[str, str], name: str
-) -> None:
+def test_the_page_of_a_recipe_has_question_factors_restarts_and_commands(made: dict[str, str], name: str) -> None:
     recipe, page = recipes.get(name), made[f"{navigation.RECIPES}/{name}"]
 
     assert recipe["question"] in page and recipe["restarts"] in page

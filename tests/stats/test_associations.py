@@ -83,7 +83,7 @@ def test_levels_that_never_vary_come_apart_only_as_surely_as_their_order_is_rand
     assert eight.differs and eight.p == pytest.approx(2 / 12870)
 
 
-def test_what_is_the_same_everywhere_or_was_seen_too_rarely_tells_nothing() -> None:
+def test_constant_and_rare_figures_have_no_association() -> None:
     figures = {"constant": rows(a=[3, 3, 3], b=[3, 3, 3]), "rare": rows(a=[1, 2], b=[3, 5])}
 
     assert associations(figures, "a") == []

@@ -597,7 +597,7 @@ def test_runs_needed_are_never_fewer_than_a_verdict_needs() -> None:
     assert runs_needed(0.0, 0.02) == runs_needed(0.0001, 0.02) == runs_needed(0.006, 0.02, paired=True) == 3
 
 
-def test_what_can_be_found_is_what_statsmodels_says() -> None:
+def test_the_minimum_detectable_effect_equals_that_of_statsmodels() -> None:
     from statsmodels.stats.power import TTestIndPower, TTestPower
 
     for n in (3, 5, 20):

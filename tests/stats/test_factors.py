@@ -66,7 +66,7 @@ def test_the_sentence_of_factors_that_do_not_act_alone() -> None:
     )
 
 
-def test_what_cannot_be_detected_is_not_called_absent() -> None:
+def test_an_undetected_interaction_is_inconclusive_and_not_absent() -> None:
     noisy = {cell: tuple(value * (1 + 0.03 * (-1) ** (n + place)) for n, value in enumerate(values))
              for place, (cell, values) in enumerate(RUNS.items())}  # fmt: skip
 

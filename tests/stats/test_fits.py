@@ -46,7 +46,7 @@ def solved(rows: list[Observation], *, blocked: bool) -> tuple[OLS, list[str]]:
     ],
     ids=["complete", "twice in a block", "a fifth is missing", "many with a few gaps", "without blocks"],
 )
-def test_it_gives_what_the_whole_model_gives(rows: list[Observation], blocked: bool) -> None:
+def test_the_fit_equals_that_of_the_whole_model(rows: list[Observation], blocked: bool) -> None:
     whole, levels = solved(rows, blocked=blocked)
 
     fitted = fit(rows, blocked=blocked)

@@ -30,7 +30,7 @@ def test_a_run_within_the_spread_is_quiet() -> None:
     assert (deviation.z, deviation.alert) == (pytest.approx(-2.83, abs=0.005), False)
 
 
-def test_what_is_far_off_but_less_than_matters_is_quiet() -> None:
+def test_a_change_below_the_margin_is_no_alert() -> None:
     assert not score(9850, BEFORE, 0.05).alert  # type: ignore[union-attr]
 
 
@@ -43,7 +43,7 @@ def test_runs_without_any_spread_alert_by_the_margin_alone() -> None:
     assert score(10000, [10000.0] * 10, DELTA).z == 0  # type: ignore[union-attr]
 
 
-def test_an_outlier_is_not_what_later_runs_are_judged_by() -> None:
+def test_later_runs_are_not_compared_with_an_outlier() -> None:
     deviations = scores([*BEFORE, 9850, 9850, 10100], DELTA)
 
     assert [one.alert for one in deviations[10:] if one] == [True, True, False]

@@ -1,4 +1,4 @@
-"""Every scenario of tests/truth in few campaigns: it keeps its limits, and the document has what was measured."""
+"""Every scenario of tests/truth in few campaigns: it keeps its limits, and the document has the published shares."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def test_a_scenario_keeps_its_limits(scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize("scenario", CLOSED, ids=lambda each: each.name)
-def test_what_was_published_keeps_its_limits(scenario: Scenario) -> None:
+def test_published_shares_are_within_their_limits(scenario: Scenario) -> None:
     published = report.read()
 
     assert scenario.name in published, f"run: python -m tests.truth '{scenario.name}'"
     assert not broken(scenario, published[scenario.name])
 
 
-def test_the_document_has_what_was_measured() -> None:
+def test_the_document_has_the_published_shares() -> None:
     text = report.DOCUMENT.read_text()
 
     assert text == report.document(text, report.read()), "run: python -m tests.truth NAME"

@@ -30,7 +30,7 @@ def fixed(n: int) -> float:
 
 
 @pytest.mark.parametrize("planned", [3, 5, 10])
-def test_extending_until_better_finds_what_is_not_there_in_six_of_a_hundred_at_most(planned: int) -> None:
+def test_extending_until_better_has_at_most_6_percent_false_positives(planned: int) -> None:
     t = t_statistics(planned, 20)
     later = np.array([critical_t(n, n - 1) for n in range(planned + 1, 21)])
 
@@ -39,7 +39,7 @@ def test_extending_until_better_finds_what_is_not_there_in_six_of_a_hundred_at_m
     assert wrong.mean() <= 0.06 + 3 * math.sqrt(0.06 * 0.94 / CAMPAIGNS)
 
 
-def test_cancelling_once_it_is_better_finds_what_is_not_there_in_six_of_a_hundred_at_most() -> None:
+def test_cancelling_once_it_is_better_has_at_most_6_percent_false_positives() -> None:
     t = t_statistics(1, 20)
     earlier = np.array([critical_t(n, n - 1) for n in range(3, 20)])
 

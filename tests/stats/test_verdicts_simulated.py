@@ -79,7 +79,7 @@ def test_power_is_as_predicted(levels: int, blocked: bool) -> None:
 
 
 @pytest.mark.parametrize("blocked", [True, False])
-def test_as_many_runs_as_are_needed_find_the_margin(blocked: bool) -> None:
+def test_the_runs_needed_detect_the_margin(blocked: bool) -> None:
     s = 0.02
     need = runs_needed(s * math.sqrt(2) if blocked else s, DELTA, paired=blocked)
     rng, detected = np.random.default_rng(5), []

@@ -175,7 +175,7 @@ def test_a_version_that_timed_out_is_read_again_the_next_time(tmp_path: Path) ->
         ("usage: tool [--all | -a]", ""),
     ],
 )
-def test_a_version_is_what_the_program_calls_so(tmp_path: Path, says: str, version: str) -> None:
+def test_a_version_is_read_from_the_output_of_the_program(tmp_path: Path, says: str, version: str) -> None:
     system = Programs()
     system.says = says
 

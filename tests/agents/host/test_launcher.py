@@ -63,11 +63,11 @@ def test_a_signed_agent_is_installed_and_started(root: Path, installed: Installe
     )
 
 
-def test_what_was_never_sent_is_asked_for(installed: Installed) -> None:
+def test_an_agent_that_was_never_sent_is_requested(installed: Installed) -> None:
     assert installed.run("run", "ab" * 32, "rpc").returncode == launcher.SEND
 
 
-def test_an_upgrade_replaces_what_was_there(root: Path, installed: Installed, signer: Signer) -> None:
+def test_an_upgrade_replaces_the_installed_agent(root: Path, installed: Installed, signer: Signer) -> None:
     installed.run("install", stdin=signer.parcel(agent(root), 5))
     newer = agent(root, "second")
 
@@ -136,7 +136,7 @@ def test_a_key_that_was_revoked_starts_nothing_any_more(root: Path, installed: I
     assert ran(root) == "", UNTRUSTED
 
 
-def test_a_key_of_somebody_else_is_worth_nothing(root: Path, installed: Installed) -> None:
+def test_an_agent_signed_with_another_key_is_refused(root: Path, installed: Installed) -> None:
     stranger = Signer(root, "stranger")
 
     assert installed.run("install", stdin=stranger.parcel(agent(root), 9)).returncode == 1
@@ -160,13 +160,13 @@ def test_a_signed_statement_of_another_form_is_refused(
 
 
 @pytest.mark.parametrize("sent", [b"", b"1 2\n", b"-1 0 5\nabcd", b"0 0 99999999\n", b"9" * 100, b"a b c\n"])
-def test_what_is_no_parcel_is_refused(installed: Installed, sent: bytes) -> None:
+def test_a_malformed_parcel_is_refused(installed: Installed, sent: bytes) -> None:
     assert installed.run("install", stdin=sent).returncode == 1
     assert list(installed.store.glob("*.pyz")) == []
 
 
 @pytest.mark.parametrize("place", ["etc", "etc/signers", "store"])
-def test_what_another_account_can_change_is_not_trusted(
+def test_files_that_another_account_can_change_are_not_trusted(
     root: Path, installed: Installed, signer: Signer, place: str
 ) -> None:
     installed.run("install", stdin=signer.parcel(agent(root), 5))

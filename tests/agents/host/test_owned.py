@@ -154,7 +154,9 @@ def test_a_link_to_nothing_does_not_become_a_directory(place: Path) -> None:
     assert contents(place / "precious") == {"shadow": ("secret", 0)}
 
 
-def test_remove_tree_removes_what_it_can_when_it_ignores_errors(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remove_tree_removes_all_that_it_can_when_it_ignores_errors(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tree, unlink = place / "theirs/tree", os.unlink
     tree.mkdir()
     for name in ("a", "b", "c"):

@@ -61,7 +61,7 @@ def test_a_program_that_two_accounts_can_change_is_not_run(planted: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["postgres", "."], ids=["the program", "its directory"])
-def test_a_program_that_everybody_can_change_is_not_run(planted: Path, name: str) -> None:
+def test_a_program_that_any_user_can_change_is_not_run(planted: Path, name: str) -> None:
     (planted.parent / name).chmod(0o777)
 
     version = Versions(System()).of(str(planted))

@@ -89,12 +89,12 @@ def test_accounts_and_directories_are_those_of_the_list(
 
 
 @pytest.mark.parametrize("text", ["[", "[]", '{"forbid": ["rebooot"]}', '{"forbid": "reboot"}', '{"allow": []}'])
-def test_what_cannot_be_understood_allows_nothing(text: str) -> None:
+def test_an_invalid_policy_file_allows_nothing(text: str) -> None:
     with pytest.raises(HostFailure, match="cannot be read"):
         policy.read(Narrowed(text))
 
 
-def test_the_agent_itself_refuses_what_a_hostile_server_submits(spec: Spec, tmp_path: Path) -> None:
+def test_the_agent_refuses_forbidden_requests_of_a_hostile_server(spec: Spec, tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool", Narrowed(json.dumps({"forbid": ["pgbench", "units"]})))
     spool.prepare()
     agent, run_spec = Agent(spool, "test", launch), spec()

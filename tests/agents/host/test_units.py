@@ -98,7 +98,9 @@ def test_one_machine_has_the_units_of_one_spool(spool: Spool, system: Manager, t
 
 
 @pytest.mark.parametrize(("agent", "root"), [("source", "spool"), ("abc", "two words"), ("abc", "100%")])
-def test_what_cannot_stand_in_a_unit_is_refused(tmp_path: Path, system: Manager, agent: str, root: str) -> None:
+def test_paths_and_digests_that_are_invalid_in_a_unit_are_refused(
+    tmp_path: Path, system: Manager, agent: str, root: str
+) -> None:
     spool = Spool(tmp_path / root, system)
     spool.prepare()
 

@@ -206,7 +206,7 @@ def test_rates_have_no_more_digits_than_their_clock_carries(value: float, shown:
     assert rounded(value) == shown
 
 
-def test_rates_are_per_second_of_what_was_there_before_and_never_negative() -> None:
+def test_rates_are_per_second_from_the_second_sample_on_and_never_negative() -> None:
     rates = Rates()
     rates.of({"a": 10, "b": 50}, 1.0)
 

@@ -68,7 +68,9 @@ def test_rates_of_postgresql_begin_when_its_statistics_arrive_and_not_at_zero(
     assert rates and rates[0] > 0.2 * max(rates), values
 
 
-def test_postgresql_counts_what_pgbench_did(observed: tuple[Connection, str, list[dict[str, Any]]]) -> None:
+def test_the_collector_postgresql_counts_the_transactions_of_pgbench(
+    observed: tuple[Connection, str, list[dict[str, Any]]],
+) -> None:
     agent, run, events = observed
 
     totals = json.loads(agent.file(run, "out/measure/postgresql.json"))

@@ -67,7 +67,7 @@ def test_samples_that_are_late_or_missing_fall_into_their_own_windows() -> None:
 
 
 @given(st.lists(st.integers(1, 10_000), max_size=40))
-def test_what_is_left_out_is_what_the_server_would_leave_out(means: list[int]) -> None:
+def test_agent_and_server_cut_the_same_warm_up(means: list[int]) -> None:
     assert steady.mser_cut(means) == within_run.mser_cut(means)
 
 

@@ -84,7 +84,7 @@ def test_a_run_does_not_wait_for_values_that_are_in_effect(agent: Connection, su
     assert "WAITING" not in states(events)
 
 
-def test_a_run_fails_after_the_limit_and_names_what_was_not_changed(
+def test_a_run_fails_after_the_limit_and_names_the_unchanged_parameters(
     agent: Connection, served: Served, submit: Any
 ) -> None:
     before = served.snapshot()
@@ -126,7 +126,7 @@ def test_parameters_that_the_role_may_not_set_are_changed_by_hand(
         ({"auto_explain.log_timing": "on"}, "load the library of an extension first"),
     ],
 )
-def test_a_run_does_not_wait_for_what_no_user_can_change(
+def test_a_run_does_not_wait_for_parameters_that_no_user_can_change(
     agent: Connection, submit: Any, parameters: dict[str, str], message: str
 ) -> None:
     events = agent.events(submit(parameters, wait_s=60))

@@ -54,7 +54,7 @@ def test_all_originals_are_on_disk_before_the_first_value_changes_with_one_wait_
     assert originals == [["5", "madvise"]] * 2 and len(waits) == 1
 
 
-def test_what_was_only_intended_and_changed_by_somebody_else_is_left_to_him(
+def test_a_value_that_was_only_intended_and_that_another_user_changed_is_left(
     reopen: Callable[[], Journal], system: FakeSystem
 ) -> None:
     other = "/proc/sys/vm/nr_overcommit_hugepages"
@@ -152,7 +152,7 @@ def test_values_that_the_kernel_resets_are_restored_by_the_next_process(
     assert queue.files == before
 
 
-def test_an_edit_of_what_the_kernel_resets_along_is_a_conflict(
+def test_an_edit_of_a_value_that_the_kernel_resets_is_a_conflict(
     reopen: Callable[[], Journal], queue: FakeSystem
 ) -> None:
     reopen().apply("block_device", switch())
@@ -164,7 +164,7 @@ def test_an_edit_of_what_the_kernel_resets_along_is_a_conflict(
     assert queue.files[SCHEDULER] == "mq-deadline"
 
 
-def test_where_the_cause_is_left_alone_so_is_what_went_with_it(
+def test_values_that_the_kernel_resets_are_left_if_their_cause_is_a_conflict(
     reopen: Callable[[], Journal], queue: FakeSystem
 ) -> None:
     reopen().apply("block_device", switch())
@@ -222,7 +222,7 @@ def test_a_kernel_that_needs_time_is_waited_for(reopen: Callable[[], Journal], s
     assert entry and entry["found"] == "100"
 
 
-def test_what_somebody_else_changed_is_left_alone_and_reported(
+def test_a_value_that_another_user_changed_is_left_and_reported(
     reopen: Callable[[], Journal], system: FakeSystem
 ) -> None:
     reopen().apply("huge_pages", Write(POOL, "100"))
@@ -270,7 +270,7 @@ RATIO, BYTES = "/proc/sys/vm/dirty_ratio", "/proc/sys/vm/dirty_bytes"
 
 
 @pytest.mark.parametrize(("written", "cleared"), [(BYTES, RATIO), (RATIO, BYTES)])
-def test_what_the_kernel_clears_along_with_a_value_comes_back_with_it(
+def test_a_value_that_the_kernel_clears_with_another_is_restored_with_it(
     tmp_path: Path, written: str, cleared: str
 ) -> None:
     system = FakeSystem({written: "0", cleared: "20"})
@@ -297,7 +297,7 @@ def real(tmp_path: Path) -> Callable[[], Journal]:
 
 
 @pytest.mark.parametrize("before", [None, "# by hand\n"])
-def test_a_file_of_ours_is_gone_afterwards_and_what_lay_there_is_back(
+def test_a_written_file_is_replaced_by_the_original_or_removed(
     real: Callable[[], Journal], tmp_path: Path, before: str | None
 ) -> None:
     path = tmp_path / "proving_ground.conf"
@@ -352,7 +352,7 @@ def test_a_value_that_goes_back_only_with_its_scheduler_is_restored_wherever_the
     assert (system.files[SCHEDULER], system.files[QUEUE]) == ("mq-deadline", "256")
 
 
-def test_a_scheduler_written_but_not_marked_is_nobodys_conflict(
+def test_a_scheduler_written_but_not_marked_is_not_a_conflict(
     reopen: Callable[[], Journal], system: FakeSystem
 ) -> None:
     system.files.update({QUEUE: "256", SCHEDULER: "mq-deadline"})

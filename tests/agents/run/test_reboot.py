@@ -139,7 +139,7 @@ def die(spool: Spool, job: Job, at: int) -> None:
     assert death.of(live)
 
 
-def test_what_a_restart_undid_is_nobodys_conflict(host: Host) -> None:
+def test_a_change_that_a_restart_undid_is_not_a_conflict(host: Host) -> None:
     (host.job.path / "cancel").touch()
     host.start_again(knob="what the new kernel says")
 

@@ -91,7 +91,7 @@ def test_free_pages_of_other_nodes_do_not_count_for_auto_on_one_node() -> None:
     assert values(resolved(host([(500, 500), (0, 0)]), {"use": "on", "nodes": "1"}, needed=100)) == [100]
 
 
-def test_per_node_is_exactly_what_was_requested() -> None:
+def test_pools_per_node_have_exactly_the_requested_sizes() -> None:
     assert values(resolved(host([(9, 9), (9, 9)]), {"use": "on", "per_node": {"0": 70, "1": 40}}, needed=100)) == [
         70,
         40,

@@ -45,7 +45,9 @@ def test_a_locale_provider_is_proven(agent: Connection, spec: Spec) -> None:
 
 
 @pytest.mark.needs("postgresql-15")
-def test_what_a_version_lacks_is_refused_before_anything_is_made(agent: Connection, spec: Spec, data_dir: Path) -> None:
+def test_initdb_options_that_a_version_lacks_are_refused_before_anything_is_created(
+    agent: Connection, spec: Spec, data_dir: Path
+) -> None:
     run_spec = spec({"initdb": {"locale_provider": "builtin"}})
     run_spec["target"]["bin_dir"] = DEBIANS
     before = set(data_dir.iterdir())

@@ -288,7 +288,7 @@ def test_a_cold_server_has_nothing_of_its_data_in_memory(agent: Connection, spec
 
 @pytest.mark.needs("root")
 @pytest.mark.proves("cache", where="here")
-def test_a_warm_server_has_what_was_named_in_memory(agent: Connection, spec: Spec) -> None:
+def test_a_warm_server_has_the_named_relations_in_memory(agent: Connection, spec: Spec) -> None:
     cache = {"state": "warm", "relations": "pgbench_accounts, pgbench_accounts_pkey"}
 
     events = successful_events(agent, spec({"cache": cache}, time_s=1, scale=5))

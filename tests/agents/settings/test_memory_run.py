@@ -76,7 +76,7 @@ def test_postgresql_18_reports_memory_by_node_or_why_it_cannot(agent: Connection
 
 @pytest.mark.needs("root", "numactl")
 @pytest.mark.proves("cache", where="here")
-def test_numastat_counts_what_loading_the_dropped_data_took(agent: Connection, spec: Spec) -> None:
+def test_numastat_counts_the_pages_of_reloaded_data(agent: Connection, spec: Spec) -> None:
     settings = {"cache": {"state": "reloaded"}, "numa": {"policy": "membind", "nodes": "0"}}
 
     events = agent.events(agent.submit(spec(settings, time_s=1, scale=5)))
@@ -144,7 +144,7 @@ def test_a_killed_agent_leaves_a_pool_in_use_that_comes_back_when_its_user_is_go
 @pytest.mark.needs("root", "postgresql-15")
 @pytest.mark.proves("huge_pages", where="here")
 @pytest.mark.usefixtures("unchanged")
-def test_before_15_the_server_is_started_once_to_see_what_it_needs(
+def test_before_15_the_server_is_started_once_to_measure_its_shared_memory(
     agent: Connection, spec: Spec, tmp_path: Path
 ) -> None:
     run_spec = spec({"huge_pages": HUGE_ON, "postgresql": SMALL}, time_s=1)

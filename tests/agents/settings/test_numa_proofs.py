@@ -96,7 +96,7 @@ def test_older_kernels_write_an_equals_sign_and_prefer_for_local() -> None:
 @pytest.mark.parametrize(
     ("requested", "refused"), [({"policy": "default"}, False), (MEMBIND, True), ({"cpunodebind": "0"}, True)]
 )
-def test_what_cannot_be_read_is_not_taken_for_granted(requested: dict[str, Any], refused: bool) -> None:
+def test_unreadable_memory_maps_do_not_prove_a_policy(requested: dict[str, Any], refused: bool) -> None:
     verdicts = [proof.ok for proof in prove(server("", ""), requested).values()]
 
     assert verdicts == ([False] if refused else [])
@@ -191,7 +191,7 @@ def test_of_very_many_processes_some_are_looked_at_evenly() -> None:
     assert sample(crowd, MANY) == crowd[::5]
 
 
-def test_numastat_tells_what_the_load_did_on_each_node() -> None:
+def test_the_proof_has_the_difference_of_numastat_during_the_load() -> None:
     maps = recorded("default.backend")
     at = server(maps, maps)
     SETTINGS["numa"].act(at, {}, "warm")
@@ -228,7 +228,7 @@ def test_postgresql_18_is_queried_after_the_last_step(major: int, last: bool, an
     assert proof.ok and proof.evidence.get("pg_shmem_allocations_numa") == evidence
 
 
-def test_the_collector_gives_pages_per_second_of_each_node_and_what_memory_it_has() -> None:
+def test_the_collector_samples_pages_per_second_and_memory_of_each_node() -> None:
     system = server("", "").system
     for node, kb in enumerate(({"MemUsed": 80, "MemFree": 20}, {"MemUsed": 30, "MemFree": 70})):
         lines = [f"Node {node} {name}:       {each} kB" for name, each in {"MemTotal": 100, **kb}.items()]

@@ -96,7 +96,7 @@ def test_an_unreachable_cluster_is_reported_and_the_others_are_read(
     assert answer["settings"]["work_mem"]["show"] == "4MB"
 
 
-def test_another_account_reads_only_what_its_role_may_see(guest: Connection, theirs: Theirs) -> None:
+def test_another_account_reads_only_the_parameters_that_its_role_may_see(guest: Connection, theirs: Theirs) -> None:
     names = ["work_mem", "shared_preload_libraries"]
     if os.geteuid() != 0:
         (answer,) = guest.call("parameters", clusters=[cluster(theirs)], names=names)

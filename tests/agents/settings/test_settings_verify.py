@@ -83,7 +83,7 @@ def row(setting: str, unit: str | None, vartype: str, **more: Any) -> dict[str, 
         ("o'neil", row("o'neil", None, "string")),
     ],
 )
-def test_a_value_equals_what_the_server_made_of_it(requested: str, shown: dict[str, Any]) -> None:
+def test_a_value_equals_the_server_s_form_of_it(requested: str, shown: dict[str, Any]) -> None:
     assert same("name", requested, shown)
 
 
@@ -96,7 +96,7 @@ def test_a_value_equals_what_the_server_made_of_it(requested: str, shown: dict[s
         ("many", row("1", "kB", "integer")),
     ],
 )
-def test_another_value_differs_from_what_the_server_shows(requested: str, shown: dict[str, Any]) -> None:
+def test_a_different_value_does_not_equal_the_shown_one(requested: str, shown: dict[str, Any]) -> None:
     assert not same("name", requested, shown)
 
 

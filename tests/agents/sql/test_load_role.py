@@ -61,7 +61,7 @@ class TestAccount:
             yield path
 
     @pytest.mark.parametrize("name", ["root", "toor"])
-    def test_root_under_no_name_runs_what_a_target_names(
+    def test_a_target_cannot_name_root_by_any_name(
         self, place: Path, name: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         named = cluster.named

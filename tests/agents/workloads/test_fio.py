@@ -173,7 +173,7 @@ def test_no_link_leads_outside_of_the_allowed_paths(
 
 @pytest.mark.fast
 @pytest.mark.parametrize("line", ["filename={0}/x", "filename={0}/storage/../x", "directory={0}", "filename=/dev/sda"])
-def test_the_agent_itself_refuses_what_the_spec_does_not_allow(
+def test_the_agent_refuses_job_files_with_paths_that_the_spec_does_not_allow(
     agent: Connection, tmp_path: Path, order: Any, line: str
 ) -> None:
     with pytest.raises(Refused) as refusal:
@@ -247,7 +247,7 @@ def test_a_device_is_not_allowed_by_the_directory_of_its_node(agent: Connection,
     ("argv", "held"), [(("mkfs.ext4", "-q"), "ext2, ext3 or ext4"), (("mkfs.ext2", "-q"), "ext"), (("mkswap",), "swap")]
 )
 @pytest.mark.needs("root")
-def test_what_real_programs_wrote_is_seen(device: str, argv: tuple[str, ...], held: str) -> None:
+def test_devices_with_content_of_real_programs_are_refused(device: str, argv: tuple[str, ...], held: str) -> None:
     make(*argv, device)
 
     assert held in refused(device)

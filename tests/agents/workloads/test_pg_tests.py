@@ -25,7 +25,7 @@ def test_arguments_and_seconds() -> None:
 
 
 @pytest.mark.fast
-def test_every_step_yields_what_its_tool_prints(agent: Connection, tmp_path: Path, bin_dir: str) -> None:
+def test_each_step_yields_the_figures_that_its_tool_prints(agent: Connection, tmp_path: Path, bin_dir: str) -> None:
     fsync = {"directory": str(tmp_path), "secs_per_test": 1, "bin_dir": bin_dir}
     spec: dict[str, Any] = {
         "version": 1,

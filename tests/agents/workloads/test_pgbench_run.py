@@ -107,7 +107,9 @@ def test_failures_and_retries_of_the_log_are_those_of_the_report(agent: Connecti
     assert summary["all"]["count"] == count(r"transactions actually processed: (\d+)", text)
 
 
-def test_a_share_of_what_an_earlier_step_reached_is_run(agent: Connection, of_version: Spec, data_dir: Path) -> None:
+def test_a_rate_can_be_a_share_of_the_rate_of_an_earlier_step(
+    agent: Connection, of_version: Spec, data_dir: Path
+) -> None:
     share = {"rate_share": 0.1, "rate_of": "max", "latency_limit_ms": 50, "log": "reduced"}
     run_spec = several(of_version(time_s=2), max={}, share=share)
 

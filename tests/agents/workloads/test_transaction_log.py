@@ -23,7 +23,7 @@ def reduced(log: bytes, *, rate: bool = False, tries: bool = False) -> dict[str,
     return reduction.as_json(["first", "second"], loop="open" if rate else "closed", sampling_rate=1)
 
 
-def test_a_bucket_is_never_further_than_one_in_256_from_what_it_holds() -> None:
+def test_the_middle_of_a_bucket_differs_from_its_values_by_at_most_one_in_256() -> None:
     values = [*range(1000), *(random.Random(1).randrange(1 << 40) for _ in range(20_000))]
 
     assert all(abs(middle_of(bucket_of(value)) - value) <= value / 256 for value in values)

@@ -105,7 +105,7 @@ def test_pgbench_refuses(options: dict[str, Any], field: str) -> None:
     ("option", "value", "major"),
     [("max_tries", 3, 14), ("failures_detailed", True, 14), ("exit_on_abort", True, 16), ("random_seed", 1, 10)],
 )
-def test_what_a_version_lacks_is_refused(option: str, value: object, major: int) -> None:
+def test_options_that_a_version_lacks_are_refused(option: str, value: object, major: int) -> None:
     with pytest.raises(Unplannable, match=f"accepted: PostgreSQL {major + 1} or later") as refused:
         PGBENCH.check_version({option: value}, major)
 
@@ -214,7 +214,7 @@ def test_only_the_agent_sets_the_directory_of_fio_files() -> None:
         "cgroup=x",
     ],
 )
-def test_fio_refuses_programs_other_files_and_what_it_would_expand(line: str) -> None:
+def test_fio_refuses_programs_other_files_and_expansions(line: str) -> None:
     assert refuse("fio", {"job_file": f"[a]\nrw=read\n{line}\n"}).value == line
 
 
@@ -346,7 +346,7 @@ def test_columns_that_are_figures_are_asked_for_once_and_declared() -> None:
     assert "execution_mean" in WORKLOADS["sql"].figures(QUERY)
 
 
-def test_explain_gets_what_its_version_has() -> None:
+def test_explain_gets_the_options_that_its_version_has() -> None:
     assert explained({}, 18) == [
         *("analyze", "buffers on", "settings on", "timing on", "costs on", "verbose off", "wal off", "memory off"),
         "format json",
@@ -358,7 +358,7 @@ def test_explain_gets_what_its_version_has() -> None:
 
 
 @pytest.mark.parametrize(("option", "major"), [("wal", 12), ("memory", 16), ("settings", 11)])
-def test_what_explain_does_not_have_is_refused_when_it_was_asked_for(option: str, major: int) -> None:
+def test_a_requested_option_that_explain_does_not_have_is_refused(option: str, major: int) -> None:
     with pytest.raises(HostFailure, match=f"EXPLAIN of PostgreSQL {major} has no {option.upper()}"):
         explained({option: True}, major)
 

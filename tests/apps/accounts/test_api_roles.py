@@ -245,7 +245,7 @@ def test_the_table_of_addresses_is_read() -> None:
     assert len(ALL) > 50
 
 
-def test_only_who_has_the_role_gets_through(rows: dict[str, Any]) -> None:
+def test_each_endpoint_requires_its_role(rows: dict[str, Any]) -> None:
     wrong = {each.name: what for each in ALL if (what := refusals_that_differ(each, rows))}
 
     assert wrong == {}

@@ -94,7 +94,7 @@ def test_no_decision_on_a_campaign_that_still_runs(client: Client, team: dict[st
     assert not Decision.objects.filter(title="Early").exists()
 
 
-def test_what_was_accepted_is_not_rejected_afterwards(client: Client, team: dict[str, Any]) -> None:
+def test_an_accepted_decision_cannot_be_rejected(client: Client, team: dict[str, Any]) -> None:
     answer = client.post(reverse("decision_action", args=[team["decision"].pk, "reject"]), follow=True)
 
     team["decision"].refresh_from_db()
@@ -133,7 +133,7 @@ def test_the_timeline_is_filtered_by_host_word_and_person(client: Client, team: 
     }
 
 
-def test_home_lists_what_needs_a_person(client: Client, team: dict[str, Any]) -> None:
+def test_home_lists_tasks_that_need_a_user(client: Client, team: dict[str, Any]) -> None:
     shown = client.get(reverse("home")).context
 
     tasks = {(open_task.kind, open_task.url_name) for open_task in shown["open_tasks"]}
@@ -141,7 +141,7 @@ def test_home_lists_what_needs_a_person(client: Client, team: dict[str, Any]) ->
     assert team["broken"] in [problem.host for problem in shown["problems"]]
 
 
-def test_home_wants_nothing_of_what_was_imported(client: Client, team: dict[str, Any]) -> None:
+def test_home_has_no_tasks_for_imported_campaigns(client: Client, team: dict[str, Any]) -> None:
     host = archive_host("of-old", by=team["admin"])
     campaign = make_campaign(Campaign.State.FINISHED, by=team["tuner"])
     campaign.runs.update(outcome=Run.Outcome.FAILED)
@@ -152,7 +152,7 @@ def test_home_wants_nothing_of_what_was_imported(client: Client, team: dict[str,
     assert not {host.name, campaign.pk} & {task.key for task in tasks}
 
 
-def test_home_shows_the_newest_tps_of_what_is_running(client: Client, team: dict[str, Any]) -> None:
+def test_home_shows_the_newest_tps_of_active_runs(client: Client, team: dict[str, Any]) -> None:
     answer = client.get(reverse("home"), headers={"HX-Request": "true"}).content.decode()
 
     newest = team["live_run"].events.filter(kind="sample", data__source="pgbench").order_by("-seq")[0]

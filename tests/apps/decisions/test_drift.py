@@ -48,7 +48,7 @@ def test_kernel_values_are_the_same_or_differ_and_others_are_not_comparable() ->
     assert "the host has no existing cluster" in unread.why
 
 
-def test_what_the_host_answers_counts_more_than_its_facts() -> None:
+def test_values_read_from_the_host_override_its_facts() -> None:
     live = {"sysctl": {"value": {}, "keys": {"/proc/sys/vm/swappiness": "60"}, "refused": None}}
 
     assert states(comparison.rows(ROOT, WANTED, live))["/proc/sys/vm/swappiness"] == "differs"

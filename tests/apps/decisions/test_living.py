@@ -82,7 +82,7 @@ def test_a_minor_release_or_another_disk_does_not_make_a_decision_stale(decision
     assert confirmation.offer(decision) is None
 
 
-def test_what_goes_back_is_fresh_again(decision: Decision) -> None:
+def test_a_decision_is_fresh_again_after_a_downgrade_to_its_version(decision: Decision) -> None:
     upgrade(decision.campaign.host)
     upgrade(decision.campaign.host, "18.6")
 
@@ -98,7 +98,7 @@ def test_decisions_that_are_not_accepted_are_not_checked(decision: Decision) -> 
     assert not decision.standings.filter(stale_since__isnull=False).exists()
 
 
-def test_a_host_that_comes_in_by_a_label_is_held_against_what_was_measured(decision: Decision, admin: User) -> None:
+def test_a_host_that_a_label_adds_is_compared_with_the_measured_host(decision: Decision, admin: User) -> None:
     Decision.objects.update(labels=["oltp"])
     change_host(make_host("other", facts=FACTS | {"kernel": {"release": "6.12.41"}}), by=admin, labels=["oltp"])
 
@@ -206,7 +206,7 @@ def test_its_verdict_contradicts(decision: Decision, admin: User) -> None:
     assert confirmation.offer(decision) is None
 
 
-def test_what_says_nothing_certain_leaves_it_stale_and_is_offered_again(decision: Decision, admin: User) -> None:
+def test_an_inconclusive_confirmation_leaves_it_stale_and_is_offered_again(decision: Decision, admin: User) -> None:
     upgrade(decision.campaign.host)
     planned = confirmation.confirm_decision(decision, by=admin)
     Campaign.objects.filter(pk=planned.pk).update(repetitions=3)  # preliminary

@@ -106,7 +106,9 @@ def test_other_settings_under_the_same_names_say_nothing(decision: Decision, adm
 
 
 @pytest.mark.parametrize("change", ["host", "workload", "proposed", "older", "unread"])
-def test_what_does_not_ask_the_same_later_is_not_held_against_it(decision: Decision, admin: User, change: str) -> None:
+def test_only_a_later_campaign_with_the_same_question_reviews_a_decision(
+    decision: Decision, admin: User, change: str
+) -> None:
     newer = again(decision, admin, other=500.0)
     if change == "host":
         decision.hosts.clear()

@@ -74,7 +74,7 @@ def test_a_decision_about_no_host_is_refused(tuner: User, campaign: Campaign) ->
         ({"postgresql_from": 18, "postgresql_to": 17}, "postgresql_from", "18 is after 17"),
     ],
 )
-def test_nothing_is_decided_for_what_was_not_measured(
+def test_a_scope_that_was_not_measured_is_refused(
     tuner: User, campaign: Campaign, scope: dict[str, Any], field: str, message: str
 ) -> None:
     with pytest.raises(PlanError, match=message) as refused:
@@ -83,7 +83,7 @@ def test_nothing_is_decided_for_what_was_not_measured(
     assert refused.value.subject == field
 
 
-def test_the_chosen_level_says_what_was_decided(tuner: User, campaign: Campaign) -> None:
+def test_the_chosen_level_gives_the_decided_settings(tuner: User, campaign: Campaign) -> None:
     assert write(tuner, campaign, level="2 cpus").settings == {"cpu_affinity": {"server": "0,1"}}
 
     with pytest.raises(PlanError, match=r"'3 cpus' was not run .one of 1 cpu; 2 cpus"):

@@ -110,7 +110,7 @@ def test_a_snippet_of_a_campaign_is_words_and_no_json(decision: Decision) -> Non
     assert not {"levels", "label", "set"} & set(hit.snippet.split()) and not set('{}[]"') & set(hit.snippet)
 
 
-def test_what_has_a_word_twice_comes_first(decision: Decision, tuner: User) -> None:
+def test_a_text_with_the_word_twice_is_first(decision: Decision, tuner: User) -> None:
     make_campaign(by=tuner, name="quarter", question="Is a quarter of a quarter enough?")
 
     assert [hit.kind for hit in full_text.search("quarter")][:1] == ["campaign"]

@@ -81,7 +81,7 @@ def test_a_search_names_its_risks_on_its_page_and_in_the_question_of_each_campai
         assert "fsync: a crash can corrupt the cluster" in search_round.campaign.question
 
 
-def test_the_form_starts_a_search_and_shows_what_is_wrong(campaign: Campaign) -> None:
+def test_the_form_starts_a_search_or_shows_the_error(campaign: Campaign) -> None:
     client = Client()
     client.force_login(make_user(Role.OPERATOR))
     address = reverse("searches_add") + f"?campaign={campaign.pk}"

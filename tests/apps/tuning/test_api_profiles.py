@@ -63,7 +63,7 @@ def test_a_difference_needs_both_ends(viewer: User) -> None:
     assert client.get(f"{PROFILES}{profile.pk}/diff/?from=1&to=9").status_code == 404
 
 
-def test_a_dry_run_says_what_a_dba_would_type_and_what_is_there_now(viewer: User) -> None:
+def test_a_dry_run_has_the_commands_of_a_dba_and_the_present_values(viewer: User) -> None:
     profile, host = make_profile(settings=PINNED | {"numa": {"policy": "default"}}).profile, make_host()
 
     dry_run = browser(viewer).get(f"{PROFILES}{profile.pk}/dry-run/?host={host.pk}").json()

@@ -31,7 +31,7 @@ def test_a_dry_run_may_read_current_values_from_the_host(host: Host, admin: User
     assert Path(THP).read_text() == before
 
 
-def test_the_button_swaps_in_what_the_host_answered(host: Host, admin: User, client: Client) -> None:
+def test_the_button_replaces_the_values_with_those_read_from_the_host(host: Host, admin: User, client: Client) -> None:
     profile = make_profile(settings=WANTED, by=admin).profile
     client.force_login(admin)
 

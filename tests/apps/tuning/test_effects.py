@@ -41,7 +41,7 @@ def test_present_values_come_from_the_facts_and_from_the_host_where_it_was_asked
         ("/proc/sys/vm/nothing_of_ours", None),
     ],
 )
-def test_what_the_facts_do_not_know_is_none_and_not_a_guess(key: str, known: str | None) -> None:
+def test_a_present_value_that_facts_do_not_have_is_none(key: str, known: str | None) -> None:
     facts = {
         "huge_pages": {"default_kb": 2048, "sizes": [{"kb": 2048, "total": 0}]},
         "transparent_huge_pages": {"enabled": "madvise", "khugepaged": {"pages_to_scan": 4096}},
@@ -62,7 +62,7 @@ def test_every_refused_field_is_named_not_the_first_only() -> None:
     ]
 
 
-def test_a_level_that_is_missing_still_shows_what_would_be_done() -> None:
+def test_without_the_needed_privilege_the_changes_are_still_shown() -> None:
     planned = run({"transparent_huge_pages": {"enabled": "never", "defrag": "bogus"}}, level="user")
 
     assert [refusal.field for refusal in planned.refusals] == [

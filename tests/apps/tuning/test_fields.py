@@ -85,7 +85,7 @@ def test_a_choice_of_types_takes_the_one_that_fits(typed: str, value: Any) -> No
         ({"s.scripts": "select 1;"}, "s.scripts", "the first line does not start a script"),
     ],
 )
-def test_what_cannot_be_read_is_refused_by_its_field(typed: dict[str, str], field: str, message: str) -> None:
+def test_an_invalid_value_is_refused_by_its_field(typed: dict[str, str], field: str, message: str) -> None:
     with pytest.raises(PlanError, match=message) as refused:
         fields.read("s", SHAPES, typed)
 

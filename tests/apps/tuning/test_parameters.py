@@ -35,7 +35,7 @@ PATH = "/api/v1/settings/parameters/"
         ("initdb.data_checksums", "on or off; default on; new cluster"),
     ],
 )
-def test_a_setting_says_its_range_its_present_value_and_what_it_restarts(name: str, hint: str) -> None:
+def test_a_setting_has_its_range_its_present_value_and_the_restart_that_it_needs(name: str, hint: str) -> None:
     parameter = parameters.find(parameters.every(facts()), name)
 
     assert parameter is not None and parameter.hint == hint

@@ -136,7 +136,7 @@ def test_an_unreachable_host_is_named_and_its_facts_are_used(client: Client, tun
         ({"r": "7"}, "oltp has no revision 7."),
     ],
 )
-def test_a_dry_run_of_what_does_not_exist_names_it(
+def test_a_dry_run_names_a_profile_or_host_that_does_not_exist(
     client: Client, tuner: User, wrong: dict[str, str], message: str
 ) -> None:
     profile, host = populate.profile(tuner), populate.host()

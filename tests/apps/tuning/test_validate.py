@@ -22,7 +22,7 @@ from common.errors import PlanError
         {"initdb": {"data_checksums": False, "wal_segment_size": 64, "locale": "C"}},
     ],
 )
-def test_what_the_catalogue_knows_is_accepted(settings: dict[str, Any]) -> None:
+def test_settings_of_the_catalogue_are_accepted(settings: dict[str, Any]) -> None:
     rules.validate(settings)
 
 
@@ -58,11 +58,11 @@ def test_an_unknown_parameter_is_refused_by_name(settings: dict[str, Any], field
         ("auto_explain.log_nested_statements", False),
     ],
 )
-def test_the_catalogue_says_what_needs_a_restart(name: str, restart: bool) -> None:
+def test_the_catalogue_marks_parameters_that_need_a_restart(name: str, restart: bool) -> None:
     assert gucs.needs_restart(name) is restart
 
 
-def test_what_only_older_versions_have_is_not_in_the_catalogue() -> None:
+def test_parameters_of_older_versions_are_not_in_the_catalogue() -> None:
     assert not gucs.FORMER & gucs.catalogue().keys()
 
 

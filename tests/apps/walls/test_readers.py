@@ -70,7 +70,7 @@ def test_a_token_that_is_limited_to_a_private_team_ends_with_the_membership(priv
     assert not ApiToken.objects.filter(pk=token.pk).exists()
 
 
-def test_a_host_that_moves_to_another_team_is_seen_by_those_who_see_that_team(private: Private) -> None:
+def test_a_host_that_moves_to_another_team_is_visible_to_users_who_see_that_team(private: Private) -> None:
     admin = make_user(Role.ADMIN)
 
     teams.hand_over(private.host, None, by=admin)

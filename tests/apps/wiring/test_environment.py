@@ -130,5 +130,5 @@ def test_two_passwords_for_one_store_are_refused() -> None:
         ([], "python"),
     ],
 )
-def test_a_process_is_named_by_what_it_does(argv: list[str], kind: str) -> None:
+def test_the_kind_of_a_process_follows_from_its_arguments(argv: list[str], kind: str) -> None:
     assert process.kind(argv) == kind

@@ -78,7 +78,7 @@ def test_a_bucket_has_all_that_were_as_fast_or_faster() -> None:
     assert samples[f'{NAME}_sum{{view="home",method="GET",status="2xx"}}'] == 23.031
 
 
-def test_several_processes_count_together_and_send_what_they_have_when_they_end(place: str) -> None:
+def test_counts_of_several_processes_are_added_and_sent_when_they_end(place: str) -> None:
     environment = {**os.environ, "PROVING_CACHE_URL": settings.CACHES["default"]["LOCATION"]}
     for seconds in ("0.25", "0.5"):
         argv = [sys.executable, "-c", PROCESS, place, seconds]

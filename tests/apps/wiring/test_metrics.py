@@ -72,7 +72,7 @@ def test_without_a_broker_the_other_metrics_are_exported(monkeypatch: pytest.Mon
 
 
 @pytest.mark.django_db
-def test_metrics_take_as_many_queries_however_many_rows(django_assert_max_num_queries: Any) -> None:
+def test_the_number_of_queries_of_metrics_does_not_grow_with_rows(django_assert_max_num_queries: Any) -> None:
     filled.team()
 
     with django_assert_max_num_queries(18):
@@ -81,7 +81,7 @@ def test_metrics_take_as_many_queries_however_many_rows(django_assert_max_num_qu
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("headers", [{}, {"HTTP_AUTHORIZATION": "Bearer wrong"}, {"HTTP_AUTHORIZATION": "secret-1"}])
-def test_a_configured_token_is_required_of_everybody(settings: Any, headers: dict[str, str]) -> None:
+def test_a_configured_token_is_required_from_any_address(settings: Any, headers: dict[str, str]) -> None:
     settings.METRICS_TOKEN = "secret-1"
 
     refused = Client().get("/metrics", **headers)  # type: ignore[arg-type]

@@ -31,7 +31,7 @@ def test_a_session_shows_the_client_that_a_trusted_proxy_names(admin: User, trus
     assert session_address(PROXY, admin, **{"X-Forwarded-For": f"10.1.1.1, {CLIENT}"}) == CLIENT
 
 
-def test_what_another_client_claims_is_ignored(admin: User, trusted: None) -> None:
+def test_forwarded_headers_of_other_clients_are_ignored(admin: User, trusted: None) -> None:
     assert session_address(CLIENT, admin, **{"X-Forwarded-For": "10.1.1.1"}) == CLIENT
 
 

@@ -85,7 +85,7 @@ def test_levels_are_chosen_by_label_and_values_by_path(proving: Program, host: H
     assert work_mem["levels"][1] == {"label": "64MB", "set": {"settings.postgresql.work_mem": "64MB"}}
 
 
-def test_what_a_factor_does_not_have_is_named(proving: Program, host: Host) -> None:
+def test_an_unknown_factor_is_refused_by_its_name(proving: Program, host: Host) -> None:
     done = proving.run("run", RECIPE, "--host", "db1", "--set", "gpus=1,2")
 
     assert done.returncode == 2

@@ -92,7 +92,7 @@ def test_numbers_are_parsed_but_keywords_of_postgresql_remain_text(path: str, te
 
 
 @pytest.mark.parametrize("option", ["", "server cpus", "server cpus=", "gpus=1,2", "settings=1,2"])
-def test_what_names_no_factor_or_no_level_is_refused(option: str) -> None:
+def test_an_option_without_a_known_factor_or_a_level_is_refused(option: str) -> None:
     with pytest.raises(UsageError) as refused:
         applied([CPUS], [option])
 

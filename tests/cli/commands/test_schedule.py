@@ -41,7 +41,7 @@ def test_an_invalid_schedule_is_refused_with_the_accepted_forms(proving: Program
     assert not Schedule.objects.exists()
 
 
-def test_a_schedule_is_shown_with_its_next_times_and_what_became_of_the_last(
+def test_a_schedule_is_shown_with_its_next_times_and_the_outcome_of_the_last(
     proving: Program, nightly: Schedule
 ) -> None:
     at = datetime(2026, 7, 1, 0, 30, tzinfo=UTC)
@@ -80,7 +80,9 @@ def test_a_deleted_schedule_is_no_longer_listed_and_its_campaign_remains(proving
     assert proving.run("show", "Cpus").returncode == 0
 
 
-def test_what_a_schedule_cannot_do_in_its_state_is_refused_with_the_state(proving: Program, nightly: Schedule) -> None:
+def test_an_action_that_is_impossible_in_the_state_of_a_schedule_is_refused_with_the_state(
+    proving: Program, nightly: Schedule
+) -> None:
     refused = proving.run("schedule", "resume", "nightly")
 
     assert refused.returncode == 2

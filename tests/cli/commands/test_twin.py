@@ -47,7 +47,7 @@ def captured(program: Program) -> Capture:
     return read_capture((program.home / "shop.jsonl").read_bytes())
 
 
-def test_a_capture_holds_the_schema_its_statistics_and_what_ran_between_the_snapshots(
+def test_a_capture_has_the_schema_statistics_and_statements_between_the_snapshots(
     offline: Program, production: Production
 ) -> None:
     load = production.work_between_snapshots(500)

@@ -16,7 +16,7 @@ def read(text: str) -> JobFile:
     return parse_fio_job(text.encode())
 
 
-def test_a_job_gets_what_the_global_sections_above_it_say() -> None:
+def test_a_job_has_the_options_of_the_global_sections_above_it() -> None:
     jobs = read("[global]\nbs=8k\ndirect=1\n[a]\nrw=read\n[global]\nbs=16k\n[b]\ndirect=0\n").jobs
 
     assert [(job.name, job.options) for job in jobs] == [

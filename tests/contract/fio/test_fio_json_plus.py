@@ -157,7 +157,7 @@ def test_a_file_that_is_not_a_log_is_refused(raw: bytes, why: str) -> None:
         parse_fio_log(raw)
 
 
-def test_the_name_of_a_log_says_what_it_holds() -> None:
+def test_the_name_of_a_log_gives_its_figure_and_unit() -> None:
     names = ["out_bw.1.log", "out_iops.log", "a_clat.12.log", "out_clat_hist.1.log", "server.log"]
 
     assert [log_unit(name) for name in names] == [("bw", "KiB/s"), ("iops", "IOPS"), ("clat", "ns"), None, None]

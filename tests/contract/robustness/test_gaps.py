@@ -118,7 +118,7 @@ def test_both_tables_of_lscpu_have_core_socket_and_node(name: str) -> None:
     assert [(cpu.number, cpu.core, cpu.socket, cpu.node) for cpu in parsed.cpus] == [(0, 0, 0, 0), (1, 1, 0, 0)]
 
 
-def test_lscpu_writes_what_it_does_not_know_as_a_dash() -> None:
+def test_a_dash_of_lscpu_is_an_unknown_value() -> None:
     head = b"CPU NODE SOCKET CORE L1d:L1i:L2:L3 ONLINE MAXMHZ\n"
     raw = head + b"  0    0      0    0 0:0:0:0  oui 4100,0000\n  1    -      -    - -        no -\n"
 

@@ -11,7 +11,7 @@ from readers.patterns import last_matches
 FIGURE = {"x": {"unit": "ms", "better": "lower"}}
 
 
-def test_what_matches_last_counts() -> None:
+def test_the_last_match_counts() -> None:
     text = b"1 tps\nlat 3\n2 tps\n"
 
     assert last_matches([r"^(?P<tps>\d+) tps$", r"lat (?P<lat>\d+)"], text) == {"tps": "2", "lat": "3"}

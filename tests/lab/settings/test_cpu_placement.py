@@ -39,7 +39,7 @@ def proven(run: Run, subject: str) -> set[Any]:
 
 
 @pytest.mark.proves("cpu_affinity", where="lab")
-def test_the_recipe_says_what_a_traced_read_costs_on_either_socket(host: Host, admin: User, vm: Machine) -> None:
+def test_the_recipe_measures_the_overhead_of_the_tracer_on_each_socket(host: Host, admin: User, vm: Machine) -> None:
     before = read_settings(vm)
     steps = recipes.steps(recipes.get("cpu-placement"), host.facts)
     # Emulated cpus take long to wake one another: a tenth of the rows.

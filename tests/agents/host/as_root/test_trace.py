@@ -98,7 +98,7 @@ def test_root_executes_only_programs_that_root_alone_can_change(trace: Trace) ->
     assert [path for path in trace.executed if not only_root_changes(path)] == []
 
 
-def test_root_executes_only_what_the_document_names(trace: Trace) -> None:
+def test_root_executes_only_documented_programs(trace: Trace) -> None:
     assert undocumented(sorted(trace.executed - {sys.executable}), "executes") == []
 
 
@@ -120,9 +120,7 @@ def test_outside_of_its_directories_root_creates_and_removes_only_an_empty_direc
     assert [call for call in outside_of_mine if not temporary.match(call)] == []
 
 
-def test_outside_of_its_directories_root_reads_only_what_the_document_names(
-    trace: Trace, own: tuple[Path, Path]
-) -> None:
+def test_outside_of_its_directories_root_reads_only_documented_files(trace: Trace, own: tuple[Path, Path]) -> None:
     read = outside((one.path for one in trace.read), own)
     assert "/etc/machine-id" in read
     assert undocumented(read, "reads") == []

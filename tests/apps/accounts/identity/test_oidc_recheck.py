@@ -148,7 +148,7 @@ def test_without_a_refresh_token_the_maximum_age_is_the_promise(
     assert (before, asks(client)) == (200, 302)
 
 
-def test_tokens_and_feed_rest_until_the_next_sign_in_if_nobody_confirmed_the_account_for_a_week(
+def test_tokens_and_feed_of_an_account_unconfirmed_for_a_week_are_refused_until_the_next_sign_in(
     provider: Provider, grace: Client
 ) -> None:
     user = User.objects.get()

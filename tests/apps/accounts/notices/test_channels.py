@@ -124,7 +124,7 @@ def test_pages_set_up_try_and_switch_off(client: Client, admin: User) -> None:
     assert not channel.active
 
 
-def test_a_page_says_what_is_wrong_beside_the_field(client: Client, admin: User) -> None:
+def test_a_page_shows_the_error_beside_the_field(client: Client, admin: User) -> None:
     client.force_login(admin)
 
     answer = client.post(reverse("channel_add", args=["webhook"]), {"name": "x", "address": "http://8.8.8.8/"})
@@ -157,7 +157,7 @@ def test_a_chat_is_an_admin_s_and_its_address_stays_out_of_the_audit_log(admin: 
     assert "secret-part" not in str(list(AuditEntry.objects.values_list("after", flat=True)))
 
 
-def test_others_channels_are_not_for_everybody_to_change(viewer: User) -> None:
+def test_users_cannot_change_channels_of_other_users(viewer: User) -> None:
     other = mine(make_user(Role.TUNER), name="theirs")
     delivery = notify.write(other, "test", "s", {})
     page = Client()

@@ -88,7 +88,7 @@ def test_an_unknown_kind_is_refused(db: None) -> None:
         notify.notify("host.exploded", "x", {}, about=[])
 
 
-def test_the_documented_check_accepts_what_is_sent_and_nothing_else(make_webhook: Make) -> None:
+def test_the_documented_check_accepts_only_sent_messages(make_webhook: Make) -> None:
     text = Path("docs/notifications.md").read_text()
     match = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     assert match
@@ -161,7 +161,7 @@ def test_others_wait_as_long_for_a_receiver_that_is_down(make_webhook: Make) -> 
     assert not channel.deliveries.exclude(state="sent").exists()
 
 
-def test_a_chat_gets_one_text_that_calls_nobody_and_links_only_to_the_page(admin: User, settings: Any) -> None:
+def test_a_chat_gets_one_text_without_mentions_that_links_only_to_the_page(admin: User, settings: Any) -> None:
     with hook() as chat:
         url = f"http://127.0.0.1:{chat.port}/services/T0/B0/token"
         channel, secret = channels.create(by=admin, name="team", kind="chat", address=url, events=["campaign.failed"])
@@ -197,7 +197,7 @@ def test_two_workers_never_send_one_delivery_twice_at_once(make_webhook: Make) -
     assert sorted(json.loads(got.body)["subject"] for got in receiver.got) == list("012345")
 
 
-def test_what_a_dead_worker_was_sending_is_sent_by_the_next_after_a_while(make_webhook: Make) -> None:
+def test_a_delivery_of_a_dead_worker_is_sent_by_the_next_one_after_its_claim(make_webhook: Make) -> None:
     with hook() as receiver:
         channel, _ = make_webhook(receiver.port)
         notify.write(channel, "test", "s", {})
@@ -245,7 +245,7 @@ def test_an_answer_that_comes_byte_by_byte_is_cut_off(make_webhook: Make, monkey
         ("http://8.8.8.8/", "is not in an allowed network"),
     ],
 )
-def test_what_may_not_be_posted_to_is_refused_when_it_is_set_up(
+def test_a_forbidden_address_is_refused_when_the_channel_is_created(
     admin: User, settings: Any, url: str, message: str
 ) -> None:
     settings.ADDRESS_ALLOW = ["127.0.0.0/8", "fd00::/8", "169.254.0.0/16"]

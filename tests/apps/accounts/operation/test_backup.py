@@ -56,7 +56,7 @@ def wipe() -> None:
         cursor.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
 
 
-def test_what_was_wiped_and_restored_leaves_as_the_same_bytes(finished: Campaign, tmp_path: Path) -> None:
+def test_exports_are_the_same_bytes_after_a_restore(finished: Campaign, tmp_path: Path) -> None:
     before = exported(finished.pk)
     call_command("backup", tmp_path / "all.tar")
     wipe()
@@ -207,7 +207,7 @@ def test_a_database_with_tables_is_replaced_only_on_request(finished: Campaign, 
     assert not finished.runs.filter(step="changed since").exists()
 
 
-def test_what_fails_half_way_leaves_everything_as_it_was(
+def test_a_restore_that_fails_changes_nothing(
     finished: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backup.backup(tmp_path / "all.tar")

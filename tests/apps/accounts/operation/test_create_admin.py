@@ -67,7 +67,7 @@ def test_a_further_token_leaves_the_password_of_an_admin() -> None:
     assert logs_in("ada", password)
 
 
-def test_nobody_becomes_admin_by_a_token_alone(viewer: User) -> None:
+def test_an_existing_user_cannot_become_admin_with_a_token(viewer: User) -> None:
     with pytest.raises(CommandError, match="exists"):
         create_admin(viewer.username, "--token", "2")
 

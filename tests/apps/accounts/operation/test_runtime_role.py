@@ -59,7 +59,7 @@ def test_the_runtime_role_cannot_change_the_schema_or_the_audit_log(runtime: Non
     assert "must be" in error or "permission denied" in error
 
 
-def test_the_runtime_role_can_do_what_the_server_does(runtime: None, admin: User) -> None:
+def test_the_runtime_role_has_the_privileges_that_the_server_needs(runtime: None, admin: User) -> None:
     make_host()
     make_user(Role.VIEWER).delete()
     audit(admin, "host.add", "db2")
@@ -67,7 +67,7 @@ def test_the_runtime_role_can_do_what_the_server_does(runtime: None, admin: User
     assert AuditEntry.objects.count() == 2
 
 
-def test_a_second_time_takes_back_what_was_added(admin: User) -> None:
+def test_preparing_the_role_again_revokes_added_privileges(admin: User) -> None:
     runtime_role.prepare(NAME, "correct horse battery")
     with connection.cursor() as cursor:
         cursor.execute(f"ALTER ROLE {NAME} CREATEDB")

@@ -47,7 +47,9 @@ def choose(path: str, password: str = NEW) -> Any:
     return browser.post(at, {"new_password1": password, "new_password2": password}, follow=True)
 
 
-def test_who_is_invited_chooses_a_password_by_the_mailed_link_once(client: Client, ada: User, mails: list[Any]) -> None:
+def test_an_invited_user_chooses_a_password_once_with_the_mailed_link(
+    client: Client, ada: User, mails: list[Any]
+) -> None:
     client.post(reverse("user_list"), {"username": "grace", "email": "grace@example.org", "role": "operator"})
 
     path = LINK.search(mails[0].body)[1]  # type: ignore[index]
@@ -124,7 +126,7 @@ def test_a_forgotten_password_is_mailed_once_in_five_minutes(ada: User, mails: l
     assert people.link(ada).rsplit("/", 2)[0].rsplit("/", 1)[0] in mails[0].body
 
 
-def test_who_is_switched_off_is_logged_out_and_so_are_their_scripts(client: Client, ada: User) -> None:
+def test_a_deactivated_user_and_their_scripts_are_logged_out(client: Client, ada: User) -> None:
     olga = populate.user(Role.OPERATOR, "olga")
     theirs = Client()
     theirs.force_login(olga)

@@ -14,7 +14,7 @@ from tests.rows.factories import make_member as member
 VIEWER, OPERATOR, TUNER, ADMIN = Role
 
 
-def test_everybody_reads_what_a_team_has(host: Host, viewer: User) -> None:
+def test_users_outside_of_a_team_can_read_its_objects(host: Host, viewer: User) -> None:
     assert [row["name"] for row in browser(viewer).get("/api/v1/hosts/").json()["results"]] == ["raid-01"]
 
 
@@ -55,7 +55,7 @@ def test_campaigns_are_of_the_team_of_one_of_their_hosts(host: Host, storage: Te
     assert "Only campaigns on hosts of the team storage" in page
 
 
-def test_a_page_offers_what_its_reader_may_do_there(storage: Team, network: Team, admin: User) -> None:
+def test_a_page_offers_only_actions_that_the_user_may_do(storage: Team, network: Team, admin: User) -> None:
     campaign = make_campaign(host=make_host(team=network), by=admin)
     url, start = reverse("campaign_detail", args=[campaign.pk]), f"/campaigns/{campaign.pk}/start/"
 
@@ -135,7 +135,7 @@ def test_moving_objects_between_teams_is_offered_to_users_who_may(client: Client
     assert (offered(member(storage, ADMIN)), offered(both), offered(make_user(ADMIN))) == (False, True, True)
 
 
-def test_what_is_given_on_the_page_has_to_be_the_teams(client: Client, storage: Team, admin: User) -> None:
+def test_the_page_moves_only_objects_of_the_team(client: Client, storage: Team, admin: User) -> None:
     client.force_login(admin)
     make_host("anybodys")
 

@@ -50,7 +50,7 @@ def test_the_instance_role_counts_for_objects_of_no_team(storage: Team, tuner: U
     assert not member(storage, ADMIN).may(OPERATOR, anybodys)
 
 
-def test_on_what_is_a_teams_the_role_in_the_team_counts(host: Host, storage: Team, tuner: User) -> None:
+def test_the_role_in_the_team_applies_to_objects_of_the_team(host: Host, storage: Team, tuner: User) -> None:
     assert member(storage, OPERATOR).may(OPERATOR, host)
     assert not member(storage, OPERATOR, house=TUNER).may(TUNER, host)
     assert tuner.may(VIEWER, host)
@@ -61,7 +61,7 @@ def test_an_instance_admin_is_admin_of_every_team(host: Host, admin: User) -> No
     assert admin.may(ADMIN, host)
 
 
-def test_who_is_switched_off_may_nothing_anywhere(host: Host, storage: Team) -> None:
+def test_a_deactivated_user_has_no_permission(host: Host, storage: Team) -> None:
     gone = member(storage, ADMIN)
     gone.is_active = False
 
@@ -115,7 +115,7 @@ def test_a_profile_and_a_workload_of_another_team_are_used_by_reading_them(
 # What is said to whom it refuses
 
 
-def test_the_refusal_names_team_role_and_who_can_give_it(host: Host, storage: Team) -> None:
+def test_the_refusal_names_team_role_and_the_admins_of_the_team(host: Host, storage: Team) -> None:
     Membership.objects.create(team=storage, user=make_user(VIEWER, "sina"), role=ADMIN)
 
     with pytest.raises(RoleError) as caught:
@@ -223,7 +223,7 @@ def test_the_last_team_admin_may_leave_because_instance_admins_remain(storage: T
     assert AuditEntry.objects.filter(action="team.leave", actor=last).exists()
 
 
-def test_who_is_switched_off_joins_no_team(storage: Team, admin: User, viewer: User) -> None:
+def test_a_deactivated_user_cannot_join_a_team(storage: Team, admin: User, viewer: User) -> None:
     User.objects.filter(pk=viewer.pk).update(is_active=False)
     viewer.refresh_from_db()
 
@@ -339,7 +339,7 @@ def test_a_name_is_one_teams_only(storage: Team, admin: User) -> None:
 # What it costs
 
 
-def test_roles_in_teams_are_asked_for_once_a_request_and_not_for_everybodys_things(
+def test_roles_in_teams_are_read_once_per_request_and_only_for_objects_of_teams(
     host: Host, storage: Team, operator: User, admin: User
 ) -> None:
     def queries(user: User, *things: Host) -> int:

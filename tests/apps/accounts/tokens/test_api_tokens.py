@@ -38,7 +38,7 @@ def test_a_token_has_its_own_role_where_that_is_less(admin: User) -> None:
     assert admin.role == Role.ADMIN
 
 
-def test_a_token_loses_what_its_owner_loses(admin: User) -> None:
+def test_a_token_loses_the_role_that_its_owner_loses(admin: User) -> None:
     client = script(admin, Role.ADMIN)
 
     User.objects.filter(pk=admin.pk).update(role=Role.VIEWER)

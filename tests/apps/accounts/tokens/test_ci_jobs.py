@@ -242,7 +242,7 @@ def test_the_page_adds_a_job_and_shows_its_number(platform: Platform, owner: Use
     ("changes", "error"),
     [({"role": "admin"}, "exceeds your own role"), ({"claims": "acme"}, "Use NAME=VALUE")],
 )
-def test_the_page_shows_what_is_wrong(platform: Platform, owner: User, changes: dict[str, str], error: str) -> None:
+def test_the_page_shows_the_error(platform: Platform, owner: User, changes: dict[str, str], error: str) -> None:
     page = browser(owner).post(reverse("ci_job_add"), form(platform, **changes), format="multipart").content.decode()
 
     assert error in page and not TrustedJob.objects.exists()

@@ -60,7 +60,7 @@ def test_an_instance_admin_is_limited_to_the_team_as_well(storage: Team, admin: 
     assert "limited to the team storage; this needs admin in the instance" in of_instance.json()["title"]
 
 
-def test_what_it_creates_belongs_to_its_team_or_is_refused(storage: Team, network: Team) -> None:
+def test_objects_that_it_creates_belong_to_its_team_or_are_refused(storage: Team, network: Team) -> None:
     client = script(member(Role.TUNER, storage, network), Role.TUNER, team=storage)
 
     answers = [
@@ -71,7 +71,7 @@ def test_what_it_creates_belongs_to_its_team_or_is_refused(storage: Team, networ
     assert answers == [201, 403, 403]
 
 
-def test_me_shows_what_is_left_of_the_roles(storage: Team, network: Team) -> None:
+def test_me_shows_the_roles_within_the_limits_of_the_token(storage: Team, network: Team) -> None:
     me = script(member(Role.TUNER, storage, network), Role.OPERATOR, team=storage).get(ME).json()
 
     assert {team["name"]: team["role"] for team in me["teams"]} == {"network": "viewer", "storage": "operator"}

@@ -44,7 +44,7 @@ def test_each_endpoint_has_the_scope_that_the_table_declares() -> None:
 
 
 @pytest.mark.parametrize("endpoint", WRITES, ids=lambda each: each.name)
-def test_a_token_writes_only_what_its_scope_permits(endpoint: Endpoint, rows: dict[str, Any]) -> None:
+def test_a_token_writes_only_with_its_scope(endpoint: Endpoint, rows: dict[str, Any]) -> None:
     needed = SCOPES.get(endpoint.name, SCOPES.get(endpoint.room, NONE))
     url = reverse(endpoint.url_name, kwargs=dict.fromkeys(endpoint.keys, rows[endpoint.room]))
 
@@ -62,7 +62,7 @@ def test_a_token_writes_only_what_its_scope_permits(endpoint: Endpoint, rows: di
 
 
 @pytest.mark.parametrize("scope", list(Scope))
-def test_a_token_with_any_scope_reads_what_its_role_reads(admin: User, scope: Scope) -> None:
+def test_a_token_with_any_scope_reads_like_its_role(admin: User, scope: Scope) -> None:
     client = script(admin, scopes=[scope])
 
     answers = {path: client.get(f"/api/v1/{path}/").status_code for path in ("campaigns", "hosts", "users", "audit")}

@@ -18,7 +18,7 @@ def url(host: Host) -> str:
     return f"/api/v1/hosts/{host.pk}/"
 
 
-def test_what_has_not_changed_is_not_sent_again(viewer: User, host: Host) -> None:
+def test_an_unchanged_object_is_not_sent_again(viewer: User, host: Host) -> None:
     client = browser(viewer)
     first = client.get(url(host))
 
@@ -30,7 +30,7 @@ def test_what_has_not_changed_is_not_sent_again(viewer: User, host: Host) -> Non
     assert (changed.status_code, changed.json()["port"]) == (200, 2222)
 
 
-def test_a_change_of_what_was_read_is_made(admin: User, host: Host) -> None:
+def test_a_change_of_the_version_that_was_read_is_accepted(admin: User, host: Host) -> None:
     client = browser(admin)
     tag = client.get(url(host))["ETag"]
 

@@ -128,7 +128,7 @@ def test_a_cursor_of_another_order_is_refused() -> None:
         keyset.page(User.objects.all(), ["-username"], 1, cursor)
 
 
-def test_the_api_links_its_pages_and_keeps_what_was_asked() -> None:
+def test_the_links_between_pages_of_the_api_have_the_parameters_of_the_request() -> None:
     viewer = make_user(Role.ADMIN, "ada")
     people(1, 2, 3, 4)
     client = browser(viewer)
@@ -144,7 +144,7 @@ def test_the_api_links_its_pages_and_keeps_what_was_asked() -> None:
     assert client.get(second["previous"]).json()["results"] == first["results"]
 
 
-def test_the_api_says_what_is_wrong_with_a_cursor() -> None:
+def test_the_api_refuses_an_invalid_cursor_with_a_hint() -> None:
     answer = browser(make_user(Role.ADMIN)).get("/api/v1/users/?cursor=nonsense")
 
     assert (answer.status_code, answer.json()["field"]) == (400, "cursor")

@@ -118,7 +118,7 @@ def test_a_pool_of_huge_pages_has_to_fit_into_memory(
     assert (row.status, row.field, row.value) == (status, field, value)
 
 
-def test_a_pool_that_fits_nowhere_says_what_the_host_has_and_what_would_fit(admin: User) -> None:
+def test_a_pool_that_does_not_fit_is_shown_with_the_memory_of_the_host_and_the_largest_pool(admin: User) -> None:
     row = checks_of(sized(admin, {"huge_pages": {"use": "on", "pool": 10_000_000}}))["huge pages"]
 
     assert (row.found, row.hint) == ("62.8 GiB of memory", "at most 28,916 pages of 2MB fit")
@@ -177,7 +177,7 @@ def test_wal_may_exceed_the_free_space(most: str, status: str, admin: User) -> N
     assert checks_of(sized(admin, {"postgresql": {"max_wal_size": most}}))["space for WAL"].status == status
 
 
-def test_the_draft_says_beside_start_how_long_it_takes_and_what_does_not_fit(admin: User, client: Client) -> None:
+def test_the_draft_shows_its_duration_and_failed_checks_beside_start(admin: User, client: Client) -> None:
     campaign = sized(admin, {"huge_pages": {"use": "on", "pool": 10_000_000}})
     client.force_login(admin)
 

@@ -83,7 +83,7 @@ def test_lines_beside_the_rows_become_conditions_orders_and_nuisance(client: Cli
     )
 
 
-def test_what_was_typed_beside_the_rows_can_be_typed_again() -> None:
+def test_conditions_orders_and_combinations_are_shown_as_they_were_entered() -> None:
     text = "size = 2MB; 1GB only with huge pages = on\npool = 8GB only with size = 1GB; 2MB"
     factors = [
         {"name": name, "levels": [{"label": label, "set": {}} for label in labels]}

@@ -74,7 +74,7 @@ def test_a_list_runs_as_it_is_listed() -> None:
         ([{"pool": "8GB", "huge": "on"}] * 2, "appears twice"),
     ],
 )
-def test_a_list_of_what_is_no_combination_is_refused(listed: list[dict[str, str]], message: str) -> None:
+def test_a_list_with_an_invalid_combination_is_refused(listed: list[dict[str, str]], message: str) -> None:
     with pytest.raises(PlanError, match=message) as refused:
         design(POOL, HUGE, design="list", listed=listed)
 
@@ -117,7 +117,7 @@ def test_a_latin_square_of_one_factor_has_blocks_as_rows_and_their_places_as_col
         ([POOL], {"repetitions": 3, "order": "abba"}, "order"),
     ],
 )
-def test_what_is_no_latin_square_is_refused(raw: list[Raw], options: dict[str, Any], field: str) -> None:
+def test_a_design_that_is_not_a_latin_square_is_refused(raw: list[Raw], options: dict[str, Any], field: str) -> None:
     with pytest.raises(PlanError) as refused:
         blocks(*raw, design="latin_square", **options)
 
@@ -256,7 +256,7 @@ def test_the_size_is_that_of_the_value_whatever_the_label_says() -> None:
     assert blocks(named, repetitions=1) == [["huge", "large", "small"]]
 
 
-def test_fewest_restarts_keeps_together_what_shares_a_start_of_the_server_and_draws_the_rest() -> None:
+def test_fewest_restarts_groups_runs_with_the_same_server_start_and_randomises_the_rest() -> None:
     clients = factor("clients", "1", "8", "64", path="workload.mode") | {"levels": CLIENTS["levels"]}
 
     rows = blocks(clients, POOL, repetitions=20, order="fewest_restarts")
@@ -305,7 +305,7 @@ def test_a_boot_of_the_host_costs_more_than_a_cluster() -> None:
         ("workload.clients", ""),
     ],
 )
-def test_the_setting_says_what_restarts_for_a_value(path: str, what: str) -> None:
+def test_each_setting_has_the_restart_that_a_new_value_needs(path: str, what: str) -> None:
     assert orders.begins_anew(path) == what
 
 
@@ -364,7 +364,7 @@ def test_a_sample_is_distinct_and_of_the_space(raw: list[Raw], sample: int, seed
     assert len(set(sampled)) == sample and set(sampled) <= set(space)
 
 
-def test_each_cell_of_a_large_space_has_one_number_and_what_conditions_forbid_has_none() -> None:
+def test_each_allowed_cell_of_a_large_space_has_one_number() -> None:
     first = {"label": "2MB", "set": {}, "when": {"huge": ["on"]}}
     size = {"name": "size", "levels": [first, {"label": "any", "set": {}}]}
 

@@ -121,7 +121,7 @@ def test_a_control_that_a_workload_does_not_support_is_refused(
         ({"polish": True}, "nuisance"),
     ],
 )
-def test_what_is_no_nuisance_control_is_refused_by_field(raw: dict[str, Any], field: str) -> None:
+def test_an_invalid_nuisance_control_is_refused_by_field(raw: dict[str, Any], field: str) -> None:
     with pytest.raises(PlanError) as refused:
         nuisance.check(raw)
 

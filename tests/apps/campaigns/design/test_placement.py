@@ -73,7 +73,7 @@ class TestEach:
         ]
         assert all(run.facts == run.host.facts_history.get() for run in campaign.runs.all())
 
-    def test_what_one_host_cannot_do_refuses_all(self) -> None:
+    def test_a_level_that_one_host_cannot_run_is_refused_for_all(self) -> None:
         one_cpu = facts(cpus=FACTS["cpus"] | {"online": "0", "allowed": "0"})
 
         with pytest.raises(PlanError, match="small"):
@@ -134,7 +134,7 @@ class TestSpread:
             ({"memory": FACTS["memory"] | {"total_kb": 16_000_000}}, "memory.total_kb"),
         ],
     )
-    def test_hosts_that_differ_are_refused_with_what_differs(self, changes: dict[str, Any], says: str) -> None:
+    def test_hosts_that_differ_are_refused_with_their_differences(self, changes: dict[str, Any], says: str) -> None:
         with pytest.raises(PlanError) as refused:
             placed(SPREAD, [make_host("one"), make_host("other", facts=facts(**changes))])
 

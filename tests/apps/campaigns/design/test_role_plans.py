@@ -100,7 +100,7 @@ def proven_part(hosts: Hosts, by: User) -> RunPart:
     return server
 
 
-def test_a_campaign_leaves_with_what_each_host_did(hosts: Hosts, operator: User) -> None:
+def test_an_export_has_the_record_of_each_host(hosts: Hosts, operator: User) -> None:
     server = proven_part(hosts, operator)
 
     (run,) = json.loads("".join(exports.document(server.run.campaign)))["runs"]
@@ -113,7 +113,7 @@ def test_a_campaign_leaves_with_what_each_host_did(hosts: Hosts, operator: User)
     assert (run["proofs"], run["artefacts"]) == ([], [])
 
 
-def test_an_export_takes_as_many_queries_however_many_parts_there_are(
+def test_the_number_of_queries_of_an_export_does_not_grow_with_roles(
     hosts: Hosts, operator: User, django_assert_num_queries: Any
 ) -> None:
     campaign = proven_part(hosts, operator).run.campaign
@@ -122,7 +122,7 @@ def test_an_export_takes_as_many_queries_however_many_parts_there_are(
         assert list(exports.document(campaign))
 
 
-def test_the_page_of_a_run_shows_what_each_host_did(hosts: Hosts, operator: User, client: Client) -> None:
+def test_the_page_of_a_run_shows_the_record_of_each_host(hosts: Hosts, operator: User, client: Client) -> None:
     server = proven_part(hosts, operator)
     run, artefact, facts = server.run, server.artefacts.get(), server.facts
     client.force_login(operator)

@@ -146,7 +146,7 @@ def test_a_cluster_without_the_include_line_is_refused_with_the_line_to_add(db: 
     assert "include_if_exists 'proving_ground.conf'" in refused.value.hint
 
 
-def test_initdb_is_not_for_what_was_made_long_ago(host: Host) -> None:
+def test_initdb_is_refused_for_an_existing_cluster(host: Host) -> None:
     with pytest.raises(PlanError) as refused:
         planned(host, **{"initdb.data_checksums": False})
 
@@ -177,7 +177,7 @@ def test_the_api_accepts_and_returns_the_target(host: Host, operator: User) -> N
     assert (refused.status_code, refused.json()["field"]) == (400, "target")
 
 
-def test_the_form_offers_what_each_host_has(client: Client, host: Host, operator: User) -> None:
+def test_the_form_offers_the_clusters_and_versions_of_each_host(client: Client, host: Host, operator: User) -> None:
     client.force_login(operator)
 
     page = client.get(reverse("campaign_new") + f"?recipe=cpu-scaling&host={host.pk}").content.decode()

@@ -50,7 +50,7 @@ def test_only_levels_with_parameters_boot_the_host_twice_and_the_estimate_counts
     assert isolated - shared == 2 * plan.REBOOT_S
 
 
-def test_a_restart_is_half_of_what_both_boots_of_a_run_took(operator: User) -> None:
+def test_the_duration_of_a_restart_is_half_that_of_both_boots_of_a_run(operator: User) -> None:
     host = host_of()
     campaign = campaign_on(host)
     services.start_campaign(campaign, by=operator)

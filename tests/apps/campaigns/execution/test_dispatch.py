@@ -46,7 +46,7 @@ def test_a_campaign_runs_until_its_results_are_complete(host: Host, admin: User)
 
 
 @pytest.mark.fast
-def test_what_a_run_leaves_behind_is_complete(host: Host, admin: User) -> None:
+def test_the_records_of_a_run_are_complete(host: Host, admin: User) -> None:
     campaign = campaigns.finish(campaigns.start(host, admin, rate=None))
 
     run = campaign.runs.get()
@@ -82,7 +82,7 @@ def test_a_tick_that_slept_past_its_claim_writes_nothing(host: Host, admin: User
         Ensemble(run).own.store(b"")
 
 
-def test_what_another_worker_took_over_does_not_begin(host: Host, admin: User) -> None:
+def test_a_run_that_another_worker_has_claimed_does_not_begin(host: Host, admin: User) -> None:
     run = campaigns.start(host, admin).runs.get()
     run.claim_tick(0)
     leases.acquire(host.machine_id, run.pk, 60)
@@ -115,7 +115,7 @@ def test_a_released_claim_is_not_renewed(host: Host, admin: User) -> None:
     assert Run.objects.get(pk=run.pk).claim_tick(60)
 
 
-def test_events_are_stored_while_somebody_holds_the_campaign(host: Host, admin: User) -> None:
+def test_events_are_stored_while_another_transaction_locks_the_campaign(host: Host, admin: User) -> None:
     """As who cancels it does: he takes the run's row next, and would wait for us in a circle."""
     run = campaigns.start(host, admin).runs.get()
     run.claim_tick(60)
@@ -177,7 +177,7 @@ def test_a_running_run_is_cancelled_on_the_host(host: Host, admin: User) -> None
     assert not _processes_below(host.data_dir)
 
 
-def test_cancelling_ends_what_waits_without_touching_the_host(host: Host, admin: User) -> None:
+def test_cancelling_ends_queued_runs_without_contacting_the_host(host: Host, admin: User) -> None:
     campaign = campaigns.start(host, admin, repetitions=5)
 
     services.cancel_campaign(campaign, by=admin)

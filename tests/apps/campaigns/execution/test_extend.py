@@ -59,7 +59,7 @@ def test_an_extension_is_planned_from_current_facts(finished: Campaign, admin: U
     assert {run.facts for run in finished.runs.filter(block=3)} == {newest}
 
 
-def test_what_runs_or_is_paused_is_extended_and_stays_so(admin: User) -> None:
+def test_running_and_paused_campaigns_keep_their_state_when_extended(admin: User) -> None:
     campaign = make_campaign(Campaign.State.RUNNING, by=admin)
     lifecycle.extend_campaign(campaign, by=admin, repetitions=1)
     assert (campaign.state, campaign.runs.count()) == (Campaign.State.RUNNING, 8)
@@ -79,7 +79,7 @@ def test_what_runs_or_is_paused_is_extended_and_stays_so(admin: User) -> None:
         ({"repetitions": plan.MAX_RUNS}, "is not between"),
     ],
 )
-def test_what_cannot_be_added_is_refused_and_nothing_changes(
+def test_an_invalid_extension_is_refused_and_changes_nothing(
     finished: Campaign, admin: User, extension: dict[str, Any], message: str
 ) -> None:
     before = order(finished)
@@ -124,7 +124,7 @@ def test_the_page_types_new_levels_as_the_catalogue_wants(finished: Campaign, ad
     assert finished.runs.filter(block=3).count() == 3
 
 
-def test_the_page_says_what_is_wrong_with_a_level_in_its_row(finished: Campaign, admin: User, client: Client) -> None:
+def test_the_page_shows_the_error_of_a_level_in_its_row(finished: Campaign, admin: User, client: Client) -> None:
     client.force_login(admin)
     typed = {"factor": "server cpus", "level": "more", "path": "settings.cpu_affinity.server", "value": "0-99"}
 

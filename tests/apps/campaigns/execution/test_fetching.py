@@ -48,7 +48,7 @@ def test_a_line_longer_than_a_read_is_read_on(host: Host, job: Path) -> None:
     assert read(host, job) == (line, False)
 
 
-def test_a_flood_is_not_read_beyond_what_a_run_of_its_age_can_have(host: Host, job: Path) -> None:
+def test_events_are_not_read_beyond_the_volume_of_a_run_of_its_age(host: Host, job: Path) -> None:
     with (job / "events.ndjson").open("wb") as events:
         events.truncate(received.BURST_BYTES)
         events.seek(0, os.SEEK_END)

@@ -66,7 +66,7 @@ def test_the_other_runs_of_the_campaign_wait_for_the_host(run: Run) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyError("outcome"), ValueError("a NUL"), RecursionError("deep")])
-def test_what_cannot_be_processed_ends_the_run_with_its_cause(
+def test_a_run_that_cannot_be_processed_fails_with_the_cause(
     run: Run, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(run: Run) -> None:

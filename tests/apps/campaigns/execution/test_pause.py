@@ -58,7 +58,7 @@ def test_the_host_of_a_paused_campaign_takes_the_next_one(running: Campaign, adm
     assert (armed(running), armed(other)) == (0, 1)
 
 
-def test_a_pause_gives_back_the_machine_that_a_waiting_run_holds(running: Campaign, admin: User) -> None:
+def test_a_pause_releases_the_lease_of_a_queued_run(running: Campaign, admin: User) -> None:
     waiting = running.runs.get(next_tick_at__isnull=False)
     leases.acquire(running.host.machine_id, waiting.pk, 60)
 
@@ -67,7 +67,7 @@ def test_a_pause_gives_back_the_machine_that_a_waiting_run_holds(running: Campai
     assert Lease.objects.get(machine_id=running.host.machine_id).run is None
 
 
-def test_cancelling_gives_back_the_machine_that_a_waiting_run_holds(running: Campaign, admin: User) -> None:
+def test_cancelling_releases_the_lease_of_a_queued_run(running: Campaign, admin: User) -> None:
     waiting = running.runs.get(next_tick_at__isnull=False)
     leases.acquire(running.host.machine_id, waiting.pk, 60)
 
@@ -76,7 +76,7 @@ def test_cancelling_gives_back_the_machine_that_a_waiting_run_holds(running: Cam
     assert Lease.objects.get(machine_id=running.host.machine_id).run is None
 
 
-def test_what_was_armed_a_moment_before_the_pause_does_not_begin(running: Campaign, admin: User) -> None:
+def test_a_run_that_was_claimed_just_before_the_pause_does_not_begin(running: Campaign, admin: User) -> None:
     run = running.runs.get(next_tick_at__isnull=False)
     assert run.claim_tick(60)
     leases.acquire(running.host.machine_id, run.pk, 60)
@@ -88,7 +88,7 @@ def test_what_was_armed_a_moment_before_the_pause_does_not_begin(running: Campai
 
 
 @pytest.mark.parametrize("state", [Campaign.State.DRAFT, Campaign.State.FINISHED, Campaign.State.CANCELLED])
-def test_only_what_runs_is_paused_and_only_what_is_paused_resumed(state: str, admin: User) -> None:
+def test_only_active_campaigns_are_paused_and_only_paused_ones_resumed(state: str, admin: User) -> None:
     campaign = make_campaign(state, by=admin)
 
     with pytest.raises(PlanError, match=f"is {state}"):
@@ -110,7 +110,7 @@ def test_a_paused_campaign_can_be_cancelled(running: Campaign, admin: User) -> N
     assert running.state == Campaign.State.CANCELLED and running.ended_at is not None
 
 
-def test_the_history_says_who_did_what_and_why(running: Campaign, admin: User) -> None:
+def test_the_history_has_user_action_and_reason(running: Campaign, admin: User) -> None:
     lifecycle.pause_campaign(running, by=admin, reason="the rack is moved")
     lifecycle.resume_campaign(running, by=admin)
     services.cancel_run(running.runs.order_by("position")[3], by=admin)
@@ -126,7 +126,7 @@ def test_the_history_says_who_did_what_and_why(running: Campaign, admin: User) -
     ]
 
 
-def test_too_many_failures_pause_it_and_who_resumes_forgives_them(admin: User) -> None:
+def test_too_many_failures_pause_it_and_resuming_resets_their_number(admin: User) -> None:
     campaign = make_campaign(Campaign.State.RUNNING, by=admin, max_failures=2)
     runs = list(campaign.runs.order_by("position"))
     halts.after(end_run(runs[0], Run.Outcome.FAILED))
@@ -190,7 +190,7 @@ def test_the_active_run_continues_during_a_pause_and_the_rest_after_it(host: Hos
     assert set(campaign.runs.values_list("outcome", flat=True)) == {"ok"}
 
 
-def test_what_is_stopped_at_a_pause_runs_anew_and_counts_once(host: Host, admin: User) -> None:
+def test_a_run_that_a_pause_stops_runs_again_and_counts_once(host: Host, admin: User) -> None:
     campaign = campaigns.start(host, admin, time_s=30)
     first = campaign.runs.get()
     claims.FOLLOW_S, original = 0.5, claims.FOLLOW_S

@@ -202,7 +202,7 @@ def test_outside_of_its_windows_nothing_begins(bench: Host) -> None:
     assert queue.hindrance(bench, run, NOON + 9 * HOUR) == ""
 
 
-def test_a_run_that_does_not_fit_into_what_is_left_waits_for_the_next_window(bench: Host) -> None:
+def test_a_run_that_does_not_fit_into_the_rest_waits_for_the_next_window(bench: Host) -> None:
     bench.windows = NIGHTS
     campaign = started(make_host(), "elsewhere")
     first, second = (campaign.runs.filter(cell=campaign.runs.order_by("position")[0].cell).order_by("position"))[:2]
@@ -261,7 +261,7 @@ def test_the_expected_begin_waits_for_the_run_that_is_under_way(bench: Host) -> 
     assert begins > now
 
 
-def test_while_a_host_is_out_of_service_nobody_knows_when_a_run_begins(bench: Host) -> None:
+def test_a_run_on_a_host_that_is_not_ready_has_no_expected_start(bench: Host) -> None:
     started(bench, "first")
     Host.objects.filter(pk=bench.pk).update(state=Host.State.UNFIT, state_reason="clock: 9 s")
     bench.refresh_from_db()
@@ -272,7 +272,7 @@ def test_while_a_host_is_out_of_service_nobody_knows_when_a_run_begins(bench: Ho
     assert queue.why == "bench is not ready: clock: 9 s"
 
 
-def test_a_run_that_nobody_takes_up_says_so(bench: Host) -> None:
+def test_a_run_that_no_dispatcher_claims_has_a_reason(bench: Host) -> None:
     campaign = started(bench, "first")
     now = timezone.now()
     campaign.runs.exclude(next_tick_at=None).update(next_tick_at=now)
@@ -301,7 +301,7 @@ def test_a_run_does_not_wait_until_a_clock_that_was_set_back_is_where_it_was(ben
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_reservation_does_not_stop_what_is_under_way(host: Host, admin: User) -> None:
+def test_a_reservation_does_not_stop_an_active_run(host: Host, admin: User) -> None:
     """On a real host: the run that is measured ends well, and the one behind it waits."""
     campaign = campaigns.start(host, admin, repetitions=2, time_s=2)
     run = armed()

@@ -33,7 +33,7 @@ def api(admin: User) -> APIClient:
     return browser(admin)
 
 
-def test_a_finished_campaign_runs_again_for_what_failed(finished: Campaign, admin: User) -> None:
+def test_failed_runs_of_a_finished_campaign_can_be_retried(finished: Campaign, admin: User) -> None:
     failed = finished.runs.get(outcome=Run.Outcome.FAILED)
 
     assert lifecycle.retry_failed(finished, by=admin) == 1
@@ -57,7 +57,7 @@ def test_a_retry_takes_the_place_of_the_failed_run_in_the_statistics(finished: C
     assert sorted(point.block for point in levels[0].points) == [0, 1, 2]
 
 
-def test_what_was_retried_is_not_retried_twice_but_its_retry_may_be(finished: Campaign, admin: User) -> None:
+def test_a_run_is_retried_once_but_its_retry_can_be_retried(finished: Campaign, admin: User) -> None:
     lifecycle.retry_failed(finished, by=admin)
     with pytest.raises(PlanError, match="no failed run"):
         lifecycle.retry_failed(finished, by=admin)

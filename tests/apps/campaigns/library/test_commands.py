@@ -36,9 +36,7 @@ def planned(host: Host, by: User, workload: Any, *levels: dict[str, Any], metric
 
 
 @pytest.mark.parametrize(("kind", "options"), [("command", ECHO), ("sql", SCRIPT)])
-def test_not_even_an_admin_writes_what_runs_code_without_the_permission(
-    db: None, kind: str, options: dict[str, Any]
-) -> None:
+def test_even_an_admin_cannot_save_code_without_the_permission(db: None, kind: str, options: dict[str, Any]) -> None:
     admin = make_user(Role.ADMIN)
     with pytest.raises(RoleError, match="may not run commands"):
         workloads.save_workload("own", single(kind, options), by=admin)
@@ -117,7 +115,7 @@ def test_an_admin_grants_it_and_it_is_written_down(admin: User, operator: User) 
     )
 
 
-def test_nobody_grants_it_to_themselves(operator: User) -> None:
+def test_users_cannot_grant_the_permission_to_themselves(operator: User) -> None:
     answer = browser(operator).patch(f"/api/v1/users/{operator.pk}/", {"may_run_commands": True})
 
     operator.refresh_from_db()

@@ -36,7 +36,7 @@ def test_a_change_is_a_new_revision_and_the_same_again_is_not(admin: User) -> No
         ("sql", {"steps": [{"name": "a", "sql": "\\! reboot"}]}, "auto", "options.steps[0].sql"),
     ],
 )
-def test_what_cannot_be_made_is_refused(admin: User, kind: str, options: dict, reset: str, field: str) -> None:
+def test_an_invalid_data_set_is_refused_by_field(admin: User, kind: str, options: dict, reset: str, field: str) -> None:
     with pytest.raises(PlanError) as refused:
         datasets.save_dataset("accounts", kind, options, reset=reset, by=admin)
 

@@ -62,7 +62,7 @@ def test_a_host_that_does_not_answer_is_no_reason_to_refuse(host: Host, admin: U
     assert "at the beginning of each run" in started["unchecked"]
 
 
-def test_the_agent_refuses_what_could_not_be_checked_before(host: Host, admin: User) -> None:
+def test_the_agent_refuses_scripts_that_could_not_be_checked_before(host: Host, admin: User) -> None:
     campaign = draft(host, admin, workload(admin, script=BROKEN))
     Host.objects.filter(pk=host.pk).update(state=Host.State.UNREACHABLE)
     campaign.host.refresh_from_db()

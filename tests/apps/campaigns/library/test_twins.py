@@ -87,7 +87,7 @@ def test_parameters_get_values_from_the_columns_that_they_belong_to(shop: Schema
     ],
     ids=["one row", "all blocks", "few blocks"],
 )
-def test_patterns_of_like_match_as_many_rows_as_in_production(
+def test_patterns_of_like_match_the_number_of_rows_in_production(
     shop: Schema, rows: float, blocks: int, pattern: str
 ) -> None:
     written = script_of(shop, "select id from shop.customers where email like $1", rows=rows, blocks=blocks)

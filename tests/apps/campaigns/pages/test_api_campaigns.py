@@ -115,7 +115,7 @@ def test_a_level_that_sets_nothing_is_named_by_its_path(operator: User) -> None:
     assert (answer.status_code, answer.json()["field"]) == (400, "factors.0.levels.0.set")
 
 
-def test_what_a_host_cannot_do_is_refused_when_it_is_planned(operator: User) -> None:
+def test_a_recipe_that_the_host_cannot_run_is_refused_when_it_is_planned(operator: User) -> None:
     host = make_host(facts=FACTS | {"postgresql": []})
 
     answer = browser(operator).post(CAMPAIGNS, {"recipe": "cpu-scaling", "host": host.pk})
@@ -147,7 +147,7 @@ def test_campaigns_are_found_by_host_state_and_recipe(viewer: User) -> None:
     assert ids("recipe=storage") == []
 
 
-def test_runs_are_found_by_what_they_are(viewer: User) -> None:
+def test_runs_are_filtered_by_outcome_state_block_and_host(viewer: User) -> None:
     campaign = make_campaign(Campaign.State.RUNNING, runs=2)
     make_campaign(Campaign.State.FINISHED)
     client = browser(viewer)
@@ -211,7 +211,7 @@ def test_raw_output_is_downloaded_as_it_is_and_never_shown(viewer: User) -> None
     assert answer["X-Content-Type-Options"] == "nosniff"
 
 
-def test_what_was_too_large_to_fetch_says_where_it_is(viewer: User) -> None:
+def test_a_file_that_was_not_fetched_names_the_reason(viewer: User) -> None:
     run = make_campaign(Campaign.State.RUNNING, runs=1).runs.first()
     file = Artefact.objects.create(run=run, path="out/measure/log", size=10**9, sha256="0" * 64)
     client = browser(viewer)

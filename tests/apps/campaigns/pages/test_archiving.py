@@ -84,7 +84,7 @@ def test_a_draft_is_deleted_and_the_audit_log_keeps_its_name(admin: User) -> Non
     assert AuditEntry.objects.get(action="campaign.delete").target == draft.name
 
 
-def test_what_was_started_is_not_deleted(finished: Campaign, admin: User) -> None:
+def test_a_started_campaign_cannot_be_deleted(finished: Campaign, admin: User) -> None:
     with pytest.raises(PlanError, match="archive the others"):
         archiving.delete_campaign(finished, by=admin)
 

@@ -74,7 +74,7 @@ def test_the_preview_counts_runs_and_keeps_nothing(client: Client, typed: dict[s
     assert not Campaign.objects.exists() and not Workload.objects.exists()
 
 
-def test_the_preview_says_what_the_host_cannot_hold(client: Client, typed: dict[str, Any]) -> None:
+def test_the_preview_names_sizes_that_do_not_fit_on_the_host(client: Client, typed: dict[str, Any]) -> None:
     paths = ["settings.huge_pages.use", "settings.huge_pages.pool", ""]
     rows = {"factor": ["huge", "huge", ""], "level": ["on", "on", ""], "path": paths, "value": ["on", "10000000", ""]}
 
@@ -262,7 +262,7 @@ def test_a_host_that_only_names_old_results_is_not_offered_to_check_scripts(clie
         ({"up": "1"}, ["idx2", "measure"]),
     ],
 )
-def test_buttons_change_the_steps_and_keep_what_was_typed(
+def test_buttons_change_the_steps_and_keep_the_input(
     client: Client, db: None, button: dict[str, str], names: list[str]
 ) -> None:
     client.force_login(populate.user(Role.TUNER))

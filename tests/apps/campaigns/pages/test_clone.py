@@ -56,7 +56,7 @@ def test_both_histories_have_the_clone(admin: User) -> None:
     assert history(new)[0].detail == "as a clone, seed 1"
 
 
-def test_the_api_clones_with_what_is_to_be_different(admin: User) -> None:
+def test_the_api_clones_with_changed_fields(admin: User) -> None:
     old = make_campaign(Campaign.State.FINISHED, by=admin)
 
     answer = browser(admin).post(f"/api/v1/campaigns/{old.pk}/clone/", {"repetitions": 7, "seed": 9}, format="json")

@@ -63,7 +63,7 @@ def test_small_hosts_have_fewer_levels(sockets: Any, allowed: str, server: list[
     assert (cpus, list(placed.values())) == (server, tracer)
 
 
-def test_what_a_traced_read_costs_comes_from_runs_with_and_without_the_tracer(host: Host, admin: User) -> None:
+def test_the_overhead_of_the_tracer_is_estimated_from_runs_with_and_without_it(host: Host, admin: User) -> None:
     campaign = services.create_from_recipe(by=admin, host=host, recipe="cpu-placement", repetitions=1, seed=1)
     services.start_campaign(campaign, by=admin)
 

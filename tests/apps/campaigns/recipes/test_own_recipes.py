@@ -336,7 +336,7 @@ def test_a_recipe_is_pasted_or_uploaded_in_the_browser(tuner: User, how: str) ->
     assert b"Our question" in client.get(reverse("recipe_list")).content
 
 
-def test_a_page_says_what_is_wrong_and_keeps_what_was_typed(tuner: User) -> None:
+def test_a_page_shows_the_error_and_keeps_the_input(tuner: User) -> None:
     answer = browser(tuner).post(reverse("recipe_add"), {"yaml": written(metric="tps")}, format="multipart")
 
     assert answer.status_code == 422
@@ -363,7 +363,7 @@ def test_the_next_recipe_of_a_name_is_its_next_version(tuner: User) -> None:
     assert parse(own_recipes.of_campaign(campaign))["version"] == 5
 
 
-def test_what_was_not_designed_here_is_no_recipe(tuner: User) -> None:
+def test_an_imported_campaign_cannot_become_a_recipe(tuner: User) -> None:
     campaign = make_campaign(by=tuner)
     Campaign.objects.filter(pk=campaign.pk).update(kind=Campaign.Kind.IMPORTED)
 

@@ -61,7 +61,7 @@ def test_an_unknown_topic_is_refused_with_those_that_are_known() -> None:
 
 
 @pytest.mark.django_db
-def test_the_page_shows_what_matches_and_how_many() -> None:
+def test_the_page_shows_matching_recipes_and_their_number() -> None:
     client = browser(make_user(Role.OPERATOR))
 
     searched = client.get(reverse("recipe_list"), {"q": "wal_compression"}).content.decode()

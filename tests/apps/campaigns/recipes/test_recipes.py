@@ -71,7 +71,7 @@ def test_one_client_and_one_thread_per_cpu(operator: User) -> None:
     assert len(preview["runs"]) == 6 and preview["seconds"] > 6 * 10
 
 
-def test_the_form_previews_what_it_would_start(client: Client, operator: User) -> None:
+def test_the_preview_of_the_form_equals_the_campaign(client: Client, operator: User) -> None:
     client.force_login(operator)
     host = make_host(level="root", facts=TWO_NODES)
     shown = client.get(reverse("campaign_new"), {"recipe": "numa-policy", "host": host.pk}).context

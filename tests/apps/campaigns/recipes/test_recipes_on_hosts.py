@@ -86,7 +86,7 @@ LACKING: dict[str, dict[str, str]] = {
 @pytest.mark.parametrize(
     ("kind", "facts"), [("large", large()), ("two nodes", two_nodes())], ids=["large", "two nodes"]
 )
-def test_a_recipe_is_planned_or_says_what_the_host_lacks(
+def test_a_recipe_is_planned_or_names_what_the_host_lacks(
     kind: str, facts: dict[str, Any], name: str, operator: User
 ) -> None:
     host, lacking = make_host(facts=facts, **BOOTS), LACKING[kind].get(name, "")
@@ -181,7 +181,7 @@ def test_no_size_is_more_than_huge_pages_could_have() -> None:
         ),
     ],
 )
-def test_the_table_is_as_large_as_memory_within_what_can_be_made(facts: dict[str, Any], scale: int) -> None:
+def test_the_table_has_the_size_of_memory_within_the_limits_of_pgbench(facts: dict[str, Any], scale: int) -> None:
     own = recipes.dataset(recipes.get("cache-split"), facts)
 
     assert own == {"kind": "pgbench", "options": {"scale": scale}}
@@ -217,7 +217,7 @@ def test_a_host_without_the_controller_cannot_be_made_smaller(about: dict[str, A
     assert refused.value.hint.startswith(hint)
 
 
-def test_wal_may_take_a_quarter_of_what_is_free() -> None:
+def test_wal_sizes_are_at_most_a_quarter_of_the_free_space() -> None:
     def free(kb: int) -> dict[str, Any]:
         return on(file_systems=[{"mounted_on": "/", "device": "x", "type": "x", "free_kb": kb}])
 
@@ -248,7 +248,7 @@ def test_a_file_system_without_a_device_has_nothing_to_schedule() -> None:
         labels("schedulers", machine.facts(directories=["/dev/shm/clusters"]))
 
 
-def test_versions_come_from_what_is_installed_and_become_the_server(operator: User) -> None:
+def test_the_levels_are_the_installed_versions_of_postgresql(operator: User) -> None:
     host = make_host(level="root", facts=large())
 
     campaign = services.create_from_recipe(by=operator, host=host, recipe="postgresql-version", repetitions=1)
@@ -272,7 +272,7 @@ def host() -> Host:
         ("target.bin_dir", machine.BIN_DIR, {"data_dir": machine.CLUSTER["data_dir"]}, "only a private cluster"),
     ],
 )
-def test_a_factor_chooses_only_what_a_private_cluster_can_be_made_of(
+def test_a_factor_can_vary_only_the_programs_of_a_private_cluster(
     host: Host, operator: User, path: str, value: Any, target: dict[str, str], message: str
 ) -> None:
     factor = {"name": "server", "levels": [{"label": "one", "set": {path: value}}]}

@@ -116,7 +116,7 @@ def test_the_button_repeat_leads_to_a_form_that_creates_a_schedule(operator: Use
     assert "Mon, Tue 00:00 to 06:00" in page
 
 
-def test_a_form_that_is_refused_keeps_what_was_typed(operator: User) -> None:
+def test_a_refused_form_keeps_the_input(operator: User) -> None:
     client = Client()
     client.force_login(operator)
     address = f"{reverse('schedule_add')}?campaign={make_campaign().pk}"

@@ -388,7 +388,7 @@ def test_a_changed_time_never_comes_a_second_time(tuner: User) -> None:
         ({"name": ""}, "name"),
     ],
 )
-def test_what_is_wrong_is_named_by_its_field(fields: dict[str, Any], field: str) -> None:
+def test_an_invalid_value_is_refused_by_its_field(fields: dict[str, Any], field: str) -> None:
     with pytest.raises(PlanError) as refused:
         make_schedule("2026-05-01 00:00", **fields)
 

@@ -110,7 +110,7 @@ def test_addresses_outside_the_allow_list_are_refused(host: Host, admin: User, a
 
 
 @pytest.mark.parametrize("address", ["db1..lan", f"{'a' * 64}.lan", "/hosts/db1/"])
-def test_what_can_be_no_name_is_refused_as_an_address(host: Host, admin: User, address: str) -> None:
+def test_an_invalid_host_name_is_refused_as_an_address(host: Host, admin: User, address: str) -> None:
     with pytest.raises(PlanError, match="cannot be resolved") as refused:
         services.change_host(host, address=address, by=admin)
 

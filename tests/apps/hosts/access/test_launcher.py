@@ -59,7 +59,7 @@ class TestSigning:
         place.trust(signing.signers())
         return place
 
-    def test_ssh_keygen_verifies_what_we_sign(self, there: Installed) -> None:
+    def test_ssh_keygen_verifies_the_signature_of_the_server(self, there: Installed) -> None:
         digest, data = ssh.agent_zipapp()
 
         done = there.run("install", stdin=signing.parcel(digest, data))
@@ -98,7 +98,7 @@ class TestSigning:
         with pytest.raises(PlanError, match="no next key"):
             signing.use_next_key()
 
-    def test_the_command_prints_what_a_host_needs(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_the_command_prints_signature_signers_and_launcher(self, capsys: pytest.CaptureFixture[str]) -> None:
         call_command("sign_agent")
         call_command("sign_agent", signers=True)
         call_command("sign_agent", launcher=True)

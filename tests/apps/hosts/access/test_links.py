@@ -55,7 +55,7 @@ def test_another_thread_may_continue_with_it(host: Host) -> None:
         assert pool.submit(use).result()
 
 
-def test_a_link_in_use_is_nobody_elses(host: Host) -> None:
+def test_a_link_in_use_is_not_shared(host: Host) -> None:
     with links.link(host) as first, links.link(host) as second:
         assert second is not first
 
@@ -90,7 +90,7 @@ def test_a_refusal_leaves_the_link_sound(host: Host) -> None:
         assert second is first
 
 
-def test_a_broken_link_is_replaced_and_nobody_notices(host: Host) -> None:
+def test_a_broken_idle_link_is_replaced_without_an_error(host: Host) -> None:
     with links.link(host) as first:
         pass
     first._runner.run(_break(first))
@@ -125,7 +125,7 @@ def test_a_retired_host_key_ends_the_kept_link_too(host: Host) -> None:
         pass
 
 
-def test_what_nobody_takes_is_closed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unused_link_is_closed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "KEEP_S", 0.1)
     with links.link(host) as link:
         pass

@@ -148,7 +148,7 @@ class TestEpoch:
 
         assert Lease.objects.get(machine_id="m1").epoch == 1
 
-    def test_what_another_server_has_started_there_is_no_leap(self) -> None:
+    def test_an_epoch_raised_by_runs_of_another_server_is_accepted(self) -> None:
         run = uuid4()
         leases.acquire("m1", run, 60)
 

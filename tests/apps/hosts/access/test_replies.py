@@ -41,7 +41,7 @@ def test_a_field_of_another_kind_is_refused_or_harmless(name: str, value: Any) -
     assert len(str(answer[name])) < 100
 
 
-def test_what_was_restored_is_cut_to_what_the_audit_log_takes() -> None:
+def test_the_list_of_restored_runs_is_cut_to_the_limit_of_the_audit_log() -> None:
     endless = [RECOVERED | {"did": ["x" * 10_000] * 100, "more": "y" * 10_000}] * 1000
 
     recovered = replies.answer("db1", "hello", HELLO | {"recovered": endless})["recovered"]
@@ -91,7 +91,7 @@ def test_odd_facts_are_refused_with_a_message(odd: dict[str, Any]) -> None:
         replies.answer("db1", "facts", machine.facts(**odd))
 
 
-def test_what_a_database_refuses_is_replaced() -> None:
+def test_characters_that_a_database_refuses_are_replaced() -> None:
     facts = replies.answer("db1", "facts", machine.facts(hostname="a\0b", python="\ud800", boot_id="b1"))
 
     assert (facts["hostname"], facts["python"]) == ("a\N{REPLACEMENT CHARACTER}b", "\N{REPLACEMENT CHARACTER}")

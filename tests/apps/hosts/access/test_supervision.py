@@ -44,7 +44,7 @@ def test_without_units_there_is_nothing_to_uninstall(host: Host, admin: User) ->
 
 
 @pytest.mark.django_db(transaction=True)
-def test_restore_reports_what_it_restored(host: Host, admin: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restore_reports_the_recovered_runs(host: Host, admin: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims, "FOLLOW_S", 0.5)
     run = campaigns.start(host, admin, time_s=60).runs.get()
     campaigns.drive(lambda: Run.objects.get(pk=run.pk).agent_state == "RUNNING")
@@ -59,7 +59,7 @@ def test_restore_reports_what_it_restored(host: Host, admin: User, monkeypatch: 
     campaigns.finish(run.campaign)
 
 
-def test_the_page_offers_what_the_host_can_have(admin_client: Client) -> None:
+def test_the_page_offers_the_units_that_the_host_can_have(admin_client: Client) -> None:
     for units, offered in (("absent", "install-units"), ("current", "uninstall-units"), ("unavailable", None)):
         supervisor = "systemd" if units == "current" else "detached"
         host = make_host(units=units, supervisor=supervisor, level="root", agent_digest="ab" * 32)

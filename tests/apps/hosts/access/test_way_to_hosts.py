@@ -79,7 +79,7 @@ def test_the_same_change_is_the_teams_own_where_the_key_is(name: str, ours: Host
     assert patch(ours, lead, name, CHANGES[name]).status_code == 200
 
 
-def test_what_is_not_the_way_stays_the_teams_own(ours: Host, lead: User) -> None:
+def test_admins_of_a_team_can_change_fields_that_are_not_part_of_the_connection(ours: Host, lead: User) -> None:
     assert patch(ours, lead, "labels", ["oltp"]).status_code == 200
 
 

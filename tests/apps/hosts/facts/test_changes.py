@@ -45,7 +45,7 @@ def line(change: changes.Change) -> str:
         ("unread", {"network": "ValueError"}),
     ],
 )
-def test_what_changes_by_itself_makes_no_version(path: str, value: Any) -> None:
+def test_a_fact_that_changes_by_itself_creates_no_version(path: str, value: Any) -> None:
     assert changes.lasting(edited(path, value)) == changes.lasting(machine.facts())
     assert changes.between(machine.facts(), edited(path, value)) == []
 
@@ -76,7 +76,7 @@ def test_what_changes_by_itself_makes_no_version(path: str, value: Any) -> None:
         ("limits/cpu_quota", 2, "limits.cpu_quota: nothing -> 2"),
     ],
 )
-def test_what_lasts_makes_a_version_and_runs_unalike(path: str, value: Any, description: str) -> None:
+def test_a_lasting_change_creates_a_version_and_separates_runs(path: str, value: Any, description: str) -> None:
     after = edited(path, value)
 
     assert [(line(each), each.weighty) for each in changes.between(machine.facts(), after)] == [(description, True)]

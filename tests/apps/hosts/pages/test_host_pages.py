@@ -191,7 +191,7 @@ def test_a_host_page_shows_the_hardware_in_sentences(admin_client: Client) -> No
         ),
     ],
 )
-def test_a_host_page_says_what_control_groups_can_limit(
+def test_a_host_page_lists_the_limits_that_control_groups_support(
     admin_client: Client, changes: dict[str, Any], sentence: str
 ) -> None:
     host = make_host(facts=machine.facts(cgroup=machine.facts()["cgroup"] | changes))

@@ -60,7 +60,7 @@ def test_each_path_is_an_act_that_is_written_down(host: Host, admin: User) -> No
         ("/data01", "everything", "kind"),
     ],
 )
-def test_what_would_allow_too_much_is_refused(host: Host, admin: User, path: str, kind: str, field: str) -> None:
+def test_a_path_that_allows_too_much_is_refused(host: Host, admin: User, path: str, kind: str, field: str) -> None:
     with pytest.raises(PlanError) as refused:
         allowed_paths.allow(host, path, kind, by=admin)
 
@@ -115,7 +115,7 @@ def test_the_page_shows_where_a_path_lies_and_who_allowed_it(client: Client, hos
     assert "/data01" in page and "Revoke" in page and f"{admin.username} <" in page
 
 
-def test_the_nearest_mount_is_what_a_path_lies_on() -> None:
+def test_a_path_is_on_its_nearest_mount() -> None:
     mounts = [("/", "ext4", "/dev/vda1"), ("/data01", "xfs", "/dev/nvme0n1"), ("/data", "nfs4", "store:/x")]
     facts = {"file_systems": [dict(zip(("mounted_on", "type", "device"), mount, strict=True)) for mount in mounts]}
 

@@ -59,7 +59,7 @@ def test_values_that_are_not_restored_cannot_be_dismissed(operator: User) -> Non
         services.dismiss(Trouble.objects.get(), by=operator)
 
 
-def test_a_release_closes_what_is_dirty_and_says_what_was_done(host: Host, admin: User) -> None:
+def test_a_release_closes_the_problem_with_its_resolution(host: Host, admin: User) -> None:
     contact.report(host, RUN, Trouble.Kind.DIRTY, KEYS)
     contact.quarantine(host, "a test says so")
     services.release_host(host, by=admin)
@@ -112,7 +112,7 @@ def team(db: None) -> dict[str, Any]:
     return filled.team()
 
 
-def test_home_shows_what_was_left_and_what_to_do(client: Client, team: dict[str, Any]) -> None:
+def test_home_shows_values_that_were_not_restored_and_what_to_do(client: Client, team: dict[str, Any]) -> None:
     client.force_login(team["admin"])
 
     page = client.get("/").content.decode()
@@ -140,7 +140,7 @@ def test_home_forgets_a_conflict_that_was_seen(client: Client, team: dict[str, A
     assert [problem.host.name for problem in client.get("/").context["problems"]] == ["bench-04"]
 
 
-def test_home_takes_as_many_queries_however_much_is_wrong(
+def test_the_number_of_queries_of_home_does_not_grow_with_problems(
     client: Client, team: dict[str, Any], django_assert_max_num_queries: Any
 ) -> None:
     client.force_login(team["admin"])

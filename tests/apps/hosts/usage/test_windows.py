@@ -43,7 +43,7 @@ def test_a_window_may_end_on_the_next_day() -> None:
 
 
 @pytest.mark.parametrize(("hours", "begins"), [(1, utc(2026, 6, 2, 5)), (1.01, utc(2026, 6, 2, 20))])
-def test_a_run_has_to_fit_into_what_is_left_of_the_window(hours: float, begins: datetime) -> None:
+def test_a_run_must_fit_into_the_rest_of_the_window(hours: float, begins: datetime) -> None:
     assert calendar(NIGHTS).begin(utc(2026, 6, 2, 5), hours * HOUR) == begins
 
 

@@ -49,7 +49,7 @@ def again(campaign: Campaign) -> Keeper:
     return Keeper(Campaign.objects.get(pk=campaign.pk))
 
 
-def test_what_is_kept_is_what_was_computed(campaign: Campaign) -> None:
+def test_cached_tables_equal_computed_ones(campaign: Campaign) -> None:
     Keeper(campaign).table(), Keeper(campaign).summary()
 
     table, whole = again(campaign).table(), queries.campaign_table(campaign)
@@ -208,7 +208,7 @@ def test_the_api_has_the_points_that_pages_omit(campaign: Campaign) -> None:
     assert first["levels"][0]["quartiles"] == [1000.0, 1001.0, 1002.0, 1003.0, 1004.0]
 
 
-def test_a_run_of_a_large_campaign_fills_in_what_pages_ask_for(
+def test_a_run_of_a_large_campaign_fills_the_cache_for_pages(
     campaign: Campaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign_cache.fill(campaign)
@@ -220,7 +220,7 @@ def test_a_run_of_a_large_campaign_fills_in_what_pages_ask_for(
     assert set(Kept.objects.values_list("name", flat=True)) == FILLED
 
 
-def test_of_what_somebody_asks_for_the_newest_is_kept(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_newest_queries_of_users_are_cached(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(campaign_cache, "MOST_ASKED", 2)
     computed: list[str] = []
 
@@ -234,7 +234,7 @@ def test_of_what_somebody_asks_for_the_newest_is_kept(campaign: Campaign, monkey
     assert campaign.kept.count() == 2
 
 
-def test_what_is_kept_is_json(campaign: Campaign) -> None:
+def test_cached_values_are_json(campaign: Campaign) -> None:
     Keeper(campaign).table()
 
     value = orjson.loads(bytes(Kept.objects.get().value))

@@ -78,7 +78,7 @@ def test_an_inconclusive_verdict_asks_for_a_campaign_of_the_runs_needed() -> Non
     assert card.note == "Minimum detectable effect: 3.1 % (80 % power)."
 
 
-def test_what_takes_more_than_a_week_is_not_resolvable_here() -> None:
+def test_an_effect_that_needs_more_than_a_week_is_not_resolvable() -> None:
     open_ = level("on", "undetectable", 1.0, mde_percent=145.0, runs_needed=4375)
 
     card = answer_card(table(BASE, open_), ended=True, planned=5, run_s=600.0)

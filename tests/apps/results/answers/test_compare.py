@@ -85,7 +85,7 @@ def test_campaigns_of_one_name_stay_two_sides(admin: User, campaign: Campaign) -
     assert [arm.n for arm in comparison.arms] == [5, 5]
 
 
-def test_hosts_are_compared_on_what_both_have_run(admin: User) -> None:
+def test_hosts_are_compared_by_the_specs_that_both_have_run(admin: User) -> None:
     here, there = split.host("rack-1"), split.host("rack-2")
     split.finished(admin, here)
     split.finished(admin, there)
@@ -109,7 +109,7 @@ def test_planned_differences_are_distinguished_from_unplanned_ones(campaign: Cam
     assert differences["settings.sysctl.vm.swappiness"][1] is False
 
 
-def test_another_kernel_is_a_difference_that_nobody_set(campaign: Campaign) -> None:
+def test_another_kernel_is_an_unplanned_difference(campaign: Campaign) -> None:
     host = campaign.host
     old = host.facts_history.order_by("-number")[0]
     new = Facts.objects.create(host=host, number=99, digest="x", data=facts(kernel=kernel(release="6.99.0")))
@@ -236,7 +236,7 @@ def test_a_run_that_was_retried_later_is_not_paired_with_its_block(admin: User) 
     assert (one.n, one.verdict, one.ratio_percent) == (4, row.verdict, row.relative_percent)
 
 
-def test_an_inconclusive_comparison_says_what_more_runs_would_cost(admin: User) -> None:
+def test_an_inconclusive_comparison_gives_the_runs_needed_and_their_duration(admin: User) -> None:
     campaign = split.finished(admin, split.host(), noise=0.08)
 
     comparison = compare([level(campaign, "16MB, off"), level(campaign, "16MB, on")], delta=0.02)
@@ -319,7 +319,7 @@ def test_the_page_names_both_sides_and_swaps_them(client: Client, campaign: Camp
     assert sides.index(f">{named('off')}<") < sides.index(f">{named('on')}<")
 
 
-def test_the_page_explains_what_it_cannot_compare(client: Client, viewer: User) -> None:
+def test_the_page_explains_why_items_cannot_be_compared(client: Client, viewer: User) -> None:
     client.force_login(viewer)
 
     answer = client.get(reverse("compare"), {"of": ["host:nowhere", "host:x"]})
@@ -350,7 +350,7 @@ def test_the_api_has_the_verdict_and_whether_it_is_worse_than_the_margin(viewer:
     assert (lenient["worse"], lenient["delta"]) == (False, 0.9)
 
 
-def test_the_api_refuses_what_cannot_be_compared(viewer: User, campaign: Campaign) -> None:
+def test_the_api_refuses_a_comparison_of_one_item(viewer: User, campaign: Campaign) -> None:
     refused = browser(viewer).get("/api/v1/compare/", {"of": [level(campaign, "8GB, on")]})
 
     assert (refused.status_code, refused.json()["field"]) == (400, "of")

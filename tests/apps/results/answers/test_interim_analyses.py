@@ -102,7 +102,7 @@ def test_no_analysis_without_more_blocks_than_the_one_before() -> None:
     assert again is None
 
 
-def test_what_was_spent_stays_spent_when_more_blocks_are_planned() -> None:
+def test_spent_alpha_remains_spent_when_more_blocks_are_planned() -> None:
     before = a_look(rows(1.05, 6), [], planned=6)
 
     after = a_look(rows(1.05, 7), [before.spent], planned=60)
@@ -177,7 +177,7 @@ def test_the_next_block_waits_for_the_interim_analysis(admin: User) -> None:
     assert armed_block(campaign) == 3
 
 
-def test_it_stops_when_the_interval_is_narrow_enough_and_what_did_not_begin_is_forgotten(admin: User) -> None:
+def test_it_stops_when_the_interval_is_narrow_enough_and_deletes_runs_that_did_not_begin(admin: User) -> None:
     campaign = started(admin)
     for block in range(4):
         run_block(campaign, block)
@@ -294,7 +294,7 @@ def test_the_table_the_page_and_the_evidence_have_the_adjusted_interval(admin: U
     assert queries.evidence(campaign)["table"]["look"]["found"] == analysis.found
 
 
-def test_what_a_rule_has_stopped_is_extended_without_it(admin: User) -> None:
+def test_a_campaign_that_a_rule_has_stopped_is_extended_without_the_rule(admin: User) -> None:
     campaign = started(admin)
     for block in range(4):
         run_block(campaign, block)
@@ -308,7 +308,7 @@ def test_what_a_rule_has_stopped_is_extended_without_it(admin: User) -> None:
     assert alphas == sorted(alphas) and len(alphas) == 5
 
 
-def test_a_stopped_campaign_does_not_take_what_a_tick_holds(admin: User) -> None:
+def test_stopping_a_campaign_cancels_a_claimed_run_and_does_not_delete_it(admin: User) -> None:
     campaign = make_campaign(Campaign.State.RUNNING, by=admin)
     held = campaign.runs.get(next_tick_at__isnull=False)
     assert held.claim_tick(60)

@@ -75,7 +75,7 @@ def test_a_private_cluster_has_no_neighbours(admin: User) -> None:
 
 
 @pytest.mark.django_db
-def test_the_page_of_a_run_names_the_activity_of_others_and_what_the_collectors_describe(admin: User) -> None:
+def test_the_page_of_a_run_names_the_activity_of_other_databases_and_the_machine_of_each_collector(admin: User) -> None:
     run = campaign(admin, remote="shop").runs.get(position=1)
     Run.objects.filter(pk=run.pk).update(spec={**run.spec, "target": {"kind": "remote_server", "name": "shop"}})
 

@@ -38,7 +38,7 @@ def listed(campaigns: list[Campaign], start: int = 0, **options: Any) -> shared_
     return shared
 
 
-def test_one_of_four_comparisons_has_a_quarter_of_what_all_may_be_wrong_in() -> None:
+def test_each_of_four_comparisons_has_a_quarter_of_the_error_rate() -> None:
     alone = stats.compare(A, B, metric=TPS, delta=0.02, blocked=False)
     among = stats.compare(A, B, metric=TPS, delta=0.02, blocked=False, of=4)
 
@@ -100,7 +100,7 @@ def test_each_further_side_is_compared_with_the_first(admin: User, campaigns: li
     assert "C" in shared.pairs[1].sentence.split()
 
 
-def test_what_only_one_side_has_run_is_counted_and_named(campaigns: list[Campaign]) -> None:
+def test_combinations_that_only_one_side_has_run_are_counted_and_named(campaigns: list[Campaign]) -> None:
     before, after = campaigns
     after.runs.filter(cell={"shared_buffers": "8GB", "huge pages": "on"}).update(outcome=Run.Outcome.FAILED)
     before.runs.filter(cell__contains={"shared_buffers": "16MB"}).update(outcome=Run.Outcome.FAILED)

@@ -84,7 +84,7 @@ def test_a_figure_that_is_zero_has_a_plain_mean_and_no_interval(campaign: Campai
     assert {(cell.mean, cell.low, cell.high) for cell in bandwidth.cells} == {(0.0, None, None)}
 
 
-def test_what_no_kind_knows_is_shown_where_it_has_a_direction(campaign: Campaign) -> None:
+def test_an_unknown_figure_is_shown_if_it_has_a_direction(campaign: Campaign) -> None:
     Measurement.objects.all().delete()
     for run in campaign.runs.all():
         yields(run, "imported", "idx1", 0.08, "ms", "lower")

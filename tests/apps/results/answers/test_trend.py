@@ -96,7 +96,7 @@ def test_a_campaign_waits_until_its_results_are_read(schedule: Schedule, channel
     assert (before, Delivery.objects.count()) == (0, 1)
 
 
-def test_the_page_has_the_chart_the_banner_and_what_changed_on_the_host(schedule: Schedule, viewer: User) -> None:
+def test_the_page_has_the_chart_the_banner_and_the_changes_of_the_host(schedule: Schedule, viewer: User) -> None:
     slots = history(schedule, *NOISE, 0.9)
     host = schedule.campaign.host
     data = json.loads(json.dumps(host.facts))

@@ -64,7 +64,7 @@ def test_measurements_are_found_by_run_campaign_and_name(viewer: User) -> None:
     assert (measurement["unit"], measurement["better"]) == ("TPS", "higher")
 
 
-def test_what_is_no_number_is_null(viewer: User) -> None:
+def test_an_infinite_value_is_null(viewer: User) -> None:
     run = make_campaign(Campaign.State.FINISHED).runs.first()
     Measurement.objects.create(run=run, step="measure", name="odd", value=math.inf, unit="s")
 

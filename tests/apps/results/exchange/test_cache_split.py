@@ -83,7 +83,7 @@ def test_the_table_has_the_columns_of_the_experiment_and_is_read_by_their_parser
 
 
 @pytest.mark.django_db
-def test_what_was_exported_comes_in_again_with_the_same_figures(campaign: Campaign, operator: User) -> None:
+def test_an_import_of_an_export_has_the_same_figures(campaign: Campaign, operator: User) -> None:
     columns = {"huge_pages(2MiB)": {"as": "factor", "name": "huge pages", "levels": {"0": "off", "*": "on"}}}
 
     again = imported(operator, ("cache-split.csv", table(campaign)), columns=columns, metric="idx1")

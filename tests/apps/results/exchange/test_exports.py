@@ -138,7 +138,7 @@ def test_a_file_that_is_none_is_not_found(viewer: User, finished: Campaign, addr
     assert browser(viewer).get(address.format(finished.pk)).status_code == 404
 
 
-def test_a_table_of_runs_takes_as_many_queries_whatever_its_length(
+def test_the_number_of_queries_of_a_table_of_runs_does_not_grow_with_its_length(
     operator: User, django_assert_num_queries: Any
 ) -> None:
     short = imported(operator, ("a.csv", b"policy,idx1(ms)\na,0.1\n"), metric="idx1")

@@ -82,7 +82,7 @@ def test_without_a_pattern_each_file_is_a_level() -> None:
     ]
 
 
-def test_a_csv_manifest_adds_what_file_names_lack() -> None:
+def test_a_csv_manifest_adds_factors_that_file_names_lack() -> None:
     manifest = b"""file,host,policy,block,time
 x.out,db1,default,1,2020-05-01T10:00:00
 y.out,db1,interleave,1,2020-05-01T09:00:00Z
@@ -140,7 +140,7 @@ def test_hosts_and_profiles_that_differ_are_factors() -> None:
         ("manifest.yaml", b"\xff\xfe\x00", "manifest.yaml", "UTF-8"),
     ],
 )
-def test_what_is_wrong_with_a_manifest_is_named(name: str, content: bytes, place: str, message: str) -> None:
+def test_an_error_in_a_manifest_is_named_with_its_place(name: str, content: bytes, place: str, message: str) -> None:
     parsed = understood({name: content, "x.out": PGBENCH})
 
     assert any(place in note.place and message in note.message for note in parsed.errors), parsed.notes
@@ -184,7 +184,7 @@ def test_a_tool_that_only_complained_is_a_failed_run() -> None:
         (b"pg_cache,name\na,b\n", "t.csv", "none of its columns is a figure"),
     ],
 )
-def test_what_is_wrong_with_a_table_is_named(content: bytes, place: str, message: str) -> None:
+def test_an_error_in_a_table_is_named_with_its_place(content: bytes, place: str, message: str) -> None:
     parsed = understood({"t.csv": content})
 
     assert any(place in note.place and message in note.message for note in parsed.errors), parsed.notes

@@ -164,7 +164,7 @@ def test_an_imported_campaign_is_shown_and_cited_like_any_other(folder: Campaign
 
 
 @pytest.mark.parametrize("export", ["outputs.zip", "runs.csv"])
-def test_what_is_exported_can_be_imported_again(folder: Campaign, operator: User, export: str) -> None:
+def test_an_export_can_be_imported_again(folder: Campaign, operator: User, export: str) -> None:
     exported = b"".join(browser(operator).get(reverse("campaign_export", args=[folder.pk, export])).streaming_content)
 
     mapping: dict[str, Any] = {} if export == "outputs.zip" else {"order": {"storage": ["local", "network"]}}

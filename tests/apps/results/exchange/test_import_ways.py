@@ -55,7 +55,7 @@ def test_a_script_uploads_previews_maps_and_commits(operator: User) -> None:
     assert again.json()["campaign"] == made.json()["id"]
 
 
-def test_what_is_missing_is_named_before_anything_is_written(operator: User) -> None:
+def test_missing_fields_are_named_before_anything_is_written(operator: User) -> None:
     client = script(operator)
     uploaded = client.post("/api/v1/imports/", sent(), format="multipart").json()
     before = rows()
@@ -133,7 +133,7 @@ def test_viewers_look_at_results_and_import_none(viewer: User, operator: User) -
         services.commit(draft, by=viewer)
 
 
-def test_who_imported_what_is_in_the_audit_log(operator: User) -> None:
+def test_the_audit_log_records_each_import_with_its_user(operator: User) -> None:
     campaign = imported(operator, ("select.out", PGBENCH))
 
     actions = list(AuditEntry.objects.filter(actor=operator).order_by("id").values_list("action", flat=True))
@@ -141,7 +141,7 @@ def test_who_imported_what_is_in_the_audit_log(operator: User) -> None:
     assert AuditEntry.objects.get(action="import.commit").after["id"] == str(campaign.pk)
 
 
-def test_the_page_shows_what_was_understood_and_keeps_what_was_typed(operator: User) -> None:
+def test_the_page_shows_the_parsed_columns_and_the_user_s_input(operator: User) -> None:
     client = browser(operator)
     draft = client.post(reverse("import_new"), sent(CSV, "t.csv"), format="multipart", follow=True)
     url = draft.redirect_chain[-1][0]
@@ -205,7 +205,7 @@ def test_an_upload_that_is_too_large_is_refused(operator: User, monkeypatch: pyt
     assert "at most 100 are accepted" in page.content.decode()
 
 
-def test_what_a_name_or_a_cell_holds_is_shown_as_text(operator: User) -> None:
+def test_names_and_cells_are_escaped(operator: User) -> None:
     table = b"policy,idx1(ms)\n<script>alert(1)</script>,0.1\n"
     client = browser(operator)
 
@@ -233,7 +233,7 @@ def test_an_admin_makes_an_archive_a_host(admin: User, operator: User) -> None:
     assert Host.objects.get(pk=host.pk).state == Host.State.NEW
 
 
-def test_what_was_imported_cannot_be_run(operator: User, host_of_mine: Host) -> None:
+def test_an_imported_workload_cannot_run(operator: User, host_of_mine: Host) -> None:
     from apps.campaigns import services as campaigns
 
     workload = imported(operator, ("select.out", PGBENCH)).workload
@@ -284,7 +284,7 @@ def test_a_command_only_previews_when_asked(operator: User, tmp_path: Path, caps
     assert not Import.objects.exists()
 
 
-def test_a_command_says_what_is_wrong(db: None, tmp_path: Path) -> None:
+def test_the_command_refuses_users_without_the_role(db: None, tmp_path: Path) -> None:
     (tmp_path / "x.out").write_bytes(PGBENCH)
     viewer = make_user(Role.VIEWER, "vera")
 

@@ -35,7 +35,7 @@ def html(campaign: Campaign) -> str:
     return "".join(report.report_html(campaign))
 
 
-def test_it_says_what_the_page_says(campaign: Campaign) -> None:
+def test_the_report_has_the_sentence_of_the_page(campaign: Campaign) -> None:
     sentence = queries.campaign_table(campaign).sentence
 
     assert sentence in unescape(html(campaign))
@@ -50,7 +50,7 @@ def test_nothing_in_it_leads_to_a_network(campaign: Campaign) -> None:
     assert "default-src 'none'" in page
 
 
-def test_what_people_and_tools_wrote_is_text(campaign: Campaign) -> None:
+def test_texts_of_users_and_tools_are_escaped(campaign: Campaign) -> None:
     page, wiki = html(campaign), "".join(report.report_markdown(campaign))
 
     assert "<script>alert(1)" not in page and "&lt;script&gt;alert(1)" in page

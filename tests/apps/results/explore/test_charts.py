@@ -115,7 +115,7 @@ def test_the_figure_is_one_that_plotly_accepts() -> None:
     assert len(go.Figure(figure).data) == 3
 
 
-def test_a_band_around_the_baseline_shows_what_noise_alone_does() -> None:
+def test_a_band_around_the_baseline_shows_the_noise_floor() -> None:
     floor = replace(table(level("a", 100.0), level("b", 200.0)), noise_floor_percent=2.0)
 
     drawn = charts.level_chart(floor, charts.LIGHT)["layout"]

@@ -67,7 +67,7 @@ def test_of_several_measured_steps_a_chart_says_which(campaign: Campaign) -> Non
     assert (alone, explored(campaign).quantity) == ("latency_avg (ms)", "measure.latency_avg (ms)")
 
 
-def test_the_legend_says_what_its_colours_are(campaign: Campaign) -> None:
+def test_the_title_of_the_legend_is_the_factor_of_its_colours(campaign: Campaign) -> None:
     legends = [figure(explored(campaign, colour=colour))["layout"]["legend"] for colour in ("huge pages", "")]
 
     assert [legend.get("title") for legend in legends] == [{"text": "huge pages"}, None]
@@ -172,7 +172,7 @@ def test_other_levels_keep_an_axis_of_their_order(labels: list[str]) -> None:
         ({"figure": "measure.joy"}, "figure", "measure.latency_avg"),
     ],
 )
-def test_what_cannot_be_shown_is_refused_with_what_can(
+def test_an_invalid_choice_is_refused_with_the_valid_ones(
     campaign: Campaign, options: dict[str, str], field: str, hint: str
 ) -> None:
     with pytest.raises(PlanError) as refused:
@@ -194,7 +194,7 @@ def test_a_figure_of_zero_has_a_mean_without_interval_and_no_ratio(campaign: Cam
         explored(campaign, figure="measure.blocks read", scale="relative")
 
 
-def test_the_page_says_what_is_wrong_and_keeps_its_form(client: Client, campaign: Campaign, viewer: User) -> None:
+def test_the_page_shows_the_error_and_its_form(client: Client, campaign: Campaign, viewer: User) -> None:
     client.force_login(viewer)
 
     answer = client.get(reverse("campaign_explore", args=[campaign.pk]), {"shape": "pie"})
@@ -225,7 +225,9 @@ def test_the_csv_has_every_run_of_the_view(client: Client, campaign: Campaign, v
     assert float(table[0]["latency_avg (ms)"]) > 0
 
 
-def test_the_explorer_takes_as_many_queries_however_many_runs(admin: User, django_assert_num_queries: Any) -> None:
+def test_the_number_of_queries_of_the_explorer_does_not_grow_with_runs(
+    admin: User, django_assert_num_queries: Any
+) -> None:
     for repetitions in (2, 9):
         campaign = split.finished(admin, split.host(), repetitions=repetitions)
         campaign = Campaign.objects.select_related("workload").get(pk=campaign.pk)

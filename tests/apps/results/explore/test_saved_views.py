@@ -67,7 +67,7 @@ def test_an_address_is_kept_with_all_choices_that_it_left_open(campaign: Campaig
         ("/api/v1/runs/", "is a page without a chart"),
     ],
 )
-def test_a_bad_address_is_named_with_what_would_be_accepted(address: str, why: str) -> None:
+def test_an_invalid_address_is_refused_with_the_accepted_ones(address: str, why: str) -> None:
     with pytest.raises(PlanError, match=why) as refused:
         chart_addresses.check(address)
 
@@ -77,7 +77,7 @@ def test_a_bad_address_is_named_with_what_would_be_accepted(address: str, why: s
     assert refused.value.hint.endswith("/hosts/NAME/")
 
 
-def test_what_is_not_there_is_refused_by_what_is_asked_for(campaign: Campaign, run: Run) -> None:
+def test_an_address_of_an_object_that_does_not_exist_names_the_object(campaign: Campaign, run: Run) -> None:
     page, ran = (reverse(name, args=[of.pk]) for name, of in (("campaign_detail", campaign), ("run_detail", run)))
     refusals = {
         (reverse("run_detail", args=[campaign.pk]), ""): f"run {campaign.pk} does not exist",
@@ -194,7 +194,7 @@ def test_a_full_dashboard_takes_no_more_but_keeps_views(
     pins.pin(by=operator, address=explorer(campaign), dashboard=False)
 
 
-def test_what_a_pin_shows_does_not_change_and_the_rest_does(campaign: Campaign, operator: User) -> None:
+def test_title_and_note_of_a_saved_view_can_change_but_not_its_address(campaign: Campaign, operator: User) -> None:
     pin = pins.pin(by=operator, address=explorer(campaign))
     address = pin.address
 
@@ -247,7 +247,7 @@ def test_a_viewer_looks_and_pins_nothing(client: Client, campaign: Campaign, vie
 # Pages
 
 
-def test_the_form_offers_a_title_and_pins_what_stands_behind_the_chart_in_its_address(
+def test_the_form_proposes_a_title_and_saves_the_view_in_its_address(
     client: Client, campaign: Campaign, operator: User
 ) -> None:
     client.force_login(operator)
@@ -263,7 +263,7 @@ def test_the_form_offers_a_title_and_pins_what_stands_behind_the_chart_in_its_ad
     assert "shape=lines" in pin.address
 
 
-def test_the_form_says_what_is_wrong_with_an_address(client: Client, campaign: Campaign, operator: User) -> None:
+def test_the_form_shows_the_error_in_an_address(client: Client, campaign: Campaign, operator: User) -> None:
     client.force_login(operator)
 
     for path, why in ((f"{explorer(campaign)[1:]}?x=phase", "phase"), ("hosts/", "is a page without a chart")):
@@ -347,7 +347,7 @@ def test_the_api_pins_moves_changes_and_removes(campaign: Campaign, operator: Us
     assert [each["title"] for each in api.get("/api/v1/pins/?title=B").json()["results"]] == ["b"]
 
 
-def test_the_api_says_what_address_it_would_take(operator: User) -> None:
+def test_the_api_describes_the_accepted_addresses(operator: User) -> None:
     answer = browser(operator).post("/api/v1/pins/", {"address": "https://example.org/"})
 
     assert answer.status_code == 400

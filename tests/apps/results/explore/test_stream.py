@@ -92,7 +92,7 @@ def test_a_viewer_hears_a_beat_while_nothing_is_new(make_hub: Callable[[int], Hu
     assert next(stream) == BEAT
 
 
-def test_a_viewer_who_comes_later_hears_only_what_comes_after_its_place(make_hub: Callable[[int], Hub]) -> None:
+def test_a_later_viewer_receives_only_events_after_its_position(make_hub: Callable[[int], Hub]) -> None:
     hub, watch = make_hub(2), Told(seq=10)
     first = hub.join("run", watch)
     assert first
@@ -109,7 +109,7 @@ def test_a_viewer_who_comes_later_hears_only_what_comes_after_its_place(make_hub
     assert b'{"seq":12}' not in (heard := b"".join(second)) and b'{"seq":13}' in heard
 
 
-def test_beyond_its_seats_a_hub_takes_nobody_until_one_is_left(make_hub: Callable[[int], Hub]) -> None:
+def test_a_full_hub_refuses_viewers_until_one_leaves(make_hub: Callable[[int], Hub]) -> None:
     hub = make_hub(1)
     taken = hub.join("run", Told())
     assert taken and hub.join("run", Told()) is None
@@ -257,5 +257,5 @@ def test_a_page_without_a_seat_is_sent_to_polling(viewer: Client, team: dict[str
     assert live_views.hub.viewers == 0
 
 
-def test_nobody_streams_without_a_login(team: dict[str, Any], client: Client) -> None:
+def test_a_stream_requires_a_login(team: dict[str, Any], client: Client) -> None:
     assert client.get(reverse("run_stream", args=[team["live_run"].pk])).status_code == 302

@@ -166,7 +166,7 @@ def test_a_share_of_a_rate_names_the_requested_share() -> None:
         {"slots": {"width_s": 1, "rows": [[1]]}},
     ],
 )
-def test_what_no_agent_wrote_is_refused(changes: dict[str, Any]) -> None:
+def test_a_report_that_no_agent_writes_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(FormatError, match=r"latency\.json"):
         parse_latency(latency_json(**changes))
 

@@ -185,7 +185,7 @@ def test_a_report_that_cannot_be_read_has_no_curve(run: Run) -> None:
     assert (latencies.curves_of(run), latencies.heat_of(run, "measure", WHOLE)) == ([], None)
 
 
-def test_the_page_of_a_run_offers_what_it_has(client: Client, run: Run, viewer: User) -> None:
+def test_the_page_of_a_run_offers_the_charts_that_it_has_data_for(client: Client, run: Run, viewer: User) -> None:
     keep(run, "out/measure/latency.json", report([900]))
     Measurement.objects.create(
         run=run, step="measure", name="statement:1 latency", value=0.4, unit="ms", better="lower"

@@ -106,7 +106,7 @@ def test_zooming_in_reads_that_part_of_the_time(browser: Client, run: Run) -> No
     assert 70.0 in closer["z"][0]
 
 
-def test_a_host_with_one_node_is_not_offered_what_all_cpus_show(run: Run) -> None:
+def test_a_host_with_one_node_has_no_panel_of_nodes(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(facts=None)
     fold.append(run, "measure", "cpu", busy())
 

@@ -45,7 +45,9 @@ def restored(actual: str, *, conflict: bool = False) -> dict[str, Any]:
         ([], "unproven", "Not verified: transparent_huge_pages"),
     ],
 )
-def test_a_drift_is_distinguished_from_what_was_never_in_effect(proofs: list[Any], status: str, sentence: str) -> None:
+def test_a_drift_is_distinguished_from_a_setting_that_was_never_in_effect(
+    proofs: list[Any], status: str, sentence: str
+) -> None:
     report = proof.report(THP, proofs, [], ended=True)
 
     assert report.status == status
@@ -132,14 +134,14 @@ def test_a_run_that_asked_for_nothing_has_nothing_to_prove() -> None:
         (None, False, "open"),
     ],
 )
-def test_a_change_says_what_became_of_it(back: dict[str, Any] | None, ended: bool, state: str) -> None:
+def test_each_change_has_the_state_of_its_restore(back: dict[str, Any] | None, ended: bool, state: str) -> None:
     (change,) = proof.report({}, [back] if back else [], [WRITE], ended=ended).changes
 
     assert change.state == state
     assert (change.original, change.expected, change.actual) == ("60", "1", "1")
 
 
-def test_what_the_kernel_changed_along_is_a_change_as_well() -> None:
+def test_a_value_that_the_kernel_changed_with_another_is_a_change_as_well() -> None:
     along = {**restored("20"), "subject": "/proc/sys/vm/dirty_ratio", "wanted": "20", "ok": True}
 
     changes = proof.report({}, [restored("60"), along], [WRITE], ended=True).changes

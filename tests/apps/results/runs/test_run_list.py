@@ -70,7 +70,7 @@ def test_only_the_figures_of_the_runs_that_are_shown_are_read(
     assert [getattr(run, "value") > 0 for run in shown.runs] == [True] * 4  # noqa: B009 - set for the page
 
 
-def test_the_page_links_to_what_comes_before_and_after(client: Client, admin: User, campaign: Campaign) -> None:
+def test_the_page_links_to_the_previous_and_the_next_page(client: Client, admin: User, campaign: Campaign) -> None:
     client.force_login(admin)
     address = reverse("campaign_detail", args=[campaign.pk])
 

@@ -22,7 +22,7 @@ def team(client: Client, db: None) -> dict[str, Any]:
     return made
 
 
-def test_live_updates_have_what_is_new_and_nothing_twice(client: Client, team: dict[str, Any]) -> None:
+def test_live_updates_have_each_new_event_once(client: Client, team: dict[str, Any]) -> None:
     run = team["live_run"]
     url = reverse("run_live", args=[run.pk])
 
@@ -43,7 +43,7 @@ def test_a_queued_run_says_why_it_waits_and_when_its_chart_appears(client: Clien
     assert "The chart appears with the first sample." in page and "nothing was measured" not in page
 
 
-def test_the_log_says_of_a_proof_what_is_in_effect_and_what_should_be(client: Client, team: dict[str, Any]) -> None:
+def test_the_log_shows_the_actual_and_the_expected_value_of_a_proof(client: Client, team: dict[str, Any]) -> None:
     logs = [
         client.get(reverse("run_detail", args=[team[name].pk]), {"tab": "log"}).content.decode()
         for name in ("ok_run", "drifted_run")
@@ -54,7 +54,7 @@ def test_the_log_says_of_a_proof_what_is_in_effect_and_what_should_be(client: Cl
     assert not any("wanted" in log for log in logs)
 
 
-def test_live_takes_as_many_queries_whatever_has_happened(
+def test_the_number_of_queries_of_a_live_update_is_fixed(
     client: Client, team: dict[str, Any], django_assert_num_queries: Any
 ) -> None:
     url = reverse("run_live", args=[team["live_run"].pk])
@@ -127,7 +127,7 @@ def test_a_run_without_samples_has_no_frame_of_a_chart(client: Client, team: dic
     assert "This run failed, so it has no result" in page
 
 
-def test_the_settings_take_as_many_queries_however_many_proofs(
+def test_the_number_of_queries_of_the_settings_does_not_grow_with_proofs(
     client: Client, team: dict[str, Any], django_assert_num_queries: Any
 ) -> None:
     with django_assert_num_queries(8):  # session, user, run, campaign, changes, neighbours, parts, all proofs
@@ -206,7 +206,7 @@ def test_the_campaign_s_parts_are_sent_to_htmx_and_polling_ends_with_it(client: 
     assert "hx-trigger" not in still
 
 
-def test_the_campaign_page_takes_as_many_queries_whatever_the_number_of_runs(
+def test_the_number_of_queries_of_the_campaign_page_does_not_grow_with_runs(
     client: Client, team: dict[str, Any], django_assert_max_num_queries: Any
 ) -> None:
     many = populate.finished(team["operator"], team["host"], repetitions=12)

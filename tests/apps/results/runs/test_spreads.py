@@ -207,7 +207,7 @@ def test_the_area_of_an_outline_is_all_ios(campaign: Campaign) -> None:
         assert area == pytest.approx(1) and y[-1] == 0.0
 
 
-def test_no_line_leads_over_what_was_not_measured() -> None:
+def test_no_line_crosses_values_that_were_not_measured() -> None:
     apart = spreads.Spread("io", "read", 2, [(1.0, 2.0, 0.5), (8.0, math.inf, 0.5)], {})
 
     (trace,) = charts.spread_chart(spreads.Spreads([apart]), charts.DARK)["data"]
@@ -254,7 +254,9 @@ def test_a_campaign_without_fio_asks_nothing_more(admin: User, django_assert_num
         assert spreads.sections_of(other) == {}
 
 
-def test_levels_take_as_many_queries_however_many_runs(campaign: Campaign, django_assert_num_queries: Any) -> None:
+def test_the_number_of_queries_of_levels_does_not_grow_with_runs(
+    campaign: Campaign, django_assert_num_queries: Any
+) -> None:
     reloaded = Campaign.objects.select_related("workload").get(pk=campaign.pk)
 
     with django_assert_num_queries(2):

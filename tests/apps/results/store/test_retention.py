@@ -78,7 +78,7 @@ def test_blocks_say_which_time_they_are_of(old: Run) -> None:
     assert Series.objects.get(run=old, step="again").samples == 354
 
 
-def test_what_was_thinned_is_not_thinned_again_and_new_runs_are_left_alone(old: Run) -> None:
+def test_thinned_series_and_new_runs_are_not_thinned(old: Run) -> None:
     young = old.campaign.runs.order_by("position")[1]
     Run.objects.filter(pk=young.pk).update(ended_at=timezone.now() - timedelta(days=10))
     retention.thin(180, 10.0)
@@ -136,7 +136,7 @@ def test_nonsense_is_refused(db: None, arguments: list[str]) -> None:
         call_command("thin", *arguments)
 
 
-def test_means_are_written_as_compactly_as_what_was_measured() -> None:
+def test_means_are_compressed_like_measured_values() -> None:
     values = np.arange(1000, dtype=float) / 7
     stretch = np.arange(1000) // 10
 

@@ -59,7 +59,7 @@ def test_the_throughput_of_a_mixed_load_is_the_sum_of_its_directions() -> None:
 
 
 @given(st.lists(st.lists(numbers, min_size=7, max_size=7), max_size=4))
-def test_what_is_packed_is_unpacked_as_it_was(columns: list[list[float]]) -> None:
+def test_unpacked_arrays_equal_the_packed_ones(columns: list[list[float]]) -> None:
     arrays = [np.array(column) for column in columns]
 
     unpacked = codec.unpack(codec.pack(arrays), 7, [True] * len(arrays))
@@ -211,7 +211,7 @@ def test_blocks_are_filled_and_a_column_that_comes_late_has_nothing_before(
     assert np.isnan(columns["Cached"][:10]).all() and list(columns["Cached"][10:]) == [1.0] * 5
 
 
-def test_a_chart_of_a_run_under_way_has_what_was_folded_and_what_came_since(browser: Client, run: Run) -> None:
+def test_a_chart_of_an_active_run_has_folded_and_new_samples(browser: Client, run: Run) -> None:
     tell(run, *(sample(float(t), MemFree=1024.0**2 * t) for t in range(30)))
     fold.fold(run, leave=10)
 
@@ -220,7 +220,7 @@ def test_a_chart_of_a_run_under_way_has_what_was_folded_and_what_came_since(brow
     assert points == [(float(t), float(t)) for t in range(30)]
 
 
-def test_what_is_folded_while_a_page_reads_is_shown_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_folded_while_a_page_reads_are_shown_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     tell(run, *(sample(float(t), MemFree=float(t)) for t in range(30)))
     read = samples._stored
 
@@ -300,7 +300,7 @@ def test_where_no_sample_was_taken_the_line_has_a_gap(browser: Client, run: Run)
 
 
 @pytest.mark.parametrize("query", ["from=x", "from=5&to=5", "to=nan"])
-def test_the_api_refuses_what_is_no_stretch_of_time(browser: Client, run: Run, query: str) -> None:
+def test_the_api_refuses_an_invalid_range_of_time(browser: Client, run: Run, query: str) -> None:
     fold.append(run, "measure", "memory", {"t": np.arange(5.0), "MemFree": np.arange(5.0)})
 
     assert browser.get(f"/api/v1/series/{run.series.get().pk}/?{query}").status_code == 400

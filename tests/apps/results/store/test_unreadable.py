@@ -70,7 +70,7 @@ def read_all(bad: Run, good: Run) -> None:
 
 
 @pytest.mark.parametrize("content", BAD_SERIES, ids=lambda content: str(content)[:30])
-def test_one_bad_series_stops_nobody_elses_results(runs: list[Run], content: Any) -> None:
+def test_one_bad_series_does_not_stop_the_results_of_other_runs(runs: list[Run], content: Any) -> None:
     bad, good = runs
     data = content if isinstance(content, bytes) else json.dumps(content).encode()
     Artefact.objects.create(run=bad, path="out/measure/series.json", size=len(data), sha256="0" * 64, content=data)
@@ -83,7 +83,7 @@ def test_one_bad_series_stops_nobody_elses_results(runs: list[Run], content: Any
 
 
 @pytest.mark.parametrize(("kind", "data"), BAD_EVENTS, ids=[str(event)[:50] for event in BAD_EVENTS])
-def test_one_bad_event_stops_nobody_elses_results(runs: list[Run], kind: str, data: Any) -> None:
+def test_one_bad_event_does_not_stop_the_results_of_other_runs(runs: list[Run], kind: str, data: Any) -> None:
     bad, good = runs
     tell(bad, 2, kind, data)
 
