@@ -1,4 +1,4 @@
-"""The real agent, built and spoken to as the server does: frames on its stdin and stdout."""
+"""The real agent, built and called as the server calls it: frames on its stdin and stdout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A machine of text: the agent's one seam, replaced."""
+"""A simulated machine: its files and commands are text."""
 
 from __future__ import annotations
 

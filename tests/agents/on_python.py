@@ -1,4 +1,4 @@
-"""What the agent's pure parts answer, as JSON: for a Python that has no pytest. Standard library only.
+"""Results of the agent's pure parts as JSON, for a Python without pytest. Standard library only.
 
 python3.9 -I on_python.py AGENT.pyz CASES
 """

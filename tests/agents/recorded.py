@@ -1,4 +1,4 @@
-"""Hosts as trees of files: what a machine that we do not have shows below /proc and /sys."""
+"""Hosts as trees of files: /proc and /sys of machines that are not available here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster that is not ours: of another account, with a configuration of its own, started by pg_ctl."""
+"""An existing cluster of another account, with its own configuration, started by pg_ctl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the server share."""
+"""Fixtures of the server's tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many queries a list takes: as many for many rows as for one, and no more than it took when this was written."""
+"""The number of queries of each list of the API is fixed, and does not grow with its rows."""
 
 from __future__ import annotations
 

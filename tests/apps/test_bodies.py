@@ -1,4 +1,4 @@
-"""A download that nobody reads holds no connection to PostgreSQL, and what the database cannot do in time is said."""
+"""Downloads do not hold a connection to PostgreSQL, and a timeout of the database is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every page and every endpoint with what nobody would type: an answer, and never a 500.
+"""No page and no endpoint responds with 500 to unusual input.
 
 Names of what is asked are read from the source, so that a new one is tried as well.
 """

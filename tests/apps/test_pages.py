@@ -1,4 +1,4 @@
-"""Every page: who may see it, that looking changes nothing, and that it is there when there is nothing to show."""
+"""Every page: its role, that a GET changes nothing, and its content without rows."""
 
 from __future__ import annotations
 

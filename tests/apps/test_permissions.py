@@ -1,4 +1,4 @@
-"""Every address of the server with every role, from the table of addresses itself: one without a rule fails here."""
+"""Every address of the server with every role. An address without a rule fails here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An admin of one team against everything of another: no field of any row changes, whatever is sent."""
+"""An admin of one team cannot change any field of any object of another team."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every writing endpoint on what may be a team's, with who has the role elsewhere and who has it there.
+"""Every writing endpoint on objects of teams, by users with the role in the team or elsewhere.
 
 Which those are, the viewsets say (`of_teams`); one that acts on such a thing and is in neither table fails here.
 """

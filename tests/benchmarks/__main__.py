@@ -1,4 +1,4 @@
-"""make bench: what settings, orchestration, observation and long series cost, side by side in one run."""
+"""make bench: the cost of settings, orchestration, observation and long series, measured side by side."""
 
 from __future__ import annotations
 

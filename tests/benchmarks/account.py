@@ -1,4 +1,4 @@
-"""What processes cost, by the kernel's account, told apart by what they are for."""
+"""CPU time and memory of processes by their purpose, from the kernel's accounting."""
 
 from __future__ import annotations
 

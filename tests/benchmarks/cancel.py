@@ -1,4 +1,4 @@
-"""From the click on cancel to a host as it was: python -m tests.benchmarks.cancel --times 30 --kinds pgbench fio init.
+"""Time from cancel to a restored host: python -m tests.benchmarks.cancel --times 30 --kinds pgbench fio init.
 
 Each time a campaign of one run is started on this machine and cancelled through the API at a seeded random moment:
 while pgbench measures, while fio measures, while pgbench -i makes a data set. Then no process with the run's mark may

@@ -1,4 +1,4 @@
-"""What following many hosts at once costs: python -m tests.benchmarks.fleet --sizes 10 50 100 200 (as root).
+"""The cost of following many hosts at once: python -m tests.benchmarks.fleet --sizes 10 50 100 200 (as root).
 
 One dispatcher process, real SSH, the real agent on each simulated host, and a workload that only sleeps while the
 collectors of a host without PostgreSQL look on once a second. PostgreSQL itself notes how late ticks and events come:

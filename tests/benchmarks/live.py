@@ -1,4 +1,4 @@
-"""What 200 viewers of one run cost the web server, and how old a point is when it reaches them: streamed, and polled.
+"""Cost of 200 viewers of one run for the web server, and the age of points when they arrive: streamed, and polled.
 
 Everything is real: the whole stack, a pgbench run with all its collectors at 1 Hz, and a socket for each viewer. Ages
 are differences of one machine's clock: from the event's time as the agent wrote it to its arrival at the viewer.

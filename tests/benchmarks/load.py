@@ -1,4 +1,4 @@
-"""A hundred people who browse at once, pages and API, through the web server that production runs.
+"""A hundred users who browse pages and API at once, with the web server of production.
 
 python -m tests.benchmarks.load             100 users for 30 s: on 10 000 runs, and on 13 554 more in one campaign
 python -m tests.benchmarks.load --million   and then on a million, which takes five minutes and 5 GB more

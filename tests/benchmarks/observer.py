@@ -1,4 +1,4 @@
-"""What looking costs the load: TPS with the agent awake against the same load with the agent asleep, and its cpu time.
+"""The cost of collectors: TPS with the agent awake and asleep, and its CPU time.
 
 python -m tests.benchmarks.observer
 

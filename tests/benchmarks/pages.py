@@ -1,4 +1,4 @@
-"""How pages and lists do when history grows: through the server that `make demo` runs, and drawn in Chromium.
+"""Durations of pages and lists with a long history: with the server of `make demo`, and rendered in Chromium.
 
 python -m tests.benchmarks.pages            10 000 runs, then 13 554 more in one campaign
 python -m tests.benchmarks.pages --million  and then a million, which takes ten minutes and 5 GB more

@@ -1,4 +1,4 @@
-"""Where the time of a run goes, from what the server and the agent recorded anyway."""
+"""The duration of each phase of a run, from the records of server and agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reducing a log of transactions takes on a host, and how exact its percentiles are.
+"""Time and memory to reduce a log of transactions on a host, and the accuracy of its percentiles.
 
 python -m tests.benchmarks.reduction --lines 10000000
 

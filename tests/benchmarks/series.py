@@ -1,4 +1,4 @@
-"""What a long run's series take: bytes of a number, time and memory of reading them in, time of reading for a page.
+"""Cost of long series: bytes per number, time and memory to store them, and time to read them for a page.
 
 python -m embedded run -- python -m tests.benchmarks.series --hours 12
 

@@ -1,4 +1,4 @@
-"""What it costs to apply ten values and to put them back, against a shell script that does the same. As root.
+"""The cost to apply and restore ten values, against a shell script that does the same. As root.
 
 python -m tests.benchmarks.settings --pairs 30
 """

@@ -1,4 +1,4 @@
-"""A server that listens, and the program as each role has it."""
+"""A running server, and the program with a token of each role."""
 
 from __future__ import annotations
 

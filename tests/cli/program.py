@@ -1,4 +1,4 @@
-"""The program `proving` as a shell finds it: a process of its own, with a home of its own."""
+"""The program `proving` in a process of its own, with its own home directory."""
 
 from __future__ import annotations
 

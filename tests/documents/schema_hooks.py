@@ -1,4 +1,4 @@
-"""What schemathesis is to leave out: addresses that no server reads."""
+"""Addresses that schemathesis leaves out, because no server reads them."""
 
 from __future__ import annotations
 

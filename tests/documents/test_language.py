@@ -1,4 +1,4 @@
-"""What the language check reads of a text, and what it finds there."""
+"""The texts that the language check reads, and its findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What axe finds wrong on a page."""
+"""Problems that axe finds on a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages that need no login, in a real browser; an invitation from link to login; and that the policy is heard."""
+"""Pages without a login in a real browser, an invitation, and violations of the content security policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts in the browser: colours, numbers, the lines of complaints, keys; and the same form without JavaScript."""
+"""Scripts in the browser: colours, line numbers, errors, keys; and the same form without JavaScript."""
 
 from __future__ import annotations
 

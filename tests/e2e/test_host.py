@@ -1,4 +1,4 @@
-"""The page of a host: its parts as tabs that have addresses, and all of them where scripts are off."""
+"""The page of a host: tabs with addresses, all visible without JavaScript."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sign-in with a provider in a real browser: there, back, to the account page, and out again."""
+"""Sign-in with a provider in a real browser: sign in, link the account, sign out."""
 
 from __future__ import annotations
 

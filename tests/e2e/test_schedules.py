@@ -1,4 +1,4 @@
-"""Pages of a schedule with a history, a regression and a changed kernel: both themes, a desk and a telephone."""
+"""Pages of a schedule with a history, a regression and a changed kernel: both themes, desktop and phone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every page in a real browser: both themes, a desk and a telephone, nothing on the console, nothing for axe."""
+"""Every page in a real browser: both themes, desktop and phone, no console messages, no findings of axe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people do in a browser: a new campaign with its live count, a run that is followed, keys, themes."""
+"""Tasks in a browser: create a campaign with its live preview, follow a run, keys, themes."""
 
 from __future__ import annotations
 

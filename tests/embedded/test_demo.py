@@ -1,4 +1,4 @@
-"""What the demo prints when it cannot go on."""
+"""Messages of the demo when it fails."""
 
 from __future__ import annotations
 

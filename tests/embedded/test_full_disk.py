@@ -1,4 +1,4 @@
-"""What `make up` says where there is no room."""
+"""The message of `make up` on a full disk."""
 
 from __future__ import annotations
 

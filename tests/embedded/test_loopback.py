@@ -1,4 +1,4 @@
-"""The demo host's SSH server keeps a real sshd's habits, over real connections."""
+"""The demo host's SSH server behaves like a real sshd, over real connections."""
 
 import asyncio
 import os

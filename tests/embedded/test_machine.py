@@ -1,4 +1,4 @@
-"""What the demo says about the machine, and what it does not do unasked."""
+"""The demo's description of the machine, and changes that it does not make without a confirmation."""
 
 from pathlib import Path
 

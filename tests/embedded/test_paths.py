@@ -1,4 +1,4 @@
-"""The state directory: what is removed with it, and what stays."""
+"""Removal of the state directory, and files that remain."""
 
 from __future__ import annotations
 

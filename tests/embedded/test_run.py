@@ -1,4 +1,4 @@
-"""python -m embedded run: both servers for one command, and nothing afterwards."""
+"""python -m embedded run: both servers for one command, and no process afterwards."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the lists of components say, against the locks that packages are installed from."""
+"""Lists of components against the locks that packages are installed from."""
 
 from __future__ import annotations
 

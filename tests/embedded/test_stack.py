@@ -1,4 +1,4 @@
-"""The whole stack: migrated, answering, put together again after a kill, and gone after its stop."""
+"""The whole stack: migrated, serving, restarted after a kill, and without processes after its stop."""
 
 import os
 import signal

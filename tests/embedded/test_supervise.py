@@ -1,4 +1,4 @@
-"""What is started is ended: in order, on errors, after a SIGKILL of the supervisor, and even when it hides."""
+"""All started processes end: in order, on errors, after a SIGKILL of the supervisor, and if they detach."""
 
 import os
 import signal

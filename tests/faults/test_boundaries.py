@@ -1,4 +1,4 @@
-"""SIGKILL of the agent at every boundary of its journal, for every setting: the next contact puts back all of it.
+"""SIGKILL of the agent at every boundary of its journal, for every setting: the next contact restores everything.
 
 A boundary lies before and after each record of the journal and each write to the host: the original is on disk but
 the value is not written yet, it is written but not marked, PostgreSQL was forked but does not run yet, and so on. What

@@ -1,4 +1,4 @@
-"""Two servers that know nothing of each other start runs on one host at the same moment: one waits, and says why."""
+"""Two servers that do not know each other start runs on one host at once: one waits and gives the reason."""
 
 from __future__ import annotations
 

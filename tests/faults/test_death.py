@@ -1,4 +1,4 @@
-"""Processes of a run die, live on where nobody looks for them, or leave their numbers to somebody else."""
+"""Processes of a run that die, detach, or whose pid is reused."""
 
 from __future__ import annotations
 

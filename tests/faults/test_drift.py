@@ -1,4 +1,4 @@
-"""What a run relies on changes under it: the clock, a value that somebody else sets, memory that cannot be had."""
+"""Changes during a run: the clock, a value that another user sets, memory that is not available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kill -9 of a part of the server while a run is under way: it is adopted and finishes, each event once."""
+"""kill -9 of a part of the server during a run: another process takes the run over and stores each event once."""
 
 from __future__ import annotations
 

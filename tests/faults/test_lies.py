@@ -1,4 +1,4 @@
-"""A kernel that does not do what it says, and a person who does something else meanwhile. As root.
+"""A kernel that does not apply a written value, and a user who changes one meanwhile. As root.
 
 The agent runs in a mount namespace of its own, where another file lies over the one of /proc or /sys that it writes:
 the host itself is never touched. That file behaves as such a kernel would; most are the kernel's own.

@@ -1,4 +1,4 @@
-"""What networks, logins, clocks and releases do to the link of server and agent: the run goes on, nothing twice."""
+"""Faults of networks, logins, clocks and releases on the link to the agent: the run continues, each event once."""
 
 from __future__ import annotations
 

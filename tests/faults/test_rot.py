@@ -1,4 +1,4 @@
-"""The end of a journal, or of the events, is damaged when its run has died: torn by what cut it short, or rotten."""
+"""A damaged end of the journal or the events of a dead run: torn, or with changed bytes."""
 
 from __future__ import annotations
 

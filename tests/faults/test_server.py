@@ -1,4 +1,4 @@
-"""Parts of the server are killed, stopped, emptied and doubled while a campaign runs: it ends whole, nothing twice."""
+"""Parts of the server are killed, stopped, emptied and doubled during a campaign: it ends with each run once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts that lie: programs that answer behind the real SSH door in the place of Python and of the agent.
+"""Hostile hosts: programs that answer over real SSH in place of Python and the agent.
 
 greetings.py   lies before and around an answer: floods, half frames, endless output
 lies.py        lies in an answer: the table of what is said to each verb and event, and how it ends

@@ -1,4 +1,4 @@
-"""A host whose agent tells the lies of the table, behind the real SSH door."""
+"""A host whose agent tells the lies of the table, over real SSH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of lies: what is said instead of the truth, and how that ends. Standard library only: the agent reads it.
+"""The table of lies and their outcomes. Standard library only, because the agent imports it.
 
 A verb of the protocol, or a kind of event, without a row here fails test_table.py.
 """

@@ -1,4 +1,4 @@
-"""A hostile host behind the real SSH door: each lie ends in words, within its time, and in bounded memory."""
+"""A hostile host over real SSH: each lie ends with a reason, in time, and in bounded memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one host can add to the tables: beyond a quota it is quarantined, or refused, and the reason names the quota."""
+"""Quotas of rows that one host can add: beyond one it is quarantined or refused, and the reason names the quota."""
 
 from __future__ import annotations
 

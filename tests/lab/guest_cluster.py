@@ -1,4 +1,4 @@
-"""The PostgreSQL that a machine of the lab brings along: what its admin does before campaigns may measure it."""
+"""Debian's PostgreSQL on a machine of the lab, prepared by its admin for campaigns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Debian's 15/main under systemd: restarted with a drop-in of our own, and found as it was afterwards."""
+"""Debian's 15/main under systemd: restarted with a drop-in file, and restored afterwards."""
 
 from __future__ import annotations
 

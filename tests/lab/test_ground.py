@@ -1,4 +1,4 @@
-"""What a run stands on gives way: the clock is set, memory is in pieces, the login of an ordinary user ends."""
+"""Changes of the guest during a run: the clock, fragmented memory, the end of a user's login."""
 
 from __future__ import annotations
 

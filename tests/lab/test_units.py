@@ -1,4 +1,4 @@
-"""Under systemd a run outlives logins, and what is killed is put back without anybody's contact."""
+"""Under systemd, a run outlives logins, and the host is restored after a kill without a contact."""
 
 from __future__ import annotations
 

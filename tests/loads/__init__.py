@@ -1,1 +1,1 @@
-"""What tpcc and twins promise, measured on this machine: the whole stack, and real campaigns over SSH."""
+"""Measurements of tpcc and twins on this machine: the whole stack, and real campaigns over SSH."""

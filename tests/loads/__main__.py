@@ -1,4 +1,4 @@
-"""python -m tests.loads tpcc|twin: measures what docs/tpcc.md and docs/twin.md promise, and prints the figures.
+"""python -m tests.loads tpcc|twin: measures the figures in docs/tpcc.md and docs/twin.md, and prints them.
 
 The whole stack is started, this machine registered over SSH, and the campaigns created through the API. Needs root.
 """

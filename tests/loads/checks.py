@@ -1,4 +1,4 @@
-"""Promises that a program checks and prints."""
+"""Checks of measured figures, printed with their result."""
 
 from __future__ import annotations
 

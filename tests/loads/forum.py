@@ -1,4 +1,4 @@
-"""The database of a forum with its load, which was written after the twin: no rule of the twin was made with it."""
+"""The database of a forum and its load. It was written after the twin, so no rule of the twin was fitted to it."""
 
 from __future__ import annotations
 

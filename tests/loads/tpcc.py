@@ -1,4 +1,4 @@
-"""tpcc: the mix that runs, the consistency conditions, the time to load, and two standbys with a quorum."""
+"""tpcc: its mix of transactions, consistency conditions, loading time, and two standbys with a quorum."""
 
 from __future__ import annotations
 

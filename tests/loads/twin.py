@@ -1,4 +1,4 @@
-"""A twin beside the database that it was made from: fidelity, and the effects of three known changes on both."""
+"""A twin and the database that it was captured from: fidelity, and the effects of three known changes on both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows for tests, by plain functions: nothing connects anywhere, everything may be looked at."""
+"""Functions that create single rows for tests. They connect to no host."""
 
 from __future__ import annotations
 

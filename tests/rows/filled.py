@@ -1,4 +1,4 @@
-"""Rows that many tests need: one worker makes them, and they are copied into the transaction of each test."""
+"""Rows that many tests need: one worker creates them, and each test gets a copy in its transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Years of campaigns, to see how pages do with many of them: python -m tests.rows.history --runs 1000000
+"""Years of campaigns, to measure pages with a long history: python -m tests.rows.history --runs 1000000
 
 Campaign by campaign, the newest first, so that a database that grows keeps what its newest pages show. Each is drawn
 from the seed and its own number, and rows go in by COPY. Nothing here was measured; constraints hold all the same.

@@ -1,4 +1,4 @@
-"""Charts that the team keeps: one of each kind of page, one of what is gone, and one that is a link only."""
+"""Saved views of a team: one for each kind of page, one of a removed object, and one that is only a link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows as a team would have them after a month: people, hosts with facts, campaigns with runs, a decision."""
+"""The rows of a team after a month: users, hosts with facts, campaigns with runs, a decision."""
 
 from __future__ import annotations
 

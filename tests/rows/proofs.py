@@ -1,4 +1,4 @@
-"""What runs tell of their settings and leave on hosts: evidence, drift, a conflict, a value that did not go back."""
+"""Proofs and problems of runs: evidence, drift, a conflict, a value that was not restored."""
 
 from __future__ import annotations
 

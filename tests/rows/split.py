@@ -1,4 +1,4 @@
-"""A finished campaign of two factors that do not act alone: index look-ups fork as shared_buffers grows."""
+"""A finished campaign of two factors with an interaction: times of index look-ups grow with shared_buffers."""
 
 from __future__ import annotations
 

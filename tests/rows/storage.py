@@ -1,4 +1,4 @@
-"""A finished campaign of storage, for tests that look at pages."""
+"""A finished campaign of storage."""
 
 from __future__ import annotations
 

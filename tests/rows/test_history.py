@@ -1,4 +1,4 @@
-"""The generator of history: the same rows from the same seed, and a database in which everything holds."""
+"""The generator of history: the same rows from the same seed, and a consistent database."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Hosts, servers and the whole stack, run for real by tests, and what a run could leave changed there."""
+"""Real hosts, servers and stacks for tests, and the state of the machine that a run could change."""

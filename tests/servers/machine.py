@@ -1,4 +1,4 @@
-"""A machine as the agent tells it: two sockets of four cores with two threads each, two nodes, and all the rest."""
+"""Facts of a simulated machine: two sockets of four cores with two threads each, two nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several hosts on this one: each with an SSH server, a spool, clusters and a machine-id of its own."""
+"""Several simulated hosts on this machine, each with an SSH server, a spool, clusters and a machine-id."""
 
 from __future__ import annotations
 

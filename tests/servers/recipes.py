@@ -1,4 +1,4 @@
-"""python -m tests.servers.recipes NAME ...: small versions of recipes, carried out for real on this machine.
+"""python -m tests.servers.recipes NAME ...: runs small versions of recipes on this machine.
 
 The whole stack is started, this machine registered over SSH, and the campaign created by the API as anybody would.
 What was found is printed and kept in var/recipes/: the report, the exports, and pictures of the campaign's page. Needs

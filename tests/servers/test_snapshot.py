@@ -1,4 +1,4 @@
-"""What counts as a change of the host, and what is a neighbour's."""
+"""Differences that count as a change of the host, and changes of other processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends what a failed test left running, and has the agent put the host back."""
+"""Ends processes that a failed test left running, and has the agent restore the host."""
 
 from __future__ import annotations
 

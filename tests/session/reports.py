@@ -1,4 +1,4 @@
-"""Reports of tests: what the stack's services wrote goes with a failure, and a broken hook fails one test at most."""
+"""Reports of tests: a failure includes the logs of the stack's services, and a broken hook fails only one test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""python -m tests.site: var/site, or status 1 with what is wrong in the documents."""
+"""python -m tests.site: builds var/site. Exits with 1 if the documents have errors."""
 
 from __future__ import annotations
 

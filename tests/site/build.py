@@ -1,4 +1,4 @@
-"""Sphinx, strictly: whatever it warns of fails the build."""
+"""Runs Sphinx; every warning fails the build."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How Sphinx makes the site; the pages are laid out by tests/site/sources.py."""
+"""The configuration of Sphinx; tests/site/sources.py lays out the pages."""
 
 project = "Proving Ground"
 language = "en"

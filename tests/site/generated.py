@@ -1,4 +1,4 @@
-"""Every page that is made from the code: path without .md -> text."""
+"""Every page that is generated from the code: path without .md -> text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where each page stands, after Diátaxis: learning, doing, looking up, understanding."""
+"""The section of each page, after Diátaxis: learning, doing, looking up, understanding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of the checkout as they are read for the site: each in its place, beside the files that they link to.
+"""The pages of the checkout with their positions in the site, and the files that they link to.
 
 A file that is no page is a download. A folder that is linked to becomes a page that lists its files.
 """

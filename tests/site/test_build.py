@@ -1,4 +1,4 @@
-"""The build is strict: what leads nowhere fails it, and is named with its page."""
+"""The build is strict: a dead link fails it, and the error names the page."""
 
 from __future__ import annotations
 

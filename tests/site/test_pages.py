@@ -1,4 +1,4 @@
-"""What is made for the site is made of what there is."""
+"""Generated pages of the site agree with the code."""
 
 from __future__ import annotations
 

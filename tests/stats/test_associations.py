@@ -1,4 +1,4 @@
-"""What else changed: many figures against the baseline, held to scipy and statsmodels, and to what they promise."""
+""" "What changed with it": many figures against the baseline, compared with scipy and statsmodels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every figure here was computed independently of the code: they are the oracles that the statistics must meet."""
+"""Comparisons against figures that were computed independently of the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Effects and trends where samples resemble their neighbours, as rates of a database do."""
+"""Effects and trends of autocorrelated samples, such as rates of a database."""
 
 from __future__ import annotations
 

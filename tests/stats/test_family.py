@@ -1,4 +1,4 @@
-"""Comparisons with one baseline that hold together: critical values, and levels with a spread of their own."""
+"""Simultaneous comparisons with one baseline: critical values, and levels with their own variance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often looks find a difference where there is none, and how often their last interval covers: simulated."""
+"""Simulated interim analyses: false positives, and the coverage of the last interval."""
 
 from __future__ import annotations
 

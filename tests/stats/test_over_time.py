@@ -1,4 +1,4 @@
-"""The same thing measured again and again: runs out of line, and places where the level changed."""
+"""Repeated runs over time: outliers, and changes of the level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparisons that were seen before somebody decided to stop or to go on."""
+"""Comparisons that a user saw before they stopped or extended the campaign."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often verdicts are wrong where there is no difference, and find one as often as they say: simulated."""
+"""Simulated campaigns: the shares of false positives and of detected differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many figures of each level at once, which correlate as those of real runs do: how many are told to differ falsely."""
+"""Many correlated figures of each level at once: how many differences are false."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Levels of one campaign against its baseline, with spreads that are alike or not."""
+"""Levels of one campaign against its baseline, with equal and unequal variances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of docs/statistics.md, made from what was measured."""
+"""The table of docs/statistics.md, generated from the published results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders that restart less often: runs of one start of the server share its luck."""
+"""Orders with fewer restarts: runs of one start of the server share its random effect."""
 
 from __future__ import annotations
 

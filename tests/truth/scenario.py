@@ -1,4 +1,4 @@
-"""A scenario: campaigns with a known truth, and what the product says of each of them."""
+"""A scenario: simulated campaigns with a known truth, and the product's verdicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples within a run that resemble their neighbours: warm-up and trend, with and without one."""
+"""Autocorrelated samples within a run: warm-up and trend, present and absent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host's own shell and its units: what they put back, in a person's words."""
+"""Shell commands on the host and the systemd units: their restore and their messages."""
 
 from __future__ import annotations
 

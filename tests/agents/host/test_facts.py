@@ -1,4 +1,4 @@
-"""Facts as data: a tree of files in, what is told of the host out (cases/hosts/*.json); and this machine itself."""
+"""Facts of hosts from trees of files (cases/hosts/*.json), and of this machine."""
 
 from __future__ import annotations
 

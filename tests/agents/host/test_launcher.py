@@ -1,4 +1,4 @@
-"""The launcher: root runs exactly what a trusted key signed, no older agent, and nothing that others can change."""
+"""The launcher: root runs only an agent that a trusted key signed, and none that is older or that others can change."""
 
 from __future__ import annotations
 

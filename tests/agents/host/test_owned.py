@@ -1,4 +1,4 @@
-"""The account of PostgreSQL, or any other, against root: links, FIFOs and races in directories that it owns."""
+"""Links, FIFOs and races that an account plants in its own directories do not mislead root."""
 
 from __future__ import annotations
 

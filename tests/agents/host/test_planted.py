@@ -1,4 +1,4 @@
-"""What a local account plants on a host is never run, or waited for, by root."""
+"""Root neither runs nor waits for files that a local account plants on a host."""
 
 from __future__ import annotations
 

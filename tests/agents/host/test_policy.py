@@ -1,4 +1,4 @@
-"""What an admin of a host forbids: refused when a campaign is planned, and by the agent itself."""
+"""Actions that an admin of a host forbids are refused in the plan of a campaign, and by the agent."""
 
 from __future__ import annotations
 

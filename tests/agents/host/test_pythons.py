@@ -1,4 +1,4 @@
-"""The agent on each Python 3.9 to 3.13 of this machine: nothing but the standard library, and the same answers."""
+"""The agent on each Python 3.9 to 3.13 of this machine: only the standard library, and the same results."""
 
 from __future__ import annotations
 

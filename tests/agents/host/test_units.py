@@ -1,4 +1,4 @@
-"""Units of systemd as files and commands; what systemd makes of them is tested on virtual machines (tests/lab)."""
+"""systemd units as files and commands. tests/lab runs them under systemd on virtual machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers from /proc, and the zipapp that carries it all."""
+"""Samples of collectors from /proc, and the agent's zipapp."""
 
 from __future__ import annotations
 

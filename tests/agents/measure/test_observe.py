@@ -1,4 +1,4 @@
-"""Looking on: before, during and after a real load, what it costs, and what happens when there is nothing to see."""
+"""Collectors before, during and after a real load, their cost, and missing sources."""
 
 from __future__ import annotations
 

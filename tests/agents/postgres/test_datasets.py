@@ -1,4 +1,4 @@
-"""Data sets in a private cluster: made once, resumed by whole steps, lent pristine, and what becomes of them."""
+"""Data sets in a private cluster: created once, resumed by whole steps, copied for each run, and removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking a host what is there now: the values, the files that would be written, and a refusal that is no error."""
+"""The verb `discover`: present values, the files that would be written, and refusals."""
 
 from __future__ import annotations
 

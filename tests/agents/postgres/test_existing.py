@@ -1,4 +1,4 @@
-"""Clusters of somebody else: what is needed before they are touched, what is in effect, and how they are given back."""
+"""Existing clusters: consents before a change, parameters in effect, and the restore."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs over several machines as their agents see them: a server, its standbys, a client; each has its own spool."""
+"""Runs on several hosts as their agents see them: a server, its standbys and a client, each with its own spool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was changed is put back: in reverse, and only where it is still ours."""
+"""The journal restores changes in reverse order, except values that another user has changed since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failed test leaves running is ended, and the host put back, before the next test begins."""
+"""Processes that a failed test leaves are ended, and the host is restored, before the next test begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames: what is skipped, what is an error, what survives being cut anywhere."""
+"""Frames: skipped text, errors, and truncation at any byte."""
 
 from __future__ import annotations
 

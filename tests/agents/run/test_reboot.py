@@ -1,4 +1,4 @@
-"""A planned restart of the host: the run goes on at the next step, once, in time, and unless it was cancelled.
+"""A planned restart of the host: the run continues at the next step, once, in time, unless it was cancelled.
 
 The host is a process that ends, a boot id that changes, and knobs that fall back to what the kernel starts with.
 """

@@ -1,4 +1,4 @@
-"""SIGKILL at every boundary of a run, and of its recovery: the host is put back, no event is lost or told twice."""
+"""SIGKILL at every boundary of a run and of its recovery: the host is restored, and each event is stored once."""
 
 from __future__ import annotations
 

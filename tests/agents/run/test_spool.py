@@ -1,4 +1,4 @@
-"""Records that survive torn writes, full disks and two masters."""
+"""Records survive torn writes, full disks and two writers."""
 
 from __future__ import annotations
 

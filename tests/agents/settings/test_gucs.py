@@ -1,4 +1,4 @@
-"""Parameters are tried on the installed postgres itself, before anything is touched."""
+"""The installed postgres checks parameters before anything is changed."""
 
 from __future__ import annotations
 

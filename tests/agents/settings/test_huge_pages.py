@@ -1,4 +1,4 @@
-"""Pools of huge pages: how many are asked for, where, and what proves that they are used."""
+"""Pools of huge pages: their sizes, their nodes, and the proof that they are used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Private clusters as initdb was told to make them: one for each choice, proven, kept apart."""
+"""Private clusters with options of initdb: one for each choice, each proven."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel's settings make of devices, meters and answers that this machine does not have."""
+"""Proofs of kernel settings with devices and meters that this machine does not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of the kernel on this very host: applied, proven and put back by the real agent."""
+"""Kernel settings on this machine: applied, proven and restored by the real agent."""
 
 from __future__ import annotations
 

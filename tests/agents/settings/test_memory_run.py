@@ -1,4 +1,4 @@
-"""Memory placement for real: pools of this kernel's nodes and sizes, numactl, weights; each put back as it was."""
+"""Memory placement on this machine: pools of its nodes and sizes, numactl and weights, each restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NUMA placement read from what kernels write: numa_maps of a real two-node host (cases/numa_maps)."""
+"""Proofs of NUMA placement from numa_maps of a real host with two nodes (cases/numa_maps)."""
 
 from __future__ import annotations
 

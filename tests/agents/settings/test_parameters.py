@@ -1,4 +1,4 @@
-"""What clusters that are on a host already say of their parameters, and to whom."""
+"""Present parameters of existing clusters, and which accounts may read them."""
 
 from __future__ import annotations
 

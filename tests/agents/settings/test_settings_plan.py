@@ -1,4 +1,4 @@
-"""Plans as data: facts and wanted in, writes, prefixes, configuration or a refusal out (cases/*.json)."""
+"""Plans as data: facts and requests in; writes, prefixes, configuration or a refusal out (cases/*.json)."""
 
 from __future__ import annotations
 

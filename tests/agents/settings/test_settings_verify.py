@@ -1,4 +1,4 @@
-"""Proofs read from the texts that kernels write."""
+"""Proofs from the text of kernel files."""
 
 from __future__ import annotations
 

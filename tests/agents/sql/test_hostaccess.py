@@ -1,4 +1,4 @@
-"""Where a script reaches out of its database: found wherever pgbench's lexer would find it, and nowhere else."""
+"""Meta-commands with which a script can leave its database are detected wherever pgbench reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL of a run's own: as a role that reaches no file and no program of the host, run by an account that is not root."""
+"""The SQL of a run has a role without access to files and programs of the host, run by an account that is not root."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether SQL may write: what is not known to read is taken to write."""
+"""Whether SQL may write: only statements that are known to read count as reading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a statement ends."""
+"""The end of each SQL statement in a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps of a cache experiment as one workload: look-ups, a scan, look-ups again, and the blocks that each took."""
+"""A cache experiment as one workload: look-ups, a scan, look-ups again, and the blocks that each step read."""
 
 from __future__ import annotations
 

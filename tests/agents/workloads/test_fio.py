@@ -1,4 +1,4 @@
-"""fio through the real agent: whose files and devices it may write, what becomes of them, and what is kept."""
+"""fio with the real agent: the files and devices that it may write, and their removal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs of many jobs as one series: sums and means by the second, whatever the jobs' beats are."""
+"""Logs of several fio jobs as one series: sums and means per second, at any interval of the jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pg_test_fsync and pg_test_timing through the real agent, and what their reports come to."""
+"""pg_test_fsync and pg_test_timing with the real agent, and the figures in their reports."""
 
 from __future__ import annotations
 

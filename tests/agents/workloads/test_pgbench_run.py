@@ -1,4 +1,4 @@
-"""What pgbench can do, carried out: each test on the PostgreSQL of the wheel and on Debian's."""
+"""Options of pgbench with the real agent, each on the PostgreSQL of the wheel and of Debian."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts are checked by the tool that will run them: of the wheel's version and of Debian's."""
+"""Scripts are checked by the tool that runs them, of the wheel's version and of Debian's."""
 
 from __future__ import annotations
 

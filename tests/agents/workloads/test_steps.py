@@ -1,4 +1,4 @@
-"""Steps beside pgbench and fio, by a real agent on a real PostgreSQL."""
+"""Steps other than pgbench and fio, with a real agent and a real PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs of transactions, reduced: what is counted, how exact it is, and what stays on the disk meanwhile."""
+"""Reduced logs of transactions: their counts, their accuracy, and the disk space during the run."""
 
 from __future__ import annotations
 

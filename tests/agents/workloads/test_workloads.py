@@ -1,4 +1,4 @@
-"""Argument lists, refusals and progress lines: pure."""
+"""Arguments, refusals and progress of workloads, without running them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every endpoint x role, from the table of addresses itself: one that nobody thought of fails here."""
+"""Every endpoint with every role. An endpoint that is missing in the table fails here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes a decision doubtful on a host: other conditions than those that it stands on, outside of what it says."""
+"""Conditions of a host that differ from those of a decision's evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which hosts no longer have what was decided, and which decisions stand behind what they have."""
+"""Hosts that no longer have the decided settings, and the decisions behind the present ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters that were decided, held against what real clusters have in effect."""
+"""Decided parameters compared with those in effect in real clusters."""
 
 from __future__ import annotations
 

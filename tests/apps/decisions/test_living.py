@@ -1,4 +1,4 @@
-"""A decision goes stale when a host of its scope changes; the campaign that it offers says whether it holds."""
+"""A decision becomes stale when a host of its scope changes, and a campaign confirms or contradicts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On a real host: PostgreSQL changes, a decision goes stale by itself, the campaign that it offers confirms it."""
+"""On a real host: PostgreSQL changes, a decision becomes stale, and a campaign confirms it."""
 
 from __future__ import annotations
 

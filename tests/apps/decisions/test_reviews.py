@@ -1,4 +1,4 @@
-"""A campaign that asks again what was decided confirms the decision, contradicts it, or says nothing certain."""
+"""A later campaign with the same question confirms or contradicts a decision, or is inconclusive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a decision holds, who may accept it, how long it stands, and whether its evidence still says the same."""
+"""The scope of a decision, who may accept it, its expiry, and whether its evidence is unchanged."""
 
 from __future__ import annotations
 

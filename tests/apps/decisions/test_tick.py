@@ -1,4 +1,4 @@
-"""`manage.py tick` does what the beat has workers do."""
+"""`manage.py tick` does the same periodic work as the beat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The team's timeline: filters, pages by the place of a row, and a feed behind an address that nobody can guess."""
+"""The team's timeline: filters, pagination, and a feed with a secret address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dry run that asks this very machine over SSH: present values are those of its kernel, and nothing is changed."""
+"""A dry run that reads this machine over SSH: present values are those of its kernel, and nothing is changed."""
 
 from __future__ import annotations
 

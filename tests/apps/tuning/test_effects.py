@@ -1,4 +1,4 @@
-"""A dry run: present and wanted values, when each takes effect, and every refusal at once."""
+"""A dry run: present and new values, when each takes effect, and all refusals at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A profile as files: each format says what it can, and the rest stands in it as a comment."""
+"""A profile as files: each format has the settings that it supports, and lists the others in a comment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Form fields from schemas: every shape can be typed, shown again, and is refused by its own name."""
+"""Form fields from schemas: every type can be entered and shown again, and errors name the field."""
 
 from __future__ import annotations
 

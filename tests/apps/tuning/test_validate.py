@@ -1,4 +1,4 @@
-"""A profile says only what the catalogue knows; a refusal names the field, the value, and what is accepted."""
+"""A profile has only settings of the catalogue; a refusal names field, value and accepted values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who sees a private team: its members and instance admins; and from when on."""
+"""A private team is visible only to its members and instance admins, from the next request on."""
 
 from __future__ import annotations
 

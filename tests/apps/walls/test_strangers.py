@@ -1,4 +1,4 @@
-"""A stranger asks every address of the server with the keys of a private team's objects, and learns nothing."""
+"""A user outside a private team requests every address with the keys of its objects, and learns nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long requests take: counted once, over all processes, whatever becomes of Redis."""
+"""Durations of requests: counted once over all processes, also if Redis fails."""
 
 from __future__ import annotations
 

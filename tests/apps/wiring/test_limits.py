@@ -1,4 +1,4 @@
-"""A request that is too large is refused before it is read, and says what would be taken."""
+"""A request that is too large is refused before it is read, with the limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose address sessions, the access log and the lock of logins see behind a proxy."""
+"""The client's address behind a proxy, in sessions, the access log and the lock of logins."""
 
 from __future__ import annotations
 

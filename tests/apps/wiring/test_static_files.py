@@ -1,4 +1,4 @@
-"""What browsers keep: files under names with their hash, compressed, and plain ones where nothing was collected."""
+"""Static files: compressed, cached under names with their hash, and plain if they were not collected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""By TLS, broker, cache and PostgreSQL need a certificate that the given CA signed, and for the name that was asked."""
+"""TLS to broker, cache and PostgreSQL needs a certificate of the configured CA for the host's name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The web server as gunicorn runs it, and clients that send slowly, or never read."""
+"""The web server under gunicorn, with clients that send slowly or never read."""
 
 from __future__ import annotations
 

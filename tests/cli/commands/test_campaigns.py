@@ -1,4 +1,4 @@
-"""Campaigns from the command line, against a server that listens."""
+"""Campaigns from the command line, with a running server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What --set makes of the factors of a recipe."""
+"""The option --set and the factors of a recipe."""
 
 from __future__ import annotations
 

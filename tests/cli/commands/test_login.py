@@ -1,4 +1,4 @@
-"""Where the token is kept, what wins, and to whom it is sent."""
+"""Where the token is stored, which source overrides the others, and to which server it is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`proving parse` and `proving stat`, as somebody uses them who has no server."""
+"""`proving parse` and `proving stat` work without a server."""
 
 from __future__ import annotations
 

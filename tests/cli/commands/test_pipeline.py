@@ -1,4 +1,4 @@
-"""docs/pipeline.sh, the very file, against a server with its worker and a host behind SSH."""
+"""docs/pipeline.sh with a server, its worker and a host over SSH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A schedule from the command line, against a server that listens."""
+"""A schedule from the command line, with a running server."""
 
 from __future__ import annotations
 

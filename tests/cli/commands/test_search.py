@@ -1,4 +1,4 @@
-"""A search from the command line, against a server that listens."""
+"""A search from the command line, with a running server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a campaign to its decision without a mouse, and what a click on a point offers."""
+"""From a campaign to its decision with the keyboard, and the actions for a clicked point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A live page and its server, which goes away and comes back."""
+"""A live page whose server stops and starts again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A chart pinned without a mouse is on the dashboard, and leads back to what was pinned."""
+"""A chart saved with the keyboard is on the dashboard and links to its source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chart of a long run: looked at closer, by step, and by address."""
+"""The chart of a long run: zoom, steps and addresses."""
 
 from __future__ import annotations
 

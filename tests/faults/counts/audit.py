@@ -1,4 +1,4 @@
-"""Were events lost or stored twice, did runs overlap, is a setting left changed: counted, by looking at what there is.
+"""Counts lost and duplicate events, overlapping runs and settings that are left changed.
 
 The truth is what the agent sealed: events.ndjson, every line numbered and checksummed. Overlaps are told by the host's
 monotonic clock within one boot, which nobody can set.

@@ -1,4 +1,4 @@
-"""docs/faults.md, made from what was counted (seen.json): the fault matrix, the long runs, the journal's boundaries."""
+"""docs/faults.md from seen.json: the fault matrix, the long runs, the boundaries of the journal."""
 
 from __future__ import annotations
 

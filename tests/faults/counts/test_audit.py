@@ -1,4 +1,4 @@
-"""The audit sees what it is there for: events lost, doubled or altered, runs that overlap, settings left changed."""
+"""The audit detects lost, duplicate and altered events, overlapping runs and settings that are left changed."""
 
 from __future__ import annotations
 

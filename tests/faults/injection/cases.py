@@ -1,4 +1,4 @@
-"""For each setting a wish that changes something on this very machine, derived from what is there.
+"""For each setting a request that changes a value of this machine, derived from its facts.
 
 A setting that cannot be had here says why, and the reason is looked at: the day it no longer holds, a test fails.
 """

@@ -1,4 +1,4 @@
-"""One of two servers that want the same host at the same moment: a database of its own, a connection of its own.
+"""One of two servers that request the same host at the same moment, with its own database and connection.
 
 Started by test_contended.py with a JSON object as its argument, and told line by line what to do:
 "draft" -> a campaign of one run; a wall clock time -> start it then, and drive it to its end. Answers are JSON lines.

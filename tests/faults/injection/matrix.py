@@ -1,4 +1,4 @@
-"""A submitted run, killed at a boundary of its journal; what the next contact with the host finds; what is left."""
+"""A run that is killed at a boundary of its journal, the next contact with the host, and what it left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The moments at which a dispatcher can be made to die, and the variables of the environment that trap.py reads."""
+"""The moments at which a dispatcher can be killed, and the environment variables that trap.py reads."""
 
 from __future__ import annotations
 

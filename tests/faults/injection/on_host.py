@@ -1,4 +1,4 @@
-"""What befalls a run on its host: its processes are killed, the clock is set, a login greets."""
+"""Faults on the host of a run: killed processes, a changed clock, output of the login shell."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 #!{python} -I
-"""The host's interpreter, whose login greets and whose clock somebody sets: files beside it say what and by how much.
+"""A Python interpreter for the host with a noisy login and a changed clock; files beside it configure both.
 
 Only Python's clock is set: that of the whole machine is left to virtual ones.
 """

@@ -1,4 +1,4 @@
-"""A running stack whose parts are killed, stopped and cut off, its host behind a proxy, its dispatcher with traps."""
+"""A running stack with killed, stopped and disconnected parts: its host is behind a proxy, its dispatcher has traps."""
 
 from __future__ import annotations
 

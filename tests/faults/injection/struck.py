@@ -1,4 +1,4 @@
-"""This machine as a host that faults strike: runs of the built agent, and what each fault cost. As root."""
+"""This machine as a host under faults: runs of the built agent, and the counts after each fault. As root."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Imported into a worker (--include=tests.faults.injection.trap), which then kills itself at a named moment.
+"""A worker imports this (--include=tests.faults.injection.trap) and kills itself at a named moment.
 
 The file `trap` in the server's state directory names the moment; whoever comes there first removes it and dies. Without
 it the worker is what it always is. `agent-salt` makes it a server of another release: its agent has another digest.

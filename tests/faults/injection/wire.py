@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that can do to an SSH connection what networks do: cut it in mid-frame, or swallow it."""
+"""A TCP proxy on loopback with faults of networks: it cuts an SSH connection inside a frame, or drops its data."""
 
 from __future__ import annotations
 

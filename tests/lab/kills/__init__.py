@@ -1,4 +1,4 @@
-"""Runs in a guest that are killed at the boundaries of their journal, by in_guest.py."""
+"""Runs in a guest that in_guest.py kills at the boundaries of their journal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kills the agent at each boundary of its journal, on a machine of the lab: sent there as it is in the repository.
+"""Kills the agent at each boundary of its journal, on a machine of the lab.
 
     sudo python3 -m tests.lab.kills.in_guest < {"settings": ..., "bin_dir": "" or of PostgreSQL, "every": 1}
 

@@ -1,4 +1,4 @@
-"""What the guest is made of: packages, files and commands. A change here rebuilds the image."""
+"""Packages, files and commands of the guest. A change here rebuilds the image."""
 
 from __future__ import annotations
 

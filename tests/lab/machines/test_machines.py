@@ -1,4 +1,4 @@
-"""The lab's own parts that need no guest: ports, topologies, and the arguments of QEMU."""
+"""Parts of the lab that need no guest: ports, topologies, and the arguments of QEMU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A campaign that restarts its host before each iteration goes on by itself, also where the power fails meanwhile."""
+"""A campaign that restarts its host before each iteration continues by itself, also after power cuts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Power cuts at every boundary of a run: after the next boot, without any contact, the host is as it was before.
+"""Power cuts at every boundary of a run: after the next boot, the host is restored without a contact.
 
 The emulator is killed when the run's journal has so many records; the boundary is drawn by seed over all of a run.
 """

@@ -1,4 +1,4 @@
-"""Real restarts of a real kernel: the run goes on by itself, or is put back where it must not."""
+"""Restarts of a real kernel: the run continues by itself, or the host is restored."""
 
 from __future__ import annotations
 

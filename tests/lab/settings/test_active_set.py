@@ -1,4 +1,4 @@
-"""The active-set sweep on a small host: data made beforehand, read where they lie, and written in a copy.
+"""The active-set sweep on a small host: its data are created in advance, and copied for runs that write.
 
 With KVM they are four times the memory. With TCG that takes hours, so they fit the memory. PROVING_LAB_SCALE overrides
 both.

@@ -1,4 +1,4 @@
-"""PostgreSQL and a tracer on cpus of two sockets: where both stayed, what the tracer saw, and what it cost."""
+"""PostgreSQL and a tracer on CPUs of two sockets: their placement, the counts of the tracer, and its overhead."""
 
 from __future__ import annotations
 

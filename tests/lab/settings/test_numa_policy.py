@@ -1,4 +1,4 @@
-"""Memory placement on two real NUMA nodes: what was asked, what numa_maps shows, and what numastat counted."""
+"""Memory placement on two real NUMA nodes: the policy, numa_maps and numastat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A how-to for each recipe that comes with the program: from its YAML, from what reads it, and from docs/recipes.md."""
+"""A how-to for each built-in recipe, from its YAML and docs/recipes.md."""
 
 from __future__ import annotations
 

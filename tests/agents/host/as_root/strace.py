@@ -1,4 +1,4 @@
-"""What processes do as root, read from the output of `strace -f -y`."""
+"""System calls of processes of root, parsed from the output of `strace -f -y`."""
 
 from __future__ import annotations
 

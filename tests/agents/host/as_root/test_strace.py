@@ -1,4 +1,4 @@
-"""Which calls count as calls of root in the output of strace."""
+"""System calls that count as calls of root in the output of strace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit log is written with the act and cannot be changed, not even with SQL."""
+"""The audit log is written in the same transaction as the change, and cannot be changed even with SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit log as admins read it: filters, pages, CSV."""
+"""The audit log on its pages: filters, pagination, CSV."""
 
 from __future__ import annotations
 

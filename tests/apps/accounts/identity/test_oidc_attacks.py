@@ -1,4 +1,4 @@
-"""What the callback of a sign-in refuses: every answer that is not the provider's, for this browser, now."""
+"""The callback of a sign-in refuses responses that the provider did not send for this browser and this attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an existing user comes to sign in with the provider, and which passwords work afterwards."""
+"""Existing users link their account with the provider; which passwords work afterwards."""
 
 from __future__ import annotations
 

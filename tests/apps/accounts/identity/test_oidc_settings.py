@@ -1,4 +1,4 @@
-"""Variables of the provider: what they accept, and how a mistake is named when the server starts."""
+"""Variables of the provider: accepted values, and the error at the start of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sign-in with a provider, over HTTP: who gets in, as whom, and with which roles."""
+"""Sign-in with a provider over HTTP: which users may sign in, as which account, with which roles."""
 
 from __future__ import annotations
 

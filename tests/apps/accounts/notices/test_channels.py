@@ -1,4 +1,4 @@
-"""Who sets up what, and what everybody sees: pages and API."""
+"""Channels on pages and in the API: which users may create, see and change them."""
 
 from __future__ import annotations
 

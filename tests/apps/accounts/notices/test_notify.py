@@ -1,4 +1,4 @@
-"""From the event to the receiver: the outbox, its tries, and what goes over the wire."""
+"""Notifications from the event to the receiver: outbox, attempts and messages."""
 
 from __future__ import annotations
 

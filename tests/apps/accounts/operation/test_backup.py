@@ -1,4 +1,4 @@
-"""A backup, a wipe, a restore: what a campaign leaves as is the same, byte for byte."""
+"""After a backup, a wipe and a restore, the exports of a campaign are the same bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The role of PostgreSQL that the server works with: rows, and nothing that would rewrite what was done."""
+"""The server's PostgreSQL role: it can write rows, but cannot change the schema or the audit log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is forgotten every hour, and what stays."""
+"""Rows that are deleted every hour, and rows that remain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inviting, changing and letting go of people; a forgotten password."""
+"""Invitations, roles and deactivation of users; forgotten passwords."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of teams, what pages offer on what is a team's, and teams in the API."""
+"""Pages of teams, actions on objects of teams, and teams in the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roles on things: the house's on what is everybody's, a team's on what is the team's."""
+"""The role in a team applies to its objects, the role in the instance to all others."""
 
 from __future__ import annotations
 

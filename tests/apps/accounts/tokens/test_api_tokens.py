@@ -1,4 +1,4 @@
-"""A token: what it may do, how long, and that nobody gets more out of it."""
+"""API tokens: permissions, expiry, and no more access than their owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The matrix of scopes: every endpoint of the API with every scope, from the table of addresses itself."""
+"""Every endpoint of the API with every scope."""
 
 from __future__ import annotations
 

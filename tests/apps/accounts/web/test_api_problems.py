@@ -1,4 +1,4 @@
-"""Every error has one shape, whoever raised it."""
+"""All errors of the API have the same format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guessing passwords and filling mailboxes from one address, and what the logs keep of links."""
+"""Limits on password guesses and mails from one address, and links that logs do not contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lets somebody in: useless to who reads the database, bounded by its role, and gone with the password."""
+"""Credentials: stored as hashes, limited by the role, and revoked with the password."""
 
 from __future__ import annotations
 

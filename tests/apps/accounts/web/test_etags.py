@@ -1,4 +1,4 @@
-"""What is read has a tag; what changed meanwhile is neither sent again nor overwritten unseen."""
+"""ETags: unchanged objects are not sent again, and concurrent changes are not overwritten."""
 
 from __future__ import annotations
 

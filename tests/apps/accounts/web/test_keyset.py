@@ -1,4 +1,4 @@
-"""Pages by the place of a row: nothing is lost or told twice, whatever ties, is empty, comes or goes."""
+"""Keyset pagination: each row once, with equal keys, empty lists, and rows that are added or removed."""
 
 from __future__ import annotations
 

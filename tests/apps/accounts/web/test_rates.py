@@ -1,4 +1,4 @@
-"""How often the API may be asked, and how it says so."""
+"""Rate limits of the API, and their responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where somebody is logged in: a list of one's own, and an end to each."""
+"""The list of a user's sessions, which can be ended one by one."""
 
 from __future__ import annotations
 

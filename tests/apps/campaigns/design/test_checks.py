@@ -1,4 +1,4 @@
-"""What is looked at before a campaign starts: what fails refuses it, what is doubtful only warns."""
+"""Checks before the start of a campaign: a failed one refuses the start, a doubtful one warns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who looks on while a campaign's runs are measured."""
+"""The collectors of a campaign's runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which combinations run, and in which order: each design and order as an example, their rules for any factors."""
+"""Designs and orders: an example of each, and their rules for any factors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A host that changes between two runs of a campaign: told in one sentence, on its pages and over the API."""
+"""A host that changes between two runs of a campaign: one sentence on its pages and in the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps runs alike becomes steps and settings of their specs; real runs prove that it was done."""
+"""Nuisance controls become steps and settings of specs, and real runs prove them."""
 
 from __future__ import annotations
 

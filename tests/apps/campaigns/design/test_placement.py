@@ -1,4 +1,4 @@
-"""One campaign on several hosts: the same on each, or its blocks spread over hosts that are alike."""
+"""One campaign on several hosts: the same runs on each, or its blocks distributed over equal hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The design of a campaign is pure: factors and a seed in, ordered and resolved runs out."""
+"""The pure design of a campaign: from factors and a seed to ordered runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several levels in one row of the form: lists and ranges of numbers, and what is no such thing."""
+"""Several levels in one row of the form: lists, ranges of numbers, and errors."""
 
 from __future__ import annotations
 

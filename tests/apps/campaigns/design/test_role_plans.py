@@ -1,4 +1,4 @@
-"""Who may have which role in a run over several hosts, and what each is asked then: planned from facts alone."""
+"""Roles of hosts in a run on several hosts, and the plan for each, from facts alone."""
 
 from __future__ import annotations
 

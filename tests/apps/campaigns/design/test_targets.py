@@ -1,4 +1,4 @@
-"""What a campaign may measure on a host, and the words of its refusals."""
+"""Targets that a campaign may measure on a host, and messages of refusals."""
 
 from __future__ import annotations
 

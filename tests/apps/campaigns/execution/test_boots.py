@@ -1,4 +1,4 @@
-"""Campaigns whose levels boot the host with other parameters: who may, how long it takes, and how the server waits."""
+"""Campaigns that boot the host with other kernel parameters: permissions, durations, and the wait of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run from the queue to its results, on a real agent: each rule of dispatch once."""
+"""A run from the queue to its results, with a real agent: one test for each rule of dispatch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A campaign that is extended gets whole new blocks, and says so for ever after."""
+"""An extended campaign gets whole new blocks, and its pages say that it was extended."""
 
 from __future__ import annotations
 

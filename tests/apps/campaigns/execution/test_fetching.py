@@ -1,4 +1,4 @@
-"""What comes from an agent that holds unusual events: lines longer than a read, and an end that nobody completes."""
+"""Unusual events of an agent: lines longer than a read, and an incomplete last line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that its agent does not end can be ended by a person, or by the server when it cannot process what comes."""
+"""A user can give up a run that its agent does not end. The server does it if it cannot process the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pausing begins nothing new, resuming goes on, and what they need is in PostgreSQL alone."""
+"""A paused campaign begins no run, a resumed one continues; both states are in PostgreSQL alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a campaign is, and how long it still takes."""
+"""The progress of a campaign, and its remaining time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which run is next on a host, when it may begin, and what is told of the wait."""
+"""The next run on a host, its expected start, and the reason of its wait."""
 
 from __future__ import annotations
 

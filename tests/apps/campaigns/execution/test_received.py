@@ -1,4 +1,4 @@
-"""What an agent sends, however it is malformed, is a lost event or a named error, and can be stored."""
+"""Malformed messages of an agent are lost events or named errors, and can be stored."""
 
 from __future__ import annotations
 

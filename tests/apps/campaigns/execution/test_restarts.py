@@ -1,4 +1,4 @@
-"""Campaigns that restart their host: where they stand in the plan, who may, and a server that waits patiently."""
+"""Campaigns that restart their host: their order of runs, permissions, and the wait of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What failed runs again; the failed run stays, and its retry counts in its place, once."""
+"""A failed run can be retried: it remains, and only its retry counts."""
 
 from __future__ import annotations
 

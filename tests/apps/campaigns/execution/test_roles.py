@@ -1,4 +1,4 @@
-"""Runs over several hosts: client and server, primary and standbys; leased together, ended together."""
+"""Runs on several hosts with client, server, primary and standbys: leased together, ended together."""
 
 from __future__ import annotations
 

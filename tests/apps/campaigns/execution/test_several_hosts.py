@@ -1,4 +1,4 @@
-"""A campaign that takes two hosts for real: the same cells on each."""
+"""A campaign on two real hosts: the same combinations on each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run of several steps, for real: what warms is looked at, what is measured yields results, in their order."""
+"""A real run of several steps: warm-up steps are sampled, measured steps have results, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of the team's own: a permission that no role includes, asked for when they are written and when they run."""
+"""Commands in workloads need a permission that no role includes, when they are saved and when they run."""
 
 from __future__ import annotations
 

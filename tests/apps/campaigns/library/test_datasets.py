@@ -1,4 +1,4 @@
-"""Data sets: revisions, preparing one on a host before anybody needs it, and removing it."""
+"""Data sets: revisions, creation on a host in advance, and removal."""
 
 from __future__ import annotations
 

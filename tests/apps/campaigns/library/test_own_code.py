@@ -1,4 +1,4 @@
-"""Scripts and SQL of one's own are code: every way in needs the permission to run commands, and so does dispatch."""
+"""Scripts and SQL of users are code: saving and dispatching them needs the permission to run commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts are checked by the host's own pgbench: on the workload's page, by the API, and when a campaign is started."""
+"""The host's own pgbench checks scripts: on the page of the workload, in the API, and at the start of a campaign."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Campaigns are renamed, archived, brought back, deleted while they are drafts, and edited by replacing the draft."""
+"""Campaigns can be renamed, archived and unarchived; drafts can be deleted and edited."""
 
 from __future__ import annotations
 

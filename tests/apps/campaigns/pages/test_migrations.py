@@ -1,4 +1,4 @@
-"""What an upgrade does to rows that an older version wrote."""
+"""Migrations of rows that an older version wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recipe cache-split, carried out: two sizes, huge pages off and on, on a table of one scale."""
+"""A real campaign of the recipe cache-split: two sizes, huge pages off and on, one scale."""
 
 from __future__ import annotations
 

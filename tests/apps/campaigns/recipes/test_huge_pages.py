@@ -1,4 +1,4 @@
-"""Huge pages need root: granted ones are proven and given back, impossible ones end the run with the numbers."""
+"""Huge pages need root: a pool is proven and restored, an impossible size ends the run with the numbers."""
 
 from __future__ import annotations
 

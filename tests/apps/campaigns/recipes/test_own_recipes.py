@@ -1,4 +1,4 @@
-"""Recipes of a team: read strictly, kept in versions, exported as they were written, made of campaigns."""
+"""Recipes of a team: strict parsing, versions, export of the original text, and creation from campaigns."""
 
 from __future__ import annotations
 

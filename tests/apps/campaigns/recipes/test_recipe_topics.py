@@ -1,4 +1,4 @@
-"""Recipes are listed by topic and found by the words of a question, a tool or a setting."""
+"""Recipes are listed by topic, and found by words of their question, tools and settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipes made for a host: levels and options from its facts, and a refusal in words where they make no sense."""
+"""Recipes for a host: levels and options from its facts, and a reason if a recipe does not apply."""
 
 from __future__ import annotations
 

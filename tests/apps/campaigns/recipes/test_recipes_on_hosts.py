@@ -1,4 +1,4 @@
-"""Every recipe on hosts of many kinds: planned without an error, or refused in words that say what is missing."""
+"""Every recipe on hosts of many kinds: planned, or refused with the missing requirement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recipe `storage`: made for a host and the directories that are allowed there, and carried out, small."""
+"""The recipe `storage` for the allowed directories of a host, and a small campaign from it."""
 
 from __future__ import annotations
 

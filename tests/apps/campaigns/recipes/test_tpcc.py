@@ -1,4 +1,4 @@
-"""The recipe tpcc, carried out small: statements against functions, and what its campaign keeps of each run."""
+"""A small campaign of the recipe tpcc: statements against functions, and the records of each run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a schedule is due: its words, and what the clock's changes do to it."""
+"""The times of a schedule, also when clocks change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contact with a host: nothing is trusted unseen, the agent puts itself in place, and refusals say what to do."""
+"""Contact with a host: pinned keys, installation of the agent, and refusals with the next step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts whose agent an admin's launcher starts: signed by us, upgraded by itself, and never run from the spool."""
+"""Hosts with a launcher: the agent is signed by the server, upgraded, and never run from the spool."""
 
 from __future__ import annotations
 

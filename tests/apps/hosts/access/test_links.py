@@ -1,4 +1,4 @@
-"""An open link is taken up again, by one at a time, while it is sound and leads to where the host is."""
+"""Open SSH links are reused, by one user at a time, while they work and lead to the host's address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hostile host says of itself: refused in words, and never a page that fails for all."""
+"""Replies of a hostile host are refused with a reason, and no page fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who looks after the runs of a host, what is put back on request, and who may restart it."""
+"""Supervisors of runs on a host, restore on request, and the permission to restart it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way to a host: a key that opens the hosts of several teams is turned on another machine by none of them."""
+"""No team can change the connection of a host whose SSH key also opens hosts of other teams."""
 
 from __future__ import annotations
 

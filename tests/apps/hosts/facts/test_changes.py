@@ -1,4 +1,4 @@
-"""What counts as a change of a host, and which changes make runs unalike: facts in, paths out."""
+"""Changes of a host's facts, and which of them make runs incomparable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts that are asked how they are: what takes one out of its queue, what brings it back, and who is asked when."""
+"""Health checks: which results take a host out of its queue or return it, and when hosts are checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture of a host: facts in; sockets, nodes, caches, cores and sentences out."""
+"""The topology of a host from its facts: sockets, nodes, caches, cores and sentences."""
 
 from __future__ import annotations
 

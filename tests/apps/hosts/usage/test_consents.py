@@ -1,4 +1,4 @@
-"""Existing clusters: each thing that may be done to them is one admin's act, written down."""
+"""Existing clusters: each consent is one action of an admin, with an audit entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hands off until 18:00: who may say so, how long it holds, and who may end it."""
+"""Reservations of hosts: who may make and end them, and how long they last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs leave on hosts: opened once, seen by a person or mended by a release, and shown until then."""
+"""Problems that runs leave on hosts: recorded once, and shown until a user or a release resolves them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When runs may begin: windows of the week, in a time zone, over the days on which its clock is changed."""
+"""Weekly maintenance windows in a time zone, also on days when clocks change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of a campaign: computed once, told again as it was, and never after a change."""
+"""Cached answers of a campaign: computed once, equal to the original, and dropped after a change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer of a campaign at a glance."""
+"""The answer card of a campaign."""
 
 from __future__ import annotations
 

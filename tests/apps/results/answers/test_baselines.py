@@ -1,4 +1,4 @@
-"""What was run again and again on a host: whether the newest run is in line, and when the level changed."""
+"""Repeated runs on a host: whether the newest is in line with the earlier ones, and when the level changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which charts a campaign's page offers, and which key figures it shows."""
+"""Charts and key figures of a campaign's page, by its design."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed with a level: figures of collectors and tools against the baseline, and mechanisms that show."""
+""" "What changed with it": figures against the baseline, and known mechanisms."""
 
 from __future__ import annotations
 

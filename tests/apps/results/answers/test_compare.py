@@ -1,4 +1,4 @@
-"""Two or more sides: what their figures carry, what was set, and what else differed."""
+"""Comparisons of two or more items: figures, planned differences and unplanned ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks after whole blocks: what each may cost, what is seen, and what follows from it."""
+"""Interim analyses after whole blocks: the alpha that each spends, its result, and its effect on the campaign."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the data of a campaign say: the sentences, when they are said, and that page and API say the same."""
+"""Findings of a campaign: their sentences and conditions, the same on the page and in the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tracer costs: from runs with it and without it, and as much as they carry."""
+"""The overhead of a tracer, from runs with it and without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every level that all sides have run, compared as one of many; and what has no counterpart, by name."""
+"""Comparisons of all combinations that both sides have run, corrected for their number; others are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One table of all measured steps: which figures, at which levels, from how many runs."""
+"""The table of all measured steps: figures, levels and numbers of runs."""
 
 from __future__ import annotations
 

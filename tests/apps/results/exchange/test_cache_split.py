@@ -1,4 +1,4 @@
-"""The table of the cache-split experiment: out of a campaign, and in again with the same figures."""
+"""The table of the cache-split experiment: exported, and imported with the same figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A campaign as files: what they hold, that they harm nobody, and that a long campaign needs no more memory."""
+"""Exports of a campaign: their content, escaping, and constant memory for long campaigns."""
 
 from __future__ import annotations
 

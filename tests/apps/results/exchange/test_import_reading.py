@@ -1,4 +1,4 @@
-"""What is understood of files before anything is written: names, manifests, tables, and all that is refused. Pure."""
+"""Parsing of uploaded files before anything is written: names, manifests, tables and errors. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Importing by page, by API and by command: one service behind three doors, and who may use them."""
+"""Imports by page, API and command: one service, and the same roles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report tells the whole of a campaign without a server: three forms of the same words."""
+"""A report contains the whole result of a campaign, in three formats with the same text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A chart claims no more than the table: no whisker where there is no interval."""
+"""Charts show no more than the table: no error bar without an interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any figure over any factor: what an address asks for, what is shown of it, and what is refused."""
+"""Any figure by any factor: the parameters of an address, its chart, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pins: whose address is accepted, what becomes of it, who may, and what the dashboard does when a thing is gone."""
+"""Saved views: accepted addresses, permissions, and the dashboard when an object no longer exists."""
 
 from __future__ import annotations
 

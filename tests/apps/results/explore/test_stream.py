@@ -1,4 +1,4 @@
-"""Server-sent events: what a page gets, from where it resumes, and when a stream ends."""
+"""Server-sent events: the content of a stream, where it resumes, and when it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of workload is run here for real: each column that it declares is on the chart, live and afterwards."""
+"""Every kind of workload runs here, and each column that it declares is on the chart, live and afterwards."""
 
 from __future__ import annotations
 

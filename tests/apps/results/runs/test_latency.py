@@ -1,4 +1,4 @@
-"""latency.json, as an agent makes it of logs of real runs, and what a step's percentiles say of their loop."""
+"""latency.json from logs of real runs, and percentiles of open and closed loops."""
 
 from __future__ import annotations
 

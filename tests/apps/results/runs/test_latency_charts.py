@@ -1,4 +1,4 @@
-"""How latencies were spread: no percentile without a transaction beyond it, and every one in the heat map once."""
+"""Charts of latencies: no percentile without a transaction beyond it, each transaction in the heat map once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's host node by node: made of what its cpus tell, drawn as heat maps, and absent where there is one node."""
+"""Samples of a run by NUMA node: computed from CPUs, drawn as heat maps, and absent with a single node."""
 
 from __future__ import annotations
 

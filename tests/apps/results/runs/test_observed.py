@@ -1,4 +1,4 @@
-"""What was seen of a run besides its result: panels of samples, checkpoints as marks, and what looking cost."""
+"""Panels of samples, checkpoints as marks, and the cost of collectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a transaction cost: from collectors' columns and the transactions of the load, as figures of the run."""
+"""Costs per transaction, from the columns of collectors and the transactions of the load."""
 
 from __future__ import annotations
 

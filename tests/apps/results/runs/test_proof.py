@@ -1,4 +1,4 @@
-"""What a run's proofs amount to: held, drifted, never in effect, not verified; and what its journal says."""
+"""The summary of a run's proofs: in effect, drifted, never in effect, not verified; and its journal."""
 
 from __future__ import annotations
 

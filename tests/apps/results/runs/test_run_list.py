@@ -1,4 +1,4 @@
-"""The list of a campaign's runs goes by place: page after page, forwards and backwards, however long it is."""
+"""The pages of a campaign's list of runs, forwards and backwards, at any length."""
 
 from __future__ import annotations
 

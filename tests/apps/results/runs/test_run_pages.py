@@ -1,4 +1,4 @@
-"""A run's page while it goes on and afterwards, and what can be downloaded."""
+"""The page of a run, live and afterwards, and its downloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long fio's I/Os took: every I/O in one part, fio's own percentiles, and nothing that fio did not count."""
+"""Distributions of fio's I/O times: each I/O in one bin, and fio's own percentiles."""
 
 from __future__ import annotations
 

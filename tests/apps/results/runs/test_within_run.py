@@ -1,4 +1,4 @@
-"""What the samples of a run say of it: found when its results are read, told on its page and by the API."""
+"""Findings from the samples of a run, on its page and in the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Series of old runs are thinned; whatever was made of them stays as it is."""
+"""Series of old runs are thinned; the figures derived from them do not change."""
 
 from __future__ import annotations
 

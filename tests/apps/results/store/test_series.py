@@ -1,4 +1,4 @@
-"""Samples from event to chart: without loss into columns, once, and thinned without hiding anything."""
+"""Samples from event to chart: stored once without loss, and thinned without hiding extremes."""
 
 from __future__ import annotations
 

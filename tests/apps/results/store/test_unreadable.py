@@ -1,4 +1,4 @@
-"""A host may seal anything: its run fails with the cause, and the results of all others are read."""
+"""Unreadable files of a host fail their own run only."""
 
 from __future__ import annotations
 
