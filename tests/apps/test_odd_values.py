@@ -174,5 +174,5 @@ def test_json_of_three_mib_is_answered_as_json(db: None) -> None:
     assert (answer.status_code, answer.headers["Content-Type"]) == (400, "application/problem+json")
 
 
-def test_a_number_of_a_page_that_is_none_asks_for_no_host(admin_client: Client) -> None:
+def test_an_invalid_page_number_does_not_contact_a_host(admin_client: Client) -> None:
     assert admin_client.get(reverse("campaign_new"), {"host": "²"}).status_code == 200

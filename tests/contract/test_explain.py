@@ -57,7 +57,7 @@ def tables(db: None) -> None:
 @pytest.mark.parametrize(
     "options", ["costs off", "analyze, buffers, verbose, settings", "analyze, timing off, costs off"]
 )
-def test_a_plan_has_one_shape_whatever_the_format(tables: None, query: str, options: str) -> None:
+def test_a_plan_has_the_same_structure_in_all_formats(tables: None, query: str, options: str) -> None:
     plans = {each: parse_explain(explained(query, f"{options}, format {each}")) for each in FORMATS}
 
     assert {each: one.format for each, one in plans.items()} == {each: each for each in FORMATS}

@@ -246,7 +246,7 @@ def test_a_trace_gives_the_reads_of_each_query() -> None:
     assert trace.unfinished == ("select 2",) and not trace.cut
 
 
-def test_a_query_that_begins_anew_before_its_end_was_unfinished() -> None:
+def test_a_query_that_begins_again_before_its_end_is_unfinished() -> None:
     trace = parse_stap(f"{START}7**1**2\n{START}7**3**4\n{DONE}".encode())
 
     assert trace.queries == (Query("select 1", 7, 3, 4),) and trace.unfinished == ("select 1",)

@@ -97,7 +97,7 @@ def test_an_output_of_another_tool_is_refused(parse: Callable[[bytes], tuple[Tra
         parse(b"Operation not permitted\n")
 
 
-def test_a_step_s_own_figures_stand_beside_those_of_its_tracer() -> None:
+def test_a_step_has_its_own_figures_and_those_of_its_tracer() -> None:
     options = {"tracer": {"tool": "stap", "script": "..."}, "query": "select 1", "times": 1, "explain": False}
     stap = b"query__start q;pid:7\n7**94297**3194\nquery__done q;pid:7\n"
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_pages_without_a_login_fit_are_silent_and_clean(
+def test_pages_without_a_login_fit_and_have_no_console_messages_or_axe_findings(
     browser: Browser, live_server: Any, transactional_db: None, settings: Any, theme: Any
 ) -> None:
     settings.EMAIL_HOST, settings.BASE_URL = "mail.example.org", live_server.url

@@ -108,7 +108,7 @@ def test_axe_finds_nothing_in_scripts(open_as: Callable[..., Page], team: dict[s
         assert violations(page, *WCAG) == []
 
 
-def test_complaints_stand_at_their_lines(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+def test_errors_are_shown_at_their_lines(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
     page = open_as(team["tuner"])
     page.goto(reverse("workload_add"))
     page.fill("#id_name", "look-ups")

@@ -59,7 +59,7 @@ def test_a_user_signs_in_sees_the_requested_page_and_signs_out_at_the_provider(
     context.close()
 
 
-def test_a_user_links_the_account_and_the_password_is_gone(
+def test_a_user_who_links_the_account_no_longer_has_a_password(
     browser: Browser, provider: Provider, live_server: Any
 ) -> None:
     provider.user("o-4711", "dba")

@@ -34,7 +34,7 @@ def _settle(page: Page) -> None:
 
 
 @pytest.mark.parametrize(("width", "theme"), WALKS)
-def test_every_page_fits_and_is_silent(
+def test_every_page_fits_and_writes_no_console_messages(
     open_as: Callable[..., Page], team: dict[str, Any], width: int, theme: str
 ) -> None:
     page = open_as(team["admin"], width=width, theme=theme)

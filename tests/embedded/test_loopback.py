@@ -64,7 +64,7 @@ def test_death_by_signal_is_reported_as_such(host: Loopback) -> None:
     assert run(host, "kill -9 $$").exit_signal[0] == "KILL"
 
 
-def test_a_megabyte_of_bytes_comes_back_as_it_went(host: Loopback) -> None:
+def test_a_megabyte_is_echoed_unchanged(host: Loopback) -> None:
     sent = os.urandom(1 << 20)
     assert run(host, "cat", input=sent).stdout == sent
 
@@ -78,7 +78,7 @@ def test_a_command_that_reads_only_some_of_its_input_ends(host: Loopback) -> Non
     assert run(host, "head -c 5", input=b"12345" + bytes(1 << 20)).stdout == b"12345"
 
 
-def test_a_detached_child_outlives_the_session_and_is_reaped_when_it_ends(host: Loopback) -> None:
+def test_a_detached_child_survives_its_session_and_is_reaped_at_its_end(host: Loopback) -> None:
     pid = int(run(host, "setsid sh -c 'sleep 0.6' >/dev/null 2>&1 </dev/null & echo $!").stdout)
     born = processes.read(pid)
     assert born is not None and born.state != "Z"

@@ -18,7 +18,7 @@ def test_removing_the_state_does_not_delete_results_of_other_commands(tmp_path: 
     assert sorted(path.name for path in state.rglob("*") if path.is_file()) == ["SHA256SUMS", "index.html"]
 
 
-def test_a_state_without_anything_built_is_removed_whole(tmp_path: Path) -> None:
+def test_a_state_directory_without_other_results_is_removed(tmp_path: Path) -> None:
     state = tmp_path / "var"
     (state / "postgres").mkdir(parents=True)
 

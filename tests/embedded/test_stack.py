@@ -47,7 +47,7 @@ def test_the_stack_serves_survives_kills_and_leaves_nothing(state: Path) -> None
     assert [p for p in ours if processes.alive(p)] == []
 
 
-def test_a_server_that_took_our_port_meanwhile_is_not_taken_for_ours(state: Path) -> None:
+def test_the_stack_does_not_start_on_a_port_that_another_server_took(state: Path) -> None:
     with Supervisor(state) as supervisor:
         stack = Stack(supervisor)
         with HTTPServer((ADDRESS, stack.port), SimpleHTTPRequestHandler) as other:

@@ -82,7 +82,7 @@ def test_a_service_that_never_becomes_ready_is_ended(state: Path) -> None:
     assert gone(pid, within_s=0)
 
 
-def test_a_service_that_may_be_restarted_comes_back(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_service_that_may_be_restarted_is_restarted(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Supervisor(state) as supervisor:
         supervisor.start(sleeper("web", restart=True))
         first = supervisor.pid("web")
@@ -167,7 +167,7 @@ def test_processes_from_before_the_supervisor_are_not_ended(state: Path) -> None
     other.stdout.close()
 
 
-def test_orphans_go_where_they_went_before_once_the_supervisor_is_gone(state: Path) -> None:
+def test_orphans_are_no_longer_adopted_after_the_supervisor(state: Path) -> None:
     with Supervisor(state):
         pass
     orphan = int(

@@ -95,7 +95,7 @@ def test_home_shows_a_part_of_20_000_conflicts(admin_client: Client) -> None:
 
 
 @pytest.mark.parametrize("step", ["measure", "nowhere"])
-def test_a_restart_that_the_run_does_not_have_is_none(step: str) -> None:
+def test_a_restart_that_is_not_in_the_run_is_ignored(step: str) -> None:
     """Each tick of the run failed on it, before the run could end."""
     run = make_campaign("running").runs.first()
     assert run

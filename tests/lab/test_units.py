@@ -64,7 +64,7 @@ def test_a_killed_agent_is_restored_at_once_without_a_contact(
     assert Run.objects.get(pk=run.pk).outcome == "interrupted"
 
 
-def test_a_run_outlives_the_login_that_started_it(
+def test_a_run_continues_after_the_login_that_started_it(
     supervised: Host, admin: User, vm: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = measuring(supervised, admin, vm, monkeypatch)

@@ -25,7 +25,7 @@ def made() -> dict[str, str]:
     return generated.pages()
 
 
-def test_every_page_stands_in_the_navigation_once(made: dict[str, str]) -> None:
+def test_every_page_is_in_the_navigation_once(made: dict[str, str]) -> None:
     files = {
         str(page.relative_to(ROOT)).removesuffix(".md") for pattern in sources.PAGES for page in ROOT.glob(pattern)
     }

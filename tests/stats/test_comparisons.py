@@ -66,7 +66,7 @@ def interval(low: float, high: float, digits: float = 0.005) -> object:
 # --- k levels
 
 
-def test_levels_in_blocks_share_the_spread_within_blocks() -> None:
+def test_levels_in_blocks_share_the_variance_within_blocks() -> None:
     table = level_table(rows_of(SHARED_BUFFERS))
 
     assert table.blocked
@@ -81,7 +81,7 @@ def test_levels_in_blocks_share_the_spread_within_blocks() -> None:
     assert table.p < 1e-4
 
 
-def test_levels_out_of_blocks_have_their_own_spread() -> None:
+def test_levels_without_blocks_have_their_own_variance() -> None:
     table = level_table(rows_of(SHARED_BUFFERS, blocked=False))
 
     assert not table.blocked
@@ -213,7 +213,7 @@ def test_a_tighter_margin_leaves_the_same_runs_undecided() -> None:
     assert comparison.verdict == "undetectable"
 
 
-def test_noise_floor_of_the_same_thing_twice() -> None:
+def test_the_noise_floor_of_repeated_runs() -> None:
     assert noise_floor_percent(0.010671, 5) == pytest.approx(1.57, abs=0.005)
 
 
@@ -222,7 +222,7 @@ def test_adjusted_p_values() -> None:
     assert benjamini_hochberg([0.001, 0.012, 0.03, 0.2]) == pytest.approx([0.004, 0.024, 0.04, 0.2])
 
 
-def test_levels_are_paired_by_block_whatever_the_order_of_their_rows() -> None:
+def test_levels_are_paired_by_block_in_any_order_of_rows() -> None:
     rows = rows_of({"A": A, "B": B})
 
     comparison = compare_levels(rows[::-1], "A", "B", TPS, DELTA)
@@ -348,7 +348,7 @@ def test_the_sentence_of_an_inconclusive_comparison() -> None:
     assert (round(comparison.mde_percent or 0, 2), comparison.runs_needed) == (2.18, 24)
 
 
-def test_one_run_of_each_ranks_nothing() -> None:
+def test_one_run_per_level_gives_no_ranking() -> None:
     comparison = verdict_of((75870.0,), (76312.0,))
 
     assert (comparison.verdict, comparison.interval, comparison.p, comparison.runs_needed) == (
@@ -362,7 +362,7 @@ def test_one_run_of_each_ranks_nothing() -> None:
     )
 
 
-def test_two_runs_of_each_rank_nothing() -> None:
+def test_two_runs_per_level_give_no_ranking() -> None:
     assert verdict_of(A[:2], scaled(A[:2], 2.0)).verdict == "points_only"
 
 
@@ -373,7 +373,7 @@ def test_three_runs_of_each_are_preliminary() -> None:
     assert comparison.sentence("8GB", "16GB").startswith("Preliminary: 16GB is better")
 
 
-def test_runs_without_any_spread_have_a_ratio_but_no_p() -> None:
+def test_runs_without_variation_have_a_ratio_but_no_p() -> None:
     comparison = compare((0.048,) * 3, (0.048,) * 3, metric=LATENCY, delta=0.05, blocked=False)
 
     assert (comparison.interval, comparison.p, comparison.mde_percent, comparison.verdict) == (
@@ -388,14 +388,14 @@ def test_runs_without_any_spread_have_a_ratio_but_no_p() -> None:
     )
 
 
-def test_one_arm_without_spread_leaves_the_other_s(recwarn: pytest.WarningsRecorder) -> None:
+def test_if_one_level_does_not_vary_the_variance_of_the_other_is_used(recwarn: pytest.WarningsRecorder) -> None:
     comparison = verdict_of((990.0,) * 3, (990.0, 990.0, 990.0, 1000.0))
 
     assert (comparison.verdict, comparison.p) == ("equivalent", pytest.approx(0.391, abs=0.0005))
     assert not recwarn.list
 
 
-def test_levels_without_any_spread_do_not_break_the_table() -> None:
+def test_levels_without_variation_do_not_break_the_table() -> None:
     rows = rows_of({"a": (1.0,) * 3, "b": (2.0,) * 3, "c": (1.0,) * 3})
 
     assert [one.verdict for one in against_baseline(rows, "a", TPS, DELTA)] == ["better", "equivalent"]
@@ -411,7 +411,7 @@ def test_a_value_without_a_ratio_is_refused(value: float) -> None:
 
 
 @pytest.mark.parametrize("delta", [0.0, -0.02, 2.0])
-def test_a_margin_that_is_none_is_refused(delta: float) -> None:
+def test_an_invalid_margin_is_refused(delta: float) -> None:
     with pytest.raises(PlanError, match="margin"):
         compare(A, B, metric=TPS, delta=delta, blocked=False)
 
@@ -581,12 +581,12 @@ def test_levels_run_one_after_the_other_hide_a_drift() -> None:
 # --- how many more
 
 
-def test_runs_needed_grow_with_the_spread_and_fall_with_the_effect() -> None:
+def test_runs_needed_grow_with_the_variation_and_fall_with_the_effect() -> None:
     assert runs_needed(0.02, 0.02) == 18
     assert runs_needed(0.02, 0.02, paired=True) == 11
 
 
-def test_runs_needed_allow_for_a_spread_that_few_runs_have_estimated() -> None:
+def test_runs_needed_account_for_a_variation_estimated_from_few_runs() -> None:
     needed = [runs_needed(0.02, 0.02, paired=True, known_df=df) for df in (2, 4, 9, 1000)]
 
     assert needed == sorted(needed, reverse=True)

@@ -67,7 +67,7 @@ def test_a_campaign_of_several_groups_is_one_day() -> None:
     assert components.variance == pytest.approx(0.0020414, rel=0.05)
 
 
-def test_days_that_do_not_differ_add_nothing() -> None:
+def test_equal_days_add_no_variance() -> None:
     cells = [Cell("one", f"c{n}", list(np.exp(own))) for n, own in enumerate([(10.0, 10.02, 9.98)] * 4)]
 
     assert between_campaigns(cells) == Between(0.0, pytest.approx(0.00029, rel=0.1), 3)

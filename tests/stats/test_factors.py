@@ -112,7 +112,7 @@ def test_more_levels_have_one_f_test_and_show_the_largest_ratio() -> None:
     assert (high - low) / 2 == pytest.approx(half)
 
 
-def test_of_three_factors_every_pair_is_asked_and_p_adjusted() -> None:
+def test_every_pair_of_three_factors_is_tested_and_p_adjusted() -> None:
     levels, rows = simulated(2, 2, 2)
 
     pairs = interactions(crossed(levels, labelled(levels), rows), DELTA)
@@ -155,7 +155,7 @@ def test_too_little_data_for_an_interaction_says_why(
         crossed(LEVELS, cells, rows)
 
 
-def test_runs_without_any_spread_have_effects_and_no_p() -> None:
+def test_runs_without_variation_have_effects_and_no_p() -> None:
     exact = {cell: (1000.0 * (place + 1),) * 3 for place, cell in enumerate(RUNS)}
 
     (interaction,) = interactions(crossed(LEVELS, labelled(LEVELS), rows_of(exact)), DELTA)

@@ -54,7 +54,7 @@ def test_two_hundred_levels_hold_together_at_once() -> None:
     assert 3.4 < critical((ALIKE,) * 200, 400, 0.95) < 3.8
 
 
-def test_a_level_that_spreads_more_does_not_hide_a_sure_difference_of_another() -> None:
+def test_a_level_with_more_variation_does_not_hide_a_difference_of_another() -> None:
     by_level = {
         one.b: one for one in against_baseline(rows_of({"a": A, "b": B, "c": C}, blocked=False), "a", TPS, 0.02)
     }
@@ -66,7 +66,7 @@ def test_a_level_that_spreads_more_does_not_hide_a_sure_difference_of_another() 
     assert by_level["b"].verdict == "undetectable"
 
 
-def test_spreads_that_are_alike_are_pooled() -> None:
+def test_similar_variances_are_pooled() -> None:
     arms = {"a": A, "c": C, "d": tuple(y + 0.01 for y in A)}
 
     comparisons = against_baseline(rows_of(arms, blocked=False), "a", TPS, 0.02)

@@ -74,7 +74,7 @@ def test_levels_that_never_share_a_block_cannot_be_separated_from_it() -> None:
     assert not fit(rows, blocked=True).rank_lost
 
 
-def test_figures_without_any_spread_have_no_p() -> None:
+def test_figures_without_variation_have_no_p() -> None:
     rows = [Observation(level, block, 10.0, block) for block in range(3) for level in "ab"]
 
     fitted = fit(rows, blocked=True)

@@ -39,7 +39,7 @@ def simulate(kind: str, least: int, most: int, true: float, seed: int) -> dict[s
 
 @pytest.mark.parametrize("kind", sequential.SPENDING)
 @pytest.mark.parametrize(("least", "most"), [(3, 5), (3, 10), (5, 12), (5, 30)])
-def test_looks_at_two_of_the_same_stop_falsely_in_five_of_a_hundred_at_most(kind: str, least: int, most: int) -> None:
+def test_interim_analyses_of_equal_levels_stop_in_at_most_5_percent(kind: str, least: int, most: int) -> None:
     same = simulate(kind, least, most, true=0.0, seed=1)
     beside = simulate(kind, least, most, true=float(np.log1p(DELTA)), seed=2)
 
@@ -50,7 +50,7 @@ def test_looks_at_two_of_the_same_stop_falsely_in_five_of_a_hundred_at_most(kind
     assert beside["equivalent"] <= 0.0514
 
 
-def test_the_same_looks_at_five_percent_each_stop_falsely_in_one_of_six() -> None:
+def test_unadjusted_interim_analyses_of_equal_levels_stop_in_one_of_six() -> None:
     differences = np.random.default_rng(3).normal(0, 1, (CAMPAIGNS, 10))
     stopped = np.zeros(CAMPAIGNS, dtype=bool)
     for n in range(3, 11):

@@ -23,7 +23,7 @@ def test_a_run_far_from_those_before_it_is_out_of_line() -> None:
     assert deviation.sentence("Run 11") == "Run 11 is out of line with the 10 runs before it: -2.55 % (z -8.39)."
 
 
-def test_a_run_within_the_spread_is_quiet() -> None:
+def test_a_run_within_the_usual_variation_is_no_alert() -> None:
     deviation = score(10020, BEFORE, DELTA)
 
     assert deviation is not None
@@ -34,11 +34,11 @@ def test_a_change_below_the_margin_is_no_alert() -> None:
     assert not score(9850, BEFORE, 0.05).alert  # type: ignore[union-attr]
 
 
-def test_nine_runs_tell_no_spread() -> None:
+def test_nine_runs_give_no_estimate_of_the_variation() -> None:
     assert score(9850, BEFORE[:9], DELTA) is None
 
 
-def test_runs_without_any_spread_alert_by_the_margin_alone() -> None:
+def test_runs_without_variation_alert_by_the_margin_alone() -> None:
     assert score(9000, [10000.0] * 10, DELTA).alert  # type: ignore[union-attr]
     assert score(10000, [10000.0] * 10, DELTA).z == 0  # type: ignore[union-attr]
 
@@ -87,7 +87,7 @@ def test_a_change_smaller_than_the_margin_is_not_reported() -> None:
     assert change_points(levels(10000, 9850), ["6.1"] * 40, DELTA) == []
 
 
-def test_a_new_kernel_splits_the_series_whatever_it_did() -> None:
+def test_a_new_kernel_splits_the_series() -> None:
     (change,) = change_points(levels(10000, 9950), ["6.1"] * 20 + ["6.12"] * 20, DELTA)
 
     assert (change.at, change.p, change.why) == (20, None, "6.12 instead of 6.1")

@@ -10,7 +10,7 @@ from stats.across_campaigns.prediction import LEAST, against_history
 RUNS = [[99.0, 101.0], [100.0, 102.0], [98.0, 100.0], [101.0, 103.0], [99.0, 100.0]]
 
 
-def test_with_fewer_than_five_earlier_campaigns_nothing_is_said() -> None:
+def test_fewer_than_five_earlier_campaigns_give_no_verdict() -> None:
     assert against_history(RUNS[: LEAST - 1], [90.0, 91.0], better="higher", delta=0.02) is None
     assert against_history(RUNS, [90.0, 91.0], better="higher", delta=0.02) is not None
 
@@ -35,7 +35,7 @@ def test_a_step_beyond_the_margin_has_a_direction(better: str, verdict: str) -> 
     assert comparison.is_worse == (verdict == "worse")
 
 
-def test_more_levels_asked_at_once_widen_the_interval() -> None:
+def test_more_levels_widen_the_interval() -> None:
     one, three = (against_history(RUNS, [97.0], better="higher", delta=0.02, of=of) for of in (1, 3))
 
     assert one and three

@@ -49,7 +49,7 @@ def test_candidates_whose_results_vary_are_unstable_and_do_not_mask_each_other()
     assert unstable({**calm, **wild}, least=0.02) == set(wild)
 
 
-def test_99_percent_of_candidates_that_vary_alike_are_stable() -> None:
+def test_99_percent_of_candidates_with_equal_variation_are_stable() -> None:
     rng = np.random.default_rng(10)
     false = [unstable({str(n): 0.15 * rng.standard_normal(6) for n in range(10)}, least=0.02) for _ in range(200)]
 

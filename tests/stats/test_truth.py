@@ -32,7 +32,7 @@ def test_the_document_has_the_published_shares() -> None:
     assert text == report.document(text, report.read()), "run: python -m tests.truth NAME"
 
 
-def test_shares_count_only_campaigns_that_were_asked() -> None:
+def test_shares_count_only_trials_with_a_value() -> None:
     measured = shares([Trial(false=True), Trial(false=False), Trial(covers=True)])
 
     assert measured.false and (measured.false.share, measured.false.of) == (0.5, 2)

@@ -48,7 +48,7 @@ def test_cancelling_once_it_is_better_has_at_most_6_percent_false_positives() ->
     assert wrong.mean() <= 0.06 + 3 * math.sqrt(0.06 * 0.94 / CAMPAIGNS)
 
 
-def test_the_same_looks_at_five_percent_each_find_it_in_more_than_one_of_six() -> None:
+def test_unadjusted_analyses_have_a_false_positive_in_more_than_one_of_five() -> None:
     t = t_statistics(2, 20)
 
     assert (t[:, 2:] > [fixed(n) for n in range(3, 21)]).any(axis=1).mean() > 0.2

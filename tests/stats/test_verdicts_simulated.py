@@ -43,7 +43,7 @@ DESIGNS = [(2, True), (2, False), (4, True)]
 
 
 @pytest.mark.parametrize(("levels", "blocked"), DESIGNS)
-def test_of_the_same_thing_five_of_a_hundred_campaigns_at_most_tell_a_difference(levels: int, blocked: bool) -> None:
+def test_at_most_5_percent_of_campaigns_of_equal_levels_show_a_difference(levels: int, blocked: bool) -> None:
     many = 10_000 if levels == 2 else 4_000
 
     comparisons = judged(levels, 0.0, blocked, many, seed=levels)

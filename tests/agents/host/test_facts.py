@@ -127,7 +127,7 @@ def test_the_version_of_a_wrapper_is_read_again_after_an_upgrade_of_its_program(
     assert asked_again(system, cache)
 
 
-def test_another_kernel_asks_everything_again(tmp_path: Path) -> None:
+def test_another_kernel_invalidates_all_cached_versions(tmp_path: Path) -> None:
     system, cache = Programs(), tmp_path / "versions.json"
     asked_again(system, cache)
 
@@ -137,7 +137,7 @@ def test_another_kernel_asks_everything_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["", "{", "[]", '{"a": 1}', "\x00\xff"])
-def test_a_broken_cache_is_made_anew(tmp_path: Path, broken: str) -> None:
+def test_a_broken_cache_is_replaced(tmp_path: Path, broken: str) -> None:
     system, cache = Programs(), tmp_path / "versions.json"
     cache.write_text(broken, encoding="latin-1")
 

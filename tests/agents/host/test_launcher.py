@@ -124,7 +124,7 @@ def test_only_root_lets_an_older_agent_continue_its_run(root: Path, installed: I
     assert (by_systemd.returncode, ran(root)) == (0, "old")
 
 
-def test_a_key_that_was_revoked_starts_nothing_any_more(root: Path, installed: Installed, signer: Signer) -> None:
+def test_an_agent_of_a_revoked_key_is_not_started(root: Path, installed: Installed, signer: Signer) -> None:
     program = agent(root)
     installed.run("install", stdin=signer.parcel(program, 5))
     (installed.config / "revoked").write_text(f"{signer.public_key}\n")
@@ -142,7 +142,7 @@ def test_an_agent_signed_with_another_key_is_refused(root: Path, installed: Inst
     assert installed.run("install", stdin=stranger.parcel(agent(root), 9)).returncode == 1
 
 
-def test_a_signature_for_another_purpose_is_worth_nothing(root: Path, installed: Installed, signer: Signer) -> None:
+def test_a_signature_for_another_purpose_is_refused(root: Path, installed: Installed, signer: Signer) -> None:
     assert installed.run("install", stdin=signer.parcel(agent(root), 9, namespace="git")).returncode == 1
 
 
@@ -179,7 +179,7 @@ def test_files_that_another_account_can_change_are_not_trusted(
     assert ran(root) == "", UNTRUSTED
 
 
-def test_an_ordinary_user_gets_nothing_from_it(root: Path, installed: Installed) -> None:
+def test_an_ordinary_user_cannot_use_the_launcher(root: Path, installed: Installed) -> None:
     root.chmod(0o755)
 
     refused = subprocess.run([installed.program, "install"], user=65534, group=65534, capture_output=True, check=False)

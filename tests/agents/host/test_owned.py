@@ -64,7 +64,7 @@ ACTS: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_a_link_in_the_place_of_a_directory_leads_nowhere(place: Path, act: str) -> None:
+def test_a_link_in_the_place_of_a_directory_is_not_followed(place: Path, act: str) -> None:
     plant(place / "theirs/pgdata", place / "precious")
 
     with pytest.raises(OSError, match="another account can change a link"):

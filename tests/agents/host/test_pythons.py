@@ -95,7 +95,7 @@ def test_the_agent_compiles_without_a_warning(python: str, tmp_path: Path) -> No
 
 
 @on_each
-def test_the_agent_plans_and_frames_alike_on_every_python(python: str, program: Path) -> None:
+def test_plans_and_frames_are_the_same_on_every_python(python: str, program: Path) -> None:
     script = [str(HERE / "on_python.py"), str(program), str(HERE / "cases")]
 
     answer = json.loads(ask(python, "-I", *script))

@@ -230,7 +230,7 @@ def test_a_process_name_may_hold_brackets_and_spaces() -> None:
     assert (process.pid, process.name, process.ticks, process.start, process.cpu) == (42, "a) b", 7, 99, 2)
 
 
-def test_the_zipapp_is_the_same_bytes_wherever_it_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_build_of_the_zipapp_has_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = build.build_zipapp(tmp_path / "a.pyz")
     copy = tmp_path / "elsewhere/agents"
     shutil.copytree(build.SOURCES, copy, ignore=shutil.ignore_patterns("__pycache__"))

@@ -161,7 +161,7 @@ def test_postgresql_9_is_too_old() -> None:
         (18, {"pg_stat_database", "pg_stat_bgwriter", "pg_stat_wal", "pg_stat_io", "pg_stat_checkpointer"}),
     ],
 )
-def test_a_version_is_asked_for_the_views_that_it_has(major: int, views: set[str]) -> None:
+def test_each_version_is_queried_for_the_views_that_it_has(major: int, views: set[str]) -> None:
     assert set(re.findall(r"'(pg_stat_\w+)'", pg_stat.statement(major))) == views
 
 

@@ -48,7 +48,7 @@ def test_a_rate_that_levels_off_is_steady_once_its_rise_is_less_than_half() -> N
         [0.0] * 20 + [1000.0 * 1.05**second for second in range(60)],
     ],
 )
-def test_a_rate_that_rises_falls_or_was_hardly_looked_at_is_not_steady(rates: list[float]) -> None:
+def test_a_rate_that_rises_falls_or_has_few_samples_is_not_steady(rates: list[float]) -> None:
     assert ended_at(rates) is None
 
 
@@ -96,9 +96,7 @@ def test_the_log_has_the_figures_of_both_outcomes() -> None:
 @pytest.mark.parametrize(
     ("role", "kind", "options"), [("measure", "pgbench", {}), ("warm", "sql", {"query": "select 1"})]
 )
-def test_only_a_warm_step_whose_tool_tells_a_rate_may_end_by_itself(
-    role: str, kind: str, options: dict[str, str]
-) -> None:
+def test_only_a_warm_step_of_a_tool_with_a_rate_can_end_early(role: str, kind: str, options: dict[str, str]) -> None:
     step = {"name": "a", "role": role, "kind": kind, "options": options, "until": {"window_s": 5, "within": 0.02}}
 
     with pytest.raises(Unplannable) as refused:

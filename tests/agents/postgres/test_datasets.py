@@ -106,7 +106,7 @@ def test_a_run_that_writes_has_a_copy_that_goes_with_it(cluster: Cluster) -> Non
     assert environments == {f"ds_{next(iter(cluster.shelf))[:12]}_work"}
 
 
-def test_data_that_are_reset_by_making_them_anew_are_dirty_until_then(cluster: Cluster) -> None:
+def test_data_with_the_reset_rebuild_are_dirty_until_they_are_created_again(cluster: Cluster) -> None:
     dataset = {**pgbench(scale=1), "reset": "reinit"}
 
     cluster.run(dataset, WRITES)
@@ -199,7 +199,7 @@ def test_a_fingerprint_covers_every_option_that_changes_the_data(options: dict[s
     assert data.fingerprint(options, 18) != data.fingerprint(options, 17)
 
 
-def test_a_cluster_that_did_not_wait_for_its_disk_is_not_believed_after_a_power_cut(cluster: Cluster) -> None:
+def test_a_cluster_without_fsync_is_not_reused_after_a_power_cut(cluster: Cluster) -> None:
     careless = {**cluster.spec(pgbench(), READS), "settings": {"postgresql": {"fsync": "off"}}}
     cluster.agent.events(cluster.agent.submit(careless))
     (conf,) = cluster.data_dir.glob("*/pgdata/proving_ground.conf")

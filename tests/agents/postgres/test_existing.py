@@ -95,7 +95,7 @@ def test_parameters_that_a_reload_puts_in_effect_restart_nothing(theirs: Theirs,
 
 @pytest.mark.proves("postgresql", where="here")
 @pytest.mark.proves("cpu_affinity", where="here")
-def test_the_server_is_started_anew_on_chosen_cpus_and_comes_back_as_it_was(theirs: Theirs, run: Any) -> None:
+def test_the_server_is_restarted_on_chosen_cpus_and_restored(theirs: Theirs, run: Any) -> None:
     before = theirs.start("-c work_mem=5MB", "-c application_name='a b'", prefix=("taskset", "-c", "1")).snapshot()
 
     events = run(
@@ -123,7 +123,7 @@ def test_a_cluster_that_was_stopped_is_stopped_again(theirs: Theirs, run: Any) -
     assert "proving_ground" not in theirs.start().snapshot()["databases"]
 
 
-def test_a_database_of_theirs_in_a_stopped_cluster_is_not_dropped(theirs: Theirs, run: Any) -> None:
+def test_an_existing_database_in_a_stopped_cluster_is_not_dropped(theirs: Theirs, run: Any) -> None:
     theirs.start().sql("create database proving_ground")
     theirs.stop()
 
@@ -145,7 +145,7 @@ do $x$ begin if (select rolsuper or rolcreatedb or rolcreaterole or rolbypassrls
 
 
 @pytest.mark.fast
-def test_the_load_is_no_superuser_and_its_functions_are_not_called_by_one(theirs: Theirs, run: Any) -> None:
+def test_the_load_is_not_a_superuser_and_no_superuser_calls_its_functions(theirs: Theirs, run: Any) -> None:
     theirs.start().sql("create table salaries as select 1 as salary")
     before = theirs.snapshot()
     attacks = {**ATTACKS, "borrow": f"execute 'set role {OWNER}'", "role": "execute 'create role more'"}
@@ -246,7 +246,7 @@ def test_a_restart_needs_consent(theirs: Theirs, run: Any) -> None:
     assert theirs.postmaster() == pid and theirs.snapshot() == before
 
 
-def test_clients_of_theirs_are_listed_in_the_refusal_and_disturbed_only_when_allowed(theirs: Theirs, run: Any) -> None:
+def test_connected_clients_are_listed_in_the_refusal_and_disturbed_only_with_consent(theirs: Theirs, run: Any) -> None:
     shop = theirs.start().client()
     try:
         refused = run(theirs.target(restart=True), {"postgresql": {"work_mem": "8MB"}})
@@ -336,7 +336,7 @@ def test_a_target_that_contradicts_the_host_is_refused(
     assert theirs.snapshot() == before
 
 
-def test_a_line_that_overrides_ours_is_named(theirs: Theirs, run: Any) -> None:
+def test_a_line_that_overrides_the_included_file_is_named(theirs: Theirs, run: Any) -> None:
     theirs.configure("work_mem = 6MB")
     theirs.start()
 
@@ -346,7 +346,9 @@ def test_a_line_that_overrides_ours_is_named(theirs: Theirs, run: Any) -> None:
     assert ending.startswith("not_in_effect") and f"6MB of {theirs.data}/postgresql.conf line {line}" in ending
 
 
-def test_a_parameter_that_drifts_voids_the_run_and_stays_theirs(theirs: Theirs, agent: Connection, spec: Spec) -> None:
+def test_a_parameter_that_drifts_fails_the_run_and_is_not_restored(
+    theirs: Theirs, agent: Connection, spec: Spec
+) -> None:
     theirs.start()
     run_spec = {**spec({"postgresql": {"work_mem": "8MB"}}, time_s=3), "target": theirs.target()}
     run = agent.submit(run_spec)

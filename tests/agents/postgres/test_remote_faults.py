@@ -299,7 +299,9 @@ def test_a_standby_that_is_not_promoted_does_not_count_as_the_server_of_the_run(
     standby.stop()
 
 
-def test_with_a_standby_at_the_first_address_the_primary_is_the_one_that_is_proven(served: Served, submit: Any) -> None:
+def test_with_a_standby_at_the_first_address_parameters_of_the_primary_are_verified(
+    served: Served, submit: Any
+) -> None:
     standby = _standby(served)
     standby.sql("alter system set checkpoint_timeout = '8min'")
     remote = submit("both", SUPER, SECOND, ADDRESS)

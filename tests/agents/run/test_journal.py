@@ -69,7 +69,7 @@ def test_a_value_that_was_only_intended_and_that_another_user_changed_is_left(
     assert [conflict["key"] for conflict in conflicts] == [other]
 
 
-def test_a_value_that_was_there_until_our_own_write_changed_it_along_is_written(
+def test_a_value_that_an_earlier_write_of_the_run_has_reset_is_written(
     reopen: Callable[[], Journal], system: FakeSystem
 ) -> None:
     reserve = "/proc/sys/vm/min_free_kbytes"
@@ -234,7 +234,9 @@ def test_a_value_that_another_user_changed_is_left_and_reported(
     assert unproven == [] and system.files[POOL] == "777"
 
 
-def test_an_original_is_never_taken_from_our_own_value(reopen: Callable[[], Journal], system: FakeSystem) -> None:
+def test_a_value_of_the_run_is_never_recorded_as_the_original(
+    reopen: Callable[[], Journal], system: FakeSystem
+) -> None:
     reopen().apply("huge_pages", Write(POOL, "100"))
     reopen().apply("huge_pages", Write(POOL, "200"))
 
@@ -254,7 +256,7 @@ def test_a_value_that_does_not_go_back_is_unproven(reopen: Callable[[], Journal]
 
 
 @pytest.mark.parametrize(("current", "back"), [("40", "5"), ("3", "3"), ("101", "101")])
-def test_died_between_write_and_mark_a_value_on_the_way_is_ours(
+def test_after_a_kill_between_write_and_mark_a_value_up_to_the_target_is_restored(
     reopen: Callable[[], Journal], system: FakeSystem, current: str, back: str
 ) -> None:
     journal = reopen()
@@ -337,7 +339,7 @@ def block_device(path: str, text: str, files: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("written", [0, 1, 2])
-def test_a_value_that_goes_back_only_with_its_scheduler_is_restored_wherever_the_run_died(
+def test_a_value_that_depends_on_its_scheduler_is_restored_after_a_kill_at_any_boundary(
     reopen: Callable[[], Journal], system: FakeSystem, written: int
 ) -> None:
     system.files.update({QUEUE: "256", SCHEDULER: "mq-deadline"})

@@ -10,7 +10,7 @@ from tests.agents.conftest import Connect, postgres_processes
 from tests.session import leftovers
 
 
-def test_a_run_under_way_is_ended_with_its_server_and_its_load(
+def test_an_active_run_is_ended_with_its_server_and_its_load(
     connect: Connect, spec: Callable[..., dict[str, Any]], data_dir: Path, tmp_path: Path
 ) -> None:
     agent = connect()

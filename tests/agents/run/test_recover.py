@@ -168,7 +168,7 @@ def test_a_damaged_journal_is_dirty(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", [1, 30])
-def test_a_torn_tail_of_events_is_no_obstacle(tmp_path: Path, lost: int) -> None:
+def test_a_torn_tail_of_events_does_not_stop_the_recovery(tmp_path: Path, lost: int) -> None:
     lab = Lab(tmp_path)
     assert lab.die("run", 12)
     path = lab.job.path / "events.ndjson"
@@ -177,7 +177,7 @@ def test_a_torn_tail_of_events_is_no_obstacle(tmp_path: Path, lost: int) -> None
     assert lab.check() == "interrupted"
 
 
-def test_recovery_takes_no_time_worth_mentioning(tmp_path: Path) -> None:
+def test_recovery_takes_less_than_ten_seconds(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     assert lab.die("run", 12)
     began = time.monotonic()

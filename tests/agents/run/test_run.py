@@ -31,7 +31,9 @@ as_root = os.geteuid() == 0
 @pytest.mark.fast
 @pytest.mark.proves("cpu_affinity", where="here")
 @pytest.mark.proves("postgresql", where="here")
-def test_a_pinned_run_is_proven_kept_acknowledged_and_purged(agent: Connection, spec: Spec, data_dir: Path) -> None:
+def test_a_run_is_proven_and_its_records_remain_until_they_are_acknowledged(
+    agent: Connection, spec: Spec, data_dir: Path
+) -> None:
     settings = {"cpu_affinity": {"server": "0"}, "postgresql": {"shared_buffers": "64MB"}}
 
     run = agent.submit(spec(settings, report_per_command=True, mode="prepared", rate=None))
@@ -77,7 +79,7 @@ def test_a_pinned_run_is_proven_kept_acknowledged_and_purged(agent: Connection, 
         agent.call("status", run=run)
 
 
-def test_a_run_outlives_the_connection_that_submitted_it(connect: Connect, spec: Spec) -> None:
+def test_a_run_continues_after_its_connection_has_ended(connect: Connect, spec: Spec) -> None:
     first = connect()
     run = first.submit(spec(time_s=1))
     first.process.kill()

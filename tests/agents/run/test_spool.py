@@ -39,7 +39,7 @@ def test_seq_continues_where_an_earlier_process_stopped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", range(1, 40, 7))
-def test_a_torn_last_line_is_cut_off_and_its_seq_given_again(tmp_path: Path, lost: int) -> None:
+def test_a_torn_last_line_is_cut_off_and_its_seq_used_again(tmp_path: Path, lost: int) -> None:
     path = tmp_path / "events.ndjson"
     first = log(path)
     first.append({"kind": "one"})
@@ -116,7 +116,7 @@ def test_the_spool_is_private(spool: Spool) -> None:
     assert (spool.root / "reserve.bin").stat().st_size == spool_module.RESERVE_BYTES
 
 
-def test_a_job_cut_short_at_its_creation_is_no_job(spool: Spool) -> None:
+def test_a_job_that_was_not_created_completely_is_ignored(spool: Spool) -> None:
     (spool.jobs_dir / f".new-{RUN}").mkdir()
 
     assert spool.jobs() == []

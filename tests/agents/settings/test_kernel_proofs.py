@@ -90,7 +90,7 @@ class Device(FakeSystem):
 
 
 @pytest.mark.parametrize(("latency_us", "ok"), [(2, True), (50, False)])
-def test_a_stricter_request_of_another_process_does_not_count_as_ours(latency_us: int, ok: bool) -> None:
+def test_a_stricter_request_of_another_process_is_not_the_proof_of_the_run(latency_us: int, ok: bool) -> None:
     (proof,) = SETTINGS["cpu_power"].verify(Scene(system=Device(), facts={}), {"latency_us": latency_us}, "before")
 
     assert (proof.wanted, proof.found, proof.ok) == (latency_us, 2, ok)

@@ -177,7 +177,7 @@ def queue(name: str) -> dict[str, str]:
 
 @pytest.mark.fast
 @pytest.mark.proves("block_device", where="here")
-def test_a_scheduler_goes_and_comes_back_with_the_queue_that_an_admin_made(agent: Connection, loop: str) -> None:
+def test_a_scheduler_is_restored_with_the_queue_that_an_admin_configured(agent: Connection, loop: str) -> None:
     SYSTEM.write(f"/sys/block/{loop}/queue/scheduler", "mq-deadline")
     SYSTEM.write(f"/sys/block/{loop}/queue/nr_requests", "64")
     SYSTEM.write(f"/sys/block/{loop}/queue/iosched/read_expire", "200")

@@ -126,7 +126,7 @@ def test_a_pool_of_one_1_gb_page_is_granted_and_restored(agent: Connection, spec
 @pytest.mark.needs("root")
 @pytest.mark.proves("huge_pages", where="here")
 @pytest.mark.usefixtures("unchanged")
-def test_a_killed_agent_leaves_a_pool_in_use_that_comes_back_when_its_user_is_gone(
+def test_a_pool_in_use_after_a_kill_is_restored_when_its_user_has_ended(
     connect: Connect, spec: Spec, data_dir: Path, tmp_path: Path
 ) -> None:
     agent = connect()
@@ -189,7 +189,7 @@ def test_a_weight_is_applied_and_restored_unless_the_kernel_could_not_choose_aga
 
 @pytest.mark.needs("root")
 @pytest.mark.usefixtures("unchanged")
-def test_a_total_and_its_nodes_come_back_together(tmp_path: Path) -> None:
+def test_a_total_and_its_nodes_are_restored_together(tmp_path: Path) -> None:
     system = System()
     journal = Journal(Job(tmp_path, system, lambda: None), system)
 

@@ -136,7 +136,7 @@ def test_shared_pages_are_counted_once_for_the_process_that_touched_most() -> No
     assert proof.ok and proof.evidence["kb_per_node"]["shared"] == {"1": (11851 + 19 + 1) * 4}
 
 
-def test_a_page_on_the_wrong_node_under_membind_voids_the_run() -> None:
+def test_a_page_on_the_wrong_node_under_membind_fails_the_run() -> None:
     moved = recorded("membind1.backend").replace("N1=11851", "N0=1 N1=11850")
 
     proof = prove(server(moved, moved), MEMBIND, "after")["shared memory by node (kB)"]
@@ -162,7 +162,7 @@ def test_cpunodebind_is_proven_by_the_cpus_of_every_process(cpus: str, ok: bool)
     assert (proofs["cpus of node 0"].ok, proofs["cpus of node 0"].wanted) == (ok, "1,3,5")
 
 
-def test_a_long_look_is_not_repeated_in_the_step_but_policies_still_are() -> None:
+def test_a_slow_read_of_pages_is_not_repeated_in_the_step_but_policies_are() -> None:
     maps = recorded("membind1.backend")
     at = server(maps, maps)
     ticks = iter(range(0, 100, 2))
@@ -175,7 +175,7 @@ def test_a_long_look_is_not_repeated_in_the_step_but_policies_still_are() -> Non
 
 
 @pytest.mark.parametrize("length", range(130, 170))
-def test_a_line_that_is_cut_within_its_policy_says_nothing(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_cut_in_its_policy_is_ignored(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     maps = recorded("interleave.backend")
     at = server(maps, maps)
     at.notes["numa"] = {"slow": True}
@@ -184,7 +184,7 @@ def test_a_line_that_is_cut_within_its_policy_says_nothing(length: int, monkeypa
     assert prove(at, {"policy": "interleave"})["memory policy"].ok
 
 
-def test_of_very_many_processes_some_are_looked_at_evenly() -> None:
+def test_of_very_many_processes_an_even_sample_is_read() -> None:
     crowd: Any = list(range(1000))
 
     assert sample(crowd[:5], MANY) == crowd[:5]

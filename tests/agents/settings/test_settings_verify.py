@@ -142,7 +142,7 @@ def parameter(**changes: Any) -> dict[str, Any]:
         ({"settings": {"setting": "8192"}}, False),
     ],
 )
-def test_a_parameter_is_in_effect_when_our_line_was_applied_and_nothing_overrides_it(changes: Any, ok: bool) -> None:
+def test_a_parameter_is_in_effect_if_its_line_was_applied_and_not_overridden(changes: Any, ok: bool) -> None:
     at = scene({}, conf_file="/c", sql=lambda query: parameter(**changes))
 
     (proof,) = SETTINGS["postgresql"].verify(at, {"work_mem": "4MB"}, "before")

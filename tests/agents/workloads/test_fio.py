@@ -111,7 +111,7 @@ def test_a_new_file_is_made_where_it_is_allowed_and_removed_again(agent: Connect
 
 @pytest.mark.parametrize("how", ["killed", "cancelled"])
 @pytest.mark.needs("fio")
-def test_files_of_an_interrupted_fio_are_removed_and_given_files_remain(
+def test_files_of_an_interrupted_fio_are_removed_and_existing_files_remain(
     connect: Connect, storage: Path, tmp_path: Path, order: Any, how: str
 ) -> None:
     allowed_file, agent = storage / "given", connect()

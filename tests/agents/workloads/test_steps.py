@@ -105,9 +105,7 @@ def test_samples_come_while_the_query_still_runs(agent: Connection, steps: Steps
 
 
 @pytest.mark.parametrize("shell", ["\\! touch {file}", "select 1 \\g |touch {file}", "select 1; \\! touch {file}"])
-def test_nothing_that_was_typed_is_a_command_of_psql(
-    agent: Connection, steps: Steps, tmp_path: Path, shell: str
-) -> None:
+def test_no_user_input_becomes_a_command_of_psql(agent: Connection, steps: Steps, tmp_path: Path, shell: str) -> None:
     tmp_path.chmod(0o1777)
     typed = shell.format(file=tmp_path / "touched")
 
@@ -201,7 +199,7 @@ OLTP = {"tables": 2, "table_size": 500}
 
 @pytest.mark.fast
 @pytest.mark.needs("sysbench")
-def test_sysbench_makes_its_tables_anew_and_runs_its_test(agent: Connection, steps: Steps) -> None:
+def test_sysbench_creates_its_tables_again_and_runs_its_test(agent: Connection, steps: Steps) -> None:
     run_options = {**OLTP, "test": "oltp_read_write", "threads": 2, "time_s": 3, "histogram": True, "percentile": 99}
     run_spec = steps(
         ("make", "sysbench", {**OLTP, "action": "prepare"}),

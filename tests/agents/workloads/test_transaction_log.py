@@ -44,7 +44,7 @@ def test_percentiles_are_those_of_the_values(percent: float) -> None:
     assert (histogram.low, histogram.high, histogram.sum) == (values[0], values[-1], sum(values))
 
 
-def test_histograms_add_up_and_come_back_from_json() -> None:
+def test_histograms_can_be_added_and_read_from_json() -> None:
     one, other, both = Histogram(), Histogram(), Histogram()
     one.add([5, 700], [2, 1])
     other.add([1_000_000], [4])

@@ -335,7 +335,7 @@ def test_sql_refuses(options: dict[str, Any], field: str) -> None:
     assert refuse("sql", options).field == field
 
 
-def test_columns_that_are_figures_are_asked_for_once_and_declared() -> None:
+def test_columns_that_are_figures_are_queried_once_and_declared() -> None:
     options = {"query": "select 7 as hits -- of all", "figures": FIGURES, "before": "set work_mem = '4MB'"}
 
     assert lines(options, 18)[-2:] == [

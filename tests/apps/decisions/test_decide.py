@@ -148,7 +148,7 @@ def test_a_decision_supersedes_another_once(tuner: User, campaign: Campaign) -> 
     assert Decision.objects.count() == 2
 
 
-def test_a_refused_decision_leaves_the_one_it_meant_to_replace(tuner: User, campaign: Campaign) -> None:
+def test_a_refused_decision_does_not_supersede_another(tuner: User, campaign: Campaign) -> None:
     first = write(tuner, campaign)
 
     with pytest.raises(PlanError, match="title"):

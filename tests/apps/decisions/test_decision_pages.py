@@ -113,7 +113,7 @@ def test_a_comment_is_added_and_an_empty_one_refused_on_the_page(client: Client,
     assert team["decision"].comments.count() == 2
 
 
-def test_the_timeline_is_filtered_by_host_word_and_person(client: Client, team: dict[str, Any]) -> None:
+def test_the_timeline_is_filtered_by_host_word_and_user(client: Client, team: dict[str, Any]) -> None:
     def titles(**query: Any) -> set[str]:
         entries = client.get(reverse("timeline"), query).context["entries"]
         assert [entry.at for entry in entries] == sorted((entry.at for entry in entries), reverse=True)

@@ -153,7 +153,7 @@ def test_decided_settings_are_exported_as_files(admin: User, client: Client) -> 
     assert b"vm.swappiness = 10" in exported.content and b"evidence sha256" in exported.content
 
 
-def test_a_decision_that_sets_nothing_is_no_file(admin: User) -> None:
+def test_a_decision_without_settings_has_no_export(admin: User) -> None:
     decision = decide(admin, make_host("a", facts=ROOT))
     Decision.objects.update(settings={})
 

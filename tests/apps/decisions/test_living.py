@@ -140,7 +140,7 @@ def test_the_banner_is_on_the_decision_the_host_the_timeline_and_home(
     assert "Plan confirming campaign" in pages["decision_detail"]
 
 
-def test_one_click_plans_the_same_comparison_where_it_went_stale(
+def test_one_click_plans_the_same_comparison_on_the_changed_host(
     decision: Decision, admin: User, client: Client
 ) -> None:
     upgrade(decision.campaign.host)

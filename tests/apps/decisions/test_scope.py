@@ -28,7 +28,7 @@ def campaign(db: None) -> Campaign:
     return make_campaign(Campaign.State.FINISHED)
 
 
-def test_a_label_brings_in_every_host_that_carries_it(tuner: User, admin: User, campaign: Campaign) -> None:
+def test_a_label_adds_every_host_that_has_it(tuner: User, admin: User, campaign: Campaign) -> None:
     written = write(tuner, campaign, labels=["oltp"])
     other, third = make_host("other"), make_host("third")
     assert list(written.scope) == [campaign.host]

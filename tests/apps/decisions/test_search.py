@@ -36,7 +36,7 @@ def hits(text: str, kind: str = "") -> set[tuple[str, str]]:
     return {(hit.kind, hit.title) for hit in full_text.search(text, kind)}
 
 
-def test_a_setting_is_found_wherever_it_is_set(decision: Decision) -> None:
+def test_a_setting_is_found_in_every_object_that_sets_it(decision: Decision) -> None:
     assert {("decision", "A quarter of memory"), ("profile", "big-memory r1")} <= hits("shared_buffers")
     assert hits("shared_buffers", "profile") == {("profile", "big-memory r1")}
 
@@ -95,7 +95,7 @@ def test_a_snippet_marks_the_match(decision: Decision) -> None:
     assert "vacuum cleaners disagree" in hit.snippet
 
 
-def test_a_snippet_of_settings_is_no_json(decision: Decision) -> None:
+def test_a_snippet_of_settings_is_not_json(decision: Decision) -> None:
     (hit,) = full_text.search("shared_buffers", "profile")
 
     assert ("buffers", True) in hit.parts
@@ -143,7 +143,7 @@ def test_growing_tables_are_searched_by_an_index(db: None, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["letters", "profile "])
-def test_a_kind_that_is_none_is_refused(db: None, kind: str) -> None:
+def test_an_unknown_kind_is_refused(db: None, kind: str) -> None:
     with pytest.raises(
         PlanError, match=rf"'{kind}' is not a kind of object that can be searched \(one of decision, comment"
     ):

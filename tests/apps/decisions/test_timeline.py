@@ -85,7 +85,7 @@ def test_pages_are_neither_torn_nor_repeated_where_all_happened_at_once(decision
 
 
 @pytest.mark.parametrize("cursor", ["x", "2026-01-01~1~2", "2026-01-01T00:00:00+00:00~7~1"])
-def test_a_cursor_that_is_none_is_refused(db: None, cursor: str) -> None:
+def test_an_invalid_cursor_is_refused(db: None, cursor: str) -> None:
     with pytest.raises(PlanError, match="not a cursor of the timeline"):
         entries.timeline(Criteria(), cursor)
 

@@ -72,7 +72,7 @@ def test_the_result_of_a_trial_is_its_mean_log_ratio_to_the_default_of_the_same_
         assert trial.log_ratio == pytest.approx(0.6931, abs=1e-4)
 
 
-def test_good_candidates_run_again_beside_new_ones_and_none_is_tried_twice(search: Search) -> None:
+def test_good_candidates_run_again_with_new_ones_and_no_value_is_proposed_twice(search: Search) -> None:
     advance(search)
     end_round(search, lambda values: 1000.0 + values.get("work_mem", 0))
     advance(search)
@@ -159,7 +159,7 @@ def worst(search: Search) -> int:
     return max(trial.values["work_mem"] for trial in search.trials.filter(number__lte=3))
 
 
-def test_a_round_in_which_the_default_failed_blames_no_candidate_and_pauses(search: Search) -> None:
+def test_a_round_with_a_failed_default_fails_no_candidate_and_pauses(search: Search) -> None:
     advance(search)
     end_round(search, lambda values: None)
     advance(search)
@@ -242,7 +242,7 @@ def test_a_candidate_that_cannot_be_planned_is_refused_and_the_others_run(search
     assert [level["label"] for level in levels] == ["default", "trial 1", "trial 3"]
 
 
-def test_a_campaign_that_cannot_be_planned_pauses_the_search_and_blames_no_candidate(search: Search) -> None:
+def test_a_campaign_that_cannot_be_planned_pauses_the_search_and_fails_no_candidate(search: Search) -> None:
     Facts.objects.filter(host=search.campaign.host).delete()
 
     advance(search)

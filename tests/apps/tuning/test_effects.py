@@ -18,7 +18,7 @@ def run(settings: dict[str, Any], live: dict[str, Any] | None = None, **facts: A
     return effects.dry_run({**FACTS, **facts}, settings, live)
 
 
-def test_present_values_come_from_the_facts_and_from_the_host_where_it_was_asked() -> None:
+def test_present_values_come_from_the_facts_or_from_a_query_of_the_host() -> None:
     settings = {"huge_pages": {"use": "on", "pool": 700}}
     known = {"sysctls": {"vm.nr_hugepages": "12"}}
 

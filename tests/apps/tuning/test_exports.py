@@ -187,7 +187,7 @@ def test_a_script_takes_the_device_below_the_data_from_its_environment() -> None
     assert '# block_device: echo none > "/sys/block/$DATA/queue/scheduler"' in tuned
 
 
-def test_a_latency_is_held_by_tuned_and_by_a_shell() -> None:
+def test_a_latency_limit_is_set_by_tuned_and_by_a_shell() -> None:
     settings = {"cpu_power": {"latency_us": 50}}
 
     assert "force_latency=50" in render("tuned", settings)

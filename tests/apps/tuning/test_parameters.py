@@ -76,7 +76,7 @@ def test_a_profile_counts_before_the_host() -> None:
         ("checkpoint time", "checkpoint_timeout"),
     ],
 )
-def test_the_name_that_was_meant_comes_first(typed: str, first: str) -> None:
+def test_the_best_match_comes_first(typed: str, first: str) -> None:
     assert parameters.matching(parameters.every(), typed)[0].name == first
 
 

@@ -71,7 +71,7 @@ def test_an_error_of_the_catalogue_is_shown_at_its_field(
     assert not Profile.objects.exists()
 
 
-def test_a_setting_is_unfolded_where_it_says_something_or_is_wrong(client: Client, tuner: User) -> None:
+def test_a_setting_is_open_if_it_has_a_value_or_an_error(client: Client, tuner: User) -> None:
     empty = client.get(reverse("profile_add")).context["form"].groups
     profile = populate.profile(tuner)
     revised = client.get(reverse("profile_revise", args=[profile.name])).context["form"].groups

@@ -51,7 +51,7 @@ def settings(monkeypatch: pytest.MonkeyPatch, **variables: str) -> dict[str, Any
         ("PROVING_CA_BUNDLE", "/nowhere/ca.pem", "which contains no CA certificates"),
     ],
 )
-def test_a_value_that_is_no_secret_stops_the_start_and_is_not_printed(
+def test_an_invalid_secret_stops_the_start_and_is_not_printed(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str, rule: str
 ) -> None:
     with pytest.raises(ImproperlyConfigured, match=re.escape(rule)) as refused:
@@ -100,7 +100,7 @@ def test_a_file_without_a_secret_is_named(
         env.secret("A_SECRET")
 
 
-def test_a_variable_and_its_file_are_not_both_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_and_its_file_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_SECRET", STRONG)
     monkeypatch.setenv("A_SECRET_FILE", "/run/secrets/a")
 

@@ -26,7 +26,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MOST", 1000)
 
 
-def test_a_page_says_so_in_words(browser: Client) -> None:
+def test_a_page_explains_the_limit(browser: Client) -> None:
     answer = browser.post(reverse("recipe_add"), {"yaml": "x" * 2000})
 
     assert answer.status_code == 413
@@ -51,7 +51,7 @@ def test_an_import_takes_more(browser: Client) -> None:
 
 
 @pytest.mark.parametrize("length", ["", "many", "-5"])
-def test_a_length_that_is_no_number_is_no_length(browser: Client, length: str) -> None:
+def test_an_invalid_content_length_is_ignored(browser: Client, length: str) -> None:
     assert browser.get(reverse("account"), CONTENT_LENGTH=length).status_code == 200
 
 

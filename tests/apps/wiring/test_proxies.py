@@ -49,11 +49,11 @@ def test_without_trusted_proxies_forwarded_headers_are_ignored(admin: User) -> N
         ("", PROXY),
     ],
 )
-def test_the_last_address_that_is_no_proxy_is_the_client(trusted: None, forwarded: str, client: str) -> None:
+def test_the_last_address_that_is_not_a_proxy_is_the_client(trusted: None, forwarded: str, client: str) -> None:
     assert client_of(PROXY, forwarded) == client
 
 
-def test_https_is_believed_of_a_trusted_proxy_only(trusted: None, settings: Any, db: None) -> None:
+def test_https_is_accepted_only_from_a_trusted_proxy(trusted: None, settings: Any, db: None) -> None:
     settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     settings.SESSION_COOKIE_SECURE = True
     schemes = {

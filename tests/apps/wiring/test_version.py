@@ -24,7 +24,7 @@ def built(settings: Any) -> None:
     settings.VERSION, settings.COMMIT = "0.2.0", "1f3a9c0d77aa"
 
 
-def test_the_commit_is_the_given_one_or_that_of_the_checkout(tmp_path: Path) -> None:
+def test_the_commit_is_the_configured_one_or_that_of_the_checkout(tmp_path: Path) -> None:
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
     assert version.read_commit(ROOT, "") == head[:12]

@@ -31,7 +31,7 @@ def labels(factors: list[dict[str, Any]]) -> dict[str, list[str]]:
     ("text", "expected"),
     [("a,b", ["a", "b"]), (" a , b ", ["a", "b"]), ('"0,1",0', ["0,1", "0"]), ("", []), (",,", [])],
 )
-def test_levels_stand_between_commas(text: str, expected: list[str]) -> None:
+def test_levels_are_separated_by_commas(text: str, expected: list[str]) -> None:
     assert levels(text) == expected
 
 

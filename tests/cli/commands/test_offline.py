@@ -70,7 +70,7 @@ def test_parse_names_a_file_that_cannot_be_read_and_prints_the_others(offline: P
     assert second["error"]["message"] == "nosuch.out: No such file or directory"
 
 
-def test_parse_takes_the_kind_that_is_given(offline: Program) -> None:
+def test_parse_uses_the_kind_of_the_option(offline: Program) -> None:
     done = offline.run("parse", "--as", "explain", sample("hostile-explain-syntax_error.txt"))
 
     assert done.returncode == 1

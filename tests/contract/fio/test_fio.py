@@ -10,7 +10,7 @@ from tests.contract.test_formats import SAMPLES
 
 
 @pytest.mark.parametrize("figure", [b"nan", b"Infinity", b"1e999", b"-1", b"9" * 5000, b"true", b'"7"', b"null"])
-def test_a_figure_that_is_none_is_refused(figure: bytes) -> None:
+def test_an_invalid_figure_is_refused(figure: bytes) -> None:
     raw = (SAMPLES / "fio-3.33-read_nogroup.json").read_bytes()
     spoilt = raw.replace(b'"iops" : 23954.045954', b'"iops" : ' + figure)
 

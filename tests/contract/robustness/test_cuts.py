@@ -99,7 +99,7 @@ def test_a_pasted_report_without_its_last_line_end_is_whole() -> None:
     assert parse_summary(raw).missing == ()
 
 
-def test_retries_that_were_cut_are_not_believed() -> None:
+def test_truncated_retries_are_missing() -> None:
     raw = (SAMPLES / "pgbench-15-failures.out").read_bytes()
     scripts = b"SQL script 1: a.sql\n - weight: 1 (targets 100.0% of total)\n - total number of retries: 16"
 

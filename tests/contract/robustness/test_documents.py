@@ -59,6 +59,6 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["{[1]: 2}", "{? {a: 1} : 2}", "a: 1\na: 2", "a: &x 1\nb: *x"])
-def test_keys_that_are_none_that_stand_twice_and_aliases_are_refused(text: str) -> None:
+def test_invalid_keys_duplicate_keys_and_aliases_are_refused(text: str) -> None:
     with pytest.raises(yaml.YAMLError):
         read_yaml(text)

@@ -94,7 +94,7 @@ def test_each_panel_has_its_time_axis_and_waits_are_areas(
     assert stacked[0] == "running" and stacked[-1] == "3 others" and len(stacked) == 6
 
 
-def test_one_crosshair_tells_the_time_and_every_value_in_all_panels(
+def test_one_crosshair_shows_the_time_and_every_value_in_all_panels(
     open_as: Callable[..., Page], team: dict[str, Any], run: Run
 ) -> None:
     page = opened(open_as(team["operator"]), run)

@@ -46,7 +46,7 @@ def points(page: Page) -> int:
     return int(page.evaluate("document.getElementById('run-chart').data[0].x.length"))
 
 
-def test_a_zoom_is_finer_and_has_a_url_and_a_way_back(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+def test_a_zoom_has_more_detail_an_address_and_a_link_back(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
     run = team["ok_run"]
     long(run)
     page = open_as(team["operator"])
@@ -77,7 +77,7 @@ def test_a_zoom_is_finer_and_has_a_url_and_a_way_back(open_as: Callable[..., Pag
     assert page.messages == []  # type: ignore[attr-defined]
 
 
-def test_a_step_is_chosen_and_its_address_kept(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+def test_the_address_contains_the_chosen_step(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
     run = team["ok_run"]
     long(run)
     page = open_as(team["operator"])

@@ -111,6 +111,6 @@ def test_an_unknown_accelerator_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
         emulator.accelerator()
 
 
-def test_a_given_mirror_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configured_mirror_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROVING_LAB_MIRROR", "http://mirror.example/debian")
     assert image.mirrors() == ("http://mirror.example/debian", None)

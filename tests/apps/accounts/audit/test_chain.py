@@ -94,7 +94,7 @@ def test_a_log_that_was_truncated_lacks_the_noted_seal(sealed: None) -> None:
 
 
 @pytest.mark.parametrize("head", ["5", "5:abc", "x:" + "0" * 64])
-def test_a_head_that_is_no_seal_is_refused(sealed: None, head: str) -> None:
+def test_an_invalid_head_is_refused(sealed: None, head: str) -> None:
     with pytest.raises(CommandError, match="accepted: NUMBER:DIGEST"):
         verified("--head", head)
 
@@ -185,7 +185,7 @@ def _without_a_number() -> bytes:
 
 
 @pytest.mark.parametrize("content", [b"not JSON\n", b"{}\n", b"[" * 9999, b"3\n", b"\xff\n", _without_a_number()])
-def test_a_file_that_is_no_export_is_refused_with_its_line(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_export_is_refused_with_its_line(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "audit.ndjson"
     file.write_bytes(content)
 

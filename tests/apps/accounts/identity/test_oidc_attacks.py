@@ -127,7 +127,7 @@ def test_an_answer_works_once(provider: Provider, client: Client) -> None:
     assert client.get(back).status_code == 403
 
 
-def test_a_code_is_worth_nothing_without_the_verifier_of_its_browser(provider: Provider, client: Client) -> None:
+def test_a_code_without_the_verifier_of_its_browser_is_refused(provider: Provider, client: Client) -> None:
     back = provider.answer(Client().get(reverse("oidc_start"))["Location"], "grace")
     (stolen,) = parse_qs(urlsplit(back).query)["code"]
     mine = parse_qs(urlsplit(client.get(reverse("oidc_start"))["Location"]).query)

@@ -175,7 +175,7 @@ def test_only_the_break_glass_admin_has_a_password_that_works(
     assert refused.target == "olga" and "passwords do not work for this user" in refused.after["reason"]
 
 
-def test_a_refused_password_looks_like_a_wrong_one(provider: Provider, olga: User, settings: Any) -> None:
+def test_a_refused_password_gets_the_response_of_a_wrong_one(provider: Provider, olga: User, settings: Any) -> None:
     settings.BREAK_GLASS_ADMIN = "ada"
     right = Client().post(reverse("login"), {"username": "olga", "password": populate.PASSWORD}).content.decode()
     wrong = Client().post(reverse("login"), {"username": "olga", "password": "wrong horse battery"}).content.decode()

@@ -180,7 +180,7 @@ def test_a_page_costs_no_query_more_with_a_provider_than_without(
     assert with_provider == queries()
 
 
-def test_tokens_of_the_provider_are_encrypted_anew_with_a_new_key(provider: Provider, grace: Client) -> None:
+def test_tokens_of_the_provider_are_encrypted_again_with_a_new_key(provider: Provider, grace: Client) -> None:
     fields = {each.field for each in sealed.every()}
 
     assert {"refresh_encrypted", "id_token_encrypted"} <= fields

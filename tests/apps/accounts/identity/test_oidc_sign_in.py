@@ -29,7 +29,7 @@ def test_without_a_provider_there_is_no_address_and_no_button(client: Client) ->
     assert "Sign in with" not in client.get(reverse("login")).content.decode()
 
 
-def test_the_login_page_leads_to_the_provider_and_back_to_the_page_that_was_asked(
+def test_the_login_page_leads_to_the_provider_and_back_to_the_requested_page(
     provider: Provider, client: Client
 ) -> None:
     provider.user("grace")
@@ -56,9 +56,7 @@ def test_a_first_sign_in_creates_a_viewer_without_a_password_and_says_so_in_the_
     assert AuditEntry.objects.filter(action="login.provider").get().after["address"] == "127.0.0.1"
 
 
-def test_a_second_sign_in_is_the_same_user_whatever_the_account_is_called_by_then(
-    provider: Provider, client: Client
-) -> None:
+def test_a_second_sign_in_is_the_same_user_even_after_a_change_of_name(provider: Provider, client: Client) -> None:
     provider.user("7f3a", preferred_username="grace")
     provider.sign_in(client, "7f3a")
     provider.user("7f3a", preferred_username="ada")

@@ -31,7 +31,7 @@ def hooked(by: User, name: str = "chat") -> tuple[Channel, str]:
     return channels.create(by=by, name=name, kind="webhook", address=URL, events=["campaign.failed"])
 
 
-def test_a_webhook_is_an_admin_s_and_its_secret_is_kept_encrypted(admin: User, tuner: User) -> None:
+def test_only_an_admin_creates_a_webhook_and_its_secret_is_encrypted(admin: User, tuner: User) -> None:
     with pytest.raises(RoleError, match="this needs admin"):
         hooked(tuner)
 

@@ -130,7 +130,7 @@ def test_a_failed_delivery_is_repeated_later_with_the_same_id(make_webhook: Make
     assert len({got.headers["X-Proving-Delivery"] for got in receiver.got}) == 1
 
 
-def test_a_delivery_is_given_up_after_its_last_try_and_a_person_may_begin_anew(make_webhook: Make, admin: User) -> None:
+def test_a_delivery_fails_after_its_last_attempt_and_a_user_can_retry_it(make_webhook: Make, admin: User) -> None:
     port = closed_port()
     channel, _ = make_webhook(port)
     notify.write(channel, "test", "s", {})

@@ -125,7 +125,7 @@ def test_a_session_with_the_csrf_token_may_write(tuner: User) -> None:
     assert client.post(WORKLOADS, body, HTTP_X_CSRFTOKEN="a" * 32).status_code == 201
 
 
-def test_another_scheme_is_no_login(db: None) -> None:
+def test_another_authorization_scheme_is_refused(db: None) -> None:
     make_user(Role.ADMIN, name="ada")
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION="Basic YWRhOmNvcnJlY3QgaG9yc2UgYmF0dGVyeQ==")

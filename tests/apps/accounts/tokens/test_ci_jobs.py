@@ -142,7 +142,7 @@ def test_a_platform_that_is_no_longer_trusted_is_refused(platform: Platform, job
     assert exchange(job, platform.sign()).status_code == 403
 
 
-def test_while_the_platform_is_down_it_is_not_asked_again_for_each_request(platform: Platform, job: TrustedJob) -> None:
+def test_while_the_platform_is_down_it_is_not_queried_for_each_request(platform: Platform, job: TrustedJob) -> None:
     platform.down = True
 
     codes = [exchange(job, platform.sign(nonce=n)).status_code for n in range(5)]

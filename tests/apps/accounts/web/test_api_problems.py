@@ -115,7 +115,7 @@ def test_errors_become_problems_with_the_status_of_their_cause(error: Exception,
         assert answer["Retry-After"] == "7"
 
 
-def test_a_cursor_that_is_none_is_400(viewer: User) -> None:
+def test_an_invalid_cursor_is_400(viewer: User) -> None:
     assert problem_of(browser(viewer).get("/api/v1/hosts/?cursor=99"), 400)["field"] == "cursor"
 
 

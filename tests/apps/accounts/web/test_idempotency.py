@@ -193,7 +193,7 @@ def upload(user: User, text: bytes, name: str = "t.csv", boundary: str = "") -> 
     return browser(user).generic("POST", "/api/v1/imports/", sent, kind, HTTP_IDEMPOTENCY_KEY="k-1")
 
 
-def test_an_upload_that_is_sent_again_is_done_once_whatever_parts_it(operator: User) -> None:
+def test_an_upload_that_is_sent_again_is_done_once_with_any_boundary(operator: User) -> None:
     first, second = upload(operator, b"policy,good\na,1\n"), upload(operator, b"policy,good\na,1\n", boundary="other")
 
     assert (first.status_code, second.status_code) == (201, 201)

@@ -80,7 +80,7 @@ def test_the_last_page_that_is_full_has_no_next_one() -> None:
     assert (len(last.rows), last.next) == (2, "")
 
 
-def test_a_cursor_outlives_the_row_that_it_stands_at() -> None:
+def test_a_cursor_is_valid_after_its_row_is_deleted() -> None:
     people(1, 2, 3, 4)
     first = keyset.page(User.objects.all(), ["username"], 2)
 
@@ -113,7 +113,7 @@ def test_a_page_takes_one_query() -> None:
 @pytest.mark.parametrize(
     "cursor", ["x", "\u00e4", "W10", "bnVsbA", "WyI-IixbInBrIl0sWyJ4Il1d", "WyI_IixbInBrIl0sWzFdXQ"]
 )
-def test_a_cursor_that_is_none_is_refused_with_what_to_do(cursor: str) -> None:
+def test_an_invalid_cursor_is_refused_with_what_to_do(cursor: str) -> None:
     with pytest.raises(PlanError, match="is not a cursor of this list") as refused:
         keyset.page(User.objects.all(), ["pk"], 1, cursor)
 

@@ -58,7 +58,7 @@ def test_each_answer_has_the_remaining_requests(viewer: User) -> None:
 
 
 @override_settings(API_PER_TOKEN_MIN=0, API_PER_USER_MIN=0)
-def test_0_is_no_limit(viewer: User) -> None:
+def test_0_disables_the_limit(viewer: User) -> None:
     assert not script(viewer).get(URL).has_header("RateLimit")
 
 

@@ -258,7 +258,7 @@ def test_checks_read_the_current_state_of_hosts(host: Host, admin: User) -> None
     assert (rows["host"], rows["facts"], rows["scripts"]) == ("ok", "ok", "ok")
 
 
-def test_a_host_that_does_not_answer_is_doubtful(host: Host, admin: User) -> None:
+def test_a_check_of_a_host_that_does_not_answer_is_doubtful(host: Host, admin: User) -> None:
     campaign = make_campaign(by=admin, host=host)
     Host.objects.filter(pk=host.pk).update(port=1)
     campaign.refresh_from_db()

@@ -153,9 +153,7 @@ def test_an_option_that_its_tool_refuses_marks_its_row(client: Client, typed: di
     assert [bool(row.error) for row in answer.context["rows"][:2]] == [False, True]
 
 
-def test_a_part_of_the_form_is_open_where_it_says_something_and_closed_otherwise(
-    client: Client, host: Host, typed: dict[str, Any]
-) -> None:
+def test_a_section_of_the_form_is_open_if_it_has_a_value(client: Client, host: Host, typed: dict[str, Any]) -> None:
     plain = client.get(reverse("campaign_new"), {"recipe": "cpu-scaling", "host": host.pk})
     wrong = client.post(reverse("campaign_new"), typed | {"conditions": "?", "checkpoint": "", "seed": ""})
 
@@ -276,7 +274,7 @@ def test_hours_come_from_earlier_runs_of_the_same_shape_on_that_host(db: None) -
     assert other.seconds > 100 * len(other.runs)
 
 
-def test_a_combination_that_is_none_is_refused_by_its_place(db: None) -> None:
+def test_an_invalid_combination_is_refused_by_its_position(db: None) -> None:
     with pytest.raises(PlanError) as refused:
         make_campaign(design="list", cells=[{"server cpus": "3 cpus"}])
 

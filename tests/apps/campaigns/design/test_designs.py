@@ -190,7 +190,7 @@ def test_a_cell_without_a_factor_has_none_of_its_paths() -> None:
         ([POOL | {"order": "upwards"}], "factors.0.order", "is not an order"),
     ],
 )
-def test_conditions_and_orders_that_mean_nothing_are_refused_by_field(raw: list[Raw], field: str, message: str) -> None:
+def test_invalid_conditions_and_orders_are_refused_by_field(raw: list[Raw], field: str, message: str) -> None:
     with pytest.raises(PlanError, match=message) as refused:
         plan.read_factors(raw)
 
@@ -238,14 +238,14 @@ def test_a_factor_with_an_order_of_its_own_is_the_outermost_and_the_others_are_d
         (("1GB", "10s"), ["1GB", "10s"]),
     ],
 )
-def test_levels_rise_by_their_size_where_they_are_quantities_else_as_given(
+def test_ascending_levels_are_sorted_by_quantity_or_else_in_the_given_order(
     labels: tuple[str, ...], rising: list[str]
 ) -> None:
     assert blocks(factor("x", *labels, order="ascending"), repetitions=1)[0] == rising
     assert blocks(factor("x", *labels, order="descending"), repetitions=1)[0] == rising[::-1]
 
 
-def test_the_size_is_that_of_the_value_whatever_the_label_says() -> None:
+def test_the_quantity_is_that_of_the_value_and_not_of_the_label() -> None:
     named = factor("pool", order="descending") | {
         "levels": [
             {"label": label, "set": {"settings.postgresql.shared_buffers": value}}
@@ -267,7 +267,7 @@ def test_fewest_restarts_groups_runs_with_the_same_server_start_and_randomises_t
     assert len({tuple(row) for row in rows}) > 5
 
 
-def test_a_cluster_that_is_made_anew_costs_more_than_a_start() -> None:
+def test_creating_a_cluster_costs_more_than_a_start() -> None:
     segments = factor("segments", "16", "64", path="settings.initdb.wal_segsize")
     read = plan.read_factors([POOL, segments])
 

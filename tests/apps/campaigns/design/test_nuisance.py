@@ -32,11 +32,11 @@ def two_measured() -> list[Step]:
     return [{**single("pgbench", LOAD)[0], "name": name} for name in ("idx1", "idx2")]
 
 
-def test_nothing_is_done_unless_it_is_asked_for() -> None:
+def test_no_nuisance_control_is_on_by_default() -> None:
     assert nuisance.applied(SPEC, {}) == SPEC
 
 
-def test_everything_at_once_comes_in_the_order_in_which_it_helps() -> None:
+def test_all_nuisance_controls_together_are_in_their_order() -> None:
     requested = {"cool_down_s": 3, "checkpoint": True, "drop_caches": "run", "warm_up": {"time_s": 30}}
 
     spec = nuisance.applied(SPEC, requested)

@@ -102,7 +102,7 @@ class TestEach:
 
         assert refused.value.subject in ("placement", "further_hosts")
 
-    def test_a_change_of_host_between_two_runs_is_no_break(self, fleet: list[Host]) -> None:
+    def test_runs_on_different_hosts_are_not_a_change_of_one_host(self, fleet: list[Host]) -> None:
         Facts.objects.filter(host=fleet[1]).update(data=facts(kernel={"release": "6.12.0"}))
         campaign = placed(EACH, fleet, repetitions=1)
 
@@ -208,7 +208,7 @@ class TestAnswer:
             outcome = Run.Outcome.FAILED if run.position in but else Run.Outcome.OK
             end_run(run, outcome, tps=1000 * self.SPEED[run.host.name] * level * noise)
 
-    def test_levels_are_compared_within_hosts_so_that_their_speeds_do_not_blur_them(self, fleet: list[Host]) -> None:
+    def test_levels_are_compared_within_hosts_because_their_speeds_differ(self, fleet: list[Host]) -> None:
         campaign = placed(EACH, fleet, repetitions=3)
         self.measure(campaign)
 
@@ -284,7 +284,7 @@ class TestAnswer:
         assert frozen["campaign"]["further_hosts"] == ["bench-2"]
         assert [run["host"] for run in frozen["runs"]] == ["bench-1", "bench-2", "bench-1", "bench-2"]
 
-    def test_blocks_that_are_spread_are_compared_within_their_host(self, fleet: list[Host]) -> None:
+    def test_blocks_on_several_hosts_are_compared_within_their_host(self, fleet: list[Host]) -> None:
         campaign = placed(SPREAD, fleet[:2], repetitions=4)
         self.measure(campaign)
 

@@ -78,7 +78,7 @@ def test_a_level_changes_its_paths_and_leaves_the_rest() -> None:
         ([CPUS, CPUS], "factors"),
     ],
 )
-def test_a_design_that_is_none_is_refused_by_field(factors: list[Any], field: str) -> None:
+def test_an_invalid_design_is_refused_by_field(factors: list[Any], field: str) -> None:
     with pytest.raises(PlanError) as refused:
         plan.read_factors(factors)
 
@@ -212,7 +212,7 @@ def test_another_kind_of_data_than_a_step_works_on_is_refused_by_name() -> None:
         ({"dataset": {"kind": "pgbench", "options": {}}}, {"workload.scale": 2}, "workload.scale"),
     ],
 )
-def test_data_that_cannot_be_meant_are_refused(changes: dict[str, Any], values: dict[str, Any], field: str) -> None:
+def test_implausible_data_are_refused(changes: dict[str, Any], values: dict[str, Any], field: str) -> None:
     with pytest.raises(PlanError) as refused:
         plan.resolve({**BASE, **changes}, [plan.Level("x", values)])
 

@@ -43,7 +43,7 @@ def test_a_value_is_one_level_or_several(text: str, values: list[str]) -> None:
         ("settings.postgresql.shared_preload_libraries", "a, b", 1),
     ],
 )
-def test_only_the_values_of_numbers_are_spread_over_levels(path: str, value: str, count: int) -> None:
+def test_only_numeric_values_are_expanded_to_levels(path: str, value: str, count: int) -> None:
     rows = factor_rows.spread([factor_rows.Row("factor", "", path, value)], single("pgbench", {}))
 
     (factor,) = factor_rows.factors_of(rows, single("pgbench", {}))

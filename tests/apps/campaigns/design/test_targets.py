@@ -153,7 +153,7 @@ def test_initdb_is_refused_for_an_existing_cluster(host: Host) -> None:
     assert refused.value.subject == "settings.initdb" and "a private cluster" in refused.value.hint
 
 
-def test_a_run_whose_consent_was_taken_back_fails_before_the_host_hears_of_it(host: Host, admin: User) -> None:
+def test_a_run_whose_consent_was_revoked_fails_before_the_host_is_contacted(host: Host, admin: User) -> None:
     cluster_consents.allow(host, CLUSTER["data_dir"], "restart", by=admin)
     campaign = make_campaign(Campaign.State.RUNNING, host=host, repetitions=1, target=MAIN)
     run = campaign.runs.order_by("position")[0]

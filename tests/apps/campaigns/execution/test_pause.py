@@ -211,7 +211,7 @@ def test_a_run_that_a_pause_stops_runs_again_and_counts_once(host: Host, admin: 
     assert (campaign.state, campaign.ended_at) == (Campaign.State.PAUSED, None)
 
 
-def test_a_run_that_ends_well_before_it_was_stopped_does_not_run_anew(running: Campaign, admin: User) -> None:
+def test_a_run_that_succeeds_before_it_is_stopped_does_not_run_again(running: Campaign, admin: User) -> None:
     run = running.runs.order_by("position")[0]
     Run.objects.filter(pk=run.pk).update(state=Run.State.RUNNING)
     lifecycle.pause_campaign(running, by=admin, stop=True)

@@ -68,7 +68,7 @@ def test_an_event_that_breaks_the_rules_is_lost(changes: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("damaged", [b"", b"{", b"[]", b"null", b'{"crc": 1}', b"\xff", b"[" * 100_000])
-def test_a_line_that_is_no_event_is_lost(damaged: bytes) -> None:
+def test_a_malformed_event_is_lost(damaged: bytes) -> None:
     assert received.event(damaged) is None
 
 

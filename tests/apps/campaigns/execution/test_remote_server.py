@@ -87,7 +87,7 @@ def test_a_parameter_that_needs_a_restart_is_refused_before_a_campaign_starts(sh
         campaigns.start(shop, admin, factor("shared_buffers", "32MB"), target=SHOP)
 
 
-def test_a_campaign_waits_for_a_change_by_hand_and_tells_users_what_to_change(
+def test_a_campaign_waits_for_a_change_by_hand_and_lists_the_changes(
     shop: Host, admin: User, served: Served, client: Client
 ) -> None:
     wait_for_changes(shop, admin)

@@ -152,7 +152,7 @@ def test_cancelling_ends_every_part_and_frees_every_host(hosts: Hosts, admin: Us
     assert_free(hosts)
 
 
-def test_a_server_whose_agent_dies_fails_the_run_and_frees_every_host(hosts: Hosts, admin: User, port: int) -> None:
+def test_a_server_whose_agent_dies_fails_the_run_and_releases_every_host(hosts: Hosts, admin: User, port: int) -> None:
     campaign = start(hosts, admin, {"client": hosts["client"].pk, "port": port}, {}, time_s=600)
     run = campaign.runs.get()
     drive_until(run, "RUNNING")

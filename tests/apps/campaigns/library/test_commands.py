@@ -56,7 +56,7 @@ def test_the_user_who_starts_it_needs_the_permission_too(host: Host, admin: User
         planned(host, operator, campaign.workload, metric="tps")
 
 
-def test_a_factor_brings_no_code_in_by_the_back_door(host: Host, admin: User) -> None:
+def test_a_factor_cannot_add_code_without_the_permission(host: Host, admin: User) -> None:
     harmless = workloads.save_workload("harmless", single("sql", {"query": "select 1"}), by=admin)
     other = make_user(Role.ADMIN)
     level = {"workload.tracer.tool": "bpftrace", "workload.tracer.script": "BEGIN { exit(); }"}

@@ -43,7 +43,7 @@ def planned(host: Host, by: User, workload: Any, *levels: dict[str, Any], **more
 
 
 @pytest.mark.parametrize("script", ATTACKS)
-def test_a_level_of_a_factor_brings_no_script_in_without_the_permission(
+def test_a_level_of_a_factor_cannot_add_a_script_without_the_permission(
     host: Host, admin: User, operator: User, script: str
 ) -> None:
     workload = workloads.save_workload("plain", single("pgbench", {"time_s": 1}), by=admin)
@@ -168,7 +168,7 @@ def test_a_recipe_of_the_team_does_not_bypass_the_permission(host: Host, tuner: 
         services.create_from_recipe(by=operator, host=host, recipe="ours")
 
 
-def test_a_queued_run_is_refused_at_dispatch_once_the_permission_is_gone(host: Host, admin: User) -> None:
+def test_a_queued_run_is_refused_at_dispatch_after_the_permission_is_revoked(host: Host, admin: User) -> None:
     accounts.allow_commands(admin, True, by=None)
     workload = workloads.save_workload("own", single("pgbench", {"script": "select 1;", "time_s": 1}), by=admin)
     campaign = planned(host, admin, workload)

@@ -46,11 +46,11 @@ def test_a_campaign_with_a_broken_script_does_not_start(host: Host, admin: User)
     assert (campaign.state, campaign.runs.count()) == (Campaign.State.DRAFT, 0)
 
 
-def test_a_sound_script_starts_without_complaints(host: Host, admin: User) -> None:
+def test_a_valid_script_starts_without_errors(host: Host, admin: User) -> None:
     assert services.start_campaign(draft(host, admin, workload(admin, script=GOOD)), by=admin) == ""
 
 
-def test_a_host_that_does_not_answer_is_no_reason_to_refuse(host: Host, admin: User) -> None:
+def test_a_host_that_does_not_answer_does_not_prevent_the_start(host: Host, admin: User) -> None:
     Host.objects.filter(pk=host.pk).update(port=1)
     host.refresh_from_db()
     client, campaign = browser(admin), draft(host, admin, workload(admin, script=BROKEN))
@@ -77,7 +77,7 @@ def test_the_agent_refuses_scripts_that_could_not_be_checked_before(host: Host, 
     assert not run.events.filter(kind="write").exists()
 
 
-def test_the_api_has_every_complaint(host: Host, admin: User) -> None:
+def test_the_api_has_every_error(host: Host, admin: User) -> None:
     client = browser(admin)
     scripts = [{"name": "a", "text": GOOD}, {"name": "b", "text": BROKEN}]
 

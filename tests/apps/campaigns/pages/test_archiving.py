@@ -119,7 +119,7 @@ def test_many_at_once_change_and_each_refusal_has_its_reason(finished: Campaign,
         ({"action": "archive", "campaign": ["nonsense"]}, "nonsense"),
     ],
 )
-def test_a_bulk_action_that_means_nothing_says_why(admin: User, ticked: dict[str, object], message: str) -> None:
+def test_an_invalid_bulk_action_gives_the_reason(admin: User, ticked: dict[str, object], message: str) -> None:
     assert (
         message
         in browser(admin).post(reverse("campaigns_change"), ticked, format="multipart", follow=True).content.decode()

@@ -167,7 +167,7 @@ def lines_of_laughs(count: int) -> str:
         ("a: 2026-99-99", "month must be in"),
     ],
 )
-def test_yaml_that_means_harm_or_nothing_is_refused_at_its_line(text: str, message: str) -> None:
+def test_dangerous_or_invalid_yaml_is_refused_at_its_line(text: str, message: str) -> None:
     error = refused(text)
 
     assert error.subject == "yaml" and message in error.message
@@ -185,7 +185,9 @@ def test_yaml_that_means_harm_or_nothing_is_refused_at_its_line(text: str, messa
         ("about: off", "about", "False is not of type 'string'"),
     ],
 )
-def test_a_value_that_is_no_text_number_list_or_mapping_is_refused(line: str, field: str, message: str) -> None:
+def test_a_value_of_another_type_than_text_number_list_or_mapping_is_refused(
+    line: str, field: str, message: str
+) -> None:
     error = refused("\n".join(line if each.startswith("about:") else each for each in written().splitlines()))
 
     assert error.subject == field and message in error.message
@@ -196,7 +198,7 @@ def test_an_empty_file_and_a_list_are_no_recipes() -> None:
     assert "is not of type 'object'" in refused("- a\n").message
 
 
-def test_a_recipe_is_kept_as_it_was_written_and_started_like_any_other(tuner: User, operator: User) -> None:
+def test_a_recipe_is_stored_as_written_and_started_like_any_other(tuner: User, operator: User) -> None:
     row = own_recipes.import_recipe(written(), by=tuner)
 
     campaign = services.create_from_recipe(by=operator, host=make_host(), recipe="ours")
@@ -246,7 +248,7 @@ def test_a_withdrawn_recipe_is_no_longer_offered_and_its_drafts_remain(tuner: Us
 
 
 @pytest.mark.parametrize(("text", "version"), [(written(), 2), (written(version=3), 3)])
-def test_importing_it_again_or_its_next_version_brings_a_recipe_back(tuner: User, text: str, version: int) -> None:
+def test_importing_a_withdrawn_recipe_or_its_next_version_offers_it_again(tuner: User, text: str, version: int) -> None:
     own_recipes.import_recipe(written(), by=tuner)
     own_recipes.import_recipe(written(version=2, title="Another"), by=tuner)
     own_recipes.withdraw("ours", by=tuner)
@@ -301,7 +303,7 @@ def test_a_recipe_that_runs_commands_needs_the_permission(tuner: User) -> None:
         own_recipes.import_recipe(written(steps=runs, metric="x", factors=[factor]), by=tuner)
 
 
-def test_a_script_imports_looks_and_exports(tuner: User) -> None:
+def test_the_api_imports_reads_and_exports_recipes(tuner: User) -> None:
     client = script(tuner)
 
     made = client.post("/api/v1/recipes/", {"yaml": written()})

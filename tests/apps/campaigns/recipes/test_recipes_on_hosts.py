@@ -120,7 +120,7 @@ def test_a_core_is_isolated_with_all_of_its_threads_and_never_that_of_cpu_0() ->
 
 
 @pytest.mark.parametrize("name", list(recipes.texts()))
-def test_a_recipe_on_this_machine_is_planned_or_refused_in_words(name: str) -> None:
+def test_a_recipe_on_this_machine_is_planned_or_refused_with_a_reason(name: str) -> None:
     host = make_host(level="root", facts=here() | {"level": "root"})
 
     try:
@@ -226,7 +226,7 @@ def test_wal_sizes_are_at_most_a_quarter_of_the_free_space() -> None:
     assert labels("wal_sizes", free(GB)) == ["1GB"]
 
 
-def test_the_device_below_the_cluster_directory_is_asked() -> None:
+def test_the_device_is_that_of_the_cluster_directory() -> None:
     on_partition = machine.facts(directories=["/var/lib/x"])
 
     assert labels("schedulers", on()) == ["none", "mq-deadline"]

@@ -96,7 +96,7 @@ def test_only_an_offered_fingerprint_can_be_approved(host: Host, admin: User) ->
         services.approve_host_key(host, "SHA256:made-up", by=admin)
 
 
-def test_a_new_address_needs_its_key_approved_anew(host: Host, admin: User) -> None:
+def test_a_new_address_needs_a_new_approval_of_its_key(host: Host, admin: User) -> None:
     services.change_host(host, port=host.port + 1, by=admin)
 
     assert host.pinned_key is None
@@ -137,7 +137,7 @@ def test_a_private_key_is_encrypted_at_rest(admin: User) -> None:
     assert identity.public_key.startswith("ssh-ed25519 ")
 
 
-def test_an_uploaded_key_that_is_none_is_refused_by_field(admin: User) -> None:
+def test_an_invalid_uploaded_key_is_refused_by_field(admin: User) -> None:
     with pytest.raises(PlanError) as refused:
         services.create_identity("key", private_key="not a key", by=admin)
 

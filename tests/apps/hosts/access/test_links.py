@@ -73,7 +73,7 @@ def _taken(host: Host) -> ssh.Link:
         return taken
 
 
-def test_of_two_that_come_back_one_is_closed(host: Host) -> None:
+def test_of_two_returned_links_one_is_closed(host: Host) -> None:
     with links.link(host) as first, links.link(host) as second:
         pass
 
@@ -100,14 +100,14 @@ def test_a_broken_idle_link_is_replaced_without_an_error(host: Host) -> None:
         assert second.call("hello")["machine_id"] == host.machine_id
 
 
-def test_a_link_that_broke_in_use_is_not_kept(host: Host) -> None:
+def test_a_link_that_broke_in_use_is_not_reused(host: Host) -> None:
     with pytest.raises(HostError), links.link(host) as link:
         link.call("read", run="", path="", offset=0, timeout_s=0.0)
 
     assert not links._idle
 
 
-def test_a_host_that_has_moved_is_connected_anew(host: Host) -> None:
+def test_a_host_with_a_changed_connection_is_connected_again(host: Host) -> None:
     with links.link(host) as first:
         pass
     host.spool_dir = str(Path(host.spool_dir).with_name("another"))
@@ -116,7 +116,7 @@ def test_a_host_that_has_moved_is_connected_anew(host: Host) -> None:
         assert second is not first
 
 
-def test_a_retired_host_key_ends_the_kept_link_too(host: Host) -> None:
+def test_retiring_a_host_key_closes_the_idle_link(host: Host) -> None:
     with links.link(host):
         pass
     host.host_keys.update(state=HostKey.State.RETIRED)
@@ -147,7 +147,7 @@ def test_only_a_few_are_opened_at_a_time(host: Host, all_turns_taken: BoundedSem
         assert all_turns_taken.acquire(blocking=False), "opened, it takes no turn any more"
 
 
-def test_a_kept_link_needs_no_turn(host: Host, all_turns_taken: BoundedSemaphore) -> None:
+def test_reusing_a_link_does_not_wait_for_a_turn(host: Host, all_turns_taken: BoundedSemaphore) -> None:
     all_turns_taken.release()
     with links.link(host) as first:
         pass

@@ -54,12 +54,12 @@ def patch(host: Host, by: User, name: str, value: Any) -> Any:
     return browser(by).patch(reverse("api:host-detail", args=[host.pk]), {name: value}, format="json")
 
 
-def test_there_is_an_attack_for_each_field_of_the_way() -> None:
+def test_there_is_an_attack_for_each_field_of_the_connection() -> None:
     assert set(CHANGES) == set(WAY)
 
 
 @pytest.mark.parametrize("name", WAY)
-def test_no_field_of_the_way_changes_while_the_key_opens_another_teams_host(
+def test_no_field_of_the_connection_can_change_while_the_key_opens_a_host_of_another_team(
     name: str, ours: Host, theirs: Host, lead: User
 ) -> None:
     behind = make_host("behind", team=theirs.team, identity=theirs.identity)
@@ -73,7 +73,7 @@ def test_no_field_of_the_way_changes_while_the_key_opens_another_teams_host(
 
 
 @pytest.mark.parametrize("name", [each for each in WAY if not each.endswith("_id")])
-def test_the_same_change_is_the_teams_own_where_the_key_is(name: str, ours: Host, lead: User) -> None:
+def test_the_team_can_change_the_connection_if_the_key_opens_only_its_hosts(name: str, ours: Host, lead: User) -> None:
     Host.objects.filter(pk=ours.pk).update(identity=make_identity("own"))
 
     assert patch(ours, lead, name, CHANGES[name]).status_code == 200
@@ -83,7 +83,7 @@ def test_admins_of_a_team_can_change_fields_that_are_not_part_of_the_connection(
     assert patch(ours, lead, "labels", ["oltp"]).status_code == 200
 
 
-def test_a_name_that_leads_to_another_machine_now_is_not_approved_with_a_shared_key(ours: Host, lead: User) -> None:
+def test_a_host_name_of_another_machine_is_not_approved_with_a_shared_key(ours: Host, lead: User) -> None:
     HostKey.objects.create(host=ours, key="ssh-ed25519 AAAA", fingerprint="SHA256:theirs")
     url = reverse("api:host-approve-host-key", args=[ours.pk])
 
@@ -93,5 +93,5 @@ def test_a_name_that_leads_to_another_machine_now_is_not_approved_with_a_shared_
     assert not ours.host_keys.filter(state=HostKey.State.PINNED, fingerprint="SHA256:theirs").exists()
 
 
-def test_an_instance_admin_changes_any(ours: Host, admin: User) -> None:
+def test_an_instance_admin_can_change_every_field(ours: Host, admin: User) -> None:
     assert patch(ours, admin, "port", 2222).status_code == 200

@@ -95,7 +95,7 @@ def test_the_agent_reports_free_space_for_a_directory_that_does_not_exist(tmp_pa
 
 @pytest.mark.django_db
 class TestTransitions:
-    def test_a_failed_check_takes_a_host_out_of_its_queue_and_a_fine_one_brings_it_back(self) -> None:
+    def test_a_failed_check_stops_the_queue_of_a_host_and_a_successful_one_resumes_it(self) -> None:
         bench = make_host("bench")
         full = health.judge(FINE | {"space": [{"path": "/pg", "free_kb": 0}]}, HELLO, EXACT, LIMITS)
 

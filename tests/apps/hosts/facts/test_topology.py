@@ -25,14 +25,14 @@ def drawn(facts: dict[str, Any]) -> list[Any]:
     ]
 
 
-def test_threads_of_a_core_stand_together() -> None:
+def test_threads_of_a_core_are_adjacent() -> None:
     assert drawn(machine.facts()) == [
         [0, [[0, [[[0, 8], [1, 9], [2, 10], [3, 11]]]]]],
         [1, [[1, [[[4, 12], [5, 13], [6, 14], [7, 15]]]]]],
     ]
 
 
-def test_cores_stand_by_the_last_cache_that_they_share() -> None:
+def test_cores_are_grouped_by_their_last_shared_cache() -> None:
     rows = [(0, core, 0, str(core)) for core in range(4)]
     l3 = {"level": 3, "type": "Unified", "kb": 16384, "shared": ["0-1", "2-3"]}
 
@@ -60,7 +60,7 @@ def test_a_node_of_memory_alone_is_drawn_beside_the_sockets() -> None:
     assert topology.line(facts) == "1 socket, 2 cores, 2 threads, 2 nodes (1 without CPUs)"
 
 
-def test_huge_pages_stand_on_the_node_that_has_them() -> None:
+def test_huge_pages_are_shown_on_their_node() -> None:
     pool = {"kb": 2048, "per_node": {"0": 0, "1": 512}, "free_per_node": {"0": 0, "1": 12}}
 
     sockets = topology.sockets(machine.facts(huge_pages={"default_kb": 2048, "sizes": [pool]}))

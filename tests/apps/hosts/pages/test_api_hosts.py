@@ -21,7 +21,7 @@ def test_an_identity_shows_its_public_half_only(admin: User) -> None:
         assert "PRIVATE" not in shown.content.decode()
 
 
-def test_a_private_key_that_is_none_is_refused(admin: User) -> None:
+def test_an_invalid_private_key_is_refused(admin: User) -> None:
     answer = browser(admin).post("/api/v1/identities/", {"name": "lab", "private_key": "secret"})
 
     assert (answer.status_code, answer.json()["field"]) == (400, "private_key")
@@ -57,7 +57,7 @@ def test_facts_of_the_agent_cannot_be_written(admin: User) -> None:
     assert (host.state, host.machine_id != "x") == (Host.State.READY, True)
 
 
-def test_another_address_needs_its_key_approved_anew(admin: User) -> None:
+def test_another_address_needs_a_new_approval_of_its_key(admin: User) -> None:
     host = make_host()
 
     answer = browser(admin).patch(f"{HOSTS}{host.pk}/", {"port": 2222})

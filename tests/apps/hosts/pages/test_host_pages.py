@@ -72,7 +72,7 @@ def test_an_error_is_shown_at_its_field_and_no_input_is_lost(
     assert not Host.objects.filter(address=form["address"]).exists()
 
 
-def test_a_key_that_is_none_is_refused_and_never_shown_again(admin_client: Client) -> None:
+def test_an_invalid_key_is_refused_and_never_shown_again(admin_client: Client) -> None:
     answer = admin_client.post(reverse("identity_add"), {"name": "mine", "private_key": "no key"})
 
     assert answer.status_code == 422
@@ -90,7 +90,7 @@ def test_a_key_just_made_is_shown_and_chosen_where_the_host_is_added(
     assert answer.context["form"]["identity"].value() == made.pk
 
 
-def test_an_archive_host_is_no_jump_host(admin_client: Client, admin: User, form: dict[str, str]) -> None:
+def test_an_archive_host_cannot_be_a_jump_host(admin_client: Client, admin: User, form: dict[str, str]) -> None:
     archive = services.archive_host("imported", by=admin)
 
     page = admin_client.get(reverse("host_add")).content.decode()

@@ -74,7 +74,7 @@ def test_a_release_closes_the_problem_with_its_resolution(host: Host, admin: Use
     assert (trouble.closed_by, trouble.resolution) == (admin, "the agent found nothing left to restore")
 
 
-def test_a_release_leaves_conflicts_to_people(host: Host) -> None:
+def test_a_release_does_not_close_conflicts(host: Host) -> None:
     trouble = conflict(host)
     contact.quarantine(host, "a test says so")
 

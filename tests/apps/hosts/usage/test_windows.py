@@ -92,7 +92,7 @@ def test_a_window_lasts_as_long_as_the_clock_on_the_wall_makes_it(day: tuple[int
     assert begin.astimezone(ZoneInfo("Europe/Berlin")).hour == 1
 
 
-def test_a_run_of_four_hours_does_not_fit_into_the_night_that_lacks_one() -> None:
+def test_a_run_of_four_hours_does_not_fit_into_a_night_that_is_one_hour_shorter() -> None:
     berlin = calendar(SUNDAYS, zone="Europe/Berlin")
 
     assert berlin.begin(utc(2026, 3, 28, 12), 4 * HOUR) == utc(2026, 4, 4, 23)

@@ -166,7 +166,7 @@ def test_another_program_makes_another_key(campaign: Campaign, monkeypatch: pyte
     assert again(campaign).key != before
 
 
-def test_nothing_that_is_not_asked_changes_the_key(campaign: Campaign) -> None:
+def test_changes_of_other_fields_or_campaigns_do_not_change_the_cache_key(campaign: Campaign) -> None:
     before = again(campaign).key
 
     Campaign.objects.filter(pk=campaign.pk).update(name="another", priority=7)
@@ -175,7 +175,7 @@ def test_nothing_that_is_not_asked_changes_the_key(campaign: Campaign) -> None:
     assert again(campaign).key == before
 
 
-def test_of_a_host_that_has_no_runs_here_nothing_is_kept(campaign: Campaign) -> None:
+def test_nothing_is_cached_for_a_host_without_runs_of_the_campaign(campaign: Campaign) -> None:
     other = make_host()
 
     Keeper(campaign, other.pk).table()

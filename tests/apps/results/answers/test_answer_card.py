@@ -86,7 +86,7 @@ def test_an_effect_that_needs_more_than_a_week_is_not_resolvable() -> None:
     assert card.step == "" and card.note.startswith("An effect of 2 % is not resolvable on this host within a week.")
 
 
-def test_failed_runs_are_on_the_card_and_asked_to_be_retried() -> None:
+def test_failed_runs_are_on_the_card_with_retry_as_the_next_step() -> None:
     few = level("on", "better", 11.8, ok=3, preliminary=True, failed=2)
 
     card = answer_card(table(BASE, few), ended=True, planned=5, retriable=2)

@@ -262,7 +262,7 @@ def test_sides_that_do_not_exist_are_named(of: list[str], why: str) -> None:
         compare(of)
 
 
-def test_a_level_that_is_none_is_refused_with_those_that_are(campaign: Campaign) -> None:
+def test_an_unknown_level_is_refused_with_the_known_ones(campaign: Campaign) -> None:
     with pytest.raises(PlanError) as refused:
         compare([level(campaign, "9GB, off"), level(campaign, "8GB, on")])
 

@@ -133,9 +133,7 @@ def test_an_analysis_may_be_too_early_for_a_verdict() -> None:
         ({"narrow": 1}, "stop.narrow"),
     ],
 )
-def test_a_rule_that_is_none_is_refused_with_the_part_that_is_wrong(
-    admin: User, changes: dict[str, Any], field: str
-) -> None:
+def test_an_invalid_rule_is_refused_with_the_wrong_part(admin: User, changes: dict[str, Any], field: str) -> None:
     with pytest.raises(PlanError) as refused:
         make_campaign(by=admin, repetitions=10, stop=WIDTH | changes)
 

@@ -118,7 +118,7 @@ def test_page_csv_and_api_say_the_same(client: Client, campaign: Campaign, admin
     assert rows[1][:3] == ["1 cpu", "oltp", "tps"] and float(rows[1][7]) == summary["figures"][0]["cells"][0]["mean"]
 
 
-def test_a_page_shows_figures_in_units_that_people_read(campaign: Campaign) -> None:
+def test_a_page_shows_figures_in_readable_units(campaign: Campaign) -> None:
     Measurement.objects.filter(name="rand read clat_p99").update(value=2_500_000)
     Measurement.objects.filter(name="seq read bw").update(value=2048)
 
@@ -139,7 +139,7 @@ def test_a_campaign_of_one_figure_has_no_second_table(client: Client, admin: Use
     assert "All steps in one table" not in client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
 
 
-def test_two_queries_whatever_the_number_of_runs(campaign: Campaign, django_assert_num_queries: object) -> None:
+def test_the_number_of_queries_does_not_grow_with_runs(campaign: Campaign, django_assert_num_queries: object) -> None:
     fresh = Campaign.objects.select_related("workload").get(pk=campaign.pk)
 
     with django_assert_num_queries(2):  # type: ignore[operator]

@@ -48,7 +48,7 @@ def test_before_five_earlier_campaigns_it_says_how_many_are_missing(schedule: Sc
     assert not Delivery.objects.exists()
 
 
-def test_noise_between_campaigns_is_no_regression(schedule: Schedule, channel: Channel) -> None:
+def test_noise_between_campaigns_is_not_a_regression(schedule: Schedule, channel: Channel) -> None:
     history(schedule, *NOISE, 0.98)
 
     regressions.compare_due(FIRST)
@@ -74,7 +74,7 @@ def test_a_step_beyond_the_noise_is_a_regression_and_reported_once(schedule: Sch
     assert Slot.objects.filter(compared_at=None).count() == 0
 
 
-def test_an_improvement_is_no_regression(schedule: Schedule, channel: Channel) -> None:
+def test_an_improvement_is_not_a_regression(schedule: Schedule, channel: Channel) -> None:
     history(schedule, *NOISE, 1.2)
 
     regressions.compare_due(FIRST)

@@ -99,7 +99,7 @@ def test_the_document_holds_design_specs_proofs_and_series_by_choice(viewer: Use
     ]
 
 
-def test_formulas_are_neutralised_and_come_back_as_they_were(operator: User) -> None:
+def test_formulas_are_escaped_and_unescaped_by_an_import(operator: User) -> None:
     campaign = imported(operator, ("t.csv", b"policy,idx1(ms)\n=1+1,0.1\n@x,0.2\n"), metric="idx1")
 
     text = body(exported(operator, campaign, "runs.csv")).decode()
@@ -109,7 +109,7 @@ def test_formulas_are_neutralised_and_come_back_as_they_were(operator: User) -> 
     assert [run.cell for run in again.runs.all()] == [{"policy": "=1+1"}, {"policy": "@x"}]
 
 
-def test_a_table_comes_back_out_of_the_zip(operator: User) -> None:
+def test_a_table_can_be_imported_from_the_zip(operator: User) -> None:
     campaign = imported(operator, ("t.csv", b"policy,good\na,1\nb,2\nb,\n"), metric="good", columns=HIGHER)
 
     archive = body(exported(operator, campaign, "outputs.zip"))
@@ -134,7 +134,7 @@ def test_a_run_hands_out_its_series(viewer: User, finished: Campaign) -> None:
 
 
 @pytest.mark.parametrize("address", ["/campaigns/{}/export/passwd", "/api/v1/campaigns/{}/export/passwd/"])
-def test_a_file_that_is_none_is_not_found(viewer: User, finished: Campaign, address: str) -> None:
+def test_an_unknown_file_is_not_found(viewer: User, finished: Campaign, address: str) -> None:
     assert browser(viewer).get(address.format(finished.pk)).status_code == 404
 
 

@@ -62,7 +62,7 @@ def test_an_ambiguous_pattern_is_refused(pattern: str) -> None:
         file_names.compile_pattern(pattern)
 
 
-def test_a_pattern_is_read_in_one_pass_whatever_the_name() -> None:
+def test_a_pattern_is_matched_in_one_pass_for_any_name() -> None:
     pattern = file_names.compile_pattern("-".join(f"{{f{n}}}" for n in range(20)) + "!")
 
     assert pattern.read("-" * 300) is None
@@ -163,7 +163,7 @@ def test_unrecognised_files_are_left_out_with_a_warning() -> None:
     assert len(parsed.runs) == 1
 
 
-def test_a_tool_that_only_complained_is_a_failed_run() -> None:
+def test_an_output_with_only_error_messages_is_a_failed_run() -> None:
     complaint = (SAMPLES / "pgbench-15-no_server.err").read_bytes()
 
     parsed = understood({"a.out": b"", "a.err": complaint, "b.out": PGBENCH})
@@ -192,7 +192,7 @@ def test_an_error_in_a_table_is_named_with_its_place(content: bytes, place: str,
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("table", ["pg_cache,idx1(ms)\r\n128MB,0.175\r\n", "pg_cache;idx1(ms)\n128MB;0,175\n"])
-def test_tables_come_as_spreadsheets_write_them(encoding: str, table: str) -> None:
+def test_tables_of_spreadsheets_are_read(encoding: str, table: str) -> None:
     parsed = understood({"t.csv": table.encode(encoding)})
 
     assert [(figure.name, figure.value, figure.unit) for figure in parsed.runs[0].steps["measure"].figures] == [
@@ -201,7 +201,7 @@ def test_tables_come_as_spreadsheets_write_them(encoding: str, table: str) -> No
 
 
 @pytest.mark.parametrize("cell", ["=cmd|'/c calc'!A0", "@SUM(1)", "nan", "inf", "1e999", "0x10", "1_000", "١"])
-def test_a_cell_that_is_no_number_fails_its_run_and_is_no_figure(cell: str) -> None:
+def test_a_cell_without_a_number_fails_its_run(cell: str) -> None:
     parsed = understood({"t.csv": HEAD + f"128MB,0.1,\n64MB,{cell},\n".encode()})
 
     assert [run.outcome for run in parsed.runs] == ["ok", "failed"]
@@ -267,7 +267,7 @@ def link() -> bytes:
         (lambda: b"PK\x03\x04 and then nothing of the kind", "cannot be read"),
     ],
 )
-def test_a_zip_that_may_do_harm_is_refused(make: Callable[[], bytes], message: str) -> None:
+def test_a_dangerous_zip_is_refused(make: Callable[[], bytes], message: str) -> None:
     with pytest.raises(PlanError, match=message):
         gather([("old.zip", make())])
 
@@ -286,7 +286,7 @@ def test_contents_are_the_same_however_they_were_packed() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("*")), ids=lambda path: path.name)
-def test_whatever_a_file_holds_it_is_understood_or_named(path: Path) -> None:
+def test_any_file_is_parsed_or_has_a_named_error(path: Path) -> None:
     try:
         uploads = gather([(path.name, path.read_bytes())])
     except PlanError:

@@ -121,7 +121,7 @@ def test_a_commit_that_fails_at_its_end_leaves_nothing(operator: User, monkeypat
     assert rows() == before
 
 
-def test_viewers_look_at_results_and_import_none(viewer: User, operator: User) -> None:
+def test_viewers_can_read_imports_but_not_create_them(viewer: User, operator: User) -> None:
     draft, _ = services.upload([("select.out", PGBENCH)], by=operator)
     client, page = script(viewer), browser(viewer)
 
@@ -275,7 +275,9 @@ def test_a_command_imports_a_folder(operator: User, tmp_path: Path, capsys: pyte
     assert "Nothing was changed" in capsys.readouterr().out
 
 
-def test_a_command_only_previews_when_asked(operator: User, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_option_look_of_the_command_only_shows_a_preview(
+    operator: User, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "t.csv").write_bytes(CSV)
 
     call_command("import_results", str(tmp_path / "t.csv"), "--by", operator.username, "--look")

@@ -89,7 +89,7 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_every_cell_of_a_dark_heat_map_stands_out_from_the_page() -> None:
+def test_every_cell_of_a_dark_heat_map_contrasts_with_the_page() -> None:
     paper = luminance(charts.DARK.paper)
 
     contrasts = [(luminance(colour) + 0.05) / (paper + 0.05) for _, colour in charts.DARK.heat]

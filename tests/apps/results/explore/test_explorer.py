@@ -120,7 +120,7 @@ def test_every_shape_is_one_that_plotly_accepts(campaign: Campaign, shape: str, 
         assert drawn["data"]
 
 
-def test_facets_stand_side_by_side_and_on_a_telephone_below_each_other(campaign: Campaign) -> None:
+def test_facets_are_side_by_side_and_on_a_phone_below_each_other(campaign: Campaign) -> None:
     view = explored(campaign, x="huge pages", facet="shared_buffers")
 
     wide, narrow = figure(view)["layout"], figure(view, stacked=True)["layout"]

@@ -42,7 +42,7 @@ def explorer(campaign: Campaign, query: str = "") -> str:
 # An address from outside
 
 
-def test_an_address_is_kept_with_all_choices_that_it_left_open(campaign: Campaign) -> None:
+def test_a_saved_address_includes_its_default_choices(campaign: Campaign) -> None:
     place, title = chart_addresses.check(explorer(campaign, "?shape=heat&view=table&theme=dark"))
 
     query = "figure=measure.latency_avg&x=shared_buffers&colour=huge+pages&shape=heat&scale=absolute"
@@ -128,7 +128,7 @@ def test_every_chart_of_every_page_is_drawn_where_its_place_says(
 # What can be done with pins
 
 
-def test_a_pin_has_the_title_that_its_page_offers_and_stands_last(campaign: Campaign, operator: User) -> None:
+def test_a_new_saved_view_has_the_title_of_its_page_and_is_last(campaign: Campaign, operator: User) -> None:
     first = pins.pin(by=operator, address=explorer(campaign), title="mine")
 
     second = pins.pin(by=operator, address=reverse("campaign_detail", args=[campaign.pk]), chart="differences")
@@ -224,7 +224,9 @@ def test_each_act_is_in_the_audit_log(campaign: Campaign, operator: User) -> Non
     assert list(Pin.objects.all()) == [first]
 
 
-def test_a_viewer_looks_and_pins_nothing(client: Client, campaign: Campaign, viewer: User, operator: User) -> None:
+def test_a_viewer_can_see_saved_views_but_not_create_them(
+    client: Client, campaign: Campaign, viewer: User, operator: User
+) -> None:
     pin = pins.pin(by=operator, address=explorer(campaign))
     acts = [
         lambda: pins.pin(by=viewer, address=explorer(campaign)),
@@ -283,7 +285,7 @@ def test_saved_views_are_found_by_their_title(client: Client, campaign: Campaign
     assert "Huge pages" not in page
 
 
-def test_a_pin_whose_thing_or_page_or_chart_is_gone_says_so_and_can_be_removed(
+def test_a_saved_view_of_a_removed_object_or_chart_says_so_and_can_be_removed(
     client: Client, campaign: Campaign, operator: User
 ) -> None:
     run = reverse("run_detail", args=[uuid4()])

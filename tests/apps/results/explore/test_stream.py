@@ -82,7 +82,7 @@ def test_a_message_that_cannot_be_encoded_ends_its_own_stream_only(make_hub: Cal
     assert b'data: {"seq":1}' in b"".join(good)
 
 
-def test_a_viewer_hears_a_beat_while_nothing_is_new(make_hub: Callable[[int], Hub]) -> None:
+def test_a_stream_has_heartbeats_while_there_are_no_events(make_hub: Callable[[int], Hub]) -> None:
     seat = make_hub(1).join("run", Told())
     assert seat
 
@@ -120,7 +120,7 @@ def test_a_full_hub_refuses_viewers_until_one_leaves(make_hub: Callable[[int], H
     assert hub.viewers == 0 and hub.join("other", Told())
 
 
-def test_a_viewer_that_is_too_slow_begins_anew(make_hub: Callable[[int], Hub]) -> None:
+def test_a_stream_of_a_slow_viewer_starts_again(make_hub: Callable[[int], Hub]) -> None:
     topic = hubs.Topic(watch := Told())
     watch.words = [Word(seq, {"seq": seq}) for seq in range(hubs.KEPT + 1)]
     for _ in range(hubs.KEPT + 1):

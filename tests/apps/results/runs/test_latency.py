@@ -128,7 +128,7 @@ def test_fio_s_bins_give_its_percentiles() -> None:
     assert [bins.percentile(at) for at in (50, 95, 99, 99.9)] == [100_000, 200_000, 1_000_000, 5_000_000]
 
 
-def test_aggregate_logs_hold_a_mean_and_a_spread_and_no_percentile() -> None:
+def test_aggregate_logs_have_mean_and_deviation_and_no_percentile() -> None:
     log = parse_aggregate(b"1700000000 1000 5000000 30000000000 1 9\n1700000001 500 5000000 60000000000 1 9\n")
 
     assert (log.latency_avg_us, log.latency_stddev_us) == (

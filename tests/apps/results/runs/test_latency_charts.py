@@ -99,7 +99,7 @@ def test_the_heat_map_has_every_transaction_once(run: Run) -> None:
     assert len(heat.edges) == len(heat.counts) + 1 and heat.edges[row] <= 1.0 < heat.edges[row + 1]
 
 
-def test_the_heat_map_stands_on_the_time_axis_of_the_run(client: Client, run: Run, viewer: User) -> None:
+def test_the_heat_map_has_the_time_axis_of_the_run(client: Client, run: Run, viewer: User) -> None:
     for seq, (step, began) in enumerate({"load": FIRST - 60.0, "measure": FIRST - 2.5}.items(), start=9001):
         RunEvent.objects.create(
             run=run, seq=seq, at=timezone.now(), kind="measuring", data={"step": step, "began": began}

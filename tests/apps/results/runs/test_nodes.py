@@ -68,7 +68,7 @@ def test_a_host_with_one_node_has_no_means_of_nodes() -> None:
     assert nodes.parts_of(topology(0, 0, 0)) == {} == nodes.parts_of({})
 
 
-def test_nodes_stand_in_the_order_of_their_numbers() -> None:
+def test_nodes_are_in_numerical_order() -> None:
     assert list(nodes.parts_of(topology(10, 2, 0))) == ["node0.cpus", "node2.cpus", "node10.cpus"]
 
 

@@ -67,7 +67,7 @@ def test_checkpoints_within_the_step_become_marks_in_its_seconds(run: Run) -> No
     }  # fmt: skip
 
 
-def test_a_checkpoint_under_way_when_the_step_begins_has_a_negative_time(run: Run) -> None:
+def test_a_checkpoint_that_began_before_the_step_has_a_negative_time(run: Run) -> None:
     run.events.filter(kind="measured").update(
         data={"step": "measure", "began": BEGAN - 0.4, "ended": BEGAN, "costs": {}}
     )
@@ -106,7 +106,7 @@ def test_a_figure_has_the_requested_panels_and_reads_only_their_series(
     assert figure["layout"]["yaxis"]["title"] == {"text": "MB/s"}
 
 
-def test_unasked_a_figure_has_the_panels_that_are_shown_by_default(run: Run, browser: Client) -> None:
+def test_without_a_choice_the_default_panels_are_shown(run: Run, browser: Client) -> None:
     figure = browser.get(reverse("run_figure", args=[run.pk])).json()
 
     titles = [note["text"] for note in figure["layout"]["annotations"]]

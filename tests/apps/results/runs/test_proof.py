@@ -120,7 +120,7 @@ def test_a_value_that_was_only_restored_need_not_be_in_effect() -> None:
     assert proof.report(THP, [proof_of("before", "never"), restored("60")], [], ended=True).status == "held"
 
 
-def test_a_run_that_asked_for_nothing_has_nothing_to_prove() -> None:
+def test_a_run_without_settings_has_no_proofs() -> None:
     assert proof.report({}, [], [], ended=True).status == "nothing"
 
 

@@ -45,7 +45,7 @@ def test_pages_go_backwards_to_the_beginning(campaign: Campaign) -> None:
     assert (first.before, second.after) == (None, 7)
 
 
-def test_a_run_that_is_gone_leaves_its_neighbours_in_their_places(campaign: Campaign) -> None:
+def test_a_deleted_run_does_not_move_other_runs_between_pages(campaign: Campaign) -> None:
     first = page_content.runs_of(campaign)
     campaign.runs.filter(position__in=(3, 5)).delete()
 

@@ -101,7 +101,9 @@ def test_a_conflict_is_shown_on_every_tab_of_its_run(client: Client, team: dict[
     assert "conflict: not restored" in page and "/proc/sys/vm/swappiness" in page
 
 
-def test_a_setting_that_ended_a_run_is_named_once_and_alike_on_every_tab(client: Client, team: dict[str, Any]) -> None:
+def test_a_setting_that_ended_a_run_is_named_once_with_the_same_text_on_every_tab(
+    client: Client, team: dict[str, Any]
+) -> None:
     run = team["failed_run"]
     run.spec["settings"] = {"huge_pages": {"use": "on"}}
     expected, actual = "900 pages of 2048 kB", "0 pages, and 300 MB available"

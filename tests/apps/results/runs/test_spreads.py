@@ -130,7 +130,7 @@ def test_a_run_has_a_row_for_each_section_and_an_outline_for_each_direction(camp
         assert len(entry.parts) <= spreads.MOST_PARTS
 
 
-def test_its_marks_are_fio_s_own_percentiles(campaign: Campaign) -> None:
+def test_the_marks_are_percentiles_of_fio(campaign: Campaign) -> None:
     run = next(run for run in campaign.runs.all() if storage.FAST in run.label)
     read = spreads.of_run(run, "fio").entries[0]
     own = dict(parse_fio(PLUS).jobs[0].directions["read"].clat.percentiles_ns)  # type: ignore[union-attr]
@@ -167,7 +167,7 @@ def test_plain_json_has_one_outline_of_all_directions_and_the_percentiles_of_eac
     assert first[1].marks[50.0] == pytest.approx(0.432128)
 
 
-def test_levels_stand_below_each_other_with_the_ios_of_all_their_runs(campaign: Campaign) -> None:
+def test_levels_are_below_each_other_with_the_ios_of_all_their_runs(campaign: Campaign) -> None:
     spread = spreads.of_levels(campaign, "fio", "mixed")
 
     alone = parse_fio(PLUS).jobs[0].directions["read"].total_ios
@@ -218,7 +218,7 @@ def test_no_line_crosses_values_that_were_not_measured() -> None:
     assert "8 ms or more" in trace["text"][4]
 
 
-def test_the_pages_offer_them(client: Client, campaign: Campaign, viewer: User) -> None:
+def test_the_pages_show_the_distributions(client: Client, campaign: Campaign, viewer: User) -> None:
     run = campaign.runs.order_by("position")[0]
     client.force_login(viewer)
 
@@ -234,7 +234,7 @@ def test_the_pages_offer_them(client: Client, campaign: Campaign, viewer: User) 
     assert client.get(reverse("campaign_spread", args=[campaign.pk]), {"section": "fio"}).status_code == 404
 
 
-def test_the_csv_is_as_fine_as_fio_counted(client: Client, campaign: Campaign, viewer: User) -> None:
+def test_the_csv_has_the_bins_of_fio(client: Client, campaign: Campaign, viewer: User) -> None:
     run = next(run for run in campaign.runs.all() if storage.FAST in run.label)
     client.force_login(viewer)
 

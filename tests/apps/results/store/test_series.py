@@ -89,7 +89,7 @@ def test_a_sample_takes_few_bytes(values: Any, most: float) -> None:
 
 
 @given(st.lists(st.one_of(st.floats(-1e6, 1e6), st.just(float("nan"))), max_size=300), st.integers(4, 40))
-def test_thinning_keeps_each_extreme_and_shows_a_gap_wherever_one_was(listed: list[float], most: int) -> None:
+def test_thinning_keeps_each_extreme_and_each_gap(listed: list[float], most: int) -> None:
     values = np.array(listed)
 
     positions = thin.extremes(values, most)
@@ -235,7 +235,7 @@ def test_samples_folded_while_a_page_reads_are_shown_once(run: Run, monkeypatch:
     assert list(column.t) == [float(t) for t in range(30)]
 
 
-def test_only_runs_under_way_with_many_samples_are_folded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_active_runs_with_many_samples_are_folded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     tell(run, *(sample(float(t), MemFree=float(t)) for t in range(30)))
 
     assert not queries.to_fold().exists()
