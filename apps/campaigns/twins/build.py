@@ -93,8 +93,8 @@ def build(
     scripts = grouped(scripts, made, transactions)
     rate, rows = sum(each["weight"] for each in scripts) / capture.seconds, _named(rows, transactions)
     if existing:
-        named = [column for statement in made for column in Parsed(statement.text, schema).columns()]
-        prepared = preparation(schema, named, [each["text"] for each in scripts])
+        parsed = [Parsed(statement.text, schema) for statement in made]
+        prepared = preparation(schema, parsed, [each["text"] for each in scripts])
         return Built([], _weighed(scripts), rows, [], rate, prepared)
     return Built(schemas.steps(schema), _weighed(scripts), rows, schema.missing, rate)
 

@@ -1,17 +1,18 @@
 """A twin on existing data, such as a copy of production: keys for its parameters are sampled from the rows. Pure.
 
-Before the load, a step checks that the data have the columns of the statements. It then fills a schema of its own: for
-each column that a parameter belongs to, a table of sampled values, and the function that the scripts call.
+Before the load, a step checks that the data have the tables and columns of the statements. It then fills a schema of
+its own: for each column that a parameter belongs to, a table of sampled values, and the function that the scripts call.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from apps.campaigns.twins.columns import Domain
-from apps.campaigns.twins.names import OWN_SCHEMA, ident, literal, qualified
+from apps.campaigns.twins.names import OWN_SCHEMA, Key, ident, literal, qualified
+from apps.campaigns.twins.parsing import Parsed
 from apps.campaigns.twins.schema import Schema
 
 SAMPLED = 20_000  # values per column
@@ -30,42 +31,50 @@ def with_existing_rows(schema: Schema) -> Schema:
     return schema
 
 
-def preparation(schema: Schema, named: Sequence[Domain], scripts: Sequence[str]) -> str:
-    """SQL for the step before the load. `named`: the columns that the statements name."""
+def preparation(schema: Schema, parsed: Sequence[Parsed], scripts: Sequence[str]) -> str:
+    """SQL for the step before the load of these statements, whose texts for pgbench are `scripts`."""
     used = {(kind, int(number)) for text in scripts for kind, number in _USED.findall(text)}
     domains = {each.number: each for table in schema.tables.values() for each in table.domains.values()}
-    statements = [_check(schema, named), f"drop schema if exists {OWN_SCHEMA} cascade", f"create schema {OWN_SCHEMA}"]
+    tables = {table for each in parsed for table in each.tables()}
+    columns = [column for each in parsed for column in each.columns()]
+    columns += [domains[number] for _, number in used]
+    check = _check(tables, {(each.table, each.column.name) for each in columns})
+    statements = [check, f"drop schema if exists {OWN_SCHEMA} cascade", f"create schema {OWN_SCHEMA}"]
     for kind, number in sorted(used):
         make = _values if kind == "value" else _sequence
         statements += make(domains[number], schema.tables[domains[number].table].captured.rows)
     return ";\n".join(statements) + ";\n"
 
 
-def _check(schema: Schema, named: Sequence[Domain]) -> str:
-    """Raises an error that names the columns that are missing."""
-    paths = sorted({(each.table, each.column.name) for each in named})
+def _check(tables: Collection[Key], columns: Collection[tuple[Key, str]]) -> str:
+    """Raises an error that names the tables that are missing, and the missing columns of the others."""
+    paths = sorted([*((table, "") for table in tables), *columns])
     rows = ", ".join(
-        f"({literal(qualified(table))}, {literal(name)}, {literal('.'.join((*table, name)))})" for table, name in paths
+        f"({literal(qualified(table))}, {literal(name)}, {literal('.'.join(filter(None, (*table, name))))})"
+        for table, name in paths
     )
     body = (
         "declare missing text; begin select string_agg(path, ', ' order by path) into missing from"
-        f" (values {rows}) as needed(relation, attribute, path) where not exists (select from pg_attribute"
-        " where attrelid = to_regclass(relation) and attname = attribute and attnum > 0 and not attisdropped);"
-        " if missing is not null then raise exception 'the data set lacks columns of the captured database: %',"
+        f" (values {rows}) as needed(relation, attribute, path) where case attribute"
+        " when '' then to_regclass(relation) is null"
+        " else to_regclass(relation) is not null and not exists (select from pg_attribute where"
+        " attrelid = to_regclass(relation) and attname = attribute and attnum > 0 and not attisdropped) end;"
+        " if missing is not null then"
+        " raise exception 'the data set lacks tables or columns of the captured database: %',"
         f" missing using hint = {literal(HINT)}; end if; end"
     )
     return f"do language plpgsql {literal(body)}" if paths else "select 1"
 
 
 def _values(of: Domain, rows: int) -> Iterator[str]:
-    """Not strict about its volatility: the sample never changes, so the planner may call the function in advance."""
+    """The function is immutable although it reads a table: the sample never changes, so the planner may call it in
+    advance."""
     column, table, keys = ident(of.column.name), qualified(of.table), f"{OWN_SCHEMA}.keys_{of.number}"
-    method = "system" if rows > LARGE else "bernoulli"
-    sample = f" tablesample {method} ({100 * SAMPLED / rows!r}) repeatable (1)" if rows > SAMPLED else ""
-    yield (
-        f"create table {keys} as select row_number() over (order by v) as n, v from"
-        f" (select {column} as v from {table}{sample} where {column} is not null limit {2 * SAMPLED}) sample"
-    )
+    sample = _sample(table, rows) if rows > SAMPLED else ""
+    yield f"create table {keys} as {_numbered(of, f'{table}{sample} where {column} is not null')}"
+    if sample:  # which may have no row with a value, although some rows have one
+        source = f"{table} where {column} is not null and not exists (select from {keys})"
+        yield f"insert into {keys} {_numbered(of, source)}"
     yield f"alter table {keys} add primary key (n)"
     body = (
         f"select v from {keys} where n = 1 + (least(r, {of.distinct}) - 1) * (select max(n) from {keys})"
@@ -75,6 +84,21 @@ def _values(of: Domain, rows: int) -> Iterator[str]:
         f"create function {of.function}(r bigint) returns {of.type} language sql immutable strict parallel safe"
         f" as {literal(body)}"
     )
+
+
+def _numbered(of: Domain, source: str) -> str:
+    """A query for values of the column from these rows, with numbers in their order."""
+    order = "v::text" if of.column.base == "json" else "v"  # json has no order
+    values = f"select {ident(of.column.name)} as v from {source} limit {2 * SAMPLED}"
+    return f"select row_number() over (order by {order}) as n, v from ({values}) sample"
+
+
+def _sample(table: str, rows: int) -> str:
+    """TABLESAMPLE of about SAMPLED rows. The data may have fewer rows than production, which has `rows`."""
+    method = "system" if rows > LARGE else "bernoulli"
+    count = f"case when reltuples > 0 then reltuples else {rows} end"
+    percent = f"select least(100, {100 * SAMPLED} / {count}) from pg_class where oid = {literal(table)}::regclass"
+    return f" tablesample {method} (({percent})) repeatable (1)"
 
 
 def _sequence(of: Domain, _: int) -> Iterator[str]:

@@ -268,8 +268,68 @@ def test_columns_that_the_existing_data_lack_are_named(db: None, capture: Captur
 
     built = build(capture, existing=True)
 
-    with pytest.raises(DatabaseError, match=r"lacks columns of the captured database: shop\.customers\.balance, shop"):
+    message = (
+        r"lacks tables or columns of the captured database: shop\.customers\.balance, shop\.lines, shop\.products$"
+    )
+    with pytest.raises(DatabaseError, match=f"(?m){message}"):
         execute(built.preparation)
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("select count(*) from shop.lines", r"shop\.lines$"),
+        (
+            "insert into shop.customers (id, email, country, created_at) values ($1, $2, $3, $4)",
+            r"shop\.customers\.email$",
+        ),
+    ],
+    ids=["no column", "an inserted column"],
+)
+def test_tables_and_columns_that_the_existing_data_lack_are_named_however_they_are_used(
+    db: None, capture: Capture, text: str, missing: str
+) -> None:
+    a_copy_of_production()
+    execute("alter table shop.customers drop column email; drop table shop.lines")
+
+    built = build(
+        replace(capture, statements=(Statement("1", text, Counts(calls=10, ms=1.0, rows=10)),)), existing=True
+    )
+
+    with pytest.raises(DatabaseError, match=f"(?m)lacks .*: {missing}"):
+        execute(built.preparation)
+
+
+@pytest.mark.parametrize("is_analyzed", [True, False])
+def test_existing_data_may_have_far_fewer_rows_than_production(db: None, capture: Capture, is_analyzed: bool) -> None:
+    a_copy_of_production()
+    execute("analyze shop.customers" if is_analyzed else "select 1")
+    (lookup,) = [each for each in capture.statements if each.text.startswith("select id, email")]
+    large = tuple(replace(each, rows=each.rows * 1_000_000) for each in capture.tables)
+
+    built = build(replace(capture, tables=large, statements=(lookup,)), existing=True)
+
+    execute(built.preparation)
+    (keys,) = re.findall(r"create table (proving_twin\.keys_\d+)", built.preparation)
+    assert rows(keys) == 5000
+
+
+def test_values_of_every_type_that_is_stored_are_sampled(db: None, capture: Capture) -> None:
+    types = {"json": "json", "jsonb": "jsonb", "uuid": "uuid", "boolean": "bool", "inet": "inet", "bytea": "bytea"}
+    types |= {"integer[]": "_int4", "time without time zone": "time", "interval": "interval", "oid": "oid"}
+    columns = [column(f"c{n}", *each) for n, each in enumerate(types.items())]
+    definition = ", ".join(f"{each.name} {each.type}" for each in columns)
+    values = "'{}', '{}', gen_random_uuid(), true, '10.0.0.1', 'x', '{1}', '01:00', '1 hour', 1"
+    execute(f"create table documents ({definition}); insert into documents values ({values})")
+    names, numbers = ", ".join(each.name for each in columns), ", ".join(f"${n + 1}" for n in range(len(columns)))
+    insert = Statement("1", f"insert into documents ({names}) values ({numbers})", Counts(calls=10, ms=1.0, rows=10))
+    captured = replace(capture, tables=(table("documents", 1, *columns),), indexes=(), foreign_keys=(), statistics=())
+
+    built = build(replace(captured, statements=(insert,)), existing=True)
+
+    execute(built.preparation)
+    execute(re.sub(r":twin_\d+", "1", built.scripts[0]["text"].splitlines()[-1]))
+    assert rows("(select distinct documents::text from documents) same") == 1 and rows("documents") == 2
 
 
 def test_both_columns_of_a_key_of_two_columns_keep_their_distinct_values(db: None, capture: Capture) -> None:
