@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -76,6 +76,7 @@ def build(
     scripts: list[dict[str, Any]] = []
     made: list[Statement] = []
     rows: list[Row] = []
+    in_transactions = {queryid for each in transactions for queryid in each}
     cumulative = 0.0
     for statement in capture.statements:
         share = capture.share(statement)
@@ -83,14 +84,14 @@ def build(
         try:
             _check_text(statement)
             text = script(statement, schema, factor, name) if len(rows) < MOST_PARSED else ""
-            _check_needed(statement, text, scripts, cumulative, without)
+            _check_needed(statement, text, scripts, cumulative, without, in_transactions)
             scripts.append({"name": name, "weight": statement.counts.calls, "text": text})
             made.append(statement)
         except LeftOutError as error:
             name, reason = "", str(error)
         cumulative += share
         rows.append(_row(name, reason, statement, share))
-    scripts = grouped(scripts, made, transactions)
+    scripts = grouped(scripts, made, transactions, {row.queryid: row.reason for row in rows})
     rate, rows = sum(each["weight"] for each in scripts) / capture.seconds, _named(rows, transactions)
     if existing:
         parsed = [Parsed(statement.text, schema) for statement in made]
@@ -113,9 +114,15 @@ def _check_text(statement: Statement) -> None:
 
 
 def _check_needed(
-    statement: Statement, text: str, scripts: Sequence[Any], cumulative: float, without: Sequence[str]
+    statement: Statement,
+    text: str,
+    scripts: Sequence[Any],
+    cumulative: float,
+    without: Sequence[str],
+    in_transactions: Collection[str],
 ) -> None:
-    if not text or len(scripts) >= MOST_SCRIPTS or cumulative >= ENOUGH:
+    is_small = cumulative >= ENOUGH and statement.queryid not in in_transactions
+    if not text or len(scripts) >= MOST_SCRIPTS or is_small:
         raise LeftOutError("the other statements have nearly all of the time")
     if statement.queryid in without:
         raise LeftOutError("it is left out on request")

@@ -5,7 +5,7 @@ pg_stat_statements counts each statement alone, so which ones share a transactio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from common.errors import PlanError
@@ -18,14 +18,19 @@ Script = dict[str, Any]
 
 
 def grouped(
-    scripts: Sequence[Script], statements: Sequence[Statement], transactions: Sequence[Sequence[str]]
+    scripts: Sequence[Script],
+    statements: Sequence[Statement],
+    transactions: Sequence[Sequence[str]],
+    reasons: Mapping[str, str],
 ) -> list[Script]:
     """The scripts, with one script t1, t2, ... for each transaction, which is a list of query ids in order.
 
     `statements` are those of `scripts`. A transaction is called as often as its rarest statement; statements with
-    multiples of its calls run several times. PlanError names a query id that cannot be part of it."""
+    multiples of its calls run several times. `reasons`: why other statements are left out.
+
+    PlanError names a query id that cannot be part of a transaction."""
     by_id = {each.queryid: (script, each) for script, each in zip(scripts, statements, strict=True)}
-    _check_ids(transactions, by_id)
+    _check_ids(transactions, by_id, reasons)
     members = {queryid for transaction in transactions for queryid in transaction}
     alone = [script for queryid, (script, _) in by_id.items() if queryid not in members]
     return [
@@ -34,7 +39,7 @@ def grouped(
     ]
 
 
-def _check_ids(transactions: Sequence[Sequence[str]], known: dict[str, Any]) -> None:
+def _check_ids(transactions: Sequence[Sequence[str]], known: Mapping[str, Any], reasons: Mapping[str, str]) -> None:
     ids = [queryid for transaction in transactions for queryid in transaction]
     for each in transactions:
         if len(each) < 2:
@@ -42,7 +47,8 @@ def _check_ids(transactions: Sequence[Sequence[str]], known: dict[str, Any]) -> 
     for queryid in ids:
         if queryid not in known:
             hint = f"query ids of statements in the twin: {', '.join(known)}"
-            raise PlanError(FIELD, f"the twin has no statement {queryid}", hint=hint)
+            reason = reasons.get(queryid, "it is not in the capture")
+            raise PlanError(FIELD, f"the twin has no statement {queryid}: {reason}", hint=hint)
         if ids.count(queryid) > 1:
             raise PlanError(FIELD, f"{queryid} appears twice", hint="use each statement once")
 

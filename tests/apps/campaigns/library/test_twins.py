@@ -190,10 +190,32 @@ def test_a_statement_with_twice_the_calls_runs_twice_in_its_transaction(capture:
     assert script["weight"] == 100 and script["text"].count("/* s02 */") == 2
 
 
+def test_a_statement_of_a_transaction_is_in_the_twin_although_it_takes_hardly_any_time(capture: Capture) -> None:
+    large, small = (
+        replace(each, counts=replace(each.counts, calls=100, ms=ms))
+        for each, ms in zip(capture.statements, (1000.0, 1.0), strict=False)
+    )
+    alike = replace(capture, statements=(large, small))
+
+    (script,) = build(alike, transactions=[[large.queryid, small.queryid]]).scripts
+
+    assert [each["name"] for each in build(alike).scripts] == ["s01"]
+    assert script["name"] == "t1" and "/* s02 */" in script["text"]
+
+
+def test_the_rate_of_production_counts_each_transaction_once(capture: Capture) -> None:
+    pair = tuple(replace(each, counts=replace(each.counts, calls=100)) for each in capture.statements[:2])
+    alike = replace(capture, statements=pair, seconds=10.0)
+
+    assert build(alike).calls_per_s == 20
+    assert build(alike, transactions=[[each.queryid for each in pair]]).calls_per_s == 10
+
+
 @pytest.mark.parametrize(
     ("transactions", "message"),
     [
-        ([["1", "nothing"]], "the twin has no statement nothing"),
+        ([["1", "nothing"]], "the twin has no statement nothing: it is not in the capture"),
+        ([["1", "4"]], "the twin has no statement 4: it does not read or write rows"),
         ([["1"]], "fewer than two statements"),
         ([["1", "2"], ["2", "1"]], "appears twice"),
         ([["1", "3"]], "3 has 1.5 calls per call of 1"),
@@ -206,6 +228,7 @@ def test_statements_that_cannot_be_a_transaction_are_refused(
         replace(each, queryid=str(n), counts=replace(each.counts, calls=calls))
         for n, calls, each in zip((1, 2, 3), (100, 100, 150), capture.statements, strict=False)
     )
+    statements += (replace(statements[0], queryid="4", text="truncate"),)
 
     with pytest.raises(PlanError, match=message) as raised:
         build(replace(capture, statements=statements), transactions=transactions)
