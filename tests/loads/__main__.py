@@ -15,7 +15,7 @@ from tests.servers.ground import prepare
 
 
 def main(arguments: Sequence[str]) -> int:
-    """1 if a promise is not kept."""
+    """Return 1 if a check fails, else 0."""
     parser = argparse.ArgumentParser(prog="python -m tests.loads", description=(__doc__ or "").splitlines()[0])
     loads = parser.add_subparsers(dest="load", required=True)
     of_tpcc = loads.add_parser("tpcc", help="mix, conditions, time to load, two standbys")

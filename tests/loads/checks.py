@@ -12,9 +12,9 @@ class Checks:
     passed: int = 0
     failed: list[str] = field(default_factory=list)
 
-    def check(self, is_kept: bool, promise: str) -> None:
-        print(f"{'ok' if is_kept else 'FAILED':7}{promise}", flush=True)
-        if is_kept:
+    def check(self, holds: bool, promise: str) -> None:
+        print(f"{'ok' if holds else 'FAILED':7}{promise}", flush=True)
+        if holds:
             self.passed += 1
         else:
             self.failed.append(promise)

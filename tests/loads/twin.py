@@ -125,19 +125,22 @@ def _workload(ground: Ground, name: str, measured: dict[str, Any]) -> int:
 
 def _effect(ground: Ground, checks: Checks, name: str, loads: dict[str, tuple[int, int]], repetitions: int) -> None:
     """The same comparison with both loads."""
-    effect, found = EFFECTS[name], []
+    effect, levels = EFFECTS[name], []
     for load, (workload, dataset) in loads.items():
         ended = _campaign(ground, f"{name}, {load}", workload, dataset, effect.factor, repetitions)
         level = ground.client.get(f"campaigns/{ended['id']}/results/")["levels"][-1]
-        found.append(level)
+        levels.append(level)
         interval = f"{level['relative_low']:+.1f} % to {level['relative_high']:+.1f} %"
         print(f"{name}, {load}: {level['relative_percent']:+.1f} %, 95 % CI {interval}: {level['verdict']}", flush=True)
-    own, other = found
-    overlap = own["relative_low"] <= other["relative_high"] and other["relative_low"] <= own["relative_high"]
+    production_like, twin = levels
+    overlap = (
+        production_like["relative_low"] <= twin["relative_high"]
+        and twin["relative_low"] <= production_like["relative_high"]
+    )
     # Without it, the two checks below say nothing: wide intervals always overlap.
-    detected = own["verdict"] not in ("undetectable", "")
+    detected = production_like["verdict"] not in ("undetectable", "")
     checks.check(detected, f"{name}: the effect is detected on production-like data")
-    checks.check(own["verdict"] == other["verdict"], f"{name}: same verdict")
+    checks.check(production_like["verdict"] == twin["verdict"], f"{name}: same verdict")
     checks.check(overlap, f"{name}: the intervals overlap")
 
 

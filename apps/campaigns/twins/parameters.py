@@ -204,17 +204,17 @@ class Parameters:
         return of.value(self.script.rank(of, self._weight(of)))
 
     def _pattern(self, number: int, of: Domain, like: exp.Expr) -> str:
-        """A pattern with the first digits of a value: so many that the expected rows match. It is a prefix, or, if
-        production read half of the table or more, a part of the text, which no B-tree index finds."""
-        outer = like.find_ancestor(exp.Not) is not None or bool(like.args.get("negate"))
+        """A pattern with as many of the first digits of a value as let the expected rows match. It is a prefix, or, if
+        production read half of the table or more, a part of the text, for which no B-tree index is used."""
+        is_negated = like.find_ancestor(exp.Not) is not None or bool(like.args.get("negate"))
         digits = numbered_digits(of)
-        if outer or not digits:
+        if is_negated or not digits:
             raise LeftOutError(f"no pattern of LIKE can be generated for parameter ${number}")
-        kept = max(0, digits - round(math.log10(self._width(of))))
+        length = max(0, digits - round(math.log10(self._width(of))))
         rank = self.script.set(f"random({min(of.distinct, len(of.common_values) + 1)}, {of.distinct})")
         pages = self._parsed.schema.tables[of.table].captured.pages
         anywhere = "'%' || " if self._blocks >= max(1, pages) / 2 else ""
-        return f"({anywhere}left({of.value(rank)}, {kept}) || '%')"
+        return f"({anywhere}left({of.value(rank)}, {length}) || '%')"
 
     def _bound(self, of: Domain, is_low: bool) -> str:
         """The rank of a single bound, so that the range has the expected rows. With LIMIT, any rank."""

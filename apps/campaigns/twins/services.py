@@ -158,8 +158,8 @@ def twins_of(campaigns: Collection[UUID]) -> dict[UUID, Twin]:
     rows = list(chosen.select_related("workload"))
     datasets = {each.dataset_id for each in rows}
     twins = list(Twin.objects.filter(dataset__in=datasets).select_related("workload")) if rows else []
-    found = {each.pk: _of(each, [one for one in twins if one.dataset_id == each.dataset_id]) for each in rows}
-    return {pk: twin for pk, twin in found.items() if twin}
+    by_campaign = {each.pk: _of(each, [one for one in twins if one.dataset_id == each.dataset_id]) for each in rows}
+    return {pk: twin for pk, twin in by_campaign.items() if twin}
 
 
 def _of(campaign: Campaign, twins: Iterable[Twin]) -> Twin | None:
