@@ -257,6 +257,11 @@
   document.addEventListener("htmx:afterSwap", (event) => { if (event.target.id === "main") showPanel(); });
   showPanel();
 
+  // The preview of a campaign has the values of the chosen workload for the empty fields of its load.
+  document.addEventListener("htmx:afterSwap", (event) => event.target.querySelectorAll("[data-default-of]").forEach((each) => {
+    document.querySelector(`#campaign-form [name="${each.dataset.defaultOf}"]`).placeholder = each.value;
+  }));
+
   const errors = document.getElementById("errors");
   if (errors) errors.focus();
 })();

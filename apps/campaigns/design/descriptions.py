@@ -44,7 +44,8 @@ def _combinations(campaign: Campaign, factors: Sequence[Factor], combinations: S
     count, sizes = len(combinations), [len(factor.levels) for factor in factors]
     design, one = Campaign.Design, len(factors) == 1
     if campaign.design == design.ONE_AT_A_TIME:
-        return f"One factor at a time, from {text_of(combinations[0])}: {counted(count, 'combination')}."
+        levels = {each.name: combinations[0][each.name] for each in factors if each.name in combinations[0]}
+        return f"One factor at a time, from {text_of(levels)}: {counted(count, 'combination')}."
     if campaign.design == design.LIST:
         return f"The {counted(count, 'combination')} that {'is' if count == 1 else 'are'} listed."
     if campaign.design == design.LATIN_SQUARE and not one:

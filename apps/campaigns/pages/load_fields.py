@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 
+from agents.datasets import DATASETS
 from agents.workloads import WORKLOADS
 from apps.campaigns.design.steps import Step, measured
 from apps.campaigns.pages.factor_rows import Row
@@ -21,21 +22,31 @@ NAMES = ("clients", "time_s", "scale")
 
 
 class LoadForm(forms.Form):
-    """What is left empty stays as the workload has it."""
+    """An empty field leaves the option of the workload unchanged."""
 
     clients = forms.IntegerField(required=False, min_value=1, help_text="connections of the load")
     time_s = forms.IntegerField(required=False, min_value=1, label="Duration (s)", help_text="of each timed step")
     scale = forms.IntegerField(required=False, min_value=1, help_text="of pgbench's tables; 100 is about 1.5 GB")
 
-    def offer_defaults(self, steps: Sequence[Step]) -> None:
-        """Shows the values of the first measured step in the empty fields."""
-        step = next(iter(measured(steps)), None)
-        if step is None or step["kind"] not in WORKLOADS:
-            return
-        for name in NAMES:
-            schema = WORKLOADS[step["kind"]].schema["properties"].get(name, {})
-            value = step["options"].get(name, schema.get("default", ""))
-            self.fields[name].widget.attrs["placeholder"] = str(value)
+    def show_defaults(self, values: Mapping[str, str]) -> None:
+        """Shows these values in the empty fields."""
+        for name, value in values.items():
+            self.fields[name].widget.attrs["placeholder"] = value
+
+
+def defaults(steps: Sequence[Step], dataset: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return what applies to an empty field: the option of the first measured step, and the scale of the data set, if
+    the campaign names one. "" if there is no such option, or if it depends on a host that is not chosen yet."""
+    step = next((each for each in measured(steps) if each["kind"] in WORKLOADS), None)
+    values = {name: _option(WORKLOADS[step["kind"]].schema, step["options"], name) if step else "" for name in NAMES}
+    if dataset:
+        values["scale"] = _option(DATASETS[dataset["kind"]].schema, dataset["options"], "scale")
+    return values
+
+
+def _option(schema: Mapping[str, Any], options: Mapping[str, Any], name: str) -> str:
+    value = options.get(name, schema["properties"].get(name, {}).get("default"))
+    return str(value) if isinstance(value, int) else ""
 
 
 def load_rows(typed: Mapping[str, Any], *, has_dataset: bool) -> list[Row]:
@@ -56,7 +67,7 @@ def is_load(factor: Mapping[str, Any]) -> bool:
 
 
 def load_of(factors: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The fields as they were typed, from the factors of a campaign."""
+    """The values of the fields, from the factors of a campaign."""
     return {PATHS[each["name"]]: each["levels"][0]["set"][each["name"]] for each in factors if is_load(each)}
 
 

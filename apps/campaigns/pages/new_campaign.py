@@ -16,6 +16,7 @@ from apps.accounts.web.parsing import whole
 from apps.campaigns import archiving, lifecycle, recipes, services
 from apps.campaigns.design import descriptions
 from apps.campaigns.design.before_start import checks, previews
+from apps.campaigns.design.factors import readable_name
 from apps.campaigns.design.plan import Planned
 from apps.campaigns.design.steps import Step, metrics
 from apps.campaigns.library import own_recipes, workloads
@@ -65,7 +66,7 @@ class Draft:
             self.form = CampaignForm(initial=self._initial(), by=user_of(request), recipe=self.recipe)
         if self.source:
             self.form.offer_also(self.source)
-        self.form.offer_defaults(self.source.steps if self.source else self.steps)
+        self.form.show_defaults(self.defaults)
         if request.method == "GET" and "setting" in request.GET:
             self.add_setting(request.GET["setting"])
 
@@ -99,7 +100,7 @@ class Draft:
             return filled | ({"name": self.source.name, "seed": self.source.seed} if self.replaces else {})
         initial: dict[str, Any] = {"host": self.host}
         if self.twin:
-            initial |= {"name": self.twin.name, "workload": self.twin.workload_id, "dataset": self.twin.dataset_id}
+            initial |= {"name": self.twin.name, "workload": self.twin.workload, "dataset": self.twin.dataset}
         if self.recipe:
             name = f"{self.recipe['title']} on {self.host}" if self.host else self.recipe["title"]
             initial |= {"name": name, "delta": f"{self.recipe['delta'] * 100:g}"}
@@ -120,22 +121,46 @@ class Draft:
     @property
     def dataset(self) -> str:
         """The kind of the chosen data set, or of the recipe's; "" for the one that the workload needs."""
-        chosen = self.form.cleaned_data.get("dataset") if self.form.is_bound and self.form.is_valid() else None
-        own = (self.recipe or {}).get("dataset") or {}
-        return str(chosen.kind if chosen else own.get("kind", ""))
+        return str(self._data["kind"]) if self._data else ""
+
+    @property
+    def _data(self) -> dict[str, Any] | None:
+        chosen = self._chosen("dataset")
+        own = recipes.dataset(self.recipe, self._facts) if self.recipe else None
+        return {"kind": chosen.kind, "options": chosen.options} if chosen else own
 
     @property
     def steps(self) -> list[Step]:
         """The steps of the chosen workload, or of the recipe's."""
-        chosen = self.form.cleaned_data.get("workload") if self.form.is_bound and self.form.is_valid() else None
+        chosen = self._chosen("workload")
         if chosen:
             return list(chosen.steps)
-        return recipes.steps(self.recipe, {}) if self.recipe else workloads.STANDARD
+        return recipes.steps(self.recipe, self._facts) if self.recipe else workloads.STANDARD
+
+    def _chosen(self, field: str) -> Any:
+        """Return the chosen workload or data set, also if other fields have errors; None without one."""
+        if not self.form.is_bound:
+            return self.form.initial.get(field)
+        self.form.is_valid()  # fills cleaned_data
+        return self.form.cleaned_data.get(field)
+
+    @cached_property
+    def _chosen_host(self) -> Host | None:
+        return self._host(str(self.form["host"].value())) if self.form.is_bound else self.host
+
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        return allowed_paths.known(self._chosen_host) if self._chosen_host else {}
+
+    @property
+    def defaults(self) -> dict[str, str]:
+        """The values of the workload and the data set for the empty fields of the load."""
+        return load_fields.defaults(self.steps, self._data)
 
     @cached_property
     def parameters(self) -> list[Parameter]:
         """Every parameter, with its present value on the chosen host and in the chosen profile."""
-        host = self._host(str(self.form["host"].value())) if self.form.is_bound else self.host
+        host = self._chosen_host
         chosen = whole(str(self.form["profile"].value() or ""))
         profile = Revision.objects.filter(pk=chosen).first() if chosen else None
         return parameters.every(host.facts if host else None, profile.settings if profile else None)
@@ -272,7 +297,7 @@ class Draft:
         drawn = "seed" in self.form.choices() or not _by_chance(campaign)
         blocks: dict[int, list[str]] = {}
         for run in _of_one(campaign, planned.runs):
-            blocks.setdefault(run.block, []).append(", ".join(run.cell.values()))
+            blocks.setdefault(run.block, []).append(readable_name(campaign.factors, run.cell))
         described = {
             "sentences": descriptions.sentences(campaign, drawn),
             "threats": descriptions.threats(campaign),

@@ -170,7 +170,9 @@ def campaign_new(request: HttpRequest) -> HttpResponse:
 @needs(Role.OPERATOR, somewhere=True)
 def campaign_preview(request: HttpRequest) -> HttpResponse:
     """Show the plan of the form as entered, for htmx while it is filled in. Saves nothing."""
-    return page(request, "campaigns/_preview.html", Draft(request).preview(user_of(request)))
+    draft = Draft(request)
+    context = {**draft.preview(user_of(request)), "load_defaults": draft.defaults}
+    return page(request, "campaigns/_preview.html", context)
 
 
 @require_POST

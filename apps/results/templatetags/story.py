@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from django import template
 from django.utils.html import format_html
 
 from apps.accounts.templatetags.pages import DASH, figure
+from apps.campaigns.design.factors import readable_name
 from apps.campaigns.models import RunEvent
 from apps.campaigns.queries import breaks_sentence
 from apps.results.answers.summary import Cell
@@ -18,6 +22,12 @@ register = template.Library()
 def event_text(event: RunEvent) -> str:
     """Return an event as one line of text."""
     return text_of(event)
+
+
+@register.filter
+def levels_text(cell: Mapping[str, str], factors: Sequence[Mapping[str, Any]]) -> str:
+    """Return the levels of a run, without fixed settings, which are factors with one level."""
+    return readable_name(factors, cell)
 
 
 @register.filter

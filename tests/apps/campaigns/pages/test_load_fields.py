@@ -12,9 +12,11 @@ from apps.accounts.models import Role, User
 from apps.campaigns.design.before_start import previews
 from apps.campaigns.design.factors import varied_names
 from apps.campaigns.design.steps import single
-from apps.campaigns.library import workloads
+from apps.campaigns.library import datasets, workloads
 from apps.campaigns.models import Campaign
+from apps.campaigns.recipes.scale import cpus
 from tests.rows import populate
+from tests.rows.factories import make_twin, make_user
 
 WORK_MEM = "settings.postgresql.work_mem"
 
@@ -28,7 +30,7 @@ def operator(client: Client, db: None) -> User:
 
 @pytest.fixture
 def typed(operator: User) -> dict[str, Any]:
-    """A question of one's own about a setting; the workload is left to the form."""
+    """The form of a campaign from scratch that compares two values of a setting, without a workload."""
     return {
         "host": str(populate.host().pk),
         "name": "work_mem",
@@ -75,6 +77,61 @@ def test_an_empty_field_shows_the_value_of_the_workload(client: Client, operator
     shown = client.get(reverse("campaign_new"), {"scratch": "1"})
 
     assert shown.context["form"].fields["time_s"].widget.attrs["placeholder"] == "30"
+
+
+def preview(client: Client, typed: dict[str, Any]) -> str:
+    return client.post(reverse("campaign_preview"), typed).content.decode()
+
+
+def test_an_empty_field_shows_the_value_of_the_chosen_workload_and_data_set(
+    client: Client, typed: dict[str, Any]
+) -> None:
+    by = populate.user(Role.TUNER)
+    workload = workloads.save_workload("own", single("pgbench", {"clients": 64, "time_s": 7}), by=by)
+    dataset = datasets.save_dataset("large", "pgbench", {"scale": 900}, by=by)
+
+    shown = preview(client, typed | {"workload": workload.pk, "dataset": dataset.pk, "name": ""})
+
+    for name, value in (("clients", 64), ("time_s", 7), ("scale", 900)):
+        assert f'data-default-of="{name}" value="{value}"' in shown
+
+
+def test_an_empty_field_shows_the_value_of_the_workload_of_a_twin(client: Client, operator: User) -> None:
+    author = make_user(Role.TUNER)
+    author.may_run_commands = True
+    author.save()
+    script = {"name": "s01", "weight": 1, "text": "select /* s01 */ 1;"}
+    workload = workloads.save_workload("twin", single("pgbench", {"scripts": [script], "clients": 12}), by=author)
+    twin = make_twin(workload=workload)
+
+    shown = client.get(reverse("campaign_new"), {"scratch": "1", "twin": twin.pk})
+
+    form = shown.context["form"]
+    assert form.fields["clients"].widget.attrs["placeholder"] == "12"
+    assert (form["workload"].value(), form["dataset"].value()) == (workload.pk, twin.dataset_id)
+    assert f'value="{workload.pk}" selected' in shown.content.decode()
+
+
+def test_a_number_of_a_recipe_that_depends_on_the_host_is_shown_for_the_chosen_host(
+    client: Client, operator: User
+) -> None:
+    host = populate.host()
+
+    shown = client.get(reverse("campaign_new"), {"recipe": "active-set", "host": host.pk})
+    unknown = client.get(reverse("campaign_new"), {"recipe": "active-set", "host": "0"})
+
+    placeholders = [page.context["form"].fields["clients"].widget.attrs["placeholder"] for page in (shown, unknown)]
+    assert placeholders == [str(cpus(host.facts)), ""]
+
+
+def test_they_are_not_in_the_order_of_runs(client: Client, typed: dict[str, Any]) -> None:
+    typed |= {"clients": "16", "time_s": "5", "order": "as_given"}
+    client.post(reverse("campaign_new"), typed)
+
+    page = client.get(reverse("campaign_detail", args=[Campaign.objects.get().pk])).content.decode()
+
+    assert "Order: 4MB → 64MB;" in preview(client, typed)
+    assert "<td>4MB</td>" in page and "16, 5" not in page
 
 
 @pytest.mark.parametrize("design", ["list", "latin_square"])
