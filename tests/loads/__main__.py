@@ -1,6 +1,6 @@
 """python -m tests.loads tpcc|twin: measures the figures in docs/tpcc.md and docs/twin.md, and prints them.
 
-The whole stack is started, this machine registered over SSH, and the campaigns created through the API. Needs root.
+Starts the whole stack, registers this machine over SSH, and creates the campaigns with the API. Needs root.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def main(arguments: Sequence[str]) -> int:
     loads = parser.add_subparsers(dest="load", required=True)
     of_tpcc = loads.add_parser("tpcc", help="mix, conditions, time to load, two standbys")
     of_tpcc.add_argument("--transactions", type=int, default=20_000, help="of each run")
-    of_tpcc.add_argument("--warehouses", type=int, default=10, help="of the load that is compared with pgbench -i")
-    of_twin = loads.add_parser("twin", help="a twin beside the database that it was made from")
+    of_tpcc.add_argument("--warehouses", type=int, default=10, help="of the data set that is compared with pgbench -i")
+    of_twin = loads.add_parser("twin", help="a twin compared with the database that it was captured from")
     of_twin.add_argument("--repetitions", type=int, default=5)
     of_twin.add_argument("--seconds", type=int, default=8, help="of each run")
     of_twin.add_argument("--effects", nargs="*", choices=list(twin.EFFECTS), default=list(twin.EFFECTS))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Checks:
-    """The checks of a program. Each prints its line."""
+    """Checks of measured figures. Each prints one line."""
 
     passed: int = 0
     failed: list[str] = field(default_factory=list)

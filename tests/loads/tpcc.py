@@ -56,7 +56,7 @@ def _broken(ground: Ground, checks: Checks) -> None:
 
 
 def _speed(ground: Ground, warehouses: int) -> None:
-    """Rows per second of creating the data, beside pgbench -i with the same bytes."""
+    """Measure how fast the data set is created, compared with pgbench -i of the same size."""
     scale = round(SCALE_PER_WAREHOUSE * warehouses)
     for name, options in (("tpcc", {"warehouses": warehouses, "jobs": 2}), ("pgbench", {"scale": scale})):
         dataset = ground.client.post("datasets/", name=f"speed-{name}", kind=name, options=options)

@@ -147,7 +147,7 @@ def _effect(ground: Ground, checks: Checks, name: str, loads: dict[str, tuple[in
 def _campaign(
     ground: Ground, name: str, workload: int, dataset: int, factor: dict[str, Any], repetitions: int
 ) -> dict[str, Any]:
-    """Of a workload with one measured step."""
+    """Run a campaign of a workload with one measured step, and return it from the API."""
     return campaign.run(
         ground.client, ground.host, ground.supervisor.check, recipe=None, name=name, question="?", workload=workload,
         dataset=dataset, factors=[factor], repetitions=repetitions, metric=METRIC, seed=1,

@@ -63,7 +63,7 @@ def _may_make_namespaces() -> bool:
 
 
 def _has_network_namespaces() -> bool:
-    """What the command ip needs to make a network namespace with a firewall."""
+    """Whether `ip` and `nft` can create a network namespace with a firewall."""
     if os.geteuid() or not all(map(find_program, ("ip", "nft", "setpriv"))):
         return False
     command = ["unshare", "--net", "--mount", "nft", "add", "table", "inet", "probe"]

@@ -7,7 +7,7 @@ import pytest
 from tests.truth.sentences.contradictions import contradictions
 from tests.truth.sentences.rendering import wrong
 
-CAMPAIGNS = 100  # python -m tests.truth.sentences renders as many as wanted
+CAMPAIGNS = 100  # python -m tests.truth.sentences renders more
 
 
 def test_random_campaigns_are_rendered_without_an_error_or_a_contradiction() -> None:

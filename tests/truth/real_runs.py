@@ -30,7 +30,7 @@ from tests.truth.campaigns import CLAIMS
 
 LOAD = {"scale": 10, "mode": "prepared", "clients": 4, "jobs": 1, "progress_s": 1}
 FIGURES = ("tps", "cpu_per_transaction")
-SAMPLE = 20  # runs whose variation is shown beside that of all
+SAMPLE = 20  # the variation of these first runs is shown beside that of all
 SAME = {"name": "server cpus", "levels": [{"label": "both", "set": {"settings.cpu_affinity.server": "0-1"}}]}
 COMMIT = {
     "name": "synchronous_commit",
@@ -48,7 +48,7 @@ class Real:
     values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
     def campaign(self, builtin: str, factor: dict[str, Any], repetitions: int) -> str:
-        """The ID of a campaign that has ended, all of whose runs succeeded."""
+        """Run a campaign to its end; its ID. SystemExit if a run failed."""
         client = self.ground.client
         options = LOAD | {"builtin": builtin, "time_s": self.seconds}
         workload = client.post("workloads/", name=builtin, kind="pgbench", options=options)
@@ -72,7 +72,7 @@ class Real:
         return [row["value"] for row in rows]
 
     def compared(self, a: str, b: str) -> dict[str, Any]:
-        """Compare's answer about two campaigns."""
+        """The comparison of two campaigns, from the API."""
         (comparison,) = self.ground.client.get(f"compare/?of=campaign:{a}&of=campaign:{b}")["comparisons"]
         return dict(comparison)
 
@@ -92,7 +92,7 @@ def identical_pairs(real: Real, pairs: int, repetitions: int) -> None:
     at_once = [comparison for _, _, comparison in made]
     later = [real.compared(a, b) for a, b, _ in made]
     judged = [one for one in at_once if "not included" not in one["method"]]
-    print(f"\n{pairs} pairs of identical campaigns, {repetitions} runs of {real.seconds} s each; called different:")
+    print(f"\n{pairs} pairs of identical campaigns, {repetitions} runs of {real.seconds} s each; false differences:")
     print(
         f"  by Compare when they had ended     {_claimed(at_once)} of {pairs}, {len(judged)} of them with an interval"
     )

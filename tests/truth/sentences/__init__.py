@@ -1,4 +1,4 @@
-"""Random campaigns, rendered: no error, and no sentence that contradicts its own figures.
+"""Renders random campaigns, and reports errors and sentences that contradict their figures.
 
     python -m tests.truth.sentences                        # 2,000 campaigns
     nice -n 15 python -m tests.truth.sentences --campaigns 200000

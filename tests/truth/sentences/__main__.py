@@ -1,4 +1,4 @@
-"""python -m tests.truth.sentences: render random campaigns on all CPUs, and print what is wrong with them."""
+"""python -m tests.truth.sentences: render random campaigns on all CPUs, and print errors and contradictions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def prepare() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """1 if anything is wrong."""
+    """Returns 1 if there is an error or a contradiction."""
     parser = argparse.ArgumentParser(prog="python -m tests.truth.sentences", description=__doc__)
     parser.add_argument("--first", type=int, default=0, help="number of the first campaign (0)")
     parser.add_argument("--campaigns", type=int, default=2000, help="how many (2000)")

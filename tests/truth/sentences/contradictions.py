@@ -1,4 +1,4 @@
-"""Whether a sentence contradicts its own figures: its verdict, sign, interval, p and margin are read from its text."""
+"""Contradictions between the verdict, sign, interval, p and margin in the text of a sentence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTERACTION = re.compile(
     rf"\(ratio (?P<ratio>{NUMBER}) %, 95 % CI (?P<low>{NUMBER}) to (?P<high>{NUMBER}) %"
     r"(?:, largest of \d+ contrasts)?(?:, p (?P<sign>[<=]) (?P<p>[\d.e-]+))?\)"
 )
-# As the sentences write them, the first that fits.
+# The texts of verdicts in sentences. The first match counts.
 VERDICTS = (
     ("better_failing", " is better than ", "but more of its transactions failed"),
     ("direction_better", " is likely better than ", ""),
@@ -34,7 +34,7 @@ WRONG_TEXT = re.compile(
 
 @dataclass(frozen=True)
 class Figures:
-    """What a sentence says of a difference, in percent; `p_most` is p, or what it is less than."""
+    """The figures of a difference in a sentence, in percent. `p_most`: p or its upper bound."""
 
     ratio: float
     low: float
@@ -44,11 +44,12 @@ class Figures:
 
     @property
     def excludes_zero(self) -> bool:
-        """Beyond what rounding hides."""
+        """Whether 0 is outside of the interval by more than the rounding of its ends."""
         return self.low > _rounding(self.low) or self.high < -_rounding(self.high)
 
     @property
     def includes_zero(self) -> bool:
+        """Whether 0 is inside of the interval by more than the rounding of its ends."""
         return self.low < -_rounding(self.low) and self.high > _rounding(self.high)
 
 
@@ -57,7 +58,7 @@ def _number(text: str) -> float:
 
 
 def _rounding(value: float) -> float:
-    """Half a unit of the last digit that a sentence writes."""
+    """The rounding error: half a unit of the last digit in the sentence."""
     size = abs(value)
     if size >= 99.95:
         return 0.5 * 10 ** (math.floor(math.log10(size)) - 2)
@@ -76,7 +77,7 @@ def verdict_in(sentence: str) -> str:
 
 
 def contradictions(sentence: str, better: str, delta: float) -> Iterator[str]:
-    """What is wrong with one sentence. `better`: the good direction; `delta`: the minimum effect, a fraction."""
+    """Yield the contradictions in one sentence. `better`: the good direction; `delta`: minimum effect, a fraction."""
     if wrong := WRONG_TEXT.search(sentence):
         yield f"writes {wrong[0]!r}"
     if " interact" in sentence or "act independently" in sentence or "Interaction of" in sentence:
@@ -150,7 +151,7 @@ def _of_interaction(sentence: str, delta: float) -> Iterator[str]:
 
 
 def order_of(verdicts: Sequence[str], shown: str, order: Sequence[str]) -> Iterator[str]:
-    """Whether the verdict that a card shows is the first of all verdicts in this order."""
+    """Yield an error if the verdict of the card is not the first of all verdicts in this order."""
     first = min(verdicts, key=order.index, default=shown)
     if first != shown:
         yield f"shows {shown}, but a level is {first}"

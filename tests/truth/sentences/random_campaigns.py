@@ -1,4 +1,4 @@
-"""Campaigns with random sizes, figures and accidents, as the product's own objects; none of them is in a database."""
+"""Campaigns with random sizes, figures and failures, as objects of the product that are not in a database."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Random:
 
 
 def random_campaign(number: int) -> Random:
-    """The same for the same number."""
+    """Return a random campaign; the same number gives the same campaign."""
     rng = np.random.default_rng([20261126, number])
     made = _design(rng)
     effects = {label: _effect(rng) for label in made.labels}
@@ -56,7 +56,7 @@ def random_campaign(number: int) -> Random:
     retries = bool(rng.random() < 0.3)
     for host in made.hosts:
         _run_host(rng, made, figures, host, lost, float(failing), retries)
-    _accidents(rng, made)
+    _interrupt(rng, made)
     if len(made.hosts) == 1 and rng.random() < 0.15:
         _analyse(rng, made)
     return made
@@ -103,7 +103,7 @@ def _effect(rng: np.random.Generator) -> float:
 
 
 def _lost_levels(rng: np.random.Generator, labels: list[str]) -> set[str]:
-    """Levels all of whose runs fail."""
+    """Levels whose runs all fail."""
     if rng.random() < 0.03:
         return set(labels)
     return {label for label in labels if rng.random() < 0.04}
@@ -215,7 +215,7 @@ def _end(
         made.values.setdefault(name, {})[run.pk] = value
 
 
-def _accidents(rng: np.random.Generator, made: Random) -> None:
+def _interrupt(rng: np.random.Generator, made: Random) -> None:
     """Some campaigns are still running, were cancelled, or were extended after their first results."""
     kind = rng.choice(["", "", "", "", "running", "cancelled", "extended", "imported"], p=[0.2] * 4 + [0.05] * 4)
     made.campaign.extensions = []

@@ -1,4 +1,4 @@
-"""A random campaign as the product renders it: table, answer card and findings, with what contradicts their figures."""
+"""Renders a random campaign: table, answer card and findings, and the contradictions in them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def card_of(made: Random, table: CampaignTable) -> AnswerCard:
 
 
 def sentences(number: int) -> list[str]:
-    """Everything that is written about one random campaign."""
+    """All sentences of one random campaign."""
     made = random_campaign(number)
     table = table_of(made)
     card = card_of(made, table)
@@ -66,7 +66,7 @@ def sentences(number: int) -> list[str]:
 
 
 def wrong(number: int) -> list[str]:
-    """What is wrong in one random campaign: an error, or contradictions."""
+    """Errors and contradictions in one random campaign."""
     try:
         made = random_campaign(number)
         table = table_of(made)
@@ -118,7 +118,7 @@ def _wrong_card(made: Random, table: CampaignTable, card: AnswerCard) -> Iterato
             if (end > 0) != (place > card.bar.zero) and abs(place - card.bar.zero) > 0.2:
                 yield f"bar is on the other side of 0 than {end:g} %"
     if card.step == "repeat" and card.repetitions <= min(card.level.ok, _baseline_runs(table)):
-        yield f"repeats with {card.repetitions} runs, but has as many"
+        yield f"proposes {card.repetitions} repetitions, which the campaign already has"
     if card.step == "decide" and card.level.preliminary:
         yield "proposes to decide on a preliminary verdict"
 

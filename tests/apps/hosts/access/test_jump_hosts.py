@@ -74,7 +74,7 @@ def withdraw_approval(jump: Host, server: remote.Server) -> None:
 def test_an_error_of_the_jump_host_is_not_blamed_on_the_host_behind_it(
     behind: Host, jump: Host, jump_server: remote.Server, break_it: Callable[..., None], message: str
 ) -> None:
-    """Nor does it name the jump host, which can belong to a private team."""
+    """It also does not name the jump host, which can belong to a private team."""
     break_it(jump, jump_server)
     behind.refresh_from_db()
 
