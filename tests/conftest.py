@@ -38,8 +38,7 @@ hypothesis.settings.load_profile("busy machine")
 
 
 def pytest_configure() -> None:
-    """Workers side by side: a test that empties the cache empties that of its own worker only, and a stack looks for a
-    free port in a hundred that are its worker's."""
+    """For parallel workers: each has its own cache, and a range of a hundred ports for its stacks."""
     worker = _worker()
     if worker:  # the first one has the default, and so has a process without workers
         os.environ["PORT"] = str(int(os.environ.get("PORT", FIRST_PORT)) + 100 * worker)
@@ -57,7 +56,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where figures of the fault matrix are kept, only the tests that count are run."""
+    """When counts of the fault matrix are recorded, only tests with counts run."""
     if wanted():
         others = [item for item in items if "ledger" not in getattr(item, "fixturenames", ())]
         items[:] = [item for item in items if item not in others]
@@ -66,14 +65,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def quick_passwords() -> Iterator[None]:
-    """A password is hashed slowly on purpose; here nobody attacks it."""
+    """A fast hash of passwords, because no test needs a slow one."""
     with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
         yield
 
 
 @pytest.fixture
 def admin(db: None) -> User:
-    """Who may run commands, too; for one who may not, there is factories.make_user."""
+    """An admin who may run commands; factories.make_user creates one who may not."""
     password = "correct horse battery"
     return User.objects.create_user("ada", password=password, role=Role.ADMIN, may_run_commands=True)
 

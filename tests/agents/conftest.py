@@ -89,7 +89,7 @@ def spec(bin_dir: str, data_dir: Path) -> Callable[..., dict[str, Any]]:
 
 
 def postgres_processes(data_dir: Path) -> list[int]:
-    """Pids of whoever works in a cluster below data_dir."""
+    """PIDs of processes whose working directory is below data_dir."""
     pids = []
     for name in os.listdir("/proc"):
         if name.isdigit():

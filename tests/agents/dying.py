@@ -30,7 +30,7 @@ RUN = "11111111-2222-3333-4444-555555555555"
 
 
 class Machine(System):
-    """The real one, whose two knobs are ordinary files. Its boot is told by a file, for the sake of restarts."""
+    """The real machine with two kernel values as ordinary files. A file contains its boot ID, for tests of restarts."""
 
     def __init__(self, boot: Path | None = None) -> None:
         self._boot, self.late_s = boot, 0.0
@@ -137,8 +137,8 @@ def around_all(death: Death) -> None:
 
 
 def around_the_journal(death: Death) -> None:
-    """Every record of the journal, each write to the kernel, each held device, each file of configuration and command
-    to a service. Patches: only for a forked process."""
+    """Every record of the journal, write to the kernel, held device, configuration file and command to a service.
+    Patches modules: only for a forked process."""
     Log._put = death.around(  # type: ignore[method-assign]
         Log._put, lambda log, line, durable: _record(line) if log._path.name == "journal.jsonl" else ""
     )

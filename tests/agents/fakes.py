@@ -20,7 +20,7 @@ class FakeReader(Reader):
 
 
 class FakeSystem(System):
-    """Files in a dict; a clock that moves when somebody sleeps. `kernel` may answer a write in its own way."""
+    """Files in a dict, and a clock that `sleep` advances. `kernel` may change the text of a write."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ HOSTS = Path(__file__).parent / "cases/hosts"
 
 
 class RecordedHost(FakeSystem):
-    """A case of cases/hosts: `files` and `links` are all there is, `programs` answer when asked for their version."""
+    """A host of cases/hosts: only `files` and `links` exist, and `programs` print their versions."""
 
     def __init__(self, case: dict[str, Any]) -> None:
         super().__init__(case["files"], links=case.get("links"))

@@ -92,7 +92,7 @@ class Theirs:
         return self._as_owner("psql", "-XAtq", *where, "-c", query).strip()
 
     def client(self) -> subprocess.Popen[bytes]:
-        """Somebody who is connected until they are killed."""
+        """A client that is connected until it is killed."""
         argv = [f"{self.bin_dir}/psql", "-X", "-h", str(self.root), "-p", str(self.port), "-d", "postgres"]
         env = {**_ENV, "PGAPPNAME": "their shop"}
         shop = subprocess.Popen(

@@ -27,7 +27,7 @@ def http_request() -> HttpRequest:
 
 @pytest.fixture
 def pooled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the web server has it: what is given back is closed for this thread."""
+    """Connections as in the web server: a returned one is closed for this thread."""
     monkeypatch.setitem(connection.settings_dict, "CONN_MAX_AGE", 0)
     connection.close()
 

@@ -53,7 +53,7 @@ def test_requests_without_a_login_are_sent_to_the_login(client: Client, team: di
 
 
 def _everything() -> dict[str, list[Any]]:
-    """But for what is kept of answers, which says nothing that is not elsewhere."""
+    """All rows except cached answers, which contain nothing new."""
     ours = ("accounts", "hosts", "tuning", "campaigns", "results", "searches", "decisions")
     models = [model for label in ours for model in apps.get_app_config(label).get_models() if model is not Kept]
     return {model.__name__: sorted(map(repr, model.objects.values_list())) for model in models}

@@ -36,7 +36,7 @@ def keys(team: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def keys_in_addresses(team: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """What stands in the addresses that no link of tests/documents/pages.py has."""
+    """Keys in addresses without a link in tests/documents/pages.py."""
     run, campaign, host = team["ok_run"], team["finished"], team["host"]
     part = run.parts.create(host=host, role="server", position=0, spec=run.spec)
     file = Artefact.objects.create(part=part, path="out/measure/stdout", size=3, sha256="0" * 64, content=b"LOG")
@@ -124,7 +124,7 @@ def _name(url: str) -> str:
 
 
 def ask(user: User | None, method: str, url: str, data: dict[str, Any]) -> int:
-    """The status of one request by somebody freshly logged in, and nothing of it kept."""
+    """The status of one request by a user who has just logged in, in a transaction that is rolled back."""
     client = Client()
     if user:
         client.force_login(user)

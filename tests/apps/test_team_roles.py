@@ -60,7 +60,7 @@ REMOTE: dict[str, Any] = {"addresses": ["127.0.0.1"], "user": "loader", "sslmode
 
 @dataclass(frozen=True)
 class World:
-    """A team, and one of each thing that is its own; `by` is an admin of the house, who made them."""
+    """A team with one object of each kind; `by` is the instance admin who created them."""
 
     team: Team
     other: Team

@@ -97,7 +97,7 @@ class Bench:
 
 
 def overhead(bench: Bench, rounds: int) -> None:
-    """Wall time of 4 cells x 3 repetitions through the product against the shell loop, alternating who goes first."""
+    """Wall time of 4 combinations x 3 repetitions with the product and with a shell loop, in alternating order."""
     cells = ["0", "0-1", "0", "0-1"]
     ours, hand = [], []
     for number in range(rounds):

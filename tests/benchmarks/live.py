@@ -123,7 +123,7 @@ def usage(sid: int) -> dict[str, float]:
 
 
 def begin(ground: Ground, seconds: int) -> str:
-    """A run that goes on for so long, as soon as it measures."""
+    """Start a run of this duration, and return when it measures."""
     options = {"builtin": "tpcb-like", "scale": 1, "clients": 1, "time_s": seconds, "progress_s": 1, "rate": 50}
     client = ground.client
     workload = client.post("workloads/", name=f"live-{time.time_ns()}", kind="pgbench", options=options)

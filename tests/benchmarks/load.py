@@ -59,7 +59,7 @@ class Stage:
 
 
 class Visitor(threading.Thread):
-    """Somebody who browses until `until` (of time.monotonic)."""
+    """A user who browses until `until` (of time.monotonic)."""
 
     def __init__(self, number: int, port: int, cookie: str, pages: dict[str, str], think: float, until: float) -> None:
         super().__init__(daemon=True)
@@ -105,7 +105,7 @@ class Visitor(threading.Thread):
 
 
 def browse(stack: Stack, title: str, users: int, seconds: float, think: float) -> Stage:
-    """All of them at once. Each page was asked for once before: what is kept of answers is kept then."""
+    """All users at once. Each page was requested once before, so that answers are cached."""
     stage, pages = Stage(title, users), addresses()
     cookies = [session() for _ in range(users)]
     stack.supervisor.start(stack.web)

@@ -39,7 +39,7 @@ PROGRESS = re.compile(rb"^progress: ([\d.]+) s, ([\d.]+) tps", re.MULTILINE)
 
 @dataclass
 class Comparison:
-    """One load: TPS of each slice, and what the agent used while it was awake."""
+    """One load: TPS of each slice, and the CPU time of the agent while it was awake."""
 
     on: list[float] = field(default_factory=list)
     off: list[float] = field(default_factory=list)
@@ -55,12 +55,12 @@ class Comparison:
 
     @property
     def apart(self) -> float:
-        """Of psql and its backend, in the same measure, as the agent tells."""
+        """CPU time of psql and its backend, in the same unit, as the agent reports it."""
         return 100 * sum(cost["apart_s"] for cost in self.costs.values()) / self.reported_s
 
     @property
     def reported(self) -> float:
-        """What the agent tells of its collectors and proofs, helpers included."""
+        """Costs of collectors and proofs that the agent reports, including helper processes."""
         return 100 * sum(cost["cpu_s"] + cost["apart_s"] for cost in self.costs.values()) / self.reported_s
 
 
@@ -76,7 +76,7 @@ class Bench:
     def observe(
         self, load: str, sources: Sequence[str], clients: int, slices: Sequence[bool], slice_s: int
     ) -> Comparison:
-        """One load of as many seconds as the slices take; with one slice the agent is awake all the time."""
+        """One load for the duration of all slices; with one slice the agent is awake all the time."""
         # Clients connect within the time of the load.
         seconds = WARM_S + slice_s * len(slices) + 1 + clients // 64
         run = self.agent.submit(self._spec(load, list(sources), clients, seconds))
@@ -147,7 +147,7 @@ def _cpu_s(pid: int) -> float:
 
 
 def available(bench: Bench) -> list[str]:
-    """Collectors that have something to look at on this machine."""
+    """Collectors whose sources exist on this machine."""
     comparison = bench.observe("select-only", list(COLLECTORS), 2, (ON,), 2)
     return [name for name in COLLECTORS if name in comparison.costs]
 

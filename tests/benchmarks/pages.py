@@ -82,7 +82,7 @@ class Stage:
 
 
 def addresses() -> dict[str, str]:
-    """What is asked for: a name -> its address. A page that is new comes here, or to `of_campaign`."""
+    """The requested pages: name -> address. Add a new page here or to `of_campaign`."""
     from django.urls import reverse
 
     from apps.accounts.web.keyset import cursor_at
@@ -168,7 +168,7 @@ def of_comparison(name: str, sides: list[str]) -> dict[str, str]:
 
 
 def session() -> str:
-    """The key of a session of somebody who may see all."""
+    """The session key of a user who may see everything."""
     from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 
     from apps.accounts.models import User
@@ -198,7 +198,7 @@ def measure_page(port: int, cookie: str, name: str, path: str, times: int) -> Pa
 
 
 def queries(cookie: str, path: str) -> int:
-    """The same page through Django's client, for its statements are not told over HTTP."""
+    """Queries of the same page through Django's client, because HTTP responses do not list them."""
     from django.db import connection
     from django.test import Client
     from django.test.utils import CaptureQueriesContext
@@ -211,7 +211,7 @@ def queries(cookie: str, path: str) -> int:
 
 
 def beats() -> dict[str, Callable[[], Any]]:
-    """What is done every few seconds, whether anybody looks or not; what follows from it is taken back."""
+    """Periodic tasks, measured in a transaction that is rolled back."""
     from django.utils import timezone
 
     from apps.campaigns.execution import queue
@@ -335,7 +335,7 @@ def failures(stages: list[Stage]) -> list[str]:
 
 
 def firsts(stage: Stage) -> Iterator[str]:
-    """What whoever comes first pays for what is kept afterwards."""
+    """Durations of first requests, whose results are cached for later ones."""
     for name, page_times in stage.pages.items():
         if page_times.first > 2 * page_times.p95:
             yield f"  {name}, the first time: {page_times.first:.0f} ms"
@@ -343,7 +343,7 @@ def firsts(stage: Stage) -> Iterator[str]:
 
 @contextmanager
 def running(state: Path | None) -> Iterator[Stack]:
-    """PostgreSQL and Valkey, and the web server when it is asked; nobody does what the rows of runs say."""
+    """PostgreSQL and Valkey, and on request the web server. No worker processes the runs."""
     with tempfile.TemporaryDirectory(prefix="pg-pages-") as fresh:
         where = state or Path(fresh)
         where.mkdir(exist_ok=True)

@@ -74,7 +74,7 @@ def reduce(folder: Path) -> dict[str, Any]:
 
 
 def _peak() -> int:
-    """The most memory of this program in bytes; getrusage would tell that of whoever started it."""
+    """The peak memory of this program in bytes. getrusage would include that of its parent."""
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 

@@ -151,7 +151,7 @@ def database() -> Iterator[None]:
 
 
 def stored_events(tables: dict[str, Table]) -> Any:
-    """A run that has just ended, its samples all events still: what a server finds that was away all the time."""
+    """A run that has just ended, whose samples are all events, as after a long stop of the server."""
     from django.utils import timezone
 
     from apps.campaigns.models import Run, RunEvent

@@ -17,7 +17,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
 
 
 def with_part(text: str, name: str, part: str) -> str:
-    """The document with what stands between the markers of `name` replaced."""
+    """The document with a new text between the markers of `name`."""
     begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
     before, _, rest = text.partition(begin)
     _, marker, after = rest.partition(end)

@@ -28,7 +28,7 @@ SESSION = [
 
 
 def record(ground: Ground, home: Path) -> list[tuple[str, int, str]]:
-    """(command, exit code, what it printed) of each, as somebody with a checkout below `home` would have them."""
+    """(command, exit code, output) of each command, for a user with a checkout below `home`."""
     (home / "docs").symlink_to(DOCUMENT.parent)
     program = Program(home, env={"COLUMNS": "116"})
     return [_entered(program, command.format(url=ground.stack.base_url), ground.client.token) for command, _ in SESSION]

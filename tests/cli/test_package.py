@@ -21,7 +21,7 @@ DECLARED = tomllib.loads((CLI / "pyproject.toml").read_text())["project"]
 
 
 def imported(module: Path) -> set[str]:
-    """The first words of what a module imports."""
+    """The top-level names that a module imports."""
     modules: set[str] = set()
     for node in ast.walk(ast.parse(module.read_text())):
         names = [each.name for each in node.names] if isinstance(node, ast.Import) else []

@@ -89,7 +89,7 @@ class Engine:
 
 @contextmanager
 def running_engine() -> Iterator[Engine]:
-    """The engine that answers here, else one of our own until the block ends."""
+    """The container engine of this machine, or a temporary one until the block ends."""
     present = Engine(clean_environment(), is_own=False)
     if present.has("info"):
         yield present

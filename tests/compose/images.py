@@ -32,7 +32,7 @@ def provide_all(engine: Engine) -> list[str]:
 
 
 def _provide(engine: Engine, image: str) -> bool:
-    """Whether a stand-in had to be built."""
+    """Whether a stand-in for the image was built."""
     if engine.has("image", "inspect", f"{image}"):
         return _is_stand_in(engine, image)
     if engine.has("pull", "--quiet", image):

@@ -84,7 +84,7 @@ class Stack:
         return self.compose("exec", "-T", "web", "python", "manage.py", *arguments)
 
     def start(self) -> float:
-        """Start what is not running; the seconds until every service is healthy."""
+        """Start missing services. Returns the seconds until all are healthy."""
         began = time.monotonic()
         self.compose("up", "-d", "--no-build", timeout_s=UP_S)
         self.wait_until_healthy()
@@ -108,7 +108,7 @@ class Stack:
         wait(lambda: set(self.health().values()) == {"healthy"}, HEALTHY_S, self.health)
 
     def health(self) -> dict[str, str]:
-        """container -> its health, of the services that go on running."""
+        """container -> its health, for long-lived services."""
         inspected = [container for service in SERVICES for container in self.containers(service)]
         return {each["Name"].lstrip("/"): each["State"]["Health"]["Status"] for each in inspected}
 

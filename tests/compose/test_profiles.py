@@ -19,7 +19,7 @@ START_S = 120.0
 
 @pytest.fixture
 def certificate(stack: Stack) -> Path:
-    """A certificate for 127.0.0.1, where the proxy looks for it."""
+    """A certificate for 127.0.0.1 in the directory that the proxy reads."""
     folder = stack.folder / "tls"
     folder.mkdir()
     chain, key = folder / "fullchain.pem", folder / "key.pem"

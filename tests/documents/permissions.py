@@ -312,8 +312,8 @@ BY_OBJECT = (
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An address of a page; `action` is what stands for <action> in it. `of_teams`: on what is a team's, the role there
-    counts."""
+    """An address of a page; `action` replaces <action> in it. `of_teams`: for objects of a team, the role in the team
+    applies."""
 
     name: str
     pattern: str
@@ -351,7 +351,7 @@ def _may(role: Role | None) -> str:
 
 
 def _there(of_teams: bool) -> str:
-    """A cell: whose role counts on what is a team's."""
+    """A cell: which role applies to objects of a team."""
     return "the role there" if of_teams else "the same"
 
 

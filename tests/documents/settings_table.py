@@ -40,7 +40,7 @@ class Proving:
 
 
 def provings() -> list[Proving]:
-    """Every mark of every test file, in order. ValueError where a mark is not literal or stands on no test."""
+    """Every mark of every test file, in order. ValueError for a mark that is not literal or not on a test."""
     files = sorted(ROOT.glob("tests/**/test_*.py"))
     return [proving for file in files for proving in marks(file.read_text(), str(file.relative_to(ROOT)))]
 
@@ -163,7 +163,7 @@ def _does(setting: Setting) -> str:
 
 
 def undone(setting_plans: list[Plan]) -> list[str]:
-    """How that is put back, in words."""
+    """How the setting is restored, as text."""
     lines = (
         ["the original, on disk before the write, is written and read back"]
         if any(p.writes for p in setting_plans)

@@ -49,8 +49,8 @@ def team(transactional_db: None) -> dict[str, Any]:
 
 @pytest.fixture
 def open_as(browser: Browser, live_server: Any) -> Iterator[Callable[..., Page]]:
-    """open_as(user, width=..., theme=...) -> an empty page of a browser where `user` is logged in. It keeps what its
-    console said in `page.messages`."""
+    """open_as(user, width=..., theme=...) -> an empty page of a browser where `user` is logged in. `page.messages` has
+    its console messages."""
     contexts: list[BrowserContext] = []
 
     def opened(user: User, *, width: int = 1280, theme: str = "light", height: int = 900) -> Page:
@@ -87,7 +87,7 @@ def log_in(context: BrowserContext, url: str, user: User) -> None:
 
 
 def shot(page: Page, name: str, *, full_page: bool = True) -> None:
-    """A picture in var/screenshots for somebody who looks at the pages; no test compares it."""
+    """A screenshot in var/screenshots, for a visual check; no test compares it."""
     if PICTURES:
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         page.screenshot(path=str(SCREENSHOTS / f"{name}.png"), full_page=full_page)

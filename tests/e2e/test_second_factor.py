@@ -29,7 +29,7 @@ def olga(transactional_db: None, settings: Any, live_server: Any) -> User:
 
 
 def _code(secret: str) -> str:
-    """The code of now, as if no earlier one had been used: nobody waits for the next period."""
+    """The present code, as if no earlier one had been used, so that the test need not wait for the next period."""
     SecondFactor.objects.update(last_period=0)
     return pyotp.TOTP(secret).generate_otp(int(time.time()) // factors.PERIOD_S)
 

@@ -21,7 +21,7 @@ WALKS = [(1440, "light"), (390, "dark"), *([(1440, "dark"), (390, "light")] if P
 
 
 def every_page(team: dict[str, Any]) -> list[tuple[str, str]]:
-    """(a name for the screenshot, address) of what a full server shows."""
+    """(name of the screenshot, address) of each page of a full server."""
     shown = [*pages(team), *pages_of_fleets(fleets.team(team["operator"]))]
     return [(name, url) for name, url, _ in shown]
 

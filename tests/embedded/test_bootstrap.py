@@ -12,7 +12,7 @@ from embedded import bootstrap, paths
 
 @pytest.fixture
 def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory of its own, with the link that `installed` looks for."""
+    """A directory with the link that `installed` checks."""
     path = tmp_path / ".venv"
     (path / "bin").mkdir(parents=True)
     (path / "bin" / "python").symlink_to(sys.executable)

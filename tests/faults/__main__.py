@@ -33,7 +33,7 @@ SAMPLE = 20
 
 
 def boundary_checks(here: Ground) -> Iterator[Callable[[], Row]]:
-    """One check for each row of the document; each derives its settings anew."""
+    """One check for each row of the document; each derives its settings again."""
     for name in CASES:
         yield lambda name=name: every_boundary(here, f"`{name}`", here.wishes(name))  # type: ignore[misc]
     names = all_sysctls()
@@ -57,7 +57,7 @@ def take(check: Callable[[], Row]) -> tuple[Row, int]:
 
 
 def boundaries() -> bool:
-    """Whether nothing was left changed; only then the figures are kept."""
+    """Whether no setting is left changed; only then the counts are stored."""
     with ground() as here:
         taken = [take(check) for check in boundary_checks(here)]
     for row, _ in taken:
@@ -77,7 +77,7 @@ def boundaries() -> bool:
 
 
 def matrix() -> bool:
-    """Every test that counts, with its many times, anew; the lab's are run by `make test-lab`."""
+    """Run every test with counts at its full number of repetitions. `make test-lab` runs those of the lab."""
     counts = load()
     for by_test in counts.get("faults", {}).values():
         for test in [test for test in by_test if test.startswith("tests/faults/test_")]:

@@ -115,7 +115,7 @@ def main(argv: list[str]) -> int:
 def keep(
     besieged: Siege, campaign: str, killed: Counter[int], options: argparse.Namespace, alone_s: float, each_s: float
 ) -> int:
-    """Count, keep what was counted, and say it."""
+    """Count, store the counts, and print them."""
     audited, outcomes, cells = besieged.audit(campaign)
     left = besieged.left()
     say(f"{audited} {outcomes} measured once: {cells} left changed: {left}")

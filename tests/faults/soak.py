@@ -36,7 +36,7 @@ PATIENCE_S, CHECK_S = 600.0, 2.0
 
 @dataclass
 class Soak:
-    """A siege with two dispatchers, and what is to be healed when."""
+    """A siege with two dispatchers, and the times at which faults are removed."""
 
     siege: Siege
     stranger: int  # the port of an SSH server with another key
@@ -103,7 +103,7 @@ class Soak:
         self.until(15, lambda: swap(self.stranger), lambda: swap(ours))
 
     def kill_the_guard(self) -> bool:
-        """The run's process, and whoever makes contact and puts back, as soon as he does."""
+        """Kill the process of the run, and each process that begins a restore."""
         if not self.siege.host.kill(SESSION):
             return False
         deadline = time.monotonic() + self.siege.chance.uniform(0, 2)
@@ -126,7 +126,7 @@ class Soak:
     # The course of it
 
     def wait(self, done: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
-        """Until `done`: heal what is due, keep the server up and a campaign running."""
+        """Until `done`: remove faults whose time has come, keep the server up and a campaign running."""
         deadline = time.monotonic() + timeout_s
         while not done():
             assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {self.siege.runs()[:3]}"
@@ -192,7 +192,7 @@ def run(soak: Soak, faults: int, seconds: float) -> float:
 
 
 def keep(soak: Soak, seconds: float, options: argparse.Namespace) -> None:
-    """Count, keep what was counted, and say it."""
+    """Count, store the counts, and print them."""
     audited, outcomes, _ = soak.siege.audit(*soak.campaigns)
     left = soak.siege.left()
     say(f"{audited} {outcomes} left changed: {left}")

@@ -51,8 +51,7 @@ class House:
         self.spool.prepare()
 
     def live(self, at: int = 0, **load: Any) -> tuple[Death, list[dict[str, Any]]]:
-        """A run that is killed at boundary `at`, or not: what was counted, and its events. Without a load it only makes
-        the data."""
+        """(counts, events) of a run that is killed at boundary `at`, or not. Without a load it only creates data."""
         death, name = Death(at, sparse=True), str(uuid.uuid4())
         options = {"clients": 1, "transactions": 5, "progress_s": 0, **load}
         spec = {
@@ -88,7 +87,7 @@ class House:
             self.spool.system.sleep(0.005)
 
     def check(self) -> None:
-        """The next run has the data as they were made, and what the dead one left is gone."""
+        """The next run has the original data, and nothing of the killed one is left."""
         _, events = self.live(script=AS_MADE)
         outcome = next(event["data"] for event in events if event["kind"] == "outcome")
         assert outcome == OK, outcome

@@ -145,7 +145,7 @@ def holding(numbers: list[int]) -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def somebody_else(pid: int) -> subprocess.Popen[bytes]:
-    """A process with this very number, leader of its group: the kernel counts on from the number that it is told."""
+    """A process with this very PID, leader of its group: the kernel counts on from the PID that is set."""
     for _ in range(500):
         Path("/proc/sys/kernel/ns_last_pid").write_text(str(pid - 1))
         process = subprocess.Popen(["sleep", "300"], start_new_session=True)
@@ -184,7 +184,7 @@ def test_a_child_that_forked_twice_ends_with_the_run_that_is_cancelled(here: Fie
 
 
 def escaped() -> list[int]:
-    """Pids of what the scripts above have started."""
+    """PIDs of the processes that the scripts above have started."""
     pids = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:

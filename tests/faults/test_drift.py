@@ -23,7 +23,7 @@ POOL = "/proc/sys/vm/nr_hugepages"
 
 
 class ClockSet(System):
-    """This machine, whose clock somebody sets by `by_s` at a moment of `after_s` from now."""
+    """This machine, whose clock is set by `by_s` after `after_s`."""
 
     def __init__(self, after_s: float, by_s: float) -> None:
         self._at, self._by_s = self.mono() + after_s, by_s
@@ -66,7 +66,7 @@ def carry_out(spool: Spool, run: str) -> None:
 
 
 def test_huge_pages_that_memory_cannot_give_are_not_in_effect_with_numbers(here: Field, ledger: Ledger) -> None:
-    """In the lab the kernel is asked, and its memory is in pieces."""
+    """In the lab, the same is tested with a real kernel and fragmented memory."""
     agent = here.connect()
     agent.events(agent.submit(here.pgbench(1)))
     before = here.take_snapshot()

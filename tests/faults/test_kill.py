@@ -38,7 +38,7 @@ def runs(ground: Ground, campaign: str) -> list[dict[str, Any]]:
 
 
 def wait(ground: Ground, done: Callable[[], bool], timeout_s: float = 180) -> None:
-    """Poll until `done`, starting again what was killed as the supervisor does for users."""
+    """Poll until `done`, and restart killed services as the supervisor does for users."""
     deadline = time.monotonic() + timeout_s
     while not answered(done):
         assert time.monotonic() < deadline
@@ -64,7 +64,7 @@ def kill(ground: Ground, service: str) -> None:
 
 
 def assert_whole(ground: Ground, campaign: str) -> None:
-    """Every run is ok, proven, put back; what the agent sealed is what we have, nothing twice."""
+    """Every run is ok, proven and restored, and each sealed event is stored once."""
     for run in runs(ground, campaign):
         detail = ground.client.get(f"runs/{run['id']}/")
         events = ground.client.get(f"runs/{run['id']}/events/?after=0&limit=1000")

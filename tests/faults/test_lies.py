@@ -48,7 +48,7 @@ def lie(program: Path, tmp_path: Path, host_wide: None) -> Iterator[Lie]:
 
 
 def plain(tmp_path: Path, text: str) -> Path:
-    """An ordinary file that holds what a file of the kernel would."""
+    """An ordinary file in place of a kernel file."""
     path = tmp_path / "knob"
     path.write_text(text)
     return path

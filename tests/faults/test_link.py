@@ -179,7 +179,7 @@ def test_a_login_that_greets_does_not_disturb(
 def test_the_clock_of_the_host_is_set_by_a_day(
     register: Callable[[remote.Server], Host], admin: User, ledger: Ledger, chance: Random, times: int
 ) -> None:
-    """Forth in one run, back in the next, while it is measured; what took how long is told by another clock."""
+    """Forwards in one run and back in the next, during the measurement. Durations come from another clock."""
     struck, before = [], take_snapshot()
     with remote.short_dir() as state, remote.serve("loopback", state) as server:
         host, victim = register(server), Victim(server.home)

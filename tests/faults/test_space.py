@@ -24,7 +24,7 @@ SPOOL_SIZE = "72m"  # its reserve of 64 MiB, and a little more
 
 @contextmanager
 def hog(ballast: Path) -> Iterator[None]:
-    """Somebody who takes whatever becomes free."""
+    """A process that takes all space that becomes free."""
     enough = Event()
 
     def take() -> None:

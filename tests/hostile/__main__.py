@@ -67,7 +67,7 @@ class Phase:
 
 
 class Memory(threading.Thread):
-    """Peak of the resident memory of the processes of each part, all together, looked at each half second."""
+    """Peak of the resident memory of the processes of each part together, read every half second."""
 
     def __init__(self, stack: Stack) -> None:
         super().__init__(daemon=True)
@@ -118,7 +118,7 @@ def _draft(host: Host, by: User, seconds: int, repetitions: int) -> Campaign:
 
 
 def _make_hostile(host: Host, first: int) -> None:
-    """A flooding agent in the place of Python; the facts are those that the host said as an honest one."""
+    """Replace Python by a flooding agent; the facts are those of the honest host before."""
     from apps.hosts.models import Host as Hosts
     from tests.hostile import flood
 
@@ -131,7 +131,7 @@ def _make_hostile(host: Host, first: int) -> None:
 
 
 def _release(hosts: list[Host]) -> None:
-    """As a person who releases each host at once."""
+    """Release each quarantined host at once."""
     from apps.campaigns.execution import queue
     from apps.hosts.models import Host as Hosts
     from apps.hosts.models import Lease
@@ -144,7 +144,7 @@ def _release(hosts: list[Host]) -> None:
 
 
 def _give_up(hosts: list[Host], by: User, after_s: float) -> None:
-    """As a person who gives up each run that neither ends nor says anything."""
+    """Give up each run that neither ends nor sends events."""
     from datetime import timedelta
 
     from django.utils import timezone

@@ -19,7 +19,7 @@ from tests.servers import machine, remote
 
 @dataclass
 class Liar:
-    """The host, and the file that says which lie it tells."""
+    """The host, and the file with the name of its lie."""
 
     host: Host
     plan: Path

@@ -56,7 +56,7 @@ def test_each_lie_in_an_answer_is_refused_by_the_name_of_its_verb(liar: Liar) ->
 
 
 def _ends(run: Run) -> tuple[str, str]:
-    """How it stands, and the cause that people read."""
+    """The state of the run, and the displayed cause."""
     run = Run.objects.select_related("host").get(pk=run.pk)
     error = (run.error or {}).get("message", "")
     if run.state == Run.State.ENDED:

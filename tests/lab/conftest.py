@@ -167,7 +167,7 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]
 
 
 def starts(vm: Machine) -> int:
-    """How often the guest was started, as its own log of logins tells."""
+    """The number of boots of the guest, from its own log of logins."""
     return vm.shell("last -x reboot").count("system boot")
 
 

@@ -27,7 +27,7 @@ PSQL = "sudo -u postgres psql -XAtc"
 
 @pytest.fixture
 def theirs(host: Host, vm: Machine, admin: User) -> Iterator[Host]:
-    """The host, with its cluster running, which includes a file of ours and may be measured."""
+    """The host with its running cluster, which includes the agent's file and has the consent to be measured."""
     guest_cluster.prepare(vm)
     vm.shell(f"sudo systemctl restart {UNIT}", limit_s=300)
     contact.check_host(host)

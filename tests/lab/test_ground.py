@@ -89,7 +89,7 @@ def test_a_kernel_whose_memory_is_in_pieces_gives_fewer_huge_pages(
 
 @pytest.fixture
 def ordinary(vm: Machine, admin: User) -> Iterator[Host]:
-    """The VM as its user without sudo; nothing of a user outlives the last of his sessions there."""
+    """The VM as its user without sudo; processes of this user end with the last session."""
     vm.up()
     home = f"/home/{vm.where['user']}"
     host = services.add_host(

@@ -31,7 +31,7 @@ def state_of(vm: Machine, run: Any) -> dict[str, Any]:
 
 
 def measuring(host: Host, admin: User, vm: Machine, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Run:
-    """A run that measures; nobody is connected."""
+    """A run that measures, without a connection."""
     monkeypatch.setattr(claims, "FOLLOW_S", 1.0)
     run = campaigns.start(host, admin, time_s=120, **options).runs.get()
     campaigns.drive(lambda: Run.objects.get(pk=run.pk).agent_state == "RUNNING", timeout_s=200)

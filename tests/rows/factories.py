@@ -86,7 +86,7 @@ def make_user(role: Role = Role.VIEWER, name: str = "") -> User:
 
 
 def make_member(team: Team, role: Role, house: Role = Role.VIEWER) -> User:
-    """A user who has a role in a team, and another in the house."""
+    """A user with a role in a team and another in the instance."""
     user = make_user(house)
     Membership.objects.create(team=team, user=user, role=role)
     return user

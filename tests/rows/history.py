@@ -134,7 +134,7 @@ def order_of(shape: Shape, chance: np.random.Generator) -> list[tuple[int, int]]
 
 
 def split_figures(shape: Shape, order: Sequence[tuple[int, int]], chance: np.random.Generator) -> Figures:
-    """The fork that the experiment found: with much shared memory, look-ups without huge pages are slower."""
+    """The effect of the experiment: with large shared buffers, look-ups without huge pages are slower."""
     cell = np.array([cell for _, cell in order])
     block = np.array([block for block, _ in order])
     size, huge = 1 - cell // 2 / (len(shape.cells) / 2 - 1), cell % 2
@@ -203,7 +203,7 @@ ERROR = {"blame": "workload", "message": "pgbench ended with 1", "stderr": "FATA
 
 
 class Writer:
-    """Puts campaigns into the database. `hosts` and `facts` are keys by place, `by` keys of people."""
+    """Writes campaigns to the database. `hosts` and `facts` are keys by index, `by` keys of users."""
 
     def __init__(self, seed: int, hosts: Sequence[int], facts: Sequence[int], by: Sequence[int]) -> None:
         self.seed, self.hosts, self.facts, self.by = seed, hosts, facts, by
@@ -419,7 +419,7 @@ def fill(runs: int, *, large: bool, seed: int = 1, tell: Callable[[str], None] =
 def _shapes(
     large: bool, known: set[int], oltp: int, split: int, steps: list[dict[str, Any]], now: datetime, seed: int
 ) -> Iterator[Shape]:
-    """Two campaigns that go on, the large one, and ordinary ones without end; those that are there are left out."""
+    """Two active campaigns, the large one, and ordinary ones without end; existing ones are left out."""
     numbers = iter(range(1, 10**9))
     going_on = [ordinary(n, n, oltp, steps, now, seed) for n in (next(numbers), next(numbers))]
     later = timedelta(hours=1)
@@ -433,8 +433,7 @@ def _shapes(
 
 
 def analyze() -> None:
-    """What autovacuum and the checkpointer would do by and by: years of rows came in minutes, and are still to be
-    written by whoever reads them."""
+    """Do the work of autovacuum and the checkpointer, because years of rows were written in minutes."""
     from django.db import connection
 
     with connection.cursor() as cursor:

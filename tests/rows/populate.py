@@ -252,7 +252,7 @@ def profile(by: User, name: str = "oltp") -> Profile:
 
 
 def big_profile(by: User, name: str = "everything") -> Profile:
-    """Every kind of setting, two of which no host of ours can have."""
+    """Every kind of setting; no simulated host supports two of them."""
     settings = {
         "cpu_affinity": {"server": "0-3", "client": "99"},
         "numa": {"policy": "membind", "nodes": "7"},
@@ -277,7 +277,7 @@ MADE = [["d", 0.02], ["t", 0.05], ["g", 618.4], ["v", 40.2], ["p", 244.9], ["f",
 
 
 def data_told(dataset: DataSet, state: str, **changes: Any) -> dict[str, Any]:
-    """An event of kind dataset, as an agent tells it."""
+    """An event of kind dataset, as an agent sends it."""
     fingerprint = dataset.digest
     return {
         "fingerprint": fingerprint,
@@ -356,7 +356,7 @@ def uploaded(by: User, *names: str, **mapping: Any) -> Import:
 
 
 def imported(by: User) -> Campaign:
-    """Outputs of old pgbench versions, one of them aborted, on a host that nobody can reach any more."""
+    """Outputs of old pgbench versions, one of them aborted, from a host that no longer exists."""
     names = [f"pgbench-{version}-select.out" for version in (12, 14)] + ["pgbench-14-abort.out", "pgbench-14-abort.err"]
     fields = {"name": "Select-only, 12 against 14", "question": "Did the upgrade pay?", "host": "bench-00"}
     draft = uploaded(by, *names, pattern="pgbench-{version}-{_}.out", metric="tps", delta=0.03, **fields)
@@ -364,7 +364,7 @@ def imported(by: User) -> Campaign:
 
 
 def notified(admin: User, operator: User, done: Campaign) -> Channel:
-    """A webhook with a log, and somebody's mail; the webhook."""
+    """A webhook with deliveries, and a mail channel of a user. Returns the webhook."""
     fields = {"kind": Channel.Kind.MAIL, "events": ["campaign.finished", "campaign.failed"]}
     Channel.objects.create(name="olga", owner=operator, address="olga@example.net", active=False, **fields)
     secret, url = vault.encrypt("whs_example"), "https://chat.example.net/hooks/4f1d"
@@ -390,7 +390,7 @@ def notified(admin: User, operator: User, done: Campaign) -> Channel:
 
 
 def owners(admin: User, tuner: User) -> Team:
-    """A team with somebody in it who is only a viewer in the house, and a host and a profile of its own."""
+    """A team with a member who is only a viewer in the instance, and its own host and profile."""
     storage = teams.create_team("storage", "disks, file systems, and what they cost", by=admin)
     teams.set_member(storage, user(Role.VIEWER, "sina"), Role.ADMIN, by=admin)
     teams.set_member(storage, tuner, Role.OPERATOR, by=admin)
@@ -400,7 +400,7 @@ def owners(admin: User, tuner: User) -> Team:
 
 
 def team() -> dict[str, Any]:
-    """Everything at once: what the pages look like when they are full."""
+    """All rows for full pages."""
     people = {role.value: user(role, name) for role, name in zip(Role, ("vera", "olga", "tomas", "ada"), strict=True)}
     admin, operator, tuner = people["admin"], people["operator"], people["tuner"]
     here, busy = host(), host("bench-02")

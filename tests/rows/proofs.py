@@ -15,7 +15,7 @@ POOL = {"setting": "huge_pages", "key": "/proc/sys/vm/nr_hugepages", "original":
 
 
 def record_proofs(run: Run) -> None:
-    """What a run of every kind of setting tells: tables per process and node, changes of the kernel, all put back."""
+    """Proofs of a run with every kind of setting: tables per process and node, kernel values, all restored."""
     base = {"setting": "huge_pages", "phase": "before", "ok": True}
     pages = {"HugePages_Total": 2150, "HugePages_Free": 12, "HugePages_Rsvd": 9, "HugePages_Surp": 0}
     smaps = {"source": "/proc/PID/smaps, /proc/meminfo", "pid": 4711, **pages}
@@ -71,7 +71,7 @@ def conflicted(run: Run) -> Trouble:
 
 
 def drifted(run: Run) -> None:
-    """It held before the load, and not afterwards."""
+    """A proof that is in effect before the load and not afterwards."""
     source = {"source": "/sys/kernel/mm/transparent_hugepage/enabled"}
     base = {"setting": "transparent_huge_pages", "subject": source["source"], "wanted": "never", "evidence": source}
     run.spec = {**run.spec, "settings": {"transparent_huge_pages": {"enabled": "never"}}}

@@ -14,7 +14,7 @@ from agents import build, launcher
 
 @dataclass(frozen=True)
 class Installed:
-    """`program` stands for /usr/local/sbin/proving-agent, `config` for /etc/proving-agent, `store` for
+    """`program`, `config` and `store` replace /usr/local/sbin/proving-agent, /etc/proving-agent and
     /var/lib/proving-agent."""
 
     program: Path

@@ -49,7 +49,7 @@ class Provider:
         self.asked: list[str] = []  # grant types of requests at the token endpoint
 
     def user(self, subject: str, *groups: str, **claims: Any) -> None:
-        """Somebody who has an account there, in these groups."""
+        """Add an account with these groups."""
         claims = {"preferred_username": subject, "groups": list(groups), **claims}
         requests.put(f"{self.url}/users/{subject}", json=claims, timeout=HTTP_S).raise_for_status()
 

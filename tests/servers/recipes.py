@@ -34,7 +34,7 @@ WIDTHS = (1280, 390)
 
 @dataclass(frozen=True)
 class Reduction:
-    """What is smaller than the recipe has it: repetitions, options by path, levels kept by label or written anew."""
+    """Reductions of a recipe: repetitions, options by path, and its levels, by label or new."""
 
     repetitions: int
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -113,7 +113,7 @@ REDUCED: dict[str, Reduction] = {
 
 
 def carry_out(ground: Ground, name: str) -> Path:
-    """One recipe, reduced; the directory of what was found."""
+    """Run one recipe, reduced. Returns the directory of results."""
     reduction, where = REDUCED[name], KEPT / name
     shutil.rmtree(where, ignore_errors=True)
     where.mkdir(parents=True)
@@ -129,7 +129,7 @@ def carry_out(ground: Ground, name: str) -> Path:
 
 
 def _choices(ground: Ground, name: str, described: dict[str, Any], reduction: Reduction) -> dict[str, Any]:
-    """Fields of a campaign that stand in place of the recipe's own."""
+    """Fields of a campaign that replace those of the recipe."""
     steps = _shorter(described["steps"], reduction)
     workload = ground.client.post("workloads/", name=f"{name}-reduced", steps=steps)
     choices: dict[str, Any] = {"repetitions": reduction.repetitions, "seed": 1, "workload": workload["id"]}

@@ -33,7 +33,7 @@ exec unshare --mount sh -c 'mount --bind "$0" /etc/machine-id && exec "$@"' {hom
 
 @dataclass(frozen=True)
 class Server:
-    """Where it listens, who may log in, and what its host key is."""
+    """An SSH server: its address, its users, and its host key."""
 
     port: int
     user: str
@@ -63,7 +63,7 @@ def _loopback(state: Path) -> Iterator[Server]:
 
 @contextmanager
 def openssh(state: Path, *lines: str) -> Iterator[Server]:
-    """OpenSSH's server; `lines` of its configuration come before ours, and so prevail."""
+    """OpenSSH's server. `lines` come first in its configuration, so they override the others."""
     key = asyncssh.generate_private_key("ssh-ed25519")
     key.write_private_key(state / "host_key")
     (state / "host_key").chmod(0o600)

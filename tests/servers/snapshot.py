@@ -125,13 +125,14 @@ def _expand(pattern: str) -> list[Path]:
 
 
 def _is_detached(queue: Path) -> bool:
-    """Whether this is the queue of a loop device without a file: the kernel sets it anew with the next file."""
+    """Whether this is the queue of a loop device without a file. The kernel resets it with the next file."""
     device = queue.parent
     return device.match("/sys/block/loop*") and not (device / "loop").exists()
 
 
 def _tunables(root: Path) -> Iterator[tuple[str, str]]:
-    """Every readable file below a directory of the kernel's; its symbolic links lead to what is told elsewhere."""
+    """Every readable file below a directory of the kernel. Symbolic links are skipped, because their targets are read
+    elsewhere."""
     for path, _, names in os.walk(root):
         for name in names:
             file = f"{path}/{name}"
@@ -185,14 +186,14 @@ def _processes(directory: str) -> Iterator[tuple[str, str]]:
 
 
 def _above(pid: int) -> Iterator[int]:
-    """The process that looks, and whoever started it: a shell that was sent this script is not of the run."""
+    """This process and its ancestors: a shell that runs this script is not part of the run."""
     while pid:
         yield pid
         pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def _latency() -> Iterator[tuple[str, str]]:
-    """What PM QoS asks of the processors now, in microseconds: the least of all who hold the device open."""
+    """The latency limit of PM QoS for processors in microseconds: the smallest of all requests."""
     try:
         with open(LATENCY, "rb") as device:
             yield LATENCY, str(struct.unpack("i", device.read(4))[0])

@@ -14,7 +14,7 @@ _holding: list[int] = []
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Nobody else who asks for this changes host-wide settings meanwhile. Within itself it is nothing."""
+    """No other holder of this lock changes host-wide settings meanwhile. The lock is reentrant."""
     if _holding:
         yield
         return
@@ -29,7 +29,7 @@ def alone() -> Iterator[None]:
 
 
 def _lock_file() -> int:
-    """Open for reading, which is enough for a lock: in /tmp nobody can write to a file that another user made."""
+    """Open for reading, which is enough for a lock: in /tmp, users cannot write to files that another user created."""
     path = Path(tempfile.gettempdir()) / "proving-ground-host-wide.lock"
     while True:
         try:

@@ -27,7 +27,7 @@ def django_db_modify_db_settings(
 
 
 def migrated() -> str:
-    """The name of a database with all migrations; whoever comes second waits until it is there."""
+    """The name of a database with all migrations; other workers wait until it exists."""
     name = f"{connection.settings_dict['NAME']}_migrated"
     with connection._nodb_cursor() as cursor:
         cursor.execute("select pg_advisory_lock(%s)", [LOCK])  # until this connection is closed

@@ -71,7 +71,7 @@ def _has_network_namespaces() -> bool:
 
 
 def _has_compose() -> bool:
-    """Compose 2, or what the tests need to take it from Debian's packages for themselves (tests/compose/plugins.py)."""
+    """Whether Compose 2 is available, or can be unpacked from Debian's packages (tests/compose/plugins.py)."""
     if find_program("docker") is None:
         return True  # the need "docker" says so
     command = ["docker", "compose", "version"]
@@ -135,7 +135,7 @@ def demand_root(parser: argparse.ArgumentParser) -> None:
 
 
 def find(name: str) -> Need:
-    """The need of this name. Raises LookupError, which says what is accepted."""
+    """The need of this name. LookupError with the known names if there is none."""
     try:
         return NEEDS[name]
     except KeyError:

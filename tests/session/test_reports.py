@@ -42,7 +42,7 @@ BROKEN_HOOK = """
 
 @pytest.fixture(params=["", "-p xdist -n 2"], ids=["one process", "workers"])
 def run(request: pytest.FixtureRequest, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A session of these tests with our report hook, and perhaps another."""
+    """Run a session of these tests with the report hook, and optionally another one."""
     monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 

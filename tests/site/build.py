@@ -16,14 +16,14 @@ LIMIT_S = 300
 
 @dataclass(frozen=True)
 class Built:
-    """Whether nothing was wrong, and what was said, a line for each complaint with its page."""
+    """Whether the build succeeded, and one line for each problem with its page."""
 
     sound: bool
     errors: str
 
 
 def build(source: Path, site: Path) -> Built:
-    """The pages below `source`, whose root is index.md, as HTML in `site`, which is made anew."""
+    """Build the pages below `source`, whose root is index.md, as HTML in the new directory `site`."""
     shutil.rmtree(site, ignore_errors=True)
     with tempfile.TemporaryDirectory() as doctrees:
         places = ["--conf-dir", str(Path(__file__).parent), "--doctree-dir", doctrees, str(source), str(site)]

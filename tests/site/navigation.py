@@ -10,7 +10,7 @@ from tests.site import markdown
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the site, what a reader comes to it for, and its pages in order, by their paths without .md."""
+    """A section of the site, its purpose for a reader, and its pages in order, by their paths without .md."""
 
     title: str
     purpose: str
@@ -121,7 +121,7 @@ def index(wishes: str) -> str:
 
 
 def _wishes(text: str) -> dict[str, str]:
-    """Path of a page -> what a reader wants who is sent there."""
+    """Path of a page -> the reader's purpose."""
     pairs = [row for row in markdown.rows(text) if len(row) == 2]
     return {f"docs/{name}": wish for wish, links in pairs for name in re.findall(r"\(([a-z-]+)\.md\)", links)}
 

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.slow
 
 
 def simulate(kind: str, least: int, most: int, true: float, seed: int) -> dict[str, float]:
-    """Shares of campaigns: `false` interval without 0 at any look, `covers` at the look where the first rule stops,
-    `equivalent` at any look. Differences of logs with a spread of 2 % within blocks."""
+    """Shares of campaigns. `false`: the interval excludes 0 at any analysis. `covers`: at the analysis where the first
+    rule stops. `equivalent`: at any analysis. Differences of logs have a standard deviation of 2 % within blocks."""
     differences = np.random.default_rng(seed).normal(true, 0.02 * np.sqrt(2), (CAMPAIGNS, most))
     blocks = range(least, most + 1)
     share = {alpha: [sequential.spent(kind, alpha, n / most) for n in blocks] for alpha in (0.05, 0.10)}

@@ -55,7 +55,7 @@ def test_at_most_5_percent_of_campaigns_of_equal_levels_show_a_difference(levels
 
 
 def predicted_effect(levels: int, blocked: bool) -> float:
-    """The difference that the MDE says is found in four of five campaigns, from the true spread."""
+    """The minimum detectable effect (80 % power) from the true variation."""
     if levels == 2:
         s = S * math.sqrt(2) if blocked else S
         return math.log1p(mde_percent(s, RUNS, RUNS, paired=blocked) / 100)

@@ -17,13 +17,13 @@ HEAD = "| scenario | campaigns | false alarms | covers | found | found as advise
 
 
 def read() -> dict[str, Measured]:
-    """Scenario -> what was measured of it last."""
+    """Scenario -> its newest results."""
     data = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
     return {name: read_measured(fields) for name, fields in data.items()}
 
 
 def write(measured: Mapping[str, Measured]) -> None:
-    """Keep the figures, one scenario a line, and make the table of the document anew."""
+    """Store the results, one scenario per line, and update the table of the document."""
     known = [scenario.name for group in GROUPS.values() for scenario in group]
     lines = [f"  {json.dumps(name)}: {json.dumps(measured[name].as_dict())}" for name in known if name in measured]
     MEASURED.write_text("{\n" + ",\n".join(lines) + "\n}\n")

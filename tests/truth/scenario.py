@@ -16,11 +16,9 @@ COVERS = (0.94, 1.0)
 
 @dataclass(frozen=True)
 class Trial:
-    """What the product said of one simulated campaign; None where the scenario does not ask it.
-
-    `false`: it claims a difference where there is none. `covers`: all its 95 % intervals hold the truth at once.
-    `finds`: it claims the real difference, on the right side. `advice`: as `finds`, with as many runs as it advised.
-    """
+    """Verdicts of the product on one simulated campaign; None if the scenario does not test them. `false`: it claims a
+    difference without one. `covers`: all its 95 % intervals contain the truth. `finds`: it claims the real difference,
+    in the right direction. `advice`: as `finds`, with the number of runs that it advised."""
 
     false: bool | None = None
     covers: bool | None = None
@@ -40,8 +38,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Scenario:
-    """`campaigns`: as many as the published table simulates; `quick`: as many as the tests do. `open`: it is known
-    not to keep its limits yet, and its tests do not ask for them."""
+    """`campaigns`: number for the published table; `quick`: number in tests. `open`: a known defect, whose limits are
+    not tested."""
 
     name: str
     trial: Callable[[np.random.Generator], Trial]

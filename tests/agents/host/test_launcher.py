@@ -228,7 +228,7 @@ def test_a_policy_that_cannot_be_understood_allows_nothing(
 
 
 def test_root_uses_no_spool_that_another_account_can_change(root: Path, program: Path) -> None:
-    """The old way: a directory that `nobody` made in advance, with whatever journals it likes."""
+    """Without the check, `nobody` could create the directory in advance, with its own journals."""
     spool = root / "spool"
     (spool / "jobs").mkdir(parents=True)
     os.chown(spool, 65534, 65534)

@@ -106,8 +106,8 @@ def test_plans_and_frames_are_the_same_on_every_python(python: str, program: Pat
 
 @pytest.fixture
 def open_on(program: Path, tmp_path: Path) -> Iterator[Callable[[str], Connection]]:
-    """Opens connections to an agent that an interpreter runs without its site-packages. What they import is told in
-    tmp_path/imported."""
+    """Opens connections to an agent that an interpreter runs without its site-packages. tmp_path/imported lists its
+    imports."""
     opened: list[Connection] = []
 
     def open_on(python: str) -> Connection:
@@ -148,7 +148,7 @@ def test_a_whole_run_imports_nothing_else(
 
 
 def standard_library(python: str) -> set[str]:
-    """What this Python calls its own. 3.9 cannot tell: what a newer one calls so, and what has gone since."""
+    """Modules of this Python's standard library. For 3.9, those of a newer Python and removed ones."""
     code = "import sys, json; print(json.dumps(sorted(getattr(sys, 'stdlib_module_names', []))))"
     return set(json.loads(ask(python, "-I", "-c", code))) or sys.stdlib_module_names | {"_bootlocale", "_sha256"}
 

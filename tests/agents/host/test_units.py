@@ -29,7 +29,7 @@ SPEC: dict[str, Any] = {
 
 
 class Manager(System):
-    """Root on a machine whose systemd takes every command; `shown` is what it tells of a unit."""
+    """Root on a machine whose systemd accepts every command; `shown` is its description of a unit."""
 
     def __init__(self) -> None:
         self.commands: list[str] = []

@@ -26,7 +26,7 @@ Spec = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def observed(agent: Connection, spec: Spec) -> tuple[Connection, str, list[dict[str, Any]]]:
-    """(agent, run, events) of a load of 3 s that all collectors have looked at."""
+    """(agent, run, events) of a load of 3 s with all collectors."""
     order = spec({"postgresql": {"shared_preload_libraries": "pg_stat_statements"}}, builtin="tpcb-like", time_s=3)
     order["collect"] = {"interval_s": 1, "sources": list(COLLECTORS)}
     run = agent.submit(order)

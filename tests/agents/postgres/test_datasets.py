@@ -124,7 +124,7 @@ def test_data_without_reset_remain_as_runs_leave_them(cluster: Cluster) -> None:
 
 
 def test_a_script_that_writes_unexpectedly_is_detected(cluster: Cluster) -> None:
-    """The function is called by an operator: nothing in the script's text tells."""
+    """An operator calls the function, so the script's text does not show it."""
     create = (
         "create table t (i int); insert into t values (1);"
         "create function hit(int) returns int language sql as 'update t set i = i + 1 returning i';"

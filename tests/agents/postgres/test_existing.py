@@ -40,7 +40,7 @@ def template() -> Iterator[Theirs]:
 
 @pytest.fixture
 def theirs(template: Theirs) -> Iterator[Theirs]:
-    """A stopped cluster of somebody else's."""
+    """A stopped existing cluster of another account."""
     root = Path(tempfile.mkdtemp(prefix="pg-theirs-"))
     root.chmod(0o755)
     cluster = template.copy(root / "c")

@@ -96,7 +96,7 @@ SCHEDULER, LENGTH, EXPIRE = f"{QUEUE}/scheduler", f"{QUEUE}/nr_requests", f"{QUE
 
 @pytest.fixture
 def queue(system: FakeSystem) -> FakeSystem:
-    """A device with a queue of a length that an admin chose, and a parameter of its scheduler that he set."""
+    """A device whose queue length and scheduler parameter an admin has set."""
 
     def scheduler(path: str, text: str) -> str:
         if path == SCHEDULER:

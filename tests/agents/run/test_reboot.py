@@ -35,7 +35,7 @@ class Host(OneRun):
         self.submit()
 
     def start_again(self, knob: str = "off") -> None:
-        """The kernel of the next boot knows nothing of what was set."""
+        """Boot the host; the new kernel has none of the earlier values."""
         self.boot.write_text(f"boot-{int(self.boot.read_text()[5:]) + 1}")
         self.knob.write_text(knob)
 

@@ -22,7 +22,7 @@ CGROUP = SETTINGS["cgroup"]
 
 
 class Kernel(FakeSystem):
-    """Directories of control groups; switching a controller on or off changes what is on."""
+    """Directories of control groups; writing a controller changes the list of active ones."""
 
     def __init__(self, files: dict[str, str]) -> None:
         super().__init__(files)

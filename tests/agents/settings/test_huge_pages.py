@@ -99,7 +99,7 @@ def test_pools_per_node_have_exactly_the_requested_sizes() -> None:
 
 
 def test_a_total_records_the_nodes_because_the_kernel_spreads_it() -> None:
-    """Both nodes may come to hold anything up to the total; at the restore each is put back by itself."""
+    """Each node can get up to the total; the restore writes each of them."""
     grown, shrunk = (
         resolved(host([(10, 10), (190, 190)]), {"use": "on", "pool": pool}, needed=100)[0] for pool in (300, 150)
     )

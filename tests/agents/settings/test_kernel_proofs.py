@@ -82,7 +82,7 @@ def test_committed_memory_must_stay_well_below_the_overcommit_limit(
 
 
 class Device(FakeSystem):
-    """Whoever reads the device is told the strictest of all wishes."""
+    """Reading the device returns the strictest of all requests."""
 
     def data(self, path: str, size: int) -> bytes:
         assert (path, size) == (QOS, 4)
@@ -97,7 +97,7 @@ def test_a_stricter_request_of_another_process_is_not_the_proof_of_the_run(laten
 
 
 class Memory(FakeSystem):
-    """A host whose page cache is told by these shares; `drops` is whether it heeds the order."""
+    """A host with these shares of the page cache; `drops`: whether it drops caches on request."""
 
     def __init__(self, drops: bool = True) -> None:
         meminfo = "Cached: 900000 kB\nShmem: 100000 kB\n"

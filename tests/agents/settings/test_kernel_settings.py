@@ -36,7 +36,7 @@ FILES += [f"{THP}/{name}" for name in ("shmem_enabled", "khugepaged/pages_to_sca
 
 @pytest.fixture
 def put_back(host_wide: None) -> Iterator[None]:
-    """The host as it was, whatever happened; what the agent left changed is a failure."""
+    """Fails the test if a setting of the host has changed, and restores it."""
     before = {path: current(SYSTEM, path) for path in FILES if SYSTEM.exists(path)}
     yield
     left = {path: current(SYSTEM, path) for path in before if current(SYSTEM, path) != before[path]}
@@ -133,7 +133,7 @@ def test_discovered_values_fit_the_schema() -> None:
 
 
 def types_of(schema: Any) -> Any:
-    """A schema without its ranges: a host may have been given more than we would."""
+    """A schema without its ranges, because a host may have values outside of them."""
     if isinstance(schema, dict):
         return {key: types_of(value) for key, value in schema.items() if key not in ("minimum", "maximum")}
     return schema
@@ -141,7 +141,7 @@ def types_of(schema: Any) -> Any:
 
 @pytest.fixture
 def loop(tmp_path: Path, host_wide: None) -> Iterator[str]:
-    """The name of a block device of our own, with a queue of a length that an admin chose, and a file system on it."""
+    """The name of a loop device with a file system and a queue length that an admin has set."""
     require("root")
     image = tmp_path / "image"
     with image.open("wb") as empty:

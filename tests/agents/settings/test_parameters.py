@@ -20,7 +20,7 @@ GUEST = "games"
 
 @pytest.fixture
 def theirs() -> Iterator[Theirs]:
-    """A running cluster of somebody else's, which listens where anybody looks."""
+    """A running existing cluster that also listens in /tmp."""
     root = Path(tempfile.mkdtemp(prefix="pg-theirs-"))
     root.chmod(0o755)
     cluster = Theirs(root / "c").create().configure(f"unix_socket_directories = '{root / 'c'}, /tmp'").start()
@@ -31,7 +31,7 @@ def theirs() -> Iterator[Theirs]:
 
 @pytest.fixture
 def guest(program: Path, theirs: Theirs) -> Iterator[Connection]:
-    """An agent of another account where we can be one, else of the owner's."""
+    """An agent of another account if this process is root, else of the owner's account."""
     place = theirs.root.parent
     shutil.copy(program, place / "agent.pyz")
     (place / "agent.pyz").chmod(0o644)

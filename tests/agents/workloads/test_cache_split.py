@@ -42,7 +42,7 @@ STEPS = [
 
 
 def blocks(agent: Connection, run: str, step: str) -> dict[str, float]:
-    """What the step asked of the table, in all."""
+    """All blocks of the table that the step has read."""
     totals = json.loads(agent.file(run, f"out/{step}/postgresql.json"))
     return next((row for row in totals["tables"] if row["table"].endswith("split")), {})
 

@@ -20,10 +20,8 @@ def running() -> Iterator[Provider]:
 
 @pytest.fixture
 def provider(running: Provider, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Provider:
-    """The server is configured for it, and it answers as it should.
-
-    The keys of a provider are kept for an hour: those of an earlier one at the same port would fail every signature.
-    """
+    """The server is configured for this provider, which responds correctly. Keys of a provider are cached for an hour,
+    so the cache is cleared first."""
     cache.clear()
     monkeypatch.setattr(oidc, "_clients", {})
     running.honest()

@@ -167,7 +167,7 @@ def rows(db: None) -> dict[str, Any]:
 
 
 def one_of_each() -> dict[str, Any]:
-    """One row of every room: room -> the key that stands in its address."""
+    """One row for each part of the API: its name -> the key in its addresses."""
     tuner = make_user(Role.TUNER)
     campaign = make_campaign(Campaign.State.FINISHED, by=tuner)
     run = campaign.runs.first()

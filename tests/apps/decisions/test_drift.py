@@ -87,7 +87,7 @@ def test_only_a_host_in_the_scope_is_queried(admin: User) -> None:
 
 @pytest.fixture
 def swappiness(host_wide: None) -> Iterator[int]:
-    """As it is, and put back."""
+    """The present value, which is restored after the test."""
     before = SWAPPINESS.read_text()
     yield int(before)
     SWAPPINESS.write_text(before)

@@ -29,7 +29,7 @@ WORK_MEM = {"postgresql": {"work_mem": "8MB"}}
 
 @pytest.fixture
 def theirs() -> Iterator[Make]:
-    """Starts clusters of somebody else's, with these lines in their configuration."""
+    """Starts existing clusters with these lines in their configuration."""
     require("postgresql-15")
     root = Path(tempfile.mkdtemp(prefix="pg-theirs-"))
     root.chmod(0o755)

@@ -37,7 +37,7 @@ def decision(admin: User) -> Decision:
 
 
 def upgrade(host: Host, version: str = "19.0", **facts: Any) -> None:
-    """The host as it is from now on, looked at by its check and then by the upkeep of decisions."""
+    """Change the host's facts, and run its check and the upkeep of decisions."""
     now = copy.deepcopy(FACTS) | facts
     now["postgresql"][0] |= {"version": version, "major": int(version.split(".")[0])}
     contact.record_facts(host, now)

@@ -61,7 +61,7 @@ def test_only_fields_that_are_shown_separately_are_left_out() -> None:
 
 
 def test_a_queryset_that_was_built_for_one_request_is_refused_in_another(private: Private) -> None:
-    """A leak otherwise: what a view keeps between requests would have the rows of the first user."""
+    """Otherwise a view that stores it between requests would show the rows of the first user."""
     with reading_as(Reader(lambda: private.member.hidden_teams)):
         kept = Host.objects.all()
         assert list(kept) == [private.host]

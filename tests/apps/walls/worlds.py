@@ -171,7 +171,7 @@ def _of_api(team: dict[str, Any]) -> Iterator[Request]:
 
 
 def _rooms(team: dict[str, Any]) -> dict[str, Any]:
-    """As one_of_each in tests/apps/accounts/test_api_roles.py: what stands in the address of each room."""
+    """The key in the addresses of each part of the API, like one_of_each in tests/apps/accounts/test_api_roles.py."""
     host, campaign, run = team["host"], team["finished"], team["ok_run"]
     part = RunPart.objects.first()
     of_campaign = ("Campaign", "Results", "Summary", "Judgements", "OnHosts", "CampaignExport")

@@ -23,7 +23,7 @@ env = Environment()
 
 
 def settings(monkeypatch: pytest.MonkeyPatch, **variables: str) -> dict[str, Any]:
-    """The server's settings, read anew with these variables."""
+    """The server's settings, loaded again with these variables."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     return runpy.run_path(str(ROOT / "apps" / "settings.py"))

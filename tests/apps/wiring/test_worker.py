@@ -68,7 +68,7 @@ def _await(port: int) -> None:
 
 
 def assert_answers(port: int) -> None:
-    """An honest request is answered. It would wait for a long time if other clients kept all threads."""
+    """A normal request is answered. It would wait for a long time if other clients occupied all threads."""
     connection = HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("GET", "/")
     assert connection.getresponse().read() == b"ok"

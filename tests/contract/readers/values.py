@@ -6,5 +6,5 @@ from typing import Any
 
 
 def without_absent(values: dict[str, Any]) -> dict[str, Any]:
-    """Without what the output does not say."""
+    """The values without those that the output does not contain."""
     return {name: value for name, value in values.items() if value is not None and value != ()}

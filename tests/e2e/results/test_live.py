@@ -138,7 +138,7 @@ def test_a_campaign_that_changes_while_its_page_is_brought_up_to_date_is_shown_a
     held: list[str] = []
 
     def hold(route: Route) -> None:
-        """The first refresh is answered with what was true when it was asked, long after."""
+        """Answer the first refresh late, with the content of the time of the request."""
         answer = route.fetch()
         if "hx-request" in route.request.headers and not held:
             held.append(answer.text())

@@ -63,7 +63,7 @@ def write() -> None:
 
 
 def _faults(counts: dict[str, Any]) -> Iterator[str]:
-    """A line for each fault that was injected: the sum over who injected it."""
+    """One line for each fault: the sum over all tests and programs that injected it."""
     for number, name in FAULTS.items():
         by_test = {test: Row(**row) for test, row in counts.get("faults", {}).get(str(number), {}).items()}
         if by_test:

@@ -65,7 +65,7 @@ FAULTS = {
 
 
 def often(times: int) -> pytest.MarkDecorator:
-    """Run a test once, and as a slow one `times` times, told to it as `times`."""
+    """Run a test once, and as a slow test `times` times; it gets the number as `times`."""
     return pytest.mark.parametrize("times", [1, pytest.param(times, marks=pytest.mark.slow)])
 
 
@@ -95,7 +95,7 @@ class Row:
 
 @dataclass
 class Ledger:
-    """Rows by fault and by who injected it; `test` is who does now."""
+    """Rows by fault and by test; `test` is the present one."""
 
     rows: dict[int, dict[str, Row]] = field(default_factory=dict)
     test: str = ""
@@ -109,7 +109,7 @@ class Ledger:
         assert row.harmless, (FAULTS[fault], row, sorted(left))
 
     def keep(self, file: Path = SEEN) -> None:
-        """Put our rows into the file; those of other tests stay."""
+        """Write the new rows to the file; rows of other tests remain."""
         counts = load(file)
         for fault, by_test in self.rows.items():
             of_fault = counts.setdefault("faults", {}).setdefault(str(fault), {})

@@ -35,7 +35,7 @@ def _say(answer: dict[str, Any]) -> None:
 
 
 class Contender:
-    """A server that asks again at once where others wait for seconds, and keeps what the host recorded of each run."""
+    """A server that retries at once instead of after seconds, and stores what the host recorded of each run."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         from apps.accounts.models import Role, User
@@ -65,7 +65,7 @@ class Contender:
         return host
 
     def _options(self) -> dict[str, Any]:
-        """A load that fails when another one of its kind is at work: the kernel says so, not we."""
+        """A load that fails while another one of its kind runs: the kernel refuses it."""
         arguments = ["--nonblock", "--conflict-exit-code", "3", self._config["mark"], "sleep", "0.05"]
         figures = {"patterns": "(?P<naps>[0-9]+)", "figures": {"naps": {"unit": "naps", "better": "higher"}}}
         return {"program": "flock", "arguments": "\n".join(arguments), "limit_s": 60, **figures}

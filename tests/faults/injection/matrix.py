@@ -53,7 +53,7 @@ def ground() -> Iterator[Ground]:
 
 @contextmanager
 def reserve_lowered() -> Iterator[None]:
-    """Somebody keeps less memory free than the kernel would: transparent huge pages make it choose anew."""
+    """Lower min_free_kbytes below the kernel's default. Transparent huge pages make the kernel compute it again."""
     reserve = Path("/proc/sys/vm/min_free_kbytes")
     before = reserve.read_text()
     if os.geteuid() == 0:
@@ -67,7 +67,7 @@ def reserve_lowered() -> Iterator[None]:
 
 @contextmanager
 def loop_device() -> Iterator[str]:
-    """The name of a block device that nobody uses; "" without the right to make one."""
+    """The name of an unused loop device; "" without the privilege to create one."""
     if os.geteuid():
         yield ""
         return
@@ -82,7 +82,7 @@ def loop_device() -> Iterator[str]:
 
 
 def tune(queue: Path) -> None:
-    """Somebody has tuned the device before: what the kernel chooses by itself is not what is to be put back."""
+    """Tune the device first, so that the kernel's defaults differ from the values to restore."""
     for name, value in (("scheduler", "mq-deadline"), ("iosched/read_expire", "300"), ("nr_requests", "200")):
         (queue / name).write_text(value)
 
@@ -114,7 +114,7 @@ class Ground:
         }
 
     def take_snapshot(self) -> snapshot.Snapshot:
-        """Everything but the runs of somebody else on this machine."""
+        """The state of the machine without runs of other tests."""
         clusters = [str(path) for path in self.data_dir.iterdir()]
         state, ours = snapshot.take([str(self.root), str(self.data_dir), *clusters]), os.listdir(self.spool.jobs_dir)
         mark = snapshot.MARK.decode()
@@ -127,7 +127,7 @@ class Ground:
         return name
 
     def live(self, spec: dict[str, Any], at: int = 0) -> tuple[Death, str]:
-        """(what was counted, the run) of a run that is killed at boundary `at`; at 0 it is not."""
+        """(counts, run) of a run that is killed at boundary `at`; 0 means never."""
         death, name = Death(at, sparse=True), self.submit(spec)
 
         def live() -> None:
@@ -138,7 +138,7 @@ class Ground:
         return death, name
 
     def contact(self) -> dict[str, Any]:
-        """The answer of hello, once it finds nobody at work: a child that was just forked holds the host a moment."""
+        """The answer of hello once no process holds the host: a newly forked child does so for a moment."""
         agent, deadline = Agent(self.spool, "test", lambda *ignored: None), time.monotonic() + CONTACT_S
         while (hello := agent.hello())["busy"]:
             assert time.monotonic() < deadline, hello
@@ -151,7 +151,7 @@ class Ground:
 
 
 class Victims:
-    """One wish, killed again and again; what it should leave was looked at once, before the first."""
+    """One request whose run is killed repeatedly. The expected state was read once before the first run."""
 
     def __init__(self, ground: Ground, name: str, settings: dict[str, Any]) -> None:
         self.ground, self.spec, self.row = ground, ground.spec(settings), Row(name)
@@ -161,7 +161,7 @@ class Victims:
         self._before = ground.take_snapshot()
 
     def count(self) -> None:
-        """A whole run that nobody kills: how many boundaries it has, and that it leaves nothing."""
+        """A whole run without a kill: its number of boundaries. It must leave nothing."""
         death, run = self.ground.live(self.spec)
         self.row.boundaries, self.trail = len(death.trail), death.trail
         self._compare("not killed", run, "ok")
@@ -220,7 +220,7 @@ def some_boundaries(ground: Ground, name: str, settings: dict[str, Any], kills: 
 
 
 def every_boundary_of_a_recovery(ground: Ground, name: str, settings: dict[str, Any], step: int = 1) -> Row:
-    """The run is killed when all is applied and nothing is put back; its recovery at every `step`-th boundary."""
+    """The run is killed after all is applied and before a restore; its recovery at every `step`-th boundary."""
     victims = Victims(ground, name, settings)
     victims.count()
     back = ("the record ended", "the record restored")

@@ -33,7 +33,7 @@ class Victim:
         self._put("clock", str(seconds).encode())
 
     def greet(self, chance: Random) -> None:
-        """Bytes of any kind, our magic's beginning among them."""
+        """Any bytes, including the beginning of the magic of frames."""
         self._put("greeting", chance.randbytes(chance.randrange(2000)) + b"\x1b[31m\nPGF\n" + b"\nPG" * 3)
 
     def fall_silent(self) -> None:

@@ -50,7 +50,7 @@ def sysctl(name: str) -> Knob:
 
 
 def read_ahead(device: str) -> Knob:
-    """Of a device that nobody else has: what others change on this machine meanwhile is not this."""
+    """The value of a device that only this test uses."""
     return Knob(f"settings.block_device.{device}.read_ahead_kb", f"/sys/block/{device}/queue/read_ahead_kb")
 
 
@@ -153,7 +153,7 @@ class Siege:
             client.flushall()
 
     def kill_postgres(self) -> None:
-        """kill -9 of the postmaster, half of the time of its backends too; started again by whoever runs it."""
+        """kill -9 of the postmaster, and in half of the cases of its backends. The supervisor restarts it."""
         pid = self.ground.supervisor.pid("postgres")
         backends = processes.descendants(pid)
         os.kill(pid, signal.SIGKILL)
@@ -165,20 +165,20 @@ class Siege:
         self.ground.supervisor.start(self.ground.stack.postgres.service)
 
     def kill_sshd(self) -> None:
-        """The host's SSH server and every connection; started again by whoever runs it."""
+        """Kill the host's SSH server and every connection. The supervisor restarts it."""
         pid = self.ground.supervisor.pid("sshd")
         os.kill(pid, signal.SIGKILL)
         processes.send(self.host.connections(), signal.SIGKILL)
         self.ground.supervisor.start(self.ground.stack.loopback.service)
 
     def edit(self) -> None:
-        """An administrator sets what the run has set; so it shall stay."""
+        """An admin changes a value that the run has set; it must remain."""
         path = Path(self.knob.file)
         path.write_text(str(self.chance.choice(EDITED)))
         self.before[str(path)] = path.read_text()
 
     def upgrade(self) -> None:
-        """The server is another release from now on, its agent has another digest; whoever dispatches is replaced."""
+        """The server becomes another release whose agent has another digest; dispatchers are replaced."""
         (self.state / "agent-salt").write_text(str(self.chance.random()))
         self.kill(DISPATCHER)
 
@@ -198,7 +198,7 @@ class Siege:
     # What became of it
 
     def wait(self, done: Callable[[], bool], timeout_s: float = 180) -> None:
-        """Poll until `done`, starting again what was killed as the supervisor does for users."""
+        """Poll until `done`, and restart killed services as the supervisor does for users."""
         deadline = time.monotonic() + timeout_s
         while not answered(done):
             assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {self.runs()}"
@@ -214,17 +214,17 @@ class Siege:
 
     @property
     def measuring(self) -> bool:
-        """Whether the load of a run is on. Seen on the host: a run that nobody watches tells of it later."""
+        """Whether the load of a run is active, read on the host because events can be late."""
         return bool(self.host.find("pgbench"))
 
     def audit(self, *campaigns: str) -> tuple[Found, dict[str, int], int]:
-        """(what was counted, outcome -> runs, cells that were measured once), by a process of the server's own."""
+        """(counts, outcome -> runs, combinations that were measured once), by a separate process of the server."""
         command = f"from tests.faults.counts import audit; audit.main({', '.join(map(repr, campaigns))})"
         report = json.loads(self.ground.stack.manage("shell", "--no-imports", "-c", command).splitlines()[-1])
         return Found(**report["found"]), report["outcomes"], report["cells"]
 
     def take_snapshot(self) -> snapshot.Snapshot:
-        """What a run could leave changed on this machine; of processes and mounts only ours, others come and go."""
+        """The state of this machine that a run could leave changed; only processes and mounts of this stack."""
         ours = str(self.clusters)
         # Only what others do not change is compared on a shared machine, so their changes need not end first.
         with nullcontext() if self.shared else alone():
@@ -251,13 +251,13 @@ def answered(done: Callable[[], bool]) -> bool:
 
 
 def refused(error: StackError) -> bool:
-    """Whether the server has looked at the request, and does not want it."""
+    """Whether the server has processed the request and refused it."""
     return bool(re.search(r": 4\d\d ", str(error)))
 
 
 @contextmanager
 def prepare(seed: int, knob: Knob, short: bool = True, shared: bool = False) -> Iterator[Siege]:
-    """A stack of its own behind a proxy, a first run made, the host looked at; all ended on the way out."""
+    """A stack behind a proxy with a checked host and a first finished run; everything ends with the block."""
     with ground.prepare() as ready, Proxy(ready.stack.loopback.port) as proxy:
         ready.supervisor.end(DISPATCHER)
         siege = Siege(ready, proxy, Random(seed), knob, shared)

@@ -123,7 +123,7 @@ class Field:
         }
 
     def reckon(self, ledger: Ledger, fault: int, before: snapshot.Snapshot, *runs: str) -> None:
-        """Count what a fault did to these runs, which are sealed: once to each."""
+        """Count the effects of a fault on these sealed runs, each once."""
         jobs = [self.job(run) for run in runs]
         unclean = [job.run for job in jobs if not (job.manifest or {})["clean"]]
         left = snapshot.left(before, self.take_snapshot, PATIENCE_S)
@@ -139,7 +139,7 @@ def wait(done: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
 
 @contextmanager
 def struck() -> Iterator[Field]:
-    """A field of one's own, while nobody else changes settings of this machine."""
+    """A test machine of its own, while no other test changes settings of this machine."""
     require("root")
     with alone(), remote.short_dir() as root:
         root.chmod(0o755)
@@ -163,7 +163,7 @@ def small(directory: Path, size: str) -> Iterator[Path]:
 
 
 def fill(ballast: Path) -> None:
-    """Take what is free now."""
+    """Fill the free space."""
     free = os.statvfs(ballast.parent)
     with ballast.open("ab", buffering=0) as file, suppress(OSError):
         for _ in range(free.f_bavail):

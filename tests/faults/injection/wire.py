@@ -47,11 +47,11 @@ class Proxy:
         self._call(self._reset)
 
     def swallow(self) -> None:
-        """From now on nothing comes through, and nobody is told: packets are dropped somewhere."""
+        """From now on drop all data without closing the connection, as lost packets do."""
         self._call(self._open.clear)
 
     def heal(self) -> None:
-        """Everything comes through again, what was on its way first."""
+        """Pass all data again, held back data first."""
         self._call(self._open.set)
 
     def _call(self, function: Callable[[], object]) -> None:

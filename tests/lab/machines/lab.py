@@ -19,7 +19,7 @@ SBIN = "/usr/sbin:/sbin"
 
 
 class LabError(Exception):
-    """The lab cannot do what was asked; the message says what to do."""
+    """The lab cannot do this; the message says what to do."""
 
 
 def require_programs() -> None:
@@ -30,7 +30,7 @@ def require_programs() -> None:
 
 @contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Hold a lock of the lab; whoever comes second waits."""
+    """Hold a lock of the lab; other processes wait."""
     LAB.mkdir(parents=True, exist_ok=True)
     with (LAB / f"{name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

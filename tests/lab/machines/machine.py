@@ -22,7 +22,7 @@ SSH = (
 
 
 class Machine:
-    """Its disk lasts from the first `up` to `down`; a power cut leaves it as it was at that moment."""
+    """Its disk exists from the first `up` to `down`; a power cut leaves it as it was at that moment."""
 
     def __init__(self, topology: Topology) -> None:
         self.topology, self.name = topology, topology.name
@@ -85,7 +85,7 @@ class Machine:
         shutil.rmtree(self._state, ignore_errors=True)
 
     def cut_power(self) -> None:
-        """SIGKILL to the emulator: what the guest had not made durable is gone."""
+        """SIGKILL to the emulator: data that the guest had not synced is lost."""
         assert emulator_pid(self._state) is not None, f"{self.name} does not run"
         emulator.end(self._state, 0)
 

@@ -63,7 +63,8 @@ def test_a_bound_port_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("topology", TOPOLOGIES.values(), ids=list(TOPOLOGIES))
 def test_a_topology_is_whole(topology: Topology) -> None:
-    """Distances of each pair of nodes, the same both ways; nodes with CPUs have as many each, as QEMU's sockets do."""
+    """Distances of each pair of nodes are symmetric, and nodes with CPUs have the same number of them, as QEMU
+    requires."""
     count = len(topology.nodes)
     assert [len(row) for row in topology.distances] == [count] * count
     for source, row in enumerate(topology.distances):

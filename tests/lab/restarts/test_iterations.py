@@ -63,7 +63,7 @@ def start(host: Host, admin: User) -> Campaign:
 
 
 def finish(campaign: Campaign, meanwhile: Callable[[Campaign], None] = lambda campaign: None) -> list[Run]:
-    """What beat and workers do, and nobody else; the runs in order."""
+    """Do the work of beat and workers. Returns the runs in order."""
 
     def ended() -> bool:
         meanwhile(campaign)

@@ -73,7 +73,7 @@ class Cut:
 
 
 def existing(host: Host, admin: User, vm: Machine) -> dict[str, Any]:
-    """The guest's own cluster, which we may restart; our file in its configuration outlives a power cut."""
+    """The guest's own cluster, with consent to restart it; the included file survives a power cut."""
     cluster = host.facts["clusters"][0]
     guest_cluster.prepare(vm)
     contact.check_host(host)

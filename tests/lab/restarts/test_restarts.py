@@ -48,13 +48,13 @@ def measure(name: str, seconds: int = 3) -> dict[str, Any]:
 
 
 def went_down(run: Run) -> None:
-    """Drive until the run has told that it restarts its host; by then it may be up again."""
+    """Drive until the run reports that it restarts its host, which may be up again by then."""
     events = run.events.filter(kind="state", data__state="REBOOTING")
     campaigns.drive(lambda: events.exists(), timeout_s=RESTART_S)
 
 
 def boots(run: Run, kind: str) -> list[str]:
-    """The boot of each event of a kind: seen in its first or its second half, told by REBOOTING."""
+    """The boot of each event of a kind: before or after REBOOTING."""
     states = [(event.seq, event.data["state"]) for event in run.events.filter(kind="state")]
     (gone,) = [seq for seq, state in states if state == "REBOOTING"]
     return ["before" if event.seq < gone else "after" for event in run.events.filter(kind=kind).order_by("seq")]
@@ -106,7 +106,7 @@ def test_a_campaign_restarts_its_host_before_each_repetition(supervised: Host, a
 def test_a_run_cancelled_during_the_restart_does_not_continue(
     supervised: Host, admin: User, vm: Machine, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the host is up before it hears of that, its guard has the run go on; the next contact ends it."""
+    """If the host is up before it gets the cancel, its guard continues the run; the next contact ends it."""
     before = read_settings(vm)
     monkeypatch.setattr(claims, "FOLLOW_S", 1.0)
     run = planned(supervised, admin, [restart(), measure("second", seconds=300)])
@@ -142,7 +142,7 @@ def test_a_host_that_goes_down_again_while_its_run_resumes_is_not_restarted_once
 
 
 def test_a_host_whose_restart_takes_too_long_is_restored(supervised: Host, admin: User, vm: Machine) -> None:
-    """The shutdown is held up for longer than the run allows."""
+    """The shutdown is delayed for longer than the run allows."""
     before = read_settings(vm)
     slow = (
         b"[Unit]\nDescription=slow\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=true\nExecStop=sleep 45\n"

@@ -28,7 +28,7 @@ SMALL = 20
 
 
 def scale_of_the_data(vm: Machine) -> int:
-    """pgbench's scale; 0 stands for the recipe's own, which outgrows the memory."""
+    """pgbench's scale; 0 means that of the recipe, which exceeds the memory."""
     return int(os.environ.get("PROVING_LAB_SCALE") or (0 if vm.accelerator == "kvm" else SMALL))
 
 

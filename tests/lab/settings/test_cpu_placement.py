@@ -71,7 +71,7 @@ def test_the_recipe_measures_the_overhead_of_the_tracer_on_each_socket(host: Hos
 
 
 def test_every_tracer_sees_the_same_reads(host: Host, admin: User, vm: Machine) -> None:
-    """A query of known reads, each asked of the kernel; strace, perf and bpftrace count them alike."""
+    """A query with a known number of reads: strace, perf and bpftrace count the same."""
     before = read_settings(vm)
     query = {"query": "select count(*) from traced", "times": 2, "before": "set max_parallel_workers_per_gather = 0"}
     steps = [

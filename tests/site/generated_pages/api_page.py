@@ -45,7 +45,7 @@ def _act(method: str, path: str) -> str:
 
 
 def operations() -> list[tuple[str, str, str, str, str]]:
-    """(tag, method, path, what it does, least role) of each; KeyError for one whose role nobody wrote down."""
+    """Yield (tag, method, path, description, least role) of each operation; KeyError without a role."""
     schema: Any = SchemaGenerator().get_schema(request=None, public=True)
     roles = _roles()
     return [

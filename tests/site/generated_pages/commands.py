@@ -60,7 +60,7 @@ def management() -> str:
 
 
 def ours() -> Iterator[tuple[str, BaseCommand]]:
-    """Name and command of each that our apps bring."""
+    """Name and command of each command of the server's apps."""
     for config in apps.get_app_configs():
         if config.name.startswith("apps."):
             for name in find_commands(f"{config.path}/management"):

@@ -165,7 +165,7 @@ def _steps(recipe: Recipe) -> str:
 
 
 def _texts(recipe: Recipe) -> str:
-    """The options of its steps and of its data, in which words stand for numbers of the host."""
+    """The options of its steps and data, with words in place of numbers of the host."""
     options = [*(step["options"] for step in recipe["steps"]), recipe.get("dataset", {}).get("options", {})]
     values = [str(value) for option in options for value in option.values()]
     return " ".join(value for value in values if value in NUMBERS or any(word in value for word in PLACEHOLDERS))

@@ -131,7 +131,7 @@ def _described(variable: Variable, row: list[str]) -> tuple[str, str]:
 
 
 def spelled(value: object) -> str:
-    """As it would stand in the environment."""
+    """The value as it is written in the environment."""
     return ",".join(value) if isinstance(value, list) else str(value).lower() if isinstance(value, bool) else str(value)
 
 

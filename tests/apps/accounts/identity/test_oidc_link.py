@@ -85,7 +85,7 @@ def test_an_enrolled_user_links_only_with_the_second_factor(provider: Provider, 
 
 
 def test_a_link_that_another_user_began_is_not_finished_here(provider: Provider, olga: User, admin: User) -> None:
-    """An attacker who makes a victim follow the response gains nothing: it belongs to the attacker's browser."""
+    """An attacker who makes a victim open the response gains nothing, because it belongs to the attacker's browser."""
     provider.user("mallory")
     attacker, _ = log_in()
     back = provider.answer(start_link(attacker), "mallory")

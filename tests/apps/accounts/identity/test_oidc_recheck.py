@@ -35,7 +35,7 @@ def provider(provider: Provider, settings: Any) -> Provider:
 
 @pytest.fixture
 def grace(provider: Provider) -> Client:
-    """A browser of somebody who signed in just now."""
+    """A browser of a user who has just signed in."""
     client = Client()
     assert provider.sign_in(client, "grace").status_code == 302
     provider.asked.clear()

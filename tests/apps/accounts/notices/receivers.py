@@ -86,7 +86,7 @@ def hook(*answers: Any, tls: ssl.SSLContext | None = None) -> Iterator[Hook]:
 
 @dataclass
 class Post:
-    """An SMTP server: it refuses as many recipients as `refusals`, and keeps the others' mails."""
+    """An SMTP server that refuses the first `refusals` recipients and stores the mails of others."""
 
     port: int = 0
     refusals: int = 0
@@ -133,7 +133,7 @@ def post_office() -> Iterator[Post]:
 
 
 def closed_port() -> int:
-    """Where nobody listens."""
+    """A port on which no process listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -25,13 +25,13 @@ def olga(db: None) -> User:
 
 @pytest.fixture(autouse=True)
 def one_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that stands: no window ends in the middle of a test."""
+    """A stopped clock, so that no window ends during a test."""
     monkeypatch.setattr(attempts, "time", SimpleNamespace(time=lambda: 1.8e9))
 
 
 @pytest.fixture
 def address() -> str:
-    """Of nobody else, for the cache is shared."""
+    """An address of its own for each test, because the cache is shared."""
     return f"2001:db8::{uuid.uuid4().hex[:4]}:{uuid.uuid4().hex[:4]}"
 
 

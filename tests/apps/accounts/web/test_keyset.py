@@ -28,7 +28,7 @@ def people(*logins: int | None) -> list[str]:
 
 
 def walk(order: Sequence[str], size: int) -> list[list[str]]:
-    """The pages from the first to the last, each looked at backwards as well."""
+    """The pages from the first to the last, each also read backwards."""
     pages, cursor, before = [], "", None
     while True:
         page = keyset.page(User.objects.all(), order, size, cursor)

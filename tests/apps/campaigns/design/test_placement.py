@@ -249,7 +249,7 @@ class TestAnswer:
         assert sentence.endswith("It is better on all 3 hosts.")
 
     def test_a_run_that_failed_takes_its_block_out_of_the_answer_of_all(self, fleet: list[Host]) -> None:
-        """Else the level that lacks a run on the fast host looked slower than it is."""
+        """Otherwise a level without a run on the fast host would seem slower than it is."""
         campaign = placed(EACH, fleet[:2], repetitions=4)
         fast = [run.position for run in of(campaign, fleet[1]) if run.label == "2 cpus"]
         self.measure(campaign, but=tuple(fast[:1]))

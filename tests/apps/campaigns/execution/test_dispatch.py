@@ -116,7 +116,7 @@ def test_a_released_claim_is_not_renewed(host: Host, admin: User) -> None:
 
 
 def test_events_are_stored_while_another_transaction_locks_the_campaign(host: Host, admin: User) -> None:
-    """As who cancels it does: he takes the run's row next, and would wait for us in a circle."""
+    """A cancel holds this lock and then locks the run, so waiting for it here would be a deadlock."""
     run = campaigns.start(host, admin).runs.get()
     run.claim_tick(60)
     params = connection.get_connection_params() | {"cursor_factory": psycopg.Cursor}

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def job(host: Host) -> Iterator[Path]:
-    """A run of which nothing comes by itself, though somebody holds the host for it."""
+    """The directory of a run without events, whose host is leased."""
     directory = Path(host.spool_dir) / "jobs" / str(uuid.uuid4())
     directory.mkdir()
     lock = Spool(Path(host.spool_dir), System()).lock_host()

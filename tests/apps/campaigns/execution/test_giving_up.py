@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def run() -> Run:
-    """The first run of a campaign, under way on a host that nobody reaches."""
+    """The first run of a campaign, active on an unreachable host."""
     campaign = populate.started(make_user(Role.OPERATOR), populate.host(), name="stuck")
     run: Run = campaign.runs.order_by("position")[0]
     Run.objects.filter(pk=run.pk).update(state=Run.State.RUNNING, started_at=timezone.now())
@@ -83,7 +83,7 @@ def test_a_run_that_cannot_be_processed_fails_with_the_cause(
 
 
 def test_a_claim_that_another_worker_took_over_is_lost(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that slept in between held the claim of another, and failed the run when both let go of it."""
+    """A process that slept used the claim of another one, and failed the run when both released it."""
     Run.objects.filter(pk=run.pk).update(next_tick_at=timezone.now(), claimed_until=None)
     read = Run.refresh_from_db
 

@@ -90,7 +90,7 @@ def of(job: Any, kind: str, **values: Any) -> list[dict[str, Any]]:
 
 
 def assert_free(hosts: Hosts) -> None:
-    """No machine is held, nothing of a run lives or lies on any host."""
+    """No lease is held, and no process or file of a run is left on any host."""
     assert not Lease.objects.exclude(run=None).exists()
     for host in hosts.values():
         assert not postgres_processes(Path(host.data_dir))
@@ -326,7 +326,7 @@ def drive_dying(campaign: Campaign) -> int:
 
 
 def agent_of(part: RunPart) -> int:
-    """The pid of the process that carries a part out on its host, which tells it with each state."""
+    """The PID of the process that executes a role on its host, from its states."""
     path = Path(part.host.spool_dir) / "jobs" / str(part.pk) / "state.jsonl"
     pid: int = json.loads(path.read_text().splitlines()[-1])["pid"]
     return pid

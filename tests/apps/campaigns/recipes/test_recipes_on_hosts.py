@@ -139,7 +139,7 @@ def test_a_recipe_on_this_machine_is_planned_or_refused_with_a_reason(name: str)
 
 
 def here() -> dict[str, Any]:
-    """What the agent tells of the machine that the tests run on."""
+    """Facts of this machine from the agent."""
     return full(System(), [str(bin_dir())])
 
 

@@ -166,7 +166,7 @@ def test_a_host_that_did_not_answer_keeps_only_its_like_waiting(host: Host, all_
 
 @pytest.fixture
 def all_turns_taken(monkeypatch: pytest.MonkeyPatch) -> BoundedSemaphore:
-    """Those of hosts that answer: there is one, and we have it."""
+    """The only turn for hosts that answer, taken by the test."""
     turns = BoundedSemaphore(1)
     turns.acquire()
     monkeypatch.setattr(links, "TURN_S", 0.1)
@@ -176,7 +176,7 @@ def all_turns_taken(monkeypatch: pytest.MonkeyPatch) -> BoundedSemaphore:
 
 @pytest.fixture
 def job(host: Host) -> Iterator[str]:
-    """A run of which nothing comes, though somebody holds the host for it."""
+    """The directory of a run without events, whose host is leased."""
     run = str(uuid.uuid4())
     directory = Path(host.spool_dir) / "jobs" / run
     directory.mkdir()

@@ -44,7 +44,7 @@ def ours(shared: Identity, theirs: Host) -> Host:
 
 @pytest.fixture
 def lead(ours: Host) -> User:
-    """An admin of the team that has `ours`, and a viewer elsewhere."""
+    """An admin of the team of `ours` who is a viewer elsewhere."""
     user = make_user(Role.VIEWER)
     Membership.objects.create(team=ours.team, user=user, role=Role.ADMIN)
     return user

@@ -75,7 +75,7 @@ def test_some_findings_do_not_fail_the_check(measured: dict[str, Any], hello: di
 
 
 def test_a_slow_answer_makes_no_clock_wrong() -> None:
-    """Asked at 1000, answered at 1010: a clock that said 1008 may be right."""
+    """Requested at 1000, answered at 1010: a clock that showed 1008 may be correct."""
     assert health.clock(1000.0, 1008.0, 1010.0) == health.Clock(3.0, 5.0)
     assert wrong(at=health.Clock(3.0, 5.0)) == ""
 

@@ -38,7 +38,7 @@ def tuner() -> User:
 
 
 def bare(table: CampaignTable) -> Any:
-    """As JSON tells it, without its points."""
+    """A table as JSON without its points."""
     for level in table.levels:
         level.points.clear()
     return orjson.loads(orjson.dumps(table))

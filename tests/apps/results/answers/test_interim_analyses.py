@@ -29,7 +29,7 @@ TPS = stats.Metric("tps", "1/s", "higher")
 
 
 def bounds(kind: str, count: int) -> list[float]:
-    """|z| at so many looks at equal distances, of so many blocks that t is z."""
+    """|z| of interim analyses at equal distances, with enough blocks for t to equal z."""
     blocks = [5000 * place for place in range(1, count + 1)]
     alphas = [sequential.spent(kind, 0.05, place / count) for place in range(1, count + 1)]
     ps = [sequential.nominal(blocks[:place], alphas[:place]) for place in range(1, count + 1)]
@@ -145,7 +145,7 @@ def started(admin: User, **stop: Any) -> Campaign:
 
 
 def run_block(campaign: Campaign, block: int, *, ratio: float = 1.5, outcome: str = Run.Outcome.OK) -> None:
-    """Its runs end, are read, and are looked at. TPS go up and down from block to block."""
+    """End the runs of a block, process them and analyse them. TPS rise and fall from block to block."""
     wave = 1 + 0.01 * (-1) ** block
     for run in campaign.runs.filter(block=block, state=Run.State.QUEUED):
         tps = 1000.0 if run.label == "1 cpu" else 1000.0 * ratio * wave

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def campaign(admin: User) -> Campaign:
-    """One run failed, for a reason that looks like markup."""
+    """A campaign with a failed run whose reason contains markup."""
     made = split.finished(admin, split.host("rack-7"), name="Caches & <huge> pages")
     error = {"blame": "workload", "message": "<script>alert(1)</script> | gone", "hint": ""}
     Run.objects.filter(pk=made.runs.order_by("position")[3].pk).update(outcome=Run.Outcome.FAILED, error=error)

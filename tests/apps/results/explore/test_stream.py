@@ -21,7 +21,7 @@ from tests.rows import filled
 
 
 class Told:
-    """A watch that says what the test tells it."""
+    """A watch whose events the test sets."""
 
     def __init__(self, seq: int = 0) -> None:
         self.seq, self.words = seq, list[Word]()

@@ -81,7 +81,7 @@ def drawn(client: Client, run: Run, kind: str) -> set[str]:
 
 
 class Watcher:
-    """Asks for the chart while a run goes on, as its page does: whoever follows the run does nothing else."""
+    """Requests the chart during a run, like its page, in a thread, because the test itself follows the run."""
 
     def __init__(self, client: Client, run: Run, kind: str) -> None:
         self._client, self._run, self._kind = client, run, kind

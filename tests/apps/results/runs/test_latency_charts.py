@@ -30,7 +30,7 @@ SAMPLES = Path(__file__).parents[3] / "samples"
 
 
 def report(*seconds: list[int], first: int = FIRST) -> bytes:
-    """As an agent tells of transactions that took so many us, second by second."""
+    """latency.json with these transaction times in us, second by second."""
     every = Histogram()
     every.add([us for second in seconds for us in second], [1] * sum(map(len, seconds)))
     rows = []

@@ -23,7 +23,7 @@ HOUR = 3600
 
 @pytest.fixture
 def old(db: None) -> Run:
-    """A run that ended 200 days ago, with an hour of samples, one of which stands out, and a hole of 60 s."""
+    """A run that ended 200 days ago, with samples of an hour, one outlier and a gap of 60 s."""
     campaign = populate.finished(
         populate.user(Role.OPERATOR), populate.host(), repetitions=1, failed=0, not_in_effect=0
     )

@@ -131,7 +131,7 @@ def sample(t: float, source: str = "memory", step: str = "measure", **values: fl
 
 @pytest.fixture
 def run(db: None) -> Run:
-    """A run that goes on, without any sample yet."""
+    """An active run without samples."""
     live_run: Run = filled.team()["live_run"]
     live_run.events.filter(kind__in=("sample", "measuring")).delete()
     tell(live_run, ("measuring", {"step": "measure", "began": BEGAN}))
