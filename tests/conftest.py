@@ -1,4 +1,4 @@
-"""Fixtures that several rooms share: people, an SSH server, and this machine as a host."""
+"""Fixtures of several folders: users, an SSH server, and this machine as a host."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """No page and no endpoint responds with 500 to unusual input.
 
-Names of what is asked are read from the source, so that a new one is tried as well.
-"""
+Names of parameters are read from the source, so that new ones are tested as well."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from tests.rows.factories import (
     make_workload,
 )
 
-# Of the house: what they change is nobody's in particular, or one's own.
+# Of the instance: they change objects without a team, or those of the user.
 OF_HOUSE = {
     "Identity.create",
     "Recipe.create",

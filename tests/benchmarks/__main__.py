@@ -52,7 +52,7 @@ class Bench:
             done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=3600)
             wall = time.monotonic() - begun
         measured = [float(line.split()[1]) for line in done.stdout.splitlines()]
-        assert len(measured) == len(cpulists), done.stderr  # the loop goes on when pgbench fails
+        assert len(measured) == len(cpulists), done.stderr  # the loop continues when pgbench fails
         return wall, measured
 
     def campaign(self, *cpulists: str, repetitions: int = 1) -> tuple[float, list[float]]:
@@ -74,7 +74,7 @@ class Bench:
         )
         begun = time.monotonic()
         self.client.post(f"campaigns/{created['id']}/start/")
-        time.sleep(len(cpulists) * repetitions * self.seconds)  # to ask is to disturb: nobody does while it measures
+        time.sleep(len(cpulists) * repetitions * self.seconds)  # requests would disturb the measurement
         self._wait(created["id"])
         ended = self.client.get(f"campaigns/{created['id']}/")
         assert ended["progress"]["failed"] == 0, ended

@@ -1,8 +1,8 @@
 """Time from cancel to a restored host: python -m tests.benchmarks.cancel --times 30 --kinds pgbench fio init.
 
-Each time a campaign of one run is started on this machine and cancelled through the API at a seeded random moment:
-while pgbench measures, while fio measures, while pgbench -i makes a data set. Then no process with the run's mark may
-live, and the agent must have proven that everything is put back.
+Each time, a campaign of one run starts on this machine and is cancelled through the API at a seeded random moment:
+while pgbench measures, while fio measures, or while pgbench -i creates a data set. Then no process with the run's mark
+may live, and the agent must have proven that everything is restored.
 """
 
 from __future__ import annotations

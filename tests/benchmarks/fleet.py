@@ -1,8 +1,8 @@
 """The cost of following many hosts at once: python -m tests.benchmarks.fleet --sizes 10 50 100 200 (as root).
 
 One dispatcher process, real SSH, the real agent on each simulated host, and a workload that only sleeps while the
-collectors of a host without PostgreSQL look on once a second. PostgreSQL itself notes how late ticks and events come:
-a trigger for each. The machine is server and hosts at once, so the kernel's account is read by process.
+collectors of a host without PostgreSQL take a sample each second. Triggers in PostgreSQL record how late ticks and
+events are. The machine is server and hosts at once, so CPU time is read by process.
 """
 
 from __future__ import annotations

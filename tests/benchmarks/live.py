@@ -99,7 +99,7 @@ class Viewers:
     async def watch(self, way: str, seconds: float, meanwhile: Any) -> None:
         self.heard = [{} for _ in range(self.count)]
         tasks = [asyncio.create_task(getattr(self, way)(mine)) for mine in self.heard]
-        await asyncio.sleep(5)  # everybody is connected, and has what was there before
+        await asyncio.sleep(5)  # all viewers are connected, and have earlier events
         self.bytes = 0
         begun, before = time.time(), meanwhile()
         await asyncio.sleep(seconds)

@@ -2,11 +2,11 @@
 
 python -m tests.benchmarks.load             100 users for 30 s: on 10 000 runs, and on 13 554 more in one campaign
 python -m tests.benchmarks.load --million   and then on a million, which takes five minutes and 5 GB more
-python -m tests.benchmarks.load --think 0   each asks again at once: what the server can do at most
+python -m tests.benchmarks.load --think 0   no pause between requests: the maximum rate of the server
 
-Each user is a thread with a connection and a session of its own, asks for a page, reads it for a while (exponentially
-distributed, seeded), and asks for the next. The threads, the server and PostgreSQL share the machine. From the second
-stage on the pages are the same, those of the large campaign among them: the two say what more history costs.
+Each user is a thread with its own connection and session, which requests a page, reads it for a while (exponentially
+distributed, seeded), and requests the next. The threads, the server and PostgreSQL share the machine. From the second
+stage on the pages are the same, including those of the large campaign: the two stages show the cost of more history.
 """
 
 from __future__ import annotations

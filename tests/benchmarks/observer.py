@@ -2,9 +2,9 @@
 
 python -m tests.benchmarks.observer
 
-The real agent observes pgbench on a real cluster of its own. Within one load it is stopped and woken by signals, in
-the order on, off, off, on, a few seconds each: neighbours are compared, and slow changes of the machine cancel out. TPS
-are pgbench's own, second by second. Cpu time is told twice: by the agent, and by the kernel of the agent's process.
+The real agent observes pgbench on a real cluster. Within one load, signals stop and wake it in the order on, off, off,
+on, a few seconds each: neighbours are compared, and slow changes of the machine cancel out. TPS are those of pgbench,
+second by second. CPU time is measured twice: by the agent, and by the kernel for the agent's process.
 """
 
 from __future__ import annotations

@@ -279,7 +279,7 @@ def drawn(base_url: str, cookie: str, paths: dict[str, str], times: int) -> dict
 def measure(stack: Stack, title: str, others: dict[str, str], times: int, browser: bool) -> Stage:
     from apps.campaigns.models import Run
 
-    stack.supervisor.start(stack.web)  # anew, so that its peak is that of this stage
+    stack.supervisor.start(stack.web)  # restarted, so that its peak is that of this stage
     try:
         stage, cookie = Stage(title, Run.objects.count()), session()
         paths = addresses() | others

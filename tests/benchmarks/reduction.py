@@ -2,8 +2,8 @@
 
 python -m tests.benchmarks.reduction --lines 10000000
 
-A log as eight threads of pgbench write it is made first, with two scripts, a rate, tries, and transactions that failed
-or were skipped. The agent's own code reduces it in a process of its own; the sorted values tell what is exact.
+First it generates a log like that of eight threads of pgbench, with two scripts, a rate, tries, and transactions that
+failed or were skipped. The agent's own code reduces it in a separate process; the sorted values give exact percentiles.
 """
 
 from __future__ import annotations

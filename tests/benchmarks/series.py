@@ -2,9 +2,9 @@
 
 python -m embedded run -- python -m tests.benchmarks.series --hours 12
 
-The numbers are those of real collectors: they look at this machine beside pgbench for a minute, and what they tell is
-spun out to the whole time. Gauges go on as they went, in steps drawn from those that were seen; all others are drawn
-anew for each second, 2 % more or less, with the decimals that the collector gives. Nothing repeats itself.
+Real collectors take samples of this machine and pgbench for a minute, and their values are extended to the whole time.
+Gauges continue in steps drawn from the observed ones. All others are drawn again for each second, 2 % more or less,
+with the decimals of the collector. Nothing repeats.
 """
 
 from __future__ import annotations

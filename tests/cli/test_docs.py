@@ -1,4 +1,4 @@
-"""docs/cli.md says what the program is, and what it was seen to do."""
+"""docs/cli.md agrees with the options and the recorded session of the program."""
 
 from __future__ import annotations
 

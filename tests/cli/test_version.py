@@ -1,4 +1,4 @@
-"""What `proving --version` shows, and what it says to a server that it does not fit."""
+"""The output of `proving --version`, and the error for an incompatible server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docker-compose.yml of a copy of this checkout, set up as docs/production.md says, and calls to what it starts."""
+"""docker-compose.yml in a copy of this checkout, set up as in docs/production.md, and calls to its services."""
 
 from __future__ import annotations
 

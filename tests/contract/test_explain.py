@@ -38,7 +38,7 @@ QUERIES = {
 def explained(query: str, options: str) -> bytes:
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN ({options}) {query}")
-        # The driver has read JSON already; the file that people keep has not been.
+        # The driver has already parsed JSON; a saved file contains its text.
         lines = [one if isinstance(one, str) else json.dumps(one) for (one,) in cursor.fetchall()]
         return "\n".join([*lines, ""]).encode()
 

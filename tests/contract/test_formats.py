@@ -1,9 +1,9 @@
 """Every sample under tests/samples is read as its entry in expected.json declares.
 
-Outcomes: `values` and `same_values` must be met; `..._or_error` may also end in FormatError; `error` must; a partial
-result says under "incomplete" what is missing, a doubtful one under "warnings" why; what a failed program printed
-(`error_described`) must be told as failure; `security` may be read and says under "runs" what it would run. The names
-in expected.json are the corpus's own: the functions of tests/contract/readers translate ours into them.
+Outcomes: `values` and `same_values` must be met; `..._or_error` may also end in FormatError; `error` must. A partial
+result names the missing part under "incomplete", a doubtful one the reason under "warnings". The output of a failed
+program (`error_described`) must be reported as a failure. `security` may be read, and lists under "runs" the commands
+that it would run. The names in expected.json are those of the corpus: tests/contract/readers translates to them.
 """
 
 from __future__ import annotations

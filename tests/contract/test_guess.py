@@ -1,4 +1,4 @@
-"""The kind of an output is told by its content alone, and what nobody can tell is asked for."""
+"""The kind of an output is detected from its content alone; an ambiguous one needs the option."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from readers.guess import as_json, guess, read
 from tests.contract.readers.kinds import KINDS
 from tests.contract.test_formats import EXPECTED, SAMPLES
 
-# psql's error stands where a plan was wanted; a table without its header could be anybody's.
+# An error of psql in place of a plan; a table without its header could be of any tool.
 OTHERWISE = {"hostile-explain-syntax_error.txt": "psql-error"}
 NOBODYS = {"hostile-csv-no_header.csv", "hostile-fio-scalar.json", "hostile-fio-deep.json"}
 WHOLE = [

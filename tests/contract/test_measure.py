@@ -192,7 +192,7 @@ def test_declared_metrics_agree_with_the_measurements() -> None:
 
 
 def test_the_outputs_of_every_workload_can_be_read() -> None:
-    imported = {"figures"}  # of somebody else's tables: nothing here runs them
+    imported = {"figures"}  # imported tables, which no workload runs
     assert MEASURE.keys() - imported == {kind for kind, workload in WORKLOADS.items() if workload.measures}
 
 

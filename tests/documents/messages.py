@@ -1,4 +1,4 @@
-"""Which strings of Python and JavaScript sources are texts for people, for tests/documents/language.py."""
+"""Strings of Python and JavaScript sources that users read, for tests/documents/language.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The addresses of all pages, by who may see them, for tests that walk them."""
+"""The addresses of all pages, by the roles that may see them, for tests that visit them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """The whole API against its own description: python -m tests.documents.schema_check [--examples N] [--only WORDS]
 
-schemathesis asks every operation as an admin, in a server of its own that is full of rows: what the description
-allows, what it forbids, and chains of calls. Nothing may end in an error of the server, in an undocumented type, or in
-an answer that the description does not have. The first round draws ids from it, the second takes those of rows that
-are there.
+schemathesis requests every operation as an admin, on a server full of rows: valid requests, invalid ones, and chains of
+calls. No response may be an error of the server, have an undocumented type, or contradict the description. The first
+round takes IDs from the description, the second those of existing rows.
 """
 
 from __future__ import annotations

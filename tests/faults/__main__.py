@@ -1,8 +1,8 @@
-"""python -m tests.faults [boundaries|matrix|document]...: counts anew, then writes docs/faults.md. As root.
+"""python -m tests.faults [boundaries|matrix|document]...: counts again, then writes docs/faults.md. As root.
 
 boundaries: kills at every boundary of every setting of this machine. matrix: the tests of tests/faults, each fault many
-times. document: only writes. All three without an argument; the soak and the campaign under fire have commands of their
-own: python -m tests.faults.soak, python -m tests.faults.fire.
+times. document: only writes. Without an argument, all three. The soak and the campaign under fire have commands of
+their own: python -m tests.faults.soak, python -m tests.faults.fire.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""SIGKILL of the agent, and the power cut off PostgreSQL with it, at every boundary of what is done to a data set: the
-next run has the data as they were made, and nothing is left behind.
+"""SIGKILL of the agent, or a simulated power cut, at every boundary of the operations on a data set: the next run has
+the original data, and nothing is left behind.
 
-A boundary lies before and after each record of datasets.json, each tool that makes, copies or drops, each load, and
-each word in the database's comment of what is done.
+A boundary is before and after each record of datasets.json, each tool that creates, copies or drops data, each load,
+and each note of the operation in the comment of the database.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A kernel that does not apply a written value, and a user who changes one meanwhile. As root.
 
-The agent runs in a mount namespace of its own, where another file lies over the one of /proc or /sys that it writes:
-the host itself is never touched. That file behaves as such a kernel would; most are the kernel's own.
+The agent runs in its own mount namespace, where another file covers the one of /proc or /sys that it writes, so the
+host itself is never changed. That file behaves like such a kernel; most files are the kernel's own.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def test_a_value_that_the_kernel_rounds_is_not_in_effect_and_is_restored(lie: Li
 
 
 def test_a_kernel_that_refuses_is_not_in_effect(lie: Lie) -> None:
-    # The kernel's own: a name that nobody can write.
+    # A kernel file that cannot be written.
     agent = lie(SWAPPINESS, "/proc/sys/kernel/ostype")
 
     outcome, manifest = sealed(agent, agent.submit(spec({"sysctl": {"vm": {"swappiness": 7}}})))
@@ -149,7 +149,7 @@ def test_a_file_that_an_admin_edits_during_the_run_is_not_restored_but_reported(
     assert knob.read_text() == "35\n"
     assert (outcome["outcome"], outcome["error"]["found"]) == ("not_in_effect", "35")
     assert manifest["conflicts"] == [{"key": SWAPPINESS, "original": "60", "ours": "70", "found": "35"}]
-    # He has what he wanted: the host is no worse for the run, and the next one may come.
+    # The user's value remains: the run has not damaged the host, and the next one may begin.
     assert manifest["clean"] and agent.call("status", run=run)["conflicts"] == manifest["conflicts"]
     hello = agent.call("hello")
     assert (hello["dirty"], hello["conflicts"]) == ([], [run])

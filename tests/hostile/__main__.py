@@ -1,8 +1,8 @@
 """Three hosts flood while five honest ones run campaigns: python -m tests.hostile --minutes 10 (as root).
 
-A quiet minute comes first, with the honest hosts alone. Then the others flood, each run in another way (flood.py), and
-whoever is quarantined is released at once, so that the flood goes on. Printed are, of both: how late ticks begin, how
-long pages take, peak memory of the server's processes, and the rows that came to the tables.
+The first minute is quiet, with the honest hosts alone. Then the others flood, each run in another way (flood.py), and
+each quarantined host is released at once, so that the flood continues. For both phases it prints the lateness of ticks,
+the durations of pages, the peak memory of the server's processes, and the number of added rows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """An agent with exactly one lie: python agent.py PLAN ...
 
-PLAN is a file of JSON: {"facts": the honest ones, "hello": what is different there, "lie": {"table": "answers" and
-"verb", "number"; or "runs", "number"; or "files", "name"}}. It is read for each request, so that one connection serves
-many lies.
+PLAN is a JSON file: {"facts": the honest ones, "hello": changes to them, "lie": {"table": "answers" and "verb",
+"number"; or "runs", "number"; or "files", "name"}}. It is read for each request, so that one connection serves many
+lies.
 """
 
 from __future__ import annotations

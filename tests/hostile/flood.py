@@ -1,7 +1,7 @@
 """An agent that floods the server, each run in another way: python flood.py PLAN ...
 
-PLAN is a file of JSON: {"facts": ..., "hello": {"machine_id"}, "first": which way is the first}. The number of runs so
-far is kept beside it, so that a new connection goes on.
+PLAN is a JSON file: {"facts": ..., "hello": {"machine_id"}, "first": the first kind of flood}. The number of runs so
+far is stored beside it, so that a new connection continues.
 """
 
 from __future__ import annotations

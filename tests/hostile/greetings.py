@@ -1,6 +1,6 @@
 """Lies before and around an answer, one at a time.
 
-python greetings.py LIE [what the server asked to run...]
+python greetings.py LIE [command of the server...]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A provider of OpenID Connect on loopback, for tests: oidc-provider-mock, which also checks PKCE and can lie.
 
-`serve()` runs it; `Provider.answer` plays the person who logs in there.
+`serve()` runs it; `Provider.answer` does the login of a user there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """python -m tests.servers.recipes NAME ...: runs small versions of recipes on this machine.
 
-The whole stack is started, this machine registered over SSH, and the campaign created by the API as anybody would.
-What was found is printed and kept in var/recipes/: the report, the exports, and pictures of the campaign's page. Needs
-root; every setting that touches the host is put back by the agent.
+It starts the whole stack, registers this machine over SSH, and creates the campaign with the API. It prints the results
+and stores them in var/recipes/: the report, the exports, and pictures of the campaign's page. Needs root; the agent
+restores every setting of the host.
 """
 
 from __future__ import annotations

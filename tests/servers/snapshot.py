@@ -1,9 +1,9 @@
 """Everything that a run could leave changed on a host, as one flat JSON object: name -> text.
 
 Standard library only, Python >= 3.9, so that it can be sent to a host as text:  python3 - DIRECTORY... < snapshot.py
-Names are paths for the kernel's tunables and for files; "mounts", "loop devices" and "process PID" for the rest. Of
-each DIRECTORY its own entries are told (kind, mode, owner, and of files the sha256), and each process that works
-below it, names it in its arguments, or carries a run's mark.
+Names are paths for the kernel's tunables and for files; "mounts", "loop devices" and "process PID" for the rest. It
+lists the entries of each DIRECTORY (type, mode, owner, and the sha256 of files), and each process that works below it,
+names it in its arguments, or carries a run's mark.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TREES = (
     "/sys/devices/system/node/node*/hugepages",
     "/sys/devices/system/clocksource/clocksource0",
 )
-# What changes by itself or counts what happened, with the reason. Nobody can put these back, nobody sets them.
+# Values that change by themselves or count events, with the reason. Runs neither set nor restore them.
 VOLATILE = {
     "/proc/sys/fs/aio-nr": "counts requests in flight",
     "/proc/sys/fs/dentry-state": "counts cached names",
@@ -179,7 +179,7 @@ def _processes(directory: str) -> Iterator[tuple[str, str]]:
             environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
             works = os.readlink(f"/proc/{pid}/cwd").startswith(directory)
         except OSError:
-            continue  # it ended meanwhile, or is not ours to look at
+            continue  # it ended meanwhile, or belongs to another user
         marks = [entry for entry in environment if entry.startswith(MARK)]
         if marks or works or directory.encode() in argv:
             yield f"process {pid}", b" ".join([*marks, *argv.split(b"\0")]).decode(errors="backslashreplace").strip()

@@ -1,4 +1,4 @@
-"""WhiteNoise looks for all static files whenever a test makes a client; here it looks once in a process."""
+"""WhiteNoise scans all static files for each new test client; here it scans them once per process."""
 
 from __future__ import annotations
 

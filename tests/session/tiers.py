@@ -1,7 +1,7 @@
 """Which tests `make test` runs, and which of them take turns.
 
-Tests that touch this machine (a real agent, an SSH server, the whole stack) take most of the time. They run in
-`make test-all`, or when somebody names their file; `make test` takes those marked `fast` only.
+Tests that use this machine (a real agent, an SSH server, the whole stack) take most of the time. They run in
+`make test-all`, or when a path names their file; `make test` runs only those marked `fast`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "fast: touches this machine, and is part of make test nevertheless")
-    if config.option.tier is None:  # workers are told what the first process found
+    if config.option.tier is None:  # workers get the tier of the first process
         whole_suite = config.args_source is pytest.Config.ArgsSource.TESTPATHS
         config.option.tier = "fast" if whole_suite else "all"
     if not hasattr(config, "workerinput"):

@@ -9,7 +9,7 @@ import django
 
 from tests.site.sources import ROOT
 
-sys.path.append(str(ROOT / "cli"))  # a distribution of its own, installed by nobody here
+sys.path.append(str(ROOT / "cli"))  # a separate distribution, which is not installed here
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "apps.settings")
 django.setup()
 

@@ -1,5 +1,5 @@
-"""A Sphinx extension: links out of the site are held to their form, as nobody fetches them, and nothing is shown from
-elsewhere."""
+"""A Sphinx extension: checks the form of links out of the site without fetching them, and forbids content from other
+servers."""
 
 from __future__ import annotations
 

@@ -379,6 +379,6 @@ def test_a_restore_that_died_after_the_scheduler_continues_with_its_queue(
 
     conflicts, unproven = reopen().restore()
 
-    # Without the record it was somebody else who changed the scheduler, and his queue is left to him.
+    # Without the record, another user changed the scheduler, so the queue is left as it is.
     assert unproven == [] and len(conflicts) == (0 if undoing else 1)
     assert system.files[QUEUE] == ("256" if undoing else "200")

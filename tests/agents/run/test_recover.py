@@ -74,7 +74,7 @@ def test_a_run_killed_at_any_boundary_is_restored(tmp_path: Path) -> None:
 
     assert len(outcomes) > 30  # records and writes of a whole run, before and after each
     assert set(outcomes) == {"interrupted", "ok"} and outcomes[-1] == "ok"
-    assert outcomes == sorted(outcomes)  # once the outcome is told it stays, whoever seals
+    assert outcomes == sorted(outcomes)  # a recorded outcome does not change, whichever process seals
 
 
 def test_a_recovery_killed_at_any_boundary_is_taken_up_again(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.servers import remote
 
 Spec = Callable[..., dict[str, Any]]
 FILE = f"/tmp/proving-attack-{os.getpid()}"
-# Each is told apart by what PostgreSQL says: only a missing privilege is caught.
+# PostgreSQL's error distinguishes them: only a missing privilege is caught.
 ATTACKS = {
     "read": "perform pg_read_file('/etc/passwd')",
     "list": "perform pg_ls_dir('/')",

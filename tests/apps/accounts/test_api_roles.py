@@ -31,7 +31,7 @@ from tests.rows.factories import (
     make_user,
 )
 
-# Who may write what. Reading is everybody's who is logged in, but for what READERS names.
+# The role that each writing endpoint needs. All users may read, except for endpoints in READERS.
 FILES = {"CampaignExport": "runs.csv", "RunExport": "series.csv"}
 READERS = {"Import.retrieve": Role.OPERATOR, "Audit.entries": Role.ADMIN}
 WRITERS = {

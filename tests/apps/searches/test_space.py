@@ -1,4 +1,4 @@
-"""How a space is read, what it refuses, and which values are proposed from it."""
+"""Spaces of a search: parsing, errors, and the values that are proposed."""
 
 from __future__ import annotations
 

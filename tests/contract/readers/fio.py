@@ -57,7 +57,7 @@ class Printed:
 
 def text_values(raw: bytes) -> dict[str, Any]:
     parsed = parse_fio_text(raw)
-    # The corpus keeps the unit of each line; ours are all the same. The lines follow one another as the values do.
+    # The corpus has a unit for each line; the reader has one for all. The lines follow one another as the values do.
     units = (one.decode() for one in re.findall(rb"^ +(?:[sc]?lat|sync|bw) \( *(\w+)[^)]*\): min=", raw, re.MULTILINE))
     return {
         "version": parsed.version,

@@ -1,4 +1,4 @@
-"""Tables that people kept of their runs."""
+"""Tables of runs that users recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON and YAML that somebody else wrote: what makes a parser work for minutes, or fall over, is refused at once."""
+"""JSON and YAML of other authors: documents that would make a parser slow or fail are refused at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outputs that are rare: old releases, other options of a tool, other languages, and what people add by hand."""
+"""Rare outputs: old releases, other options of a tool, other languages, and additions by hand."""
 
 from __future__ import annotations
 

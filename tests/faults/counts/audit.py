@@ -1,7 +1,7 @@
 """Counts lost and duplicate events, overlapping runs and settings that are left changed.
 
-The truth is what the agent sealed: events.ndjson, every line numbered and checksummed. Overlaps are told by the host's
-monotonic clock within one boot, which nobody can set.
+The reference are the records that the agent sealed: events.ndjson, with a number and a checksum in every line. Overlaps
+are computed from the host's monotonic clock within one boot, which cannot be set.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The counts after each fault of the matrix. `FAULTS` names them, a test counts, and seen.json stores the counts.
 
-A test injects a fault for real, has what it hit audited (tests/faults/counts/audit.py), and hands both over:
+A test injects a real fault, audits the runs that it hit (tests/faults/counts/audit.py), and records both:
 
     @often(20)
     def test_a_worker_killed_before_it_submits(times: int, ledger: Ledger) -> None:
@@ -8,8 +8,8 @@ A test injects a fault for real, has what it hit audited (tests/faults/counts/au
             ...
         ledger.count(1, times, audit.of_campaign(campaign), left)
 
-`count` fails the test when anything is not 0. What it counted is kept where PROVING_FAULTS names a file, which
-`python -m tests.faults` and the lab's tests do; no figure of the table is typed by hand.
+`count` fails the test when any count is not 0. If PROVING_FAULTS names a file, the counts are stored there:
+`python -m tests.faults` and the lab's tests do that. No count of the table is typed by hand.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """For each setting a request that changes a value of this machine, derived from its facts.
 
-A setting that cannot be had here says why, and the reason is looked at: the day it no longer holds, a test fails.
+A setting that this machine does not support has a reason. If the reason no longer applies, a test fails.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def block_device(device: str) -> dict[str, Any]:
     }
 
 
-# What to wish, by setting; each is told a block device that nobody else uses.
+# The request by setting, from the name of an unused block device.
 CASES: dict[str, Callable[[str], Any]] = {
     "cpu_affinity": lambda device: {"server": last_cpu(), "client": last_cpu()},
     "numa": lambda device: {"policy": "membind", "nodes": "0"},

@@ -1,7 +1,7 @@
 """One of two servers that request the same host at the same moment, with its own database and connection.
 
-Started by test_contended.py with a JSON object as its argument, and told line by line what to do:
-"draft" -> a campaign of one run; a wall clock time -> start it then, and drive it to its end. Answers are JSON lines.
+test_contended.py starts it with a JSON object as its argument, and sends commands line by line: "draft" creates a
+campaign of one run; a wall clock time starts it then, and drives it to its end. Responses are JSON lines.
 """
 
 from __future__ import annotations

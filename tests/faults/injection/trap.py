@@ -1,7 +1,8 @@
 """A worker imports this (--include=tests.faults.injection.trap) and kills itself at a named moment.
 
-The file `trap` in the server's state directory names the moment; whoever comes there first removes it and dies. Without
-it the worker is what it always is. `agent-salt` makes it a server of another release: its agent has another digest.
+The file `trap` in the server's state directory names the moment. The first process there removes the file and dies.
+Without the file, the worker is unchanged. `agent-salt` makes it a server of another release: its agent has another
+digest.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def measure_tsc_khz(seconds: float = 0.1) -> int:
         began, first = _tick(read)
         time.sleep(seconds)
         ended, last = _tick(read)
-        del place  # else the memory cannot be given back
+        del place  # otherwise the memory cannot be released
     return round((last - first) * 1_000_000 / (ended - began))
 
 

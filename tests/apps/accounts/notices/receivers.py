@@ -1,4 +1,4 @@
-"""Receivers of notifications that are real: an HTTP server that answers as told, and a small SMTP server."""
+"""Real receivers of notifications: an HTTP server with configurable responses, and a small SMTP server."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def test_a_token_issues_none_above_its_own_role_in_a_team(storage: Team) -> None
     assert client.post("/api/v1/tokens/", {"name": "heir", "role": "tuner", "days": 1}).status_code == 403
 
 
-# The house's own doors
+# Actions on the instance
 
 
 def test_a_team_admin_is_not_an_instance_admin(storage: Team) -> None:

@@ -1,4 +1,4 @@
-"""The OpenAPI description is valid, complete, and its page works under our content policy."""
+"""The OpenAPI description is valid and complete, and its page works under the content security policy."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Where workloads may write: each path is one admin's act, written down, and held against what is allowed when a run
-begins."""
+"""Allowed paths for workloads: each is one action of an admin with an audit entry, and is checked when a run begins."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_cached_tables_equal_computed_ones(campaign: Campaign) -> None:
 
 def test_it_is_computed_once(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
     Keeper(campaign).fill()
-    monkeypatch.setattr(queries, "campaign_table", None)  # whoever computes again falls over it
+    monkeypatch.setattr(queries, "campaign_table", None)  # computing it again would fail
 
     again(campaign).table()
     again(campaign).figure("light")
@@ -91,7 +91,7 @@ def test_a_part_of_a_page_is_drawn_once_and_again_after_a_change(
 ) -> None:
     before = Keeper(campaign).levels_drawn()
     with monkeypatch.context() as patch:
-        patch.setattr(campaign_cache, "render_to_string", None)  # whoever draws again falls over it
+        patch.setattr(campaign_cache, "render_to_string", None)  # rendering it again would fail
         assert again(campaign).levels_drawn() == before
 
     Run.objects.filter(campaign=campaign, position=0).update(outcome=Run.Outcome.FAILED)

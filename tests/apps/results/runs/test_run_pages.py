@@ -59,7 +59,7 @@ def test_the_number_of_queries_of_a_live_update_is_fixed(
 ) -> None:
     url = reverse("run_live", args=[team["live_run"].pk])
 
-    with django_assert_num_queries(5):  # session, user, run, that somebody watches, its events
+    with django_assert_num_queries(5):  # session, user, run, the record of a viewer, events
         client.get(url)
 
 

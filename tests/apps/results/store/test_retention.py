@@ -50,7 +50,7 @@ def test_each_stretch_keeps_its_mean_and_a_hole_stays_a_hole(old: Run) -> None:
     retention.thin(180, 10.0)
 
     thinned = whole(old)
-    assert len(thinned["t"]) == 354  # 360 stretches, six of which nobody measured
+    assert len(thinned["t"]) == 354  # 360 intervals, six of them without samples
     assert thinned["t"][:3].tolist() == [4.5, 14.5, 24.5]
     assert thinned["tps"][thinned["t"] == 1804.5].tolist() == [901.0]
     assert np.diff(thinned["t"]).max() == 70.0
