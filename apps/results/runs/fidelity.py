@@ -136,7 +136,8 @@ class Lowest:
         if self.value is None:
             return f"{load} Its fidelity is unknown: no run counted its statements."
         at_least = "at least " if self.runs > 1 else ""
-        return f"{load} Its fidelity is {at_least}{100 * self.value:.0f} % in {counted(self.runs, 'run')}."
+        doubt = "" if self.is_trusted else f" Below {100 * TRUSTED:.0f} %, the effect in production may differ."
+        return f"{load} Its fidelity is {at_least}{100 * self.value:.0f} % in {counted(self.runs, 'run')}.{doubt}"
 
 
 def lowest(campaign: Campaign) -> Lowest | None:

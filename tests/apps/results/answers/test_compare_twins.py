@@ -68,7 +68,10 @@ def test_a_low_fidelity_is_a_warning(campaign: Campaign) -> None:
 
     warnings = compare(both(campaign)).warnings
 
-    assert warnings == ["The load is a twin of the database shop. Its fidelity is at least 63 % in 5 runs."]
+    assert warnings == [
+        "The load is a twin of the database shop. Its fidelity is at least 63 % in 5 runs. Below 80 %, the effect in"
+        " production may differ."
+    ]
 
 
 def test_a_side_whose_statements_were_not_counted_makes_the_fidelity_unknown(campaign: Campaign) -> None:
