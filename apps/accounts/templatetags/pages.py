@@ -324,6 +324,7 @@ SECTIONS = {
     "profile": "profile_list",
     "setting": "profile_list",
     "workload": "workload_list",
+    "twin": "workload_list",
     "dataset": "dataset_list",
     "campaign": "campaign_list",
     "run": "campaign_list",

@@ -112,6 +112,8 @@ def twin_add(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"Twin {twin} created: a data set and a workload.")
             return redirect("twin_detail", twin.pk)
+    if request.FILES:  # browsers do not send the file again
+        form["file"].help_text = "choose the file again"
     return page(request, "campaigns/twins/form.html", {}, form)
 
 

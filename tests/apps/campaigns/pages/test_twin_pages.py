@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from django.core.files.base import ContentFile
 from django.test import Client
 from django.urls import reverse
 
@@ -44,3 +45,20 @@ def test_the_page_of_a_twin_lists_the_campaigns_that_ran_it(client: Client, tune
     Campaign.objects.filter(pk=campaign.pk).update(workload=twin.workload, dataset=twin.dataset)
 
     assert "Twin of the shop" in client.get(address).content.decode()
+
+
+def test_pages_of_twins_belong_to_the_workloads(client: Client, tuner: User) -> None:
+    client.force_login(tuner)
+
+    page = client.get(reverse("twin_list")).content.decode()
+
+    assert f'<a href="{reverse("workload_list")}" aria-current="true">' in page
+
+
+def test_after_an_error_the_form_asks_for_the_file_again(client: Client, tuner: User) -> None:
+    client.force_login(tuner)
+    first = client.get(reverse("twin_add")).content.decode()
+
+    page = client.post(reverse("twin_add"), {"file": ContentFile(b"{}", name="shop.jsonl")}).content.decode()
+
+    assert "choose the file again" in page and "choose the file again" not in first
