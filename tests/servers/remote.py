@@ -78,8 +78,8 @@ def openssh(state: Path, *lines: str) -> Iterator[Server]:
         f"{first}Port {port}\nListenAddress 127.0.0.1\nHostKey {state}/host_key\nAuthorizedKeysFile {authorized}\n"
         f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"
         f"MaxStartups 100\nMaxSessions 100\nSubsystem sftp internal-sftp\n"
-        # BASH_ENV stands for ~/.bashrc, which is not ours to write; below SHLVL 1 bash reads that as well, and whatever
-        # somebody's does, such as waiting for a lock that all logins share, is no cost of ours.
+        # BASH_ENV replaces ~/.bashrc, which tests must not write. Below SHLVL 1 bash would also read that of the user,
+        # whose commands, such as waiting for a lock of all logins, would cost time.
         f"SetEnv BASH_ENV={home}/bashrc SHLVL=1\n"
     )
     if os.geteuid() == 0:

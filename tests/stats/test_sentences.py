@@ -11,11 +11,11 @@ CAMPAIGNS = 100  # python -m tests.truth.sentences renders more
 
 
 def test_random_campaigns_are_rendered_without_an_error_or_a_contradiction() -> None:
-    assert {number: found for number in range(CAMPAIGNS) if (found := wrong(number))} == {}
+    assert {number: errors for number in range(CAMPAIGNS) if (errors := wrong(number))} == {}
 
 
 @pytest.mark.parametrize(
-    ("sentence", "found"),
+    ("sentence", "message"),
     [
         ("b is better than a: tps +3.00 % (95 % CI +1.00 to +5.00 %, 5 runs of each, p = 0.01).", "not beyond 2 %"),
         ("b is better than a: tps -4.00 % (95 % CI -5.00 to -3.00 %, 5 runs of each, p = 0.01).", "on the other side"),
@@ -38,5 +38,5 @@ def test_random_campaigns_are_rendered_without_an_error_or_a_contradiction() -> 
         ("a and b interact: effects (ratio +1.00 %, 95 % CI -1.00 to +3.00 %, p = 0.2).", "p is above 0.05"),
     ],
 )
-def test_a_sentence_that_contradicts_its_figures_is_recognised(sentence: str, found: str) -> None:
-    assert any(found in each for each in contradictions(sentence, "higher", 0.02)) == bool(found)
+def test_a_sentence_that_contradicts_its_figures_is_recognised(sentence: str, message: str) -> None:
+    assert any(message in error for error in contradictions(sentence, "higher", 0.02)) == bool(message)

@@ -71,7 +71,7 @@ class Real:
         rows = self.ground.client.get(f"measurements/?campaign={campaign}&name={figure}&page_size=200")["results"]
         return [row["value"] for row in rows]
 
-    def compared(self, a: str, b: str) -> dict[str, Any]:
+    def compare(self, a: str, b: str) -> dict[str, Any]:
         """The comparison of two campaigns, from the API."""
         (comparison,) = self.ground.client.get(f"compare/?of=campaign:{a}&of=campaign:{b}")["comparisons"]
         return dict(comparison)
@@ -87,11 +87,11 @@ def identical_pairs(real: Real, pairs: int, repetitions: int) -> None:
     made: list[tuple[str, str, dict[str, Any]]] = []
     for number in range(pairs):
         a, b = (real.campaign("select-only", SAME, repetitions) for _ in range(2))
-        made.append((a, b, real.compared(a, b)))
+        made.append((a, b, real.compare(a, b)))
         print(f"pair {number + 1:2}: {_line(made[-1][2])}", flush=True)
     at_once = [comparison for _, _, comparison in made]
-    later = [real.compared(a, b) for a, b, _ in made]
-    judged = [one for one in at_once if "not included" not in one["method"]]
+    later = [real.compare(a, b) for a, b, _ in made]
+    judged = [comparison for comparison in at_once if "not included" not in comparison["method"]]
     print(f"\n{pairs} pairs of identical campaigns, {repetitions} runs of {real.seconds} s each; false differences:")
     print(
         f"  by Compare when they had ended     {_claimed(at_once)} of {pairs}, {len(judged)} of them with an interval"
@@ -102,18 +102,20 @@ def identical_pairs(real: Real, pairs: int, repetitions: int) -> None:
 
 
 def _claimed(comparisons: list[dict[str, Any]]) -> int:
-    return sum(one["verdict"] in CLAIMS for one in comparisons)
+    return sum(comparison["verdict"] in CLAIMS for comparison in comparisons)
 
 
-def _covers_zero(one: dict[str, Any]) -> bool:
-    return one["relative_low"] is not None and one["relative_low"] <= 0 <= one["relative_high"]
+def _covers_zero(comparison: dict[str, Any]) -> bool:
+    low, high = comparison["relative_low"], comparison["relative_high"]
+    return low is not None and low <= 0 <= high
 
 
-def _line(one: dict[str, Any]) -> str:
+def _line(comparison: dict[str, Any]) -> str:
     bounds = ""
-    if one["relative_low"] is not None:
-        bounds = f" [{signed(one['relative_low'])}, {signed(one['relative_high'])}]"
-    return f"{percent(one['relative_percent'])}{bounds} {verdict_word(one['verdict'])} ({one['method']})"
+    if comparison["relative_low"] is not None:
+        bounds = f" [{signed(comparison['relative_low'])}, {signed(comparison['relative_high'])}]"
+    verdict = verdict_word(comparison["verdict"])
+    return f"{percent(comparison['relative_percent'])}{bounds} {verdict} ({comparison['method']})"
 
 
 def variation(real: Real) -> None:
@@ -121,10 +123,10 @@ def variation(real: Real) -> None:
     campaigns = list(real.values.values())
     print(f"\n{'run-to-run variation (CV)':32} {'tps':>8} {'CPU ms per transaction':>24}")
     for title, count in ((f"the first {SAMPLE} runs", SAMPLE), ("all runs", None)):
-        cells = [_cv([value for one in campaigns for value in one[figure]][:count]) for figure in FIGURES]
+        cells = [_cv([value for values in campaigns for value in values[figure]][:count]) for figure in FIGURES]
         print(f"{title:32} {cells[0]:7.2f}% {cells[1]:23.2f}%")
-    within = [math.sqrt(statistics.mean(_cv(one[figure]) ** 2 for one in campaigns)) for figure in FIGURES]
-    print(f"{'within campaigns':32} {within[0]:7.2f}% {within[1]:23.2f}%", flush=True)
+    cells = [math.sqrt(statistics.mean(_cv(values[figure]) ** 2 for values in campaigns)) for figure in FIGURES]
+    print(f"{'within campaigns':32} {cells[0]:7.2f}% {cells[1]:23.2f}%", flush=True)
 
 
 def _cv(values: list[float]) -> float:
@@ -139,8 +141,8 @@ def effect(real: Real, builtin: str, factor: dict[str, Any], repetitions: int) -
         if finding["topic"] in ("comparison", "cpu", "mechanism", "changes"):
             print(f"  {finding['topic']}: {finding['sentence']}")
     levels = [f"level:{identity}:{level['label']}" for level in factor["levels"]]
-    compared = real.ground.client.get("compare/?" + "&".join(f"of={level}" for level in levels))
-    for side in compared["changes"]:
+    response = real.ground.client.get("compare/?" + "&".join(f"of={level}" for level in levels))
+    for side in response["changes"]:
         for row in side["figures"][:6]:
             unit = "%" if row["is_ratio"] else row["unit"]
             print(f"  {row['title']}: {signed(row['change'])} [{signed(row['low'])}, {signed(row['high'])}] {unit}")

@@ -66,9 +66,9 @@ def _rounding(value: float) -> float:
 
 
 def _figures(match: re.Match[str]) -> Figures:
-    found = match.groupdict()
-    p = float(found["p"]) if found.get("p") else None
-    return Figures(*(_number(found[name]) for name in ("ratio", "low", "high")), p, found.get("sign") == "<")
+    groups = match.groupdict()
+    p = float(groups["p"]) if groups.get("p") else None
+    return Figures(*(_number(groups[name]) for name in ("ratio", "low", "high")), p, groups.get("sign") == "<")
 
 
 def verdict_in(sentence: str) -> str:

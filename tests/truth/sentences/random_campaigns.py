@@ -254,12 +254,12 @@ def _analyse(rng: np.random.Generator, made: Random) -> None:
     )  # fmt: skip
     if analysis is None:
         return
-    found = interim_analyses.as_json(analysis.comparison)
-    met = bool(found and analysis.comparison and analysis.comparison.verdict in stats.CERTAIN)
+    comparison = interim_analyses.as_json(analysis.comparison)
+    met = bool(comparison and analysis.comparison and analysis.comparison.verdict in stats.CERTAIN)
     made.campaign.stop = {"until": "verdict", "between": [a, b]}
     made.newest = Look(
         campaign=made.campaign, number=1, blocks=analysis.spent.blocks, planned=whole, alpha=analysis.spent.alpha,
-        alpha_90=analysis.spent.alpha_90, nominal_p=analysis.nominal_p, found=found, met=met, at=AT,
+        alpha_90=analysis.spent.alpha_90, nominal_p=analysis.nominal_p, found=comparison, met=met, at=AT,
     )  # fmt: skip
 
 

@@ -130,9 +130,8 @@ def _baseline_runs(table: CampaignTable) -> int:
 def _wrong_findings(made: Random, table: CampaignTable, card: AnswerCard) -> Iterator[str]:
     written = findings(made, table)
     for finding in written:
-        found = contradictions(finding.sentence, made.metric.better, made.campaign.delta)
-        yield from (f"{each}: {finding.sentence}" for each in found)
-        yield from (f"{each}: {finding.sentence}" for each in _of_topic(finding))
+        errors = [*contradictions(finding.sentence, made.metric.better, made.campaign.delta), *_of_topic(finding)]
+        yield from (f"{error}: {finding.sentence}" for error in errors)
     unplanned = table.look and table.look["found"] and table.unplanned_look and not table.look["met"]
     if unplanned and "unplanned analysis" not in card.badges:
         yield "no badge for an unplanned analysis"
