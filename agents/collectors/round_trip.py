@@ -1,4 +1,4 @@
-"""The time of trivial statements over one kept connection, where the load reaches PostgreSQL over TCP.
+"""The time of trivial statements on one persistent connection, if the load reaches PostgreSQL over TCP.
 
 psql measures each statement itself (\\timing), so pipes and the agent's schedule add nothing. The statements of one
 sample follow one another at once, and their times are read with the next sample: the agent never waits for them.
@@ -6,6 +6,7 @@ sample follow one another at once, and their times are read with the next sample
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ class RoundTrip(Collector):
         self._psql, self._cost = Psql(self.system, converse([cluster.tool("psql"), *ARGV], "round trip")), 0.0
         self._times: list[float] = []
         try:
-            # Only a new session takes longer: its first statements are not measured.
+            # The first statement of a new session takes longer, so it is not measured.
             self._psql.need("set application_name = 'proving_ground'; select 0;", CONNECT_S)
             self._psql.ask("\\timing on")
         except NotAvailable:
@@ -87,7 +88,7 @@ def is_over_tcp(cluster: Target) -> bool:
 
 
 def figures(times_ms: list[float]) -> dict[str, float]:
-    """Pure. Median, 95th percentile and maximum of at least one time."""
+    """Pure. Median, 95th percentile (both by nearest rank) and maximum of at least one time."""
     ordered = sorted(times_ms)
-    at = {"p50_ms": 0.5, "p95_ms": 0.95, "max_ms": 1.0}
-    return {name: rounded(ordered[min(len(ordered) - 1, int(share * len(ordered)))]) for name, share in at.items()}
+    percents = {"p50_ms": 50, "p95_ms": 95, "max_ms": 100}
+    return {name: rounded(ordered[math.ceil(len(ordered) * percent / 100) - 1]) for name, percent in percents.items()}

@@ -18,6 +18,7 @@ from agents.collectors import COLLECTORS, NotAvailable, Subject
 from agents.collectors.base import Rates, rounded
 from agents.collectors.cpu import parse as parse_cpu
 from agents.collectors.processes import kind_of
+from agents.collectors.round_trip import STATEMENTS, figures
 from agents.host import cpulist
 from agents.host.system import PAGE_KB, System, parse_stat
 from tests.agents.fakes import FakeSystem, stat_line
@@ -35,6 +36,13 @@ def test_cpu_shares_are_of_the_interval() -> None:
 
     assert values["cpu0.busy"] == values["busy"] == 60.0
     assert (values["user"], values["system"], values["iowait"]) == (50.0, 10.0, 20.0)
+
+
+def test_one_slow_statement_of_a_sample_is_its_maximum_and_not_its_95th_percentile() -> None:
+    times = [float(ms) for ms in range(STATEMENTS, 0, -1)]
+
+    assert figures(times) == {"p50_ms": 10.0, "p95_ms": 19.0, "max_ms": 20.0}
+    assert figures([7.0]) == {"p50_ms": 7.0, "p95_ms": 7.0, "max_ms": 7.0}
 
 
 def test_old_kernels_have_fewer_columns() -> None:
