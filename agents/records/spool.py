@@ -35,7 +35,7 @@ def sync_dir(path: Path) -> None:
 def replace(path: Path, data: bytes) -> None:
     """Replace a file atomically: readers and a power cut see the old content or the new. Only the agent can read it.
     Only for directories of the agent: in those of other accounts use host/owned.py."""
-    fresh = path.with_name(path.name + ".new")
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")  # another agent can replace it at the same time
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(fd, "wb") as file:

@@ -10,7 +10,7 @@ import pytest
 
 from agents.errors import HostFailure, PlanFailure
 from agents.records import spool as spool_module
-from agents.records.spool import Log, Spool, read_log
+from agents.records.spool import Log, Spool, read_log, replace
 from tests.agents.fakes import FakeSystem
 
 RUN = "11111111-2222-3333-4444-555555555555"
@@ -101,6 +101,27 @@ def test_an_older_epoch_is_refused_also_after_a_restart(spool: Spool) -> None:
     with pytest.raises(HostFailure, match="epoch 6 is older than 7"):
         again.raise_epoch(6)
     again.raise_epoch(7)
+
+
+def test_two_agents_can_replace_a_file_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, sync = tmp_path / "contact", os.fsync
+
+    def sync_while_another_agent_replaces_it(fd: int) -> None:
+        monkeypatch.setattr(os, "fsync", sync)
+        child = os.fork()
+        if child == 0:
+            try:
+                replace(path, b"another agent")
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        assert path.read_bytes() == b"another agent"
+        sync(fd)
+
+    monkeypatch.setattr(os, "fsync", sync_while_another_agent_replaces_it)
+    replace(path, b"this agent")
+
+    assert path.read_bytes() == b"this agent" and os.listdir(tmp_path) == ["contact"]
 
 
 def test_one_run_holds_the_host(spool: Spool) -> None:
