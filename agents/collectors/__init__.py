@@ -10,11 +10,11 @@ from .frequency import Frequency
 from .memory import Memory
 from .network import Network
 from .numa import Numa
+from .over_sql.postgresql import PostgreSQL
+from .over_sql.round_trip import RoundTrip
 from .perf import Perf
-from .postgresql import PostgreSQL
 from .pressure import Pressure
 from .processes import Processes
-from .round_trip import RoundTrip
 
 _ALL = (Cpu, Memory, Numa, Disk, PostgreSQL, Processes, Pressure, Cgroup, Network, RoundTrip, Frequency, Perf)
 COLLECTORS: dict[str, type[Collector]] = {collector.name: collector for collector in _ALL}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..collectors import COLLECTORS, Collector, Subject
-from ..collectors.round_trip import is_over_tcp
+from ..collectors.over_sql.round_trip import is_over_tcp
 from ..records.processes import DEVNULL, PIPE, Account, Child, environment, spawn
 from .running import Run
 

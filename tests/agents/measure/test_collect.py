@@ -17,8 +17,8 @@ from agents import build
 from agents.collectors import COLLECTORS, NotAvailable, Subject
 from agents.collectors.base import Rates, rounded
 from agents.collectors.cpu import parse as parse_cpu
+from agents.collectors.over_sql.round_trip import STATEMENTS, figures
 from agents.collectors.processes import kind_of
-from agents.collectors.round_trip import STATEMENTS, figures
 from agents.host import cpulist
 from agents.host.system import PAGE_KB, System, parse_stat
 from tests.agents.fakes import FakeSystem, stat_line

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from agents.collectors import COLLECTORS, NotAvailable, Subject, pg_stat, postgresql
-from agents.collectors.postgresql import PostgreSQL, flatten
-from agents.collectors.psql import Psql
+from agents.collectors import COLLECTORS, NotAvailable, Subject
+from agents.collectors.over_sql import pg_stat, postgresql
+from agents.collectors.over_sql.postgresql import PostgreSQL, flatten
+from agents.collectors.over_sql.psql import Psql
 from agents.host.system import System
 from agents.records.processes import Child
 from tests.agents.conftest import postgres_processes

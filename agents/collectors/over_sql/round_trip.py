@@ -10,12 +10,12 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from ..wire.columns import columns
-from .base import Collector, NotAvailable, rounded
+from ...wire.columns import columns
+from ..base import Collector, NotAvailable, rounded
 from .psql import ARGV, Psql
 
 if TYPE_CHECKING:
-    from ..postgres.instance import Target
+    from ...postgres.instance import Target
 
 STATEMENTS = 20  # of one sample
 CONNECT_S = 15.0

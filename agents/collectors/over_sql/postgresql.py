@@ -10,9 +10,9 @@ import re
 from functools import lru_cache
 from typing import Any, Optional
 
-from ..wire.columns import Columns, columns
+from ...wire.columns import Columns, columns
+from ..base import Collector, NotAvailable, Rates
 from . import pg_stat
-from .base import Collector, NotAvailable, Rates
 from .psql import ARGV, Psql
 
 CONNECT_S, TOTALS_S = 15.0, 5.0

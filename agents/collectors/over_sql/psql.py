@@ -11,11 +11,11 @@ import os
 import select
 from typing import TYPE_CHECKING, Any, Optional
 
-from .base import NotAvailable
+from ..base import NotAvailable
 
 if TYPE_CHECKING:
-    from ..host.system import System
-    from ..records.processes import Child
+    from ...host.system import System
+    from ...records.processes import Child
 
 ARGV = ("-X", "-A", "-t", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-f", "-")
 END_S = 2.0

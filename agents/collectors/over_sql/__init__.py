@@ -1,0 +1,1 @@
+"""Collectors that query PostgreSQL, each over one psql that stays connected."""
