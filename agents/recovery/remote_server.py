@@ -175,21 +175,32 @@ class ServerRestore:
 
     def _empty(self, server: RemoteServer, schema: Optional[Record]) -> None:
         """Drop the objects that the role has created in the allowed database since the inventory before the run, and
-        compare it. Objects of other users are left and reported."""
+        compare the inventories. Objects of other users are left and reported."""
         if schema is None:
             return
         database, before = self._entry["database"], schema["before"]
         server.sql(_END_OWN_SESSIONS, database)
-        new = [each for each in allowed.new_objects(before, allowed.inventory(server, database)) if each["own"]]
-        for each in sorted(new, key=lambda each: each["name"] != schema["name"]):  # most others are in this schema
+        created = self._created(server, before)
+        dependents = allowed.dependents(server, database, created)
+        if dependents:
+            message = f"in {database}, objects of other users depend on those of the run: {'; '.join(dependents[:3])}"
+            raise HostFailure(message, "drop them, then retry")
+        for each in created:  # most of the others are in this schema, and are dropped with it
+            if each["name"] == schema["name"]:
+                server.sql(allowed.drop_statement(each), database)
+        for each in self._created(server, before):
             if each["type"] not in PARTS:
                 server.sql(allowed.drop_statement(each), database)
         after = allowed.inventory(server, database)
-        differing = allowed.differences(before, after)
         left = [each["name"] for each in allowed.new_objects(before, after) if each["own"]]
         if left:
             raise HostFailure(f"{', '.join(left[:3])} of {database} could not be dropped", "drop it and retry")
-        self._prove_database(schema, server, differing)
+        self._prove_database(schema, server, allowed.differences(before, after))
+
+    def _created(self, server: RemoteServer, before: Record) -> list[Record]:
+        """The objects that the role has created in the allowed database since this inventory."""
+        after = allowed.inventory(server, self._entry["database"])
+        return [each for each in allowed.new_objects(before, after) if each["own"]]
 
     def _prove_database(self, schema: Record, server: RemoteServer, differing: list[str]) -> None:
         database = self._entry["database"]

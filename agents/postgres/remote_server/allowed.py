@@ -1,12 +1,13 @@
-"""An existing database that an admin has allowed: a run uses a schema of its own there, and drops it after the run.
+"""An existing database that an admin has allowed: a run creates its own schema there, and drops it afterwards.
 
-The database must be empty, so that no object of another user is at risk. Every object that the run's role creates
-during the run is the run's, also outside its schema. `inventory` compares the database before and after.
+The database must be empty, so that no object of another user is at risk. Every object that the role creates during the
+run belongs to the run, also outside its schema. Inventories before and after the run show what has changed.
 """
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping
+import re
+from typing import Any, Iterable, Mapping, Sequence
 
 from ...errors import HostFailure, Unplannable
 from ...records.spool import Record
@@ -15,38 +16,20 @@ from .server import RemoteServer
 
 SEARCH_PATH = "search_path"
 _IS_SYSTEM = r"'^(pg_|information_schema$)'"
-# Classes of objects, and a condition for each. Objects of extensions and those that belong to another object, such as
-# the row type of a table, are left out below.
-_CLASSES = {
-    "pg_namespace": "true",
-    "pg_class": "relkind in ('r', 'p', 'v', 'm', 'S', 'f', 'c')",
-    "pg_proc": "true",
-    "pg_type": "true",
-    "pg_operator": "true",
-    "pg_collation": "true",
-    "pg_conversion": "true",
-    "pg_cast": "true",
-    "pg_ts_config": "true",
-    "pg_ts_dict": "true",
-    "pg_language": "true",
-    "pg_extension": "true",
-    "pg_foreign_data_wrapper": "true",
-    "pg_foreign_server": "true",
-    "pg_event_trigger": "true",
-    "pg_publication": "true",
-    "pg_largeobject_metadata": "true",
-    "pg_default_acl": "true",
-}
-_IDENTIFIED = {"pg_largeobject_metadata": "pg_largeobject"}  # the class by which PostgreSQL identifies its objects
-_FIRST_NORMAL_OID = 16384
-_ALLOWED = ("schema", "extension")
+# The class of objects -> the column of their owner. Casts have none. Objects of extensions and those that belong to
+# another object, such as the row type of a table, are left out below.
 _OWNERS = {
     "pg_namespace": "nspowner", "pg_class": "relowner", "pg_proc": "proowner", "pg_type": "typowner",
-    "pg_operator": "oprowner", "pg_collation": "collowner", "pg_conversion": "conowner", "pg_ts_config": "cfgowner",
-    "pg_ts_dict": "dictowner", "pg_language": "lanowner", "pg_extension": "extowner",
+    "pg_operator": "oprowner", "pg_collation": "collowner", "pg_conversion": "conowner", "pg_cast": "0",
+    "pg_ts_config": "cfgowner", "pg_ts_dict": "dictowner", "pg_language": "lanowner", "pg_extension": "extowner",
     "pg_foreign_data_wrapper": "fdwowner", "pg_foreign_server": "srvowner", "pg_event_trigger": "evtowner",
     "pg_publication": "pubowner", "pg_largeobject_metadata": "lomowner", "pg_default_acl": "defaclrole",
 }  # fmt: skip
+_WITHOUT_OWNER = "('pg_cast'::regclass, 'pg_user_mapping'::regclass, 'pg_transform'::regclass)"
+_RELATIONS = "relkind in ('r', 'p', 'v', 'm', 'S', 'f', 'c')"  # indexes and TOAST tables belong to a table
+_IDENTIFIED = {"pg_largeobject_metadata": "pg_largeobject"}  # the class by which PostgreSQL identifies its objects
+_FIRST_NORMAL_OID = 16384
+_HARMLESS = ("schema", "extension")  # types of objects that an empty database may have
 _DATABASE = """
 select json_build_object('owner', pg_get_userbyid(datdba), 'acl', datacl::text, 'limit', datconnlimit,
   'settings', (select coalesce(json_agg(row_to_json(s) order by s.setrole), '[]')
@@ -62,14 +45,14 @@ select json_build_object('create', has_database_privilege(current_database(), 'c
 
 def _objects() -> str:
     """Rows (classid, objid, owner, acl) of the objects of users. A cast has no owner."""
-    return " union all ".join(map(_objects_of, _CLASSES))
+    return " union all ".join(map(_objects_of, _OWNERS))
 
 
 def _objects_of(name: str) -> str:
     identified, acl = _IDENTIFIED.get(name, name), "nspacl::text" if name == "pg_namespace" else "null"
     return (
-        f"select '{identified}'::regclass::oid as classid, oid as objid, {_OWNERS.get(name, '0')}::oid as owner, "  # noqa: S608
-        f"{acl} as acl from {name} where oid >= {_FIRST_NORMAL_OID} and {_CLASSES[name]}"
+        f"select '{identified}'::regclass::oid as classid, oid as objid, {_OWNERS[name]}::oid as owner, {acl} as acl "  # noqa: S608
+        f"from {name} where oid >= {_FIRST_NORMAL_OID} and {_RELATIONS if name == 'pg_class' else 'true'}"
     )
 
 
@@ -113,10 +96,10 @@ def check(server: RemoteServer, identity: Record, database: str, conf: Mapping[s
 
 def check_empty(server: RemoteServer, database: str, objects: Iterable[Record], own: str) -> None:
     """HostFailure if the database has objects other than empty schemas and extensions; `own`: the run's schema."""
-    found = [each for each in objects if each["type"] not in _ALLOWED or _is_of_a_run(each, own)]
-    if found:
-        named = ", ".join(f"{each['type']} {each['name']}" for each in found[:3])
-        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    refused = [each for each in objects if each["type"] not in _HARMLESS or _is_of_a_run(each, own)]
+    if refused:
+        named = ", ".join(f"{each['type']} {each['name']}" for each in refused[:3])
+        more = f" and {len(refused) - 3} more" if len(refused) > 3 else ""
         hint = "use an empty database; if these are of a run that has ended, drop them"
         raise HostFailure(f"the database {database} of {server.label} is not empty: {named}{more}", hint)
 
@@ -126,13 +109,13 @@ def _is_of_a_run(each: Record, own: str) -> bool:
 
 
 def options(schema: str, values: Mapping[str, str]) -> str:
-    """Pure. PGOPTIONS of the load: parameters of its sessions, which leave nothing on the server."""
+    """Pure. PGOPTIONS of the load: the parameters of its sessions, which change nothing on the server."""
     pairs = {SEARCH_PATH: schema, **values}
     return " ".join(f"-c {name}={_escaped(value)}" for name, value in pairs.items())
 
 
 def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace(" ", "\\ ")
+    return re.sub(r"([\\\s])", r"\\\1", value)
 
 
 def new_objects(before: Record, after: Record) -> list[Record]:
@@ -142,16 +125,42 @@ def new_objects(before: Record, after: Record) -> list[Record]:
     return sorted(new, key=lambda each: -int(each["oid"]))
 
 
+def dependents(server: RemoteServer, database: str, objects: Sequence[Record]) -> list[str]:
+    """What depends on these objects of the role and belongs to another user, such as "constraint fk on table theirs":
+    CASCADE would drop it."""
+    described: list[str] = server.sql(_dependents_query(objects), database) if objects else []
+    return described
+
+
+def _dependents_query(objects: Sequence[Record]) -> str:
+    """Pure. With the objects, the role also owns what is part of them, such as their constraints. It does not own a
+    relation of another owner, such as a partition, and does own the members of an extension."""
+    rows = ", ".join(f"('{each['class']}'::regclass::oid, {int(each['oid'])}::oid)" for each in objects)
+    return f"""
+with recursive own(classid, objid) as (
+  values {rows}
+  union select d.classid, d.objid from pg_depend d join own o on d.refclassid = o.classid and d.refobjid = o.objid
+  where d.deptype in ('a', 'i', 'e', 'P', 'S', 'I') and (d.deptype = 'e' or not exists (
+    select from pg_class c join pg_roles r on r.rolname = current_user
+    where d.classid = 'pg_class'::regclass and c.oid = d.objid and c.relowner <> r.oid)))
+select coalesce(json_agg(distinct pg_describe_object(d.classid, d.objid, d.objsubid)), '[]')
+from pg_depend d join own o on d.refclassid = o.classid and d.refobjid = o.objid
+where d.classid not in {_WITHOUT_OWNER}
+  and not exists (select from own where own.classid = d.classid and own.objid = d.objid)
+"""  # noqa: S608
+
+
 def drop_statement(each: Record) -> str:
-    """Pure. The statement that drops an object."""
+    """Pure. The statement that drops an object, and what depends on it."""
     if each["type"] == "large object":
         return f"select to_json(lo_unlink({int(each['oid'])}))"
-    return f"drop {each['type']} if exists {each['name']} cascade"
+    name = re.sub(r"\(\)$", "(*)", each["name"]) if each["type"] == "aggregate" else each["name"]
+    return f"drop {each['type'].replace('-', ' ')} if exists {name} cascade"  # as in: foreign-data wrapper
 
 
 def differences(before: Record, after: Record) -> list[str]:
     """Pure. What differs between two inventories; [] if nothing does."""
-    was, now = ({_line(each) for each in taken["objects"]} for taken in (before, after))
+    was, now = ({_line(each) for each in inventory["objects"]} for inventory in (before, after))
     lines = [*(f"missing: {each}" for each in sorted(was - now)), *(f"new: {each}" for each in sorted(now - was))]
     return lines + ([] if before["database"] == after["database"] else ["properties of the database"])
 

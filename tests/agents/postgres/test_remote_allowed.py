@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agents.postgres.remote_server.allowed import options
 from tests.agents.driver import Connection, of
 from tests.agents.postgres.test_existing import outcome
 from tests.agents.remote_servers import BENCH, PLAIN, SUPER, Served, access
@@ -64,7 +65,33 @@ def test_objects_that_the_load_creates_outside_its_schema_are_dropped_as_well(se
         create function public.f(a int, b text default '') returns int language sql as 'select 1';
         create aggregate public.total(int) (sfunc = int4pl, stype = int);
         create materialized view public.m as select 1; select lo_create(0);
-        comment on schema "o'dd" is 'text'
+        comment on schema "o'dd" is 'text'; create extension citext schema public;
+        create aggregate public.counted(*) (sfunc = int8inc, stype = int8, initcond = '0')
+    """
+
+    events = run(statements=statements)
+
+    assert outcome(events) == "ok" and served.contents(BENCH) == before
+
+
+def test_objects_of_the_load_can_depend_on_one_another(served: Served, run: Run) -> None:
+    served.sql(f"grant create on schema public to {PLAIN}", BENCH)
+    before = served.contents(BENCH)
+    statements = """
+        create type public.mood as enum ('good'); create extension citext schema public;
+        create table a (id int primary key, b int unique);
+        create table b (id int primary key references a, mood public.mood default 'good', name public.citext);
+        alter table a add foreign key (b) references b; create table child () inherits (a);
+        create table parted (id int) partition by range (id);
+        create table part partition of parted for values from (0) to (9);
+        create view v as select * from a join b using (id); create statistics of_a on id, b from a;
+        create function f() returns setof a language sql as 'select * from a';
+        create function to_number(public.mood) returns int language sql as 'select 1';
+        create cast (public.mood as int) with function to_number(public.mood);
+        create function fired() returns trigger language plpgsql as 'begin return null; end';
+        create trigger of_a after insert on a for each row execute function fired();
+        create rule of_a as on delete to a do also delete from b; create sequence s owned by a.id;
+        alter table a enable row level security; create policy of_a on a using (b > 0)
     """
 
     events = run(statements=statements)
@@ -118,3 +145,7 @@ def test_a_role_with_other_sessions_in_the_database_is_refused(served: Served, r
 
 def test_search_path_cannot_be_a_parameter_because_it_leads_to_the_schema_of_the_run(served: Served, run: Run) -> None:
     assert "it leads to the run's schema" in outcome(run(settings={"postgresql": {"search_path": "public"}}))
+
+
+def test_values_of_parameters_are_escaped_in_the_options_of_connections() -> None:
+    assert options("s", {"a": "1 min", "b": "\\\t"}) == "-c search_path=s -c a=1\\ min -c b=\\\\\\\t"

@@ -29,7 +29,7 @@ CONF = {"work_mem": "8MB", "max_wal_size": "2GB", "checkpoint_timeout": "9min"}
 
 
 class RemoteRun:
-    """A spool with one submitted run on a remote server, whose load only waits."""
+    """A spool with one submitted run on a remote server, whose load executes the statements, and then waits."""
 
     def __init__(
         self,
@@ -43,9 +43,9 @@ class RemoteRun:
         root.mkdir()
         self.spool = Spool(root / "spool", Machine())
         self.spool.prepare()
-        steps = [{"name": "measure", "kind": "wait", "options": {"seconds": wait_s}}] if wait_s else []
-        if statements:
-            steps.append({"name": "load", "kind": "sql", "options": {"statements": statements}})
+        load = {"name": "load", "kind": "sql", "options": {"statements": statements}}
+        wait = {"name": "measure", "kind": "wait", "options": {"seconds": wait_s}}
+        steps = [*([load] if statements else []), *([wait] if wait_s else [])]
         collect = {"interval_s": 1, "sources": []}
         spec = {
             "version": 1,
@@ -162,6 +162,40 @@ def test_a_run_in_an_allowed_database_killed_at_any_boundary_leaves_it_as_it_was
         assert not remote.job.dirty and not (remote.job.path / "access.json").exists(), at
         at, kills = at + step, kills + died
     assert kills * step > 12
+
+
+@pytest.mark.parametrize(
+    ("kind", "definition", "dependent"),
+    [
+        ("view", "as select * from {schema}.t", "rule _RETURN on view empty.theirs"),
+        ("table", "(id int references {schema}.t)", "constraint theirs_id_fkey on table empty.theirs"),
+        ("table", "(mood {schema}.mood)", "column mood of table empty.theirs"),
+        ("table", "() inherits ({schema}.t)", "table empty.theirs"),
+    ],
+)
+def test_an_object_of_another_user_that_depends_on_the_run_is_not_dropped_with_it(
+    served: Served, submit: Any, kind: str, definition: str, dependent: str
+) -> None:
+    served.allow_database()
+    before = served.contents(BENCH)
+    statements = "create type mood as enum ('good'); create table t (id int primary key)"
+    remote = submit("depended on", PLAIN, parameters={}, wait_s=3, statements=statements, in_database=True)
+
+    def depend() -> None:
+        schema, deadline = "", time.monotonic() + 30
+        while not schema and time.monotonic() < deadline:
+            schema = served.sql("select schemaname from pg_tables where tablename = 't'", BENCH)
+        served.sql(f"create {kind} empty.theirs {definition.format(schema=schema)}", BENCH)
+
+    during(remote, depend)
+
+    assert remote.job.dirty
+    (unproven,) = remote.job.manifest["error"]["unproven"]
+    assert f"in bench, objects of other users depend on those of the run: {dependent}" in unproven
+    assert "empty.theirs" in served.contents(BENCH)
+    served.sql(f"drop {kind} empty.theirs", BENCH)
+    remote.restore()
+    assert not remote.job.dirty and served.contents(BENCH) == before
 
 
 def test_a_recovery_killed_at_a_boundary_is_completed_by_the_next_one(served: Served, submit: Any) -> None:
