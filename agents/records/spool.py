@@ -83,9 +83,10 @@ class Log:
     def __init__(self, path: Path, system: System, on_full: Callable[[], None]) -> None:
         self._path, self._system, self._on_full, self.mute = path, system, on_full, False
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self.seq = self._mend()
+        self.seq = self._cut_torn_tail()
 
-    def _mend(self) -> int:
+    def _cut_torn_tail(self) -> int:
+        """The seq of the last record that remains."""
         size, window = os.fstat(self._fd).st_size, 1 << 20
         while size:
             start = max(0, size - window)
@@ -98,8 +99,8 @@ class Log:
         return 0
 
     def _valid_end(self, record: Optional[Record], end: int, size: int) -> tuple[int, int]:
-        """(bytes to keep, their newest seq). A power cut leaves any rubbish behind what was made durable; within one
-        boot only the last line can be torn, and a whole one that is damaged is kept as evidence."""
+        """(bytes to keep, their newest seq). A power cut can leave garbage after the durable records. Within one boot
+        only the last line can be torn; a complete line that is damaged is kept as evidence."""
         if record is None:
             return 0, 0
         if record["boot_id"] != self._system.boot_id():
@@ -134,8 +135,8 @@ class Log:
             _write_all(self._fd, line, durable)
 
     def resume(self) -> None:
-        """Go on after records that a child wrote through the same file."""
-        self.seq = self._mend()
+        """Continue after records that a child wrote to the same file."""
+        self.seq = self._cut_torn_tail()
 
     def sync(self) -> None:
         os.fsync(self._fd)

@@ -1,11 +1,12 @@
-"""Units of systemd: a run outlives sessions and connections, and a run that dies is undone without a contact.
+"""Units of systemd: a run outlives sessions and connections, and the host is restored after a dead run even if the
+server does not connect.
 
 proving-ground-run@UUID     one run; its ExecStopPost restores the host after a killed agent
 proving-ground-boot         after a power cut, persistent settings are restored before any service starts
 proving-ground-guard        each minute: restores the host after a dead run, resumes a run after a planned restart
 
-All of them belong to one spool. They execute <spool>/agent.pyz, or the launcher where one started us (launcher.py). A
-run is carried out by the agent that accepted it.
+All of them belong to one spool. They execute <spool>/agent.pyz, or the launcher if it started this agent (launcher.py).
+A run is executed by the agent that accepted it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ RUN, ENABLED = "proving-ground-run@.service", ("proving-ground-boot.service", "p
 # OOMPolicy=continue: a load generator that the kernel killed fails its step, not the run's supervision.
 TEXTS = {
     RUN: """[Unit]
-Description=Proving Ground, run %i
+Description=Proving Ground: run %i
 CollectMode=inactive-or-failed
 
 [Service]
@@ -46,7 +47,7 @@ OOMPolicy=continue
 TasksMax=infinity
 """,
     "proving-ground-boot.service": """[Unit]
-Description=Proving Ground, persistent settings of a run that died go back before services start
+Description=Proving Ground: restore persistent settings of a dead run before services start
 DefaultDependencies=no
 After=local-fs.target
 Before=basic.target postgresql.service shutdown.target
@@ -61,9 +62,9 @@ TimeoutStartSec=2min
 [Install]
 WantedBy=basic.target
 """,
-    # flock is a cheap look: while a run is measured, no interpreter starts beside it.
+    # flock is a cheap check: while a run is measured, no interpreter starts beside it.
     "proving-ground-guard.service": """[Unit]
-Description=Proving Ground, what a dead run left goes back, a restarted run goes on
+Description=Proving Ground: restore the host after a dead run, resume a run after a restart
 After=multi-user.target
 
 [Service]
@@ -73,7 +74,7 @@ ExecStart={agent} guard --spool {spool}
 TimeoutStartSec=10min
 """,
     "proving-ground-guard.timer": """[Unit]
-Description=Proving Ground, the guard each minute
+Description=Proving Ground: start the guard each minute
 
 [Timer]
 OnBootSec=1s
@@ -113,7 +114,7 @@ def _texts(spool: Spool, agent: str) -> dict[str, str]:
 
 
 def _programs(spool: Spool, agent: str) -> dict[str, str]:
-    """How units start the agent: "run" the one that accepted a run, which "accepted" names, "agent" the newest."""
+    """How units start the agent. "run": the one that accepted a run, as "accepted" names it; "agent": the newest."""
     launcher, python = spool.system.launcher(), sys.executable
     if not launcher:
         run, newest = f"{spool.root}/jobs/%i/agent.pyz", f"{spool.root}/agent.pyz"
@@ -123,10 +124,10 @@ def _programs(spool: Spool, agent: str) -> dict[str, str]:
 
 
 def install(spool: Spool, agent: str) -> list[str]:
-    """Install the units, or bring them up to this agent; what was written. PlanFailure where they cannot be."""
+    """Install the units, or update them to this agent. Returns the written files. PlanFailure if it is not possible."""
     _check(spool, agent)
     _write(spool, agent)
-    _systemctl(spool.system, "enable", *ENABLED)  # and a daemon-reload of its own
+    _systemctl(spool.system, "enable", *ENABLED)  # this includes a daemon-reload
     _systemctl(spool.system, "start", "proving-ground-guard.timer")
     own = [] if spool.system.launcher() else [str(spool.root / "agent.pyz")]
     return [*(str(DIRECTORY / name) for name in TEXTS), *own]
@@ -156,7 +157,7 @@ def _check(spool: Spool, agent: str) -> None:
 
 
 def refresh(spool: Spool, agent: str) -> None:
-    """A connection brought another agent: the units execute it from now on."""
+    """Make the units execute this agent, if they are of another one."""
     if agent != "source" and state(spool, agent) == "outdated":
         with spool.verbs():
             _write(spool, agent)
@@ -164,23 +165,23 @@ def refresh(spool: Spool, agent: str) -> None:
 
 
 def uninstall(spool: Spool) -> list[str]:
-    """Remove the units; what was removed. PlanFailure while a run is not sealed: they may have to put it back."""
+    """Remove the units. Returns the removed files. PlanFailure while a run is not sealed."""
     if not installed(spool):
         return []
     busy = [job.run for job in spool.unsealed()]
     if busy:
         raise PlanFailure(f"run {', '.join(busy)} is active on this host", "cancel it, or wait until it ends")
     _systemctl(spool.system, "disable", "--now", *ENABLED)
-    gone = [*(DIRECTORY / name for name in TEXTS), spool.root / "agent.pyz"]
-    for path in gone:
+    removed = [*(DIRECTORY / name for name in TEXTS), spool.root / "agent.pyz"]
+    for path in removed:
         path.unlink(missing_ok=True)
     _systemctl(spool.system, "daemon-reload")
-    return [str(path) for path in gone]
+    return [str(path) for path in removed]
 
 
 def start(spool: Spool, job: Job, lock: int, agent: str) -> None:
-    """Have systemd carry the run out, and wait until it does; our `lock` passes to it. HostFailure with systemd's words
-    when it does not. On a host that is slow, `coming` says afterwards that the run is on its way."""
+    """Make systemd execute the run, and wait until it does; our `lock` passes to it. HostFailure with the message of
+    systemd if it does not. On a slow host, `coming` shows afterwards that the run is starting."""
     _note_agent(job, agent, spool.system.launcher())
     records, unit = len(job.states()), unit_of(job.run)
     fcntl.flock(lock, fcntl.LOCK_UN)
@@ -192,7 +193,7 @@ def start(spool: Spool, job: Job, lock: int, agent: str) -> None:
 
 
 def _note_agent(job: Job, agent: str, launcher: str) -> None:
-    """So that the unit of the run starts the agent that accepted it, once more after a planned restart."""
+    """Record the agent that accepted the run, which its unit starts, also after a planned restart."""
     if launcher and not (job.path / ACCEPTED).exists():
         job.store(ACCEPTED, f"PROVING_AGENT={agent}\n".encode())
     if not launcher and not (job.path / "agent.pyz").exists():
@@ -207,7 +208,7 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _came_up(system: System, job: Job, records: int) -> bool:
-    """Whether the run has recorded a state, as it does when it holds the lock, or still may."""
+    """Whether the run has recorded a state, as it does when it holds the lock, or may still do so."""
     deadline, next_check = system.mono() + UP_S, system.mono() + POLL_S
     while len(job.states()) == records and system.mono() < deadline:
         if system.mono() > next_check:
@@ -219,9 +220,9 @@ def _came_up(system: System, job: Job, records: int) -> bool:
 
 
 def coming(spool: Spool, job: Job) -> bool:
-    """Whether a run that does not hold the lock has a process all the same: it was only just started."""
-    noted = any((job.path / name).exists() for name in ("agent.pyz", ACCEPTED))
-    return installed(spool) and noted and _is_there(spool.system, job.run)
+    """Whether a run that does not hold the lock has a process nevertheless, because it was just started."""
+    is_recorded = any((job.path / name).exists() for name in ("agent.pyz", ACCEPTED))
+    return installed(spool) and is_recorded and _is_there(spool.system, job.run)
 
 
 def _is_there(system: System, run: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Settings of the session that looks: it must cost little, never wait long, and leave no trace in log or statistics.
+# Settings of the collector's session: it must cost little, never wait long, and leave no trace in log or statistics.
 _SESSION = {
     "application_name": "proving_ground",
     "statement_timeout": "5s",

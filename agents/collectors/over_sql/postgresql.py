@@ -1,7 +1,7 @@
 """PostgreSQL's cumulative statistics as rates, and what its backends wait for, over one psql that stays connected.
 
-Names are those of the views. Backends hand their counts over at most once a second (until 14: every 500 ms, by way of a
-file), so that single samples are uneven; totals of a step are exact. Our own statement counts as one transaction.
+Names are those of the views. Backends report their counts at most once a second (until 14: every 500 ms, through a
+file), so single samples are uneven; totals of a step are exact. The collector's own statement counts as a transaction.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from . import pg_stat
 from .psql import ARGV, Psql
 
 CONNECT_S, TOTALS_S = 15.0, 5.0
-ANSWER_S = 0.2  # of one sample; what comes later is taken with the next
+ANSWER_S = 0.2  # of one sample; a later answer is read with the next one
 REPORT_S = 1.0  # backends report their counts this often: before the first report a rate would be a false 0
-SILENCE_S = 30.0  # after which nobody is asked again
-SETTLE_S = 1.0  # for backends to leave, which hand over their counts then
+SILENCE_S = 30.0  # after which the collector ends
+SETTLE_S = 1.0  # for backends to end, which report their counts then
 MOST_ROWS = 50
 WAIT = "wait."
 _NO_SUM = re.compile(r"id$|^(min|max|mean|stddev)_")
 OLDEST = 10
-_NUMBERS = (int, float)  # bool is none
+_NUMBERS = (int, float)  # not bool, which is an int
 
 _DATABASE, _OTHERS, _BGWRITER, _CHECKPOINTER, _WAL, _IO = (
     "pg_stat_database.", "pg_stat_database_others.",
@@ -186,7 +186,7 @@ class PostgreSQL(Collector):
             )
         self._psql = Psql(self.system, converse([cluster.tool("psql"), *ARGV], "statistics"))
         self._rates, self._events, self._cost = Rates(), set[str](), 0.0
-        self._asked_at: Optional[float] = None
+        self._sent_at: Optional[float] = None
         try:
             hello = self._psql.need(pg_stat.hello(cluster.may_install), CONNECT_S)
             self._pids, self._has_statements = [self._psql.pid, int(hello["pid"])], hello["statements"]
@@ -199,18 +199,18 @@ class PostgreSQL(Collector):
         self._count(self._before["views"])
 
     def sample(self) -> dict[str, float]:
-        """Nothing while the server does not answer: the next sample covers that time as well."""
+        """Nothing while the server does not answer: the next sample covers that time, too."""
         row = self._fetch(ANSWER_S)
         return {} if row is None else {**self._count(row), **self._waits(row["wait"])}
 
     def _fetch(self, limit_s: float) -> Optional[dict[str, Any]]:
-        if self._asked_at is None:
+        if self._sent_at is None:
             self._psql.ask("execute sample;")
-            self._asked_at = self.system.mono()
+            self._sent_at = self.system.mono()
         row: Optional[dict[str, Any]] = self._psql.answer(limit_s)
-        if row is None and self.system.mono() - self._asked_at > SILENCE_S:
+        if row is None and self.system.mono() - self._sent_at > SILENCE_S:
             raise NotAvailable(f"PostgreSQL did not answer for {SILENCE_S:g} s")
-        self._asked_at = None if row is not None else self._asked_at
+        self._sent_at = None if row is not None else self._sent_at
         return row
 
     def _count(self, row: dict[str, Any]) -> dict[str, float]:
@@ -242,7 +242,7 @@ class PostgreSQL(Collector):
 
     def _settle(self) -> None:
         deadline = self.system.mono() + SETTLE_S
-        if self._asked_at is not None:
+        if self._sent_at is not None:
             self._fetch(SETTLE_S)
         while self._psql.need(pg_stat.clients(), TOTALS_S) and self.system.mono() < deadline:
             self.system.sleep(0.02)
@@ -271,8 +271,8 @@ def flatten(views: dict[str, Any]) -> dict[str, float]:
     for view, row in views.items():
         if view.startswith("pg_stat_"):
             rows = row.items() if view == "pg_stat_io" else [("", row or {})]
-            for who, values in rows:
-                prefix = f"{view}.{who}." if who else f"{view}."
+            for backend_type, values in rows:
+                prefix = f"{view}.{backend_type}." if backend_type else f"{view}."
                 for name, value in values.items():
                     if type(value) in _NUMBERS:
                         flat[prefix + name] = float(value)
@@ -284,7 +284,7 @@ def _numbers(row: dict[str, Any]) -> dict[str, float]:
 
 
 def _grown(before: dict[str, Any], after: dict[str, Any]) -> dict[str, float]:
-    """Of sums and counts only: a difference of two means is none."""
+    """Growth of sums and counts only: a difference of two means is not a mean."""
     old, new = _numbers(before), _numbers(after)
     grown = {name: value - old.get(name, 0) for name, value in new.items() if not _NO_SUM.search(name)}
     return {name: round(growth, 3) for name, growth in grown.items() if growth}

@@ -1,7 +1,6 @@
-"""One psql on two pipes for as long as a step takes: starting one each second would cost more than the samples.
+"""One psql on two pipes for a whole step: starting one each second would cost more than the samples.
 
-Every statement returns one line of JSON. Each wait has a limit: a server that does not answer costs samples, never the
-run.
+Each answer is one line. Each wait has a limit: if the server does not answer, samples are lost, but the run continues.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ CHUNK = 1 << 16
 
 
 class Psql:
-    """A conversation with a started psql; NotAvailable when it has ended."""
+    """A started psql. Its methods raise NotAvailable once it has ended."""
 
     def __init__(self, system: System, child: Child) -> None:
         self._system, self._child, self._received = system, child, b""
@@ -33,7 +32,7 @@ class Psql:
         return self._child.pid
 
     def ask(self, statements: str) -> None:
-        """Send statements of which exactly one answers."""
+        """Send statements, without waiting for answers."""
         assert self._child.popen.stdin is not None  # noqa: S101 - for the type checker
         try:
             self._child.popen.stdin.write(statements.encode() + b"\n")
@@ -42,12 +41,12 @@ class Psql:
             raise NotAvailable("psql has ended; its stderr is in the output of the step") from error
 
     def answer(self, limit_s: float) -> Any:
-        """The next answer; None when it does not come within `limit_s`."""
+        """The next line of output, parsed as JSON; None if it does not arrive within `limit_s`."""
         line = self.line(limit_s)
         return None if line is None else json.loads(line)
 
     def line(self, limit_s: float) -> Optional[bytes]:
-        """The next line of output; None when it does not come within `limit_s`."""
+        """The next line of output; None if it does not arrive within `limit_s`."""
         deadline = self._system.mono() + limit_s
         while True:
             line, newline, rest = self._received.partition(b"\n")
@@ -71,7 +70,7 @@ class Psql:
         return True
 
     def need(self, statements: str, limit_s: float) -> Any:
-        """Ask and wait; NotAvailable when the server takes longer than `limit_s`."""
+        """Send statements, one of which returns JSON, and wait for it. NotAvailable after `limit_s`."""
         self.ask(statements)
         reply = self.answer(limit_s)
         if reply is None:
@@ -79,7 +78,7 @@ class Psql:
         return reply
 
     def close(self) -> None:
-        """Its end of input ends psql; one that does not hear is killed."""
+        """End psql by closing its input, or kill it if it does not end."""
         popen = self._child.popen
         for pipe in (popen.stdin, popen.stdout):
             assert pipe is not None  # noqa: S101 - for the type checker
@@ -93,5 +92,5 @@ def _close(pipe: Any) -> None:
     try:
         pipe.close()
     except BrokenPipeError:
-        # What could not be sent no longer matters; the descriptor is closed all the same.
+        # What could not be sent no longer matters; the descriptor is closed nevertheless.
         return

@@ -50,21 +50,21 @@ class RoundTrip(Collector):
         except NotAvailable:
             self._psql.close()
             raise
-        self._ask()
+        self._send()
 
-    def _ask(self) -> None:
+    def _send(self) -> None:
         self._psql.ask("select 0;\n" * STATEMENTS)
-        self._asked_at, self._times = self.system.mono(), []
+        self._sent_at, self._times = self.system.mono(), []
 
     def sample(self) -> dict[str, float]:
         """Nothing until all statements of the previous sample have been answered."""
         self._read()
         if len(self._times) < STATEMENTS:
-            if self.system.mono() - self._asked_at > SILENCE_S:
+            if self.system.mono() - self._sent_at > SILENCE_S:
                 raise NotAvailable(f"PostgreSQL did not answer for {SILENCE_S:g} s")
             return {}
         values = figures(self._times)
-        self._ask()
+        self._send()
         return values
 
     def _read(self) -> None:

@@ -78,18 +78,18 @@ def inventory(server: RemoteServer, database: str) -> Record:
 
 
 def check(server: RemoteServer, identity: Record, database: str, conf: Mapping[str, str]) -> None:
-    """HostFailure or Unplannable if a run cannot use the database, or could change what is in it."""
+    """HostFailure or Unplannable if a run cannot use the database, or could change its contents."""
     if identity["superuser"]:
         hint = "register a role without SUPERUSER that owns the database or may create schemas in it"
-        raise HostFailure(f"{server.user} is a superuser, which runs in an existing database do not use", hint)
+        raise HostFailure(f"{server.user} is a superuser, which is not allowed in an existing database", hint)
     if SEARCH_PATH in conf:
-        raise Unplannable(f"postgresql.{SEARCH_PATH}", conf[SEARCH_PATH], "nothing here: it leads to the run's schema")
+        raise Unplannable(f"postgresql.{SEARCH_PATH}", conf[SEARCH_PATH], "no value: the run sets its own schema")
     rights = server.sql(_RIGHTS, database)
     if not rights["create"]:
         hint = f"GRANT CREATE ON DATABASE {quoted(database)} TO {quoted(server.user)}"
         raise HostFailure(f"{server.user} cannot create schemas in {database} of {server.label}", hint)
     if rights["others"]:
-        message = f"{server.user} has {rights['others']} other sessions in {database} of {server.label}"
+        message = f"{server.user} has other sessions in {database} of {server.label}: {rights['others']}"
         raise HostFailure(message, "use a role that only runs use: its sessions are ended after the run")
     check_empty(server, database, inventory(server, database)["objects"], "")
 
