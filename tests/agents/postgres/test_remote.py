@@ -222,6 +222,7 @@ def test_collectors_measure_the_round_trip_and_the_activity_of_other_databases(
 
     trips = [each["values"] for each in of(events, "sample", source="round_trip") if each["values"]]
     assert len(trips) >= 3 and all(0 < each["p50_ms"] <= each["p95_ms"] <= each["max_ms"] < 1000 for each in trips)
+    assert len({tuple(each.values()) for each in trips}) > 1
     costs = of(events, "measured")[-1]["costs"]["round_trip"]
     assert costs["apart_s"] > 0 and costs["cpu_s"] + costs["apart_s"] < 0.2
     others = [each["values"] for each in of(events, "sample", source="postgresql")]

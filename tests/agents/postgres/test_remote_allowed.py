@@ -114,6 +114,19 @@ def test_an_object_that_another_user_creates_during_the_run_is_left_and_reported
     assert agent.manifest(name)[0]["conflicts"][0]["key"] == f"postgresql.database {BENCH}"
 
 
+def test_sessions_of_the_role_are_ended_because_they_could_hold_locks(
+    agent: Connection, spec: Any, served: Served, data_dir: Path, run: Run
+) -> None:
+    name = agent.submit({**spec(time_s=2), "target": served.in_database(data_dir, PLAIN)}, access=access(PLAIN))
+    agent.events(name, until="measuring")
+
+    with served.session(PLAIN, BENCH):
+        assert outcome(agent.events(name)) == "ok"
+        left = served.sql(f"select count(*) from pg_stat_activity where usename = '{PLAIN}'")
+
+    assert left == "0"
+
+
 @pytest.mark.parametrize(
     ("change", "user", "message"),
     [
@@ -133,7 +146,7 @@ def test_a_database_that_is_not_safe_to_use_is_refused_and_unchanged(
     events = run(user)
 
     assert message in outcome(events) and of(events, "outcome")[0]["error"]["hint"]
-    assert served.contents(BENCH) == before
+    assert served.contents(BENCH) == before and not of(events, "proof", phase="restored")  # there was no schema to drop
 
 
 def test_a_role_with_other_sessions_in_the_database_is_refused(served: Served, run: Run) -> None:
