@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agents.postgres.remote_server import target
+from agents.postgres.remote_server import allowed, target
 from agents.postgres.remote_server.server import RemoteServer
 from agents.records.journal import Journal
 from agents.records.spool import Spool
@@ -196,6 +196,25 @@ def test_an_object_of_another_user_that_depends_on_the_run_is_not_dropped_with_i
     served.sql(f"drop {kind} empty.theirs", BENCH)
     remote.restore()
     assert not remote.job.dirty and served.contents(BENCH) == before
+
+
+def test_a_run_ends_if_another_one_creates_its_schema_in_the_database_at_the_same_time(
+    served: Served, submit: Any
+) -> None:
+    served.allow_database()
+    remote, check = submit("second", PLAIN, parameters={}, in_database=True), allowed.check
+
+    def create_after_the_check(*args: Any) -> None:
+        check(*args)
+        served.sql("create schema proving_ground_00000000", BENCH)
+
+    remote.execute(Death(0), lambda death: setattr(allowed, "check", create_after_the_check))
+
+    outcome, message, dirty = remote.outcome
+    assert (outcome, dirty) == ("failed", False) and "is not empty: schema proving_ground_00000000" in message
+    assert (
+        served.sql("select nspname from pg_namespace where nspname like 'proving%'", BENCH) == "proving_ground_00000000"
+    )
 
 
 def test_a_recovery_killed_at_a_boundary_is_completed_by_the_next_one(served: Served, submit: Any) -> None:
