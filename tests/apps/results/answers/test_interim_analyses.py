@@ -226,6 +226,24 @@ def test_a_failed_run_leaves_its_block_out_and_the_next_one_begins(admin: User) 
     assert armed_block(campaign) == 4
 
 
+def test_an_interim_analysis_leaves_out_the_block_of_a_retried_run(admin: User) -> None:
+    """The retry ran later than the other run of its block, so that the two do not make a pair."""
+    campaign = started(admin, width=0.001)
+    run_block(campaign, 0)
+    run_block(campaign, 1)
+    first, second = campaign.runs.filter(block=2).order_by("position")
+    end_run(first, Run.Outcome.FAILED)
+    end_run(second)
+    lifecycle.retry_failed(campaign, by=admin)
+    end_run(campaign.runs.get(retry_of=first), tps=9000.0)
+
+    run_block(campaign, 3)
+
+    analysis = campaign.looks.get()
+    assert analysis.blocks == 3
+    assert analysis.found["ratio_percent"] == pytest.approx(50, abs=1)
+
+
 def test_an_analysis_is_made_once_though_its_message_comes_twice(admin: User) -> None:
     campaign = started(admin, width=0.001)
     for block in range(3):
