@@ -138,7 +138,7 @@ def effect(real: Real, builtin: str, factor: dict[str, Any], repetitions: int) -
     identity = real.campaign(builtin, factor, repetitions)
     print(f"\n{factor['name']}, {builtin}:")
     for finding in real.ground.client.get(f"campaigns/{identity}/judgements/"):
-        if finding["topic"] in ("comparison", "cpu", "mechanism", "changes"):
+        if finding["topic"] in ("comparison", "cpu", "mechanism", "what changed"):
             print(f"  {finding['topic']}: {finding['sentence']}")
     levels = [f"level:{identity}:{level['label']}" for level in factor["levels"]]
     response = real.ground.client.get("compare/?" + "&".join(f"of={level}" for level in levels))

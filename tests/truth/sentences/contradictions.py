@@ -16,6 +16,7 @@ INTERACTION = re.compile(
     rf"\(ratio (?P<ratio>{NUMBER}) %, 95 % CI (?P<low>{NUMBER}) to (?P<high>{NUMBER}) %"
     r"(?:, largest of \d+ contrasts)?(?:, p (?P<sign>[<=]) (?P<p>[\d.e-]+))?\)"
 )
+F_TEST = re.compile(r"\(F test, p (?P<sign>[<=]) (?P<p>[\d.e-]+)\)")  # of all contrasts; their interval is of one
 # The texts of verdicts in sentences. The first match counts.
 VERDICTS = (
     ("better_failing", " is better than ", "but more of its transactions failed"),
@@ -144,10 +145,14 @@ def _of_interaction(sentence: str, delta: float) -> Iterator[str]:
     inside = figures.low + _rounding(figures.low) > -margin and figures.high - _rounding(figures.high) < margin
     if "act independently" in sentence and not inside:
         yield f"says independent, but the interval is not inside {margin:g} %"
-    if " interact: " in sentence and figures.p is not None and figures.p > 0.0505:
+    overall = F_TEST.search(sentence)
+    p = float(overall["p"]) if overall else figures.p
+    if " interact" in sentence and p is not None and p > 0.0505:
         yield "says that factors interact, but p is above 0.05"
-    if "inconclusive" in sentence and figures.p is not None and figures.p < 0.0495:
+    if "inconclusive" in sentence and p is not None and p < 0.0495:
         yield "says inconclusive, but p is below 0.05"
+    if "no single contrast is certain" in sentence and figures.excludes_zero:
+        yield "says that no contrast is certain, but the interval excludes 0"
 
 
 def order_of(verdicts: Sequence[str], shown: str, order: Sequence[str]) -> Iterator[str]:
