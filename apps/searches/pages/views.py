@@ -103,20 +103,20 @@ def search_figure(request: HttpRequest, pk: UUID, name: str) -> HttpResponse:
     """The trials in their order or by both metrics, their values as parallel coordinates or setting by setting, or
     which settings matter."""
     search = get_object_or_404(queries.listed(), pk=pk)
-    look = theme(request.GET.get("theme", ""))
+    colours = theme(request.GET.get("theme", ""))
     if name == "pareto" and (front := queries.front_of(search)):
         named = list(zip(results.metric_names(search), results.objectives(search), strict=True))
-        return as_json(pareto_chart(queries.trial_rows(search, search.trials.all(), front), front, named, look))
+        return as_json(pareto_chart(queries.trial_rows(search, search.trials.all(), front), front, named, colours))
     rows = queries.trial_rows(search, search.trials.all())
     if name == "parallel":
-        return as_json(charts.parallel_chart(rows, space.read(search.space), look))
+        return as_json(charts.parallel_chart(rows, space.read(search.space), colours))
     if name == "trials":
-        return as_json(charts.trials_chart(rows, search.campaign.metric, results.direction(search), look))
+        return as_json(charts.trials_chart(rows, search.campaign.metric, results.direction(search), colours))
     if name == "slices":
         width = whole(request.GET.get("width", "")) or WIDTH_PX
-        return as_json(charts.slices_chart(rows, space.read(search.space), search.campaign.metric, width, look))
+        return as_json(charts.slices_chart(rows, space.read(search.space), search.campaign.metric, width, colours))
     if name == "importance":
-        return as_json(charts.importance_chart(importance.answer(search).settings, look))
+        return as_json(charts.importance_chart(importance.answer(search).settings, colours))
     raise Http404(f"{name} is not one of trials, parallel, slices, importance, pareto (with two metrics)")
 
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from apps.accounts.models import Role
 from apps.campaigns.models import Campaign
-from tests.apps.results.answers.test_judgements import CROSSED, factor, measured, switch
+from tests.apps.results.answers.judgements.test_judgements import CROSSED, factor, measured, switch
 from tests.e2e.conftest import shot
 from tests.rows import populate
 

@@ -12,7 +12,7 @@ from apps.accounts.models import User
 from apps.campaigns.models import Campaign
 from apps.results.answers.key_figures import key_figures
 from apps.results.explore.by_design import charts_of
-from tests.apps.results.answers.test_judgements import CROSSED, factor, measured, switch
+from tests.apps.results.answers.judgements.test_judgements import CROSSED, factor, measured, switch
 
 SIZES = factor("shared_buffers", "1GB", "2GB", "4GB", "8GB")
 

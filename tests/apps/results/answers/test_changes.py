@@ -26,7 +26,7 @@ from apps.results.answers.judgements import judgements
 from apps.results.models import Measurement, StepMeans
 from apps.results.queries import campaign_table
 from stats.comparison.associations import Association
-from tests.apps.results.answers.test_judgements import factor, measured
+from tests.apps.results.answers.judgements.test_judgements import factor, measured
 from tests.rows.factories import browser, make_campaign
 
 COMMIT = "settings.postgresql.synchronous_commit"

@@ -15,7 +15,7 @@ from apps.campaigns.models import Campaign
 from apps.results import queries
 from apps.results.answers.judgements import judgements
 from apps.results.models import Measurement
-from tests.apps.results.answers.test_judgements import measured, of
+from tests.apps.results.answers.judgements.test_judgements import measured, of
 
 OFF, ON = (1000, 1010, 990, 1005, 995), (1200, 1210, 1190, 1205, 1195)
 

@@ -72,7 +72,9 @@ def rows(ratio: float, blocks: int, spread: float = 0.01) -> list[stats.Observat
     return observations
 
 
-def a_look(observed: list[stats.Observation], before: list[stats.Spent], planned: int = 10) -> stats.InterimAnalysis:
+def analysis_of(
+    observed: list[stats.Observation], before: list[stats.Spent], planned: int = 10
+) -> stats.InterimAnalysis:
     analysis = stats.interim_analysis(
         observed, ("a", "b"), TPS, 0.02, spending="pocock", planned=planned, before=before
     )
@@ -82,7 +84,7 @@ def a_look(observed: list[stats.Observation], before: list[stats.Spent], planned
 
 def test_an_interval_is_adjusted_for_its_interim_analysis() -> None:
     plain = stats.compare_levels(rows(1.05, 6), "a", "b", TPS, 0.02)
-    first = a_look(rows(1.05, 6), [])
+    first = analysis_of(rows(1.05, 6), [])
 
     assert plain.interval and first.comparison and first.comparison.interval
     assert first.comparison.interval[0] < plain.interval[0] and first.comparison.interval[1] > plain.interval[1]
@@ -93,7 +95,7 @@ def test_an_interval_is_adjusted_for_its_interim_analysis() -> None:
 
 
 def test_no_analysis_without_more_blocks_than_the_one_before() -> None:
-    first = a_look(rows(1.05, 6), [])
+    first = analysis_of(rows(1.05, 6), [])
 
     again = stats.interim_analysis(
         rows(1.05, 6), ("a", "b"), TPS, 0.02, spending="pocock", planned=10, before=[first.spent]
@@ -103,9 +105,9 @@ def test_no_analysis_without_more_blocks_than_the_one_before() -> None:
 
 
 def test_spent_alpha_remains_spent_when_more_blocks_are_planned() -> None:
-    before = a_look(rows(1.05, 6), [], planned=6)
+    before = analysis_of(rows(1.05, 6), [], planned=6)
 
-    after = a_look(rows(1.05, 7), [before.spent], planned=60)
+    after = analysis_of(rows(1.05, 7), [before.spent], planned=60)
 
     assert (before.spent.alpha, after.spent.alpha) == (pytest.approx(0.05), pytest.approx(0.05))
     assert after.nominal_p == 0 and after.comparison is None

@@ -16,7 +16,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.results.explore import chart_addresses, pins
 from apps.results.models import Pin
 from common.errors import PlanError, RoleError
-from tests.apps.results.answers.test_baselines import QUIET, repeated
+from tests.apps.results.answers.history.test_baselines import QUIET, repeated
 from tests.rows import pinned, populate, split
 from tests.rows.factories import browser, make_host, make_user
 

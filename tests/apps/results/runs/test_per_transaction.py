@@ -25,7 +25,7 @@ from apps.results.runs.key_figures import of_run
 from apps.results.runs.step_means import SERVER, per_transaction, step_means
 from apps.results.store import fold
 from common.errors import PlanError
-from tests.apps.results.answers.test_judgements import factor, measured
+from tests.apps.results.answers.judgements.test_judgements import factor, measured
 from tests.rows.factories import browser, make_campaign, make_host, make_workload
 
 pytestmark = pytest.mark.django_db

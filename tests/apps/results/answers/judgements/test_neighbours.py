@@ -12,7 +12,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.results.answers.judgements import judgements
 from apps.results.answers.judgements.neighbours import share_of_others
 from apps.results.models import StepMeans
-from tests.apps.results.answers.test_judgements import measured
+from tests.apps.results.answers.judgements.test_judgements import measured
 from tests.rows.factories import browser
 
 FAST = {"on": (1000, 1010, 990), "off": (1900, 1920, 1890)}

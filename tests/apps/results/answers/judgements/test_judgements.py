@@ -25,7 +25,7 @@ from tests.rows.factories import browser, make_campaign, make_workload
 
 pytestmark = pytest.mark.django_db
 
-CAPTURE = Path(__file__).parents[3] / "contract" / "captures" / "shop-18.jsonl"
+CAPTURE = Path(__file__).parents[4] / "contract" / "captures" / "shop-18.jsonl"
 
 SIZES = {"8GB": (9800, 9750, 9900, 9700, 9850), "16GB": (10060, 10080, 10150, 9960, 10190)}
 SIZES |= {"32GB": (10310, 10130, 10370, 10150, 10200), "64GB": (10140, 10220, 10270, 10020, 10240)}
