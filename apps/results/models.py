@@ -49,6 +49,7 @@ class Series(Walled):
     """The time series of one source during one step. Its samples are in blocks."""
 
     behind = ("run",)
+    numerous = True
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="series")
     step = models.CharField(max_length=40)
@@ -275,6 +276,8 @@ class Pin(Walled):
         If such an object was deleted, its team is unknown: the view is hidden with the private teams of its author."""
         with everything():
             keys = {pin: _keys_in(address) for pin, address in cls.objects.values_list("pk", "address")}
+            if not keys:
+                return
             named = {key for pin_keys in keys.values() for key in pin_keys}
             existing, hidden = _existing(named), _existing(named, teams)
         yield models.Q(pk__in=[pin for pin, pin_keys in keys.items() if pin_keys & hidden])

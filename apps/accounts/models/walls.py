@@ -14,14 +14,17 @@ from contextvars import ContextVar
 from typing import Any, ClassVar, Self, TypeVar
 
 from django.db import models
-from django.db.models import Count, Q
+from django.db.models import Count, Exists, OuterRef, Q
 
 M = TypeVar("M", bound=models.Model, covariant=True)
 Teams = frozenset[int]
+# A list of more keys in each query takes longer than a subquery.
+MOST_LISTED = 200
 
 
 class Reader:
-    """Whose rows are read. `read_hidden` returns the private teams hidden from the user; the first query asks it."""
+    """Whose rows are read. `read_hidden` returns the private teams hidden from the user; the first query asks it.
+    The keys of hidden hosts, campaigns and so on are also read once for a request, because most queries need them."""
 
     def __init__(self, read_hidden: Callable[[], Iterable[int]]) -> None:
         self.change(read_hidden)
@@ -30,6 +33,7 @@ class Reader:
         """From here on the request is that of another user, or of the same one with other limits."""
         self._read_hidden: Callable[[], Iterable[int]] = read_hidden
         self._hidden: Teams | None = None
+        self._keys: dict[type[models.Model], list[Any]] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """A copy of a queryset, such as that of a filter, belongs to the same request."""
@@ -41,6 +45,14 @@ class Reader:
             with everything():
                 self._hidden = frozenset(self._read_hidden())
         return self._hidden
+
+    def keys(self, model: type[models.Model]) -> Any:
+        """Primary keys of the rows of a model that are hidden from the user: a list, or a subquery for a long one."""
+        if model not in self._keys:
+            with everything():
+                self._keys[model] = list(only_hidden_keys(model, self.hidden)[: MOST_LISTED + 1])
+        keys = self._keys[model]
+        return keys if len(keys) <= MOST_LISTED else only_hidden_keys(model, self.hidden)
 
 
 _reader: ContextVar[Reader | None] = ContextVar("reader", default=None)
@@ -113,14 +125,19 @@ class WalledQuerySet(models.QuerySet[M]):
         if self._restricted_for is not None:
             raise RuntimeError(f"a query on {self.model.__name__} was restricted for another request")
         self._restricted_for = reader
-        for condition in hidden_rows(self.model, hidden()):
+        for condition in _hidden_from(reader, self.model):
             self.query.add_q(~Q(condition))
 
 
 class Walled(models.Model):
-    """Rows that are hidden with what they belong to: `behind` names the fields of a Team or of walled models."""
+    """Rows that are hidden with what they belong to: `behind` names the fields of a Team or of walled models.
+    `numerous`: whether there are too many rows to select the hidden ones in each query on rows that belong to them.
+    `listed`: whether queries on the model itself also leave out keys that were read before, because its conditions are
+    many."""
 
     behind: ClassVar[tuple[str, ...]] = ()
+    numerous: ClassVar[bool] = False
+    listed: ClassVar[bool] = False
 
     objects = WalledQuerySet.as_manager()
 
@@ -152,16 +169,28 @@ def hidden_rows(model: type[models.Model], teams: Teams) -> list[Any]:
     return [*conditions, *model.hidden_beside(teams)]
 
 
+def _hidden_from(reader: Reader, model: type[models.Model]) -> list[Any]:
+    """Conditions of the rows that are hidden from the reader, in as few terms as possible."""
+    if reader.hidden and model.listed:  # type: ignore[attr-defined]
+        keys = reader.keys(model)
+        if isinstance(keys, list):
+            return [Q(pk__in=keys)]
+    return hidden_rows(model, reader.hidden)
+
+
 def _hidden_by(field: Any, teams: Teams) -> Any:
-    """Rows whose `field` names a hidden row. The subqueries do not refer to the row, so that PostgreSQL executes each
-    once for a query, not once for each row."""
-    target = field.related_model
+    """Rows whose `field` names a hidden row. PostgreSQL executes a subquery with IN once for a query, because it does
+    not refer to the row. It executes EXISTS as a join, so that a page of one run does not read all hidden runs."""
+    target, reader = field.related_model, _reader.get()
     if target._meta.label == "accounts.Team":
         return Q(**{f"{field.attname}__in": sorted(teams)})
-    keys = only_hidden(target, teams).values("pk")
+    if target.numerous:
+        return Exists(only_hidden(target, teams).filter(pk=OuterRef(field.attname)))
+    keys = reader.keys(target) if reader and reader.hidden == teams else only_hidden_keys(target, teams)
     if field.many_to_many:
-        rows = field.remote_field.through._default_manager.filter(**{f"{field.m2m_reverse_field_name()}__in": keys})
-        return Q(pk__in=rows.values(field.m2m_field_name()))
+        links: models.QuerySet[Any] = models.QuerySet(field.remote_field.through)
+        hidden_links = links.filter(**{f"{field.m2m_reverse_field_name()}__in": keys})
+        return Q(pk__in=hidden_links.values(field.m2m_field_name()))
     return Q(**{f"{field.attname}__in": keys})
 
 
@@ -173,6 +202,11 @@ def only_hidden(model: type[models.Model], teams: Teams) -> models.QuerySet[Any]
     return models.QuerySet(model).filter(any_of)
 
 
+def only_hidden_keys(model: type[models.Model], teams: Teams) -> models.QuerySet[Any, Any]:
+    """The primary keys of the rows that are hidden with these teams."""
+    return only_hidden(model, teams).values_list("pk", flat=True)
+
+
 def any_hidden(rows: Iterable[models.Model], teams: Teams) -> bool:
     """Whether one of these rows is hidden with these teams."""
     return bool(teams) and any(only_hidden(type(row), teams).filter(pk=row.pk).exists() for row in rows)
@@ -180,4 +214,4 @@ def any_hidden(rows: Iterable[models.Model], teams: Teams) -> bool:
 
 def hidden_keys(model: type[models.Model]) -> list[Any]:
     """Primary keys of the rows that are hidden from the current reader, for SQL that is not built by the ORM."""
-    return list(only_hidden(model, hidden()).values_list("pk", flat=True)) if hidden() else []
+    return list(only_hidden_keys(model, hidden())) if hidden() else []

@@ -40,6 +40,7 @@ class Campaign(Walled):
     """A question, the factors that may answer it, and the runs that were planned from them."""
 
     behind = ("host", "further_hosts", "profile", "workload", "dataset")
+    listed = True
 
     class Kind(models.TextChoices):
         COMPARISON = "comparison", "comparison: levels of factors, measured"

@@ -67,6 +67,7 @@ class Run(JobFields):
     """One cell of the design in one repetition, and its outcome."""
 
     behind = ("campaign",)
+    numerous = True
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="runs")
@@ -153,6 +154,7 @@ class RunPart(JobFields):
     """The job of another machine in a run. If a client has its own host, that host has the run itself."""
 
     behind = ("run",)
+    numerous = True
 
     class Role(models.TextChoices):
         SERVER = "server", "server"
