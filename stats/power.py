@@ -17,6 +17,7 @@ from stats.model import NO_SPREAD, POINTS_ONLY_BELOW, Floats, ratio_percent
 ALPHA, POWER = 0.05, 0.8
 # No campaign is this long; a search for the runs that are needed has to end somewhere.
 MOST_RUNS = 1_000_000
+_STEP = 1.5  # from one number of runs to the next, before the numbers between are tested
 _PARTS = 50  # of the distribution of an estimated variance; 1,000 parts change runs needed by less than 0.2 %
 
 
@@ -92,14 +93,26 @@ def runs_needed(
         # Beyond the range of the distribution's numbers, it is always detected.
         return not power_of(errors, df, alpha) < POWER
 
-    return fewest_runs(enough, POINTS_ONLY_BELOW)
+    return fewest_runs(enough, POINTS_ONLY_BELOW, near=_runs_of_normal(effect, alpha))
 
 
-def fewest_runs(enough: Callable[[int], bool], least: int) -> int:
-    """The smallest number from `least` on that is enough, as all larger ones are; about MOST_RUNS where none is."""
-    low, high = least - 1, least
+def _runs_of_normal(effect: float, alpha: float) -> float:
+    """The runs needed if the variation were known."""
+    from scipy import special
+
+    return float(((special.ndtri(POWER) - special.ndtri(alpha / 2)) / effect) ** 2)
+
+
+def fewest_runs(enough: Callable[[int], bool], least: int, near: float = 0.0) -> int:
+    """The smallest number from `least` on that is enough, as all larger ones are; about MOST_RUNS where none is.
+    `near`: where to begin, because each number takes long to test."""
+    low, high = least - 1, int(max(least, min(near, MOST_RUNS / 2)))
     while not enough(high) and high < MOST_RUNS:
-        low, high = high, 2 * high
+        low, high = high, 1 + int(high * _STEP)
+    if low < least:
+        while (below := int(high / _STEP)) >= least and enough(below):
+            high = below
+        low = max(low, below)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)

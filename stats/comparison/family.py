@@ -1,4 +1,5 @@
-"""Critical values of comparisons with one baseline that hold together: the two-sided largest t (Dunnett 1955).
+"""Critical values of comparisons that hold together: with one baseline the two-sided largest t (Dunnett 1955), of all
+pairs of levels the studentized range (Tukey).
 
 Comparisons with one baseline have correlations that are products: given what the baseline's noise is, they are
 independent. So the probability is an integral over that noise and over the spread, however many levels there are.
@@ -6,6 +7,7 @@ independent. So the probability is an integral over that noise and over the spre
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -63,11 +65,45 @@ def _spreads(df: float) -> tuple[Floats, Floats]:
     return weights / 2, np.sqrt(special.chdtri(df, 1 - probabilities) / df)
 
 
+@lru_cache(maxsize=2048)
+def critical_of_pairs(levels: int, df: float, level: float) -> float:
+    """The value that no |t| of any pair of this many levels exceeds in a share `level` of campaigns without a
+    difference, if all levels have equally many runs."""
+    from scipy import optimize, special
+
+    low = float(special.stdtrit(df, (1 + level) / 2))
+    high = float(special.stdtrit(df, 1 - (1 - level) / (levels * (levels - 1))))
+    return float(optimize.brentq(lambda t: within_pairs(t, levels, df) - level, 0.98 * low, 1.02 * high, xtol=1e-6))
+
+
+def within_pairs(t: float, levels: int, df: float) -> float:
+    """The probability that no |t| of any pair exceeds this one: that of all levels at most so far below the highest."""
+    from scipy import special
+
+    weights, spreads = _spreads(df)
+    at = np.linspace(-_REACH, _REACH, _STEPS)
+    density = np.exp(-(at**2) / 2)
+    below = special.ndtr(at) - special.ndtr(at - math.sqrt(2) * t * spreads[:, None])
+    return float(levels * (weights @ (below ** (levels - 1) @ density)) / density.sum())
+
+
 def largest_of(correlation: Floats, df: float) -> Floats:
     """The largest |t| of many campaigns without a difference whose contrasts correlate so, in ascending order."""
-    rng = np.random.default_rng(_SEED)
     campaigns = max(2000, min(_CAMPAIGNS, _MOST_NUMBERS // len(correlation)))
     values, vectors = np.linalg.eigh(correlation)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    normal = rng.standard_normal((campaigns, len(correlation))) @ root.T
-    return np.sort(np.abs(normal).max(axis=1) / np.sqrt(rng.chisquare(df, campaigns) / df))
+    largest = np.zeros(campaigns)
+    for contrast in root @ _normal(campaigns, len(correlation)):
+        np.maximum(largest, np.abs(contrast), out=largest)
+    return np.sort(largest / _estimated_spreads(campaigns, df))
+
+
+@lru_cache(maxsize=8)
+def _normal(campaigns: int, contrasts: int) -> Floats:
+    return np.random.default_rng(_SEED).standard_normal((contrasts, campaigns))
+
+
+@lru_cache(maxsize=64)
+def _estimated_spreads(campaigns: int, df: float) -> Floats:
+    """Estimates of a standard deviation of 1 with this `df`."""
+    return np.asarray(np.sqrt(np.random.default_rng([_SEED, 1]).chisquare(df, campaigns) / df))

@@ -82,8 +82,8 @@ def places(values: Sequence[str] | Sequence[int], known: Sequence[str] | Sequenc
 
 
 def _p(explained: float, rank: int, s: float, df: int) -> float | None:
-    from scipy import stats
+    from scipy import special
 
     if s < NO_SPREAD or not rank:
         return None
-    return float(stats.f.sf(explained / rank / s**2, rank, df))
+    return float(special.fdtrc(rank, df, explained / rank / s**2))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 
 from common.errors import PlanError
-from stats.comparison.family import critical, largest_of, within
+from stats.comparison.family import critical, critical_of_pairs, largest_of, within, within_pairs
 from stats.comparison.fits import Fit, fit, places
 from stats.comparison.pairs import (
     Estimate,
@@ -80,13 +79,13 @@ def _welch_anova_p(arms: list[Floats]) -> float | None:
 
 
 def _level(name: str, own: Sequence[Observation], s: float, df: int) -> Level:
-    from scipy import stats
+    from scipy import special
 
     values = logs([row.value for row in own])
     n, mean = len(values), float(values.mean())
     if n < 2 or df < 1:
         return Level(name, n, math.exp(mean), None)
-    half = float(stats.t.ppf(0.975, df)) * s / math.sqrt(n)
+    half = float(special.stdtrit(df, 0.975)) * s / math.sqrt(n)
     return Level(name, n, math.exp(mean), (math.exp(mean - half), math.exp(mean + half)))
 
 
@@ -283,20 +282,9 @@ def pair_of_all(rows: Sequence[Observation], a: str, b: str, metric: Metric, del
     return in_units(_judge(levels, a, b, estimate, metric, delta), rows[0].unit)
 
 
-@lru_cache(maxsize=2048)
-def _tukey_critical(k: int, df: int, level: float) -> float:
-    """Two-sided critical value of a difference among all pairs of k levels; 0.1 s to find, hence kept."""
-    from scipy import stats
-
-    return float(stats.studentized_range.ppf(level, k, df)) / math.sqrt(2)
-
-
 def _tukey(fitted: Fit, a: str, b: str, method: str) -> Estimate:
-    from scipy import stats
-
-    k = len(fitted.levels)
+    levels = len(fitted.levels)
     difference, se = fitted.contrast(a, b)
-    wide, narrow = (_tukey_critical(k, fitted.df, level) for level in (0.95, 0.90))
-    t = abs(difference) / se if se >= NO_SPREAD else None
-    p = None if t is None else float(stats.studentized_range.sf(t * math.sqrt(2), k, fitted.df))
+    wide, narrow = (critical_of_pairs(levels, fitted.df, level) for level in (0.95, 0.90))
+    p = 1 - within_pairs(abs(difference) / se, levels, fitted.df) if se >= NO_SPREAD else None
     return _simultaneous(difference, se, fitted.df, fitted.s, (wide, narrow), p, method)

@@ -208,13 +208,13 @@ def judged(
 
 def t_estimate(difference: float, se: float, df: float, s: float, method: str, *, paired: bool = False) -> Estimate:
     """An estimate whose error is t distributed; without any spread it is the difference itself, and has no p."""
-    from scipy import stats
+    from scipy import special
 
     if se < NO_SPREAD:
         exact = (difference, difference)
         return Estimate(difference, exact, exact, None, 0.0, method, paired)
-    half, half_90 = (float(stats.t.ppf(quantile, df)) * se for quantile in (0.975, 0.95))
-    p = 2 * float(stats.t.sf(abs(difference) / se, df))
+    half, half_90 = (float(special.stdtrit(df, quantile)) * se for quantile in (0.975, 0.95))
+    p = 2 * float(special.stdtr(df, -abs(difference) / se))
     wide, narrow = (difference - half, difference + half), (difference - half_90, difference + half_90)
     return Estimate(difference, wide, narrow, p, s, method, paired, se, df)
 
@@ -250,10 +250,10 @@ def one_of(estimate: Estimate, many: int) -> Estimate:
     """An estimate as one of several: its error probability is a share of that of all of them."""
     if many < 2 or estimate.se is None or estimate.df is None or estimate.p is None:
         return estimate
-    from scipy import stats
+    from scipy import special
 
     wide, narrow = (
-        float(stats.t.ppf(1 - alpha / (2 * many), estimate.df)) * estimate.se for alpha in (ALPHA, 2 * ALPHA)
+        float(special.stdtrit(estimate.df, 1 - alpha / (2 * many))) * estimate.se for alpha in (ALPHA, 2 * ALPHA)
     )
     return replace(
         estimate,
@@ -267,12 +267,12 @@ def one_of(estimate: Estimate, many: int) -> Estimate:
 
 def _equivalence_p(estimate: Estimate, delta: float) -> float | None:
     """The larger p of the two one-sided tests against the margins."""
-    from scipy import stats
+    from scipy import special
 
     if estimate.se is None or estimate.df is None:
         return None
-    above = stats.t.sf((estimate.difference - math.log1p(-delta)) / estimate.se, estimate.df)
-    below = stats.t.cdf((estimate.difference - math.log1p(delta)) / estimate.se, estimate.df)
+    above = special.stdtr(estimate.df, -(estimate.difference - math.log1p(-delta)) / estimate.se)
+    below = special.stdtr(estimate.df, (estimate.difference - math.log1p(delta)) / estimate.se)
     return float(max(above, below))
 
 

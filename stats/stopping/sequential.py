@@ -48,12 +48,12 @@ class InterimAnalysis:
 
 def spent(kind: str, alpha: float, fraction: float) -> float:
     """Alpha that may be spent when this fraction of all blocks has run (Lan and DeMets 1983). A key of SPENDING."""
-    from scipy import stats
+    from scipy import special
 
     t = min(1.0, fraction)
     if kind == "pocock":
         return alpha * math.log1p((math.e - 1) * t)
-    return 4 * float(stats.norm.sf(stats.norm.isf(alpha / 4) / math.sqrt(t)))  # half of alpha on each side
+    return 4 * float(special.ndtr(special.ndtri(alpha / 4) / math.sqrt(t)))  # half of alpha on each side
 
 
 def nominal(blocks: Sequence[int], alphas: Sequence[float]) -> float:
@@ -68,17 +68,17 @@ def _nominals(blocks: tuple[int, ...], alphas: tuple[float, ...]) -> tuple[float
 
     If too few of them may stop at an analysis, its p is the alpha to be spent: that never spends more.
     """
-    from scipy import stats
+    from scipy import special
 
     campaigns = _Campaigns()
     stopped, p_values, earlier = 0, [], 0.0
     for count, alpha in zip(blocks, alphas, strict=True):
         campaigns.go_on(count)
         may_stop = int(alpha * PATHS) - stopped
-        t = float(stats.t.isf(max(0.0, alpha - earlier) / 2, count - 1))
+        t = abs(float(special.stdtrit(count - 1, max(0.0, alpha - earlier) / 2)))
         if may_stop >= FEW_PATHS:
             t = min(t, campaigns.largest(may_stop))
-        p_values.append(2 * float(stats.t.sf(t, count - 1)))
+        p_values.append(2 * float(special.stdtr(count - 1, -t)))
         stopped += campaigns.stop(t)
         earlier = alpha
     return tuple(p_values)
@@ -162,12 +162,12 @@ def _pairs(rows: Sequence[Observation], names: tuple[str, str]) -> tuple[Floats,
 
 def widened(estimate: Estimate, p: float, p_90: float) -> Estimate | None:
     """Its intervals as wide as interim analyses with this nominal p make them; None where they would say nothing."""
-    from scipy import stats
+    from scipy import special
 
     method = f"{estimate.method}, adjusted for interim analyses"
     if estimate.se is None or estimate.df is None:
         return replace(estimate, method=method)
-    half, half_90 = (float(stats.t.isf(each / 2, estimate.df)) * estimate.se for each in (p, p_90))
+    half, half_90 = (-float(special.stdtrit(estimate.df, each / 2)) * estimate.se for each in (p, p_90))
     if not half < _SAYS_NOTHING:
         return None
     ends, ends_90 = ((estimate.difference - one, estimate.difference + one) for one in (half, half_90))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 from django.db import models
@@ -119,7 +120,7 @@ class Run(JobFields):
     def __str__(self) -> str:
         return f"{self.campaign} #{self.position + 1}"
 
-    @property
+    @cached_property
     def label(self) -> str:
         """The levels of this run, such as "2 cpus", in the order of the design. The order of jsonb is another one."""
         names = [factor["name"] for factor in self.campaign.factors]

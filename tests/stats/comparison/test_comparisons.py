@@ -34,6 +34,7 @@ from stats import (
 )
 from stats.comparison.family import critical
 from stats.comparison.levels import pair_of_all
+from stats.power import fewest_runs
 from stats.trends.within_run import mser_cut
 
 TPS = Metric("tps", "tps", "higher")
@@ -579,6 +580,12 @@ def test_levels_run_one_after_the_other_hide_a_drift() -> None:
 
 
 # --- how many more
+
+
+@pytest.mark.parametrize("near", [0.0, 1.0, 7.0, 40.0, 5000.0, math.inf])
+@pytest.mark.parametrize("answer", [3, 4, 7, 8, 41, 1000])
+def test_the_fewest_runs_are_the_same_wherever_the_search_begins(answer: int, near: float) -> None:
+    assert fewest_runs(lambda n: n >= answer, 3, near) == answer
 
 
 def test_runs_needed_grow_with_the_variation_and_fall_with_the_effect() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stats import Metric, Observation, against_baseline
-from stats.comparison.family import critical, largest_of, within
+from stats.comparison.family import critical, critical_of_pairs, largest_of, within, within_pairs
 from stats.comparison.spreads import Spreads, family, levels_apart
 
 TPS = Metric("tps", "tps", "higher")
@@ -42,6 +42,18 @@ def test_the_probability_of_the_largest_t_is_scipy_s(shared: tuple[float, ...], 
 @pytest.mark.parametrize(("others", "df", "expected"), [(2, 4, 3.31), (3, 12, 2.683), (7, 28, 2.784)])
 def test_critical_values_are_dunnett_s(others: int, df: int, expected: float) -> None:
     assert critical((ALIKE,) * others, df, 0.95) == pytest.approx(expected, abs=0.001)
+
+
+@pytest.mark.parametrize(("levels", "df"), [(3, 4), (5, 22), (20, 60)])
+def test_all_pairs_have_scipy_s_studentized_range(levels: int, df: int) -> None:
+    from scipy.stats import studentized_range
+
+    expected = studentized_range.ppf(0.95, levels, df) / math.sqrt(2)
+
+    assert critical_of_pairs(levels, df, 0.95) == pytest.approx(expected, rel=1e-4)
+    assert within_pairs(2.2, levels, df) == pytest.approx(
+        studentized_range.cdf(2.2 * math.sqrt(2), levels, df), abs=3e-5
+    )
 
 
 def test_contrasts_with_any_correlation_have_the_same_critical_value() -> None:
