@@ -1,4 +1,4 @@
-"""The Celery application. Its tasks take an id and make one call."""
+"""The Celery application. Each task takes an id and makes one call."""
 
 import logging.config
 import os
@@ -13,7 +13,7 @@ from django.conf import settings
 from apps import logs
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "apps.settings")
-DESCRIPTORS = 65536  # a followed run takes four, and 1024 is a common limit
+DESCRIPTORS = 65536  # following a run takes four, and 1024 is a common limit
 
 app = Celery("proving_ground")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -22,7 +22,7 @@ app.autodiscover_tasks()
 
 @celeryd_init.connect
 def log_from_the_start(**_: Any) -> None:
-    """Also what Celery warns of before Django is set up, such as running as root."""
+    """Configure logging before Django does, for early warnings of Celery, such as running as root."""
     logging.config.dictConfig(settings.LOGGING)
     logging.captureWarnings(True)
     if settings.LOG_FORMAT == "json":
@@ -31,15 +31,15 @@ def log_from_the_start(**_: Any) -> None:
 
 @worker_init.connect
 def raise_limit(**_: Any) -> None:
-    """As many open files as this account may have."""
+    """Raise the limit of open files as far as this account may."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))
 
 
 @worker_ready.connect
-def hear(sender: Any, **_: Any) -> None:
-    """Threads follow runs for long, and are woken when one needs attention; processes poll instead."""
+def listen_for_nudges(sender: Any, **_: Any) -> None:
+    """Let threads that follow runs be woken when one needs attention. Processes poll instead."""
     if sender.pool.__class__.__module__ == "celery.concurrency.thread":
         from apps.campaigns.execution import nudges
 
@@ -47,8 +47,8 @@ def hear(sender: Any, **_: Any) -> None:
 
 
 @worker_shutting_down.connect
-def let_go(**_: Any) -> None:
-    """Threads cannot be ended: each ends its tick by itself."""
+def stop_ticks(**_: Any) -> None:
+    """Ask the threads to end their ticks, because a thread cannot be killed."""
     from apps.campaigns.execution import claims
 
     claims.stopping.set()

@@ -1,6 +1,6 @@
-"""JSON and YAML from users and hosts: bounded in depth before anything reads it. Pure.
+"""Parses JSON and YAML from users and hosts, with a limit on nesting. Pure.
 
-What is wrong is a ValueError that says where, or a yaml.MarkedYAMLError with its place.
+Invalid input raises a ValueError that says where, or a yaml.MarkedYAMLError with line and column.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ DEEPEST = 50
 
 
 def read_json(text: str | bytes, deepest: int = DEEPEST) -> Any:
-    """The value. ValueError for what is no JSON, or is nested deeper than `deepest`."""
+    """Parse JSON. ValueError if it is invalid, or nested deeper than `deepest` levels."""
     try:
         read = json.loads(text)
     except RecursionError as error:
@@ -24,7 +24,7 @@ def read_json(text: str | bytes, deepest: int = DEEPEST) -> Any:
 
 
 def check_depth(value: Any, deepest: int = DEEPEST) -> None:
-    """ValueError where lists and mappings lie in each other deeper than `deepest`."""
+    """Raise ValueError if lists and mappings are nested deeper than `deepest` levels."""
     level = [value]
     for _ in range(deepest + 1):
         level = [inner for each in level for inner in _inside(each)]
@@ -43,8 +43,8 @@ def _too_deep(deepest: int) -> ValueError:
 
 
 class StrictLoader(yaml.SafeLoader):
-    """Without aliases, which make a small text a huge tree, without deep nesting, and without a key that stands twice.
-    All of it is refused where it is met, so that a text of brackets costs no more than its first ones."""
+    """Refuses aliases (which turn a small text into a huge tree), deep nesting and duplicate keys. Loading stops at the
+    first of them, so a text of brackets is cheap."""
 
     deepest = DEEPEST
     depth = 0
@@ -70,13 +70,13 @@ class StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
     def accept_key(self, key: Any) -> None:
-        """MarkedYAMLError for a key that is no scalar."""
+        """Raise MarkedYAMLError if the key is not a scalar."""
         if not isinstance(key, yaml.ScalarNode):
             raise yaml.MarkedYAMLError(problem="a key is a list or a mapping: use text", problem_mark=key.start_mark)
 
 
 def read_yaml(text: str, loader: type[StrictLoader] = StrictLoader) -> Any:
-    """The value. yaml.YAMLError or ValueError for what is none, or is refused by `loader`."""
+    """Parse YAML. yaml.YAMLError or ValueError if it is invalid or refused by `loader`."""
     try:
         return yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader, and stricter
     except RecursionError as error:

@@ -1,4 +1,4 @@
-"""What a key may be called in public."""
+"""Public fingerprints of keys."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import hashlib
 
 
 def fingerprint(key: str) -> str:
-    """16 hexadecimal digits of a hash: a key has 256 random bits, so its hash reveals nothing of it."""
+    """Return 16 hexadecimal digits of a hash. A key has 256 random bits, so its hash does not reveal it."""
     return hashlib.sha256(b"proving-ground key " + key.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Log lines as JSON, and the run that they are about."""
+"""JSON log lines with the id of the run that they are about."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _run: ContextVar[str] = ContextVar("run", default="")
 
 @contextmanager
 def about(run: object) -> Iterator[None]:
-    """What is logged inside, by whichever module, carries the id of this run."""
+    """Add the id of this run to everything that is logged inside, by any module."""
     token = _run.set(str(run))
     try:
         yield
@@ -27,7 +27,7 @@ def about(run: object) -> Iterator[None]:
 
 
 class WithoutSecrets(logging.Filter):
-    """Leaves out what an address lets in with: the token of a link that sets a password, the secret of a feed."""
+    """Removes secrets in URLs: the token of a link that sets a password, and the secret of a feed."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()
@@ -38,7 +38,7 @@ class WithoutSecrets(logging.Filter):
 
 
 class UnknownName(logging.Filter):
-    """Leaves out the traceback of a request for an unknown name: scanners send many, and the message says all."""
+    """Removes the traceback of requests with an unknown host name. Scanners send many, and the message is enough."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name == "django.security.DisallowedHost":
@@ -47,7 +47,8 @@ class UnknownName(logging.Filter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object a line: time (RFC 3339, UTC), level, logger, message; run and error where there are any."""
+    """Formats one JSON object per line: time (RFC 3339, UTC), level, logger, message, process, and run and error if
+    there are any."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, Any] = {
@@ -65,6 +66,6 @@ class JsonFormatter(logging.Formatter):
 
 
 def say(message: object, file: object = None) -> None:
-    """A line of the log from a handler of signals, in which the handlers of `logging` may not be called."""
+    """Write a log line from a signal handler, where the handlers of `logging` must not be called."""
     record = logging.makeLogRecord({"name": "celery", "levelname": "INFO", "msg": str(message).strip()})
     os.write(2, (JsonFormatter().format(record) + "\n").encode())

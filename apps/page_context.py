@@ -1,4 +1,4 @@
-"""What every page shows."""
+"""Template variables of every page."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from django.http import HttpRequest
 
 
 def version(request: HttpRequest) -> dict[str, str]:
-    """For the footer."""
+    """Return version and commit, for the footer."""
     return {"server_version": settings.VERSION, "server_commit": settings.COMMIT}

@@ -1,4 +1,4 @@
-"""Which of the server's processes this one is, and what PostgreSQL's administrator sees of it."""
+"""The kind of this process, and the name that it shows in pg_stat_activity."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from apps.fingerprints import fingerprint
 
 
 def kind(argv: Sequence[str]) -> str:
-    """web, dispatcher, worker or beat; of manage.py the command, such as migrate."""
+    """Return web, dispatcher, worker or beat; for manage.py its command, such as migrate."""
     program, arguments = (Path(argv[0]), list(argv[1:])) if argv else (Path(), [])
     name = program.parent.name if program.name == "__main__.py" else program.name
     if name == "gunicorn":
@@ -25,6 +25,6 @@ def kind(argv: Sequence[str]) -> str:
 
 
 def application_name(first_key: str) -> str:
-    """What pg_stat_activity shows of our connections, such as `proving-web key=1f3a9c0d`: the kind of process, and the
-    key that it encrypts new secrets with. rotate_key reads the key there, of every process on every machine."""
+    """Return the application_name of the server's connections, such as `proving-web key=1f3a9c0d`: the kind of process,
+    and the key that encrypts new secrets. rotate_key reads the keys of all processes there."""
     return f"proving-{kind(sys.argv)[:32]} key={fingerprint(first_key)[:8]}"

@@ -1,5 +1,5 @@
-"""Asks the web server of this machine whether it can do its work; ends with 1 where it cannot. For the HEALTHCHECK of
-the image, which runs it as a file: it reads no settings and imports nothing of the server."""
+"""Exits with 1 if the web server on this machine is not ready. The image's HEALTHCHECK runs this file, so it reads no
+settings and imports nothing of the server."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ TIMEOUT_S = 12
 
 
 def host(allowed: str) -> str:
-    """A name under which the server may be asked, of the value of PROVING_ALLOWED_HOSTS."""
+    """Return a host name that the server accepts, from the value of PROVING_ALLOWED_HOSTS."""
     first = allowed.partition(",")[0].strip() or "localhost"
     return "localhost" if first == "*" else first.removeprefix(".")
 
 
 def ask(port: int, name: str) -> tuple[int, str]:
-    """Status and text of the answer of /readyz."""
+    """Return status and text of the response of /readyz."""
     connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
     try:
         connection.request("GET", "/readyz", headers={"Host": name})

@@ -1,11 +1,11 @@
-"""gunicorn's configuration that is no option of its command line: --config=python:apps.serving"""
+"""gunicorn's settings that have no command line option. Use with --config=python:apps.serving."""
 
 import os
 
-# Nobody manages it through a socket, and a read-only container has no place for one.
+# Unused, and a read-only container has no place for the socket.
 control_socket_disable = True
 
-# The workers share the memory of one import, and a worker that replaces another one starts at once.
+# Workers share the memory of one import, and a replacement worker starts immediately.
 preload_app = True
 
 if os.environ.get("PROVING_LOG_FORMAT") == "json":

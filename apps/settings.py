@@ -1,4 +1,4 @@
-"""Django settings, from the environment only. Every variable is listed in docs/production.md."""
+"""Django settings, from environment variables only. docs/production.md describes each variable."""
 
 import sys
 from pathlib import Path
@@ -30,30 +30,30 @@ ALLOWED_HOSTS: list[str] = env.list("PROVING_ALLOWED_HOSTS", default=["localhost
 BASE_URL: str = env.str("PROVING_BASE_URL", default="http://127.0.0.1:8000").rstrip("/")
 STATE_DIR = Path(env.str("PROVING_STATE_DIR", default=str(BASE_DIR / "var")))
 
-# Fernet keys that encrypt SSH private keys at rest; the first encrypts, all decrypt.
+# Fernet keys for SSH private keys at rest: the first encrypts, all decrypt.
 SSH_KEYS: list[str] = env.keys("PROVING_SSH_KEYS")
-# Where pg_dump, pg_restore and psql of the server's version are, for backup and restore; "" is the PATH.
+# Directory of pg_dump, pg_restore and psql of the server's version, for backup and restore; "" uses PATH.
 PG_BIN_DIR: str = env.str("PROVING_PG_BIN_DIR", default="")
-# Networks in which hosts and jump hosts may live; link-local and metadata addresses are refused whatever this says.
+# Networks of hosts and jump hosts. Link-local and metadata addresses are always refused.
 ADDRESS_ALLOW: list[str] = env.list("PROVING_ADDRESS_ALLOW", default=["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"])
 
-# A host that is idle and was not heard of for so long is asked how it is; what fails takes it out of its queue.
+# An idle host is checked after this time without contact. If a check fails, its queue stops.
 HEALTH_EVERY_MIN: float = env.float("PROVING_HEALTH_EVERY_MIN", default=5.0)
 HEALTH_FREE_MIB: int = env.int("PROVING_HEALTH_FREE_MIB", default=1024)
 HEALTH_CLOCK_S: float = env.float("PROVING_HEALTH_CLOCK_S", default=2.0)
 HEALTH_CELSIUS: float = env.float("PROVING_HEALTH_CELSIUS", default=95.0)
 
-# Series of runs that ended so many days ago keep a sample for each so many seconds; 0 days: all stay for ever.
+# RETAIN_DAYS after its end, a run keeps one sample per RETAIN_STEP_S of each series; 0 days keeps all samples.
 RETAIN_DAYS: int = env.int("PROVING_RETAIN_DAYS", default=0)
 RETAIN_STEP_S: float = env.float("PROVING_RETAIN_STEP_S", default=10.0)
 if RETAIN_DAYS < 0 or RETAIN_STEP_S <= 0:
     raise ImproperlyConfigured("PROVING_RETAIN_DAYS is at least 0, and PROVING_RETAIN_STEP_S above 0")
-# Networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed.
+# Networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted.
 TRUSTED_PROXIES = networks("PROVING_TRUSTED_PROXIES", env.list("PROVING_TRUSTED_PROXIES", default=[]))
-# What Prometheus sends as a bearer token; without one /metrics answers to this machine itself only.
+# Prometheus sends this as a bearer token. Without it, /metrics answers only this machine.
 METRICS_TOKEN: str = env.secret("PROVING_METRICS_TOKEN", default="")
 
-# Sign-in with an OpenID Connect provider; without an issuer there is none. See docs/identity.md.
+# Sign-in with an OpenID Connect provider, enabled by an issuer. See docs/identity.md.
 OIDC_ISSUER: str = env.str("PROVING_OIDC_ISSUER", default="").removesuffix("/.well-known/openid-configuration")
 OIDC_NAME: str = env.str("PROVING_OIDC_NAME", default="single sign-on")
 OIDC_CLIENT_ID: str = env.str("PROVING_OIDC_CLIENT_ID", default="")
@@ -64,12 +64,12 @@ OIDC_GROUPS_CLAIM: str = env.str("PROVING_OIDC_GROUPS_CLAIM", default="groups")
 OIDC_ROLES = mapping.instance_roles("PROVING_OIDC_ROLES", env.str("PROVING_OIDC_ROLES", default=""))
 OIDC_TEAMS = mapping.team_roles("PROVING_OIDC_TEAMS", env.str("PROVING_OIDC_TEAMS", default=""))
 OIDC_LINK_BY_EMAIL: bool = env.bool("PROVING_OIDC_LINK_BY_EMAIL", default=False)
-# How long access lasts after the provider took it away: with a refresh token, without one, and of API tokens.
+# How long access lasts after the provider has revoked it: sessions with a refresh token, without one, API tokens.
 OIDC_RECHECK_MIN: int = env.int("PROVING_OIDC_RECHECK_MIN", default=15)
 OIDC_SESSION_MIN: int = env.int("PROVING_OIDC_SESSION_MIN", default=480)
 OIDC_TOKEN_DAYS: int = env.int("PROVING_OIDC_TOKEN_DAYS", default=7)
 OIDC_CA_BUNDLE: str = stores.ca_bundle(env.str("PROVING_OIDC_CA_BUNDLE", default=""), "PROVING_OIDC_CA_BUNDLE")
-# The only user whose password still works; "": those of all users without an account at the provider.
+# The only user who may still sign in with a password; "" allows all users without an account at the provider.
 BREAK_GLASS_ADMIN: str = env.str("PROVING_BREAK_GLASS_ADMIN", default="")
 mapping.check_provider(
     OIDC_ISSUER,
@@ -83,16 +83,16 @@ mapping.check_provider(
     },
 )
 
-# CI platforms whose jobs may get API tokens for their ID tokens. See docs/identity.md.
+# CI platforms whose jobs may exchange their ID tokens for API tokens. See docs/identity.md.
 CI_ISSUERS = mapping.issuers("PROVING_CI_ISSUERS", env.list("PROVING_CI_ISSUERS", default=[]))
 
-# Users with one of these roles, in the instance or in a team, need a second factor. See docs/identity.md.
+# Roles, in the instance or in a team, that require a second factor. See docs/identity.md.
 SECOND_FACTOR_ROLES = mapping.roles("PROVING_SECOND_FACTOR_ROLES", env.list("PROVING_SECOND_FACTOR_ROLES", default=[]))
 
-# A decision is accepted by somebody else than its author.
+# Authors may not accept their own decisions.
 DECISIONS_BY_TWO: bool = env.bool("PROVING_DECISIONS_BY_TWO", default=False)
 
-# Requests of the API in a minute; 0 is no limit.
+# API requests per minute; 0 is no limit.
 API_PER_TOKEN_MIN: int = env.int("PROVING_API_PER_TOKEN_MIN", default=1200)
 API_PER_USER_MIN: int = env.int("PROVING_API_PER_USER_MIN", default=2400)
 
@@ -167,7 +167,7 @@ TEMPLATES = [
     }
 ]
 
-# Certificates of PostgreSQL and Redis are checked against these CAs, or against those of the system.
+# CAs for the certificates of PostgreSQL and Redis; "" uses those of the system.
 CA_BUNDLE: str = stores.ca_bundle(env.str("PROVING_CA_BUNDLE", default=""))
 DATABASES: dict[str, dict[str, Any]] = {
     "default": stores.database(
@@ -179,16 +179,16 @@ DATABASES: dict[str, dict[str, Any]] = {
 }
 DATABASES["default"]["CONN_MAX_AGE"] = 60
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
-# A page does not wait for a lock for ever; see apps/middleware/limits.py.
+# Pages do not wait indefinitely for a lock; see apps/middleware/limits.py.
 if process.kind(sys.argv) == "web":
     DATABASES["default"]["OPTIONS"].setdefault("options", "-c lock_timeout=10s")
-# Threads that mostly wait for hosts share so many connections; without it each thread has one of its own.
+# Size of a connection pool for threads that mostly wait for hosts; 0 gives each thread its own connection.
 DATABASE_POOL: int = env.int("PROVING_DATABASE_POOL", default=0)
 if DATABASE_POOL:
     DATABASES["default"]["CONN_MAX_AGE"] = 0
     pool = {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 10}
     DATABASES["default"].setdefault("OPTIONS", {})["pool"] = pool
-# Live pages that one process streams to, each from a thread of gunicorn's that needs no connection; further ones poll.
+# Number of live pages that a process streams to, each from a thread without a database connection. Others poll.
 LIVE_STREAMS: int = env.int("PROVING_LIVE_STREAMS", default=200)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 REDIS_PASSWORD: str = env.secret("PROVING_REDIS_PASSWORD", default="")
@@ -198,16 +198,16 @@ CACHES = {
         "LOCATION": stores.redis_url(
             "PROVING_CACHE_URL", env.secret_url("PROVING_CACHE_URL"), REDIS_PASSWORD, CA_BUNDLE
         ),
-        # A server that pickled its values wrote as version 1.
+        # Version 1 had pickled values.
         "VERSION": 2,
         "OPTIONS": {"serializer": "apps.accounts.web.cached.JsonSerializer"},
     }
 }
 
-# The audit log is also sent to this syslog receiver.
+# Syslog receiver of the audit log.
 AUDIT_SYSLOG: str = stores.syslog_receiver("PROVING_AUDIT_SYSLOG", env.str("PROVING_AUDIT_SYSLOG", default=""))
 
-# Without a server for mail, notifications go to webhooks only.
+# Mail server; without one, notifications go to webhooks only.
 EMAIL_HOST: str = ""
 if mail_url := env.secret_url("PROVING_EMAIL_URL", default=""):
     vars().update(env.email_url_config(mail_url))
@@ -244,7 +244,7 @@ CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [SELF],
         "script-src": [SELF],
-        # Plotly writes its own style elements.
+        # Plotly adds style elements.
         "style-src": [SELF, UNSAFE_INLINE],
         "img-src": [SELF, "data:", "blob:"],
         "object-src": [NONE],
@@ -254,9 +254,9 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
-# Of a request without files.
+# Size limit of a request without files.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024**2
-# A folder of outputs that is imported; Django takes a hundred files.
+# For imports of folders; Django's own limit is 100 files.
 DATA_UPLOAD_MAX_NUMBER_FILES = 1000
 
 LANGUAGE_CODE = "en-gb"
@@ -272,7 +272,7 @@ STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
     "apps.results.pages.assets.PlotlyFinder",
 ]
-# Served straight from the finders where collectstatic never ran; it makes names with hashes, and compresses.
+# collectstatic compresses files and adds hashes to their names. Without it, files are served from the finders.
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "apps.static_storage.StaticStorage"},
@@ -292,7 +292,7 @@ REST_FRAMEWORK = {
         "django_filters.rest_framework.DjangoFilterBackend",
         "rest_framework.filters.OrderingFilter",
     ],
-    # JSON in and out: the browsable pages need inline scripts, which the policy above refuses.
+    # JSON only: the browsable API needs inline scripts, which the policy above refuses.
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["apps.accounts.web.rest.KeptJSONParser"],
     "DEFAULT_METADATA_CLASS": None,
@@ -331,7 +331,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
 
-# Celery only wakes people up; PostgreSQL is the truth. Tasks are short, and none has a result.
+# Celery only wakes workers; PostgreSQL decides what is due. Tasks are short, and have no results.
 CELERY_BROKER_URL = stores.redis_url(
     "PROVING_BROKER_URL", env.secret_url("PROVING_BROKER_URL"), REDIS_PASSWORD, CA_BUNDLE
 )
@@ -350,7 +350,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 }
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-# All periodic work. `manage.py tick` does the same, in this order.
+# All periodic work. `manage.py tick` does the same once, in this order.
 CELERY_BEAT_SCHEDULE = {
     "what to forget": {"task": "accounts.forget", "schedule": 3600.0, "options": {"expires": 3600}},
     "series to thin": {"task": "results.thin_due", "schedule": 3600.0, "options": {"expires": 3600}},

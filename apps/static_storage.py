@@ -1,4 +1,4 @@
-"""Static files under names with their hash, compressed: a browser keeps them for a year."""
+"""Compressed static files with a hash in their names, which browsers cache for a year."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 
 class StaticStorage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # whitenoise has no types
-    """As `collectstatic` left them; files have plain names where it never ran, as in development and in tests."""
+    """Uses plain names if `collectstatic` has not run, as in development and in tests."""
 
     def stored_name(self, name: str) -> str:
         return str(super().stored_name(name)) if self.hashed_files else name

@@ -1,4 +1,4 @@
-"""Every address, app by app."""
+"""All URLs, by app."""
 
 from django.urls import include, path
 
@@ -48,7 +48,7 @@ urlpatterns = [
     *channels.urlpatterns,
     *hosts.urlpatterns,
     *tuning.urlpatterns,
-    # Before campaigns: its addresses of one run are longer words than an action.
+    # Before campaigns, whose pattern for actions would match these URLs of a run.
     *results.urlpatterns,
     *runs.urlpatterns,
     *schedule.urlpatterns,

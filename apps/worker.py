@@ -1,8 +1,7 @@
-"""gunicorn's worker of threads, for a server that no proxy shields from slow clients.
+"""gunicorn's threaded worker, for servers without a proxy that shields them from slow clients.
 
-A thread takes a request up when all of it is here: until then its connection waits in the poller, however slowly it
-comes. Large bodies are read by the thread, at a rate that a client has to keep; an answer is given up when nothing of
-it is taken for half a minute.
+A connection waits in the poller until its whole request has arrived; only then does a thread process it. Threads read
+large bodies themselves and drop clients that send too slowly. They also drop clients that read nothing for 30 s.
 """
 
 from __future__ import annotations
@@ -19,29 +18,29 @@ from gunicorn.workers import gthread
 
 from apps.logs import WithoutSecrets
 
-READ_S = 20.0  # for a whole request, and a second more for each of so many bytes
+READ_S = 20.0  # for a whole request, plus 1 s for each SLOWEST bytes
 SLOWEST = 32 * 1024
 SEND_S = 30.0
-# Headers and a body that is not larger are waited for outside of a thread.
+# A request up to this size is received outside of a thread.
 PEEKED = 64 * 1024
 END = b"\r\n\r\n"
 LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,18})[ \t]*\r\n", re.IGNORECASE)
 
 
 class PatientSocket(socket.socket):
-    """A client's connection that knows since when a request is read from it, and how much of it came."""
+    """A client's connection, with the start of its present request and the number of bytes received."""
 
     begun: float | None = None
     received = 0
 
     @property
     def left_s(self) -> float:
-        """How long the client may still take for what it sends."""
+        """Return the seconds that the client has left to send the rest of the request."""
         return (self.begun or 0) + READ_S + self.received / SLOWEST - time.monotonic()
 
     def has_request(self) -> bool:
-        """Whether a thread can read a request without waiting: also where the client has ended its side, or sends more
-        than is peeked at. Otherwise the poller wakes when what is missing is here."""
+        """Return whether a thread can read the request without waiting, or must because it is larger than PEEKED or the
+        client has closed its side. Otherwise make the poller wake up when the missing bytes arrive."""
         try:
             here = super().recv(PEEKED, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -79,7 +78,7 @@ class PatientSocket(socket.socket):
 
 
 def _missing(here: bytes) -> int:
-    """How many bytes are at least still to come before a thread takes the request up; 0 for none."""
+    """Return the least number of bytes that must still arrive before a thread can read the request."""
     if len(here) >= PEEKED:
         return 0
     head, end, body = here.partition(END)
@@ -91,7 +90,7 @@ def _missing(here: bytes) -> int:
 
 
 class Logger(glogging.Logger):  # type: ignore[misc]  # it has no types
-    """gunicorn --logger-class=apps.worker.Logger: its lines without secrets of addresses."""
+    """Removes secrets in URLs from gunicorn's log. Use with gunicorn --logger-class=apps.worker.Logger."""
 
     def setup(self, cfg: Any) -> None:
         super().setup(cfg)
@@ -100,7 +99,7 @@ class Logger(glogging.Logger):  # type: ignore[misc]  # it has no types
 
 
 class PatientWorker(gthread.ThreadWorker):  # type: ignore[misc]  # it has no types
-    """gunicorn --worker-class=apps.worker.PatientWorker"""
+    """Use with gunicorn --worker-class=apps.worker.PatientWorker."""
 
     def handle(self, conn: Any) -> Any:
         if not isinstance(conn.sock, PatientSocket):

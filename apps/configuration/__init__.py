@@ -1,1 +1,1 @@
-"""The environment, the addresses of PostgreSQL and Redis, and the version."""
+"""Environment variables, connections to PostgreSQL and Redis, and the version."""

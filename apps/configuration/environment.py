@@ -1,4 +1,4 @@
-"""Reads the environment for apps/settings.py: secrets from a variable or a file, each checked before it is used."""
+"""Reads environment variables for apps/settings.py. Secrets come from a variable or a file, and are checked first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import environ
 from cryptography.fernet import Fernet
 from django.core.exceptions import ImproperlyConfigured
 
-# Values that documents and example files use. Whoever knows these pages knows them.
+# Values in documents and example files, which are public.
 EXAMPLES = frozenset(
     [
         "admin",
@@ -43,8 +43,8 @@ class Environment(environ.Env):  # type: ignore[misc]  # it has no types
     """environ.Env with secrets. An empty variable counts as unset: compose passes those on."""
 
     def secret(self, name: str, *, default: str | None = None) -> str:
-        """The value of NAME, or the content of the file that NAME_FILE names. ImproperlyConfigured names the variable
-        and the rule that it breaks, never the value."""
+        """Return the value of NAME, or the content of the file NAME_FILE. ImproperlyConfigured names the variable and
+        the rule that it breaks, never the value."""
         value, origin = self._read(name)
         if not value:
             if default is None:
@@ -54,7 +54,7 @@ class Environment(environ.Env):  # type: ignore[misc]  # it has no types
         return value
 
     def keys(self, name: str) -> list[str]:
-        """Fernet keys, separated by commas or, in a file, by lines; at least one."""
+        """Return one or more Fernet keys, separated by commas or, in a file, by line breaks."""
         value, origin = self._read(name)
         keys = [key.strip() for key in value.replace("\n", ",").split(",") if key.strip()]
         if not keys:
@@ -66,7 +66,7 @@ class Environment(environ.Env):  # type: ignore[misc]  # it has no types
         return keys
 
     def secret_url(self, name: str, *, default: str | None = None) -> str:
-        """A URL that may hold a password, which is checked like any other secret."""
+        """Return a URL. If it contains a password, it is checked like any other secret."""
         value, origin = self._read(name)
         if not value:
             return self.secret(name, default=default)
@@ -79,7 +79,7 @@ class Environment(environ.Env):  # type: ignore[misc]  # it has no types
         return value
 
     def _read(self, name: str) -> tuple[str, str]:
-        """(the value, which variable it came from)."""
+        """Return the value and the name of its variable."""
         value, file = os.environ.get(name, ""), os.environ.get(f"{name}_FILE", "")
         if value and file:
             raise ImproperlyConfigured(f"{name} and {name}_FILE are both set: set only one of them")
@@ -95,7 +95,7 @@ class Environment(environ.Env):  # type: ignore[misc]  # it has no types
 
 
 def check_secret(name: str, value: str) -> None:
-    """ImproperlyConfigured where `value` is a comment, holds blanks, or is a well-known example."""
+    """Raise ImproperlyConfigured if `value` is a comment, contains whitespace or is a well-known example."""
     _check_characters(name, value)
     plain = value.lower()
     if plain in EXAMPLES or plain.startswith(EXAMPLE_PREFIXES):

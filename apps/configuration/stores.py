@@ -1,4 +1,4 @@
-"""How the server reaches PostgreSQL, Redis and a syslog receiver: URLs from the environment, with passwords and TLS."""
+"""URLs of PostgreSQL, Redis and a syslog receiver from the environment, with passwords and TLS."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-# Where distributions keep the CAs that they trust. libpq has no default of its own that exists on a server.
+# Locations of the system's CAs. libpq's own default usually does not exist on a server.
 SYSTEM_CAS = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 POSTGRESQL = ("postgres", "postgresql")
 REDIS = ("redis", "rediss", "unix", "redis+socket")
@@ -19,7 +19,7 @@ SYSLOG_PORTS = {"tls": 6514, "tcp": 601}
 
 
 def syslog_receiver(name: str, url: str) -> str:
-    """tls://HOST:PORT or tcp://HOST:PORT, with the usual port where `url` has none; "" stays ""."""
+    """Return tls://HOST:PORT or tcp://HOST:PORT, with the usual port if `url` has none; "" stays ""."""
     if not url:
         return ""
     try:
@@ -33,7 +33,7 @@ def syslog_receiver(name: str, url: str) -> str:
 
 
 def ca_bundle(path: str, name: str = "PROVING_CA_BUNDLE") -> str:
-    """`path`, once it is known to hold certificates; "" stays "", which means the CAs of the system."""
+    """Return `path` after checking that it contains certificates; "" stays "", for the system's CAs."""
     if path:
         try:
             ssl.create_default_context(cafile=path)
@@ -43,8 +43,8 @@ def ca_bundle(path: str, name: str = "PROVING_CA_BUNDLE") -> str:
 
 
 def database(url: str, password: str, ca: str, application_name: str) -> dict[str, Any]:
-    """Django's DATABASES entry. With sslmode=verify-ca or verify-full, certificates are checked against `ca`, or
-    against the CAs of the system."""
+    """Return an entry of Django's DATABASES. With sslmode=verify-ca or verify-full, certificates are checked against
+    `ca`, or against the system's CAs."""
     _check_scheme("PROVING_DATABASE_URL", url, POSTGRESQL)
     config: dict[str, Any] = environ.Env.db_url_config(url)
     config["HOST"] = unquote(config["HOST"])  # a socket directory travels percent-encoded in a URL
@@ -57,13 +57,14 @@ def database(url: str, password: str, ca: str, application_name: str) -> dict[st
 
 
 def system_cas() -> str:
-    """The file with the CAs that this system trusts; "" where there is none."""
+    """Return the file with the CAs that this system trusts; "" if there is none."""
     known = (ssl.get_default_verify_paths().cafile, *SYSTEM_CAS)
     return next((path for path in known if path and Path(path).is_file()), "")
 
 
 def redis_url(name: str, url: str, password: str, ca: str) -> str:
-    """`url` with the password, and for rediss:// with what makes both kombu and redis-py check the certificate."""
+    """Return `url` with the password, and for rediss:// with the options that make kombu and redis-py check the
+    certificate."""
     _check_scheme(name, url, REDIS)
     parts = urlsplit(url)
     query = dict(parse_qsl(parts.query))
@@ -77,7 +78,7 @@ def redis_url(name: str, url: str, password: str, ca: str) -> str:
         _password("PROVING_REDIS_PASSWORD", password, name, parts.password or "")
         user, _, address = netloc.rpartition("@")
         netloc = f"{user.partition(':')[0]}:{quote(password, safe='')}@{address}"
-    # Not urlunsplit: it drops the // of a URL without a host, which names a socket.
+    # urlunsplit would drop the // of a URL without a host, which names a socket.
     return f"{parts.scheme}://{netloc}{parts.path}" + (f"?{urlencode(query, safe='/')}" if query else "")
 
 

@@ -1,4 +1,4 @@
-"""The version of this server, and which clients fit it. The version is written in pyproject.toml only."""
+"""The version of this server, from pyproject.toml, and which clients are compatible."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ GIT_S = 10
 
 
 def read_version(checkout: Path) -> str:
-    """MAJOR.MINOR.PATCH."""
+    """Return MAJOR.MINOR.PATCH."""
     return str(tomllib.loads((checkout / "pyproject.toml").read_text())["project"]["version"])
 
 
 def read_commit(checkout: Path, commit: str) -> str:
-    """The first 12 digits of `commit`, or else of the commit that is checked out; "" if unknown."""
+    """Return the first 12 digits of `commit`, or else of the commit that is checked out; "" if unknown."""
     if commit or not (checkout / ".git").exists():
         return commit[:12]
     argv = ["git", "-C", str(checkout), "rev-parse", "--short=12", "HEAD"]
@@ -29,7 +29,7 @@ def read_commit(checkout: Path, commit: str) -> str:
 
 
 def series(version: str) -> str:
-    """What must be equal for two versions to fit: MAJOR, or MAJOR.MINOR before 1.0; "" where it is no version."""
+    """Return the part that compatible versions share: MAJOR, or 0.MINOR before 1.0; "" for an invalid version."""
     match = NUMBER.match(version)
     if match is None:
         return ""

@@ -1,1 +1,1 @@
-"""What happens to every request and response, before and after the apps."""
+"""Middleware for every request and response."""

@@ -1,4 +1,4 @@
-"""The command line program and the server tell each other their versions; one that does not fit is refused."""
+"""Checks that the version of `proving` is compatible with this server, and sends the server's version."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ UPGRADE_REQUIRED = 426
 
 
 class ClientVersion:
-    """426 for a `proving` of another series than this server's, before anything is done. Other clients are not asked;
-    every answer of the API names the server's version."""
+    """Answers 426 to a `proving` of an incompatible version, before any other work. Other clients are not checked. Each
+    response of the API has the server's version in its header."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response

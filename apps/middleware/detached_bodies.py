@@ -1,4 +1,4 @@
-"""Answers whose bodies need no connection to PostgreSQL, however slowly they are read."""
+"""Sends responses without holding a database connection, even if the client reads slowly."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ EVENTS = "text/event-stream"
 
 
 class DetachedBody:
-    """Outside of everything that asks PostgreSQL: makes what is streamed whole, on disk from 1 MiB on, and gives the
-    connection back. Who downloads and does not read keeps a thread from then on, and nothing that others wait for."""
+    """Generates a streamed body completely (on disk from 1 MiB), then releases the database connection. A client that
+    reads slowly keeps one thread busy, but no connection.
+
+    Must be outside of all middleware that queries PostgreSQL."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -26,24 +28,24 @@ class DetachedBody:
         response = self.get_response(request)
         if isinstance(response, StreamingHttpResponse) and _is_made_while_sent(response):
             response.streaming_content = _whole(response.streaming_content)  # type: ignore[arg-type]  # not async here
-        _give_back()
+        _release_connections()
         return response
 
 
 def _is_made_while_sent(response: StreamingHttpResponse) -> bool:
-    """Neither a file that there is, nor events, which have no end and ask PostgreSQL nothing."""
+    """Return False for existing files, and for event streams, which are endless and do not query PostgreSQL."""
     return not isinstance(response, FileResponse) and not response.headers["Content-Type"].startswith(EVENTS)
 
 
-def _give_back() -> None:
-    """Connections of this thread to their pool, unless somebody's transaction is around all of this: a test's."""
+def _release_connections() -> None:
+    """Return this thread's connections to their pool, except inside the transaction of a test."""
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:
             connection.close_if_unusable_or_obsolete()
 
 
 def _whole(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes, all of them made by now."""
+    """Generate all parts now, and return an iterator over the same bytes."""
     spooled: IO[bytes] = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed when it was sent
     spooled.writelines(parts)
     spooled.seek(0)

@@ -1,4 +1,4 @@
-"""How many downloads one user has at a time: each keeps a thread until it is read, and some take cpu time to make."""
+"""Limits the downloads that a user has at a time. Each keeps a thread busy, and some take CPU time to generate."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from django.http.response import HttpResponseBase
 from apps.accounts.web.requester import user_of
 from apps.middleware.limits import refused
 
-MOST = 8  # of one user in one process
+MOST = 8  # per user and process
 AGAIN_S = 5
 TOO_MANY = 429
-# In the names of addresses.
+# Parts of the URL names of downloads.
 DOWNLOADS = ("export", "csv", "artefact")
 
 
 class Turns:
-    """Outside of what makes bodies. A turn ends when the answer is sent, or nobody holds it any more."""
+    """Counts each user's downloads. A download ends when its response is sent or garbage-collected.
+
+    Must be outside of the middleware that generates bodies."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -53,7 +55,7 @@ class Turns:
         return None
 
     def _take(self, user: int) -> Callable[[], None] | None:
-        """What ends the turn; None where the user has as many as there may be."""
+        """Start a download. Returns a function that ends it, or None if the user already has MOST."""
         with self._lock:
             if self._taken[user] >= MOST:
                 return None
@@ -64,6 +66,6 @@ class Turns:
             with self._lock:
                 if held:
                     self._taken[held.pop()] -= 1
-                    self._taken = +self._taken  # without who has none
+                    self._taken = +self._taken  # drop users without downloads
 
         return end

@@ -27,7 +27,7 @@ Answer = Callable[[HttpRequest], HttpResponseBase]
 
 
 class RequestSize:
-    """Refuses by Content-Length. A body without one is none: Django reads no further than it says."""
+    """Refuses requests whose Content-Length is too large. Django reads no body without that header."""
 
     def __init__(self, get_response: Answer) -> None:
         self.get_response = get_response
@@ -40,7 +40,7 @@ class RequestSize:
 
 
 class NoNul:
-    """400 for NUL in an address or in a form: PostgreSQL cannot keep it, so nothing here has it."""
+    """Answers 400 if the URL or a form contains a NUL, which PostgreSQL cannot store."""
 
     def __init__(self, get_response: Answer) -> None:
         self.get_response = get_response
@@ -58,7 +58,7 @@ class NoNul:
 
 
 class NoStore:
-    """What a view does not say otherwise of stays in no cache, the browser's included: pages show private data."""
+    """Keeps responses out of all caches, including the browser's, unless a view says otherwise."""
 
     def __init__(self, get_response: Answer) -> None:
         self.get_response = get_response
@@ -70,7 +70,7 @@ class NoStore:
 
 
 class Overloaded:
-    """503 where PostgreSQL gives no connection or no lock in time; what failed was rolled back."""
+    """Answers 503 if PostgreSQL grants no connection or lock in time. The failed transaction is rolled back."""
 
     def __init__(self, get_response: Answer) -> None:
         self.get_response = get_response
@@ -83,7 +83,7 @@ class Overloaded:
 
 
 def _no_database(request: HttpRequest, error: Exception) -> HttpResponse:
-    """Ask again soon. The page needs no database itself."""
+    """Return a 503 that asks the client to try again soon, without using the database."""
     log.warning("%s %s is answered 503: %s", request.method, request.path, error)
     title, hint = "the database does not answer in time", f"nothing was changed; try again in {AGAIN_S} seconds"
     api = request.path.startswith("/api/")
@@ -106,9 +106,9 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Django's handler500: a client of the API gets a problem, and whoever reads pages a page that needs nothing."""
+    """Django's handler500: a problem document for the API, otherwise a page that uses no database."""
     error = sys.exc_info()[1]
-    if isinstance(error, OperationalError):  # of another middleware
+    if isinstance(error, OperationalError):  # raised in another middleware
         return _no_database(request, error)
     if request.path.startswith("/api/"):
         return _problem(
@@ -118,7 +118,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def refused(request: HttpRequest, status: int, title: str, hint: str) -> HttpResponse:
-    """A problem for a client of the API, a page for everybody else."""
+    """Return a refusal: a problem document for the API, otherwise a page."""
     if request.path.startswith("/api/"):
         return _problem(status, title, hint)
     return render(request, "refused.html", {"title": title, "hint": hint, "status": status}, status=status)

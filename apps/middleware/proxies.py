@@ -15,7 +15,7 @@ SCHEME = "HTTP_X_FORWARDED_PROTO"
 
 
 def networks(name: str, values: Sequence[str]) -> list[Network]:
-    """Each value as a network; ImproperlyConfigured names the first that is none."""
+    """Parse each value as a network. ImproperlyConfigured names the first invalid one."""
     parsed = []
     for value in values:
         try:
@@ -26,8 +26,8 @@ def networks(name: str, values: Sequence[str]) -> list[Network]:
 
 
 class ClientAddress:
-    """Puts the client's address into REMOTE_ADDR, where sessions, the lock of logins and gunicorn's access log read it.
-    Without PROVING_TRUSTED_PROXIES nothing changes."""
+    """Sets REMOTE_ADDR to the client's address, for sessions, login limits and gunicorn's access log. Without
+    PROVING_TRUSTED_PROXIES it changes nothing."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -38,12 +38,12 @@ class ClientAddress:
             if _trusted(meta.get("REMOTE_ADDR", "")):
                 meta["REMOTE_ADDR"] = client_of(meta["REMOTE_ADDR"], meta.get("HTTP_X_FORWARDED_FOR", ""))
             elif SCHEME in meta:
-                meta[SCHEME] = ""  # Django believes it of everybody; that it was sent still counts in metrics.py
+                meta[SCHEME] = ""  # Django would trust any client; metrics.py checks only that it is present
         return self.get_response(request)
 
 
 def client_of(proxy: str, forwarded: str) -> str:
-    """The last address in X-Forwarded-For that is no trusted proxy: whatever stands before it anybody can write."""
+    """Return the last address in X-Forwarded-For that is not a trusted proxy. Clients can forge those before it."""
     client = proxy
     for hop in reversed([each.strip() for each in forwarded.split(",") if each.strip()]):
         try:

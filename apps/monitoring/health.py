@@ -1,4 +1,4 @@
-"""Is the process up, and can it do its work? For healthchecks: without a login, and without a word of detail."""
+"""Health checks: whether the process is up, and whether it is ready. They need no login and reveal no details."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def healthz(request: HttpRequest) -> JsonResponse:
 @login_not_required
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """200 when database, its migrations, cache and broker are as they should be; 503 naming what is not. With the
-    version and commit of this process."""
+    """Return the state of database, migrations, cache and broker, with the version and commit of this process. The
+    status is 200 if all are ok, otherwise 503."""
     state = {name: _state(name, ask) for name, ask in PARTS.items()}
     build = {"version": settings.VERSION, "commit": settings.COMMIT}
     return JsonResponse(state | build, status=200 if set(state.values()) == {"ok"} else 503)
@@ -55,7 +55,7 @@ def _ask_migrations() -> None:
 
 @cache
 def _leaves() -> frozenset[tuple[str, str]]:
-    """The newest migration of each app, as this code has them."""
+    """Return the newest migrations of each app in this code."""
     return frozenset(MigrationLoader(None).graph.leaf_nodes())
 
 

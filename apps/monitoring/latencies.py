@@ -1,8 +1,8 @@
-"""How long requests take, by view, method and class of status: one histogram of all web processes together.
+"""A histogram of request durations by view, method and class of status, for all web processes together.
 
-A request adds to numbers of its own process, and waits for nobody. A thread of each process adds those to Redis every
-few seconds, all or nothing; where Redis cannot be reached they wait, and where it was emptied it begins from 0, which
-Prometheus knows of counters. A process that is killed takes with it what it had not sent yet.
+Each request is counted in its own process, without waiting. Every few seconds, a thread of each process adds the counts
+to Redis in one transaction. If Redis does not answer, the counts stay in the process. If Redis is emptied, the
+histogram restarts from 0, which Prometheus expects of counters. A killed process loses the counts not sent yet.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HELP = "Time until a response begins, by view, method and class of status."
 BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 # A hash in Redis: "view method status bucket" -> requests, with the bucket "us" for the sum of microseconds.
-PLACE = "proving:http_requests"
+REDIS_KEY = "proving:http_requests"
 SUM = "us"
 EVERY_S = 5.0
 REDIS_S = 2.0
@@ -41,7 +41,7 @@ Labels = tuple[str, str, str]  # view, method, status
 
 
 class Tally:
-    """Requests by bucket and microseconds by label, until somebody takes them."""
+    """Counts of requests by bucket, and the sum of their microseconds, by labels."""
 
     def __init__(self) -> None:
         self._lock, self._rows = threading.Lock(), dict[Labels, list[int]]()
@@ -59,8 +59,8 @@ class Tally:
             taken, self._rows = self._rows, {}
             return taken
 
-    def give_back(self, taken: dict[Labels, list[int]]) -> None:
-        """What could not be sent: for the next time."""
+    def restore(self, taken: dict[Labels, list[int]]) -> None:
+        """Add counts that could not be sent, for the next attempt."""
         with self._lock:
             for labels, row in taken.items():
                 now = self._rows.get(labels, [0] * len(row))
@@ -68,7 +68,7 @@ class Tally:
 
 
 class Sender:
-    """The thread that sends, started by the first request of a process."""
+    """The thread that sends counts, started by the first request of a process."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally, self._lock, self._pid, self._failing = tally, threading.Lock(), 0, False
@@ -90,14 +90,14 @@ class Sender:
             self.send()
 
     def send(self) -> None:
-        """Send all counts now; they stay here if Redis does not answer."""
+        """Send all counts now. If Redis does not answer, keep them."""
         taken = self._tally.take()
         if not taken:
             return
         try:
             _send(taken)
         except (RedisError, OSError) as error:
-            self._tally.give_back(taken)
+            self._tally.restore(taken)
             if not self._failing:
                 log.warning("durations of requests are buffered until the cache answers: %s", error)
             self._failing = True
@@ -122,7 +122,7 @@ class LatencyMiddleware:
 
 
 def _labels(request: HttpRequest, response: HttpResponseBase) -> Labels:
-    """Few, whatever is asked for: an address that is none has no view."""
+    """Return view, method and class of status. Unknown URLs and methods share one label each."""
     match, method = request.resolver_match, request.method or ""
     view = match.view_name if match and match.view_name else "none"
     return view, method if method in METHODS else "other", f"{response.status_code // 100}xx"
@@ -133,7 +133,7 @@ def _send(taken: dict[Labels, list[int]]) -> None:
         for labels, row in taken.items():
             for bucket, count in zip((*range(len(row) - 1), SUM), row, strict=True):
                 if count:
-                    pipe.hincrby(PLACE, " ".join((*labels, str(bucket))), count)
+                    pipe.hincrby(REDIS_KEY, " ".join((*labels, str(bucket))), count)
         pipe.execute()
 
 
@@ -143,16 +143,16 @@ def _redis() -> Redis:
 
 
 def connected(url: str) -> Redis:
-    """The cache's server, with limits of our own: the calling thread may wait, but not for ever."""
+    """Connect to the cache's server, with short time limits and no retries."""
     limits = {"socket_timeout": REDIS_S, "socket_connect_timeout": REDIS_S}
     return Redis.from_url(url, retry=Retry(NoBackoff(), 0), **limits)
 
 
 def lines() -> Iterator[str]:
-    """Of /metrics; none where Redis does not answer."""
+    """Yield the histogram's lines of /metrics; nothing if Redis does not answer."""
     sender.send()
     try:
-        counts: Any = _redis().hgetall(PLACE)  # in bytes
+        counts: Any = _redis().hgetall(REDIS_KEY)  # in bytes
     except (RedisError, OSError) as error:
         log.warning("durations of requests are not reported: %s", error)
         return
@@ -169,7 +169,7 @@ def lines() -> Iterator[str]:
 
 
 def _series(labels: Labels, row: list[int]) -> Iterator[str]:
-    """One series: each bucket has those below it as well."""
+    """Yield the lines of one series, with cumulative buckets."""
     named = ",".join(f'{name}="{text}"' for name, text in zip(("view", "method", "status"), labels, strict=True))
     *counts, microseconds = row
     for bound, count in zip((*map(str, BOUNDS_S), "+Inf"), accumulate(counts), strict=True):

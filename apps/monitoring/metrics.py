@@ -1,7 +1,7 @@
 """/metrics for Prometheus, in its text format 0.0.4.
 
-Every gauge is asked of PostgreSQL or the broker at the scrape, and requests are counted in Redis (latencies.py), so
-that all is the same whichever process answers; nothing takes longer as history grows.
+Gauges are read from PostgreSQL and the broker at each scrape, and requests are counted in Redis (latencies.py), so
+every process returns the same values. A scrape does not take longer as the history grows.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 QUEUES = ("runs", "celery")
 BROKER_S = 2
 PRIVATE = "(private)"  # instead of the names of the hosts of private teams
-# Set by a proxy: then whoever asks is behind it, and loopback says nothing.
+# Headers set by proxies. With one of them, a loopback address says nothing about the client.
 FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_PROTO", "HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP")
 
 
 @dataclass(frozen=True)
 class Gauge:
-    """A name, what it means, and its values: labels to number."""
+    """A gauge with its values by labels."""
 
     name: str
     help: str
@@ -72,7 +72,8 @@ def _by(label: str, counted: dict[str, int]) -> dict[tuple[tuple[str, str], ...]
 @login_not_required
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """With PROVING_METRICS_TOKEN as a bearer token; where none is set, to this machine itself and without a proxy."""
+    """Answer clients that send PROVING_METRICS_TOKEN as a bearer token. If it is not set, answer only this machine,
+    without a proxy."""
     if not _allowed(request):
         hint = _hint(request.META.get("REMOTE_ADDR", ""))
         return HttpResponse(hint, status=401, headers={"WWW-Authenticate": "Bearer"}, content_type="text/plain")
@@ -102,7 +103,7 @@ def _allowed(request: HttpRequest) -> bool:
 
 
 def gauges() -> list[Gauge]:
-    """All that there are. Totals include private teams, whose hosts are not named."""
+    """Return all gauges. Totals include private teams, whose hosts are not named."""
     with everything():
         return [gauge for part in PARTS for gauge in part()]
 

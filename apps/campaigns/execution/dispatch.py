@@ -65,7 +65,7 @@ def _may_begin(run: Run, supervision: Supervision) -> bool:
     if queue.hindrance(run.host, run, timezone.now()):
         return False
     if run.campaign.state == Campaign.State.PAUSED:
-        halts.give_back(run)
+        halts.release_machines(run)
         return False
     return all(job.host.state != Host.State.QUARANTINED for job in supervision.jobs)
 

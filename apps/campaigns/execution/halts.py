@@ -29,7 +29,7 @@ def pause(campaign: Campaign, reason: str, *, by: User | None = None) -> bool:
     # A tick that has locked a row starts its run now; later ones find the campaign paused.
     armed = _queued(campaign).filter(next_tick_at__isnull=False).select_for_update(skip_locked=True, of=("self",))
     for run in armed.select_related("host"):
-        give_back(run)
+        release_machines(run)
     Run.objects.filter(pk__in=[run.pk for run in armed]).update(next_tick_at=None)
     audit(by, "campaign.pause", campaign, after={"id": str(campaign.pk), "reason": reason})
     campaign.refresh_from_db()
@@ -74,7 +74,7 @@ def end_queued(run: Run) -> bool:
     if not queued.update(state=Run.State.ENDED, outcome=Run.Outcome.CANCELLED, ended_at=now, next_tick_at=None):
         return False
     run.parts.update(state=Run.State.ENDED, outcome=Run.Outcome.CANCELLED)
-    give_back(run)
+    release_machines(run)
     return True
 
 
@@ -84,7 +84,7 @@ def _lock_hosts(campaign: Campaign) -> None:
     list(Host.objects.filter(pk__in=used).order_by("pk").select_for_update())
 
 
-def give_back(run: Run) -> None:
+def release_machines(run: Run) -> None:
     """Release the machines of a run that did not start: its own, and those of its parts."""
     leases.release(run.host.machine_id, run.pk)
     for part in run.parts.select_related("host"):

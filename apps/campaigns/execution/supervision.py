@@ -98,7 +98,7 @@ class Supervision:
         if claims.begin(self.run):
             self.jobs.own.has_started = not self.jobs.parts
             return True
-        halts.give_back(self.run)
+        halts.release_machines(self.run)
         return False
 
     def _are_allowed(self) -> bool:
@@ -113,7 +113,7 @@ class Supervision:
     def _wait_for_hosts(self) -> None:
         """Other runs may use the hosts that are free, while this one waits for another."""
         if self.jobs.parts:
-            halts.give_back(self.run)
+            halts.release_machines(self.run)
         if self._error:
             raise self._error
         queue.rearm(self.run, claims.BUSY_RETRY_S)

@@ -23,7 +23,7 @@ PROCESS = """
 import sys, django
 django.setup()
 from apps.monitoring import latencies
-latencies.PLACE = sys.argv[1]
+latencies.REDIS_KEY = sys.argv[1]
 latencies.tally.add(("home", "GET", "2xx"), float(sys.argv[2]))
 latencies.sender.wake()
 """
@@ -34,10 +34,10 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A hash of this test's own, and nothing counted yet. The thread of the process would send requests of earlier
     tests there."""
     latencies.sender.send()
-    monkeypatch.setattr(latencies, "PLACE", f"test:{uuid.uuid4()}")
+    monkeypatch.setattr(latencies, "REDIS_KEY", f"test:{uuid.uuid4()}")
     monkeypatch.setattr(latencies, "tally", latencies.Tally())
     monkeypatch.setattr(latencies, "sender", latencies.Sender(latencies.tally))
-    redis, place = latencies._redis(), latencies.PLACE
+    redis, place = latencies._redis(), latencies.REDIS_KEY
     yield place
     redis.delete(place)
 
