@@ -1,1 +1,1 @@
-"""What runs on the database host: Python >= 3.9, standard library only."""
+"""The agent, which runs on database hosts: Python >= 3.9, standard library only."""

@@ -1,4 +1,4 @@
-"""The zipapp that is pushed to hosts: the same sources give the same bytes, whoever builds it, whenever."""
+"""Builds the agent's zipapp. The same sources always give the same bytes."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def _restore_files(job: Job, system: System) -> list[str]:
 
 
 def status(root: Path, agent_id: str) -> None:
-    """Who supervises here, and the runs that are known."""
+    """Print the kind of supervision on this host, and the known runs."""
     spool = Spool(root, System())
     _say(f"agent {agent_id}, level {spool.system.level()}", f"systemd units: {units.state(spool, agent_id)}")
     for job in spool.jobs():

@@ -86,5 +86,5 @@ def is_full(error: OSError) -> bool:
 
 
 def host_failure(error: OSError) -> HostFailure:
-    """What the kernel refused, and where."""
+    """The kernel refused a change; names the change and the place."""
     return HostFailure(f"{error.strerror}: {error.filename or ''}", "free some space" if is_full(error) else "")

@@ -110,13 +110,13 @@ class Agent:
         return {name: read_setting(self.system, known, name, requested) for name, requested in settings.items()}
 
     def parameters(self, clusters: Sequence[Record], names: Sequence[str]) -> list[Record]:
-        """What PostgreSQL's clusters here have in effect."""
+        """Return the parameters that are in effect in the clusters of this host."""
         from .postgres import parameters
 
         return parameters.read_parameters(self.system, clusters, names)
 
     def check(self, steps: Sequence[Record], bin_dir: str = "") -> Record:
-        """What the tools here say against the scripts of these steps."""
+        """Return the errors that the tools of this host find in the scripts of these steps."""
         from .run import scripts
 
         return {"failures": [failure.as_json() for failure in scripts.check(self.system, steps, bin_dir)]}
@@ -191,7 +191,7 @@ class Agent:
         return lock
 
     def _lock_free_host(self) -> Optional[int]:
-        """The host lock; a run that is sealed already needs a moment more to let go of it."""
+        """Take the host lock. A run that was just sealed needs a moment to release it."""
         deadline = self.system.mono() + LETTING_GO_S
         while True:
             lock = self.spool.lock_host()
@@ -218,7 +218,7 @@ class Agent:
         for job in self.spool.unsealed():
             what = reboot.verdict(job, self.system).what
             if what == "resume":
-                # On record before it is tried: a host that fails while resuming is not restarted into it again.
+                # Recorded before the attempt, so that a host that fails while resuming does not resume again.
                 job.log("state.jsonl").append({"state": "APPLYING", "step": job.states()[-1]["step"]})
                 self._launch(self.spool, job, lock, self._id)
                 return [*done, {**self._status(job), "did": ["the run continues after the planned restart"]}]
@@ -262,7 +262,7 @@ class Agent:
                 os.close(ended)
         data = _durable(Path(file), offset, min(limit, MAX_READ)) if size > offset else b""
         if not sealed and b"\n" not in data:
-            self._recover()  # nothing new for so long, or half a line: its process may have died
+            self._recover()  # no news, or half a line: its process may have died
         return {"data": base64.b64encode(data).decode(), "size": size, "sealed": sealed}
 
     def _end_of(self, job: Job) -> Optional[int]:

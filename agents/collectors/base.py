@@ -1,4 +1,4 @@
-"""What a collector is: a few file reads a second, numbers by column."""
+"""Base class of collectors: a few file reads per second give numbers by column."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class Collector(ABC):
     needs_postgres = False
     needs_group = False  # whether it is only for runs with a control group
     needs_tcp = False  # whether it is only for runs whose load reaches PostgreSQL over TCP
-    usual = True  # whether a run that names no collectors has it
+    usual = True  # whether it is on in runs that name no collectors
     notes: tuple[str, ...] = ()  # messages for the run's log, complete after start()
     slow_start = False  # whether it starts before the others, whose first rates would include the wait for it
-    late = False  # its counts arrive up to a second late: what is left at the end is none of the last moments' own
+    late = False  # its counts arrive up to a second late, so the last ones do not belong to the last moments
 
     def __init__(self, system: System, subject: Subject) -> None:
         self.system, self.subject = system, subject
@@ -79,7 +79,7 @@ class Collector(ABC):
 
     @classmethod
     def column(cls, name: str) -> Optional[Column]:
-        """What a name such as cpu3.busy stands for; None when this collector gives no such number."""
+        """Return the column that a name such as cpu3.busy means; None if this collector has no such number."""
         return cls.columns.get(cls.declared(name))
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What disks did, from /proc/diskstats: all whole disks together, and the one under the data directory.
+"""Disk activity from /proc/diskstats: all whole disks together, and the disk of the data directory.
 
 The words are iostat's: aqu_sz is the mean number of requests under way, r_await and w_await what each took in all.
 """
@@ -12,7 +12,7 @@ from ..wire.columns import columns
 from .base import Collector
 
 SECTOR = 512  # /proc/diskstats counts these, for each sector size of the disk
-# Not counted in the total: stacked on the disks below them, or no disks at all.
+# Left out of the total: devices stacked on other disks, and those that are not disks.
 _STACKED = re.compile(r"^(loop|ram|zram|dm-|md|sr|fd)\d+")
 # reads, sectors read, ms reading, writes, sectors written, ms writing, ms with I/O under way, weighted ms
 _FIELDS = (3, 5, 6, 7, 9, 10, 12, 13)

@@ -1,4 +1,4 @@
-"""Memory of the host: what it is used for (/proc/meminfo), and what the kernel did to find some (/proc/vmstat)."""
+"""Memory of the host: its use (/proc/meminfo), and the kernel's effort to reclaim some (/proc/vmstat)."""
 
 from __future__ import annotations
 

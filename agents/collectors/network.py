@@ -1,4 +1,4 @@
-"""What network interfaces carried, from /proc/net/dev, and what TCP had to send again, from /proc/net/snmp."""
+"""Traffic of network interfaces, from /proc/net/dev, and TCP retransmissions, from /proc/net/snmp."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the kernel found memory, node by node: each node's numastat, and the free memory in its meminfo."""
+"""Memory allocations of each NUMA node from its numastat, and free memory from its meminfo."""
 
 from __future__ import annotations
 

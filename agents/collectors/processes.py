@@ -1,4 +1,4 @@
-"""What PostgreSQL's own processes used, by kind, from /proc/PID: cpu time, memory and I/O.
+"""CPU time, memory and I/O of PostgreSQL's processes, by kind, from /proc/PID.
 
 What a process does between the last sample and its end is not seen. Each backend of a large crowd is sampled every few
 seconds: single samples are then means of so long.
@@ -77,7 +77,7 @@ class Processes(Collector):
         self._known, self._at, self._turn = dict[int, Watched](), self.system.mono(), 0
         self._sample_due(self._at)
         for process in self._known.values():
-            process.rates = {}  # what it did before is none of ours
+            process.rates = {}  # leave out what it did earlier
 
     def sample(self) -> dict[str, float]:
         at = self.system.mono()
@@ -109,7 +109,7 @@ class Processes(Collector):
         return [postmaster, *(map(int, children) if children else self.system.children(postmaster))]
 
     def _begin(self, pid: int) -> Watched:
-        """Its title is read once: it has the kind of the process soon after the start, which never changes."""
+        """Read its title once: the kind of a process appears there soon after its start, and never changes."""
         if pid == self.subject.postmaster:
             return Watched(self.system, pid, POSTMASTER, self._at)
         title = self.system.text(f"/proc/{pid}/cmdline")
@@ -118,7 +118,7 @@ class Processes(Collector):
 
 
 class Watched:
-    """One process: what it is, what it used since its birth, at which rates of late, and its memory in kB."""
+    """One process: its kind, its usage since its start, its latest rates, and its memory in kB."""
 
     def __init__(self, system: System, pid: int, kind: str, born: float) -> None:
         self._system, self._pid, self.kind, self._at = system, pid, kind, born

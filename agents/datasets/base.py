@@ -1,4 +1,4 @@
-"""What makes a data set: pure `check` and `steps`. Where it lies, and who has it, is in the files beside."""
+"""Base class of data sets: pure `check` and `steps`. Other files here store data sets and lend them to runs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Data(ABC):
 
     @abstractmethod
     def steps(self, options: Options, major: int) -> list[Step]:
-        """Pure. What is done, in order. Unplannable for what this version of PostgreSQL cannot."""
+        """Pure. Return the steps in order. Unplannable if this version of PostgreSQL cannot execute one."""
 
     def tablespaces(self, options: Options) -> Mapping[str, str]:
         """Pure. name -> directory of those that have to be there."""

@@ -1,4 +1,4 @@
-"""What a database of a data set holds: its relations, its size, and whether anything was written since it was made."""
+"""The contents of a data set's database: its relations, its size, and whether it has changed since its creation."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def written(cluster: Target, database: str) -> int:
 
 
 def changed(cluster: Target, database: str, made: Record) -> str:
-    """What was done to it since it was made, in words; "" for nothing. TRUNCATE counts no rows, but makes a file."""
+    """Describe the changes since its creation; "" if there are none. TRUNCATE counts no rows, but creates a file."""
     now, rows = cluster.sql(f"select json_build_array(({_RELATIONS}), ({_WRITTEN}))", database)
     differing = [name for name in {**now, **made} if now.get(name, [])[:2] != made.get(name, [])[:2]]
     if differing:

@@ -55,11 +55,11 @@ class Loan(ABC):
 
     @abstractmethod
     def ready(self) -> None:
-        """Before the first step."""
+        """Prepare the data before the first step."""
 
     @abstractmethod
     def settle(self) -> None:
-        """After the last step: what the run did to the data."""
+        """Return what the run did to the data, after the last step."""
 
     def _making(self, database: str) -> Making:
         return Making(self._tools, database, self._data, self._options, self.fingerprint)
@@ -88,7 +88,7 @@ class Loan(ABC):
 
 
 class _Temporary(Loan):
-    """In an existing cluster: the database of the load is created for this run, and dropped after it."""
+    """In an existing cluster, the database of the load is created for each run, and dropped after it."""
 
     def ready(self) -> None:
         making, begin = self._making(self._cluster.database), self._run.system.mono()
@@ -104,7 +104,7 @@ class _Temporary(Loan):
 
 
 class _Stored(Loan):
-    """In a cluster of our own, where it stays for later runs."""
+    """In a private cluster, it stays for later runs."""
 
     def __init__(self, run: Run, home: Path) -> None:
         super().__init__(run)
@@ -208,7 +208,7 @@ class _Stored(Loan):
         where = {"major": self._cluster.major, "database": self._database, "made_by": self._run.job.run}
         self._tell(self._shelf.put(self.fingerprint, state=PREPARING, **about, **where))
 
-    # What the run gets
+    # The data set of a run
 
     def _choose(self) -> reset.Choice:
         steps = [step for step in self._run.spec["steps"] if step["kind"] != REBOOT]
@@ -233,7 +233,7 @@ class _Stored(Loan):
         if choice.means in COPIES and not self._at_work():
             self._copy(choice.means == "clone")
         if choice.means in ("reinit", "keep"):
-            # Before the first write, not after the last.
+            # Recorded before the first write, not after the last.
             self._before = self._entry["state"]
             self._shelf.put(self.fingerprint, state=DIRTY)
         self._cluster.database = self._work if choice.means in COPIES else self._database
@@ -248,7 +248,7 @@ class _Stored(Loan):
         create = f"create database {self._work} template {self._database}{self._cluster.owned_by}{strategy}"
         self._tools.own("copy", "postgres", *["set file_copy_method = clone"] * clone, create)
 
-    # What became of it
+    # The state of the data set afterwards
 
     def settle(self) -> None:
         means = self._used["means"]

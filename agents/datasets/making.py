@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LIMIT_S = 7 * DAY_S
 TOLD_S = 5.0  # between two reports; pgbench -q prints as often
-# What WAL, and the sorting of an index, may take besides.
+# Additional space for WAL, and for sorting an index.
 SPARE = 64 << 20
 
 _COMMENT = "select shobj_description(oid, 'pg_database')::json from pg_database where datname = '{name}'"
@@ -54,7 +54,7 @@ class Tools:
         run_tool(self.run, argv, purpose=f"{STEP} {purpose}", limit_s=LIMIT_S, out=self._out / purpose, as_owner=True)
 
     def psql(self, purpose: str, database: str, *commands: str, poll: Optional[Callable[[float], None]] = None) -> None:
-        """Each command by itself, as the load. WorkloadFailure with the server's words."""
+        """Run each command by itself, as the account of the load. WorkloadFailure has the server's message."""
         argv = [self.cluster.tool("psql"), "-X", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-d", database]
         self.execute(purpose, [*argv, *(part for command in commands for part in ("-c", command))], poll)
 
@@ -101,14 +101,14 @@ class Making:
         return bool(self.seconds)
 
     def go(self) -> None:
-        """Do what is not done yet."""
+        """Do the remaining steps."""
         check_tablespaces(self._cluster, self._data.tablespaces(self._options))
         estimate = Estimate(self._steps, self.seconds)
         for step in self._steps:
             if step.name not in self.seconds:
                 self._do(step, estimate)
         self._tools.progress(1.0, 0.0, "creation, then a checkpoint")
-        # As after a restore: what is measured must not pay for writing the fresh data out.
+        # As after a restore: the measurement must not include writing out the fresh data.
         if self._cluster.can_checkpoint:
             self._tools.own("checkpoint", self._database, "checkpoint")
 

@@ -1,4 +1,4 @@
-"""How a run that writes gets the data as they were made: by the cheapest means at hand."""
+"""Resets the data of a run that writes to their original state, by the cheapest available means."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLONES = 18  # the first version whose CREATE DATABASE clones files
 
 
 class Place(NamedTuple):
-    """A file system that holds a part of the data: where, how much of them, what is free there; bytes."""
+    """A file system with a part of the data: its path, the size of that part, and its free space, in bytes."""
 
     path: str
     size: int
@@ -55,7 +55,7 @@ def choose(policy: str, writes: bool, major: int, places: Sequence[Place]) -> Ch
 
 
 def _short(places: Sequence[Place], factor: float) -> list[str]:
-    """What does not fit, in words."""
+    """Describe what does not fit."""
     return [
         f"a copy needs {gigabytes(place.size * factor)}, but {place.path} has only {gigabytes(place.free)} free"
         for place in places

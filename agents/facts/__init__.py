@@ -1,4 +1,4 @@
-"""The facts of a host, as JSON: read before anything is planned on it, and again before each run.
+"""The facts of a host, as JSON. They are read before planning, and again before each run.
 
 A fact that the kernel does not provide is left out, or "" or [] if the field is always present. kB are 1024 bytes.
 [v] marks facts that change by themselves, without a new version of the facts: see apps/hosts/facts/changes.py.
@@ -70,7 +70,7 @@ Facts = dict[str, Any]
 
 
 def core(system: System) -> Facts:
-    """What `plan` of the settings needs: file reads of some milliseconds, no process started."""
+    """Read the facts that `plan` of the settings needs: a few ms of file reads, without starting processes."""
     nodes = numa(system)
     return {
         "level": system.level(),
@@ -102,7 +102,7 @@ def full(
     versions_cache: Optional[Path] = None,
 ) -> Facts:
     """The facts of the protocol. Programs are asked for their versions when `versions_cache` does not know them."""
-    from .postgresql import installations  # a run needs the core only, and compiles what it imports
+    from .postgresql import installations  # a run needs only the core facts, and compiles its imports
 
     facts, versions = core(system), Versions(system, versions_cache)
     facts["cpus"]["caches"] = caches(system)

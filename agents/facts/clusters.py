@@ -16,7 +16,7 @@ from .postgresql import major
 
 DEBIAN = "/etc/postgresql"
 UNIT_DIRS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
-# Where distributions put a cluster: Red Hat with and without a version, Debian, Arch, SUSE.
+# Usual cluster directories: Red Hat with and without a version, Debian, Arch, SUSE.
 USUAL = ("/var/lib/pgsql/*/data", "/var/lib/pgsql/data", "/var/lib/postgresql/*/*", "/var/lib/postgres/data")
 LINE = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?:=\s*|\s)\s*('(?:[^']|'')*'|[^\s#]+)", re.MULTILINE)
 INCLUDE = re.compile(r"^\s*(include_dir|include_if_exists)\s*=?\s*'((?:[^']|'')+)'", re.MULTILINE | re.IGNORECASE)
@@ -26,7 +26,7 @@ DEEPEST = 10  # as PostgreSQL itself allows
 
 @dataclass
 class Cluster:
-    """One data directory, and what is known of it so far; the first who knows is believed."""
+    """One data directory with its known properties. The first source of a property counts."""
 
     data_dir: str
     found_by: list[str] = field(default_factory=list)
@@ -48,7 +48,7 @@ Index = dict[str, Cluster]
 
 
 def clusters(system: System, installed: list[dict[str, Any]], data_dirs: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """In the order of their data directories; `installed` are the installations of the same facts."""
+    """Return clusters, sorted by data directory. `installed` are the installations of the same facts."""
     index: Index = {}
     _running(system, index)
     _debian(system, index)

@@ -49,7 +49,7 @@ def kernel(system: System) -> dict[str, Any]:
 
 
 def sysctls(system: System) -> dict[str, str]:
-    """By their dotted names, with single spaces between numbers; those that this kernel has and we may read."""
+    """Return readable sysctls by their dotted names, with single spaces between numbers."""
     values = {}
     for directory, pattern in SYSCTLS.items():
         for name in system.names(f"/proc/sys/{directory}"):

@@ -29,7 +29,7 @@ def _weights(system: System) -> dict[str, Any]:
     """{"weights": {"0": 1, ...}, "weights_auto": file that shows whether the kernel chose them}, since Linux 6.9."""
     names = system.names(WEIGHTS)
     weights = {name[4:]: int(system.text(f"{WEIGHTS}/{name}")) for name in names if name.startswith("node")}
-    # Named auto; some kernels were built with the name of what it means to their compiler, __auto_type.
+    # The value auto. Some kernels show __auto_type, which their compiler made of it.
     modes = [f"{WEIGHTS}/{name}" for name in names if "auto" in name]
     return {"weights": weights, "weights_auto": modes[0] if modes else ""} if weights else {}
 
@@ -93,7 +93,7 @@ def transparent_huge_pages(system: System) -> dict[str, Any]:
 
 
 def _khugepaged(system: System) -> dict[str, int]:
-    """Its knobs; full_scans and pages_collapsed only count."""
+    """Return the parameters of khugepaged, without the counters full_scans and pages_collapsed."""
     names = (name for name in system.names(f"{THP}/khugepaged") if name not in ("full_scans", "pages_collapsed"))
     knobs = {name: number(system, f"{THP}/khugepaged/{name}") for name in names}
     return {name: value for name, value in knobs.items() if value is not None}

@@ -97,7 +97,7 @@ def _mount_points(system: System) -> dict[str, list[str]]:
 
 
 def file_systems(system: System) -> list[dict[str, Any]]:
-    """What data may lie on: not /proc and its like, not the layers of containers, not read-only images."""
+    """Return file systems that can hold data: no pseudo file systems, container layers or read-only images."""
     return [_file_system(system, mount) for mount in _mounts(system) if _holds_data(mount)]
 
 
@@ -113,6 +113,6 @@ def _file_system(system: System, mount: dict[str, Any]) -> dict[str, Any]:
     space = None if mount["type"] in REMOTE else system.space(mount["mounted_on"])
     size, free = space or (None, None)
     if mount["type"] == "zfs":
-        size = None  # of the pool each data set has what it uses and what is free: no size of its own
+        size = None  # a ZFS data set has no size: it shows its own use, and the free space of the pool
     shown = {name: mount[name] for name in ("mounted_on", "device", "type", "options")}
     return {**shown, **known([("kb", size), ("free_kb", free)])}

@@ -97,7 +97,7 @@ class Versions:
         return next(filter(None, (self._first(argv) for argv in commands if argv[0])), "")
 
     def _identity(self, program: str) -> Optional[dict[str, Any]]:
-        """Who may ask a program for its version: root only what root alone can change, else the one account that can.
+        """Return the account that may run a program for its version: root if only root can change it, else that one.
         None when several can: then it is not run."""
         if self._system.euid() != 0:
             return {}

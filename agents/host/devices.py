@@ -14,7 +14,7 @@ from .system import System
 
 HINT = "a device must be empty before it is overwritten: wipefs lists and removes signatures"
 KIB, MIB = 1024, 1024**2
-# What lies where: (name, offset in bytes, magic). Formats that may begin at several places stand several times.
+# (name, offset in bytes, magic number). A format with several possible offsets has several rows.
 MAGIC: tuple[tuple[str, int, bytes], ...] = (
     ("a partition table (MBR), or a file system with a similar beginning", 510, b"\x55\xaa"),
     *(("a partition table (GPT)", offset, b"EFI PART") for offset in (512, 4096)),
@@ -79,7 +79,7 @@ def sys_name(system: System, path: str) -> str:
 
 
 def _users(system: System, path: str, name: str) -> Iterator[str]:
-    """Who uses the device, one of its partitions, or the disk that it is a partition of."""
+    """Return the users of the device, of its partitions, and of the disk that it is a partition of."""
     parts = [f"{name}/{part}" for part in system.names(name) if system.exists(f"{name}/{part}/partition")]
     if parts:
         yield f"it has partitions ({', '.join(os.path.basename(part) for part in parts)})"
@@ -137,7 +137,7 @@ def check_backing(system: System, path: str) -> None:
 
 
 def holds(descriptor: int) -> str:
-    """What a device holds by its magic numbers, in words; "" for nothing that is known."""
+    """Describe the contents of a device by its magic numbers; "" if they are unknown."""
     size = os.lseek(descriptor, 0, os.SEEK_END)
     head = os.pread(descriptor, min(HEAD, size), 0)
     for name, offset, magic in MAGIC:
@@ -161,7 +161,7 @@ def _at_the_end(tail: bytes, size: int) -> str:
 
 
 def _blkid(system: System, path: str) -> str:
-    """What blkid finds by probing the device itself; "" where it finds nothing, or is not there."""
+    """Return what blkid detects by probing the device; "" if it detects nothing or is missing."""
     program: Optional[str] = system.which("blkid")
     if not program:
         return ""

@@ -29,7 +29,7 @@ def read_health(system: System, paths: Sequence[str]) -> dict[str, Any]:
 
 
 def _free(system: System, path: str) -> Optional[int]:
-    """Of the file system that the path is on, or would be on."""
+    """Return the state of the file system that contains the path, or would contain it."""
     while path != "/" and not system.exists(path):
         path = os.path.dirname(path)
     space = system.space(path)

@@ -45,7 +45,7 @@ def _mapping(line: str) -> Iterator[Mapping]:
 
 
 def policies(mappings: Iterable[Mapping]) -> list[str]:
-    """What a process was given. Shared mappings may have a policy of their own, which other processes gave them."""
+    """Return the policy of a process. Shared mappings may have another policy, set by other processes."""
     return sorted({mapping.policy for mapping in mappings if mapping.kind != "shared"})
 
 

@@ -173,7 +173,7 @@ def _is_plain(about: os.stat_result) -> bool:
 
 
 def read(path: Where) -> bytes:
-    """All of a regular file of at most 64 MiB."""
+    """Read a regular file of at most 64 MiB."""
     with os.fdopen(opened(path), "rb") as file:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
@@ -198,7 +198,7 @@ def remove_tree(path: Where, *, ignore_errors: bool = False) -> None:
     remove as much as possible."""
     ignored = (OSError,) if ignore_errors else ()
     with suppress(*ignored), directory(os.path.dirname(path)) as fd:
-        # By descriptor: the path may lead elsewhere by now.
+        # By descriptor, because the path may lead elsewhere now.
         shutil.rmtree(f"/proc/self/fd/{fd}/{os.path.basename(path)}", ignore_errors)
 
 

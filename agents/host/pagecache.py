@@ -42,7 +42,7 @@ def _chunk(fd: int, offset: int, length: int) -> int:
         answer = (ctypes.c_ubyte * -(-length // mmap.PAGESIZE))()
         if libc.mincore(address, length, answer):
             raise _failed("mincore")
-        # Only the lowest bit has a meaning.
+        # Only the lowest bit is defined.
         return bytes(answer).translate(_LOWEST).count(1)
     finally:
         libc.munmap(address, length)

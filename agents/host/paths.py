@@ -1,4 +1,4 @@
-"""Where a run may write besides its own directories: paths that the host's owner allowed, and no files of others.
+"""Paths outside of its own directories where a run may write, as allowed by the host's owner.
 
 The spec has the allowed paths, and the host checks itself: names are resolved first, so that no link leads out.
 """
@@ -52,7 +52,7 @@ def check(field: str, path: str, kind: str, allowed: Allowed) -> None:
 
 
 def needed(named: Iterable[Named], allowed: Allowed) -> Allowed:
-    """Pure. Of what is allowed, that which covers one of these paths."""
+    """Pure. Return the allowed paths that cover one of these paths."""
     pairs = [(each.path, each.kind) for each in named]
     return [entry for entry in allowed if any(_covers(entry, entry["path"], *each) for each in pairs)]
 

@@ -1,4 +1,4 @@
-"""What an admin does not let the agent do on a host: policy.json beside the launcher's keys, see launcher.py.
+"""Restrictions that an admin sets for the agent on a host: policy.json beside the launcher's keys, see launcher.py.
 
 {"forbid": [key of meanings()], "os_users": [account], "directories": [directory], "spool": directory}, each optional.
 With "os_users" PostgreSQL and the load run as these accounts only; with "directories" clusters and what workloads write
@@ -75,7 +75,7 @@ def permit(policy: Policy, word: str, field: str) -> None:
 
 
 def check(policy: Policy, spec: dict[str, Any]) -> None:
-    """Pure. Unplannable when a spec, which is valid by itself, wants what is forbidden."""
+    """Pure. Raise Unplannable if a valid spec needs something forbidden."""
     for name in spec["settings"]:
         permit(policy, name, f"settings.{name}")
         if name == BOOT and spec["settings"][name]:

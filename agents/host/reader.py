@@ -15,7 +15,7 @@ class Reader:
         self.path, self._fd = path, -1
 
     def text(self) -> str:
-        """Its text now; "" if it does not exist or cannot be read."""
+        """Return its present text; "" if it does not exist or cannot be read."""
         try:
             if self._fd < 0:
                 self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)

@@ -49,7 +49,7 @@ def _flag(name: str, about: str) -> Knob:
     return Knob(name, about, 0, 1)
 
 
-# In the order in which they are written: what a mode needs comes before the mode.
+# In the order of writing: the values that a mode needs come before the mode.
 KNOBS = (
     Knob("vm.dirty_background_ratio", "Share of available memory that can be dirty before background writes start",
          1, 89, "%", rival="vm.dirty_background_bytes"),

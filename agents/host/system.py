@@ -109,7 +109,7 @@ class System:
         return Reader(path)
 
     def head(self, path: str, size: int) -> str:
-        """About the first `size` bytes: for files that the kernel makes as they are read, it makes no more."""
+        """Read about the first `size` bytes. Of files that the kernel generates on reading, it generates no more."""
         with open(path, "rb", buffering=0) as file:
             return file.read(size).decode(errors="replace")
 
@@ -202,7 +202,7 @@ class System:
             return default
 
     def link(self, path: str) -> str:
-        """The target of a symbolic link, unresolved; "" if it is none, or not readable."""
+        """Return the target of a symbolic link, unresolved; "" if it is not a link or not readable."""
         try:
             return os.readlink(path)
         except OSError:
@@ -230,7 +230,7 @@ class System:
         return frozenset(uids)
 
     def space(self, path: str) -> Optional[tuple[int, int]]:
-        """Size of the file system at `path`, and what is free for us, in kB; None if it cannot be read."""
+        """Return size and available space of the file system at `path`, in kB; None if they cannot be read."""
         try:
             status = os.statvfs(path)
         except OSError:
@@ -251,7 +251,7 @@ class System:
         return os.uname().machine
 
     def field(self, path: str, name: str) -> str:
-        """What stands behind `name:` in a file such as /proc/PID/status; "" when it is not there (any more)."""
+        """Return the value of `name:` in a file such as /proc/PID/status; "" if the file or the line is missing."""
         lines = (line.partition(":") for line in self.text(path).splitlines())
         return next((value.strip() for key, _, value in lines if key == name), "")
 
@@ -279,7 +279,7 @@ class System:
         return os.environ.get("PROVING_AGENT_LAUNCHER", "")
 
     def policy(self) -> str:
-        """Text of the file in which an admin restricts the agent; "" if there is none."""
+        """Read the file in which an admin restricts the agent; "" if there is none."""
         path = os.environ.get("PROVING_AGENT_POLICY", "")
         return self.read(path) if path and self.exists(path) else ""
 
@@ -340,7 +340,7 @@ class System:
         return Finished(list(argv), child.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
 
     def process(self, pid: int) -> Optional[Process]:
-        """The process with this pid, or None if there is none (any more)."""
+        """Return the process with this pid, or None if it does not exist."""
         try:
             return parse_stat(self.read(f"/proc/{pid}/stat"))
         except (OSError, ValueError, IndexError):

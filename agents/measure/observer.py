@@ -1,4 +1,4 @@
-"""What observes a measured step: collectors, proofs, progress, and the cost of observing."""
+"""Observation of a measured step: collectors, proofs, progress, and their cost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROOFS = "proofs"  # what looking after settings costs, beside the collectors
 
 @dataclass
 class Cost:
-    """What looking has cost: in our own process, and (`apart_s`) in others that work for a collector. Seconds."""
+    """CPU seconds of observation: of the agent, and (`apart_s`) of other processes that work for a collector."""
 
     samples: int = 0
     wall_s: float = 0.0
@@ -66,14 +66,14 @@ class Onlooker:
         for collector in list(self._collectors):
             self._sample(collector, 0.0, collector.gauges)
         for cost in self._costs.values():
-            cost.wall_s = cost.cpu_s = 0.0  # what was spent before the load did not disturb it
+            cost.wall_s = cost.cpu_s = 0.0  # CPU time before the load starts does not disturb it
             cost.samples = 0
         self._apart = {collector.name: collector.apart_cpu_s() for collector in self._collectors}
         self._began, self._begun = self._run.system.wall(), self._run.system.mono()
         self._run.emit("measuring", {"step": self._step, "began": self._began})
 
     def poll(self, elapsed: float) -> float:
-        """Sample what is due. Returns when the next sample is due."""
+        """Take the samples that are due. Returns the time of the next one."""
         if elapsed >= self._next_watch:
             with self._costs[PROOFS].counted():
                 self._watch(elapsed)

@@ -60,7 +60,7 @@ class Stage:
         return self._rooms[real]
 
     def allowed(self, directory: str) -> str:
-        """The real path of an allowed directory of the host's, to read what is there."""
+        """Return the real path of an allowed directory of the host, for reading."""
         return paths.directory(directory, self._run.allowed_paths)
 
     def claim(self, path: str) -> str:
@@ -124,7 +124,7 @@ class Stage:
         self._run.emit("sample", {"step": self.step, "source": source, "t": round(t, 3), "values": values})
 
     def execute(self, argv: Sequence[str], *, purpose: str, limit_s: float, directory: str = "") -> None:
-        """Run a tool to its end, on the client's cpus; out/<step>/<purpose>.stdout and .stderr keep what it wrote."""
+        """Run a tool on the client's CPUs until it ends. Its output is in out/<step>/<purpose>.stdout and .stderr."""
         argv = [*self._run.client_prefix, *argv]
         run_tool(self._run, argv, purpose=purpose, limit_s=limit_s, out=self.out / purpose, directory=directory)
 
@@ -141,7 +141,7 @@ class Stage:
         poll: Optional[Poll] = None,
         trace: Optional[Trace] = None,
     ) -> None:
-        """Run the load generator with collectors and proofs; out/<step>/stdout and stderr keep what it wrote.
+        """Run the load generator with collectors and proofs. Its output is in out/<step>/stdout and stderr.
 
         `on_line` gets each whole line of the `watched` one at once, and `poll` the seconds since the start while it
         runs. A tool that waits for a start signal gets `go` on its stdin, once the tracer is attached.

@@ -32,7 +32,7 @@ SCHEMA: dict[str, Any] = {
 
 
 class Steadiness:
-    """Told the rate of each second, it knows whether the load is steady by now."""
+    """Takes the rate of each second, and detects when the load is steady."""
 
     def __init__(self, window_s: float, within: float) -> None:
         self._window_s, self._within = window_s, within
@@ -92,7 +92,7 @@ def _mser(tail: Sequence[float]) -> float:
 
 
 def drift(means: Sequence[float]) -> float:
-    """What the Theil-Sen slope adds up to over all windows, as a share of their median."""
+    """Return the Theil-Sen slope's change over all windows, as a share of their median."""
     middle = median(means) if means else 0.0
     if len(means) < 2:
         return 0.0

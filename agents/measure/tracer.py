@@ -1,4 +1,4 @@
-"""A tracer beside the load: strace, perf, bpftrace or stap on chosen processes of PostgreSQL, on cpus of its own.
+"""Traces PostgreSQL processes during the load with strace, perf, bpftrace or stap, on separate CPUs.
 
 It is a process of the run like any other: in the journal before it executes, and always ended first. The kernel
 detaches a dead tracer; processes that it left stopped are continued here.
@@ -217,7 +217,7 @@ class Tracer:
         return sum(bool(_HELD.match(system.link(f"/proc/{pid}/fd/{fd}"))) for fd in fds)
 
     def stop(self) -> None:
-        """SIGINT, upon which each writes what it has counted. WorkloadFailure when it does not."""
+        """Send SIGINT, so that each tracer writes its counts. WorkloadFailure if one does not."""
         child, run = self._child, self.run
         if child is None:
             return

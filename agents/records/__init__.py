@@ -1,1 +1,1 @@
-"""What is on disk before it happens: runs in the spool, the journal of originals, the processes, kept data sets."""
+"""Records that are on disk before each action: runs in the spool, the journal of originals, processes, data sets."""

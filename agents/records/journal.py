@@ -99,12 +99,12 @@ class Journal:
             raise HostFailure(f"{setting}: {error.filename} cannot be read: {error.strerror}") from error
         if originals[write.key] == write.wanted:
             return []
-        # Put back after their cause, as putting that back resets them again.
+        # Restored after their cause, because restoring that resets them.
         resets = [
             self._note(setting, k, originals[k], originals[k], "runtime", durable=False, reset_by=write.key)
             for k in write.resets
         ]
-        # Put back before their cause: the kernel clears the one when the other is written.
+        # Restored before their cause: the kernel clears the one when the other is written.
         moved = {write.key: write.wanted, **{k: v for k, v in write.also.items() if originals[k] != v}}
         return [*(self._note(setting, k, originals[k], v, "runtime", durable=False) for k, v in moved.items()), *resets]
 
@@ -155,7 +155,7 @@ class Journal:
             else:
                 self._system.write(key, value or "")
         except OSError as error:
-            # Nothing else is known about it: the present value of the file counts.
+            # Nothing else is known, so the present value of the file counts.
             self._append(entry="refused", key=key, error=str(error))
         return self._settle(entry, value, settle_s)
 
@@ -301,7 +301,7 @@ class Journal:
 
 
 def _remove(path: str) -> None:
-    """What cannot be removed stays on the record, and is tried again."""
+    """Entries that cannot be removed stay in the journal, and are tried again."""
     if os.path.isdir(path) and not os.path.islink(path):
         return owned.remove_tree(path, ignore_errors=True)
     with suppress(OSError):

@@ -35,7 +35,7 @@ LADDERS = {"postgres": POSTGRES_LADDER, "service": COMMAND_LADDER}
 
 @dataclass(frozen=True)
 class Account:
-    """Who runs PostgreSQL and the load generator: a service user, a user namespace, or simply us."""
+    """The account that runs PostgreSQL and the load generator: a service user, a user namespace, or the agent's own."""
 
     name: str
     user: Optional[int] = None
@@ -102,7 +102,7 @@ def _wait(fd: int, seconds: float) -> None:
 
 
 def environment(run: str, extra: Optional[Mapping[str, str]] = None) -> dict[str, str]:
-    """What a process of the run sees: nothing of ours but the mark, and a locale that parsers can rely on."""
+    """Return the environment of a run's processes: the mark of the run, and a locale that parsers can rely on."""
     return {"PATH": TOOL_PATH, "LC_ALL": "C.UTF-8", "TZ": "UTC", MARK: run, **(extra or {})}
 
 
@@ -194,7 +194,7 @@ def _wait_gone(system: System, entry: Record, seconds: float) -> bool:
     deadline, orphaned = system.mono() + seconds, False
     while members := _members(system, entry):
         if entry["purpose"] == "postgres" and not orphaned and members[0].pid != entry["pid"]:
-            # A postmaster leaves last: who is there still has escaped it, such as a program that COPY has started.
+            # A postmaster ends last. Processes that remain have escaped it, such as a program started by COPY.
             orphaned, deadline = True, min(deadline, system.mono() + ORPHANS_S)
         if system.mono() > deadline:
             return False
@@ -246,7 +246,7 @@ def end_strays(system: System, run: str, theirs: str = "") -> list[Process]:
 
 
 def adopt_orphans() -> None:
-    """From now on, each descendant that loses its parent becomes our child, in any session and environment."""
+    """Make orphaned descendants, in any session and environment, children of this process from now on."""
     import ctypes
 
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)

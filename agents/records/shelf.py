@@ -33,7 +33,7 @@ class Shelf:
         return self.all.get(fingerprint)
 
     def put(self, fingerprint: str, **changes: object) -> Record:
-        """Add to what is known of a data set, or begin with it."""
+        """Add to the record of a data set, or create it."""
         self.all[fingerprint] = {**self.all.get(fingerprint, {}), **changes}
         self._write()
         return self.all[fingerprint]

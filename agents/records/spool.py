@@ -66,7 +66,7 @@ def parse_line(line: bytes) -> Optional[Record]:
 
 
 def read_log(path: Path) -> tuple[list[Record], bool]:
-    """All good records of a log, and whether a whole line is damaged; a torn last one is none."""
+    """Return all valid records of a log, and whether a complete line is damaged. An incomplete last line is normal."""
     lines = path.read_bytes().split(b"\n") if path.exists() else [b""]
     parsed = [parse_line(line) for line in lines[:-1]]
     damaged = any(record is None for record in parsed)
@@ -150,7 +150,7 @@ def _write_all(fd: int, data: bytes, durable: bool) -> None:
 
 
 def _last_good(data: bytes, whole: bool) -> tuple[int, Optional[Record]]:
-    """Where the last good line of `data` ends, and its record; the first line counts only when `data` is whole."""
+    """Return the end of the last valid line of `data`, and its record. The first counts only if `data` is complete."""
     end = data.rfind(b"\n") + 1
     while end:
         begin = data.rfind(b"\n", 0, end - 1) + 1
@@ -230,7 +230,7 @@ class Job:
         return read_log(self.path / "state.jsonl")[0]
 
     def last_event(self) -> Record:
-        """The newest whole event, {} if there is none; reads only the tail."""
+        """Return the newest complete event, {} if there is none. Reads only the end of the file."""
         path = self.path / "events.ndjson"
         try:
             with path.open("rb") as file:
@@ -273,7 +273,7 @@ class Spool:
         self.jobs_dir = root / "jobs"
 
     def prepare(self) -> None:
-        """Create what is missing. HostFailure when the spool cannot be ours."""
+        """Create missing directories. HostFailure if the agent cannot own the spool."""
         try:
             self._check_owner()
             self.jobs_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -285,14 +285,14 @@ class Spool:
             ) from error
 
     def _check_owner(self) -> None:
-        """HostFailure where another account can change what is there: its journals would have root write any file."""
+        """Raise HostFailure if another account can change the spool: its journals could make root write any file."""
         existing = next(path for path in (self.root, *self.root.parents) if path.exists())
         if self.system.euid() == 0 and self.system.owners(str(existing)) != frozenset({0}):
             message = f"another account than root can change the spool {self.root}"
             raise HostFailure(message, "it and each directory above it must belong to root; or choose another")
 
     def reserve(self) -> None:
-        """Reserve space for the end of a run before it begins. HostFailure if there is none."""
+        """Reserve space for the end of a run before it starts. HostFailure if there is not enough."""
         if (self.root / "reserve.bin").exists():
             return
         fd = os.open(self.root / "reserve.bin", os.O_WRONLY | os.O_CREAT, 0o600)
@@ -334,7 +334,7 @@ class Spool:
         return fd
 
     def wait_host(self, seconds: float) -> Optional[int]:
-        """The same, but give a holder that only looks some time to let go."""
+        """Lock the host, after waiting briefly for a holder that only reads."""
         deadline = self.system.mono() + seconds
         while True:
             lock = self.lock_host()

@@ -39,7 +39,7 @@ def make(system: System, journal: Journal, out: Path, limits: Limits) -> str:
     unit = f"proving-ground-{journal.run}.scope" if system.exists(cgroups.SYSTEMD) else ""
     path = f"{mount}/{SLICE}/{unit}" if unit else f"{mount}/proving-ground-{journal.run}"
     if system.exists(path):
-        # Before it is on record: recovery kills the processes of a recorded group.
+        # Checked before it is recorded, because recovery kills the processes of a recorded group.
         raise NotApplied("cgroup", f"a new group {path}", "one that exists", "end its processes and remove it")
     if unit:
         journal.note("group", path=path, unit=unit, enabled=[], others=[])
@@ -195,5 +195,5 @@ def _disable(system: System, entry: Record) -> None:
     if set(_children(system, mount)) - set(entry["others"]):
         return
     for controller in set(entry["enabled"]) & set(_enabled(system, mount)):
-        with suppress(OSError):  # busy if an older group has switched it on for groups of its own: it stays on
+        with suppress(OSError):  # busy if an older group has enabled it for its own groups, so it stays enabled
             system.write(f"{mount}/cgroup.subtree_control", f"-{controller}")

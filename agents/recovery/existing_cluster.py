@@ -34,7 +34,7 @@ class ClusterRestore:
         self.unproven: list[str] = []
 
     def before(self) -> None:
-        """While the server still has our values."""
+        """Restore while the server still has the run's values."""
         if self._service.is_ready():
             with suppress(Failure, OSError):  # tried again when it runs as theirs
                 self._drop_database_and_role()
@@ -84,7 +84,7 @@ class ClusterRestore:
         restart = self._journal.unfinished("restart", "stopped")
         if restart is None:
             return
-        # In a later boot, with its files back already, the server has nothing of ours.
+        # After a reboot with restored files, the server has no value of the run.
         if restart["boot_id"] == self._system.boot_id() or self._journal.open_writes():
             self._service.stop()
         self._journal.note("stopped", of=restart["seq"])
@@ -96,7 +96,7 @@ class ClusterRestore:
 
     def _bring_back(self) -> None:
         running = self._service.postmaster() is not None
-        # What a later boot has started is its admin's wish, not ours to stop.
+        # A server started after a reboot was started by its admin, so it keeps running.
         rebooted = self._entry["boot_id"] != self._system.boot_id()
         should_run = self._entry["was"] == "running" or (running and rebooted)
         if should_run or any(self._database_and_role()):
@@ -170,6 +170,6 @@ def of(system: System, journal: Journal, emit: Emit) -> Optional[ClusterRestore]
 
 
 def data_dir(journal: Journal) -> str:
-    """The working directory of the cluster's server, as the kernel names it; "" if there is none."""
+    """Return the working directory of the cluster's server, as the kernel names it; "" if there is none."""
     entry = journal.unfinished("service", "owned")
     return os.path.realpath(entry["data_dir"]) if entry else ""

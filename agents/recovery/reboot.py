@@ -35,7 +35,7 @@ class Verdict(NamedTuple):
 
 
 def verdict(job: Job, system: System) -> Verdict:
-    """Only a run whose newest state is REBOOTING is not dead; it resumes once, because resuming is a newer state."""
+    """Return whether the run's newest state is REBOOTING. It resumes only once, because resuming is a newer state."""
     states = job.states()
     last = states[-1] if states else {}
     is_here = last.get("boot_id") == system.boot_id()

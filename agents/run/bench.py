@@ -1,4 +1,4 @@
-"""Where a tool is tried without a run: the programs of one host."""
+"""Runs tools without a run, to check scripts with the programs of this host."""
 
 from __future__ import annotations
 

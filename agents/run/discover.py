@@ -28,7 +28,7 @@ def read_setting(system: System, facts: Record, name: str, requested: Any) -> Re
 
 
 def _read(system: System, keys: list[str]) -> dict[str, str]:
-    """What each file reads; one that cannot be read is left out, as applying it will say why."""
+    """Read each file. Unreadable ones are left out, because applying the setting reports the reason."""
     values = {}
     for key in keys:
         try:

@@ -20,10 +20,10 @@ def launch(spool: Spool, job: Job, lock: int, agent_id: str) -> None:
 
 
 def detach(spool: Spool, job: Job, lock: int, agent_id: str) -> None:
-    """Carry the run out in a session of its own: not our child, not on our terminal, holding the host lock.
+    """Execute the run in a new session that holds the host lock and does not depend on this process or its terminal.
 
-    Forked without exec: loading the agent a second time would cost a tenth of a second of every run. Loaded before the
-    fork, the parent has it for the next run, too.
+    Forks without exec, because loading the agent again would take 0.1 s of each run. What is loaded before the fork
+    stays in the parent for the next run.
     """
     from .session import Session
 

@@ -289,7 +289,7 @@ def check_data(spec: Spec) -> None:
 
 
 def plan_target(facts: Record, spec: Spec, plans: dict[str, Plan]) -> None:
-    """Pure. Unplannable when settings want of the target what it cannot give."""
+    """Pure. Raise Unplannable if settings need something that the target does not have."""
     target = spec["target"]
     if target is not None:
         check(TARGETS[target["kind"]], target, "target")

@@ -1,4 +1,4 @@
-"""What a run on a remote server may change and execute. Pure."""
+"""The changes and commands allowed to a run on a remote server. Pure."""
 
 from __future__ import annotations
 

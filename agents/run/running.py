@@ -1,5 +1,5 @@
-"""A run in progress as those see it who do parts of its work: a step, who looks on, a restart of the host. For types
-only: session.py is the run, and imports them."""
+"""The interface of a run in progress for its parts: steps, observers, restarts of the host. It is only a type; the run
+itself is in session.py, which imports these parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..settings import Scene
 
 
 class Run(Protocol):
-    """Its parts, its records, its proofs, and what it lends to a step."""
+    """A run's parts, records and proofs, and what its steps use."""
 
     spool: Spool
     job: Job

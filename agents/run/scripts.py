@@ -1,4 +1,4 @@
-"""What the tools themselves say against the scripts of a run, before anything of it is carried out."""
+"""Checks the scripts of a run with the tools themselves, before anything is executed."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Serving:
         self._names = [each["name"] for each in self._request.get("standbys", [])]
         self._next_watch, self._following = 0.0, False
 
-    # In order
+    # Steps, in order
 
     def begin(self) -> None:
         """Let the others in, and return when clients may come."""
@@ -84,7 +84,7 @@ class Serving:
             raise PlanFailure("the job contains no password for the other hosts", "submit it with access")
         self._cluster.sql(f"alter role {USER} password '{verifier(password, os.urandom(16))}'")
         for name in self._names:
-            # Removed with the run, when its server is down: a slot that stays behind would keep all WAL for ever.
+            # Removed with the run, also if its server is down, because a slot left behind would keep all WAL.
             self._run.journal.making(str(self._cluster.pgdata / "pg_replslot" / name))
             self._cluster.sql(_SLOT.format(name=name))
 
@@ -93,7 +93,7 @@ class Serving:
         self._following = True
 
     def _take_names(self) -> None:
-        """What would have made every commit wait before: the names of the standbys that are synchronous."""
+        """Set the names of the synchronous standbys. Set earlier, each commit would have to wait for them."""
         run = self._run
         run.settings = run.spec["settings"]
         self._reload(run.settings)
@@ -101,7 +101,7 @@ class Serving:
         run.verify("before")
 
     def _await(self, limit_s: float) -> None:
-        """Until the proofs hold. NotApplied when they do not in time."""
+        """Wait until the proofs succeed. NotApplied if they do not in time."""
         system = self._run.system
         deadline, proofs = system.mono() + limit_s, self.proofs()
         while not all(proof.ok for proof in proofs):
@@ -114,7 +114,7 @@ class Serving:
             proofs = self.proofs()
 
     def wait(self) -> None:
-        """Until the others are done, with all who look on looking."""
+        """Wait until the other jobs are done, while all observers continue."""
         run, out = self._run, self._run.job.path / "out" / STEP
         out.mkdir(parents=True, exist_ok=True, mode=0o700)
         run.act("measure")
@@ -148,7 +148,7 @@ class Serving:
     # Proofs
 
     def proofs(self) -> list[Proof]:
-        """That standbys follow, and are synchronous if the run requests it."""
+        """Return proofs that the standbys stream, and are synchronous if the run requests it."""
         if isinstance(self._cluster, Standby):
             return self._cluster.proofs()
         senders = {each["application_name"]: each for each in self._senders()}

@@ -1,6 +1,6 @@
-"""One run on this host, in order: apply, verify, have the data set, measure, verify, restore, verify restored, seal.
+"""One run on this host, in order: apply, verify, get the data set, measure, verify, restore, verify restored, seal.
 
-Whatever happens on the way, the rollback comes next; and when this process dies, recover.py does it instead.
+After any failure it restores. If this process dies, recover.py restores instead.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Session:
 
     def __init__(self, spool: Spool, job: Job, agent: str) -> None:
         self.spool, self.job, self.system, self._agent = spool, job, spool.system, agent
-        spool.full, spool.sparing = False, True  # whatever the connection that we come from has seen
+        spool.full, spool.sparing = False, True  # regardless of what the connection saw before
         self.spec: Spec = job.order["spec"]
         self.settings = roles.early(self.spec)
         self._events, self._states = job.log("events.ndjson"), job.log("state.jsonl")
@@ -182,7 +182,7 @@ class Session:
         self.verify("before")
 
     def _check_scripts(self) -> None:
-        """By the tools themselves: a run that could not be carried out changes nothing."""
+        """Check the scripts with the tools, so that a run that cannot be executed changes nothing."""
         wrong = scripts.check(self.system, self.spec["steps"], (self.spec["target"] or {}).get("bin_dir", ""))
         for failure in wrong:
             self.log("error", failure.message)
@@ -190,7 +190,7 @@ class Session:
             raise wrong[0]
 
     def _data_dir(self) -> str:
-        """Where the run's data lie: the target's directory, or that of the first step which has one."""
+        """Return the data directory of the run: the target's, or that of the first step which has one."""
         steps = (step["options"].get("directory", "") for step in self.spec["steps"])
         return str((self.spec["target"] or {}).get("data_dir") or next(filter(None, steps), ""))
 
@@ -351,14 +351,14 @@ class Session:
             raise NotApplied(f"{name} ({proof.subject})", proof.wanted, proof.found)
 
     def _tell(self, name: str, phase: str, proof: Proof) -> None:
-        """Emit a proof, unless this step has emitted the same one of as many processes."""
+        """Emit a proof, unless this step has already emitted the same one for as many processes."""
         size = len(proof.evidence.get("processes", ()))
         known = f"{name} {phase} {proof.subject} {proof.found} {size}"
         if known not in self._reported:
             self._reported.add(known)
             self.emit("proof", {"setting": name, "phase": phase, **proof.__dict__})
 
-    # What a stage needs
+    # Interface of a stage
 
     @property
     def allowed_paths(self) -> list[dict[str, str]]:

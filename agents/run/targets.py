@@ -104,7 +104,7 @@ def _client(run: Run, plans: Mapping[str, Plan]) -> Target:
 
 
 def _hands(run: Run) -> tuple[Any, Any]:
-    """What a cluster runs its tools with, and starts its server."""
+    """Return the functions with which a cluster runs its tools and starts its server."""
     out = run.job.path / "out"
 
     def execute(argv: list[str], purpose: str, limit_s: float) -> None:

@@ -1,4 +1,4 @@
-"""What a setting is: discover, plan (pure), resolve, verify. Applying and restoring are the journal's, for all."""
+"""Base class of settings: discover, plan (pure), resolve, verify. The journal applies and restores all of them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def current(system: System, key: str) -> str:
 
 @dataclass(frozen=True)
 class Write:
-    """One value to put into a file of the kernel. The kernel may need `settle_s` seconds until it reads back.
+    """One value to write into a file of the kernel. The kernel may need `settle_s` seconds until it reads back.
 
-    `also`: files that the kernel changes along with this one, and their values then (a counter at the most):
+    `also`: files that the kernel changes along with this one, and their new values (at most a counter):
     vm.dirty_bytes clears vm.dirty_ratio. They are in the journal with it, and are only written to restore them.
     `resets`: files that the kernel sets to its own default whenever this one is written: nr_requests with another
     scheduler. They are restored after it, because restoring it resets them again. `nudge`: a file into which 1 is
@@ -57,8 +57,8 @@ class Write:
 
 @dataclass(frozen=True)
 class Hold:
-    """A device that keeps a value while a process has it open; then the kernel restores it. `shown` is the meaning of
-    the data."""
+    """A device that keeps a value while a process has it open. On closing, the kernel restores it. `shown` is the
+    meaning of the data."""
 
     path: str
     data: bytes
@@ -71,7 +71,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class Plan:
-    """What one setting needs on the host: writes, held devices, prefixes of the command lines, lines of
+    """The changes of one setting on the host: writes, held devices, prefixes of the command lines, lines of
     configuration, options of initdb. `unit` is server_prefix in the form of systemd ({"CPUAffinity": "0-3"}).
     `acts` and `sql` show what `act` does: commands, and statements for the running server. `limits` are (file, text) of
     the run's control group, in which PostgreSQL starts. `boot` is {"parameters": [text], "line": all of the command
@@ -150,8 +150,8 @@ class Proof:
 
 @dataclass
 class Scene:
-    """What a setting reads for its proofs: the processes of the run, the server's SQL, and its notes from earlier ones.
-    `data_dir` is the directory that the run was given, `pgdata` that of its cluster; "" without a target."""
+    """What a setting reads for its proofs: the processes of the run, the server's SQL, and its own earlier notes.
+    `data_dir` is the run's directory, `pgdata` that of its cluster; "" without a target."""
 
     system: System
     facts: Facts
@@ -170,7 +170,7 @@ class Scene:
     parameter: Optional[Callable[[str], str]] = None  # its value, from postgres -C
     sql: Optional[Callable[[str], Any]] = None
     parameter_proofs: Optional[Callable[[dict[str, str]], Optional[list[Proof]]]] = None  # if they are set by SQL
-    huge_pages_needed: Optional[Callable[[int], int]] = None  # of so many kB
+    huge_pages_needed: Optional[Callable[[int], int]] = None  # pages for a size in kB
     writes: dict[str, list[Write]] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
 
@@ -179,11 +179,11 @@ class Scene:
         return list(self._family(self.postmaster)) if self.postmaster else []
 
     def client_processes(self) -> list[Process]:
-        """The load generator and what it forked."""
+        """Return the load generator and its descendants."""
         return list(self._family(self.client)) if self.client else []
 
     def tracer_processes(self) -> list[Process]:
-        """The tracer and what it forked."""
+        """Return the tracer and its descendants."""
         return list(self._family(self.tracer)) if self.tracer else []
 
     def _family(self, pid: int) -> Iterator[Process]:
@@ -212,7 +212,7 @@ class Setting(ABC):
 
     @abstractmethod
     def plan(self, facts: Facts, requested: Any) -> Plan:
-        """Pure. Unplannable, with field, value and what is accepted, when this host cannot."""
+        """Pure. Unplannable, with field, value and what is accepted, if this host cannot have it."""
 
     def check_together(self, requested: Any, plans: dict[str, Plan]) -> None:
         """Pure. Unplannable if this request conflicts with other plans of the same run."""

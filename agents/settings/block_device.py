@@ -13,7 +13,7 @@ from .base import Facts, Plan, Scene, Setting, Write, current
 BLOCK = "/sys/block"
 DATA = "data"
 UNKNOWN = "$DATA"  # in a plan, for the device that only the directory of the run determines
-# In the order in which they are written: a scheduler resets the length of its queue.
+# In the order of writing: a scheduler resets the length of its queue.
 _FILES = ("scheduler", "nr_requests", "read_ahead_kb", "rq_affinity", "nomerges", "wbt_lat_usec")
 _RESET = ("nr_requests", "wbt_lat_usec")
 _QUEUE = {
@@ -145,7 +145,7 @@ def spread(system: System, top: str, write: Write) -> list[Write]:
 
 
 def below(system: System, path: str) -> str:
-    """The whole device that the file system of a directory is on, as in /sys/block. NotApplied if there is none."""
+    """Return the whole device below the file system of a directory, as in /sys/block. NotApplied if there is none."""
     if not path:
         raise NotApplied("block_device.data", "a device below the data directory", "a run without a data directory")
     number = _number(path)
@@ -195,7 +195,7 @@ def _check_file(system: System, write: Write) -> None:
 
 
 def _with_resets(system: System, write: Write) -> Write:
-    """Another scheduler begins with a queue and parameters of its own."""
+    """Add the files that the kernel resets with another scheduler: its queue and parameters."""
     if not write.key.endswith("/scheduler"):
         return write
     queue = write.key[: -len("/scheduler")]

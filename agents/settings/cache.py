@@ -1,4 +1,4 @@
-"""What of the data is in memory when the measurement begins: nothing of it, or all of it."""
+"""The state of the page cache at the start of a measurement: none of the data, or all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WARM = 0.99  # the share of each relation that must be there
 _DROPPED, _LOADED = ("cold", "reloaded"), ("warm", "reloaded")
 _NAME = r"[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?"
 _EACH = "select oid::regclass, pg_prewarm(oid) from pg_class where relkind in ('r', 'i', 'm') and oid >= 16384"
-# Where PostgreSQL keeps relations; its own log and WAL are not read by queries.
+# Directories of relations. Queries do not read the server's log and WAL.
 _DATA = ("base", "global", "pg_tblspc")
 
 
@@ -88,7 +88,7 @@ def _names(relations: str) -> list[str]:
 
 
 def drop(scene: Scene) -> list[Proof]:
-    """Write out what is dirty, drop all that is clean, and count what is left of the data."""
+    """Write dirty pages, drop clean ones, and count the remaining pages of the data."""
     system = scene.system
     before, drops = meminfo(system), _drops(system)
     system.sync()
@@ -128,7 +128,7 @@ def left(system: System, pgdata: str) -> Proof:
 
 
 def files_below(directory: str) -> list[str]:
-    """All files below a directory, also behind symbolic links."""
+    """Return all files below a directory, including those behind symbolic links."""
     paths = []
     for place, _, names in os.walk(directory, followlinks=True):
         paths += [os.path.join(place, name) for name in names]

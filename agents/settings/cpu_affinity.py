@@ -198,7 +198,7 @@ class _Usage:
         self._busy = [*self._busy[:1], busy]
         for task in tasks:
             known = (task.pid, task.start)
-            # What was burnt before the first sample belongs to an earlier step, except for tasks born since.
+            # CPU time before the first sample belongs to an earlier step, except for tasks started since.
             before = self._last.get(known, task.ticks if first else 0)
             self.ticks[task.cpu] = self.ticks.get(task.cpu, 0) + task.ticks - before
             self._last[known] = task.ticks

@@ -105,7 +105,7 @@ def _governor(facts: Facts, governor: str) -> list[Write]:
             raise Unplannable("cpu_power.governor", governor, accepted)
         for cpu in cpulist.parse(policy["cpus"]):
             path = f"{CPUS}/cpu{cpu}/cpufreq"
-            # With governor performance, drivers set the preference themselves and keep it.
+            # With the governor performance, drivers set the preference themselves and keep it.
             resets = (f"{path}/{_PREFERENCE}",) if "preference" in policy else ()
             writes.append(Write(f"{path}/scaling_governor", governor, resets=resets))
     return writes

@@ -15,7 +15,7 @@ from .proofs.huge_pages import prove
 POOL = "/proc/sys/vm/nr_hugepages"
 COMPACT = "/proc/sys/vm/compact_memory"
 SETTLE_S = 5.0
-# At most this share of the available memory is requested: a host without a free page kills its processes.
+# At most this share of the available memory, because a host without free pages kills its processes.
 MOST = 0.9
 _NEED = "postgres -D $PGDATA -C shared_memory_size_in_huge_pages"
 _KB = {"kB": 1, "MB": 1024, "GB": 1024 * 1024}
@@ -159,7 +159,7 @@ def _nodes(size: dict[str, Any], requested: Any) -> list[int]:
 
 
 def _planned(nodes: list[int], requested: Any) -> dict[int, str]:
-    """The value of each node's pool, as far as it is known before the server runs."""
+    """Return the planned value of each node's pool, as far as it is known before the server runs."""
     if "per_node" in requested:
         return {node: str(int(requested["per_node"][str(node)])) for node in nodes}
     pool = requested.get("pool", "auto")
@@ -170,7 +170,7 @@ def _planned(nodes: list[int], requested: Any) -> dict[int, str]:
 
 
 def _shares(pages: int, nodes: int) -> list[int]:
-    """Even shares; what is left over goes to the first nodes."""
+    """Divide pages evenly; the remainder goes to the first nodes."""
     return [pages // nodes + (place < pages % nodes) for place in range(nodes)]
 
 
@@ -183,7 +183,7 @@ def _on_node(kb: int, node: int, pages: str) -> Write:
 
 
 def _whole(facts: Facts, size: dict[str, Any], pages: str, total: int = 0) -> Write:
-    """The total; the kernel spreads it over the nodes, which would not come back by themselves as they were."""
+    """Return the write of the total. The kernel spreads it over the nodes, so their pools must be restored as well."""
     kb, nodes = size["kb"], sorted(size["per_node"], key=int)
     path = POOL if kb == facts["huge_pages"]["default_kb"] else f"{HUGE}/hugepages-{kb}kB/nr_hugepages"
     bound = pages if not pages.isdigit() or int(pages) >= total else "0"
@@ -202,7 +202,7 @@ class _Pool:
         )
         self.available_kb = meminfo(system)["MemAvailable"]
         if node is not None:
-            # The kernel estimates no MemAvailable of a node: what is free, and file pages, which can be moved away.
+            # The kernel has no MemAvailable for a node, so take free pages and file pages, which can be moved.
             text = system.text(f"{NODES}/node{node}/meminfo")
             on_node = re.findall(r"(?:MemFree|Active\(file\)|Inactive\(file\)):\s+(\d+) kB", text)
             self.available_kb = min(self.available_kb, sum(map(int, on_node)))

@@ -98,5 +98,5 @@ def _locale(requested: Any) -> dict[str, str]:
 
 
 def _actual_locale(database: dict[str, Any]) -> Any:
-    """Of the database's provider: 15 and 16 keep ICU's in a column of its own."""
+    """Return the locale of the database's provider. PostgreSQL 15 and 16 have a separate column for ICU."""
     return database.get("datlocale") or database.get("daticulocale") or database["datcollate"]

@@ -25,7 +25,7 @@ def _states(module: str) -> dict[str, Any]:
     return {"type": "object", "title": module, "properties": {"max_cstate": deepest}, "additionalProperties": False}
 
 
-# In the order in which they are appended: hugepages belongs to the hugepagesz before it.
+# In the order of appending: hugepages belongs to the hugepagesz before it.
 PARAMETERS: dict[str, Any] = {
     "isolcpus": {
         "type": "string",

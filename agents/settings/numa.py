@@ -1,4 +1,4 @@
-"""Where PostgreSQL's memory comes from and which nodes' cpus it runs on, by numactl; children inherit both."""
+"""NUMA nodes of PostgreSQL's memory and CPUs, set by numactl and inherited by all its processes."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def _weights(facts: Facts, policy: str, weights: dict[str, Any]) -> list[Write]:
         raise Unplannable("numa.weights", weights, f"no weights with {policy}")
     if set(weights) - set(known):
         raise Unplannable("numa.weights", weights, f"nodes of this host: {', '.join(known)}")
-    # With our first weight, the kernel stops choosing them. Restored last, this makes it choose again.
+    # After the first written weight, the kernel no longer chooses them. Restoring this last makes it choose again.
     modes = [{facts["numa"]["weights_auto"]: "false"} if facts["numa"].get("weights_auto") else {}]
     changed = [node for node in sorted(weights, key=int) if int(weights[node]) != known[node]]
     return [

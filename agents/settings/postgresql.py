@@ -8,7 +8,7 @@ from typing import Any, Mapping
 from ..errors import Unplannable
 from .base import Facts, Plan, Proof, Scene, Setting
 
-# Parameters that say where the cluster lives and who may enter: the agent's own business.
+# Parameters for the location of the cluster and access to it, which the agent sets itself.
 OURS = {
     "port", "listen_addresses", "unix_socket_directories", "unix_socket_group", "unix_socket_permissions",
     "data_directory", "config_file", "hba_file", "ident_file", "external_pid_file", "include", "include_dir",
@@ -60,7 +60,7 @@ class PostgreSQL(Setting):
     }
 
     def begins_anew(self, part: str) -> str:
-        """Of those that a reload does not change; which these are, pg_settings knows."""
+        """Name the parameters that need a restart, according to pg_settings."""
         return "server"
 
     def plan(self, facts: Facts, requested: Any) -> Plan:
@@ -134,7 +134,7 @@ def _factor(unit: str) -> float:
 
 
 def _proof(name: str, expected: str, shown: dict[str, Any], conf_file: str) -> Proof:
-    """In effect: our file's line was applied without error, nothing later overrides it, no restart is pending."""
+    """Prove that the line of the run's file was applied, nothing overrides it, and no restart is pending."""
     row = (shown["settings"] or {}).get(name)
     lines = [line for line in shown["file"] or [] if line["name"] == name and line["file"] == conf_file]
     if row is None:
@@ -170,5 +170,5 @@ def same(name: str, expected: str, row: Mapping[str, Any]) -> bool:
     if vartype not in ("integer", "real"):
         return bool(target == actual)
     if vartype == "integer":
-        return bool(abs(target - actual) < _factor(unit))  # the server rounds to whole units of its own
+        return bool(abs(target - actual) < _factor(unit))  # the server rounds to its own units
     return bool(abs(target - actual) <= abs(target) * 1e-6)

@@ -82,8 +82,8 @@ class Smt(Setting):
         return {**facts, "cpus": {**cpus, **after}, "numa": {**facts["numa"], "nodes": nodes}}
 
     def resolve(self, scene: Scene, plan: Plan, requested: Any) -> Plan:
-        """With the affinities of interrupts whose CPUs all go offline: the kernel moves these, and does not move them
-        back. NotApplied if a CPU is offline already: switching SMT on again would bring it online."""
+        """Add the affinities of interrupts whose CPUs all go offline, because the kernel moves these and does not move
+        them back. NotApplied if a CPU is already offline: switching SMT on again would bring it online."""
         if requested["control"] != OFF:
             return plan
         _check_all_online(scene.system)

@@ -55,7 +55,7 @@ def _present(system: System, knob: Knob) -> Optional[Any]:
 
 
 def _path(facts: Facts, knob: Knob) -> str:
-    """Its file on this kernel, or ""."""
+    """Return its file on this kernel, or ""."""
     if knob.name in facts["sysctls"]:
         return knob.path
     there = knob.debug and knob.debug in facts.get("kernel", {}).get("sched", {})
@@ -93,7 +93,7 @@ def _check_numbers(field: str, knob: Knob, value: str) -> None:
 
 
 def _check_host(facts: Facts, knob: Knob, field: str, value: Any) -> None:
-    """What depends on the memory or the kernel of the host."""
+    """Check values that depend on the memory or the kernel of the host."""
     total_kb = facts["memory"]["total_kb"]
     most = {
         "vm.dirty_bytes": total_kb * 1024,
@@ -131,7 +131,7 @@ def _check_background(facts: Facts, values: dict[str, Any]) -> None:
 
 
 def _unchanged(facts: Facts, values: dict[str, Any], name: str) -> int:
-    """What stays there, which is nothing when its rival is set."""
+    """Return the present value, or 0 if its rival is set."""
     return 0 if BY_NAME[name].rival in values else int(facts["sysctls"].get(name, 0))
 
 

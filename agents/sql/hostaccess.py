@@ -1,7 +1,7 @@
-"""Where a script or SQL of a user's own reaches out of its database: shells of pgbench, programs of COPY. Pure.
+"""Finds commands in users' scripts that reach out of the database: shells of pgbench, programs of COPY. Pure.
 
-This gives a clear refusal before anything runs. It is no protection: SQL can hide such a command. Only users who may
-run commands bring scripts, because the load of an existing cluster is its superuser.
+This allows a clear refusal before anything runs. It is not a protection, because SQL can hide such a command. Only
+users who may run commands can supply scripts.
 """
 
 from __future__ import annotations

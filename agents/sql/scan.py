@@ -6,7 +6,7 @@ import re
 
 from .text import bare
 
-# Of pgbench: a line that begins with a backslash, with its continuation lines; \gset and \aset end a statement.
+# A line of pgbench that begins with a backslash, with its continuation lines; \gset and \aset end a statement.
 _META = re.compile(r"^[ \t]*\\\w[^\n]*(?:(?<=\\)\n[^\n]*)*", re.MULTILINE)
 _ENDING = re.compile(r"\\(?:g|a)set\b[^\n]*|\\;")
 

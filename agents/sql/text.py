@@ -1,14 +1,14 @@
-"""Just enough of SQL's grammar to know where a statement ends. Pure.
+"""Just enough of SQL's grammar to find the ends of statements. Pure.
 
-Who may run SQL is decided elsewhere, and PostgreSQL decides what it may do: a text that is split wrongly only gets
-a later error.
+Permission to run SQL is checked elsewhere, and PostgreSQL limits what it can do. If a text is split wrongly, the error
+only appears later.
 """
 
 from __future__ import annotations
 
 import re
 
-# What a semicolon does not end a statement in: comments, strings, names in quotes, bodies between dollars.
+# Tokens in which a semicolon does not end the statement: comments, strings, quoted names, dollar-quoted bodies.
 # Words and numbers are tokens too: a dollar within a word opens no quote, one after a number does.
 _TOKEN = re.compile(
     r"--[^\n\r]*"
@@ -22,7 +22,7 @@ _TOKEN = re.compile(
     r"|(?P<meta>\\[;:]?)",
     re.DOTALL,
 )
-# Of pgbench: the rest of the line, with its continuation lines.
+# The rest of a pgbench command's line, with its continuation lines.
 _REST = re.compile(r"[^\n]*(?:(?<=\\)\n[^\n]*|(?<=\\\r)\n[^\n]*)*")
 _NOISE = re.compile(r"(?:\s|--[^\n]*(?:\n|$))*")
 
@@ -76,7 +76,7 @@ def _stand_in(token: re.Match[str]) -> str:
 
 
 def _past(text: str, token: re.Match[str]) -> int:
-    """Where the token ends; one that is never closed continues to the end of the text."""
+    """Return the end of the token. An unclosed one extends to the end of the text."""
     if token["comment"]:
         return _past_comment(text, token.end())
     if token["tag"] is not None:
@@ -98,7 +98,7 @@ def _past_comment(text: str, at: int) -> int:
 
 
 def _empty(statement: str) -> bool:
-    """Nothing but blanks and comments."""
+    """Return whether there is nothing but whitespace and comments."""
     at = 0
     while True:
         noise = _NOISE.match(statement, at)

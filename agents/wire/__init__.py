@@ -1,1 +1,1 @@
-"""What travels between server and agent: shapes, columns, histograms, frames. No module here touches the host."""
+"""Messages between server and agent: shapes, columns, histograms, frames. These modules never touch the host."""

@@ -29,8 +29,8 @@ class Wire:
                 self._sink.flush()
 
     def pause(self, seconds: float, ended: Optional[int]) -> bool:
-        """Whether something else is asked, the other side has gone, or `ended` can be read, within that time; without
-        it a pause is short, for nothing tells when there is news."""
+        """Wait, and return whether there is another request, the server has gone, or `ended` can be read. Without
+        `ended`, the pause is short, because nothing else signals news."""
         watched, limit_s = [sys.stdin.fileno()], min(seconds, self._look_s)
         if ended is not None:
             watched, limit_s = [*watched, ended], seconds

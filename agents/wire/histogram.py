@@ -48,7 +48,7 @@ class Histogram:
         self.high: Optional[int] = None
 
     def add(self, values: Sequence[int], times: Sequence[int]) -> None:
-        """Each value >= 0 with its count."""
+        """Add each value >= 0 with its count."""
         if not values:
             return
         self.count += sum(times)
@@ -67,9 +67,9 @@ class Histogram:
         self.high = max((each for each in (self.high, other.high) if each is not None), default=None)
 
     def percentile(self, percent: float, beyond: int = 0) -> float:
-        """The value of the nearest rank; nan of nothing. 100 is the highest, exactly. `percent` has 3 decimals.
+        """Return the value of the nearest rank, nan if empty. 100 is the maximum. `percent` has up to 3 decimals.
 
-        So many more lie `beyond` all that was counted, as transactions do that were skipped: inf where it is theirs.
+        `beyond` is a number of values above all counted ones, such as skipped transactions. Their ranks return inf.
         """
         if not self.count or self.low is None or self.high is None:
             return math.nan
@@ -91,7 +91,7 @@ class Histogram:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Histogram:
-        """The inverse of as_json. KeyError, TypeError or ValueError for what it cannot have written."""
+        """The inverse of as_json. KeyError, TypeError or ValueError for anything that as_json cannot have written."""
         histogram = cls()
         histogram.buckets = {int(bucket): int(times) for bucket, times in body["buckets"]}
         histogram.count, histogram.sum = int(body["count"]), int(body["sum"])

@@ -1,4 +1,4 @@
-"""The wire between server and agent, and the shapes that travel on it. Both sides import this file.
+"""The protocol between server and agent, and its messages. Both sides import this file.
 
 One SSH connection carries frames on the agent's stdin and stdout:
 
@@ -216,7 +216,7 @@ def encode(message: Json) -> bytes:
 
 
 class FrameReader:
-    """Turns received bytes into messages: `feed(bytes)` as they come, iterate over what is complete."""
+    """Turns received bytes into messages: call `feed(bytes)` and iterate over the complete messages."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -224,7 +224,7 @@ class FrameReader:
         self.greeting = b""
 
     def feed(self, data: bytes) -> Iterator[Json]:
-        """Each message that is complete now. WireError on a bad checksum, an absurd length, or noise between frames."""
+        """Yield each complete message. WireError on a bad checksum, an absurd length, or noise between frames."""
         self._buffer += data
         return self._messages()
 

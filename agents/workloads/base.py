@@ -1,4 +1,4 @@
-"""What a workload is: pure `check`, `argv`, `duration` and `writes`; measure through a Stage."""
+"""Base class of workloads: pure `check`, `argv`, `duration` and `writes`; measured through a Stage."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Trace:
-    """The tracer that a load wants, and by what its backends are known: how many connections of which name."""
+    """The tracer of a load, and how to recognise the load's backends: the number and name of its connections."""
 
     options: Options
     application: str
@@ -111,9 +111,9 @@ FIGURES: Schema = {
         "additionalProperties": False,
     },
 }
-# What a traced step yields besides its own figures.
+# Additional figures of a traced step.
 TRACED = {"tracer ns per event": Metric("ns", "lower")}
-# What a step yields that counts transactions, beside collectors.
+# Figures of a step that counts transactions, from collectors.
 OF_TRANSACTIONS = {name: Metric(each.unit, each.better) for name, each in PER_TRANSACTION.items() if each.better}
 
 
@@ -146,10 +146,10 @@ class Workload(ABC):
     needs_directory = False
     dataset = ""  # the kind of data set that it needs; "" for any
     samples: dict[str, Columns] = {}  # source -> the columns of the time series that a step of it yields
-    rates: tuple[str, ...] = ()  # the columns of its own source that add up to its throughput
+    rates: tuple[str, ...] = ()  # columns of its source that add up to its throughput
     ends_when_steady = False  # whether a warm-up may wait until its throughput is steady
     bundled = False  # its tool comes with PostgreSQL: with that of the option bin_dir
-    since: dict[str, int] = {}  # option -> the first PostgreSQL whose tool has it, where not all of them have
+    since: dict[str, int] = {}  # option -> the first PostgreSQL version whose tool has it
 
     def check(self, options: Options) -> None:
         """Pure. Unplannable for what the schema cannot say."""

@@ -1,4 +1,4 @@
-"""command: a program of the team's own, with what it prints declared as figures. No shell, and not for everybody."""
+"""command: a program of the team, with declared figures in its output. It needs a permission and uses no shell."""
 
 from __future__ import annotations
 

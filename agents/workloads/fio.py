@@ -181,8 +181,8 @@ def _spell(value: object) -> str:
 
 
 def _ours(number: int, section: Section, stage: Stage) -> list[str]:
-    """Where a section's files lie, and its logs. What fio makes is removed with the run, never by fio: a file that was
-    there before stays."""
+    """Return the options for a section's files and logs. Files that fio creates are removed with the run, never by fio,
+    so that existing files stay."""
     lines = [f"write_{log}_log={stage.scratch}/{number}" for log in fio_logs.LOGS]
     lines += [f"log_avg_msec={fio_logs.EVERY_MS}", "per_job_logs=0", "log_unix_epoch=1", "unlink=0"]
     names = section.paths("filename")
@@ -211,7 +211,7 @@ def _keep_logs(stage: Stage, names: list[str]) -> None:
 
 
 def _is_old(report: Path) -> bool:
-    """Before 3.0 latencies were microseconds."""
+    """Return whether fio is older than 3.0, whose latencies are in microseconds."""
     if not report.is_file():
         return False
     with report.open(errors="replace") as text:

@@ -1,7 +1,7 @@
-"""fio's job files: what fio would make of one, what of it may run, and how it is written for fio. Pure.
+"""fio's job files: parsed as fio does, checked for allowed keys, and written again for fio. Pure.
 
-Source: __parse_jobs_ini() of fio's init.c, and its HOWTO. What fio is given is written from what was understood here,
-so that the two cannot differ.
+Source: __parse_jobs_ini() of fio's init.c, and its HOWTO. fio gets a file written from the parsed one, so that both
+have the same meaning.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FIELD = "fio.job_file"
 ENGINES = (
     "libaio", "io_uring", "psync", "sync", "vsync", "pvsync", "pvsync2", "posixaio", "mmap", "splice", "null",
 )  # fmt: skip
-# Keys that name no program, no path and no device, and write nothing but what is measured.
+# Keys without programs, paths or devices, which write nothing else than the measured data.
 HARMLESS = frozenset(
     """
     name description rw readwrite rw_sequencer bs blocksize bsrange bssplit bs_unaligned blocksize_unaligned
@@ -86,14 +86,14 @@ class Section:
         return self.resolved.get(key, "0") not in ("0", "false")
 
     def seconds(self) -> Optional[float]:
-        """From its start to its end, if the file determines it."""
+        """Return the time from its start to its end, if the file determines it."""
         options = self.resolved
         if "runtime" not in options:
             return None
         return sum(_seconds(options.get(key, "0")) for key in ("startdelay", "ramp_time", "runtime"))
 
     def paths(self, key: str) -> list[str]:
-        """What `filename` or `directory` names: fio takes several, with colons between them."""
+        """Return the paths in `filename` or `directory`. fio accepts several, separated by colons."""
         value = self.resolved.get(key, "")
         return value.split(":") if value else []
 
@@ -116,14 +116,14 @@ class JobFile:
         return phases
 
     def seconds(self) -> Optional[float]:
-        """All phases, one after the other; None where a section ends by its amount of work."""
+        """Return the total duration of all phases; None if a section ends by its amount of work."""
         durations = [section.seconds() for section in self.jobs]
         if None in durations:
             return None
         return sum(max(section.seconds() or 0.0 for section in phase) for phase in self.phases())
 
     def rendered(self, more: Callable[[int, Section], list[str]]) -> str:
-        """For fio: the same sections, without their paths, which `more` has for each job (counted from 0)."""
+        """Return the text for fio: the same sections, with paths from `more` for each job (counted from 0)."""
         blocks, number = [], 0
         for section in self.sections:
             lines = [f"{key}={value}" if value else key for key, value in section.lines if key not in PATHS]

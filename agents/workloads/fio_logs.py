@@ -12,7 +12,7 @@ from typing import Any, Iterable, Iterator
 
 EVERY_MS = 1000
 DIRECTIONS = ("read", "write", "trim")
-# What a log holds in which unit of ours: the factor is for fio 3, whose latencies are nanoseconds.
+# The columns of each log and their units. The factor is for fio 3, whose latencies are in nanoseconds.
 LOGS = {"bw": 1.0, "iops": 1.0, "lat": 1e-6}
 SUMMED = ("bw", "iops")
 Entry = tuple[float, float, int]

@@ -76,7 +76,7 @@ class PgTestFsync(Workload):
         return [context.program, "-s", seconds, "-f", f"{context.scratch}/pg_test_fsync.out"]
 
     def duration(self, options: Options) -> float:
-        """Not every line takes its time: fsync_writethrough is not there on Linux."""
+        """Return an upper limit: Linux has no fsync_writethrough, so that line takes no time."""
         tests = sum(method != "fsync_writethrough" for _, method in LINES)
         return float(tests * options.get("secs_per_test", 5))
 
@@ -118,7 +118,7 @@ class PgTestTiming(Workload):
 
 
 def program(workload: Workload, options: dict[str, Any], stage: Stage) -> str:
-    """Of the requested PostgreSQL, or of that of the run."""
+    """Return the path of the tool, from the requested PostgreSQL or that of the run."""
     (name,) = workload.tools
     return f"{options['bin_dir']}/{name}" if "bin_dir" in options else stage.tool(name)
 

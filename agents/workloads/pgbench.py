@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..run.bench import Bench
     from .base import Stage
 
-# What a warm-up of the same load does without: its end by number, its logs, its tracer.
+# Options that a warm-up of the same load leaves out: number of transactions, logs, tracer.
 NOT_WARM = ("transactions", "log", "sampling_rate", "aggregate_interval_s", "report_per_command", "tracer")
 LONGEST_SCRIPT = 100_000
 _SCRIPT, _NUMBERED = re.compile(r"^script:\d+ "), re.compile(r"^statement:\d+ latency$")
@@ -280,7 +280,7 @@ class PgBench(Workload):
             stage.keep(path)
 
     def _resolved(self, options: Options, stage: Stage) -> Options:
-        """With the random seed and the rate of this run, which load.json holds."""
+        """Return the options with the random seed and the rate of this run, which are in load.json."""
         resolved: Options = {}
         if stage.cluster.major >= SINCE["random_seed"]:
             resolved["random_seed"] = options.get("random_seed", stage.seed)
@@ -305,7 +305,7 @@ class PgBench(Workload):
         return LogFiles(stage.scratch / "transactions", reduction, lambda message: stage.log("warning", message))
 
     def _reduce(self, options: Options, stage: Stage, logs: LogFiles) -> None:
-        """What the load left unread, then the histograms: for charts as samples, for all else as latency.json."""
+        """Read the rest of the logs, then write the histograms: as samples for charts, otherwise as latency.json."""
 
         def report(share: float) -> None:
             stage.check()

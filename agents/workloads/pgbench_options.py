@@ -51,7 +51,7 @@ def builtins(options: Options) -> list[tuple[str, int]]:
 
 
 def names(options: Options) -> list[str]:
-    """What runs, by the numbers that pgbench gives (from 0)."""
+    """Return the names of the scripts in pgbench's order, which it numbers from 0."""
     return [name for name, _ in builtins(options)] + [name for name, _, _ in texts(options)]
 
 
@@ -185,5 +185,5 @@ def _weighed(name: str, weight: int) -> str:
 
 
 def _number(value: float) -> str:
-    """As C reads it, without an exponent."""
+    """Format a number for C, without an exponent."""
     return f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)

@@ -21,7 +21,7 @@ _VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
 
 
 def version(program: str, bench: Bench) -> int:
-    """Its major version."""
+    """Return the program's major version."""
     shown = bench.run([program, "--version"], {})
     match = _VERSION.search(shown.stdout)
     if not match:
@@ -30,15 +30,15 @@ def version(program: str, bench: Bench) -> int:
 
 
 def write(options: Options, directory: Path) -> None:
-    """Each custom script as a file that the load generator's account can read."""
+    """Write each custom script to a file that the load generator's account can read."""
     for name, text, _ in pgbench_options.texts(options):
         owned.create(directory / f"{name}.sql", text.encode(), mode=0o644)
 
 
 def complaints(options: Options, program: str, bench: Bench) -> Iterator[PlanFailure]:
-    """The errors of each script, because pgbench stops at the first one. If there are none, those of all together.
+    """Yield the errors of each script, because pgbench stops at the first one; if none, those of all scripts together.
 
-    It connects to a socket in a directory of the agent, where there is none: a failure there means no errors.
+    pgbench gets a directory without a socket. If it fails to connect there, it has found no errors.
     """
     with tempfile.TemporaryDirectory(prefix="proving-ground-scripts-") as name:
         directory = Path(name)

@@ -1,6 +1,7 @@
 """sql: a query several times in one session of psql, explained or timed; its row as figures; or statements, once.
 
-psql sends what was typed by \\gexec: no line of it is ever one of psql's own commands, of which some run programs.
+The user's text is sent with \\gexec, so psql never interprets a line of it as one of its own commands, which can run
+programs.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ def _alone(options: Options, known: tuple[str, ...], accepted: str) -> None:
 
 
 def _argument(text: str) -> str:
-    """As an argument of one of psql's commands."""
+    """Quote an argument of a psql command."""
     return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
@@ -193,7 +194,7 @@ def lines(options: Options, major: int) -> list[str]:
 
 
 def _as_json(query: str) -> str:
-    """Its rows as JSON, one a line; a comment at its end ends before the bracket."""
+    """Wrap a query so that it returns JSON, one row per line. The line break ends a comment at the query's end."""
     return f"select row_to_json(figures) from ({query}\n) as figures"  # noqa: S608 - it is the author's own
 
 
@@ -214,7 +215,7 @@ def explained(options: Options, major: int) -> list[str]:
 
 
 def follower(stage: Stage) -> Callable[[str], None]:
-    """What to do with each line of psql: an execution that is whole becomes a sample of the step."""
+    """Return a function for each line of psql. A complete execution becomes a sample of the step."""
     block: list[str] = []
 
     def on_line(line: str) -> None:
@@ -230,8 +231,8 @@ def follower(stage: Stage) -> Callable[[str], None]:
 
 
 def sample(printed: str) -> Optional[dict[str, float]]:
-    """Pure. Of an execution as it was printed: {"execution_ms", "planning_ms", "shared_hit", "shared_read"}, or
-    {"elapsed_ms"} of one that was not explained. None when it is neither, as of statements and of figures."""
+    """Pure. Parse a printed execution: {"execution_ms", "planning_ms", "shared_hit", "shared_read"}, or {"elapsed_ms"}
+    without EXPLAIN. None if it is neither, as for statements and figures."""
     if printed.startswith("["):
         plan = json.loads(printed)[0]
         figures = {

@@ -24,7 +24,7 @@ _RUN = {
     "events": "events", "rate": "rate", "percentile": "percentile", "rand_type": "rand-type", "rand_seed": "rand-seed",
     "report_interval_s": "report-interval",
 }  # fmt: skip
-# What of a script's own options would be sysbench's instead: where it connects, which files it reads.
+# Script options that would change sysbench itself: its connection and its files.
 _RESERVED = re.compile(r"^(pgsql|mysql|db|config|luajit|help|version|verbosity)(-|$)")
 _PLAIN = re.compile(r"[A-Za-z0-9_.+-]*")
 _INTERVAL = re.compile(
@@ -125,7 +125,7 @@ class Sysbench(Workload):
     }
 
     def figures(self, options: Options) -> dict[str, Metric]:
-        """With the requested percentile; 0 is none."""
+        """Return the figures with the requested percentile; 0 has none."""
         percentile = options.get("percentile", 95)
         named = {f"latency_p{percentile}": self.metrics["latency_p95"]} if percentile else {}
         rest = {name: metric for name, metric in self.metrics.items() if name != "latency_p95"}
@@ -149,7 +149,7 @@ class Sysbench(Workload):
                 raise Unplannable(f"sysbench.more.{name}", options["more"][name], "options defined by the script")
 
     def code(self, options: Options) -> dict[str, str]:
-        """Its own Lua, and options that its scripts put into SQL, such as create_table_options."""
+        """Return the user's Lua, and options that scripts put into SQL, such as create_table_options."""
         lua = {"script": f"{options.get('directory', '')}/{options['script']}"} if "script" in options else {}
         texts = {f"more.{name}": each for name, each in options.get("more", {}).items() if isinstance(each, str)}
         return {**super().code(options), **lua, **{n: each for n, each in texts.items() if not _PLAIN.fullmatch(each)}}

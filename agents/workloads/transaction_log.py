@@ -1,9 +1,9 @@
 """pgbench's per-transaction log (-l), reduced on the host to histograms: gigabytes become some hundred kilobytes.
 
-A log is read while the step runs, a whole chunk at a time, and what was read is punched out of the file at once: it was
-in the page cache a moment ago, hardly ever reaches the disk, and takes no room there. Reading may use SHARE of one cpu
-while the load runs; what it cannot keep up with stays in the file, and is read when the load has ended. Rotating is not
-possible, as pgbench opens its files once; a pipe would block pgbench while it is not read.
+A log is read in chunks while the step runs. Each chunk is punched out of the file after reading, while it is still in
+the page cache, so it rarely reaches the disk and takes no space. Reading may use SHARE of one CPU during the load; the
+rest is read when the load has ended. Rotation is impossible because pgbench opens its files once, and a pipe would
+block pgbench while nobody reads.
 
 A line is: client, number, latency in us or one of WORDS, script, epoch, us[, lag in us: -R][, retries: --max-tries].
 """
@@ -35,7 +35,7 @@ PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01  # linux/falloc.h
 
 
 class Slots:
-    """A coarse histogram for each second, or for as many seconds as keep them below SLOTS."""
+    """A coarse histogram per second, or per several seconds if there would be more than SLOTS."""
 
     def __init__(self) -> None:
         self.width_s = 1
@@ -84,7 +84,7 @@ def _percentile(buckets: Sequence[tuple[int, int]], percent: float) -> float:
 
 
 class Reduction:
-    """What the lines of a step's logs say, script by script."""
+    """The contents of a step's logs, by script."""
 
     def __init__(self, *, rate: bool, tries: bool) -> None:
         self._columns, self._rate, self._tries = 6 + rate + tries, rate, tries
@@ -138,7 +138,7 @@ class Reduction:
             self.unread += times
 
     def _lags(self, latencies: list[bytes], lags: list[bytes]) -> None:
-        """Of what was run: a skipped transaction has none."""
+        """Add the lags of executed transactions; a skipped one has none."""
         counts = Counter(compress(lags, map(b"skipped".__ne__, latencies)))
         self.lag.add(list(map(int, counts)), list(counts.values()))
 
@@ -193,7 +193,7 @@ class LogFiles:
 
     @property
     def summary(self) -> str:
-        """What reading has cost, for the run's log."""
+        """Describe the cost of reading, for the run's log."""
         cpu = f"{self._beside_s:.2f} s of CPU during the load, {self._after_s:.2f} s after it"
         return f"the log of transactions is reduced: {self.reduction.lines} lines, {cpu}"
 

@@ -199,7 +199,7 @@ class PostgreSQL(Collector):
         self._count(self._before["views"])
 
     def sample(self) -> dict[str, float]:
-        """Nothing while the server does not answer: the next sample covers that time, too."""
+        """Return nothing while the server does not answer. The next sample covers that time as well."""
         row = self._fetch(ANSWER_S)
         return {} if row is None else {**self._count(row), **self._waits(row["wait"])}
 

@@ -92,5 +92,5 @@ def _close(pipe: Any) -> None:
     try:
         pipe.close()
     except BrokenPipeError:
-        # What could not be sent no longer matters; the descriptor is closed nevertheless.
+        # Unsent statements no longer matter, but the descriptor must be closed.
         return

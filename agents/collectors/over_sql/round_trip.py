@@ -57,7 +57,7 @@ class RoundTrip(Collector):
         self._sent_at, self._times = self.system.mono(), []
 
     def sample(self) -> dict[str, float]:
-        """Nothing until all statements of the previous sample have been answered."""
+        """Return nothing until all statements of the previous sample have been answered."""
         self._read()
         if len(self._times) < STATEMENTS:
             if self.system.mono() - self._sent_at > SILENCE_S:

@@ -100,7 +100,7 @@ class _Observed:
 
 
 def sample(processes: list[Process], most: int) -> list[Process]:
-    """All of them, or `most` of them evenly over their order."""
+    """Return all processes, or `most` of them, evenly spread over their order."""
     step = max(1.0, len(processes) / most)
     return [processes[int(place * step)] for place in range(min(len(processes), most))]
 

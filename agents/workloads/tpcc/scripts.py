@@ -72,7 +72,7 @@ def _nurand(a: int, low: int, high: int, constant: int) -> str:
 
 
 def _customer() -> list[str]:
-    """In 60 % by last name, otherwise by number."""
+    """Select a customer: 60 % by last name, otherwise by number."""
     return [
         r"\set by_name random(1, 100) <= 60",
         rf"\set c {_nurand(1023, 1, CUSTOMERS, RUN_CUSTOMERS)}",
