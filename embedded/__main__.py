@@ -22,12 +22,12 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 def run(command: list[str]) -> int:
     """Run the command with PostgreSQL and Valkey in a temporary directory. Returns its exit status."""
-    from embedded.stack import Stack
+    from embedded.temporary import TemporaryStack
 
     state = Path(tempfile.mkdtemp(prefix="proving-"))
     try:
         with Supervisor(state) as supervisor:
-            stack = Stack(supervisor, durable=False)
+            stack = TemporaryStack(supervisor)
             stack.start_stores()
             return _foreground(supervisor, command, {**os.environ, **stack.environment()})
     finally:

@@ -19,8 +19,8 @@ from embedded.errors import StackError
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 LONGEST_SOCKET_NAME = ".s.PGSQL.5432.lock"
-# In var/, by make release, make sbom, make docs and make e2e.
-BUILT = ("release", "sbom", "screenshots", "site")
+# In var/, by make release, make sbom, make docs, make e2e and all tests.
+BUILT = ("release", "sbom", "screenshots", "site", "migrated")
 SOCKET_PATH_LIMIT = 107  # sun_path in unix(7), without its terminating zero
 
 

@@ -25,7 +25,7 @@ MANAGE_TIMEOUT_S = 600
 
 
 class Stack:
-    """The services of one state directory. `durable=False` is for servers that live as long as one test run."""
+    """The services of one state directory. `durable=False` is for servers that need not survive a power failure."""
 
     def __init__(self, supervisor: Supervisor, *, durable: bool = True, first_port: int | None = None) -> None:
         self.supervisor = supervisor

@@ -20,10 +20,11 @@ from embedded.supervisor import Service
 USER = "proving"
 RUNTIME_USER = "proving_app"  # reads and writes rows, owns no table; manage.py runtime_role creates it
 DATABASE = "proving"
+MIGRATED = "migrated"  # the database of embedded/temporary.py
 PORT = "5432"  # names the socket file; nothing listens on TCP
 
-# For servers that live as long as one test run and need not survive a power failure.
-NOT_DURABLE = ("-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
+# For servers that live as long as one test run: they survive the kill of their processes, not a power failure.
+NOT_DURABLE = ("-c", "fsync=off", "-c", "full_page_writes=off")
 
 
 @functools.cache
@@ -92,20 +93,29 @@ class Postgres:
         argv = [str(bin_dir() / "initdb"), "-D", str(fresh), "-U", USER, "--auth=scram-sha-256", f"--pwfile={pwfile}"]
         locale = ["--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
         try:
-            _run(unprivileged([*argv, *locale, "--data-checksums", *(() if self.durable else ("--no-sync",))]))
+            _run(unprivileged([*argv, *locale, "--data-checksums"]))
         finally:
             pwfile.unlink()
         fresh.rename(self.data)
 
+    def set_password(self) -> None:
+        """Replace the password of a cluster that was copied, before the service starts."""
+        argv = [str(bin_dir() / "postgres"), "--single", "-D", str(self.data), *NOT_DURABLE, "postgres"]
+        _run(unprivileged(argv), stdin=f"ALTER ROLE {USER} PASSWORD '{self.password}'\n")
+
     def create_database(self) -> None:
-        """Create the server's database if it is missing. The service has to run."""
-        count = self._psql("SELECT count(*) FROM pg_database WHERE datname = :'name'")
-        if count == "0":
-            self._psql('CREATE DATABASE :"name"')
+        """Create the server's database if it is missing: empty, or in a copied cluster with all tables. The service has
+        to run."""
+        if self._psql("SELECT count(*) FROM pg_database WHERE datname = :'name'") == "0":
+            self._psql('CREATE DATABASE :"name"' if self.durable else 'CREATE DATABASE :"name" TEMPLATE :"migrated"')
+
+    def rename_database(self) -> None:
+        """Make the server's database the one that others are copied from."""
+        self._psql('ALTER DATABASE :"name" RENAME TO :"migrated"')
 
     def _psql(self, statement: str) -> str:
-        argv = [str(bin_dir() / "psql"), *self._where, "-d", "postgres", "-v", f"name={DATABASE}", "-XAtq"]
-        argv += ["-v", "ON_ERROR_STOP=1"]
+        argv = [str(bin_dir() / "psql"), *self._where, "-d", "postgres", "-v", f"name={DATABASE}"]
+        argv += ["-v", f"migrated={MIGRATED}", "-XAtq", "-v", "ON_ERROR_STOP=1"]
         return _run(argv, env={**os.environ, "PGPASSWORD": self.password}, stdin=statement).strip()
 
     @property

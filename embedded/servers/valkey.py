@@ -48,7 +48,7 @@ class Valkey:
     def service(self) -> Service:
         """The service for the supervisor."""
         listen = ["--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700"]
-        keep = ["--appendonly", "yes" if self.durable else "no", "--save", ""]
+        keep = ["--appendonly", "yes", "--appendfsync", "everysec" if self.durable else "no", "--save", ""]
         argv = [str(binary()), *listen, "--dir", str(self.data), *keep, "--daemonize", "no"]
         return Service(name="valkey", argv=argv, ready=self._answers, restart=True)
 

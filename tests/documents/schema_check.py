@@ -19,8 +19,8 @@ from typing import Any
 
 import django
 
-from embedded.stack import Stack
 from embedded.supervisor import Supervisor
+from embedded.temporary import TemporaryStack
 from tests.servers import remote
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,7 +118,7 @@ def main() -> int:
     arguments = parser.parse_args()
     os.environ |= {"PROVING_API_PER_TOKEN_MIN": "0", "PROVING_API_PER_USER_MIN": "0"}
     with remote.short_dir() as state, Supervisor(state) as supervisor:
-        stack = Stack(supervisor, durable=False)
+        stack = TemporaryStack(supervisor)
         stack.start_stores()
         os.environ.update(stack.environment())
         stack.manage("migrate", "--noinput")

@@ -16,6 +16,7 @@ from django.db import connection
 from embedded import paths, processes
 from embedded.stack import Stack
 from embedded.supervisor import Supervisor
+from embedded.temporary import TemporaryStack
 
 pytestmark = pytest.mark.fast
 RUN = [sys.executable, "-m", "embedded", "run", "--"]
@@ -88,7 +89,7 @@ def test_a_second_start_finds_its_data(state: Path) -> None:
 
 def test_the_database_wants_its_password(state: Path) -> None:
     with Supervisor(state) as supervisor:
-        stack = Stack(supervisor, durable=False)
+        stack = TemporaryStack(supervisor)
         stack.start_stores()
         try:
             connect(stack.postgres.url.replace(stack.secrets["postgres_password"], "guessed"))

@@ -11,6 +11,7 @@ from embedded.demo import campaign
 from embedded.demo.client import Client
 from embedded.stack import Stack
 from embedded.supervisor import Supervisor
+from embedded.temporary import TemporaryStack
 from tests.servers import remote
 
 
@@ -31,7 +32,7 @@ class Ground:
 def prepare() -> Iterator[Ground]:
     """A stack of its own, ended on the way out."""
     with remote.short_dir() as state, Supervisor(state) as supervisor:
-        stack = Stack(supervisor)
+        stack = TemporaryStack(supervisor)
         stack.start()
         token = stack.manage("create_admin", "ada", "--token", "1").split()[-1]
         client = Client(stack.base_url, token)

@@ -1,53 +1,24 @@
-"""Databases of the tests: the first worker migrates one, each takes a copy of it, and tests leave it empty."""
+"""Databases of the tests: each worker copies a migrated one (embedded/temporary.py), and tests leave it empty."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 from django.db import connection
 from django.db.backends.postgresql.operations import DatabaseOperations
-from pytest_django import DjangoDbBlocker
 
-LOCK = 18
+from embedded.servers.postgres import MIGRATED
+
 # What migrations fill, and flush fills again.
 LEFT = {"django_content_type", "auth_permission"}
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(
-    django_db_modify_db_settings_parallel_suffix: None, django_db_blocker: DjangoDbBlocker
-) -> None:
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        with django_db_blocker.unblock():
-            connection.settings_dict["TEST"]["TEMPLATE"] = migrated()
-
-
-def migrated() -> str:
-    """The name of a database with all migrations; other workers wait until it exists."""
-    name = f"{connection.settings_dict['NAME']}_migrated"
-    with connection._nodb_cursor() as cursor:
-        cursor.execute("select pg_advisory_lock(%s)", [LOCK])  # until this connection is closed
-        cursor.execute("select count(*) from pg_database where datname = %s", [name])
-        if not cursor.fetchone()[0]:
-            cursor.execute(f'create database "{name}_new"')
-            _migrate(f"{name}_new")
-            cursor.execute(f'alter database "{name}_new" rename to "{name}"')
-    return name
-
-
-def _migrate(name: str) -> None:
-    ours = connection.settings_dict["NAME"]
-    connection.close()
-    connection.settings_dict["NAME"] = name
-    try:
-        call_command("migrate", verbosity=0, interactive=False, run_syncdb=True)
-    finally:
-        connection.close()
-        connection.settings_dict["NAME"] = ours
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
+    """Django still runs the migrations that the copy lacks."""
+    connection.settings_dict["TEST"]["TEMPLATE"] = MIGRATED
 
 
 def deletions(
