@@ -21,7 +21,7 @@ from apps.accounts.web.pages import page
 
 @dataclass
 class Extra:
-    """What one response shows in addition: a form with errors, or a secret that is shown only once."""
+    """Additional content of one response: a form with errors, or a secret that is shown only once."""
 
     token_form: TokenForm | None = None
     job_form: JobForm | None = None

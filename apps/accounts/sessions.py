@@ -1,7 +1,7 @@
-"""Sessions as Django keeps them in the database, and whose each is, since when and from where: what a list of one's own
-needs, and what ends one. settings.SESSION_ENGINE names this module.
+"""Django's database sessions with their user, start and address, so that users can list and end their own sessions.
+settings.SESSION_ENGINE names this module.
 
-A row has the hash of its key, which only the cookie holds: nobody logs in with what a backup or a query shows.
+A row has only the hash of its key. The key itself is in the cookie, so a backup or a query reveals no usable session.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from django.utils import timezone
 from apps.accounts.models import Session, Teams, User, unjoined_teams
 from apps.accounts.services import audit, beyond_token
 
-# No write for every page: somebody who was here five minutes ago is here.
+# Saves a write for each page: a time within five minutes is accurate enough.
 SEEN_EVERY = timedelta(minutes=5)
 ADDRESS, AGENT = "_address", "_agent"
 
 
 def digest(key: str) -> str:
-    """What the table has of a session's key: 160 bits of SHA-256, as the column is 40 characters wide."""
+    """Return the stored hash of a session's key: 160 bits of SHA-256, because the column has 40 characters."""
     return hashlib.sha256(key.encode()).hexdigest()[:40]
 
 
@@ -70,13 +70,13 @@ class SessionStore(DatabaseStore):
 
 
 def note(request: HttpRequest) -> None:
-    """At the login: from where, and with what."""
+    """Record address and browser at the login."""
     request.session[ADDRESS] = request.META.get("REMOTE_ADDR", "")
     request.session[AGENT] = request.headers.get("User-Agent", "")[:300]
 
 
 def of(user: User) -> QuerySet[Session]:
-    """Those that are open, the one that was used last first."""
+    """Return the user's open sessions, the last used first."""
     return Session.objects.filter(user=user, expire_date__gt=timezone.now()).order_by("-seen_at")
 
 

@@ -31,7 +31,7 @@ class LoginForm(AuthenticationForm):
     password = CharField(strip=False, max_length=1000, widget=PasswordInput(attrs={"autocomplete": "current-password"}))
 
     def confirm_login_allowed(self, user: User) -> None:
-        """The same answer as to a wrong password, for users who may only sign in with the provider."""
+        """Refuse users who may only sign in with the provider, with the same message as for a wrong password."""
         super().confirm_login_allowed(user)
         if not access.password_works(user):
             address = self.request.META.get("REMOTE_ADDR", "") if self.request else ""

@@ -1,4 +1,4 @@
-"""Waking a worker. PostgreSQL says what is due; Celery only carries the word."""
+"""Wakes workers. PostgreSQL decides what is due; Celery only sends the message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 def send(task: str, *args: str, after_s: float = 0) -> None:
-    """Send a task by name, so that a lower room can wake a higher one; it is to begin in so many seconds."""
+    """Send a task by name, so that an app can wake one that it may not import. It starts after `after_s` seconds."""
     try:
         current_app.send_task(task, args, retry=False, countdown=after_s or None)
     except (OperationalError, OSError) as error:
@@ -19,8 +19,8 @@ def send(task: str, *args: str, after_s: float = 0) -> None:
 
 
 def is_at_once() -> bool:
-    """Whether the task that is under way was started by `manage.py tick`: it carries out what is due, for there may be
-    no worker to wake."""
+    """Return whether the present task was started by `manage.py tick`, which does all due work itself because there may
+    be no worker to wake."""
     return bool(current_task) and bool(current_task.request.is_eager)
 
 

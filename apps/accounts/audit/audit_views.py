@@ -36,7 +36,7 @@ def audit_log(request: HttpRequest) -> HttpResponse:
 
 @needs(Role.ADMIN)
 def audit_csv(request: HttpRequest) -> HttpResponseBase:
-    """All that the filter leaves."""
+    """Download all entries that the filter selects."""
     try:
         rows = records.entries(records.Filters.of(request.GET))
     except PlanError as error:

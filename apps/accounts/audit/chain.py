@@ -26,7 +26,7 @@ MOST_AT_ONCE = 5000
 LATEST_COMMIT = timedelta(days=1)
 # Time in which the periodic work seals an entry.
 SEALED_WITHIN = timedelta(minutes=10)
-# What a digest covers, in this order, after the digest before it.
+# The fields that a digest covers, in this order, after the previous digest.
 COVERED = ("number", "id", "at", "actor_id", "action", "target", "before", "after")
 
 
@@ -39,7 +39,7 @@ class Head:
 
     @classmethod
     def of(cls, text: str) -> Head:
-        """From NUMBER:DIGEST. PlanError for anything else."""
+        """Parse NUMBER:DIGEST. PlanError for anything else."""
         number, _, digest = text.partition(":")
         if not number.isdecimal() or len(number) > 18 or len(digest) != 64:
             hint = "accepted: NUMBER:DIGEST, as verify_audit prints it"

@@ -18,14 +18,13 @@ from common.errors import PlanError
 
 HEAD = ("at", "actor", "action", "target", "before", "after")
 SYSTEM = "system"
-# What a spreadsheet would take for a formula.
+# First characters that a spreadsheet would interpret as a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True)
 class Filters:
-    """What of the log: each narrows it, "" does not. `person` "system" is what nobody in particular did; `until` is the
-    last day."""
+    """Filters of the log; "" selects all. `person` "system" selects actions without a user; `until` is the last day."""
 
     person: str = ""
     action: str = ""
@@ -39,7 +38,7 @@ class Filters:
 
 
 def entries(filters: Filters) -> QuerySet[AuditEntry]:
-    """The newest first. PlanError for a day that is none."""
+    """Return the entries, newest first. PlanError for an invalid day."""
     rows = AuditEntry.objects.select_related("actor")
     if filters.person == SYSTEM:
         rows = rows.filter(actor=None)

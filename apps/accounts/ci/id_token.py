@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class _Keys:
-    """The public keys of an issuer, as they were read last."""
+    """The public keys of an issuer, as last fetched."""
 
     def __init__(self, issuer: str) -> None:
         self.read_at = time.monotonic()

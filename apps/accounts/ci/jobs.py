@@ -123,7 +123,7 @@ def _issue(job: TrustedJob, subject: str, address: str) -> tuple[ApiToken, str]:
 
 
 def _use_once(text: str, claims: Mapping[str, Any]) -> None:
-    """The key covers what is signed: the signature itself can have several spellings."""
+    """Refuse a token that was used before. The key leaves out the signature, which can have several encodings."""
     digest = hashlib.sha256(text.rpartition(".")[0].encode()).hexdigest()
     valid_s = max(0, int(claims["exp"]) - int(time.time())) + 2 * CLOCK_SKEW_S
     try:
@@ -147,7 +147,7 @@ def _check_claims(claims: Mapping[str, str]) -> None:
 
 
 def _text(claim: Any) -> str:
-    """A claim as the form has it: a string itself, anything else as JSON."""
+    """Return a claim as the form shows it: strings as they are, anything else as JSON."""
     return claim if isinstance(claim, str) else json.dumps(claim)
 
 

@@ -1,4 +1,4 @@
-"""Who may sign in, with what, and what the provider's groups give them."""
+"""Access with a provider: who may sign in, by which means, and the roles that groups grant."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def lapsed(user: User) -> str:
 
 
 def granted(claims: dict[str, Any]) -> mapping.Grant:
-    """What the groups in the claims give. RoleError if PROVING_OIDC_ROLES is set and they give nothing."""
+    """Return the roles of the groups in the claims. RoleError if PROVING_OIDC_ROLES is set and there are none."""
     held = mapping.groups(claims, settings.OIDC_GROUPS_CLAIM)
     grant = mapping.grant(held, settings.OIDC_ROLES, settings.OIDC_TEAMS)
     if settings.OIDC_ROLES and not grant.role:
@@ -79,7 +79,7 @@ def confirm(account: ProviderAccount, grant: mapping.Grant) -> None:
 
 
 def _set_member(team: Team, user: User, role: str) -> None:
-    """The membership that the groups give; `role` "" is none."""
+    """Set the membership that the groups grant; `role` "" removes it."""
     known = Membership.objects.filter(team=team, user=user).first()
     if role == (known.role if known else ""):
         return

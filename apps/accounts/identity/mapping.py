@@ -24,7 +24,7 @@ class GroupRole:
 
 @dataclass(frozen=True)
 class Grant:
-    """What the groups of a user give: `role` in the instance and team name -> role. `role` "" is no access."""
+    """Roles granted by a user's groups: `role` in the instance, and team name -> role. `role` "" is no access."""
 
     role: str = ""
     teams: Mapping[str, str] = field(default_factory=dict)
@@ -89,8 +89,8 @@ def groups(claims: Mapping[str, Any], claim: str) -> set[str]:
 
 
 def grant(held: set[str], roles: Sequence[GroupRole], teams: Sequence[GroupRole]) -> Grant:
-    """What these groups give. Names are compared exactly, case included; of several roles the highest counts. A role in
-    a team includes viewer in the instance."""
+    """Return the roles that these groups grant. Names are case-sensitive, and the highest role counts. A role in a team
+    includes viewer in the instance."""
     in_teams: dict[str, str] = {}
     for rule in teams:
         if rule.group in held:

@@ -28,7 +28,7 @@ from apps.accounts.web.pages import needs, spoken, too_often
 from common.errors import HostError, PlanError, ProvingError
 
 log = logging.getLogger(__name__)
-# What an unfinished sign-in leaves in the database is removed after this time.
+# Data of unfinished sign-ins are removed from the database after this time.
 UNFINISHED_S = 900
 
 
@@ -115,7 +115,7 @@ def leaving(request: HttpRequest, address: str, verb: str) -> HttpResponse:
 
 
 class LogoutView(views.LogoutView):
-    """Also ends the session at the provider, if it started this one."""
+    """Logs out, also at the provider if its session started this one."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         row = recheck.provider_session(request) if access.enabled() else None

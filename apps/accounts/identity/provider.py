@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Confirmed:
-    """What the provider confirms about an account: its claims, and the tokens that renew and end the session there."""
+    """The provider's statement about an account: its claims, and the tokens that renew and end the session there."""
 
     issuer: str
     subject: str
@@ -111,7 +111,7 @@ def begin(request: HttpRequest, **saved: Any) -> str:
 
 
 def finish(request: HttpRequest) -> tuple[Confirmed, dict[str, Any]]:
-    """What the provider confirms at the callback, and what `begin` saved.
+    """Return the provider's statement at the callback, and the data that `begin` saved.
 
     RoleError if the answer does not belong to this browser, or its ID token is not valid: signature, issuer, audience,
     expiry, nonce. UnreachableError if the provider does not answer. A state works once.
@@ -128,8 +128,8 @@ def finish(request: HttpRequest) -> tuple[Confirmed, dict[str, Any]]:
 
 
 def renew(refresh_token: str, subject: str) -> Confirmed:
-    """What the provider confirms now about the account `subject`. RoleError if it refuses the refresh token, or answers
-    for another account; UnreachableError if it does not answer."""
+    """Return the provider's present statement about the account `subject`. RoleError if it refuses the refresh token,
+    or answers for another account; UnreachableError if it does not answer."""
     ours = client()
     try:
         metadata = ours.load_server_metadata()
@@ -152,7 +152,7 @@ def renew(refresh_token: str, subject: str) -> Confirmed:
 
 
 def logout_address(id_token: str) -> str:
-    """Where the browser ends its session at the provider; "" if the provider has no such address or is unreachable."""
+    """Return the URL that ends the browser's session at the provider; "" if it has none or is unreachable."""
     back = settings.BASE_URL + reverse("login")
     try:
         made = client().create_logout_url(
@@ -165,7 +165,7 @@ def logout_address(id_token: str) -> str:
 
 
 def _expected(ours: Client) -> dict[str, Any]:
-    """What the ID token must contain. Authlib alone accepts a foreign audience if `azp` names this client."""
+    """Return the claims that an ID token needs. Authlib alone accepts a foreign audience if `azp` names this client."""
     issuer = ours.load_server_metadata()["issuer"]
     return {
         "iss": {"essential": True, "value": issuer},

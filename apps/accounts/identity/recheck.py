@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 def open_session(request: HttpRequest, account: ProviderAccount, confirmed: provider.Confirmed) -> None:
-    """Log in the account's user. The session ends PROVING_OIDC_SESSION_MIN after now, whatever happens."""
+    """Log in the account's user. The session ends after PROVING_OIDC_SESSION_MIN in any case."""
     login(request, account.user, backend=BACKEND)
     sessions.note(request)
     length_s = settings.OIDC_SESSION_MIN * 60
@@ -50,7 +50,7 @@ def open_session(request: HttpRequest, account: ProviderAccount, confirmed: prov
 
 
 def forget(request: HttpRequest) -> None:
-    """A password began this session: whatever a sign-in at the provider, finished or not, left in it does not count."""
+    """Remove the data of sign-ins at the provider, because this session was started with a password."""
     request.session.pop(MARK, None)
     request.session.set_expiry(None)
 

@@ -14,7 +14,7 @@ from apps.accounts.services import audit, require, save
 from common.errors import PlanError
 
 IS_YOURS = "if it is your account, log in with your password and link it under Account; else ask an admin"
-# What a user name may not contain; see Django's UnicodeUsernameValidator.
+# Characters that Django's UnicodeUsernameValidator refuses in a user name.
 ODD = re.compile(r"[^\w.@+-]")
 
 

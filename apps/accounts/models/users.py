@@ -102,7 +102,7 @@ class User(AbstractUser):
 
 
 class Team(Walled):
-    """Users with roles of their own for the objects that the team owns."""
+    """Users with separate roles for the objects that the team owns."""
 
     name = models.CharField(max_length=63, unique=True)
     about = models.CharField(max_length=500, blank=True)

@@ -30,7 +30,7 @@ class Reader:
         self.change(read_hidden)
 
     def change(self, read_hidden: Callable[[], Iterable[int]]) -> None:
-        """From here on the request is that of another user, or of the same one with other limits."""
+        """Continue the request as another user, or as the same one with other limits."""
         self._read_hidden: Callable[[], Iterable[int]] = read_hidden
         self._hidden: Teams | None = None
         self._keys: dict[type[models.Model], list[Any]] = {}
@@ -69,12 +69,12 @@ def reading_as(reader: Reader | None) -> Iterator[None]:
 
 
 def everything() -> _GeneratorContextManager[None]:
-    """All rows, for any reader: for checks that must not miss a row. Their messages must not name a hidden object."""
+    """Show all rows to any reader, for checks that must not miss one. Their messages must not name a hidden object."""
     return reading_as(None)
 
 
 def change_reader(read_hidden: Callable[[], Iterable[int]]) -> None:
-    """For a request whose user is named by a token, or by the address of a feed."""
+    """Set the reader of a request whose user is named by a token, or by the URL of a feed."""
     reader = _reader.get()
     if reader is not None:
         reader.change(read_hidden)
@@ -160,7 +160,7 @@ class Walled(models.Model):
 
 
 def hidden_rows(model: type[models.Model], teams: Teams) -> list[Any]:
-    """Conditions, of which each makes a row hidden; none if no team is hidden."""
+    """Return conditions, each of which hides a row; none if no team is hidden."""
     if not teams:
         return []
     if not issubclass(model, Walled):

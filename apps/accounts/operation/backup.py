@@ -1,8 +1,8 @@
-"""All of a server in one file, and back: PostgreSQL keeps everything, so that a dump of it is everything.
+"""Backs up a server to one file, and restores it. All data, including the output of tools, are in PostgreSQL.
 
-The file is a tar of two: `manifest.json` says what the dump holds and which keys it needs, `database.dump` is of
-pg_dump's custom format. Keys are not in it. Output of tools is in the database; nothing of PROVING_STATE_DIR is needed.
-The file may be a pipe: it is written and read from beginning to end. Work files are kept in PROVING_STATE_DIR.
+The file is a tar of `manifest.json`, which describes the dump and names the keys that it needs, and `database.dump` in
+pg_dump's custom format. It contains no keys. The file may be a pipe, because it is written and read sequentially. Work
+files are in PROVING_STATE_DIR.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from common.errors import HostError, PlanError
 
 FORMAT = 1
 DUMP, MANIFEST = "database.dump", "manifest.json"
-# A dump of days of series takes long; nobody waits for a hung one for ever.
+# Long enough for a dump of large series, but not endless.
 LONGEST_S = 24 * 3600
 ELSEWHERE = {
     "PROVING_SSH_KEYS": "decrypts SSH private keys and webhook secrets; without it, hosts and webhooks need new ones",
@@ -58,9 +58,9 @@ class CheckedBackup:
 
 
 def backup(file: Path) -> Manifest:
-    """Write `file` (mode 0600), whole or not at all, and answer its manifest. The server may go on meanwhile: it is the
-    database of one moment. PlanError where `file` exists or cannot be written, HostError where pg_dump is missing, too
-    old or fails."""
+    """Write `file` (mode 0600), completely or not at all, and return its manifest. The server may continue to run,
+    because the dump is a snapshot. PlanError if `file` exists or cannot be written, HostError if pg_dump is missing,
+    too old or fails."""
     if file.exists():
         raise PlanError("file", f"{file} exists", hint="choose another name, or move the file away first")
     with _work_folder(file.parent) as folder:
@@ -107,10 +107,10 @@ def restore(file: Path, *, replace: bool = False) -> Manifest:
 
 
 def restore_from(source: IO[bytes], name: str, *, replace: bool = False) -> Manifest:
-    """Put back what `backup` wrote, all or nothing, then migrate; `replace` drops what is there first.
+    """Restore what `backup` wrote, completely or not at all, then migrate. `replace` first drops existing data.
 
-    PlanError for a stream that is none of ours, is damaged, or is of a newer version; for a database that is not empty;
-    for one that is in use. HostError where a tool is missing, too old or fails: then everything is as it was.
+    PlanError if the stream is not a backup, damaged, or of a newer version, and if the database is in use or not empty.
+    HostError if a tool is missing, too old or fails; then nothing has changed.
     """
     manifest = _load(source, name, replace=replace)
     cache.clear()
@@ -161,7 +161,7 @@ def _scratch_database() -> Iterator[None]:
 
 def _connect_to(name: str) -> None:
     connection.close()
-    connection.close_pool()  # type: ignore[attr-defined]  # that of PostgreSQL has it
+    connection.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's connection has it
     connection.settings_dict["NAME"] = name
 
 
@@ -190,15 +190,15 @@ def read_manifest(file: Path) -> Manifest:
 
 
 def _state_dir() -> Path:
-    with suppress(OSError):  # _work_folder says what is wrong with it
+    with suppress(OSError):  # _work_folder reports the error
         settings.STATE_DIR.mkdir(parents=True, exist_ok=True)
     return Path(settings.STATE_DIR)
 
 
 @contextmanager
 def _work_folder(parent: Path) -> Iterator[Path]:
-    """A directory of its own below `parent`, removed afterwards. PlanError where we may not write there, HostError
-    where the disk is full."""
+    """Create a directory below `parent`, and remove it afterwards. PlanError if it cannot be created there, HostError
+    if the disk is full."""
     try:
         with tempfile.TemporaryDirectory(dir=parent, prefix=".proving-") as folder:
             yield Path(folder)
@@ -355,7 +355,7 @@ def _major(version: str) -> int:
 
 
 def _tool(name: str) -> str:
-    """The program; HostError where there is none, or one that is older than the server, which it would refuse."""
+    """Return the program's path. HostError if it is missing, or older than the server, which it would then refuse."""
     path = shutil.which(name, path=settings.PG_BIN_DIR or None)
     where = settings.PG_BIN_DIR or "on the PATH"
     server = _server_version()

@@ -1,7 +1,7 @@
-"""The account of PostgreSQL with which web, worker, dispatcher and beat work, beside the owner, who migrates.
+"""The PostgreSQL role of web, worker, dispatcher and beat. Migrations use the owner's role instead.
 
-It reads and writes rows, and changes no table: it has no TRUNCATE, no triggers, and of the audit log it may only read
-and append rows. So whoever gets hold of its password cannot rewrite what was done.
+It can read and write rows, but cannot change tables, use TRUNCATE or change triggers. In the audit log it can only read
+and append rows, so its password does not allow rewriting history.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ PLAIN = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS"
 
 @transaction.atomic
 def prepare(name: str, password: str = "") -> None:
-    """Create the role where there is none, give it this password unless that is empty, and grant it what it needs on
-    the tables that there are. To be done by the owner after each migration. PlanError where the name is the owner's."""
+    """Create the role if it is missing, set its password unless that is empty, and grant its rights on all tables. The
+    owner must do this after each migration. PlanError if the name is the owner's."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_user = %s, EXISTS (SELECT FROM pg_roles WHERE rolname = %s)", [name, name])
         is_owner, is_known = cursor.fetchone()
@@ -35,7 +35,7 @@ def prepare(name: str, password: str = "") -> None:
 
 
 def _grants() -> list[str]:
-    """What it had goes first, so that what a newer version does not grant any more ends."""
+    """Return statements that revoke all rights and grant the present ones, so that rights of older versions end."""
     limited = [(table, "SELECT, INSERT") for table in APPENDED] + [(table, "SELECT") for table in READ]
     return [
         "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {role}",

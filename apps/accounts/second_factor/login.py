@@ -42,8 +42,8 @@ def begin(request: HttpRequest, user: User, next_page: str) -> None:
 
 
 def pending(request: HttpRequest) -> Pending | None:
-    """The login that waits for its second step. None if there is none, if it took too long, or if the password or the
-    state of the user has changed."""
+    """Return the login that waits for its second step; None if there is none, if it took too long, or if the password
+    or the state of the user has changed."""
     mark = request.session.get(PENDING)
     if not mark or time.time() > mark["until"]:
         return None

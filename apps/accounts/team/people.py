@@ -1,4 +1,4 @@
-"""Who is on the team: invited, given a role, let go; and a forgotten password, by a link that works once."""
+"""Invites, changes and deactivates users, and resets forgotten passwords by a link that works once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from apps.accounts.notices import mail
 from apps.accounts.services import audit, require, save
 from common.errors import PlanError, ProvingError
 
-AGAIN_S = 300  # nobody's mailbox is filled by somebody who presses a button
+AGAIN_S = 300  # so that pressing a button cannot fill a mailbox
 
 
 @transaction.atomic
 def invite(username: str, email: str, role: Role, *, by: User) -> User:
-    """Somebody new, who chooses a password by the link that `send_link` mails. PlanError for a name that is taken."""
+    """Create a user, who chooses a password with the link that `send_link` mails. PlanError if the name is taken."""
     require(by, Role.ADMIN, "invite users")
     user = User(username=username.strip(), email=_address(email), role=role)
     user.set_unusable_password()
@@ -58,7 +58,7 @@ def change(
 
 
 def link(user: User) -> str:
-    """Where `user` chooses a password. It works once, for three days, and no more after a login or a new password."""
+    """Return the URL where `user` chooses a password. It works once, for three days, and ends with a login."""
     key = urlsafe_base64_encode(force_bytes(user.pk))
     token = default_token_generator.make_token(user)
     return settings.BASE_URL + reverse("password_set", args=[key, token])
@@ -72,7 +72,7 @@ def check_password_works(user: User) -> None:
 
 
 def send_link(user: User) -> None:
-    """By mail. PlanError where this server sends none, or the user has no address; HostError when it is not taken."""
+    """Mail the link. PlanError if the server sends no mail or the user has no address; HostError if it is refused."""
     check_password_works(user)
     if not user.email:
         raise PlanError("email", f"{user} has no mail address", hint="an admin can add one on the page of users")

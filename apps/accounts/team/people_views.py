@@ -1,4 +1,4 @@
-"""The team's people, for admins; and choosing a password by a link, for whoever has one."""
+"""Pages of users, for admins, and the page where users choose a password with a link."""
 
 from __future__ import annotations
 

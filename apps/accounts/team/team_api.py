@@ -1,4 +1,4 @@
-"""Teams, their members, and what is theirs: the API's door to the same services as the pages."""
+"""Teams, their members and their objects in the API, with the same services as the pages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TeamSerializer(serializers.ModelSerializer[Team]):
         model = Team
         fields = ["id", "name", "about", "private", "members", "created_at"]
         read_only_fields = ["created_at"]
-        extra_kwargs: ClassVar[dict[str, Any]] = {"name": {"validators": []}}  # the service says who has it
+        extra_kwargs: ClassVar[dict[str, Any]] = {"name": {"validators": []}}  # the service reports a taken name
 
 
 class HandOverSerializer(serializers.Serializer[Any]):

@@ -1,4 +1,4 @@
-"""Pages of teams: the list, and one team with its members and what is its own."""
+"""Pages of teams: the list, and one team with its members and objects."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _take(team: Team, by: User, request: HttpRequest) -> object:
 
 
 def _give(team: Team, by: User, request: HttpRequest) -> object:
-    """To the team in `to`, or to everybody where that is empty; only what is this team's."""
+    """Give an object of this team to the team in `to`, or to the instance if that is empty."""
     thing, key = teams.named(request.POST.get("kind", ""), request.POST.get("name", "")), request.POST.get("to", "")
     if thing.team_id != team.pk:
         raise PlanError(

@@ -247,7 +247,7 @@ def percent(share: float | None) -> str:
 
 @register.filter
 def pretty(value: Any) -> str:
-    """JSON as people read it; text stays as it is."""
+    """Format JSON for readers; text stays as it is."""
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
@@ -306,7 +306,7 @@ def long(value: Any) -> bool:
 
 @register.filter
 def plain(text: str) -> str:
-    """What a tool printed, without escape sequences and control characters."""
+    """Return the output of a tool without escape sequences and control characters."""
     return ANSI.sub("", str(text))
 
 

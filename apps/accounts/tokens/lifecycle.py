@@ -31,7 +31,7 @@ class Restriction:
 
 
 def check_own_role(user: User, role: Role) -> None:
-    """PlanError for the field `role` of a form if the user has it nowhere."""
+    """Raise PlanError for the form's field `role` if the user does not have that role anywhere."""
     if not user.may_somewhere(role):
         raise PlanError("role", f"{role.value} exceeds your own role {user.role}, and your roles in teams")
 

@@ -1,1 +1,1 @@
-"""What every page and every endpoint shares: roles, errors, paging, limits, conditional and repeated requests."""
+"""Shared by all pages and endpoints: roles, errors, paging, limits, conditional and repeated requests."""

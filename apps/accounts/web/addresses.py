@@ -9,14 +9,14 @@ from django.conf import settings
 
 from common.errors import HostError, PlanError
 
-# Where clouds keep metadata outside of the link-local networks: AWS by IPv6, Alibaba.
+# Metadata addresses of clouds outside of the link-local networks: AWS with IPv6, Alibaba.
 METADATA = ("fd00:ec2::254", "100.100.100.200")
 HINT = "check the address, or DNS of this server"
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def resolve(name: str) -> str:
-    """The first allowed address of `name`. PlanError when every address is refused, HostError when there is none."""
+    """Return the first allowed address of `name`. PlanError if all are refused, HostError if there are none."""
     try:
         entries = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:  # the latter for what can be no name, such as "db1..lan"

@@ -1,8 +1,7 @@
-"""How often one address may try before anybody is logged in: names and passwords, and links for forgotten ones.
+"""Limits attempts per address before login: passwords, and links for forgotten ones.
 
-A name is locked for one address only (django-axes), so that nobody locks others out. This counts over all names, so
-that nobody tries one password with each of them. The address is that of the client where the proxies are known, else
-the proxy's, which all share.
+django-axes locks a name for one address only, so that users cannot lock each other out. This limit counts all names
+together, against attempts of one password with many names. Behind an unknown proxy, all clients share its address.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Attempts:
-    """At most `most` in `window_s` seconds of the clock, per address."""
+    """A limit of `most` attempts per address in each window of `window_s` seconds."""
 
     name: str
     most: int
@@ -39,7 +38,7 @@ class Attempts:
             log.warning("attempts at %s are not counted: %s", self.name, error)
 
     def wait_s(self, request: HttpRequest) -> int:
-        """For how many seconds nothing more is taken from this address; 0 where something is."""
+        """Return the seconds until this address may try again; 0 if it may now."""
         try:
             used = int(cache.get(self._key(request)) or 0)
         except RedisError as error:

@@ -8,7 +8,7 @@ import orjson
 
 
 class JsonSerializer:
-    """For django.core.cache.backends.redis, whose own serializer is pickle."""
+    """A serializer for django.core.cache.backends.redis, whose default is pickle."""
 
     def dumps(self, value: Any) -> bytes | int:
         """Numbers stay numbers, for Redis counts with them."""

@@ -1,4 +1,4 @@
-"""ETag and If-None-Match on what is read below the API, If-Match on what changes it (RFC 9110, ch. 13)."""
+"""ETag and If-None-Match for reads of the API, If-Match for changes (RFC 9110, section 13)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ConditionsMiddleware:
 
 
 def tag(response: HttpResponseBase) -> str:
-    """Strong: of the bytes. Nothing for what is sent while it is made."""
+    """Return a strong ETag of the response's bytes; "" for a streamed response."""
     content = response.content if isinstance(response, HttpResponse) else None
     return "" if content is None else f'"{hashlib.sha256(content).hexdigest()[:32]}"'
 
@@ -94,8 +94,8 @@ def _taken() -> HttpResponse:
 
 @contextmanager
 def _alone(path: str) -> Iterator[bool]:
-    """Of two conditional writes at one address the second is checked after the first is done. False if that
-    takes too long. Waiting requests hold no connection, of which there are few."""
+    """Serialise conditional writes to one URL, so that the second is checked after the first. Yields False if that
+    takes too long. Waiting requests hold no database connection."""
     number = int.from_bytes(hashlib.sha256(path.encode()).digest()[:8], "big", signed=True)
     alone = _wait(number)
     try:

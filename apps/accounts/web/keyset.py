@@ -22,7 +22,7 @@ HINT = "use `next` or `previous` of a response, or omit it to start from the beg
 
 @dataclass(frozen=True)
 class Page(Generic[M]):
-    """Rows in their order, and cursors of the pages around them: "" where there is none."""
+    """Rows in order, with cursors of the previous and next page; "" if there is none."""
 
     rows: list[M]
     previous: str
@@ -57,7 +57,8 @@ def page(rows: QuerySet[M], order: Sequence[str], size: int, cursor: str = "") -
 
 
 def _beyond(down: Sequence[bool], values: Sequence[Any], nullable: bool) -> Any:
-    """What comes after these values. One comparison of rows, which an index answers, where all go the same way."""
+    """Return the condition for rows after these values. If all columns have one direction, it is a row comparison,
+    which can use an index."""
     keys = [f"key_{place}" for place in range(len(values))]
     if nullable or len(set(down)) > 1:
         return _column_by_column(down, keys, values)

@@ -1,4 +1,4 @@
-"""What every page needs: who may see it, and a service's complaint beside the field that it names."""
+"""Shared by pages: permission checks, and a service's error next to the field that it names."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def sentence(subject: str, error: ProvingError) -> str:
 
 
 def spoken(error: ProvingError) -> str:
-    """The complaint as a sentence of its own: with the path, host or tool that it is about, without a field's name."""
+    """Return the error as a complete sentence, with its path, host or tool, but without a field's name."""
     is_field = isinstance(error, PlanError) and not error.subject.startswith(PATHS)
     return sentence("" if is_field else error.subject, error)
 
@@ -108,7 +108,7 @@ def team_in_url(request: HttpRequest) -> int | None:
 
 
 def row_in_url(request: HttpRequest, rows: QuerySet[M], name: str) -> M:
-    """The row whose id is in the query parameter `name`. 404 if there is none."""
+    """Return the row whose id is in the query parameter `name`. 404 if there is none."""
     try:
         key = UUID(request.GET.get(name, ""))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Numbers and days as they are written in addresses and forms, where anybody may type anything."""
+"""Parses numbers and days from URLs and forms, which can contain anything."""
 
 from __future__ import annotations
 

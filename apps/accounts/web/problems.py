@@ -67,7 +67,7 @@ HINTS = {
 
 
 def problem(error: Exception, context: dict[str, Any]) -> Response | None:
-    """Every error as problem details: ours by who is to blame, the framework's in the same shape."""
+    """Return any error as problem details, the project's own errors and those of the framework in the same shape."""
     if isinstance(error, ProvingError):
         code = next(code for kind, code in STATUS.items() if isinstance(error, kind))
         body = {"title": error.message, "status": code, "field": error.subject, "hint": error.hint}
@@ -106,7 +106,7 @@ def _flatten(detail: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 class NotHere(APIView):
-    """Whatever no address of the API matches, so that clients get a problem and not a page."""
+    """Answers unknown URLs of the API with a problem document instead of a page."""
 
     @extend_schema(exclude=True)
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Rate:
-    """What is left of a limit, and in how many seconds it is whole again."""
+    """The rest of a limit, and the seconds until it is full again."""
 
     name: str
     limit: int
@@ -67,14 +67,14 @@ def counted(name: str, key: int, limit: int) -> Rate:
     try:
         cache.add(place, 0, 2 * WINDOW_S)
         count = cache.incr(place)
-    except (RedisError, ValueError) as error:  # gone, or emptied in between: nobody is refused for that
+    except (RedisError, ValueError) as error:  # Redis is down or was emptied: refuse nothing
         log.warning("requests of %s %s are not counted: %s", name, key, error)
         count = 1
     return Rate(name, limit, limit - count, WINDOW_S - second)
 
 
 class RatesMiddleware:
-    """Tells what is left (draft-ietf-httpapi-ratelimit-headers)."""
+    """Adds the rest of the limit to responses (draft-ietf-httpapi-ratelimit-headers)."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response

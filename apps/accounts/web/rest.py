@@ -105,7 +105,7 @@ class KeptJSONParser(JSONParser):
 
 
 def _unstorable_path(value: Any, path: str = "") -> str | None:
-    """The path of the first text that cannot be stored; None if there is none."""
+    """Return the path of the first text that cannot be stored; None if there is none."""
     if isinstance(value, str):
         return path if "\x00" in value or not _encodable(value) else None
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

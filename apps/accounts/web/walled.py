@@ -1,4 +1,4 @@
-"""Each request reads as the user behind it: see apps/accounts/models/walls.py."""
+"""Sets the reader of each request to its user: see apps/accounts/models/walls.py."""
 
 from __future__ import annotations
 
