@@ -1,1 +1,1 @@
-"""Each kind of PostgreSQL that a run works with: a cluster of its own, an existing one, a standby, a remote one."""
+"""The kinds of PostgreSQL that a run can use: a private cluster, an existing one, a standby, a remote server."""

@@ -52,7 +52,7 @@ class Client(Target):
         return {**where, "PGPASSFILE": os.fspath(self._passfile), "PGCONNECT_TIMEOUT": "10"}
 
     def prepare(self, plans: Mapping[str, Plan]) -> None:
-        """Nothing: the job of the other host prepares the server."""
+        """Do nothing, because the job of the other host prepares the server."""
 
     def start(self, prefix: Sequence[str], log: Path) -> Optional[int]:
         """Check that the running server accepts connections and has the major version of the client."""

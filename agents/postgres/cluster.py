@@ -1,4 +1,4 @@
-"""The private PostgreSQL cluster of a run: made once per version and initdb options, on a unix socket of its own.
+"""The private PostgreSQL cluster of a run, created once per version and initdb options, with a separate Unix socket.
 
 <data_dir>/<key>/ pgdata/ socket/ datasets.json
 """
@@ -48,8 +48,8 @@ Spawn = Callable[..., Child]
 
 
 def choose_account(system: System, os_user: str, bin_dir: str, data_dir: str) -> Account:
-    """Who runs PostgreSQL, which refuses root: the named account, or the first of ACCOUNTS that can get at everything,
-    else a uid without an account, else root in a user namespace. HostFailure when none of them works."""
+    """Choose the account that runs PostgreSQL, which refuses root: the named account, or the first of ACCOUNTS that can
+    access everything, else a uid without an account, else root in a user namespace. HostFailure if none works."""
     if system.euid() != 0:
         return Account(name=str(system.euid()))
     if os_user == "root" or (os_user and getattr(named(os_user), "user", None) == 0):
@@ -85,7 +85,7 @@ def _starts(system: System, account: Account, bin_dir: str) -> bool:
 
 
 def named(name: str) -> Optional[Account]:
-    """The account of this name; None if there is none."""
+    """Return the account with this name; None if there is none."""
     import pwd
 
     try:
@@ -105,7 +105,7 @@ def reaches(system: System, account: Account, bin_dir: str, data_dir: str) -> bo
 
 
 def initdb_options(major: int, requested: Mapping[str, str]) -> list[str]:
-    """Pure. Options of this version's initdb: ours, and over them what the run wants. Unplannable for what it lacks."""
+    """Pure. Return options of this version's initdb; the run's override the agent's. Unplannable if it lacks one."""
     for option, value in requested.items():
         if major < SINCE.get(option, 0):
             raise Unplannable(
@@ -174,7 +174,7 @@ class Cluster(Target):
         owned.rename(fresh, self.pgdata.name)
 
     def _make_load_role(self, pgdata: Path) -> None:
-        """With PostgreSQL in single-user mode, before clients can connect."""
+        """Create the load's role in single-user mode, before clients can connect."""
         argv = [str(self.bin_dir / "postgres"), "--single", "-D", str(pgdata), "-c", "exit_on_error=on", "postgres"]
         done = self._run(argv, {}, "".join(f"{line}\n" for line in load_role.statements(self.major)))
         if done.code:
@@ -265,7 +265,7 @@ class Cluster(Target):
 
 
 def _boot_line(system: System) -> str:
-    """By which a later run knows whether the host has been down since."""
+    """Return a line that lets a later run detect a restart of the host."""
     return f"# written in boot {system.boot_id()}"
 
 

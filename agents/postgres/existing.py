@@ -38,8 +38,8 @@ select json_build_object(
 
 
 class Existing(Owned, Target):
-    """The cluster of a target of kind `existing`; `emit` records what is done, and `make_room` creates a directory
-    that only `load_account` can read."""
+    """The cluster of a target of kind `existing`. `emit` records actions, and `make_room` creates a directory that only
+    `load_account` can read."""
 
     is_shared = True
 
@@ -68,7 +68,7 @@ class Existing(Owned, Target):
         where = {name: value for name, value in self.env.items() if name != "PGOPTIONS"}
         return {**where, "PGUSER": guest.NAME, "PGPASSFILE": str(self._passfile)}
 
-    # Before anything is touched
+    # Before any change
 
     def prepare(self, plans: Mapping[str, Plan]) -> None:
         """Read and record its state, write the include file, and stop the server if it must be restarted."""
@@ -188,7 +188,7 @@ class Existing(Owned, Target):
                 raise HostFailure(f"{self.pgdata} already has a {kind} {name}", "drop or rename it: runs use this name")
 
     def _read_stopped(self) -> Record:
-        """Of a stopped cluster: its configuration, and how a server that we start will run."""
+        """Read the configuration of a stopped cluster, and how a server that the agent starts will run."""
         if (self.pgdata / "standby.signal").exists() or (self.pgdata / "recovery.conf").exists():
             raise HostFailure(f"{self.pgdata} is a standby", "use its primary: a standby is read-only")
         directory = self.parameter("data_directory")

@@ -38,7 +38,7 @@ def check(system: System, bin_dir: str, conf: Mapping[str, str]) -> None:
 def _refusal(system: System, bin_dir: str, conf: Mapping[str, str]) -> str:
     """The server's own words about these values, "" when it takes them all."""
     options = [part for name, value in {**_NOWHERE, **conf}.items() for part in ("-c", f"{name}={value}")]
-    # Only with -C as its very first option does it talk to root.
+    # It runs as root only if -C is its first option.
     shown = system.run([f"{bin_dir}/postgres", "-C", next(iter(conf)), *options], env=environment(""))
     lines = [line.partition("] ")[2] or line for line in shown.stderr.splitlines()]
     parts = [line.partition(":")[2].strip() for line in lines if line.startswith(("FATAL", "HINT", "DETAIL"))]

@@ -18,7 +18,7 @@ RELOAD_S, POLL_S = 30.0, 0.05
 
 
 class Instance:
-    """What all clusters have in common. `user` and `database` are those of the load."""
+    """Common base of all clusters. `user` and `database` are those of the load."""
 
     pgdata: Path
     socket_dir: Path
@@ -45,7 +45,7 @@ class Instance:
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """Return its name in messages."""
         return str(self.pgdata)
 
     @property
@@ -70,12 +70,12 @@ class Instance:
 
     @property
     def owned_by(self) -> str:
-        """Behind CREATE DATABASE: the role of the load, where it has one of its own."""
+        """Return the OWNER clause of CREATE DATABASE; "" if the load has no separate role."""
         return f" owner {self.load_role}" if self.load_role else ""
 
     @property
     def options(self) -> list[str]:
-        """What the server is started with, besides its programs."""
+        """Return the options that the server is started with."""
         return ["-D", str(self.pgdata)]
 
     def parameter(self, name: str) -> str:
@@ -126,10 +126,10 @@ class Instance:
 
 
 class Target(Instance, ABC):
-    """What a session and its workloads ask of the PostgreSQL that is measured."""
+    """The interface of the measured PostgreSQL for the session and its workloads."""
 
     conf_file: str
-    home: Optional[Path] = None  # where a cluster of our own keeps what is known of its data sets
+    home: Optional[Path] = None  # directory in which a private cluster records its data sets
     can_checkpoint = True  # whether the agent may execute CHECKPOINT
     is_shared = False  # whether it may have databases of other users
     keeps_progress = True  # whether the completed steps of a data set may be in the comment of its database
@@ -158,5 +158,5 @@ class Target(Instance, ABC):
         return failure
 
     def foreign_clients(self) -> list[str]:
-        """Who is connected besides us, in words."""
+        """Describe other clients that are connected."""
         return []

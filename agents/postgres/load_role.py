@@ -1,7 +1,7 @@
-"""The role that the load connects as in a private cluster: no superuser, and without files and programs of the server.
+"""The role of the load in a private cluster: not a superuser, without access to files and programs of the server.
 
-It owns the databases that it works in. What it needs of a superuser's is there already: contrib's extensions,
-statistics, from PostgreSQL 15 on checkpoints. A script can still leave functions in its database that our own queries
+It owns its databases. The superuser has already prepared what it needs: contrib's extensions, statistics, and
+checkpoints from PostgreSQL 15 on. A script can still leave functions in its database that the agent's own queries
 there call.
 """
 

@@ -1,4 +1,4 @@
-"""What the clusters that are on this host already have in effect of PostgreSQL's parameters. Reads only."""
+"""Reads PostgreSQL's parameters that are in effect in the existing clusters of this host, without changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ select json_build_object(
 
 
 def read_parameters(system: System, clusters: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Record]:
-    """Of each cluster of the facts: {"name", "data_dir", "settings", "refused"} as in protocol.py."""
+    """Return {"name", "data_dir", "settings", "refused"}, as in protocol.py, for each cluster of the facts."""
     return [_of_cluster(system, cluster, names) for cluster in clusters]
 
 
@@ -85,7 +85,7 @@ class Guest(Instance):
 
 
 def _socket_dir(system: System, cluster: Mapping[str, Any]) -> Path:
-    """Where the owner's server listens on its port: by its configuration where that can be read, or where most do."""
+    """Return the socket directory of the owner's server: from its configuration if readable, else the usual one."""
     configured = read_config(system, cluster["config_file"]).get("unix_socket_directories", "")
     for place in [*filter(None, (each.strip() for each in configured.split(","))), *SOCKETS]:
         socket = system.stat(f"{place}/.s.PGSQL.{cluster['port']}")

@@ -29,7 +29,7 @@ DROP_IN = "90-proving-ground.conf"
 DATABASE = "proving_ground"
 TOOLS = "proving_tools"  # its schema for extensions, which the superuser owns
 SEARCH = f"-c search_path=pg_catalog,{TOOLS}"
-# What of the postmaster's environment it is started with again; the rest may be secret and is of no use to it.
+# Variables of the postmaster's environment with which it is started again. Others may be secret, and are not needed.
 KEPT = re.compile(r"^(LANG|LC_[A-Z]+|TZ|LD_LIBRARY_PATH|PATH|HOME)$")
 
 # The names were checked against the schema's pattern: no quote can be in them.
@@ -66,7 +66,7 @@ class Owned(Instance):
         return ["-D", str(self.pgdata), *self._options]
 
     def locate(self) -> None:
-        """Where the running server listens, from its postmaster.pid."""
+        """Read the running server's address from its postmaster.pid."""
         lines = self._system.text(f"{self.pgdata}/postmaster.pid").splitlines()
         if len(lines) < 5 or not lines[4]:
             raise HostFailure(
@@ -85,7 +85,7 @@ class Owned(Instance):
         return {name: {"setting": self.parameter(name)} for name in names if "." not in name}
 
     def foreign_clients(self) -> list[str]:
-        """Who is connected besides us: "psql (app) from 10.0.0.7: 3"."""
+        """Describe other connected clients: "psql (app) from 10.0.0.7: 3"."""
         clients: list[str] = self.sql(_CLIENTS, "postgres")
         return clients
 
@@ -117,7 +117,7 @@ class Service:
         self._wait(self._is_gone, "did not stop")
 
     def start(self, prefix: Sequence[str] = (), log: Optional[Path] = None) -> int:
-        """Pid of the postmaster, which takes connections. HostFailure with what is to be read when it does not.
+        """Return the pid of the postmaster, which accepts connections. Otherwise HostFailure names the log to read.
 
         With pg_ctl, under `prefix` (taskset, numactl); its output goes to `log`, or where it went before.
         """
@@ -127,7 +127,7 @@ class Service:
                 self._command(self._systemctl("start"))
             else:
                 self._pg_ctl_start(prefix, log)
-        # Its manager has answered: if no process works there by now, none will.
+        # Its manager has answered, so a missing process will not appear any more.
         self._wait(self.is_ready, "did not start", hopeless=self._is_gone)
         process = self.postmaster()
         if process is None:
@@ -237,6 +237,6 @@ def policy_of(system: System, pid: int) -> str:
 
 
 def drop_in_text(unit: Mapping[str, str]) -> str:
-    """What taskset and numactl say elsewhere, for a service that systemd starts."""
+    """Return the drop-in that replaces taskset and numactl for a service that systemd starts."""
     lines = ["# For the time of a benchmark; removed afterwards.", "[Service]", *(f"{k}={v}" for k, v in unit.items())]
     return "\n".join(lines) + "\n"

@@ -29,7 +29,7 @@ def to_ingest() -> QuerySet[Run]:
 
 
 def to_fold() -> QuerySet[Run]:
-    """Runs that go on and have more samples lying as events than pages should read."""
+    """Active runs with more events of samples than pages should read."""
     started = Run.objects.filter(state=Run.State.RUNNING, events__kind="sample")
     return started.annotate(waiting=Count("events")).filter(waiting__gte=fold.TAIL + fold.MANY)
 
@@ -70,7 +70,7 @@ def runs_on(campaign: Campaign, host: int | None) -> QuerySet[Run]:
 
 
 def evidence(campaign: Campaign) -> dict[str, Any]:
-    """What a decision freezes: the design, the table, and every run with its figures."""
+    """Return the evidence that a decision freezes: the design, the table, and each run with its figures."""
     runs = campaign.runs.order_by("position").select_related("host").prefetch_related("measurements")
     return {
         "campaign": {

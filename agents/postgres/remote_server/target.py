@@ -83,7 +83,7 @@ class RemoteTarget(RemoteServer, Target):
     def can_checkpoint(self) -> bool:  # type: ignore[override]
         return bool(self._identity["superuser"])
 
-    # Before anything is changed
+    # Before any change
 
     def prepare(self, plans: Mapping[str, Plan]) -> None:
         """Check the server, and write its identity to the journal. Unplannable or HostFailure if the run is not

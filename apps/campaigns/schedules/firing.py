@@ -1,9 +1,9 @@
-"""What becomes of each slot of a schedule: its campaign starts, or is skipped, missed or refused, and why.
+"""Decides each slot of a schedule: its campaign starts, or is skipped, missed or refused, with the reason.
 
-A slot is decided in one transaction that holds the schedule's row and moves its next time on, so that two workers
-never decide the same one. The campaign is made there as a draft, and started afterwards, because hosts are asked then.
-A worker that dies in between leaves a claim that expires, and the next one starts the same draft. Nobody reads the
-clock here: `now` is given.
+A slot is decided in one transaction that locks the schedule's row and advances its next time, so that two workers never
+decide the same one. The transaction creates the campaign as a draft. It is started afterwards, because that contacts
+hosts. If the worker dies in between, its claim expires and another worker starts the same draft. No function here reads
+the clock: `now` is an argument.
 """
 
 from __future__ import annotations

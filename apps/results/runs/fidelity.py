@@ -64,12 +64,12 @@ class Compared:
 
     @property
     def rows(self) -> list[tuple[str, Figures | None]]:
-        """Of the table on the page of the run."""
+        """Return the rows of the table on the page of the run."""
         return [("production", self.production), ("twin", self.twin)]
 
     @property
     def percent(self) -> float:
-        """Of production's time."""
+        """Return its share of production's time, in percent."""
         return 100 * self.share
 
     @property
@@ -96,7 +96,7 @@ class Fidelity:
 
     @property
     def resemblance(self) -> float:
-        """Of the statements of the twin, weighted by production's time."""
+        """Return the mean over the twin's statements, weighted by production's time, from 0 to 1."""
         total = sum(statement.share for statement in self.statements)
         return sum(statement.share * statement.resemblance for statement in self.statements) / total if total else 0.0
 
