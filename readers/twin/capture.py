@@ -14,6 +14,7 @@ from readers.twin.shapes import Read, ShapeError, flag, number, one_of, optional
 SUBJECT = "capture"
 MOST_BYTES = 32 << 20
 MOST_LINES = 100_000
+MOST = {"table": 2000, "index": 10_000, "foreign_key": 10_000, "statistics": 50_000}  # lines; as in capture.sql
 LONGEST_LINE = 1 << 20
 LONGEST_NAME = 63
 LONGEST_TEXT = 8000
@@ -57,6 +58,9 @@ def _whole(values: dict[str, list[Any]]) -> Capture:
     for name, count in {"capture": 1, "server": 1, "settings": 1, "snapshot": 2, "end": 1}.items():
         if len(values[name]) != count:
             raise _refused(f"the file has {len(values[name])} lines {name!r}, not {count}: it is not complete")
+    for name, most in MOST.items():
+        if len(values[name]) > most:
+            raise _refused(f"the file has {len(values[name]):,} lines {name!r}; at most {most:,} are accepted")
     (server,), (first, second) = values["server"], values["snapshot"]
     if second["at"] <= first["at"]:
         raise _refused("the second snapshot is not later than the first")

@@ -79,6 +79,7 @@ def test_counts_that_became_smaller_were_reset_and_count_from_zero() -> None:
         (written([line for line in LINES if "settings" not in line]), "0 lines 'settings', not 1"),
         (written([*LINES, {"after": [1, 2]}]), "after: a list of 10 values"),
         (written([*LINES, next(line for line in LINES if "table" in line)]), "a table occurs twice"),
+        (written([*LINES, *[next(line for line in LINES if "table" in line)] * 2000]), "at most 2,000 are accepted"),
     ],
 )
 def test_the_error_for_an_invalid_file_names_line_field_and_what_is_accepted(raw: bytes, message: str) -> None:

@@ -15,6 +15,7 @@ from apps.campaigns.twins.transactions import grouped
 from readers.twin.model import Capture, Statement
 
 MOST_PARSED = 300
+MOST_CHARACTERS = 500_000  # of the statements that are parsed
 MOST_SCRIPTS = 40  # a run reports 50 statements
 ENOUGH = 0.995  # of production's time: statements that take less are left out
 LONGEST_SCRIPT = 60_000
@@ -77,13 +78,15 @@ def build(
     made: list[Statement] = []
     rows: list[Row] = []
     in_transactions = {queryid for each in transactions for queryid in each}
-    cumulative = 0.0
+    cumulative, characters = 0.0, 0
     for statement in capture.statements:
         share = capture.share(statement)
         name, reason = f"s{len(scripts) + 1:02}", ""
+        characters += len(statement.text)
         try:
             _check_text(statement)
-            text = script(statement, schema, factor, name) if len(rows) < MOST_PARSED else ""
+            is_parsed = len(rows) < MOST_PARSED and characters <= MOST_CHARACTERS
+            text = script(statement, schema, factor, name) if is_parsed else ""
             _check_needed(statement, text, scripts, cumulative, without, in_transactions)
             scripts.append({"name": name, "weight": statement.counts.calls, "text": text})
             made.append(statement)
@@ -130,10 +133,13 @@ def _check_needed(
 
 def script(statement: Statement, schema: schemas.Schema, factor: float, name: str) -> str:
     """The script of pgbench. LeftOutError if a table, or the values of a parameter, are unknown."""
-    parsed = Parsed(statement.text, schema)
-    _check_deletes(parsed, schema)
-    _check_columns(parsed)
-    parameters = Parameters(parsed, statement.counts, factor)
+    try:
+        parsed = Parsed(statement.text, schema)
+        _check_deletes(parsed, schema)
+        _check_columns(parsed)
+        parameters = Parameters(parsed, statement.counts, factor)
+    except RecursionError as error:
+        raise LeftOutError("it is nested too deeply") from error
     sql = PLACEHOLDER.sub(lambda match: parameters.sql[int(match[1])], parsed.text)
     # pg_stat_statements keeps the comment, which identifies the statement of production.
     marked = re.sub(r"^(\W*\w+)", rf"\1 /* {name} */", sql, count=1)

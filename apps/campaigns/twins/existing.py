@@ -35,7 +35,7 @@ def preparation(schema: Schema, parsed: Sequence[Parsed], scripts: Sequence[str]
     """SQL for the step before the load of these statements, whose texts for pgbench are `scripts`."""
     used = {(kind, int(number)) for text in scripts for kind, number in _USED.findall(text)}
     domains = {each.number: each for table in schema.tables.values() for each in table.domains.values()}
-    tables = {table for each in parsed for table in each.tables()}
+    tables = {table for each in parsed for table in each.tables}
     columns = [column for each in parsed for column in each.columns()]
     columns += [domains[number] for _, number in used]
     check = _check(tables, {(each.table, each.column.name) for each in columns})

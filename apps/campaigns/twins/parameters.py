@@ -6,7 +6,7 @@ Production's rows per call determine how wide ranges are, how long lists are, an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 from sqlglot import exp
@@ -35,6 +35,10 @@ class Parameters:
         literals = list(parsed.literals())
         self._is_list = {number for number, several, _ in literals if several}
         self._literals = {number: literal for number, _, literal in literals}
+        self._numbers = {id(literal): number for number, literal in self._literals.items()}
+        # Of expressions, by id().
+        self._firsts: dict[int, int | None] = {}
+        self._columns_of: dict[int, list[Domain | None]] = {}
         expected = {int(match[1]) for match in PLACEHOLDER.finditer(parsed.text)}
         unknown = sorted(expected - set(self._literals))
         if unknown:
@@ -90,15 +94,20 @@ class Parameters:
 
     def _counts_rows(self, of: Domain) -> bool:
         """Whether the rows of the result are rows of the column's table."""
-        tree = self._parsed.tree
         if self._parsed.written() is not None:
             return True
+        tree = self._parsed.tree
         group = tree.args.get("group")
         if group is not None and tree.args.get("limit") is None:
             columns = [each for each in group.expressions if isinstance(each, exp.Column)]
             grouped = [domain for each in columns if (domain := self._parsed.column(each))]
             return any(domain.unique and domain.table == of.table for domain in grouped)
-        return not any(enclosing(each) is tree for each in tree.find_all(*AGGREGATED) if each is not tree)
+        return not self._is_aggregated
+
+    @cached_property
+    def _is_aggregated(self) -> bool:
+        tree = self._parsed.tree
+        return any(enclosing(each) is tree for each in tree.find_all(*AGGREGATED) if each is not tree)
 
     # Single values
 
@@ -128,7 +137,9 @@ class Parameters:
         top: Any = parent
         while isinstance(top.parent, (*ADDED, exp.Paren)):
             top = top.parent
-        columns = [self._parsed.column(each) for each in top.find_all(exp.Column)]
+        if id(top) not in self._columns_of:
+            self._columns_of[id(top)] = [self._parsed.column(each) for each in top.find_all(exp.Column)]
+        columns = self._columns_of[id(top)]
         if any(each is None or each.column.base not in NUMBERS for each in columns):
             raise LeftOutError(f"parameter ${number} is part of an expression")
         first = self._first(top)
@@ -144,10 +155,13 @@ class Parameters:
 
     def _first(self, node: Any) -> int | None:
         """The number of the first parameter in an expression; None if it has a column, a function or a query."""
-        if node is None or node.find(exp.Column, exp.Func, exp.Query):
+        if node is None:
             return None
-        numbers = [number for number, literal in self._literals.items() if literal is node or _is_below(literal, node)]
-        return min(numbers) if numbers else None
+        if id(node) not in self._firsts:
+            numbers = [self._numbers[id(each)] for each in node.find_all(exp.Literal) if id(each) in self._numbers]
+            other = node.find(exp.Column, exp.Func, exp.Query)
+            self._firsts[id(node)] = None if other else min(numbers, default=None)
+        return self._firsts[id(node)]
 
     def _stored(self, node: exp.Expr, parent: exp.Expr | None) -> Domain | None:
         """The column that this value is stored in."""
@@ -182,7 +196,7 @@ class Parameters:
         self._check_supported(of)
         table = self._parsed.schema.tables[of.table]
         inserts = self._parsed.written() == of.table and isinstance(self._parsed.tree, exp.Insert)
-        if inserts and self._parsed.tree.find(exp.OnConflict) is None and of in table.with_sequence:
+        if inserts and not self._has_on_conflict and of in table.with_sequence:
             next_value = f"nextval('{of.sequence}')"
             new = of.new_value(next_value) if of.existing else next_value
             if of.parent is not None or not new:
@@ -191,6 +205,10 @@ class Parameters:
                 return new
             return of.value(next_value) if of.unique else f"{next_value}::{of.type}"
         return of.value(self.script.rank(of))
+
+    @cached_property
+    def _has_on_conflict(self) -> bool:
+        return self._parsed.tree.find(exp.OnConflict) is not None
 
     def _compared(self, number: int, node: exp.Expr, parent: exp.Expr | None) -> str | None:
         column = _other_side(node, parent)
@@ -231,7 +249,7 @@ class Parameters:
 
     def _weight(self, of: Domain) -> float:
         """The probability of drawing by frequency: 1, unless the rows per call show another one."""
-        alone = len(self._parsed.tables()) == 1 and len(self._literals) - len(self.sql) == 1
+        alone = len(self._parsed.tables) == 1 and len(self._literals) - len(self.sql) == 1
         if not alone or not self._counts_rows(of):
             return 1.0
         return weight(of, self._parsed.schema.tables[of.table].count, self._expected_rows(of))
@@ -270,17 +288,6 @@ def _outermost(literal: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
 
 def _is_builtin(cast: exp.Cast) -> bool:
     return cast.to.this not in (exp.DType.USERDEFINED, exp.DType.INTERVAL)
-
-
-def _is_below(node: exp.Expr, top: exp.Expr) -> bool:
-    return any(each is top for each in _above(node))
-
-
-def _above(node: exp.Expr) -> Iterator[exp.Expr]:
-    parent = node.parent
-    while parent is not None:
-        yield parent
-        parent = parent.parent
 
 
 def _other_side(node: exp.Expr, parent: Any) -> Any:

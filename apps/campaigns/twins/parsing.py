@@ -7,8 +7,9 @@ only the functions of an explicit list.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from itertools import islice, pairwise
 from typing import Any
 
 from sqlglot import exp, parse
@@ -41,6 +42,9 @@ _PARAMETER = re.compile(r"\$(\d{1,4})(\.\.\.)?")
 PLACEHOLDER = re.compile(r"'twin_param_(\d+)(_list)?'")
 
 
+Source = Mapping[str, Domain | exp.Column]  # the columns of a table, or those that a query returns
+
+
 class LeftOutError(Exception):
     """The reason why a statement is left out of a twin."""
 
@@ -52,10 +56,14 @@ class Parsed:
         self.schema = schema
         marked = _PARAMETER.sub(_placeholder, " ".join(text.split()))
         self.tree = _tree(marked)
-        self._ctes = {each.alias_or_name for each in self.tree.find_all(exp.CTE)}
+        self._ctes = {each.alias_or_name: each for each in reversed(list(self.tree.find_all(exp.CTE)))}
+        # By id(), because a hostile statement has thousands of names, or queries that read themselves.
+        self._columns: dict[int, Domain | None] = {}
+        self._sources = self._sources_by_query()
         self.text = self._with_schemas(marked)
         self._check_functions(marked)
 
+    @cached_property
     def tables(self) -> list[Key]:
         """The tables that it uses, each once."""
         return list(dict.fromkeys(key for table in self.tree.find_all(exp.Table) if (key := self.key(table))))
@@ -86,7 +94,7 @@ class Parsed:
         elif name in self._ctes:
             return None
         else:
-            candidates = [key for key in self.schema.tables if key[1] == name]
+            candidates = self.schema.by_name.get(name, [])
         keys = [key for key in candidates if key in self.schema.tables]
         if len(keys) != 1:
             raise LeftOutError(f"{name} is {'in several schemas' if keys else 'not among the captured tables'}")
@@ -101,6 +109,12 @@ class Parsed:
 
     def column(self, column: exp.Column) -> Domain | None:
         """The column that a name means; None if that is unknown."""
+        if id(column) not in self._columns:
+            self._columns[id(column)] = None  # while it is searched: a query can read itself
+            self._columns[id(column)] = self._search(column)
+        return self._columns[id(column)]
+
+    def _search(self, column: exp.Column) -> Domain | None:
         query = enclosing(column)
         while query is not None:
             domains = self._in_query(query, column)
@@ -110,35 +124,36 @@ class Parsed:
         return None
 
     def _in_query(self, query: exp.Expr, column: exp.Column) -> list[Domain]:
-        sources, name, table = self._sources(query), _name(column.this), column.args.get("table")
+        sources, name, table = self._sources.get(id(query), {}), _name(column.this), column.args.get("table")
         if table is not None:
             alias = _name(table)
             if alias == "excluded" and isinstance(query, exp.Insert):
-                return self._of_source(next(iter(sources.values()), None), name)
-            return self._of_source(sources.get(alias), name)
-        return [domain for source in sources.values() for domain in self._of_source(source, name)]
+                return self._of_source(next(iter(sources.values()), {}), name)
+            return self._of_source(sources.get(alias, {}), name)
+        found = (domain for source in sources.values() for domain in self._of_source(source, name))
+        return list(islice(found, 2))  # two are as ambiguous as more
 
-    def _sources(self, query: exp.Expr) -> dict[str, exp.Expr]:
-        inside = query.find_all(exp.Table, exp.Subquery)
-        return {each.alias_or_name: each for each in inside if enclosing(each) is query and each.alias_or_name}
+    def _sources_by_query(self) -> dict[int, dict[str, Source]]:
+        """The tables and queries in FROM of each query, by alias."""
+        sources: dict[int, dict[str, Source]] = {}
+        for each in self.tree.find_all(exp.Table, exp.Subquery):
+            query = enclosing(each)
+            if query is not None and each.alias_or_name:
+                sources.setdefault(id(query), {})[each.alias_or_name] = self._source(each)
+        return sources
 
-    def _of_source(self, source: exp.Expr | None, name: str) -> list[Domain]:
-        if isinstance(source, exp.Table):
-            key = self.key(source)
-            if key:
-                domain = self.schema.domain(key, name)
-                return [domain] if domain else []
-            cte = next((each for each in self.tree.find_all(exp.CTE) if each.alias_or_name == source.name), None)
-            return self._projected(cte.this, name) if cte is not None else []
-        return self._projected(source.this, name) if isinstance(source, exp.Subquery) else []
+    def _source(self, source: exp.Expr) -> Source:
+        if not isinstance(source, exp.Table):
+            return _projected(source.this)
+        key = self.key(source)
+        if key:
+            return self.schema.tables[key].domains
+        return _projected(self._ctes[source.name].this) if source.name in self._ctes else {}
 
-    def _projected(self, query: Any, name: str) -> list[Domain]:
-        for each in query.selects if isinstance(query, exp.Select) else ():
-            inner = each.this if isinstance(each, exp.Alias) else each
-            if each.alias_or_name == name and isinstance(inner, exp.Column):
-                domain = self.column(inner)
-                return [domain] if domain else []
-        return []
+    def _of_source(self, source: Source, name: str) -> list[Domain]:
+        of = source.get(name)
+        domain = self.column(of) if isinstance(of, exp.Column) else of
+        return [domain] if domain else []
 
     def _with_schemas(self, text: str) -> str:
         """The text, with the schema of each table outside of `public`, because a twin has no search_path."""
@@ -161,6 +176,16 @@ class Parsed:
                 raise LeftOutError(f"it calls the function {tokens[position - 2].text}.{name.text}")
             if word not in ACCEPTED and (quoted or word not in _KEYWORDS):
                 raise LeftOutError(f"it calls the function {name.text}")
+
+
+def _projected(query: Any) -> dict[str, exp.Column]:
+    """The columns that a query returns, by name."""
+    columns: dict[str, exp.Column] = {}
+    for each in query.selects if isinstance(query, exp.Select) else ():
+        inner = each.this if isinstance(each, exp.Alias) else each
+        if isinstance(inner, exp.Column):
+            columns.setdefault(each.alias_or_name, inner)
+    return columns
 
 
 def _is_target(tokens: Any, position: int) -> bool:

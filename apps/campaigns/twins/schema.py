@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from apps.campaigns.twins import columns, rows
@@ -15,6 +16,7 @@ from readers.twin.model import Capture, Column, ForeignKey, Index, Statistics, T
 LONGEST_STEP = 24_000  # characters; a step of a data set may have 30,000
 NEARLY_ALL = 0.95  # this share of the parents counts as all, because n_distinct is an estimate
 METHODS = ("btree", "hash", "gin", "gist", "brin", "spgist")
+DEEPEST = 50  # foreign keys from column to column
 ROUNDED = (*INTEGERS, "numeric", "date")  # values between histogram bounds may be equal, so a key has none
 WITH_GIN = ("jsonb", *ARRAYS)  # supported types with an operator class of gin, without an extension
 
@@ -53,9 +55,13 @@ class Schema:
     foreign_keys: list[ForeignKey]
     missing: list[str]
 
-    def domain(self, key: Key, column: str) -> Domain | None:
-        table = self.tables.get(key)
-        return table.domains.get(column) if table else None
+    @cached_property
+    def by_name(self) -> dict[str, list[Key]]:
+        """The tables of each name, in all schemas."""
+        keys: dict[str, list[Key]] = {}
+        for key in self.tables:
+            keys.setdefault(key[1], []).append(key)
+        return keys
 
 
 def schema(capture: Capture, factor: float) -> Schema:
@@ -168,9 +174,10 @@ class _Domains:
         return domain
 
     def _parent(self, path: tuple[str, str, str]) -> Domain | None:
-        """The column that a foreign key of this column refers to; None if that leads back to this column."""
+        """The column that a foreign key of this column refers to; None if that leads back to this column, or too far
+        away."""
         reference = self._references.get(path)
-        if reference is None or reference in self._busy:
+        if reference is None or reference in self._busy or len(self._busy) >= DEEPEST:
             return None
         table = self._tables[reference[:2]]
         column = next((each for each in table.captured.columns if each.name == reference[2]), None)

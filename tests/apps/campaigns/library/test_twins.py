@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
+from collections import Counter
+from contextlib import nullcontext, suppress
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,12 +17,12 @@ from apps.accounts.models import Role, User
 from apps.campaigns.library import datasets
 from apps.campaigns.models import DataSet, Twin
 from apps.campaigns.twins import services
-from apps.campaigns.twins.build import build, script
+from apps.campaigns.twins.build import MOST_CHARACTERS, build, script
 from apps.campaigns.twins.parsing import LeftOutError
 from apps.campaigns.twins.preloading import runs_twin
 from apps.campaigns.twins.schema import Schema, schema, steps
 from common.errors import PlanError, RoleError
-from readers.twin.capture import read_capture
+from readers.twin.capture import LONGEST_TEXT, read_capture
 from readers.twin.model import Capture, Column, Counts, Statement
 from tests.rows.factories import make_user
 
@@ -120,6 +124,76 @@ def test_patterns_of_like_match_the_number_of_rows_in_production(
 def test_a_statement_is_left_out_for_a_reason(shop: Schema, text: str, reason: str) -> None:
     with pytest.raises(LeftOutError, match=reason.replace("$", r"\$")):
         script_of(shop, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "with x as (select n from generate_series(1, 9) n) select n from x",
+        "with recursive x as (select id from x) select id from x where id = $1",
+        "select id from (select id from generate_series(1, 9)) x where id = $1",
+    ],
+    ids=["no table", "itself", "subquery"],
+)
+def test_a_name_without_a_table_is_not_searched_in_the_query_that_reads_it(shop: Schema, text: str) -> None:
+    with pytest.raises(LeftOutError, match="is unknown") if "$1" in text else nullcontext():
+        script_of(shop, text)
+
+
+def test_a_statement_that_is_nested_too_deeply_is_left_out(shop: Schema) -> None:
+    chain = ", ".join(f"c{n} as (select id from c{n - 1})" for n in range(1, 300))
+
+    with pytest.raises(LeftOutError, match="nested too deeply"):
+        script_of(shop, f"with c0 as (select id from shop.orders), {chain} select id from c299 where id = $1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"select {', '.join(['id'] * 1900)} from shop.orders where id = $1",
+        f"select * from shop.orders where id in ({', '.join(f'${n}' for n in range(1, 1000))})",
+        f"select * from shop.orders where id = {' + '.join(f'${n}' for n in range(1, 1000))}",
+        f"select {', '.join(['id'] * 500)} from {', '.join(f'shop.orders t{n}' for n in range(300))} where id = $1",
+        "with c0 as (select id from shop.orders), "
+        + ", ".join(f"c{n} as (select id from c{n - 1} x, c{n - 1} y)" for n in range(1, 60))
+        + " select id from c59 where id = $1",
+    ],
+    ids=["columns", "list", "sum", "tables", "queries"],
+)
+def test_the_longest_statements_take_less_than_a_second(shop: Schema, text: str) -> None:
+    began = time.process_time()
+
+    with suppress(LeftOutError):
+        script_of(shop, text)
+
+    assert len(text) <= LONGEST_TEXT
+    assert time.process_time() - began < 1
+
+
+def test_statements_that_are_too_long_in_all_are_not_parsed(capture: Capture) -> None:
+    first = capture.statements[0]
+    long = f"select {', '.join(['id'] * 1900)} from shop.orders where id = $1"
+    counts = [replace(first.counts, calls=1, ms=float(n)) for n in range(100, 0, -1)]
+    statements = tuple(Statement(str(n), long, of) for n, of in enumerate(counts))
+
+    built = build(replace(capture, statements=statements), without=[each.queryid for each in statements[:-1]])
+
+    reasons = Counter(row.reason for row in built.rows)
+    assert reasons["it is left out on request"] == MOST_CHARACTERS // len(long)
+    assert built.scripts == []
+
+
+def test_foreign_keys_that_follow_one_another_need_no_recursion_without_end(capture: Capture) -> None:
+    table, key, statement = capture.tables[0], capture.foreign_keys[0], capture.statements[0]
+    column = table.columns[0]
+    names = [f"t{n}" for n in range(1500)]
+    chain = [
+        replace(key, table=a, columns=(column.name,), to_table=b, to_columns=(column.name,)) for a, b in pairwise(names)
+    ]
+    tables = tuple(replace(table, name=name, columns=(column,)) for name in names)
+    chained = replace(capture, tables=tables, foreign_keys=tuple(chain), indexes=(), statements=(statement,))
+
+    assert len(schema(chained, 1.0).tables) == 1500
 
 
 def test_keys_of_new_rows_come_from_sequences_of_the_data_set(shop: Schema) -> None:
