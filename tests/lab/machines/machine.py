@@ -44,7 +44,8 @@ class Machine:
         with locked("start"):
             if emulator_pid(self._state) is None:
                 self._start()
-        self._wait_for_ssh(began + BOOT_S[self.accelerator])
+        # Not from `began`: building the image can take longer than a boot may.
+        self._wait_for_ssh(time.monotonic() + BOOT_S[self.accelerator])
         return time.monotonic() - began
 
     def _start(self) -> None:
