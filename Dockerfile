@@ -50,7 +50,9 @@ RUN PROVING_SECRET_KEY=$(python -c "import secrets; print(secrets.token_urlsafe(
     PROVING_DATABASE_URL=postgres://build@localhost/build \
     PROVING_BROKER_URL=redis://localhost/0 \
     PROVING_CACHE_URL=redis://localhost/9 \
+    PROVING_STATE_DIR=/tmp/state \
     python manage.py collectstatic --noinput \
+    && rm -r /tmp/state \
     && python -m compileall -q agents apps common readers stats \
     && python -c "import pyarrow.parquet, statsmodels.api, scipy.stats" \
     && /opt/postgresql/bin/pg_dump --version

@@ -16,6 +16,10 @@ from tests.rows import fleets
 
 pytestmark = pytest.mark.e2e
 REFLOW_S = 3.0
+# Types of traces that the reduced plotly.min.js does not have: Plotly draws them as lines, without a message.
+NOT_DRAWN = """() => [...document.querySelectorAll("[data-figure]")].flatMap((plot) => (plot.data || [])
+  .filter((trace, place) => trace.type && trace.type !== plot._fullData[place].type)
+  .map((trace) => `${plot.id}: no module draws ${trace.type}`))"""
 # Each theme and each width once. What is too wide is so in both themes, so the others serve pictures only.
 WALKS = [(1440, "light"), (390, "dark"), *([(1440, "dark"), (390, "light")] if PICTURES else [])]
 
@@ -47,6 +51,7 @@ def test_every_page_fits_and_writes_no_console_messages(
         problems = [*_overflow(page), *violations(page, *WCAG)]
         if width == 390:
             problems += _reflow(page, 320)
+        problems += page.evaluate(NOT_DRAWN)
         problems += page.messages  # type: ignore[attr-defined]
         if problems:
             wrong[name] = problems

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import orjson
-from django.contrib.staticfiles import finders
 from django.template.loader import render_to_string
 
 from apps.campaigns.models import Campaign
 from apps.results import charts
 from apps.results.explore import explorer
-from apps.results.pages.assets import NAME
+from apps.results.pages.assets import plotly_script
 from apps.results.report.content import Report, mean, relative, report_of, verdict
 from common.errors import PlanError
 
@@ -72,4 +70,4 @@ def _embedded(figure: dict[str, Any]) -> str:
 
 
 def _plotly() -> str:
-    return Path(str(finders.find(NAME))).read_text(encoding="utf-8").replace("</script", "<\\/script")
+    return plotly_script().replace("</script", "<\\/script")
