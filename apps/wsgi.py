@@ -7,15 +7,16 @@ import threading
 from types import FrameType
 
 from django.core.wsgi import get_wsgi_application
-from django.urls import get_resolver
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "apps.settings")
 os.environ.setdefault("PROVING_DATABASE_POOL", "10")
 application = get_wsgi_application()
 
-# Every page is loaded before the first is asked for. What is loaded stays: to look through it again for garbage would
-# stop all threads for more than 100 ms, in the middle of whatever pages they make.
-get_resolver().url_patterns  # noqa: B018 - reading it loads it
+from apps.preload import load_pages  # noqa: E402 - needs the settings
+
+# What is loaded stays. Without freezing it, garbage collection would look through it again and stop all threads for
+# more than 100 ms. What is loaded later is not frozen, so everything is loaded now.
+load_pages()
 gc.collect()
 gc.freeze()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -51,7 +52,7 @@ def every(facts: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | 
     """All parameters, PostgreSQL's first, by name. Present values are those of the profile's `settings`, in the shape
     of a spec, then those in the `facts` of a host, then the defaults."""
     profile_values = {f"settings.{path}": _word(value) for path, value in rules.flatten(settings or {}).items()}
-    listed = [*sorted(_of_postgresql(), key=lambda each: each.name), *_of_host(facts or {})]
+    listed = [*_of_postgresql(), *(_now(parameter, facts or {}) for parameter in _of_host())]
     return [
         _of_profile(parameter, profile_values[parameter.path]) if parameter.path in profile_values else parameter
         for parameter in listed
@@ -90,7 +91,18 @@ def _of_profile(known: Parameter, present: str) -> Parameter:
     return replace(known, present=present, source="profile")
 
 
-def _of_postgresql() -> Iterator[Parameter]:
+def _now(known: Parameter, facts: Mapping[str, Any]) -> Parameter:
+    present = _present(known.path, facts) if facts else ""
+    return replace(known, present=present, source="now") if present else known
+
+
+@functools.cache
+def _of_postgresql() -> tuple[Parameter, ...]:
+    """PostgreSQL's parameters with their defaults, by name. Parsed once, because it takes longer than a page."""
+    return tuple(sorted(_parsed(), key=lambda each: each.name))
+
+
+def _parsed() -> Iterator[Parameter]:
     reserved = {*OURS, *CODE, *ELSEWHERE}
     for name, known in gucs.catalogue().items():
         if QUOTABLE.fullmatch(name) and known["context"] != "internal" and name not in reserved:
@@ -143,23 +155,30 @@ def amount(number: str, unit: str, *, exact: bool = True) -> str:
     return f"{rest:f}{largest}" if exact else f"{rounded}{largest}"
 
 
-def _of_host(facts: Mapping[str, Any]) -> Iterator[Parameter]:
-    for name, setting in SETTINGS.items():
-        if name != "postgresql":
-            for path, schema in _leaves(f"settings.{name}", setting.schema):
-                part = path.removeprefix(f"settings.{name}.")
-                present = _present(path, facts) if facts else ""
-                of_kernel, unit = name == "sysctl", BY_NAME[part].unit if name == "sysctl" else ""
-                yield Parameter(
-                    path,
-                    part if of_kernel else path.removeprefix("settings."),
-                    _about("" if of_kernel else setting.title, schema),
-                    unit=unit,
-                    range=" ".join(filter(None, [_choices(schema), unit])),
-                    present=present or _default(schema),
-                    source="now" if present else "default",
-                    restart=RESTARTS.get(setting.begins_anew(part), ""),
-                )
+@functools.cache
+def _of_host() -> tuple[Parameter, ...]:
+    """The settings of hosts with their defaults."""
+    return tuple(
+        _of_setting(name, path, schema)
+        for name, setting in SETTINGS.items()
+        if name != "postgresql"
+        for path, schema in _leaves(f"settings.{name}", setting.schema)
+    )
+
+
+def _of_setting(name: str, path: str, schema: Mapping[str, Any]) -> Parameter:
+    setting, part = SETTINGS[name], path.removeprefix(f"settings.{name}.")
+    of_kernel, unit = name == "sysctl", BY_NAME[part].unit if name == "sysctl" else ""
+    return Parameter(
+        path,
+        part if of_kernel else path.removeprefix("settings."),
+        _about("" if of_kernel else setting.title, schema),
+        unit=unit,
+        range=" ".join(filter(None, [_choices(schema), unit])),
+        present=_default(schema),
+        source="default",
+        restart=RESTARTS.get(setting.begins_anew(part), ""),
+    )
 
 
 def _leaves(path: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

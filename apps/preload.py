@@ -1,0 +1,30 @@
+"""All that pages would otherwise load when they first need it, for the web server to load before it serves."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+from django.conf import settings
+from django.template.loader import get_template
+from django.urls import get_resolver
+
+# Modules that functions import, because the other processes start faster without them.
+MODULES = (
+    "scipy.optimize",
+    "scipy.signal",
+    "scipy.special",
+    "scipy.stats",
+    "statsmodels.stats.multitest",
+    "statsmodels.stats.oneway",
+)
+
+
+def load_pages() -> None:
+    """Load views, modules and templates of all pages."""
+    get_resolver().url_patterns  # noqa: B018 - reading it loads it
+    for name in MODULES:
+        import_module(name)
+    for folder in settings.TEMPLATES[0]["DIRS"]:
+        for template in Path(folder).rglob("*.html"):
+            get_template(str(template.relative_to(folder)))
