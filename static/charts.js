@@ -3,6 +3,8 @@
   "use strict";
 
   const options = { responsive: true, displaylogo: false, displayModeBar: false };
+  // Plotly is the last of the deferred scripts, and this event follows them all.
+  const plotlyLoaded = new Promise((resolve) => { document.addEventListener("DOMContentLoaded", resolve); });
 
   function source(plot) {
     const url = new URL(plot.dataset.figure, location.href);
@@ -37,6 +39,7 @@
       plot.classList.remove("vacant");
       const panels = figure.steps && window.provingPanels;
       if (panels) panels.prepare(plot, figure);
+      await plotlyLoaded;
       await Plotly.react(plot, figure.data, figure.layout, options);
       plot.setAttribute("role", "img");
       plot.seq = figure.seq;
@@ -256,17 +259,17 @@
     const form = event.target.closest("form[data-chooser]");
     if (form && event.target.name) choose(form);
   });
-  document.addEventListener("DOMContentLoaded", () => {
-    const form = document.querySelector("form[data-chooser]");
-    if (form && window.provingPanels) window.provingPanels.recall(form);
-    plots().forEach(watch);
-  });
+
+  window.provingCharts = { draw, extend, choose, address };
+
+  // The page is parsed when a deferred script runs: the server makes the figures while the browser loads Plotly.
+  const chooser = document.querySelector("form[data-chooser]");
+  if (chooser && window.provingPanels) window.provingPanels.recall(chooser);
+  plots().forEach(watch);
 
   // htmx brought new results of a campaign that runs, or a part of the page with charts of its own.
   document.addEventListener("htmx:afterSwap", (event) => {
     if (event.target.id === "status") document.dispatchEvent(new CustomEvent("results"));
     else event.target.querySelectorAll("[data-figure]").forEach(watch);
   });
-
-  window.provingCharts = { draw, extend, choose, address };
 })();
