@@ -4,6 +4,8 @@ python -m tests.benchmarks.pages            10 000 runs, then 13 554 more in one
 python -m tests.benchmarks.pages --million  and then a million, which takes ten minutes and 5 GB more
 
 The campaigns of one stage are those of the next as well: history grows backwards (tests/rows/history.py).
+A database that `--state` kept with a million runs is measured as it is. The web server's CPU time is shown, too: on
+a busy machine, pages mostly wait for the CPU.
 Every page of tests/documents/pages.py is requested as well, with the rows of tests/rows/populate.py.
 """
 
@@ -60,6 +62,7 @@ class PageTimes:
     size: int
     queries: int
     first: float
+    cpu: float = 0.0  # of the web server, mean
 
     @property
     def p50(self) -> float:
@@ -181,11 +184,12 @@ def session() -> str:
     return str(store.session_key)
 
 
-def measure_page(port: int, cookie: str, name: str, path: str, times: int) -> PageTimes:
-    connection = HTTPConnection(ADDRESS, port, timeout=120)
-    taken, size = [], 0
+def measure_page(stack: Stack, cookie: str, name: str, path: str, times: int) -> PageTimes:
+    connection = HTTPConnection(ADDRESS, stack.port, timeout=120)
+    taken, size, web, spent = [], 0, stack.supervisor.pid("web"), 0.0
     try:
-        for _ in range(times + WARM):
+        for number in range(times + WARM):
+            spent = cpu_ms(web) if number == WARM else spent
             begun = time.perf_counter()
             connection.request("GET", path, headers={"Cookie": f"sessionid={cookie}"})
             answer = connection.getresponse()
@@ -194,7 +198,8 @@ def measure_page(port: int, cookie: str, name: str, path: str, times: int) -> Pa
             assert answer.status == 200, f"{path}: {answer.status}"
     finally:
         connection.close()
-    return PageTimes(name, taken[WARM:], size, queries(cookie, path), taken[0])
+    cpu = (cpu_ms(web) - spent) / times
+    return PageTimes(name, taken[WARM:], size, queries(cookie, path), taken[0], cpu)
 
 
 def queries(cookie: str, path: str) -> int:
@@ -255,6 +260,15 @@ def peak_mb(sid: int) -> float:
     )
 
 
+def cpu_ms(sid: int) -> float:
+    """CPU time of the processes of a session, in steps of 10 ms."""
+    stats = [
+        Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        for process in processes.in_session(sid)
+    ]
+    return sum(1000 * (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK") for stat in stats)
+
+
 def drawn(base_url: str, cookie: str, paths: dict[str, str], times: int) -> dict[str, list[float]]:
     """Milliseconds from the request of the figure until Plotly had drawn it, in Chromium."""
     from playwright.sync_api import sync_playwright
@@ -284,7 +298,7 @@ def measure(stack: Stack, title: str, others: dict[str, str], times: int, browse
         stage, cookie = Stage(title, Run.objects.count()), session()
         paths = addresses() | others
         for name, path in paths.items():
-            stage.pages[name] = measure_page(stack.port, cookie, name, path, times)
+            stage.pages[name] = measure_page(stack, cookie, name, path, times)
         stage.pages |= {name: beaten(name, act, times) for name, act in beats().items()}
         if browser:
             charts = {name: path for name, path in paths.items() if f"{name}, chart.json" in paths}
@@ -297,12 +311,17 @@ def measure(stack: Stack, title: str, others: dict[str, str], times: int, browse
 
 def table(stages: list[Stage]) -> str:
     """Markdown: a line for each page, with p50, p95 and queries at each stage, and how much dearer the last is."""
-    heads = ["p50, p95 in ms (queries, kB)", *(stage.title for stage in stages), "p95 of the last to the first"]
+    heads = [
+        "p50, p95 in ms (CPU in ms, queries, kB)",
+        *(stage.title for stage in stages),
+        "p95 of the last to the first",
+    ]
     lines = [_line(heads), "|---" * len(heads) + "|"]
     for name in stages[-1].pages:
         own = [stage.pages.get(name) for stage in stages]
         cells = [
-            f"{each.p50:.0f}, {each.p95:.0f} ({each.queries}, {each.size / 1000:.0f})" if each else "" for each in own
+            f"{each.p50:.0f}, {each.p95:.0f} ({each.cpu:.0f}, {each.queries}, {each.size / 1000:.0f})" if each else ""
+            for each in own
         ]
         known = [each.p95 for each in own if each]
         lines.append(_line([name, *cells, f"{known[-1] / known[0]:.2f}" if len(known) > 1 else ""]))
@@ -369,11 +388,14 @@ def main() -> int:
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     stages = []
     with running(options.state) as stack:
+        from apps.campaigns.models import Run
         from tests.rows import history
 
         others = fill_pages(stack.state)
         fills = [("10 000 runs", FEW, False), ("13 554 in one campaign", FEW, True)]
         fills += [("1 000 000 runs", MANY, True)] if options.million else []
+        if Run.objects.count() >= MANY:
+            fills = fills[-1:]
         for title, runs, large in fills:
             history.fill(runs, large=large)
             stages.append(measure(stack, title, others, options.times, not options.no_browser))
