@@ -56,9 +56,18 @@ def days_of(sides: Sequence[Side], step: str, name: str) -> Days | None:
 
 def history(hosts: Collection[int], but: Collection[UUID], step: str, name: str) -> list[stats.Cell]:
     """The figure in runs of one spec on one host, campaign by campaign, without the campaigns in `but`. Two queries."""
-    ended = Run.objects.filter(host__in=hosts, outcome=Run.Outcome.OK, campaign__kind=Campaign.Kind.COMPARISON)
-    newest = ended.exclude(campaign__in=but).order_by("-ended_at")[:NEWEST]
-    runs = {pk: place for pk, *place in newest.values_list("pk", "host", "digest", "campaign")}
+    if not hosts:
+        return []
+    ended = Run.objects.filter(outcome=Run.Outcome.OK, campaign__kind=Campaign.Kind.COMPARISON)
+    others = (
+        ended.exclude(campaign__in=but)
+        .order_by("-ended_at")
+        .values_list("ended_at", "pk", "host", "digest", "campaign")
+    )
+    # The index has the newest runs of one host. For several hosts at once, PostgreSQL would sort all of their runs.
+    of_host, *of_others = (others.filter(host=host)[:NEWEST] for host in hosts)
+    newest = of_host.union(*of_others, all=True).order_by("-ended_at")[:NEWEST]
+    runs = {pk: place for _, pk, *place in newest}
     rows = Measurement.objects.filter(run__in=list(runs), step=step, name=name).order_by("pk")
     cells: dict[tuple[str, str], list[float]] = {}
     for run, value in rows.values_list("run", "value"):
