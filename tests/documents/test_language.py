@@ -26,6 +26,13 @@ def test_code_and_links_of_a_document_are_left_out() -> None:
     assert language.text_of_document(source) == ["Title", "Read [this] and X.", "a", "b"]
 
 
+def test_names_in_backticks_and_microseconds_are_no_words() -> None:
+    texts = ["Choose `each` or `spread` as the placement.", "seconds, or a number with us, ms or s"]
+
+    assert list(language._of("messages", Path("a.py"), texts)) == []
+    assert len(list(language._of("messages", Path("a.py"), ["The `spread` of our host, or let us ask."]))) == 2
+
+
 @pytest.mark.parametrize("text", ["The host is put back.", "Admins of the house.", "so many runs would find it"])
 def test_a_replaced_word_is_found_with_what_to_write(text: str) -> None:
     findings = list(language._of("documents", Path("a.md"), [text]))

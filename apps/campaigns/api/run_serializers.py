@@ -54,9 +54,9 @@ class RunSerializer(RunRowSerializer):
         help_text="version of the host's facts at its start",
     )
     loops = serializers.SerializerMethodField(
-        help_text="measured step -> closed or open. closed: a transaction starts when the last one ends, and latencies "
-        "exclude that wait (coordinated omission). open: a rate defines the start, and latencies include the "
-        "lag"
+        help_text="`closed` or `open` for each measured step. Closed: A transaction starts when the last one ends, and "
+        "latencies exclude that wait (coordinated omission). Open: A rate defines the start, and latencies include the "
+        "lag."
     )
     host_changes = serializers.SerializerMethodField(help_text="relevant changes right before or right after this run")
 

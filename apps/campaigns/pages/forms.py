@@ -73,7 +73,7 @@ class CampaignForm(LoadForm, StopForm):
     placement = forms.ChoiceField(
         choices=Campaign.Placement.choices,
         required=False,
-        help_text="each: one answer per host; spread: one answer sooner, from identical hosts",
+        help_text="an answer for each host, or one answer sooner, from identical hosts",
     )
     further_hosts = forms.ModelMultipleChoiceField(
         Host.objects.none(), required=False, widget=forms.CheckboxSelectMultiple, label="Other hosts"

@@ -199,7 +199,7 @@ class FactsDiffSerializer(serializers.Serializer[Any]):
 
 class TroubleSerializer(serializers.ModelSerializer[Trouble]):
     host_name = serializers.CharField(source="host.name", read_only=True)
-    keys = serializers.ListField(child=serializers.DictField(), help_text="key, original, ours, found")
+    keys = serializers.ListField(child=serializers.DictField(), help_text="`key`, `original`, `ours`, `found`")
     problems = serializers.ListField(child=serializers.CharField(), help_text="other obstacles")
     closed_by = serializers.CharField(source="closed_by.username", default=None, allow_null=True)
 

@@ -63,7 +63,7 @@ class ImportSerializer(ImportRowSerializer):
     """An import, as its files are understood. After the commit, `notes` list what was left out."""
 
     mapping = serializers.DictField(
-        help_text="stated by the user: pattern, columns, host, name, question, metric, delta"
+        help_text="stated by the user: `pattern`, `columns`, `host`, `name`, `question`, `metric`, `delta`"
     )
     pattern = serializers.CharField(allow_blank=True, help_text="pattern of file names, stated or guessed")
     columns = serializers.DictField(help_text="column -> its use, stated or guessed: see mapping")

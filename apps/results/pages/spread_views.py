@@ -44,7 +44,7 @@ def campaign_spread(request: HttpRequest, pk: UUID) -> HttpResponse:
     campaign, section, host = _parse_request(request, pk)
     theme = charts.theme(request.GET.get("theme", ""))
     cached = Keeper(campaign, host).cached_query(
-        f"spread {section} {theme is charts.DARK}",
+        f"distribution {section} {theme is charts.DARK}",
         lambda: charts.spread_chart(spreads.of_levels(campaign, *section, host), theme),
     )
     return HttpResponse(cached, content_type="application/json")

@@ -83,7 +83,7 @@ def hosts_of(campaign: Campaign, further: Sequence[Host] | None = None) -> list[
     others = list(further or ()) if campaign._state.adding else list(campaign.further_hosts.order_by("name"))
     hosts = [campaign.host, *others]
     if campaign.placement == Campaign.Placement.ONE and others:
-        hint = "choose each or spread as the placement, or remove the other hosts"
+        hint = "choose `each` or `spread` as the placement, or remove the other hosts"
         raise PlanError("placement", "other hosts are named, but the placement uses one", hint=hint)
     if campaign.placement != Campaign.Placement.ONE and not others:
         raise PlanError(
