@@ -1,11 +1,11 @@
-"""All that pages would otherwise load when they first need it, for the web server to load before it serves."""
+"""Loads everything that pages need before the web server serves, so that no page loads it at its first use."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
 
-from django.conf import settings
+from django.template import engines
 from django.template.loader import get_template
 from django.urls import get_resolver
 
@@ -25,6 +25,6 @@ def load_pages() -> None:
     get_resolver().url_patterns  # noqa: B018 - reading it loads it
     for name in MODULES:
         import_module(name)
-    for folder in settings.TEMPLATES[0]["DIRS"]:
+    for folder in engines["django"].dirs:
         for template in Path(folder).rglob("*.html"):
             get_template(str(template.relative_to(folder)))

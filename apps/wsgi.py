@@ -1,4 +1,4 @@
-"""The web server's entry: gunicorn's threads suit pages that wait for PostgreSQL, and need no event loop."""
+"""The WSGI application for gunicorn, whose threads suit pages that wait for PostgreSQL."""
 
 import gc
 import os
@@ -22,7 +22,7 @@ gc.freeze()
 
 
 def _streams_end_at(sig: signal.Signals) -> None:
-    """A stream has no end of its own that an orderly stop could wait for: it is told, before gunicorn's handler is."""
+    """End live streams before gunicorn's handler of the signal runs, because an orderly stop would wait for them."""
     from apps.results.pages.live_views import hub
 
     theirs = signal.getsignal(sig)
