@@ -8,6 +8,7 @@ from apps.accounts.ci import job_views as ci_jobs
 from apps.accounts.identity import oidc_views as oidc
 from apps.accounts.notices import channel_views as channels
 from apps.accounts.second_factor import factor_views as factors
+from apps.accounts.second_factor import passkey_views as passkeys
 from apps.accounts.team import people_views as people
 from apps.accounts.team import team_views as teams
 from apps.accounts.tokens import token_views as tokens
@@ -41,6 +42,7 @@ urlpatterns = [
     *tokens.urlpatterns,
     *ci_jobs.urlpatterns,
     *factors.urlpatterns,
+    *passkeys.urlpatterns,
     *oidc.urlpatterns,
     *audit.urlpatterns,
     *people.urlpatterns,

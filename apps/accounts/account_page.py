@@ -44,7 +44,8 @@ def render_account(request: HttpRequest, extra: Extra | None = None) -> HttpResp
         "here": sessions.digest(request.session.session_key or ""),
         "memberships": user.memberships.select_related("team").order_by("team__name"),
         "password_works": access.password_works(user),
-        "factor": policy.enrolled(user),
+        "app": policy.app(user),
+        "passkeys": user.passkeys.count(),
         **_provider(request, user),
     }
     return page(request, "accounts/detail.html", context, password if password.is_bound else token_form)

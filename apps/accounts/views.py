@@ -20,8 +20,8 @@ from apps.accounts.account_page import Extra, render_account
 from apps.accounts.identity import access
 from apps.accounts.identity.oidc_views import LogoutView
 from apps.accounts.models import Role, User
+from apps.accounts.second_factor import ceremony, policy
 from apps.accounts.second_factor import login as second_step
-from apps.accounts.second_factor import policy
 from apps.accounts.web.attempts import FAILED_LOGINS
 from apps.accounts.web.pages import attempt, needs, too_often
 
@@ -50,7 +50,8 @@ class LoginView(views.LoginView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         shown = {"provider": settings.OIDC_NAME, "only_provider": bool(settings.BREAK_GLASS_ADMIN)}
-        return super().get_context_data(**kwargs) | (shown if access.enabled() else {})
+        context = super().get_context_data(**kwargs) | (shown if access.enabled() else {})
+        return context | {"passkeys_work": not ceremony.obstacle()}
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
         FAILED_LOGINS.count(self.request)
@@ -80,6 +81,8 @@ def password_change(request: HttpRequest) -> HttpResponse:
     services.change_password(user, form.cleaned_data["new_password1"])
     update_session_auth_hash(request, user)
     messages.success(request, "Your password is changed. Your other sessions, API tokens and feed have ended.")
+    if names := ", ".join(user.passkeys.values_list("name", flat=True)):
+        messages.warning(request, f"Your passkeys still work: {names}. Remove those that are not yours.")
     return redirect("account")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
+import hashlib
 import ssl
 from pathlib import Path
 
@@ -33,3 +35,10 @@ def server_context(certificate: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     return context
+
+
+def key_hash(certificate: Path) -> str:
+    """The hash of the public key, by which Chromium can be started to trust a certificate."""
+    key = x509.load_pem_x509_certificate(certificate.read_bytes()).public_key()
+    public = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return base64.b64encode(hashlib.sha256(public).digest()).decode()

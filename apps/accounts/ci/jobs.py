@@ -10,10 +10,8 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.core.cache import cache
 from django.db import transaction
 from django.utils import timezone
-from redis.exceptions import RedisError
 
 from apps.accounts.ci import id_token
 from apps.accounts.identity import access
@@ -22,7 +20,8 @@ from apps.accounts.models import ApiToken, Role, TrustedJob, User
 from apps.accounts.second_factor import policy
 from apps.accounts.services import audit, require_somewhere
 from apps.accounts.tokens import lifecycle
-from common.errors import PlanError, RoleError, UnreachableError
+from apps.accounts.web.attempts import is_first_use
+from common.errors import PlanError, RoleError
 
 MINUTES = range(5, 61)
 MOST_CLAIMS, LONGEST_CLAIM = 10, 500
@@ -126,12 +125,7 @@ def _use_once(text: str, claims: Mapping[str, Any]) -> None:
     """Refuse a token that was used before. The key leaves out the signature, which can have several encodings."""
     digest = hashlib.sha256(text.rpartition(".")[0].encode()).hexdigest()
     valid_s = max(0, int(claims["exp"]) - int(time.time())) + 2 * CLOCK_SKEW_S
-    try:
-        is_new = cache.add(f"ci-id-token:{digest}", 1, valid_s)
-    except RedisError as error:
-        message = "whether this ID token was used before cannot be verified"
-        raise UnreachableError("Redis", message, hint="try again later") from error
-    if not is_new:
+    if not is_first_use("ci-id-token", digest, valid_s):
         raise _refused("this ID token was exchanged before")
 
 

@@ -20,8 +20,7 @@ from django.views.decorators.http import require_POST, require_safe
 from apps.accounts.identity import access, provider, recheck, signing_in
 from apps.accounts.models import Role, User
 from apps.accounts.operation import vault
-from apps.accounts.second_factor import policy
-from apps.accounts.second_factor.forms import PasswordAndCodeForm, PasswordForm
+from apps.accounts.second_factor.forms import ConfirmationForm
 from apps.accounts.services import audit, user_of
 from apps.accounts.web.attempts import FAILED_LOGINS, PROVIDER_SIGN_INS
 from apps.accounts.web.pages import needs, spoken, too_often
@@ -32,10 +31,9 @@ log = logging.getLogger(__name__)
 UNFINISHED_S = 900
 
 
-def link_form(request: HttpRequest, user: User, *typed: QueryDict) -> PasswordForm:
+def link_form(request: HttpRequest, user: User, *typed: QueryDict) -> ConfirmationForm:
     """Asks for what a login needs, because afterwards the account at the provider replaces it."""
-    form = PasswordAndCodeForm if policy.enrolled(user) else PasswordForm
-    return form(request, user, *typed, auto_id="id_link_%s")
+    return ConfirmationForm(request, user, *typed, auto_id="id_link_%s")
 
 
 @require_safe
@@ -48,7 +46,7 @@ def oidc_start(request: HttpRequest) -> HttpResponse:
         return too_often(request, wait_s)
     PROVIDER_SIGN_INS.count(request)
     try:
-        address = provider.begin(request, next=_safe(request, request.GET.get("next", "")))
+        address = provider.begin(request, next=safe_page(request, request.GET.get("next", "")))
     except ProvingError as error:
         return _failed(request, error)
     if not request.user.is_authenticated:
@@ -77,7 +75,7 @@ def oidc_callback(request: HttpRequest) -> HttpResponse:
     recheck.open_session(request, account, confirmed)
     if linking:
         messages.success(request, f"You now sign in with {settings.OIDC_NAME}. Your password no longer works.")
-    next_page = _safe(request, saved.get("next", ""))
+    next_page = safe_page(request, saved.get("next", ""))
     return redirect(next_page or reverse("account" if linking else settings.LOGIN_REDIRECT_URL))
 
 
@@ -99,7 +97,8 @@ def oidc_link(request: HttpRequest) -> HttpResponse:
     form = link_form(request, user, request.POST)
     if not form.is_valid():
         field, errors = next(iter(form.errors.items()))
-        messages.error(request, f"Your account is not linked. {form[field].label}: {errors[0]}")
+        label = f"{form[field].label}: " if field in form.fields else ""
+        messages.error(request, f"Your account is not linked. {label}{errors[0]}")
         return redirect("account")
     try:
         address = provider.begin(request, link=user.pk)
@@ -137,7 +136,7 @@ def _enabled() -> None:
         raise Http404("no identity provider is configured")
 
 
-def _safe(request: HttpRequest, address: Any) -> str:
+def safe_page(request: HttpRequest, address: Any) -> str:
     """The address, if it is a page of this server; else ""."""
     hosts = {request.get_host()}
     is_ours = url_has_allowed_host_and_scheme(str(address), hosts, require_https=request.is_secure())

@@ -11,7 +11,7 @@ from apps.accounts.models.credentials import (
 )
 from apps.accounts.models.limits import ANY, NONE, UNLIMITED, Limits, Role, Scope
 from apps.accounts.models.records import AuditEntry, AuditSeal, AuditStream, IdempotentRequest
-from apps.accounts.models.second_factor import RecoveryCode, SecondFactor
+from apps.accounts.models.second_factor import Passkey, RecoveryCode, SecondFactor
 from apps.accounts.models.users import HasOwners, Membership, Owned, Team, User, hidden_from, unjoined_teams
 from apps.accounts.models.walls import Teams, Walled, WalledQuerySet
 
@@ -32,6 +32,7 @@ __all__ = [
     "Limits",
     "Membership",
     "Owned",
+    "Passkey",
     "ProviderAccount",
     "ProviderSession",
     "RecoveryCode",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from django.db import models
+from django.utils import timezone
 
 from apps.accounts.models.users import User
 
@@ -34,8 +35,33 @@ class SecondFactor(models.Model):
         return max(0, int((self.failed_at + LOCKED_FOR - now).total_seconds()))
 
 
+class Passkey(models.Model):
+    """A WebAuthn credential of `user`: the second step of a login, or a whole login without the password."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="passkeys")
+    name = models.CharField(max_length=63)
+    credential_id = models.CharField(max_length=1400, unique=True, editable=False, help_text="base64url")
+    credential = models.BinaryField(editable=False, help_text="AttestedCredentialData, with the public key")
+    user_handle = models.CharField(
+        max_length=64, editable=False, help_text="base64url; random, without data of the user"
+    )
+    sign_count = models.BigIntegerField(help_text="the authenticator's counter at the last use; 0 if it has none")
+    is_synced = models.BooleanField(help_text="the authenticator can copy it to other devices of the user")
+    created_at = models.DateTimeField(default=timezone.now)
+    last_used_at = models.DateTimeField(null=True)
+    # Since a use whose counter had not increased, which means that there are two copies of it.
+    blocked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["created_at"]
+        constraints = [models.UniqueConstraint(fields=["user", "name"], name="passkey_name_once")]
+
+    def __str__(self) -> str:
+        return f"passkey {self.name} of {self.user}"
+
+
 class RecoveryCode(models.Model):
-    """A code that replaces the authenticator app once. Only its hash is stored."""
+    """A code that replaces the authenticator app or the passkey once. Only its hash is stored."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="recovery_codes")
     digest = models.CharField(max_length=64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import segno
@@ -16,31 +17,28 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts.identity import access
 from apps.accounts.models import Role, User
-from apps.accounts.second_factor import factors, login, policy
-from apps.accounts.second_factor.forms import CodeForm, PasswordAndCodeForm, PasswordForm, SecondStepForm
+from apps.accounts.second_factor import ceremony, factors, login, policy
+from apps.accounts.second_factor.forms import CodeForm, ConfirmationForm, SecondStepForm
 from apps.accounts.services import user_of
 from apps.accounts.web.attempts import FAILED_LOGINS
-from apps.accounts.web.pages import attempt, blame, needs, page, spoken, too_often
-from common.errors import PlanError, ProvingError
+from apps.accounts.web.pages import attempt, blame, needs, page, too_often
+from common.errors import ProvingError
 
 
 @needs(Role.VIEWER)
 def second_factor(request: HttpRequest) -> HttpResponse:
-    """The state of the user's second factor. A POST with the password starts an enrolment, and its response has the QR
-    code."""
+    """The user's app, passkeys and recovery codes. A confirmed POST enrols an app: the response has its QR code."""
     user = user_of(request)
-    if request.method != "POST" or policy.enrolled(user) or not access.password_works(user):
-        return _page(request)
-    if wait_s := FAILED_LOGINS.wait_s(request):
-        return too_often(request, wait_s)
-    form = PasswordForm(request, user, request.POST)
-    if not form.is_valid():
-        return _page(request, start=form)
+    if request.method != "POST" or policy.app(user) or not access.password_works(user):
+        return factor_page(request)
+    form = confirmed(request, user)
+    if isinstance(form, HttpResponse):
+        return form
     try:
         secret = factors.begin(user)
     except ProvingError as error:
         blame(form, error)
-        return _page(request, start=form)
+        return factor_page(request, form)
     picture = _qr_code(factors.address(user, secret))
     return page(request, "accounts/second_factor/enrol.html", {"form": CodeForm(), "secret": secret, "qr": picture})
 
@@ -60,16 +58,16 @@ def second_factor_confirm(request: HttpRequest) -> HttpResponse:
         FAILED_LOGINS.count(request)
         blame(form, error)
         return page(request, "accounts/second_factor/enrol.html", {}, form)
-    request.session.cycle_key()  # a copy of the cookie from before the second factor stops working
-    request.session[policy.MARK] = True
-    return _show_codes(request, codes)
+    return enrolled_page(request, codes, "Your authenticator app is enrolled.")
 
 
 @require_POST
 @needs(Role.VIEWER)
 def second_factor_codes(request: HttpRequest) -> HttpResponse:
     user = user_of(request)
-    form = _both_factors(request, user)
+    if not policy.enrolled(user):
+        return redirect("second_factor")
+    form = confirmed(request, user)
     if isinstance(form, HttpResponse):
         return form
     return _show_codes(request, factors.renew_codes(user))
@@ -79,23 +77,40 @@ def second_factor_codes(request: HttpRequest) -> HttpResponse:
 @needs(Role.VIEWER)
 def second_factor_remove(request: HttpRequest) -> HttpResponse:
     user = user_of(request)
-    form = _both_factors(request, user)
+    if not policy.app(user):
+        return redirect("second_factor")
+    form = confirmed(request, user)
     if isinstance(form, HttpResponse):
         return form
     key = request.session.session_key
-    if attempt(request, lambda: factors.remove(user, session_key=key), "Your second factor is removed."):
-        request.session.pop(policy.MARK, None)
+    if attempt(request, lambda: factors.remove(user, session_key=key), "Your authenticator app is removed."):
+        forget_mark_without_factor(request, user)
     return redirect("second_factor")
 
 
-def _both_factors(request: HttpRequest, user: User) -> PasswordAndCodeForm | HttpResponse:
-    """The form if password and code are right, otherwise the response with the error."""
+def confirmed(
+    request: HttpRequest, user: User, show: Callable[[HttpRequest, ConfirmationForm], HttpResponse] | None = None
+) -> ConfirmationForm | HttpResponse:
+    """The form if it confirms that the request is from `user`, otherwise the response that `show` makes of it."""
     if wait_s := FAILED_LOGINS.wait_s(request):
         return too_often(request, wait_s)
+    form = ConfirmationForm(request, user, request.POST)
+    return form if form.is_valid() else (show or factor_page)(request, form)
+
+
+def enrolled_page(request: HttpRequest, codes: list[str], done: str) -> HttpResponse:
+    """The response after an app or a passkey was added: the recovery codes, if there are new ones."""
+    request.session.cycle_key()  # a copy of the cookie from before the second factor stops working
+    request.session[policy.MARK] = True
+    if codes:
+        return _show_codes(request, codes)
+    messages.success(request, done)
+    return redirect("second_factor")
+
+
+def forget_mark_without_factor(request: HttpRequest, user: User) -> None:
     if not policy.enrolled(user):
-        return redirect("second_factor")
-    form = PasswordAndCodeForm(request, user, request.POST)
-    return form if form.is_valid() else _page(request, change=form)
+        request.session.pop(policy.MARK, None)
 
 
 @never_cache
@@ -110,39 +125,42 @@ def second_step(request: HttpRequest) -> HttpResponse:
     form = SecondStepForm(request, pending.user, request.POST or None)
     if request.method == "POST" and form.is_valid():
         return redirect(login.finish(request, pending))
-    return page(request, "accounts/sign_in/second_step.html", {}, form)
+    context = {"app": policy.app(pending.user), "passkeys": pending.user.passkeys.exists()}
+    return page(request, "accounts/sign_in/second_step.html", context, form)
 
 
 @needs(Role.ADMIN)
 def user_second_factor(request: HttpRequest, pk: int) -> HttpResponse:
-    """Lets an admin, who enters their own password again, reset the second factor of another user."""
+    """Lets an admin, who confirms it with their own password or passkey, reset the second factor of another user."""
     user, by = get_object_or_404(User, pk=pk), user_of(request)
-    if wait_s := FAILED_LOGINS.wait_s(request):
-        return too_often(request, wait_s)
-    form = PasswordForm(request, by, request.POST or None)
-    if request.method == "POST" and form.is_valid():
-        try:
-            factors.reset(user, by=by)
-        except PlanError as error:
-            messages.error(request, spoken(error))
-        else:
-            messages.success(request, f"The second factor of {user} is reset, and all sessions of {user} have ended.")
-        return redirect("user_list")
-    return page(request, "accounts/second_factor/reset.html", {"account": user}, form)
+
+    def show(request: HttpRequest, form: ConfirmationForm) -> HttpResponse:
+        return page(request, "accounts/second_factor/reset.html", {"account": user}, form)
+
+    if request.method != "POST":
+        return show(request, ConfirmationForm(request, by))
+    form = confirmed(request, by, show)
+    if isinstance(form, HttpResponse):
+        return form
+    done = f"The second factor of {user} is reset, and all sessions of {user} have ended."
+    attempt(request, lambda: factors.reset(user, by=by), done)
+    return redirect("user_list")
 
 
-def _page(
-    request: HttpRequest, *, start: PasswordForm | None = None, change: PasswordAndCodeForm | None = None
-) -> HttpResponse:
+def factor_page(request: HttpRequest, form: ConfirmationForm | None = None) -> HttpResponse:
+    """The page of the user's own second factor, with the form as it was sent."""
     user = user_of(request)
+    app, passkeys = policy.app(user), list(user.passkeys.all())
     context: dict[str, Any] = {
-        "factor": policy.enrolled(user),
+        "app": app,
+        "passkeys": passkeys,
         "left": factors.codes_left(user),
         "required": policy.required(user),
+        "may_remove_app": app and (passkeys or not policy.required(user)),
         "by_provider": not access.password_works(user),
-        "change": change or PasswordAndCodeForm(request, user),
+        "obstacle": ceremony.obstacle(),
     }
-    return page(request, "accounts/second_factor/page.html", context, change or start or PasswordForm(request, user))
+    return page(request, "accounts/second_factor/page.html", context, form or ConfirmationForm(request, user))
 
 
 def _show_codes(request: HttpRequest, codes: list[str]) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""Enrol, verify, remove and reset second factors. Each change is in the audit log."""
+"""Authenticator apps and recovery codes, and the reset of second factors. Each change is in the audit log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from apps.accounts.models import ApiToken, RecoveryCode, Role, SecondFactor, Session, User
+from apps.accounts.models import ApiToken, Passkey, RecoveryCode, Role, SecondFactor, Session, User
 from apps.accounts.models.second_factor import LOCKED_FOR, MOST_FAILURES
 from apps.accounts.operation import vault
 from apps.accounts.second_factor import notices, policy
@@ -33,8 +33,8 @@ ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 @transaction.atomic
 def begin(user: User) -> str:
     """Start an enrolment, which replaces an unfinished one: the secret for the authenticator app."""
-    if policy.enrolled(user):
-        raise PlanError("password", "you have a second factor already", hint="remove it first")
+    if policy.app(user):
+        raise PlanError("password", "you have an authenticator app already", hint="remove it first")
     SecondFactor.objects.filter(user=user, confirmed_at=None).delete()
     secret = pyotp.random_base32()
     SecondFactor.objects.create(user=user, secret_encrypted=vault.encrypt(secret), created_at=timezone.now())
@@ -48,8 +48,9 @@ def address(user: User, secret: str) -> str:
 
 
 def confirm(user: User, code: str, *, session_key: str | None) -> list[str]:
-    """Finish the enrolment with a code of the app: the recovery codes, which are shown only once. Other sessions of the
-    user end, because they began without the second factor. PlanError if the code is wrong."""
+    """Finish the enrolment with a code of the app: the recovery codes, which are shown only once, if the user has none
+    yet. Other sessions of the user end, because they may have begun without a second factor. PlanError if the code is
+    wrong."""
     with transaction.atomic():
         factor = SecondFactor.objects.select_for_update().filter(user=user, confirmed_at=None).first()
         if factor is None or factor.created_at < timezone.now() - UNFINISHED or factor.failures >= MOST_FAILURES:
@@ -66,8 +67,8 @@ def confirm(user: User, code: str, *, session_key: str | None) -> list[str]:
 def _confirmed(factor: SecondFactor, period: int, session_key: str | None) -> list[str]:
     factor.confirmed_at, factor.last_period, factor.failures = timezone.now(), period, 0
     factor.save()
-    ended = _end_sessions(factor.user, but=session_key)
-    codes = _new_codes(factor.user)
+    ended = end_sessions(factor.user, but=session_key)
+    codes = first_codes(factor.user)
     audit(factor.user, "factor.enrol", factor.user, after={"sessions_ended": ended})
     notices.mail(factor.user, "enrolled")
     return codes
@@ -76,13 +77,16 @@ def _confirmed(factor: SecondFactor, period: int, session_key: str | None) -> li
 def verify(user: User, typed: str, *, address: str) -> bool:
     """Whether `typed` is a code of the app that was not used yet, or an unused recovery code, which it uses up.
 
-    PlanError while too many wrong codes, from any address, lock the second factor. The caller counts failures by
-    address.
+    PlanError while too many wrong codes, from any address, lock the app and, with it, the recovery codes. Without an
+    app nothing is locked: nobody can guess a recovery code. The caller counts failures by address.
     """
     with transaction.atomic():
         factor = SecondFactor.objects.select_for_update().filter(user=user, confirmed_at__isnull=False).first()
-        if factor is None:  # it was reset since the form was shown
-            return False
+        if factor is None:
+            accepted = _use_recovery_code(user, _plain(typed))
+            if not accepted:
+                _audit_wrong_code(user, address)
+            return accepted
         now = timezone.now()
         if wait_s := factor.locked_s(now):
             message = "too many wrong codes for this user"
@@ -93,9 +97,13 @@ def verify(user: User, typed: str, *, address: str) -> bool:
         else:
             recent = factor.failed_at is not None and now - factor.failed_at < LOCKED_FOR
             factor.failures, factor.failed_at = (factor.failures + 1 if recent else 1), now
-            audit(None, "login.refused", user, after={"reason": "wrong code of the second factor", "address": address})
+            _audit_wrong_code(user, address)
         factor.save()
     return accepted
+
+
+def _audit_wrong_code(user: User, address: str) -> None:
+    audit(None, "login.refused", user, after={"reason": "wrong code of the second factor", "address": address})
 
 
 @transaction.atomic
@@ -108,26 +116,39 @@ def renew_codes(user: User) -> list[str]:
 
 @transaction.atomic
 def remove(user: User, *, session_key: str | None) -> None:
-    """Remove the user's own second factor, and end the other sessions. PlanError if the role needs one."""
-    if policy.required(user):
-        raise PlanError("password", "your role needs a second factor", hint="ask an admin to reset it instead")
-    _delete(user)
-    audit(user, "factor.remove", user, after={"sessions_ended": _end_sessions(user, but=session_key)})
+    """Remove the user's own authenticator app, and end the other sessions. PlanError if it is the last second factor of
+    a user whose role needs one."""
+    User.objects.select_for_update().get(pk=user.pk)
+    check_may_remove(user, last=not user.passkeys.exists())
+    SecondFactor.objects.filter(user=user).delete()
+    forget_codes_without_factor(user)
+    audit(user, "factor.remove", user, after={"sessions_ended": end_sessions(user, but=session_key)})
     notices.mail(user, "removed")
+
+
+def check_may_remove(user: User, *, last: bool) -> None:
+    """PlanError if `user` cannot be without the second factor; `last` says whether there is no other."""
+    if last and policy.required(user):
+        raise PlanError(
+            "password", "your role needs a second factor", hint="add another one first, or ask an admin to reset it"
+        )
 
 
 @transaction.atomic
 def reset(user: User, *, by: User | None) -> None:
-    """Remove the second factor of a user who lost it; all sessions of the user end. `by` None is the operator of the
-    server, at a shell. The user is notified."""
+    """Remove app, passkeys and recovery codes of a user who lost them; all sessions of the user end. `by` None is the
+    operator of the server, at a shell. The user is notified."""
     if by is not None:
         require(by, Role.ADMIN, "reset second factor")
         if by.pk == user.pk:
             raise PlanError("user", "this is your own second factor", hint="remove it on the page Account")
-    if not SecondFactor.objects.filter(user=user).exists():
+    apps, _ = SecondFactor.objects.filter(user=user).delete()
+    passkeys, _ = Passkey.objects.filter(user=user).delete()
+    if not apps and not passkeys:
         raise PlanError("user", f"{user} has no second factor")
-    _delete(user)
-    audit(by, "factor.reset", user, after={"user": user.pk, "sessions_ended": _end_sessions(user)})
+    forget_codes_without_factor(user)
+    after = {"user": user.pk, "passkeys": passkeys, "sessions_ended": end_sessions(user)}
+    audit(by, "factor.reset", user, after=after)
     notices.mail(user, "reset")
 
 
@@ -136,12 +157,16 @@ def codes_left(user: User) -> int:
 
 
 def _accept(factor: SecondFactor, typed: str) -> bool:
-    code = typed.replace(" ", "").replace("-", "").lower()
+    code = _plain(typed)
     if code.isascii() and code.isdecimal() and len(code) == DIGITS:
         period = _matching_period(factor, code)
         factor.last_period = period or factor.last_period
         return period is not None
     return _use_recovery_code(factor.user, code)
+
+
+def _plain(typed: str) -> str:
+    return typed.replace(" ", "").replace("-", "").lower()
 
 
 def _matching_period(factor: SecondFactor, code: str) -> int | None:
@@ -163,6 +188,17 @@ def _use_recovery_code(user: User, code: str) -> bool:
     return True
 
 
+def first_codes(user: User) -> list[str]:
+    """Recovery codes for a user who has none left; otherwise none, because the old ones still work."""
+    return [] if codes_left(user) else _new_codes(user)
+
+
+def forget_codes_without_factor(user: User) -> None:
+    """Recovery codes replace a second factor, so they go with the last one."""
+    if not policy.enrolled(user):
+        RecoveryCode.objects.filter(user=user).delete()
+
+
 def _new_codes(user: User) -> list[str]:
     """New recovery codes such as abcd-efgh-jkmn-pqrs. Each has 79 bits, so a hash without salt is enough."""
     RecoveryCode.objects.filter(user=user).delete()
@@ -171,12 +207,8 @@ def _new_codes(user: User) -> list[str]:
     return ["-".join(code[at : at + 4] for at in range(0, 16, 4)) for code in codes]
 
 
-def _delete(user: User) -> None:
-    SecondFactor.objects.filter(user=user).delete()
-    RecoveryCode.objects.filter(user=user).delete()
-
-
-def _end_sessions(user: User, *, but: str | None = None) -> int:
+def end_sessions(user: User, *, but: str | None = None) -> int:
+    """End the sessions of `user`, except the one with the key `but`: their number."""
     rows = Session.objects.filter(user=user)
     rows = rows.exclude(session_key=session_digest(but)) if but else rows
     return int(rows.delete()[1].get(Session._meta.label, 0))

@@ -1,4 +1,4 @@
-"""Forms for a code, or for the password in a session."""
+"""Forms for a code or a passkey, and for the confirmation by a user who is logged in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
 from apps.accounts.models import User
-from apps.accounts.second_factor import factors
+from apps.accounts.second_factor import factors, passkeys, policy
+from apps.accounts.second_factor.ceremony import LONGEST_RESPONSE, Purpose
 from apps.accounts.web.attempts import FAILED_LOGINS
 from apps.accounts.web.pages import spoken
 from common.errors import ProvingError
@@ -23,26 +24,9 @@ def _code_field(help_text: str) -> forms.CharField:
     return forms.CharField(max_length=40, help_text=help_text, widget=forms.TextInput(attrs=attributes))
 
 
-class PasswordForm(forms.Form):
-    """Accepts only the password of the user of the session. Wrong passwords count as failed logins."""
-
-    password = forms.CharField(
-        strip=False,
-        max_length=1000,
-        label="Your password",
-        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
-    )
-
-    def __init__(self, request: HttpRequest, user: User, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.request, self.user = request, user
-
-    def clean_password(self) -> str:
-        typed: str = self.cleaned_data["password"]
-        if authenticate(self.request, username=self.user.username, password=typed) != self.user:
-            FAILED_LOGINS.count(self.request)
-            raise ValidationError("This is not your current password.")
-        return typed
+def _response_field() -> forms.CharField:
+    """The response of a passkey as JSON, which static/passkeys.js fills in."""
+    return forms.CharField(max_length=LONGEST_RESPONSE, required=False, widget=forms.HiddenInput())
 
 
 class CodeForm(forms.Form):
@@ -52,41 +36,96 @@ class CodeForm(forms.Form):
 
 
 class SecondStepForm(forms.Form):
-    """A code of the second factor of `user`."""
+    """A code of the second factor of `user`, or the response of one of the user's passkeys."""
 
     code = _code_field(CODE_HELP)
+    passkey = _response_field()
 
     def __init__(self, request: HttpRequest, user: User, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.request, self.user = request, user
-        self.fields["code"].widget.attrs["autofocus"] = True
+        if policy.app(user) is None:
+            self.fields["code"].help_text = "one of your recovery codes"
+        elif not user.passkeys.exists():
+            self.fields["code"].widget.attrs["autofocus"] = True
+        if self.data.get("passkey"):
+            self.fields["code"].required = False
 
-    def clean_code(self) -> str:
-        return _verified(self.request, self.user, self.cleaned_data["code"])
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if cleaned.get("passkey"):
+            _use_passkey(self, Purpose.SECOND_STEP, cleaned["passkey"])
+        elif "code" in cleaned:
+            _use_code(self, cleaned["code"])
+        return cleaned
 
 
-class PasswordAndCodeForm(PasswordForm):
-    """Password and code, for changes of how the user logs in."""
+class ConfirmationForm(forms.Form):
+    """Confirms that `user` sent the request, and not only somebody with the session: by the password, and a code if the
+    user has a second factor, or by a passkey. Wrong passwords, codes and passkeys count as failed logins."""
 
+    password = forms.CharField(
+        strip=False,
+        max_length=1000,
+        label="Your password",
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
+    )
     code = _code_field(CODE_HELP)
+    passkey = _response_field()
+
+    def __init__(self, request: HttpRequest, user: User, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.request, self.user = request, user
+        self.has_passkeys = user.passkeys.exists()
+        if not policy.enrolled(user):
+            del self.fields["code"]
+        elif policy.app(user) is None:
+            self.fields["code"].help_text = "one of your recovery codes"
+        if self.data.get("passkey"):
+            for name in ("password", "code"):
+                if name in self.fields:
+                    self.fields[name].required = False
+
+    def clean_password(self) -> str:
+        typed: str = self.cleaned_data["password"]
+        if self.data.get("passkey"):
+            return typed
+        if authenticate(self.request, username=self.user.username, password=typed) != self.user:
+            FAILED_LOGINS.count(self.request)
+            raise ValidationError("This is not your current password.")
+        return typed
 
     def clean(self) -> dict[str, Any]:
         """The code is used up only if the password is right."""
         cleaned = super().clean() or {}
-        if "password" in cleaned and "code" in cleaned:
-            try:
-                _verified(self.request, self.user, cleaned["code"])
-            except ValidationError as error:
-                self.add_error("code", error)
+        if cleaned.get("passkey"):
+            _use_passkey(self, Purpose.CONFIRM, cleaned["passkey"])
+        elif "password" in cleaned and "code" in cleaned:
+            _use_code(self, cleaned["code"])
         return cleaned
 
 
-def _verified(request: HttpRequest, user: User, code: str) -> str:
+class PasskeyNameForm(forms.Form):
+    """The name of a new passkey, and what the browser created."""
+
+    name = forms.CharField(max_length=63, help_text="where it is, for example: laptop, phone, password manager")
+    passkey = _response_field()
+
+
+def _use_passkey(form: SecondStepForm | ConfirmationForm, purpose: Purpose, sent: str) -> None:
     try:
-        accepted = factors.verify(user, code, address=str(request.META.get("REMOTE_ADDR", "")))
+        passkeys.use(form.request, purpose, sent, user=form.user)
     except ProvingError as error:
-        raise ValidationError(spoken(error)) from error
+        FAILED_LOGINS.count(form.request)
+        form.add_error(None, spoken(error))
+
+
+def _use_code(form: SecondStepForm | ConfirmationForm, code: str) -> None:
+    try:
+        accepted = factors.verify(form.user, code, address=str(form.request.META.get("REMOTE_ADDR", "")))
+    except ProvingError as error:
+        form.add_error("code", spoken(error))
+        return
     if not accepted:
-        FAILED_LOGINS.count(request)
-        raise ValidationError("This code is wrong, expired, or already used. Wait for the next code of the app.")
-    return code
+        FAILED_LOGINS.count(form.request)
+        form.add_error("code", "This code is wrong, expired, or already used. Wait for the next code of the app.")

@@ -1,4 +1,4 @@
-"""Starts the session after a right password, or after the second step."""
+"""Starts the session after a right password, after the second step, or after a sign-in with a passkey."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.utils.crypto import constant_time_compare
 
 from apps.accounts import services, sessions
 from apps.accounts.identity import access, recheck
-from apps.accounts.models import User
+from apps.accounts.models import Passkey, User
 from apps.accounts.second_factor import notices, policy
 
 # Key of the session's data between the password and the code.
@@ -48,7 +48,7 @@ def pending(request: HttpRequest) -> Pending | None:
     if not mark or time.time() > mark["until"]:
         return None
     user = User.objects.filter(pk=mark["user"], is_active=True).first()
-    if user is None or not access.password_works(user) or policy.enrolled(user) is None:
+    if user is None or not access.password_works(user) or not policy.enrolled(user):
         return None
     same_password = constant_time_compare(user.get_session_auth_hash(), mark["hash"])
     return Pending(user, mark["next"]) if same_password else None
@@ -62,8 +62,16 @@ def finish(request: HttpRequest, waiting: Pending) -> str:
     return waiting.next or resolve_url(settings.LOGIN_REDIRECT_URL)
 
 
-def log_in(request: HttpRequest, user: User) -> None:
-    """Start the session of a user whose password was right."""
+def log_in_by_passkey(request: HttpRequest, passkey: Passkey) -> None:
+    """Start the session of a user who signed in with a passkey. It needs no second step: who has the passkey was also
+    verified by the authenticator."""
+    auth.logout(request)
+    log_in(request, passkey.user, by=passkey)
+    request.session[policy.MARK] = True
+
+
+def log_in(request: HttpRequest, user: User, *, by: Passkey | None = None) -> None:
+    """Start the session of a user whose password was right, or whose passkey `by` was accepted."""
     reset = notices.reset_since(user, user.last_login)
     auth.login(request, user, backend=recheck.BACKEND)
     sessions.note(request)
@@ -74,5 +82,8 @@ def log_in(request: HttpRequest, user: User) -> None:
         messages.warning(request, f"{text} {notices.UNEXPECTED}")
     if access.enabled():
         recheck.forget(request)
-        address = request.META.get("REMOTE_ADDR", "")
+    address = request.META.get("REMOTE_ADDR", "")
+    if by is not None:
+        services.audit(user, "login.passkey", user, after={"name": by.name, "address": address})
+    elif access.enabled():
         services.audit(user, "login.password", user, after={"address": address})

@@ -16,8 +16,18 @@ from common.errors import ProvingError
 
 TEXTS = {
     "enrolled": ("Second factor enrolled", "An authenticator app was enrolled as your second factor."),
-    "removed": ("Second factor removed", "You removed your second factor. Your password is enough to log in."),
-    "reset": ("Second factor reset", "An admin reset your second factor. Your sessions have ended."),
+    "removed": ("Authenticator app removed", "An authenticator app was removed from your account."),
+    "passkey_added": ("Passkey added", "A passkey was added to your account. It can log in without your password."),
+    "passkey_removed": ("Passkey removed", "A passkey was removed from your account."),
+    "passkey_blocked": (
+        "Passkey blocked",
+        "A passkey of your account was used with a signature counter that had not increased. There may be a copy of it,"
+        " so it no longer works. Remove it, and check the sessions on the page Account.",
+    ),
+    "reset": (
+        "Second factor reset",
+        "An admin reset your second factor. App, passkeys and recovery codes no longer work. Your sessions have ended.",
+    ),
     "recovery_code": ("Recovery code used", "A recovery code was used to log in as you. It does not work again."),
 }
 UNEXPECTED = "If you did not expect this, change your password and inform an admin."

@@ -6,28 +6,43 @@ from collections.abc import Callable
 
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY, logout
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 
 from apps.accounts.identity import access
-from apps.accounts.models import SecondFactor, User
+from apps.accounts.models import Passkey, SecondFactor, User
 from apps.accounts.web.idempotency import problem
 from common.errors import RoleError
 
 # Key of the session's data in a session that began with a second factor, or in which one was enrolled.
 MARK = "_second_factor"
 # Names of the addresses that work before the enrolment.
-ALLOWED_WITHOUT = ("second_factor", "second_factor_confirm", "second_step", "login", "logout")
+ALLOWED_WITHOUT = (
+    *("second_factor", "second_factor_confirm", "passkey_new", "passkey_creation", "passkey_add"),
+    *("second_step", "login", "logout"),
+)
 TITLE = "your role needs a second factor, and you have none yet"
-HINT = "enrol an authenticator app on the page Account"
+HINT = "add a passkey or enrol an authenticator app on the page Account"
 FORBIDDEN = 403
 
 
-def enrolled(user: User) -> SecondFactor | None:
-    """The second factor of `user`; None if there is none, or if its enrolment is not finished."""
+def app(user: User) -> SecondFactor | None:
+    """The authenticator app of `user`; None if there is none, or if its enrolment is not finished."""
     return SecondFactor.objects.filter(user_id=user.pk, confirmed_at__isnull=False).first()
+
+
+def enrolled(user: User) -> bool:
+    """Whether `user` has a second factor. A blocked passkey is one: the password alone does not replace it."""
+    return app(user) is not None or Passkey.objects.filter(user_id=user.pk).exists()
+
+
+def with_factor(users: QuerySet[User]) -> QuerySet[User]:
+    """The users, with `has_factor`."""
+    apps = SecondFactor.objects.filter(user=OuterRef("pk"), confirmed_at__isnull=False)
+    return users.annotate(has_factor=Exists(apps) | Exists(Passkey.objects.filter(user=OuterRef("pk"))))
 
 
 def required(user: User) -> bool:
@@ -41,7 +56,7 @@ def required(user: User) -> bool:
 
 def check_may_issue_token(user: User) -> None:
     """RoleError if `user` needs a second factor and has none, because a token needs no second factor."""
-    if required(user) and enrolled(user) is None:
+    if required(user) and not enrolled(user):
         raise RoleError("issue token", TITLE, hint=HINT)
 
 

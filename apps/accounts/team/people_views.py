@@ -18,6 +18,7 @@ from django.views.decorators.http import require_POST
 from apps.accounts import waking
 from apps.accounts.identity import access, signing_in
 from apps.accounts.models import Credential, Role, User
+from apps.accounts.second_factor import policy
 from apps.accounts.services import audit, user_of
 from apps.accounts.team import people
 from apps.accounts.web.attempts import FORGOTTEN
@@ -36,7 +37,7 @@ class ForgotForm(forms.Form):
 
 
 def _list(request: HttpRequest, form: InviteForm, link: str = "") -> HttpResponse:
-    rows = User.objects.order_by("-is_active", "username").select_related("second_factor")
+    rows = policy.with_factor(User.objects.order_by("-is_active", "username"))
     rows = rows.select_related("provider_account") if access.enabled() else rows
     context = {"people": rows, "roles": Role.choices, "mails": bool(settings.EMAIL_HOST), "link": link}
     context |= {"provider": settings.OIDC_NAME} if access.enabled() else {}

@@ -13,11 +13,13 @@ from django.utils.html import format_html
 
 from apps.accounts.models import HasOwners, Role, User
 from apps.accounts.models.walls import sees
+from apps.accounts.second_factor import ceremony
 from apps.accounts.web.pages import spoken
 from common.wording import host_state, signed, verdict_word
 
 register = template.Library()
 register.filter("is_visible", sees)
+register.simple_tag(ceremony.origin, name="passkey_origin")
 DASH = "\u2013"
 LONG = 90
 ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")

@@ -14,6 +14,8 @@ from django.core.cache import cache
 from django.http import HttpRequest
 from redis.exceptions import RedisError
 
+from common.errors import UnreachableError
+
 log = logging.getLogger(__name__)
 
 
@@ -47,9 +49,21 @@ class Attempts:
         return self.window_s - int(time.time()) % self.window_s if used >= self.most else 0
 
 
+def is_first_use(kind: str, digest: str, valid_s: int) -> bool:
+    """Whether nobody has used the secret with this digest in the last `valid_s` seconds; from now on, somebody has.
+    UnreachableError if Redis does not answer."""
+    try:
+        return cache.add(f"{kind}:{digest}", 1, valid_s)
+    except RedisError as error:
+        message = "whether this was used before cannot be verified"
+        raise UnreachableError("Redis", message, hint="try again later") from error
+
+
 FAILED_LOGINS = Attempts("login", most=30, window_s=900)
 # Starts of a sign-in at the provider: each leaves a row for the session until it is finished or forgotten.
 PROVIDER_SIGN_INS = Attempts("provider", most=60, window_s=300)
 # ID tokens of CI jobs that were refused.
 CI_SIGN_INS = Attempts("ci", most=60, window_s=300)
+# Challenges for passkeys: each leaves a row for the session.
+PASSKEY_SIGN_INS = Attempts("passkey", most=60, window_s=300)
 FORGOTTEN = Attempts("forgotten", most=5, window_s=300)

@@ -1,4 +1,4 @@
-"""A user with an authenticator app, and a clock that only the test advances."""
+"""A user with an authenticator app, one with a passkey, and a clock that only the test advances."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from apps.accounts.models import Role, User
 from apps.accounts.second_factor import factors
+from tests.apps.accounts.second_factor.authenticator import Authenticator
 from tests.rows import populate
 
 
@@ -46,9 +47,10 @@ class App:
 
 
 @pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Clock:
     cache.clear()
     clock = Clock()
+    settings.BASE_URL = "https://proving.example.org"
     monkeypatch.setattr(factors, "time", SimpleNamespace(time=lambda: clock.now))
     return clock
 
@@ -88,6 +90,21 @@ def log_in(app: App, **extra: Any) -> Client:
     client = enter_password(app.user, **extra)
     client.post(reverse("second_step"), {"code": app.next_code()})
     return client
+
+
+def add_passkey(
+    client: Client, device: Authenticator, name: str = "laptop", confirmation: dict[str, str] | None = None
+) -> Any:
+    """The last response when a user who is logged in adds `device`, confirmed by the password or by `confirmation`."""
+    client.post(reverse("passkey_new"), confirmation or {"password": populate.PASSWORD})
+    options = client.post(reverse("passkey_creation"), {"name": name}).json()
+    return client.post(reverse("passkey_add"), {"name": name, "passkey": device.create(options)})
+
+
+def sign_in(client: Client, device: Authenticator, **sent: str) -> Any:
+    """The response to a login with `device` alone."""
+    options = client.post(reverse("passkey_sign_in_options")).json()
+    return client.post(reverse("passkey_sign_in"), {"passkey": device.get(options), **sent})
 
 
 def is_logged_in(client: Client) -> bool:

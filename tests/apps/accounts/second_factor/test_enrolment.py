@@ -61,7 +61,7 @@ def test_the_qr_code_is_drawn_here_and_contains_name_and_server(olga: User, sett
 def test_an_enrolment_does_not_count_before_its_first_code(olga: User) -> None:
     start(enter_password(olga))
 
-    assert policy.enrolled(olga) is None
+    assert not policy.enrolled(olga)
     assert is_logged_in(enter_password(olga))
 
 
@@ -95,7 +95,7 @@ def test_a_wrong_code_enrols_nothing_and_does_not_repeat_the_secret(olga: User) 
     assert answer.status_code == 422
     assert "check the clock of your phone" in answer.content.decode().lower()
     assert secret not in answer.content.decode()
-    assert policy.enrolled(olga) is None
+    assert not policy.enrolled(olga)
 
 
 def test_guessing_the_first_code_ends_the_enrolment(olga: User, clock: Clock) -> None:
@@ -105,7 +105,7 @@ def test_guessing_the_first_code_ends_the_enrolment(olga: User, clock: Clock) ->
         confirm(client, "000000")
 
     assert confirm(client, pyotp.TOTP(secret).at(int(clock.now))).status_code == 422
-    assert policy.enrolled(olga) is None
+    assert not policy.enrolled(olga)
 
 
 def test_an_enrolment_ends_after_half_an_hour_and_is_forgotten(olga: User, clock: Clock) -> None:
@@ -178,7 +178,7 @@ def test_a_user_removes_the_second_factor_with_both_and_other_sessions_end(app: 
 
     client.post(reverse("second_factor_remove"), BOTH | {"code": app.next_code()})
 
-    assert policy.enrolled(app.user) is None
+    assert not policy.enrolled(app.user)
     assert not app.user.recovery_codes.exists()
     assert is_logged_in(client)
     assert not is_logged_in(other)
