@@ -1,5 +1,6 @@
 """Django settings, from environment variables only. docs/production.md describes each variable."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from apps import process
 from apps.accounts.identity import mapping
+from apps.accounts.operation import references
 from apps.configuration import stores
 from apps.configuration.environment import Environment
 from apps.configuration.version import read_commit, read_version
@@ -32,6 +34,10 @@ STATE_DIR = Path(env.str("PROVING_STATE_DIR", default=str(BASE_DIR / "var")))
 
 # Fernet keys for SSH private keys at rest: the first encrypts, all decrypt.
 SSH_KEYS: list[str] = env.keys("PROVING_SSH_KEYS")
+# Files and variables that SSH keys, and secrets of remote servers, may be read from. See docs/security.md.
+SECRET_SOURCES = references.sources(
+    "PROVING_SECRET_SOURCES", env.list("PROVING_SECRET_SOURCES", default=[]), os.environ
+)
 # Directory of pg_dump, pg_restore and psql of the server's version, for backup and restore; "" uses PATH.
 PG_BIN_DIR: str = env.str("PROVING_PG_BIN_DIR", default="")
 # Networks of hosts and jump hosts. Link-local and metadata addresses are always refused.

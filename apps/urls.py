@@ -17,6 +17,7 @@ from apps.campaigns.pages import schedule_views as schedules
 from apps.campaigns.pages import twin_views as twins
 from apps.campaigns.pages import views as campaigns
 from apps.decisions.pages import views as decisions
+from apps.hosts.pages import identity_views as identities
 from apps.hosts.pages import views as hosts
 from apps.middleware import limits
 from apps.monitoring import health, metrics
@@ -48,6 +49,7 @@ urlpatterns = [
     *people.urlpatterns,
     *teams.urlpatterns,
     *channels.urlpatterns,
+    *identities.urlpatterns,
     *hosts.urlpatterns,
     *tuning.urlpatterns,
     # Before campaigns, whose pattern for actions would match these URLs of a run.

@@ -11,7 +11,7 @@ from django.utils import timezone
 from apps.accounts import waking
 from apps.accounts.models import Role, User
 from apps.accounts.models.walls import everything
-from apps.accounts.operation import vault
+from apps.accounts.operation import references, vault
 from apps.accounts.services import audit, require, save
 from apps.accounts.web import addresses
 from apps.hosts import contact
@@ -28,14 +28,51 @@ CHECK_S = 180.0  # each address may time out
 
 
 @transaction.atomic
-def create_identity(name: str, *, private_key: str = "", by: User) -> Identity:
-    """Create a key pair for logins: a new one, or the uploaded one."""
+def create_identity(
+    name: str, *, private_key: str = "", private_key_from: str = "", certificate_from: str = "", by: User
+) -> Identity:
+    """Create a key pair for logins: a new one, the uploaded one, or the one that a reference names."""
     require(by, Role.ADMIN, "create identity")
-    public, private = keys.read_private(private_key) if private_key else keys.generate(f"proving-ground {name}")
-    identity = Identity(name=name, public_key=public, private_key_encrypted=vault.encrypt(private))
+    identity = Identity(name=name, private_key_from=private_key_from, certificate_from=certificate_from)
+    if private_key_from:
+        if private_key:
+            raise PlanError("private_key", "is given twice", hint="give the key or its reference")
+        references.check("private_key_from", private_key_from)
+    else:
+        pair = keys.read_private(private_key) if private_key else keys.generate(f"proving-ground {name}")
+        identity.public_key, identity.private_key_encrypted = pair[0], vault.encrypt(pair[1])
+    _try_login(identity, "private_key_from" if private_key_from else "certificate_from")
     save(identity)
-    audit(by, "identity.create", identity, after={"public_key": public})
+    audit(by, "identity.create", identity, after=_sources(identity))
     return identity
+
+
+@transaction.atomic
+def change_certificate(identity: Identity, certificate_from: str, *, by: User) -> None:
+    """Log in with the certificate that a reference names, or without one if it is ""."""
+    require(by, Role.ADMIN, "change certificate")
+    before = _sources(identity)
+    identity.certificate_from = certificate_from
+    _try_login(identity, "certificate_from")
+    save(identity)
+    audit(by, "identity.certificate", identity, before=before, after=_sources(identity))
+
+
+def _try_login(identity: Identity, field: str) -> None:
+    """Read key and certificate as a connection would. PlanError that names the reference that does not work."""
+    if identity.certificate_from:
+        references.check("certificate_from", identity.certificate_from)
+    try:
+        identity.public_key = keys.login(identity).public_key
+    except HostError as error:
+        wrong = "certificate_from" if error.subject == identity.certificate_from else field
+        raise PlanError(wrong, f"{error.subject} {error.message}", hint=error.hint) from error
+
+
+def _sources(identity: Identity) -> dict[str, str]:
+    """For the audit log: which key it is, and from where it is read."""
+    names = ("public_key", "private_key_from", "certificate_from")
+    return {name: getattr(identity, name) for name in names if getattr(identity, name)}
 
 
 @transaction.atomic

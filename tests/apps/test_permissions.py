@@ -53,6 +53,7 @@ def keys_in_addresses(team: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "user_unlink": {"pk": team["viewer"].pk},
         "user_second_factor": {"pk": team["viewer"].pk},
         "passkey_remove": {"pk": 1},
+        "identity_certificate": {"pk": host.identity_id},
         "team_detail": {"pk": team["owners"].pk},
         **{name: {"pk": team["owners"].pk} for name in ("team_action", "team_change", "team_remove")},
         "session_end": {"public": "5f0c0e5a-6c1e-4f0e-8a38-6d1d5b3f7a11"},

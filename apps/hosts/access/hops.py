@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import asyncssh
 
-from apps.accounts.operation import vault
 from apps.accounts.web import addresses
+from apps.hosts.access import keys
 from apps.hosts.models import Host
 from common.errors import HostError, PlanError, UnreachableError
 
@@ -28,6 +28,7 @@ class Hop:
     port: int
     user: str
     private_key: str = field(repr=False)
+    certificate: str
     host_key: str
     via: Hop | None
 
@@ -40,8 +41,9 @@ def hop_of(host: Host) -> Hop:
         raise UnreachableError(
             host, "its host key is not approved", hint="open the page of the host, compare and approve it"
         )
-    private = vault.decrypt(host.identity.private_key_encrypted)
-    return Hop(_address(host), host.port, host.user, private, pinned.key, _via(host))
+    login = keys.login(host.identity)
+    certificate = login.certificate.text if login.certificate else ""
+    return Hop(_address(host), host.port, host.user, login.private_key, certificate, pinned.key, _via(host))
 
 
 def _via(host: Host) -> Hop | None:
@@ -89,7 +91,7 @@ async def connect(stack: AsyncExitStack, hop: Hop) -> asyncssh.SSHClientConnecti
             hop.address,
             hop.port,
             username=hop.user,
-            client_keys=[asyncssh.import_private_key(hop.private_key)],
+            client_keys=[_client_key(hop)],
             known_hosts=([asyncssh.import_public_key(hop.host_key)], [], []),
             tunnel=tunnel,
             config=None,
@@ -100,6 +102,12 @@ async def connect(stack: AsyncExitStack, hop: Hop) -> asyncssh.SSHClientConnecti
         )
     stack.push_async_callback(_hang_up, connection)
     return connection
+
+
+def _client_key(hop: Hop) -> asyncssh.SSHKey | tuple[asyncssh.SSHKey, asyncssh.SSHCertificate]:
+    """The key alone, or with its certificate. OpenSSH's clients also offer both."""
+    key = asyncssh.import_private_key(hop.private_key)
+    return (key, asyncssh.import_certificate(hop.certificate)) if hop.certificate else key
 
 
 class JumpError(OSError):
@@ -155,6 +163,8 @@ def unreachable(host: Host, error: Exception) -> UnreachableError:
         return UnreachableError(host, "its host key differs from the approved one", hint=hint)
     if isinstance(error, asyncssh.PermissionDenied):
         hint = f"add the public key of {host.identity} to ~{host.user}/.ssh/authorized_keys"
+        if host.identity and host.identity.certificate_from:
+            hint = f"let sshd trust the CA of {host.identity} (TrustedUserCAKeys), with {host.user} as a principal"
         return UnreachableError(host, f"refused the login of {host.user}", hint=hint)
     if isinstance(error, TimeoutError):
         return UnreachableError(

@@ -10,6 +10,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts.operation import references
 from apps.accounts.services import user_of
 from apps.accounts.web.rest import body_of
 from apps.hosts import services
@@ -55,6 +56,18 @@ class NewRemoteSerializer(RemoteNameSerializer):
     client_key = serializers.CharField(
         required=False, allow_blank=True, write_only=True, help_text="PEM; stored encrypted"
     )
+    password_from = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=references.LONGEST,
+        help_text="instead of the password: file:/PATH or env:NAME, read at each use; only instance admins may set it",
+    )
+    client_key_from = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=references.LONGEST,
+        help_text="instead of the client key, the same; the file may also contain the client certificate",
+    )
 
 
 class RemoteServerSerializer(serializers.ModelSerializer[RemoteServer]):
@@ -65,7 +78,7 @@ class RemoteServerSerializer(serializers.ModelSerializer[RemoteServer]):
         model = RemoteServer
         fields = [
             *("name", *remote_servers.FIELDS),
-            *("checked", "check_error", "checked_at", "changed_at"),
+            *("password_from", "client_key_from", "checked", "check_error", "checked_at", "changed_at"),
         ]
         read_only_fields = fields
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from apps.accounts.operation import references
 from apps.accounts.web.seen_keys import SeenKeyField
+from apps.hosts.access import keys
 from apps.hosts.api.schedule import HealthSerializer, ReservationSerializer, WindowSerializer
 from apps.hosts.facts import changes
 from apps.hosts.models import ACCOUNT, NAME, ClusterConsent, Facts, Host, HostKey, Identity, Trouble
@@ -24,10 +27,42 @@ class IdentitySerializer(serializers.ModelSerializer[Identity]):
         help_text="an unencrypted OpenSSH or PEM key; without it, the server creates a pair. Never shown again",
     )
 
+    private_key_from = serializers.CharField(
+        required=False,
+        max_length=references.LONGEST,
+        help_text="instead of a stored key: file:/PATH or env:NAME, read at each use",
+    )
+    certificate_from = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=references.LONGEST,
+        help_text="an OpenSSH user certificate, such as file:/PATH/KEY-cert.pub, read at each use",
+    )
+    certificate_ends_at = serializers.SerializerMethodField(help_text="when it expires; null without a certificate")
+    problem = serializers.SerializerMethodField(help_text='why the key cannot be used now; "" if it can')
+
     class Meta:
         model = Identity
-        fields = ["id", "name", "public_key", "private_key", "created_at"]
+        fields = [
+            *("id", "name", "public_key", "private_key", "private_key_from", "certificate_from"),
+            *("certificate_ends_at", "problem", "created_at"),
+        ]
         read_only_fields = ["public_key", "created_at"]
+
+    def get_certificate_ends_at(self, identity: Identity) -> datetime | None:
+        certificate = keys.state(identity).certificate
+        return certificate.ends if certificate else None
+
+    def get_problem(self, identity: Identity) -> str:
+        return keys.state(identity).problem
+
+
+class CertificateSerializer(serializers.Serializer[Any]):
+    certificate_from = serializers.CharField(
+        allow_blank=True,
+        max_length=references.LONGEST,
+        help_text="an OpenSSH user certificate, such as file:/PATH/KEY-cert.pub; empty: log in without one",
+    )
 
 
 class HostSerializer(serializers.ModelSerializer[Host]):

@@ -22,6 +22,7 @@ from apps.hosts.api.paths import PathActions
 from apps.hosts.api.remotes import RemoteActions
 from apps.hosts.api.schedule import ReservationActions
 from apps.hosts.api.serializers import (
+    CertificateSerializer,
     ClusterSerializer,
     ConsentSerializer,
     FactsDiffSerializer,
@@ -50,7 +51,7 @@ class IdentityViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     filterset_fields = ["name"]
     ordering_fields = ["name", "created_at"]
     scope = Scope.HOSTS
-    roles = {"create": Role.ADMIN}
+    roles = {"create": Role.ADMIN, "set_certificate": Role.ADMIN}
 
     @extend_schema(responses={201: IdentitySerializer})
     def create(self, request: Request) -> Response:
@@ -58,6 +59,14 @@ class IdentityViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
         body.is_valid(raise_exception=True)
         identity = services.create_identity(by=user_of(request), **body.validated_data)
         return Response(self.get_serializer(identity).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(request=CertificateSerializer, responses=IdentitySerializer)
+    @action(detail=True, methods=["post"], url_path="set-certificate")
+    def set_certificate(self, request: Request, pk: str) -> Response:
+        """Log in with the certificate that a reference names, or without one."""
+        identity, body = self.get_object(), body_of(request, CertificateSerializer)
+        services.change_certificate(identity, body["certificate_from"], by=user_of(request))
+        return Response(self.get_serializer(identity).data)
 
 
 def _newest(history: QuerySet[Facts]) -> int:

@@ -11,11 +11,13 @@ from apps.hosts.models.validators import NAME
 
 
 class Identity(models.Model):
-    """An SSH key pair for logins to hosts. The private key is encrypted at rest."""
+    """An SSH key pair for logins to hosts. The private key is encrypted at rest, or outside of the database."""
 
     name = models.CharField(max_length=63, unique=True, validators=[NAME])
-    public_key = models.TextField(editable=False)
-    private_key_encrypted = models.TextField(editable=False)
+    public_key = models.TextField(editable=False, help_text="of a referenced private key: when it was added")
+    private_key_encrypted = models.TextField(blank=True, editable=False)
+    private_key_from = models.CharField(max_length=500, blank=True, default="", db_default="", help_text="a reference")
+    certificate_from = models.CharField(max_length=500, blank=True, default="", db_default="", help_text="a reference")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

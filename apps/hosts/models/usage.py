@@ -89,7 +89,9 @@ class RemoteServer(Walled):
     ca_certificate = models.TextField(blank=True)
     client_certificate = models.TextField(blank=True)
     client_key_encrypted = models.TextField(blank=True, editable=False)
+    client_key_from = models.CharField(max_length=500, blank=True, default="", db_default="", help_text="a reference")
     password_encrypted = models.TextField(blank=True, editable=False)
+    password_from = models.CharField(max_length=500, blank=True, default="", db_default="", help_text="a reference")
     checked: Any = models.JSONField(
         default=dict, blank=True, help_text="the agent's answer to the newest successful check"
     )

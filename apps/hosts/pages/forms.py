@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 from django import forms
+from django.conf import settings
 from django.http import QueryDict
 
 from apps.accounts.forms import OfTeam
 from apps.accounts.models import Role, User
+from apps.accounts.operation import references
 from apps.accounts.team import teams
 from apps.accounts.web.parsing import whole
 from apps.hosts.models import Host, Identity
@@ -22,7 +24,10 @@ def read_labels(typed: str) -> list[str]:
 
 def remote_fields(posted: QueryDict) -> dict[str, Any]:
     """Return the fields of a remote server from its form. Addresses are separated by spaces or commas."""
-    names = ("database", "user", "sslmode", "ca_certificate", "client_certificate", "client_key")
+    names = (
+        *("database", "user", "sslmode", "ca_certificate", "client_certificate", "client_key"),
+        *("password_from", "client_key_from"),
+    )
     texts = {name: posted.get(name, "").strip() for name in names}
     port, wait_minutes = whole(posted.get("port", "")), whole(posted.get("wait_minutes", "") or "0")
     addresses = posted.get("addresses", "").replace(",", " ").split()
@@ -160,3 +165,20 @@ class IdentityForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 6, "class": "mono", "spellcheck": "false", "autocomplete": "off"}),
         help_text="leave empty to create a new ed25519 pair. It is stored encrypted and never shown again",
     )
+    private_key_from = forms.CharField(
+        required=False,
+        max_length=references.LONGEST,
+        label="Private key from",
+        help_text="instead of a stored key: file:/PATH or env:NAME, read at each use",
+    )
+    certificate_from = forms.CharField(
+        required=False,
+        max_length=references.LONGEST,
+        label="Certificate from",
+        help_text="an OpenSSH user certificate that a CA signed, such as file:/PATH/KEY-cert.pub",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not str(settings.SECRET_SOURCES):
+            del self.fields["private_key_from"], self.fields["certificate_from"]

@@ -8,6 +8,7 @@ from itertools import zip_longest
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from django.conf import settings
 from django.contrib import messages
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
@@ -22,10 +23,10 @@ from apps.accounts.services import user_of
 from apps.accounts.web.pages import attempt, blame, needs, of_team, page
 from apps.accounts.web.parsing import whole
 from apps.hosts import services
-from apps.hosts.access import signing
+from apps.hosts.access import keys, signing
 from apps.hosts.facts import changes, topology
 from apps.hosts.models import AllowedPath, Facts, Host, HostKey, Identity, Lease, RemoteServer, Trouble
-from apps.hosts.pages.forms import HostForm, IdentityForm, WindowsForm, read_labels, remote_fields
+from apps.hosts.pages.forms import HostForm, WindowsForm, read_labels, remote_fields
 from apps.hosts.usage import allowed_paths, cluster_consents, remote_servers, reservations, windows
 from common.errors import HostError, PlanError, ProvingError
 
@@ -54,14 +55,16 @@ def host_list(request: HttpRequest) -> HttpResponse:
         {"host": host, "topology": topology.line(host.known or {}), "facts": host.known, "run": host.held}
         for host in hosts
     ]
-    return page(request, "hosts/list.html", {"rows": rows, "q": query, "identities": Identity.objects.all()})
+    identities = list(Identity.objects.all())
+    context = {"rows": rows, "q": query, "identities": identities, "key_warnings": keys.warnings(identities)}
+    return page(request, "hosts/list.html", context)
 
 
 @needs(Role.VIEWER)
 def host_detail(request: HttpRequest, name: str) -> HttpResponse:
     host = get_object_or_404(Host.objects.select_related("identity", "jump", "team"), name=name)
     history = list(host.facts_history.order_by("-number")[: SHOWN_VERSIONS + 1])
-    keys = list(host.host_keys.select_related("approved_by"))
+    host_keys = list(host.host_keys.select_related("approved_by"))
     facts = history[0].data if history else {}
     troubles = list(host.troubles.select_related("closed_by", "host")[:TROUBLES])
     context = {
@@ -74,15 +77,17 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
         "clusters": cluster_consents.clusters(host, facts),
         "remotes": list(host.remote_servers.select_related("changed_by")),
         "ssl_modes": RemoteServer.SslMode.choices,
+        "secret_sources": str(settings.SECRET_SOURCES),
+        "key_warnings": keys.warnings([host.identity] if host.identity else []),
         "paths": allowed_paths.shown(host, facts),
         "path_kinds": AllowedPath.Kind.choices,
         "topology": topology.line(facts),
         "numbering": topology.numbering(facts),
         "caches": topology.caches(facts),
         "distances": topology.distances(facts),
-        "pinned": next((key for key in keys if key.state == HostKey.State.PINNED), None),
-        "offered": next((key for key in keys if key.state == HostKey.State.OFFERED), None),
-        "retired": [key for key in keys if key.state == HostKey.State.RETIRED],
+        "pinned": next((key for key in host_keys if key.state == HostKey.State.PINNED), None),
+        "offered": next((key for key in host_keys if key.state == HostKey.State.OFFERED), None),
+        "retired": [key for key in host_keys if key.state == HostKey.State.RETIRED],
         "lease": Lease.objects.filter(machine_id=host.machine_id, run__isnull=False).first()
         if host.machine_id
         else None,
@@ -132,21 +137,6 @@ def host_add(request: HttpRequest) -> HttpResponse:
 def _identity(key: str) -> Identity | None:
     """Return the SSH key with this primary key; None if there is none or the key is malformed."""
     return Identity.objects.filter(pk=whole(key) or 0).first()
-
-
-@needs(Role.ADMIN)
-def identity_add(request: HttpRequest) -> HttpResponse:
-    form = IdentityForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
-        fields = form.cleaned_data
-        try:
-            identity = services.create_identity(fields["name"], private_key=fields["private_key"], by=user_of(request))
-        except ProvingError as error:
-            blame(form, error)
-        else:
-            messages.success(request, f"SSH key {identity} is created. Add its public key, below, to your hosts.")
-            return redirect(f"{reverse('host_add')}?identity={identity.pk}")
-    return page(request, "hosts/identity_form.html", {"identities": Identity.objects.all()}, form)
 
 
 def _fetch(host: Host, by: User, request: HttpRequest) -> None:
@@ -329,7 +319,6 @@ urlpatterns = [
     path("troubles/<int:pk>/dismiss/", trouble_dismiss, name="trouble_dismiss"),
     path("hosts/", host_list, name="host_list"),
     path("hosts/add/", host_add, name="host_add"),
-    path("hosts/keys/add/", identity_add, name="identity_add"),
     path("hosts/keys/launcher/", launcher_file, {"name": "proving-agent"}, name="launcher"),
     path("hosts/keys/signers/", launcher_file, {"name": "signers"}, name="signers"),
     path("hosts/<str:name>/", host_detail, name="host_detail"),

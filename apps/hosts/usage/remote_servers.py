@@ -11,11 +11,11 @@ from django.db import transaction
 
 from agents.postgres.remote_server.server import CONNECTION, HOST, NAME
 from apps.accounts.models import Role, User
-from apps.accounts.operation import vault
+from apps.accounts.operation import references, vault
 from apps.accounts.services import audit, require, save
 from apps.accounts.web import addresses
 from apps.hosts.models import Host, RemoteServer
-from common.errors import PlanError
+from common.errors import HostError, PlanError
 
 MAX_ADDRESSES = 4
 METADATA_NAMES = ("metadata", "metadata.google.internal")  # of clouds; they give out credentials
@@ -23,7 +23,12 @@ NUMERIC = r"(.*\.)?(\d+|0x[0-9a-f]*)"  # an IPv4 address in another notation, su
 MAX_WAIT_MINUTES = 7 * 24 * 60
 FIELDS = (*CONNECTION, "use_database", "wait_minutes", "ca_certificate", "client_certificate")
 SYSTEM_DATABASES = ("postgres", "template0", "template1")
-SECRETS = {"password": "password_encrypted", "client_key": "client_key_encrypted"}
+# Each secret, with the columns that have it encrypted, or have a reference to it.
+SECRETS = {
+    "password": ("password_encrypted", "password_from"),
+    "client_key": ("client_key_encrypted", "client_key_from"),
+}
+CERTIFICATE = "-----BEGIN CERTIFICATE-----"
 VERIFYING = (RemoteServer.SslMode.VERIFY_CA, RemoteServer.SslMode.VERIFY_FULL)
 
 
@@ -40,7 +45,10 @@ def get(host: Host, name: str) -> RemoteServer:
 @transaction.atomic
 def register(host: Host, name: str, *, by: User, **fields: Any) -> RemoteServer:
     """Add a server, or change the one of that name. A secret that is "" keeps its value, unless the address or port
-    changes: another server must not get it. A client key is removed with its certificate."""
+    changes: another server must not get it. A client key is removed with its certificate.
+
+    `password_from` and `client_key_from` are references, which only instance admins may set: an admin of one team could
+    otherwise send the secrets of another team to a server of their own."""
     require(by, Role.ADMIN, "register remote server", on=host)
     server = host.remote_servers.filter(name=name).first()
     before = _public(server) if server else None
@@ -50,10 +58,13 @@ def register(host: Host, name: str, *, by: User, **fields: Any) -> RemoteServer:
             setattr(server, field, fields[field])
     _check(server)
     moved = before is not None and any(before[field] != getattr(server, field) for field in ("addresses", "port"))
-    for field, column in SECRETS.items():
-        secret = str(fields.get(field) or "")
-        if secret or moved or (field == "client_key" and not server.client_certificate):
-            setattr(server, column, vault.encrypt(secret) if secret else "")
+    for field in SECRETS:
+        given, reference = str(fields.get(field) or ""), str(fields.get(f"{field}_from") or "")
+        if reference:
+            _check_reference(f"{field}_from", reference, given, by)
+        without_certificate = field == "client_key" and not server.client_certificate and not server.client_key_from
+        if given or reference or moved or without_certificate:
+            _set_secret(server, field, given, reference)
     _check_secrets(server, str(fields.get("password") or ""), moved)
     server.changed_by, server.check_error, server.checked, server.checked_at = by, None, {}, None
     save(server)
@@ -71,11 +82,18 @@ def remove(host: Host, name: str, *, by: User) -> None:
 
 
 def access(server: RemoteServer) -> dict[str, str]:
-    """The access of a job: the decrypted secrets, which are never stored or shown."""
-    what = f"the secret of remote server {server}"
-    opened = {name: vault.decrypt(token, what=what) if token else "" for name, token in _tokens(server).items()}
-    known = {"ca": server.ca_certificate, "certificate": server.client_certificate}
-    return {"password": opened["password"], "key": opened["client_key"], **known}
+    """The access of a job: the secrets as they are now, which are never stored or shown. A referenced client key may
+    come with its certificate in the same file, so that both are renewed together."""
+    password, key = (_open(server, name) for name in ("password", "client_key"))
+    certificate = key if server.client_key_from and CERTIFICATE in key else server.client_certificate
+    return {"password": password, "key": key, "ca": server.ca_certificate, "certificate": certificate}
+
+
+def _open(server: RemoteServer, name: str) -> str:
+    encrypted, reference = (str(getattr(server, column)) for column in SECRETS[name])
+    if reference:
+        return references.read(reference)
+    return vault.decrypt(encrypted, what=f"the secret of remote server {server}") if encrypted else ""
 
 
 def connection(server: RemoteServer) -> dict[str, Any]:
@@ -107,14 +125,32 @@ def access_of_run(host: Host, target: Mapping[str, Any] | None) -> dict[str, str
     return access(server)
 
 
-def _tokens(server: RemoteServer) -> dict[str, str]:
-    return {name: str(getattr(server, column)) for name, column in SECRETS.items()}
+def _set_secret(server: RemoteServer, name: str, secret: str, reference: str) -> None:
+    """Keep the secret encrypted, or the reference to it, or neither."""
+    encrypted, place = SECRETS[name]
+    setattr(server, encrypted, vault.encrypt(secret) if secret else "")
+    setattr(server, place, reference)
+
+
+def _check_reference(field: str, reference: str, given: str, by: User) -> None:
+    require(by, Role.ADMIN, "use a secret of the server")
+    references.check(field, reference)
+    if given:
+        raise PlanError(field, "is given twice", hint="give the secret or its reference")
+    try:
+        references.read(reference)
+    except HostError as error:
+        raise PlanError(field, f"{error.subject} {error.message}", hint=error.hint) from error
+
+
+def _known(server: RemoteServer) -> dict[str, bool]:
+    return {name: any(getattr(server, column) for column in columns) for name, columns in SECRETS.items()}
 
 
 def _public(server: RemoteServer) -> dict[str, Any]:
-    """For the audit log: all fields, but only whether a secret is set."""
-    is_set = {name: bool(token) for name, token in _tokens(server).items()}
-    return {"name": server.name, **{field: getattr(server, field) for field in FIELDS}, **is_set}
+    """For the audit log: all fields, but only whether a secret is set, or its reference."""
+    places = {place: getattr(server, place) for _, place in SECRETS.values() if getattr(server, place)}
+    return {"name": server.name, **{field: getattr(server, field) for field in FIELDS}, **_known(server), **places}
 
 
 def _check(server: RemoteServer) -> None:
@@ -159,11 +195,11 @@ def _check_pem(field: str, text: str, kind: str) -> None:
 
 
 def _check_secrets(server: RemoteServer, password: str, moved: bool) -> None:
-    tokens = _tokens(server)
-    if not any(tokens.values()):
+    known = _known(server)
+    if not any(known.values()):
         message = "is required again, because the server changed" if moved else "is required"
         raise PlanError("password", message, hint="give a password, or a client certificate with its key")
-    if bool(tokens["client_key"]) != bool(server.client_certificate):
+    if known["client_key"] != bool(server.client_certificate) and not server.client_key_from:
         raise PlanError("client_key", "certificate and key belong together", hint="give both, or neither")
     if re.search(r"[\x00\n\r]", password):
         raise PlanError("password", "has a line break", hint="accepted: a password on one line")

@@ -44,6 +44,13 @@ def add(
     password_file: Annotated[
         str, typer.Option(metavar="FILE", help="File with the password in its first line; - reads standard input.")
     ] = "",
+    password_from: Annotated[
+        str,
+        typer.Option(metavar="REFERENCE", help="file:/PATH or env:NAME on the server, read at each use."),
+    ] = "",
+    key_from: Annotated[
+        str, typer.Option(metavar="REFERENCE", help="The same for the client key; the file may have the certificate.")
+    ] = "",
     json: Json = False,
 ) -> None:
     """Add a remote server to a host, or change the one of that name. Requires the role admin on the host."""
@@ -61,6 +68,8 @@ def add(
     files = {"ca_certificate": ca, "client_certificate": certificate, "client_key": key}
     body |= {field: _text(field, path) for field, path in files.items() if path}
     body |= {"password": _password(password_file)} if password_file else {}
+    references = {"password_from": password_from, "client_key_from": key_from}
+    body |= {field: reference for field, reference in references.items() if reference}
     _show(session, session.client.post(f"hosts/{ids.host(session.client, host)}/save-remote-server/", body))
 
 

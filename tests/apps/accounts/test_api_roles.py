@@ -56,6 +56,7 @@ WRITERS = {
     "Host.uninstall_units": Role.ADMIN,
     "Trouble.dismiss": Role.OPERATOR,
     "Identity.create": Role.ADMIN,
+    "Identity.set_certificate": Role.ADMIN,
     "Profile.create": Role.TUNER,
     "Profile.revise": Role.TUNER,
     "Profile.ask": Role.OPERATOR,

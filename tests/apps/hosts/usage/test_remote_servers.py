@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
-from apps.accounts.models import AuditEntry, Role, User
-from apps.accounts.operation import sealed
+from apps.accounts.models import AuditEntry, Role, Team, User
+from apps.accounts.operation import references, sealed
 from apps.hosts import services
 from apps.hosts.models import Host, RemoteServer
 from apps.hosts.usage import remote_servers
-from common.errors import PlanError, RoleError
+from common.errors import HostError, PlanError, RoleError
 from tests.rows import populate
 from tests.rows.factories import make_user
 
@@ -178,3 +179,78 @@ def test_page_and_api_register_show_and_remove_it_without_its_secret(host: Host,
     ] and SECRET not in listed.content.decode()
     client.post(reverse("host_action", args=[host.name, "remove-remote"]), {"name": "shop"})
     assert not RemoteServer.objects.exists()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, settings: Any) -> Path:
+    settings.SECRET_SOURCES = references.sources("SOURCES", [f"file:{tmp_path}"], {})
+    (tmp_path / "password").write_text(f"{SECRET}\n")
+    return tmp_path
+
+
+def test_a_password_by_reference_is_read_at_each_use(host: Host, admin: User, folder: Path) -> None:
+    fields = {**FIELDS, "password": "", "password_from": f"file:{folder}/password"}
+    server = remote_servers.register(host, "shop", by=admin, **fields)
+    assert remote_servers.access(server)["password"] == SECRET and server.password_encrypted == ""
+
+    (folder / "password").write_text("renewed")
+
+    assert remote_servers.access(server)["password"] == "renewed"
+    entry = AuditEntry.objects.get(action="remote_server.add")
+    assert entry.after["password"] is True and entry.after["password_from"] == f"file:{folder}/password"
+    (folder / "password").unlink()
+    with pytest.raises(HostError, match=f"file:{folder}/password: cannot be read: No such file"):
+        remote_servers.access(server)
+
+
+def test_a_client_key_and_its_certificate_are_renewed_together_in_one_file(
+    host: Host, admin: User, folder: Path
+) -> None:
+    key = "-----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY-----\n"
+    (folder / "client.pem").write_text(key + PEM)
+    fields = {**FIELDS, "password": "", "client_key_from": f"file:{folder}/client.pem"}
+
+    server = remote_servers.register(host, "shop", by=admin, **fields)
+
+    access = remote_servers.access(server)
+    assert access["key"] == access["certificate"] == (key + PEM).rstrip()
+
+
+def test_a_reference_does_not_follow_to_another_server_and_gives_way_to_a_password(
+    host: Host, admin: User, folder: Path
+) -> None:
+    fields = {**FIELDS, "password": "", "password_from": f"file:{folder}/password"}
+    remote_servers.register(host, "shop", by=admin, **fields)
+
+    with pytest.raises(PlanError, match="required again"):
+        remote_servers.register(host, "shop", by=admin, addresses=["evil.example.net"])
+    kept = remote_servers.register(host, "shop", by=admin, database="shop")
+    assert kept.password_from
+    changed = remote_servers.register(host, "shop", by=admin, password="typed")
+
+    assert changed.password_from == "" and remote_servers.access(changed)["password"] == "typed"
+
+
+def test_an_admin_of_one_team_names_no_secret_of_the_server(host: Host, folder: Path) -> None:
+    host.team = Team.objects.create(name="storage")
+    host.save()
+    lead = make_user(Role.VIEWER)
+    host.team.memberships.create(user=lead, role=Role.ADMIN)
+    remote_servers.register(host, "own", by=lead, **FIELDS)
+
+    with pytest.raises(RoleError):
+        fields = {**FIELDS, "password": "", "password_from": f"file:{folder}/password"}
+        remote_servers.register(host, "shop", by=lead, **fields)
+    assert not RemoteServer.objects.filter(name="shop").exists()
+
+
+@pytest.mark.parametrize("reference", ["file:/etc/shadow", "env:PROVING_SECRET_KEY", "file:{folder}/gone"])
+def test_a_reference_that_is_not_allowed_or_not_there_is_refused_with_its_field(
+    host: Host, admin: User, folder: Path, reference: str
+) -> None:
+    fields = {**FIELDS, "password": "", "password_from": reference.replace("{folder}", str(folder))}
+
+    with pytest.raises(PlanError) as raised:
+        remote_servers.register(host, "shop", by=admin, **fields)
+
+    assert raised.value.subject == "password_from"
