@@ -153,6 +153,7 @@ def test_a_user_has_two_passkeys_and_removes_the_lost_one(open_device: Callable[
     page.get_by_role("button", name="Confirm with a passkey instead").click()
     expect(page.get_by_text("Confirmed with a passkey. Now choose what to do.")).to_be_visible()
     expect(page.get_by_label("Your password")).to_be_hidden()
+    expect(page.get_by_role("button", name="Confirm with a passkey instead")).to_be_hidden()
     device.press("Add a passkey")
     page.fill("#id_name", "laptop")
     page.get_by_role("button", name="Create passkey").click()
