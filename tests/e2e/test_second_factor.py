@@ -39,7 +39,7 @@ def _enter_password(page: Page) -> None:
     page.fill("#id_username", "olga")
     page.fill("#id_password", populate.PASSWORD)
     with page.expect_navigation():
-        page.get_by_role("button", name="Log in").click()
+        page.get_by_role("button", name="Log in", exact=True).click()
 
 
 def test_a_user_enrols_because_the_role_needs_it_and_logs_in_with_the_app(
@@ -52,7 +52,7 @@ def test_a_user_enrols_because_the_role_needs_it_and_logs_in_with_the_app(
     _enter_password(page)
     expect(page.get_by_text("Your role needs a second factor.")).to_be_visible()
     page.fill("#id_password", populate.PASSWORD)
-    page.get_by_role("button", name="Start enrolment").click()
+    page.get_by_role("button", name="Enrol an authenticator app").click()
     expect(page.get_by_role("img", name="QR code for an authenticator app")).to_be_visible()
     secret = page.locator("#key").inner_text()
     page.fill("#id_code", _code(secret))
@@ -64,16 +64,16 @@ def test_a_user_enrols_because_the_role_needs_it_and_logs_in_with_the_app(
     page.get_by_role("button", name="Log out").click()
     _enter_password(page)
     page.fill("#id_code", "000000")
-    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("button", name="Log in", exact=True).click()
     expect(page.get_by_text("This code is wrong, expired, or already used.")).to_be_visible()
     page.fill("#id_code", _code(secret))
-    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("button", name="Log in", exact=True).click()
     expect(page).to_have_url(f"{live_server.url}/")
 
     page.get_by_role("button", name="Log out").click()
     _enter_password(page)
     page.fill("#id_code", recovery[0])
-    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("button", name="Log in", exact=True).click()
     expect(page).to_have_url(f"{live_server.url}/")
     page.goto(reverse("second_factor"))
     expect(page.get_by_text("Recovery codes left")).to_be_visible()
@@ -99,12 +99,12 @@ def test_the_pages_of_the_second_factor_fit_and_are_clean(
 
     def press(button: str) -> None:
         with page.expect_navigation():
-            page.get_by_role("button", name=button).click()
+            page.get_by_role("button", name=button, exact=True).click()
 
     _enter_password(page)
     check("required")
     page.fill("#id_password", populate.PASSWORD)
-    press("Start enrolment")
+    press("Enrol an authenticator app")
     check("enrol")
     secret = page.locator("#key").inner_text()
     page.fill("#id_code", "000000")
