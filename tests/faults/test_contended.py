@@ -18,7 +18,7 @@ import pytest
 from django.conf import settings
 
 from agents.records.spool import read_log
-from embedded.servers.postgres import bin_dir
+from embedded.servers.postgres import MIGRATED, bin_dir
 from tests.faults.counts.findings import Found
 from tests.faults.counts.ledger import Ledger
 from tests.servers import remote
@@ -33,7 +33,7 @@ def database(name: str) -> Iterator[str]:
     known = settings.DATABASES["default"]
     to = {"host": known["HOST"], "port": known["PORT"], "user": known["USER"], "password": known["PASSWORD"]}
     with psycopg.connect(**to, dbname="postgres", autocommit=True) as connection:
-        connection.execute(f'create database "{name}"')
+        connection.execute(f'create database "{name}" template "{MIGRATED}"')
         try:
             yield f"{os.environ['PROVING_DATABASE_URL'].rpartition('/')[0]}/{name}"
         finally:
