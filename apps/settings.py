@@ -324,7 +324,7 @@ SPECTACULAR_SETTINGS = {
         "CampaignKind": "apps.campaigns.models.Campaign.Kind",
         "DataCopyState": "apps.campaigns.models.DataCopy.State",
         "DataSetReset": "agents.datasets.RESETS",
-        "ChannelKind": "apps.accounts.models.Channel.Kind",
+        "ChannelKind": "apps.accounts.models.channels.channel_kinds",
         "DeliveryState": "apps.accounts.models.Delivery.State",
         "CampaignOrder": "apps.campaigns.models.Campaign.Order",
         "RunState": "apps.campaigns.models.Run.State",

@@ -9,6 +9,7 @@ from django import forms
 from apps.accounts.models import Role, Scope, Team, User
 from apps.accounts.notices.events import KINDS
 from apps.accounts.notices.kinds import CHANNELS
+from apps.accounts.notices.kinds.base import Field
 from apps.accounts.team import teams
 from apps.accounts.tokens.lifecycle import MOST_DAYS, MOST_OVERLAP_H
 
@@ -78,7 +79,6 @@ class OfTeam(forms.Form):
 
 class ChannelForm(forms.Form):
     name = forms.CharField(max_length=63, help_text="a name, for example: on call")
-    address = forms.CharField(max_length=500)
     events = forms.MultipleChoiceField(
         choices=[(kind, f"{title[:1].upper()}{title[1:]}") for kind, title in KINDS.items()],
         widget=forms.CheckboxSelectMultiple,
@@ -86,7 +86,32 @@ class ChannelForm(forms.Form):
         label="Events",
     )
 
-    def __init__(self, kind: str, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, kind: str, *args: Any, is_new: bool = True, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["address"].label = CHANNELS[kind].address_label
-        self.fields["address"].help_text = CHANNELS[kind].address_help
+        # The name of an input is the subject of the errors about it.
+        own = {
+            field.name if field.name == "address" else f"details.{field.name}": field for field in CHANNELS[kind].fields
+        }
+        for name, field in own.items():
+            self.fields[name] = _secret_input(field, required=is_new) if field.secret else _text_input(field)
+        self.order_fields(["name", *own])
+
+    @property
+    def inputs(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.fields if name != "events"]
+
+    def request(self) -> dict[str, Any]:
+        """The arguments of `channels.create` and `channels.change`. An empty secret is left out."""
+        fixed = {name: self.cleaned_data[name] for name in ("name", "address", "events")}
+        given = {name: value for name, value in self.cleaned_data.items() if name.startswith("details.") and value}
+        return {**fixed, "details": {name.removeprefix("details."): value for name, value in given.items()}}
+
+
+def _text_input(field: Field) -> forms.CharField:
+    return forms.CharField(max_length=500, label=field.label, help_text=field.help)
+
+
+def _secret_input(field: Field, *, required: bool) -> forms.CharField:
+    help_text = field.help if required else "Leave empty to keep the current one."
+    widget = forms.PasswordInput(attrs={"autocomplete": "off"})
+    return forms.CharField(max_length=500, required=required, label=field.label, help_text=help_text, widget=widget)

@@ -121,7 +121,7 @@ class World:
         issue_token(self.user, "t", self.user.role)
         Membership.objects.create(team=Team.objects.create(name=campaign.name), user=self.user)
         name = f"channel {Channel.objects.count()}"
-        channel = Channel.objects.create(name=name, owner=self.user, kind=Channel.Kind.MAIL, address="t@example.org")
+        channel = Channel.objects.create(name=name, owner=self.user, kind="mail", address="t@example.org")
         Delivery.objects.create(channel=channel, kind="test", subject="s", payload={})
         return campaign
 

@@ -186,7 +186,7 @@ def test_requests_without_a_login_reach_only_open_addresses(
 
 
 def test_an_owner_changes_a_channel_of_mail_and_others_do_not(team: dict[str, Any]) -> None:
-    mine = Channel.objects.create(name="vera", owner=team["viewer"], kind=Channel.Kind.MAIL, address="v@example.net")
+    mine = Channel.objects.create(name="vera", owner=team["viewer"], kind="mail", address="v@example.net")
     url = reverse("channel_detail", args=[mine.pk])
 
     answers = {role.value: ask(team[role.value], "get", url, {}) for role in Role}

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from apps.accounts.models import Role
+from apps.accounts.notices.kinds import CHANNELS
 
 TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
 
@@ -146,10 +147,13 @@ def pages(team: dict[str, Any]) -> list[tuple[str, str, Role]]:
         ("audit-none", reverse("audit_log") + "?person=system&target=nothing+of+that+name", Role.ADMIN),
         ("channels", reverse("channel_list"), Role.VIEWER),
         ("channel", reverse("channel_detail", args=[team["channel"].pk]), Role.ADMIN),
-        ("channel-add-mail", reverse("channel_add", args=["mail"]), Role.VIEWER),
-        ("channel-add-chat", reverse("channel_add", args=["chat"]), Role.ADMIN),
-        ("channel-add-webhook", reverse("channel_add", args=["webhook"]), Role.ADMIN),
+        *_channel_forms(),
     ]
+
+
+def _channel_forms() -> list[tuple[str, str, Role]]:
+    roles = {name: Role.ADMIN if kind.for_admins else Role.VIEWER for name, kind in CHANNELS.items()}
+    return [(f"channel-add-{name}", reverse("channel_add", args=[name]), role) for name, role in roles.items()]
 
 
 def pages_of_fleets(fleets: dict[str, Any]) -> list[tuple[str, str, Role]]:

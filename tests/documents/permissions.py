@@ -24,6 +24,7 @@ django.setup()
 from django.urls import URLPattern, URLResolver, get_resolver  # noqa: E402
 
 from apps.accounts.models import ANY, NONE, Role, Scope  # noqa: E402
+from apps.accounts.notices.kinds import CHANNELS  # noqa: E402
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "permissions.md"
 VIEWER, OPERATOR, TUNER, ADMIN = Role
@@ -109,9 +110,7 @@ PAGES: dict[str, Rule] = {
     "audit_log": shown(ADMIN),
     "audit_csv": shown(ADMIN),
     "channel_list": shown(VIEWER),
-    "channel_add:mail": form(VIEWER),
-    "channel_add:chat": form(ADMIN),
-    "channel_add:webhook": form(ADMIN),
+    **{f"channel_add:{name}": form(ADMIN if kind.for_admins else VIEWER) for name, kind in CHANNELS.items()},
     "channel_detail": form(ADMIN),
     "channel_action:test": button(ADMIN),
     "channel_action:switch-off": button(ADMIN),
@@ -314,7 +313,7 @@ BY_OBJECT = (
     ("`ci_job_add`, `ci_job_remove`, `TrustedJob`", "only your own trusted jobs"),
     ("`api:ci-exchange`", "POST: jobs with an ID token that a trusted job accepts"),
     ("`session_end`, `Session`", "only your own sessions"),
-    ("`channel_*`, `Channel`", "mail: its owner, of any role, and admins; chats and webhooks: admins"),
+    ("`channel_*`, `Channel`", "mail: its owner, of any role, and admins; other kinds: admins"),
     ("`delivery_retry`, `Delivery.retry`", "deliveries of channels that you may change"),
     ("`Delivery.list`, `Delivery.retrieve`", "all deliveries except mail to other users, which only admins see"),
     (

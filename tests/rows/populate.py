@@ -365,10 +365,10 @@ def imported(by: User) -> Campaign:
 
 def notified(admin: User, operator: User, done: Campaign) -> Channel:
     """A webhook with deliveries, and a mail channel of a user. Returns the webhook."""
-    fields = {"kind": Channel.Kind.MAIL, "events": ["campaign.finished", "campaign.failed"]}
+    fields = {"kind": "mail", "events": ["campaign.finished", "campaign.failed"]}
     Channel.objects.create(name="olga", owner=operator, address="olga@example.net", active=False, **fields)
     secret, url = vault.encrypt("whs_example"), "https://chat.example.net/hooks/4f1d"
-    chat = Channel(name="on call", owner=admin, kind=Channel.Kind.WEBHOOK, address=url, secret_encrypted=secret)
+    chat = Channel(name="on call", owner=admin, kind="webhook", address=url, secret_encrypted=secret)
     chat.events = ["campaign.failed", "host.quarantined", "host.unreachable"]
     chat.save()
     now, path = timezone.now(), f"/campaigns/{done.pk}/"

@@ -13,9 +13,15 @@ from apps.accounts.models.limits import Role
 from apps.accounts.models.users import User
 from apps.accounts.notices.events import KINDS
 from apps.accounts.notices.kinds import CHANNELS
+from apps.accounts.operation import vault
 
 # Kinds of channels that users of any role can create for themselves.
 USER_KINDS = [name for name, kind in CHANNELS.items() if not kind.for_admins]
+
+
+def channel_kinds() -> list[tuple[str, str]]:
+    """The choices of `Channel.kind`. A function, so that a new kind needs no migration."""
+    return [(name, name) for name in CHANNELS]
 
 
 class ChannelQuerySet(models.QuerySet["Channel"]):
@@ -27,15 +33,13 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
 class Channel(models.Model):
     """A destination for notifications, and the kinds of events that it receives."""
 
-    class Kind(models.TextChoices):
-        MAIL = "mail", "mail"
-        CHAT = "chat", "chat"
-        WEBHOOK = "webhook", "webhook"
-
     name = models.CharField(max_length=63, unique=True)
     owner = models.ForeignKey(User, on_delete=models.PROTECT, related_name="channels")
-    kind = models.CharField(max_length=7, choices=Kind)
-    address = models.CharField(max_length=500, help_text="a mail address, or the URL of a webhook")
+    kind = models.CharField(max_length=20, choices=channel_kinds)
+    address = models.CharField(max_length=500, help_text="a mail address, or a URL")
+    details: Any = models.JSONField(
+        default=dict, db_default={}, blank=True, help_text="the other fields of its kind: name -> value, no secrets"
+    )
     secret_encrypted = models.TextField(blank=True, editable=False)
     events: Any = models.JSONField(default=list, blank=True, help_text="kinds of events to send")
     active = models.BooleanField(default=True)
@@ -52,6 +56,10 @@ class Channel(models.Model):
     def address_for(self, user: User) -> str:
         """The address for admins. Other users see only the server of a URL, because its path may be a secret."""
         return self.address if user.may(Role.ADMIN) else CHANNELS[self.kind].shown(self.address)
+
+    def decrypt_secret(self) -> str:
+        """The secret of the channel in plain text. HostError if no key of this server decrypts it."""
+        return vault.decrypt(self.secret_encrypted, what=f"the secret of {self}")
 
     @property
     def titles(self) -> list[str]:

@@ -24,11 +24,16 @@ class ChannelSerializer(serializers.ModelSerializer[Channel]):
         max_length=500, help_text="a mail address, or a URL; users who cannot change a webhook see only its server"
     )
     events = serializers.ListField(child=serializers.ChoiceField(choices=list(KINDS.items())), required=False)
+    details = serializers.DictField(
+        child=serializers.CharField(max_length=500, allow_blank=True),
+        required=False,
+        help_text="the other fields of its kind; a secret among them is stored, and never in a response",
+    )
     secret = serializers.CharField(read_only=True, default="", help_text="only in the response that creates it")
 
     class Meta:
         model = Channel
-        fields = ["id", "name", "owner", "kind", "address", "events", "active", "secret", "created_at"]
+        fields = ["id", "name", "owner", "kind", "address", "details", "events", "active", "secret", "created_at"]
         read_only_fields = ["created_at"]
         extra_kwargs: ClassVar[dict[str, Any]] = {"name": {"validators": []}}
 
@@ -69,8 +74,7 @@ class ChannelViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     def create(self, request: Request) -> Response:
         body = self.get_serializer(data=request.data)
         body.is_valid(raise_exception=True)
-        fields = {name: body.validated_data.get(name, []) for name in ("name", "kind", "address", "events")}
-        channel, secret = channels.create(by=user_of(request), **fields)
+        channel, secret = channels.create(by=user_of(request), **{"events": [], **body.validated_data})
         return Response(self.get_serializer(channel).data | {"secret": secret}, status=status.HTTP_201_CREATED)
 
     @extend_schema(request=ChannelChangeSerializer, responses=ChannelSerializer)

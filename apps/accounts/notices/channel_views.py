@@ -20,7 +20,6 @@ from apps.accounts.web.pages import attempt, blame, needs, page
 from common.errors import ProvingError
 
 LOG = 100
-FIELDS = ("name", "address", "events")
 
 
 @needs(Role.VIEWER)
@@ -46,7 +45,7 @@ def channel_add(request: HttpRequest, kind: str) -> HttpResponse:
     form = ChannelForm(kind, request.POST or None, initial=first)
     if request.method == "POST" and form.is_valid():
         try:
-            channel, secret = channels.create(by=user, kind=kind, **form.cleaned_data)
+            channel, secret = channels.create(by=user, kind=kind, **form.request())
         except ProvingError as error:
             blame(form, error)
         else:
@@ -61,10 +60,10 @@ def channel_add(request: HttpRequest, kind: str) -> HttpResponse:
 def channel_detail(request: HttpRequest, pk: int) -> HttpResponse:
     """One's own, or for an admin any: its fields, and what was sent to it."""
     channel = _own(user_of(request), pk)
-    form = ChannelForm(channel.kind, request.POST) if request.method == "POST" else _form(channel)
+    form = ChannelForm(channel.kind, request.POST, is_new=False) if request.method == "POST" else _form(channel)
     if request.method == "POST" and form.is_valid():
         try:
-            channels.change(channel, by=user_of(request), **form.cleaned_data)
+            channels.change(channel, by=user_of(request), **form.request())
         except ProvingError as error:
             blame(form, error)
         else:
@@ -111,7 +110,9 @@ def _own(user: User, pk: int) -> Channel:
 
 
 def _form(channel: Channel) -> ChannelForm:
-    return ChannelForm(channel.kind, initial={name: getattr(channel, name) for name in FIELDS})
+    details = {f"details.{name}": value for name, value in channel.details.items()}
+    initial = {"name": channel.name, "address": channel.address, "events": channel.events, **details}
+    return ChannelForm(channel.kind, is_new=False, initial=initial)
 
 
 def _detail(request: HttpRequest, channel: Channel, form: ChannelForm, secret: str = "") -> HttpResponse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from django.db import transaction
 from django.urls import reverse
@@ -18,10 +18,16 @@ from apps.accounts.services import audit, require, save
 from common.errors import PlanError, RoleError
 
 
-def create(*, by: User, name: str, kind: str, address: str, events: Iterable[str]) -> tuple[Channel, str]:
-    """A channel of `by`, and the secret of a webhook, shown this once; PlanError names the field that is wrong."""
+def create(
+    *, by: User, name: str, kind: str, address: str, events: Iterable[str], details: Mapping[str, str] | None = None
+) -> tuple[Channel, str]:
+    """A channel of `by`, and the secret of a webhook, shown this once; PlanError names the field that is wrong.
+
+    `details`: the values of the fields that the kind has besides the address, with its secret.
+    """
     _may(kind, by, by)
     channel = Channel(name=name.strip(), owner=by, kind=kind, address=address.strip(), events=list(events))
+    _set_details(channel, details or {})
     _check(channel)
     with transaction.atomic():
         secret = _new_secret(channel)
@@ -38,15 +44,18 @@ def change(
     address: str | None = None,
     events: Iterable[str] | None = None,
     active: bool | None = None,
+    details: Mapping[str, str] | None = None,
 ) -> None:
-    """What is given becomes so. What still waits for a channel that is switched off is given up."""
+    """Change what is given; of `details`, those that it names. Pending deliveries of a switched-off channel fail."""
     _may(channel.kind, channel.owner, by)
-    before, before_address = _recorded(channel), channel.address
+    before, destination = _recorded(channel), (channel.address, channel.details)
     channel.name = channel.name if name is None else name.strip()
     channel.address = channel.address if address is None else address.strip()
     channel.events = channel.events if events is None else list(events)
     channel.active = channel.active if active is None else active
-    _check(channel, again=channel.address != before_address)
+    _require_secret_for_new_address(channel, destination[0], details or {})
+    _set_details(channel, details or {})
+    _check(channel, again=(channel.address, channel.details) != destination)
     with transaction.atomic():
         save(channel)
         if not channel.active:
@@ -101,12 +110,38 @@ def _may(kind: str, owner: User, by: User) -> None:
         raise RoleError("channel", f"this channel belongs to {owner}", hint="ask its owner, or an admin")
 
 
+def _set_details(channel: Channel, given: Mapping[str, str]) -> None:
+    """Set the given fields, encrypt the secret. PlanError if one is unknown, or a field of the kind has no value."""
+    known = {field.name: field for field in CHANNELS[channel.kind].fields if field.name != "address"}
+    for name, value in given.items():
+        if name not in known:
+            accepted = ", ".join(known) or "none"
+            raise PlanError(f"details.{name}", f"{channel.kind} has no such field", hint=f"accepted: {accepted}")
+        if known[name].secret:
+            channel.secret_encrypted = vault.encrypt(value.strip()) if value.strip() else ""
+        else:
+            channel.details = {**channel.details, name: value.strip()}
+    for name, field in known.items():
+        if not (channel.secret_encrypted if field.secret else channel.details.get(name)):
+            raise PlanError(f"details.{name}", f"{field.label} is missing", hint=field.help)
+
+
+def _require_secret_for_new_address(channel: Channel, before: str, given: Mapping[str, str]) -> None:
+    """Who may change a channel does not know its secret, and must not have it sent to a server of their own."""
+    field = CHANNELS[channel.kind].secret_field
+    if field and channel.address != before and field.name not in given:
+        hint = f"enter {field.label.lower()} again, because the address changes"
+        raise PlanError(
+            f"details.{field.name}", "the stored secret is sent only to the address it was entered for", hint=hint
+        )
+
+
 def _check(channel: Channel, *, again: bool = True) -> None:
     unknown = [kind for kind in channel.events if kind not in KINDS]
     if unknown:
         raise PlanError("events", f"{unknown[0]!r} is not a kind of event", hint=f"accepted: {', '.join(KINDS)}")
     if again:
-        CHANNELS[channel.kind].check(channel.address)
+        CHANNELS[channel.kind].check({"address": channel.address, **channel.details})
 
 
 def _new_secret(channel: Channel) -> str:
@@ -127,4 +162,4 @@ def _recorded(channel: Channel) -> dict[str, object]:
     """For the audit log, which everybody may read: the path of a URL may be a secret."""
     address = CHANNELS[channel.kind].shown(channel.address)
     recorded = {"kind": channel.kind, "address": address, "events": channel.events, "active": channel.active}
-    return {**recorded, "owner": str(channel.owner)}
+    return {**recorded, **({"details": channel.details} if channel.details else {}), "owner": str(channel.owner)}

@@ -181,9 +181,9 @@ def one_of_each() -> dict[str, Any]:
     copy = make_copy(host=campaign.host, by=tuner)
     part = RunPart.objects.create(run=run, host=campaign.host, role="server", position=0, spec=run.spec)
     part.artefacts.create(path="out/measure/stdout", size=3, sha256="0" * 64, content=b"LOG")
-    channel = Channel.objects.create(name="mine", owner=tuner, kind=Channel.Kind.MAIL, address="t@example.org")
+    channel = Channel.objects.create(name="mine", owner=tuner, kind="mail", address="t@example.org")
     address = "https://hooks.example.org/"
-    webhook = Channel.objects.create(name="room", owner=tuner, kind=Channel.Kind.WEBHOOK, address=address)
+    webhook = Channel.objects.create(name="room", owner=tuner, kind="webhook", address=address)
     return {
         "Host": campaign.host_id,
         "Identity": campaign.host.identity_id,

@@ -59,7 +59,7 @@ def kinds(decision: Decision) -> list[str]:
 
 def test_an_upgrade_makes_a_decision_stale_once_and_notifies_subscribers(decision: Decision, admin: User) -> None:
     channel = Channel.objects.create(
-        owner=admin, name="chat", kind=Channel.Kind.WEBHOOK, address="http://h/", events=["decision.stale"]
+        owner=admin, name="chat", kind="webhook", address="http://h/", events=["decision.stale"]
     )
 
     upgrade(decision.campaign.host)

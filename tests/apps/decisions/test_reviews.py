@@ -146,5 +146,5 @@ def page(client: Client, decision: Decision) -> str:
 @pytest.fixture
 def channel(admin: User) -> Channel:
     return Channel.objects.create(
-        owner=admin, name="chat", kind=Channel.Kind.WEBHOOK, address="http://h/", events=["decision.contradicted"]
+        owner=admin, name="chat", kind="webhook", address="http://h/", events=["decision.contradicted"]
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -11,24 +13,43 @@ if TYPE_CHECKING:
     from apps.accounts.models import Delivery
 
 
+@dataclass(frozen=True)
+class Field:
+    """A value that a user enters for a channel, in the form and in the API. All fields are required."""
+
+    name: str
+    label: str
+    help: str = ""
+    secret: bool = False  # stored encrypted, never shown again; a kind has at most one such field
+
+
 class ChannelKind(ABC):
-    """One kind of channel. `name` is stored with each channel of it, and part of addresses."""
+    """One kind of channel. `name` (at most 20 characters) is stored with each channel of it, and part of addresses."""
 
     name: str
     noun: str  # as in "Add a webhook"
     intro: str
-    address_label: str
-    address_help: str = ""
+    fields: tuple[Field, ...]  # one is named "address": lists show it as the destination
     for_admins = False  # it makes this server call another; its address may hold a secret, so others see its host only
-    signed = False  # it has a secret of its own, which is shown once
+    signed = False  # the server creates a secret for each channel, and shows it once
 
     @abstractmethod
-    def check(self, address: str) -> None:
-        """PlanError or HostError if nothing can be sent to `address`."""
+    def check(self, values: Mapping[str, str]) -> None:
+        """PlanError or HostError if nothing can be sent there. `values`: field -> value, without the secret.
+
+        The subject of a PlanError is `address`, or `details.NAME` for another field.
+        """
 
     @abstractmethod
     def send(self, delivery: Delivery) -> int | None:
-        """The status of an HTTP receiver's response, else None. PlanError or HostError if it cannot be sent."""
+        """The status of an HTTP receiver's response, else None. PlanError or HostError if it cannot be sent.
+
+        `delivery.channel` has `address`, `details` (the other fields) and `decrypt_secret()`.
+        """
+
+    @property
+    def secret_field(self) -> Field | None:
+        return next((field for field in self.fields if field.secret), None)
 
     def shown(self, address: str) -> str:
         """The address for those who may not change the channel, and for the audit log."""

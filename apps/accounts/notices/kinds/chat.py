@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from apps.accounts.notices import posting
-from apps.accounts.notices.kinds.base import ChannelKind, message
+from apps.accounts.notices.kinds.base import ChannelKind, Field, message
 
 if TYPE_CHECKING:
     from apps.accounts.models import Delivery
@@ -29,12 +30,17 @@ class Chat(ChannelKind):
     name = "chat"
     noun = "chat"
     intro = "One message for each event, with a link to its page, in Slack, Mattermost or Rocket.Chat."
-    address_label = "URL of the incoming webhook"
-    address_help = "from the settings of the chat channel; its server must be in an allowed network"
+    fields = (
+        Field(
+            "address",
+            "URL of the incoming webhook",
+            "from the settings of the chat channel; its server must be in an allowed network",
+        ),
+    )
     for_admins = True
 
-    def check(self, address: str) -> None:
-        posting.check(address)
+    def check(self, values: Mapping[str, str]) -> None:
+        posting.check(values["address"])
 
     def send(self, delivery: Delivery) -> int:
         parts = message(delivery)

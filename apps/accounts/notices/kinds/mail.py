@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
 from apps.accounts.notices import mail
-from apps.accounts.notices.kinds.base import ChannelKind, message
+from apps.accounts.notices.kinds.base import ChannelKind, Field, message
 from common.errors import PlanError
 
 if TYPE_CHECKING:
@@ -19,10 +20,11 @@ class Mail(ChannelKind):
     name = "mail"
     noun = "mail address"
     intro = "One plain message for each event, with a link to its page."
-    address_label = "Mail address"
+    fields = (Field("address", "Mail address"),)
 
-    def check(self, address: str) -> None:
+    def check(self, values: Mapping[str, str]) -> None:
         mail.check()
+        address = values["address"]
         try:
             validate_email(address)
         except ValidationError as error:

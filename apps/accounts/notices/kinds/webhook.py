@@ -6,11 +6,11 @@ import hashlib
 import hmac
 import json
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from apps.accounts.notices import posting
-from apps.accounts.notices.kinds.base import ChannelKind, message
-from apps.accounts.operation import vault
+from apps.accounts.notices.kinds.base import ChannelKind, Field, message
 
 if TYPE_CHECKING:
     from apps.accounts.models import Delivery
@@ -26,23 +26,21 @@ class Webhook(ChannelKind):
     name = "webhook"
     noun = "webhook"
     intro = "JSON is posted for each event, signed with a secret that is shown once."
-    address_label = "URL"
-    address_help = "receives the JSON; the server must be in an allowed network"
+    fields = (Field("address", "URL", "receives the JSON; the server must be in an allowed network"),)
     for_admins = signed = True
 
-    def check(self, address: str) -> None:
-        posting.check(address)
+    def check(self, values: Mapping[str, str]) -> None:
+        posting.check(values["address"])
 
     def send(self, delivery: Delivery) -> int:
         channel, body = delivery.channel, json.dumps(message(delivery), ensure_ascii=False).encode()
         timestamp = str(int(time.time()))
-        secret = vault.decrypt(channel.secret_encrypted, what=f"the secret of {channel}")
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "Proving-Ground",
             "X-Proving-Delivery": str(delivery.pk),
             "X-Proving-Event": delivery.kind,
             "X-Proving-Timestamp": timestamp,
-            "X-Proving-Signature": sign(secret, timestamp, body),
+            "X-Proving-Signature": sign(channel.decrypt_secret(), timestamp, body),
         }
         return posting.post(channel.address, body, headers)
