@@ -1,4 +1,4 @@
-"""HTTP for channels: posted to the very address that was checked, and never redirected."""
+"""HTTP requests of channels: they go to the address that was checked, and follow no redirect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMIT_S = 10.0  # from the connection to the head of the answer
 
 
 def check(url: str) -> SplitResult:
-    """The parts of a URL that may be posted to, its name resolved and allowed. PlanError or HostError."""
+    """The parts of a URL that requests may be sent to, its name resolved and allowed. PlanError or HostError."""
     parts = _parts(url)
     addresses.resolve(str(parts.hostname))
     return parts
@@ -60,14 +60,19 @@ class _Pinned(http.client.HTTPConnection):
 
 
 def post(url: str, body: bytes, headers: dict[str, str]) -> int:
-    """The status that the receiver answers with. PlanError where it may not be asked, HostError where none answers."""
+    """The status of the response to a POST; see `send`."""
+    return send("POST", url, body, headers)
+
+
+def send(method: str, url: str, body: bytes, headers: dict[str, str]) -> int:
+    """The status of the response. PlanError if no request may be sent there, HostError if there is no response."""
     parts = _parts(url)
     connection = _Pinned(parts, addresses.resolve(str(parts.hostname)))
     limit = threading.Timer(LIMIT_S, connection.cut)
     limit.start()
     try:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.request("POST", target, body, headers)
+        connection.request(method, target, body, headers)
         status = connection.getresponse().status
         if connection.late:  # a head that was cut off reads like one that had ended
             raise TimeoutError("the answer did not end")

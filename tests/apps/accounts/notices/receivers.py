@@ -18,6 +18,7 @@ from typing import Any
 class Got:
     """One request that arrived."""
 
+    method: str
     path: str
     headers: dict[str, str]
     body: bytes
@@ -40,7 +41,7 @@ def hook(*answers: Any, tls: ssl.SSLContext | None = None) -> Iterator[Hook]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            receiver.got.append(Got(self.path, dict(self.headers), body))
+            receiver.got.append(Got(self.command, self.path, dict(self.headers), body))
             time.sleep(receiver.pause_s)
             answer = receiver.answers.pop(0) if receiver.answers else 204
             if answer == "drip":
@@ -51,6 +52,8 @@ def hook(*answers: Any, tls: ssl.SSLContext | None = None) -> Iterator[Hook]:
                 self.send_header("Location", f"http://127.0.0.1:{receiver.port}/elsewhere")
             self.send_header("Content-Length", "0")
             self.end_headers()
+
+        do_PUT = do_POST
 
         def _drip(self) -> None:
             self.wfile.write(b"HTTP/1.1 200 OK\r\n")

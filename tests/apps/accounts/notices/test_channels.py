@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from common.errors import PlanError, RoleError
 from tests.rows.factories import browser, make_user
 
 URL = "http://127.0.0.1:9/hooks/secret-part"
+MATRIX = "http://127.0.0.1:9/"
 
 
 @pytest.fixture(autouse=True)
@@ -155,6 +157,84 @@ def test_a_chat_is_an_admin_s_and_its_address_stays_out_of_the_audit_log(admin: 
 
     assert not Channel.objects.editable_by(tuner).filter(pk=channel.pk).exists()
     assert "secret-part" not in str(list(AuditEntry.objects.values_list("after", flat=True)))
+
+
+def matrix(by: User, **changed: Any) -> Channel:
+    details = {"room": "!a:example.org", "access_token": "syt_secret"} | changed
+    return channels.create(by=by, name="room", kind="matrix", address=MATRIX, details=details, events=[])[0]
+
+
+def test_an_entered_secret_is_encrypted_and_in_no_response(client: Client, admin: User, viewer: User) -> None:
+    client.force_login(admin)
+    fields = {"name": "room", "address": MATRIX, "details.room": "!a:example.org", "details.access_token": "syt_secret"}
+    client.post(reverse("channel_add", args=["matrix"]), fields)
+    channel = Channel.objects.get()
+    address = reverse("channel_detail", args=[channel.pk])
+
+    page = client.get(address).content.decode()
+    saved = client.post(address, fields | {"details.room": "!b:example.org", "details.access_token": ""})
+    read = browser(admin).get(f"/api/v1/channels/{channel.pk}/").json()
+
+    channel.refresh_from_db()
+    assert channel.decrypt_secret() == "syt_secret" and "syt_secret" not in channel.secret_encrypted
+    assert "!a:example.org" in page and saved.status_code == 302
+    assert (read["details"], read["secret"]) == ({"room": "!b:example.org"}, "")
+    recorded = str(list(AuditEntry.objects.values_list("before", "after")))
+    assert "syt_secret" not in page + recorded + json.dumps(read)
+
+
+@pytest.mark.parametrize(
+    ("changed", "field", "message"),
+    [
+        ({"room": "#alias:example.org"}, "details.room", "is not a room ID"),
+        ({"room": " "}, "details.room", "Room ID is missing"),
+        ({"access_token": ""}, "details.access_token", "Access token is missing"),
+        ({"colour": "red"}, "details.colour", "matrix has no such field"),
+    ],
+)
+def test_an_invalid_detail_names_its_field(admin: User, changed: dict[str, str], field: str, message: str) -> None:
+    with pytest.raises(PlanError, match=message) as refused:
+        matrix(admin, **changed)
+
+    assert refused.value.subject == field
+    assert not Channel.objects.exists()
+
+
+def test_a_page_shows_the_error_of_a_detail_beside_its_field(client: Client, admin: User) -> None:
+    client.force_login(admin)
+    fields = {"name": "room", "address": MATRIX, "details.room": "#a:example.org", "details.access_token": "syt"}
+
+    answer = client.post(reverse("channel_add", args=["matrix"]), fields)
+
+    assert "is not a room ID" in answer.context["form"].errors["details.room"][0]
+    assert "syt" not in answer.content.decode()
+
+
+def test_a_stored_secret_is_not_sent_to_another_server(admin: User) -> None:
+    """Otherwise an admin could read the secret that another one entered."""
+    channel = matrix(admin)
+
+    with pytest.raises(PlanError, match="only to the address it was entered for") as refused:
+        channels.change(channel, by=admin, address="http://127.0.0.1:10/")
+    channels.change(channel, by=admin, address="http://127.0.0.1:10/", details={"access_token": "other"})
+
+    assert refused.value.subject == "details.access_token"
+    channel.refresh_from_db()
+    assert (channel.address, channel.decrypt_secret()) == ("http://127.0.0.1:10/", "other")
+
+
+def test_the_api_sets_up_a_channel_with_details(admin: User) -> None:
+    api = browser(admin)
+    details = {"room": "!a:example.org", "access_token": "syt_secret"}
+
+    made = api.post("/api/v1/channels/", {"name": "room", "kind": "matrix", "address": MATRIX, "details": details})
+    key = made.json()["id"]
+    changed = api.patch(f"/api/v1/channels/{key}/", {"details": {"room": "!b:example.org"}})
+    moved = api.patch(f"/api/v1/channels/{key}/", {"address": "http://127.0.0.1:10/"})
+
+    assert (made.status_code, made.json()["details"]) == (201, {"room": "!a:example.org"})
+    assert (changed.status_code, changed.json()["details"]) == (200, {"room": "!b:example.org"})
+    assert (moved.status_code, moved.json()["field"]) == (400, "details.access_token")
 
 
 def test_users_cannot_change_channels_of_other_users(viewer: User) -> None:

@@ -176,6 +176,29 @@ def test_a_chat_gets_one_text_without_mentions_that_links_only_to_the_page(admin
     assert delivery_of(channel).state == "sent"
 
 
+def test_a_matrix_room_gets_one_message_with_the_token_of_its_channel(admin: User, settings: Any) -> None:
+    with hook() as homeserver:
+        channel, secret = channels.create(
+            by=admin,
+            name="room",
+            kind="matrix",
+            address=f"http://127.0.0.1:{homeserver.port}/",
+            details={"room": "!a/b:example.org", "access_token": "syt_secret"},
+            events=["campaign.failed"],
+        )
+        notify.notify("campaign.failed", "Scaling failed", {"text": "3 runs failed", "path": "/campaigns/1/"}, about=[])
+
+        notify.deliver(channel.pk)
+
+    (request,) = homeserver.got
+    room = "/_matrix/client/v3/rooms/%21a%2Fb%3Aexample.org/send/m.room.message"
+    assert (request.method, request.path) == ("PUT", f"{room}/{delivery_of(channel).pk}")
+    assert request.headers["Authorization"] == "Bearer syt_secret" and secret == ""
+    text = f"Scaling failed\n3 runs failed\n{settings.BASE_URL}/campaigns/1/"
+    assert json.loads(request.body) == {"msgtype": "m.text", "body": text}
+    assert delivery_of(channel).state == "sent"
+
+
 @pytest.mark.django_db(transaction=True)
 def test_two_workers_never_send_one_delivery_twice_at_once(make_webhook: Make) -> None:
     with hook() as receiver:
