@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import signal
 from collections.abc import Callable
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 import typer
 
-from apps.accounts.models import Role, User
+from apps.accounts.models import Membership, Role, Team, User
 from apps.campaigns.models import Campaign, Run
+from apps.decisions.api.views import DecisionSerializer
 from apps.decisions.models import Decision
 from apps.hosts.models import Host
 from proving.__main__ import app
+from proving.commands.decide import decide
 from tests.cli import reference
 from tests.cli.program import Program
 from tests.rows.factories import end_run, make_campaign, make_host, make_twin
@@ -204,6 +207,47 @@ def test_a_decision_is_written_and_accepted(proving: Program, finished: Campaign
     decision = Decision.objects.get(pk=created["id"])
     assert (decision.title, decision.campaign_id, decision.status) == ("Two cpus", finished.pk, "proposed")
     assert [each.name for each in decision.hosts.all()] == ["db1"]
+
+
+def test_a_decision_on_a_level_decides_its_settings_within_a_scope(
+    proving: Program, finished: Campaign, people: dict[Role, User]
+) -> None:
+    Membership.objects.create(team=Team.objects.create(name="dba"), user=people[Role.TUNER], role=Role.TUNER)
+    Host.objects.update(labels=["oltp"])
+    chosen = finished.runs.latest("position")
+    texts = ["--title", "Two cpus", "--decision", "Two", "--question", "How many?", "--options", "One is slower"]
+    scope = ["--label", "oltp", "--label", "ssd", "--postgresql-from", "17", "--postgresql-to", "19"]
+    scope += ["--kernel-from", "5.10", "--kernel-to", "6.12", "--review-on", "2030-01-31", "--team", "dba"]
+
+    created = proving.json("decide", "Cpus", "--level", chosen.label, *texts, *scope)
+
+    decision = Decision.objects.get(pk=created["id"])
+    assert decision.level == chosen.label and decision.settings == chosen.spec["settings"] != {}
+    assert (decision.question, decision.options, str(decision.team)) == ("How many?", "One is slower", "dba")
+    assert (decision.labels, [host.name for host in decision.hosts.all()]) == (["oltp", "ssd"], ["db1"])
+    assert (decision.postgresql_from, decision.postgresql_to) == (17, 19)
+    assert (decision.kernel_from, decision.kernel_to, str(decision.review_on)) == ("5.10", "6.12", "2030-01-31")
+
+
+def test_every_input_of_a_decision_is_an_option_of_the_command() -> None:
+    fields = DecisionSerializer().get_fields()
+    inputs = {name for name, field in fields.items() if not field.read_only}
+
+    taken = set(inspect.signature(decide).parameters)
+
+    assert inputs - {"hosts", "labels"} | {"host", "label"} == taken - {"ctx", "accept", "json"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), [(["--level", "cpus=64"], "was not run"), (["--team", "x"], "no team")]
+)
+def test_a_decision_on_an_unknown_level_or_team_is_refused(
+    proving: Program, finished: Campaign, options: list[str], message: str
+) -> None:
+    refused = proving.run("decide", "Cpus", "--title", "Two", "--decision", "Two", *options)
+
+    assert refused.returncode == 2 and message in refused.stderr
+    assert not Decision.objects.exists()
 
 
 def test_a_campaign_leaves_as_a_file(proving: Program, finished: Campaign) -> None:
