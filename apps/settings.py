@@ -168,7 +168,9 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "apps.page_context.version",
+                "apps.page_context.navigation",
             ],
+            "libraries": {"states": "apps.state_signs"},
         },
     }
 ]

@@ -1,17 +1,8 @@
-"""How page, report, chart and API write numbers and verdicts. Pure."""
+"""How page, report, chart and API write numbers. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-
-# What a verdict is called where people read it; each other one is called as it is written.
-VERDICTS: Mapping[str, str] = {
-    "points_only": "too few runs",
-    "direction_better": "likely better",
-    "direction_worse": "likely worse",
-    "undetectable": "inconclusive",
-    "better_failing": "better, but more failures",
-}
 
 # What a state of a host is called where people read it; each other one is called as it is written.
 HOST_STATES: Mapping[str, str] = {"unfit": "not ready"}
@@ -20,11 +11,6 @@ HOST_STATES: Mapping[str, str] = {"unfit": "not ready"}
 def host_state(state: str) -> str:
     """ "unfit" -> "not ready"."""
     return HOST_STATES.get(state, state)
-
-
-def verdict_word(verdict: str) -> str:
-    """ "direction_better" -> "likely better"."""
-    return VERDICTS.get(verdict, verdict)
 
 
 def signed(value: float) -> str:

@@ -18,6 +18,7 @@ from apps.results.store.campaign_cache import Keeper
 from apps.searches import budget, results, space
 from apps.searches.constraints import Check, Confirmed, Constraint
 from apps.searches.models import Round, Search, Trial
+from common.verdicts import verdict
 from common.wording import and_of
 from stats.comparison.limits import BROKEN, MET, UNCERTAIN
 from stats.comparison.pareto import Front
@@ -180,8 +181,8 @@ class Confirmation:
 
 
 def _is_gain(verdicts: Sequence[str]) -> bool:
-    is_better = any(verdict in ("better", "direction_better") for verdict in verdicts)
-    return is_better and not any(verdict in ("worse", "direction_worse") for verdict in verdicts)
+    shown = [verdict(name) for name in verdicts]
+    return any(one.is_better for one in shown) and not any(one.is_worse for one in shown)
 
 
 def confirmation(search: Search) -> Confirmation | None:

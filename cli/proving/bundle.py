@@ -15,7 +15,7 @@ EXTRA = ("numpy", "scipy")
 
 
 def enable() -> None:
-    """Make readers, stats and common importable. Call it before the first import of them."""
+    """Make readers, stats and common importable."""
     folder = str(CARRIED if CARRIED.is_dir() else Path(__file__).parents[2])
     if folder not in sys.path:
         sys.path.insert(0, folder)

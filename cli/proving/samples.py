@@ -1,6 +1,4 @@
-"""Figures of several runs, from outputs or CSV, and the comparison of two groups.
-
-Import it after bundle.enable()."""
+"""Figures of several runs, from outputs or CSV, and the comparison of two groups."""
 
 from __future__ import annotations
 

@@ -10,14 +10,8 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-MARKS = {"better": "▲", "worse": "▼", "equivalent": "="}
-VERDICTS = {
-    "points_only": "too few runs",
-    "direction_better": "likely better",
-    "direction_worse": "likely worse",
-    "undetectable": "inconclusive",
-    "better_failing": "better, but more failures",
-}
+from common import verdicts
+from common.wording import signed
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
@@ -55,22 +49,12 @@ def change(mean: float | None, low: float | None, high: float | None) -> str:
     return f"{signed(mean)} %" + ("" if low is None or high is None else f" [{signed(low)}, {signed(high)}]")
 
 
-def counted(count: int, noun: str) -> str:
-    """ "1 run", "1,200 runs"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def signed(value: float) -> str:
-    """With three significant digits, as the server writes it: +2.94, +91.7, -2,680."""
-    size = abs(value)
-    if size >= 99.95:
-        return f"{float(f'{value:.3g}'):+,.0f}"
-    return f"{value:+.1f}" if size >= 9.995 else f"{value:+.2f}"
-
-
-def verdict(word: str, preliminary: bool = False) -> str:
-    text = f"{MARKS.get(word, '')} {VERDICTS.get(word, word)}".strip()
-    return f"{text} (preliminary)" if preliminary and word else text
+def verdict(name: str, preliminary: bool = False) -> str:
+    """ "▲ better (preliminary)"; "" without a verdict."""
+    if not name:
+        return ""
+    shown = verdicts.verdict(name)
+    return f"{shown.icon} {shown.word} (preliminary)" if preliminary else f"{shown.icon} {shown.word}"
 
 
 def seconds(value: float | None) -> str:

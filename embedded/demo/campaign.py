@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from common.wording import host_state, percent, signed, verdict_word
+from common import verdicts
+from common.wording import host_state, percent, signed
 from embedded import paths
 from embedded.demo.client import Client
 from embedded.errors import StackError
@@ -158,7 +159,7 @@ def _row(level: dict[str, Any]) -> tuple[str, ...]:
         relative += f" [{signed(level['relative_low'])}, {signed(level['relative_high'])}]"
     runs = f"{level['ok']} of {level['planned']}"
     proven = f"{level['proven']} of {level['ok']}" if level["proof_lines"] or not level["ok"] else "no settings"
-    verdict = verdict_word(level["verdict"]) + (" (preliminary)" if level["preliminary"] else "")
+    verdict = verdicts.verdict(level["verdict"]).word + (" (preliminary)" if level["preliminary"] else "")
     mean = "" if level["mean"] is None else _figure(level["mean"])
     return level["label"], runs, mean, bounds, relative, verdict, proven
 

@@ -24,7 +24,8 @@ from typing import Any
 
 from scipy import stats as scipy_stats
 
-from common.wording import percent, signed, verdict_word
+from common.verdicts import verdict as verdict_of
+from common.wording import percent, signed
 from tests.servers.ground import Ground, prepare
 from tests.truth.campaigns import CLAIMS
 
@@ -114,7 +115,7 @@ def _line(comparison: dict[str, Any]) -> str:
     bounds = ""
     if comparison["relative_low"] is not None:
         bounds = f" [{signed(comparison['relative_low'])}, {signed(comparison['relative_high'])}]"
-    verdict = verdict_word(comparison["verdict"])
+    verdict = verdict_of(comparison["verdict"]).word
     return f"{percent(comparison['relative_percent'])}{bounds} {verdict} ({comparison['method']})"
 
 

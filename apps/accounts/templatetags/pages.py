@@ -15,7 +15,7 @@ from apps.accounts.models import HasOwners, Role, User
 from apps.accounts.models.walls import sees
 from apps.accounts.second_factor import ceremony
 from apps.accounts.web.pages import spoken
-from common.wording import host_state, signed, verdict_word
+from common.wording import signed
 
 register = template.Library()
 register.filter("is_visible", sees)
@@ -23,89 +23,6 @@ register.simple_tag(ceremony.origin, name="passkey_origin")
 DASH = "\u2013"
 LONG = 90
 ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-# State or outcome -> css class and symbol: colour is never the only sign.
-SIGNS = {
-    "ok": ("good", "✓"),
-    "ready": ("good", "✓"),
-    "finished": ("good", "✓"),
-    "accepted": ("good", "✓"),
-    "sent": ("good", "✓"),
-    "pending": ("idle", "○"),
-    "active": ("good", "✓"),
-    "stopped": ("bad", "✕"),
-    "deleted": ("idle", DASH),
-    "starting": ("live", "●"),
-    "started": ("good", "✓"),
-    "skipped": ("idle", DASH),
-    "missed": ("bad", "!"),
-    "refused": ("bad", "✕"),
-    "pristine": ("good", "✓"),
-    "preparing": ("live", "●"),
-    "running": ("live", "●"),
-    "submitting": ("live", "●"),
-    "queued": ("idle", "○"),
-    "paused": ("idle", "Ⅱ"),
-    "draft": ("idle", "○"),
-    "archive": ("idle", DASH),
-    "new": ("idle", "○"),
-    "proposed": ("idle", "○"),
-    "cancelled": ("idle", DASH),
-    "superseded": ("idle", DASH),
-    "expired": ("bad", "!"),
-    "contradicted": ("bad", "✕"),
-    "stale": ("bad", "!"),
-    "same": ("good", "✓"),
-    "differs": ("bad", "≠"),
-    "not comparable": ("idle", "?"),
-    "confirmed": ("good", "✓"),
-    "renewed": ("good", "✓"),
-    "fresh": ("good", "✓"),
-    "confirming": ("live", "●"),
-    "interrupted": ("bad", "!"),
-    "doubtful": ("idle", "?"),
-    "failed": ("bad", "✕"),
-    "not_in_effect": ("bad", "≠"),
-    "inconsistent": ("bad", "≠"),
-    "unreachable": ("bad", "!"),
-    "unfit": ("bad", "!"),
-    "quarantined": ("bad", "✕"),
-    "rejected": ("bad", "✕"),
-    "withdrawn": ("idle", DASH),
-    "held": ("good", "✓"),
-    "put_back": ("good", "✓"),
-    "drifted": ("bad", "↯"),
-    "conflict": ("bad", "⇄"),
-    "left_alone": ("bad", "⇄"),
-    "not_put_back": ("bad", "✕"),
-    "dirty": ("bad", "✕"),
-    "unproven": ("idle", "?"),
-    "nothing": ("idle", DASH),
-    "open": ("live", "●"),
-    "asked": ("idle", "○"),
-    "measured": ("idle", "·"),
-    "unstable": ("bad", "↯"),
-    "breaks_limit": ("bad", "⊘"),
-}
-PGBENCH_STEPS = {
-    "d": "drop",
-    "t": "create tables",
-    "g": "generate data",
-    "G": "generate on the server",
-    "v": "vacuum",
-    "p": "primary keys",
-    "f": "foreign keys",
-}
-PHASES = {"ROLLING_BACK": "restoring"}
-VERDICTS = {
-    "better": ("better", "▲"),
-    "direction_better": ("better", "△"),
-    "worse": ("worse", "▼"),
-    "direction_worse": ("worse", "▽"),
-    "equivalent": ("same", "="),
-    "better_failing": ("warn", "!"),
-    "warning": ("warn", "!"),
-    "note": ("unknown", "·"),
-}
 
 
 @dataclass(frozen=True)
@@ -138,44 +55,6 @@ def on(user: Any, thing: HasOwners) -> Requester:
 def somewhere(user: Any) -> Requester:
     """`{% if user|somewhere|may:"tuner" %}`: the role in the instance or in any team, for pages without an object."""
     return Requester(user, anywhere=True)
-
-
-@register.filter
-def state_word(state: str) -> str:
-    """What a state is called on a page: not ready, for a host that is unfit."""
-    return host_state(str(state))
-
-
-@register.filter
-def step_name(step: str, kind: str) -> str:
-    """What a step of creating a data set is called: those of pgbench -i are letters."""
-    return PGBENCH_STEPS.get(step, step) if kind == "pgbench" else step
-
-
-@register.filter
-def phase_name(state: str) -> str:
-    """The state of an agent as the name of a phase: ROLLING_BACK -> "restoring"."""
-    return PHASES.get(state, state.lower().replace("_", " "))
-
-
-@register.filter
-def sign_class(state: str) -> str:
-    return SIGNS.get(str(state), ("idle", ""))[0]
-
-
-@register.filter
-def sign(state: str) -> str:
-    return SIGNS.get(str(state), ("idle", "○"))[1]
-
-
-@register.filter
-def verdict_class(verdict: str) -> str:
-    return VERDICTS.get(str(verdict), ("unknown", ""))[0]
-
-
-@register.filter
-def verdict_sign(verdict: str) -> str:
-    return VERDICTS.get(str(verdict), ("unknown", "?"))[1]
 
 
 @register.filter
@@ -285,12 +164,6 @@ def is_number(value: Any) -> bool:
 
 
 @register.filter
-def state_text(state: str) -> str:
-    """not_put_back -> "not restored"."""
-    return str(state).replace("put_back", "restored").replace("left_alone", "conflict: not restored").replace("_", " ")
-
-
-@register.filter
 def kept_together(label: str) -> str:
     """A label whose option, such as (--max-tries), never breaks after a hyphen."""
     before, bracket, option = label.partition("(-")
@@ -317,34 +190,4 @@ def get(mapping: Any, key: Any) -> Any:
     return mapping.get(key) if mapping else None
 
 
-SECTIONS = {
-    "home": "home",
-    "dashboard": "dashboard",
-    "pin": "dashboard",
-    "host": "host_list",
-    "identity": "host_list",
-    "profile": "profile_list",
-    "setting": "profile_list",
-    "workload": "workload_list",
-    "twin": "workload_list",
-    "dataset": "dataset_list",
-    "campaign": "campaign_list",
-    "run": "campaign_list",
-    "schedule": "campaign_list",
-    "searches": "campaign_list",
-    "import": "campaign_list",
-    "decision": "timeline",
-    "timeline": "timeline",
-    "drift": "timeline",
-    "why": "timeline",
-}
-
-
-@register.filter
-def section(url_name: str | None) -> str:
-    """The entry of the main navigation to which a page belongs."""
-    return SECTIONS.get((url_name or "").partition("_")[0], "")
-
-
-register.filter(verdict_word)
 register.filter(spoken)

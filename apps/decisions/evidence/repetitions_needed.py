@@ -8,10 +8,10 @@ from typing import Any
 
 import stats
 from apps.decisions.evidence import replay
+from common.verdicts import verdict
 from stats.model import PRELIMINARY_BELOW
 from stats.power import ALPHA
 
-CERTAIN = ("better", "worse", "equivalent")
 MOST = 200
 
 
@@ -23,7 +23,7 @@ def repetitions(evidence: Mapping[str, Any], level: str = "") -> int:
     preliminary."""
     table = evidence["table"]
     comparisons = replay.comparisons(table, replay.observations(table))
-    certain = {label: each for label, each in comparisons.items() if each.verdict in CERTAIN}
+    certain = {label: each for label, each in comparisons.items() if verdict(each.verdict).is_certain}
     relevant = [certain[level]] if level in certain else list(certain.values() or comparisons.values())
     counts = [_of(each, table["delta"], ALPHA / max(1, len(comparisons))) for each in relevant]
     return min(MOST, max([PRELIMINARY_BELOW, *counts]))
@@ -37,6 +37,6 @@ def _of(comparison: stats.Comparison, delta: float, alpha: float) -> int:
     if not comparison.s:
         return 0
     effect, margin = abs(math.log1p(comparison.ratio_percent / 100)), math.log1p(delta)
-    way = abs(effect - margin) if comparison.verdict in CERTAIN else margin
+    way = abs(effect - margin) if verdict(comparison.verdict).is_certain else margin
     paired = comparison.method.startswith("paired")
     return stats.runs_needed(comparison.s, math.expm1(way), paired=paired, alpha=alpha) if way else MOST

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from apps.campaigns.models import Campaign
-from apps.decisions.evidence.repetitions_needed import CERTAIN
 from apps.decisions.models import Decision, Review
 from apps.results import queries
 from apps.results.answers.table import LevelRow
+from common import verdicts
 from stats.model import PRELIMINARY_BELOW
 
 Verdict = Review.Verdict
-DECISIVE = ("better", "worse", "equivalent", "direction_better", "direction_worse")
 
 
 def say(decision: Decision, campaign: Campaign, host: int | None = None) -> tuple[str, str]:
@@ -28,8 +27,8 @@ def say(decision: Decision, campaign: Campaign, host: int | None = None) -> tupl
             Verdict.OPEN,
             f"It compared with {table.baseline}; the evidence compared with {frozen['table']['baseline']}.",
         )
-    sure = [row for row in table.levels if row.verdict in CERTAIN and not row.preliminary]
-    certain = [row for row in sure if then.get(row.label) in CERTAIN]
+    sure = [row for row in table.levels if _is_certain(row.verdict) and not row.preliminary]
+    certain = [row for row in sure if _is_certain(then.get(row.label, ""))]
     contrary = [row for row in certain if row.verdict != then[row.label]]
     if contrary:
         return Verdict.CONTRADICTS, " ".join(_sentence(row, then[row.label]) for row in contrary)
@@ -40,10 +39,14 @@ def say(decision: Decision, campaign: Campaign, host: int | None = None) -> tupl
 
 def caution(compared: Sequence[tuple[str, bool]]) -> str:
     """Return why a decision on these (verdict, is preliminary) pairs is premature; "" if it is not."""
-    decisive = [preliminary for verdict, preliminary in compared if verdict in DECISIVE]
+    decisive = [preliminary for name, preliminary in compared if verdicts.verdict(name).is_decisive]
     if not decisive:
         return "The result is inconclusive: no level is shown to be better, worse or equivalent."
     return f"The result is preliminary: some levels have fewer than {PRELIMINARY_BELOW} runs." if all(decisive) else ""
+
+
+def _is_certain(name: str) -> bool:
+    return verdicts.verdict(name).is_certain
 
 
 def _sentence(row: LevelRow, then: str) -> str:

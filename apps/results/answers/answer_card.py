@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from apps.results.answers.headline import headline, missing
-from apps.results.answers.sentences import Tone, tone_of
 from apps.results.answers.table import CampaignTable, LevelRow
-from common.wording import counted, unsigned, verdict_word
+from common.verdicts import TONES, Tone, verdict
+from common.wording import counted, unsigned
 from stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW
 
 Step = Literal["", "wait", "retry", "extend", "repeat", "decide"]
@@ -51,6 +51,14 @@ class AnswerCard:
     repetitions: int = 0
     seconds: float = 0.0
 
+    @property
+    def css_class(self) -> str:
+        return TONES[self.tone].css_class
+
+    @property
+    def icon(self) -> str:
+        return verdict(self.level.verdict).icon if self.level else TONES[self.tone].icon
+
 
 def answer_card(
     table: CampaignTable, *, ended: bool, retriable: int = 0, run_s: float | None = None, planned: int = 0
@@ -61,9 +69,8 @@ def answer_card(
     if level is None:
         return _without_answer(table, badges, ended, retriable)
     bar = _bar(level, table.delta)
-    card = AnswerCard(
-        verdict_word(level.verdict).capitalize(), tone_of(level.verdict), level, _name(table), bar, badges
-    )
+    shown = verdict(level.verdict)
+    card = AnswerCard(shown.word.capitalize(), shown.tone, level, _name(table), bar, badges)
     return _with_step(card, level, table, ended, retriable, run_s)
 
 

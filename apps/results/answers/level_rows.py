@@ -17,6 +17,7 @@ from apps.results.answers.headline import BETTER_FAILING
 from apps.results.answers.hosts import HostAnswer, answer, block_numbers, retries_of
 from apps.results.answers.table import LevelRow, Point
 from apps.results.models import Look
+from common.verdicts import verdict
 from common.wording import percent
 
 FAILURES = ("failed", "ignored_errors")  # counts of failed transactions in pgbench and sysbench
@@ -188,7 +189,7 @@ def _failing(level: LevelRow, own: list[float], base: list[float], baseline: str
     text = f"{level.failed_percent:.3g} % of the transactions of {level.name} failed"
     against = f"against {100 * np.mean(base):.3g} % at {baseline}"
     failures = f"{text}, {against}. Its {metric} counts only those that succeeded."
-    if level.verdict not in ("better", "direction_better"):
+    if not verdict(level.verdict).is_better:
         return replace(level, failures=failures)
     size = f"{metric} {percent(level.relative_percent or 0.0)}"
     sentence = f"{level.name} is better than {baseline}, but more of its transactions failed: {size}. {failures}"

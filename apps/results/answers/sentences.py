@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-Tone = Literal["better", "worse", "equivalent", "unknown", "warning", "note"]
-TONES: Mapping[str, Tone] = {
-    "better": "better",
-    "direction_better": "better",
-    "worse": "worse",
-    "direction_worse": "worse",
-    "equivalent": "equivalent",
-    "better_failing": "warning",
-}
+from common.verdicts import Tone
 
 
 @dataclass(frozen=True)
@@ -29,10 +21,6 @@ class Judgement:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-
-def tone_of(verdict: str) -> Tone:
-    return TONES.get(verdict, "unknown")
 
 
 # The topics that a reader needs first; each contributes one finding.

@@ -24,6 +24,7 @@ from apps.results.runs import page_content, proof, timeline
 from apps.results.store import samples
 from apps.results.store.campaign_cache import Keeper
 from apps.results.store.series import declared
+from common.verdicts import TONES
 
 
 class PointSerializer(serializers.Serializer[Any]):
@@ -145,7 +146,7 @@ class JudgementSerializer(serializers.Serializer[Any]):
 
     topic = serializers.CharField(help_text="data, comparison, interaction, main effect, latency, noise, drift ...")
     sentence = serializers.CharField()
-    tone = serializers.ChoiceField(["better", "worse", "equivalent", "unknown", "warning", "note"])
+    tone = serializers.ChoiceField(list(TONES))
     figures = serializers.DictField(help_text="figures of the sentence; their names include their units")
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from apps.results.answers.comparison.compare import Compared
 from apps.results.answers.comparison.sides import LETTERS, Arm
 from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme, foot, layout, origin_note, value_range
-from common.wording import signed, verdict_word
+from common.verdicts import verdict
+from common.wording import signed
 
 MOST_POINTS = 2000  # runs of a side; of more, a sample is drawn
-VERDICT_COLOURS = {"better": 0, "direction_better": 0, "worse": 1, "direction_worse": 1}
 
 
 def letter(place: int) -> str:
@@ -164,11 +164,11 @@ def _margin(margin: float, theme: Theme) -> Figure:
 
 
 def _difference(row: Row, place: int, theme: Theme) -> Figure:
-    name, percent, (low, high), verdict = row
-    colour = theme.series[VERDICT_COLOURS[verdict]] if verdict in VERDICT_COLOURS else theme.text
-    symbol = {"better": "triangle-up", "worse": "triangle-down", "equivalent": "square"}.get(verdict, "circle-open")
+    name, percent, (low, high), answer = row
+    shown = verdict(answer)
+    colour = theme.text if shown.colour is None else theme.series[shown.colour]
     bars = {"type": "data", "symmetric": False, "array": [high - percent], "arrayminus": [percent - low]}
-    label = f"{name}: {signed(percent)} % [{signed(low)}, {signed(high)}], {verdict_word(verdict)}".replace("<", "&lt;")
+    label = f"{name}: {signed(percent)} % [{signed(low)}, {signed(high)}], {shown.word}".replace("<", "&lt;")
     return {
         "type": "scatter",
         "mode": "markers",
@@ -177,7 +177,7 @@ def _difference(row: Row, place: int, theme: Theme) -> Figure:
         "y": [place],
         "text": [label],
         "hovertemplate": "%{text}<extra></extra>",
-        "marker": {"color": colour, "symbol": symbol, "size": 11},
+        "marker": {"color": colour, "symbol": shown.marker, "size": 11},
         "error_x": bars | {"color": colour, "thickness": 2, "width": 6},
     }
 

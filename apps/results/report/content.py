@@ -19,7 +19,8 @@ from apps.results.answers.sentences import Judgement
 from apps.results.answers.summary import SummaryTable, summary_table
 from apps.results.answers.table import CampaignTable, LevelRow
 from apps.results.exchange import exports
-from common.wording import percent, signed, verdict_word
+from common import verdicts
+from common.wording import percent, signed
 
 MOST_FAILED = 50
 METHOD = (
@@ -147,5 +148,5 @@ def mean(level: LevelRow) -> str:
 
 
 def verdict(level: LevelRow) -> str:
-    word = verdict_word(level.verdict)
+    word = verdicts.verdict(level.verdict).word
     return f"{word} (preliminary)" if word and level.preliminary else word

@@ -13,6 +13,7 @@ from fpdf.fonts import FontFace
 
 from apps.campaigns.models import Campaign
 from apps.results.report.content import Report, mean, relative, report_of, verdict
+from common import verdicts
 
 # From Debian's fonts-dejavu-core; without it, only Western European characters are available.
 FONTS = Path("/usr/share/fonts/truetype/dejavu")
@@ -302,9 +303,8 @@ def _difference_drawn(paper: _Paper, level: Any, x: Callable[[float], float], y:
     paper.letters(7.5)
     label = paper.fit(level.label)
     paper.text(MARGIN_MM, y + 1, label if len(label) <= 32 else f"{label[:31]}.")
-    colour = {"better": BLUE, "direction_better": BLUE, "worse": ORANGE, "direction_worse": ORANGE}.get(
-        level.verdict, GREY
-    )
+    shown = verdicts.verdict(level.verdict)
+    colour = GREY if shown.colour is None else (BLUE, ORANGE)[shown.colour]
     paper.set_draw_color(*colour)
     paper.set_fill_color(*colour)
     paper.set_line_width(0.5)

@@ -13,10 +13,11 @@ import stats
 from agents.workloads import RATES, WORKLOADS
 from apps.campaigns.design import steps
 from apps.campaigns.models import Run
-from apps.results.answers.sentences import Judgement, Tone
+from apps.results.answers.sentences import Judgement
 from apps.results.models import Mark, Measurement, Within
 from apps.results.store import samples
 from apps.results.store.fold import Table
+from common.verdicts import Tone
 from common.wording import percent
 from stats.model import Floats
 

@@ -38,7 +38,6 @@ def stat(
     session = of(ctx)
     old, new = _sides(files)
     bundle.need_statistics()
-    bundle.enable()
     from proving.samples import collect
 
     directions = dict.fromkeys(higher or (), "higher") | dict.fromkeys(lower or (), "lower")

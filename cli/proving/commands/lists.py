@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from proving import bundle, ids, tables
+from common.wording import host_state
+from proving import ids, tables
 from proving.commands.watch import shown
 from proving.errors import Code
 from proving.session import CampaignArgument, Json, of
@@ -37,9 +38,6 @@ Limit = Annotated[int, typer.Option(min=1, max=10000, help="Number of rows, newe
 
 def hosts(ctx: typer.Context, json: Json = False) -> None:
     """List hosts: state, level, and why a host accepts no runs."""
-    bundle.enable()
-    from common.wording import host_state
-
     session = of(ctx)
     listed = list(session.client.rows("hosts/", ordering="name"))
     rows = [

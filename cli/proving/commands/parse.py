@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from proving import bundle, tables
+from common.errors import FormatError
+from proving import tables
 from proving.errors import CliError, Code
 from proving.session import Json, of
 
@@ -40,8 +41,6 @@ def parse(
 
 def understand(name: str, kind: str = "") -> dict[str, Any]:
     """File, kind, title and result of one output. Raises CliError, with the file in its message."""
-    bundle.enable()
-    from common.errors import FormatError
     from readers.formats import FORMATS
     from readers.guess import as_json, read
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from common.wording import counted
 from proving import factors, ids, tables
 from proving.commands.watch import finish
 from proving.errors import UsageError
@@ -64,7 +65,7 @@ def run(
     if not watch:
         session.tell(made, lambda: tables.lines(f"{made['id']}  {made['state']}", made.get("unchecked", ""), url))
         return
-    session.say(f"campaign {made['id']}: {tables.counted(made['progress']['total'], 'run')}, {url}")
+    session.say(f"campaign {made['id']}: {counted(made['progress']['total'], 'run')}, {url}")
     finish(session, made["id"])
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from common.wording import counted
 from proving import ids, tables
 from proving.errors import Code, UsageError
 from proving.session import CampaignArgument, Json, Session, of
@@ -87,7 +88,7 @@ def import_(
         import_draft = session.client.post(f"imports/{import_draft['id']}/say/", fields)
     if not draft:
         made = session.client.post(f"imports/{import_draft['id']}/commit/")
-        summary = f"{made['id']}  {made['name']}: {tables.counted(made['progress']['total'], 'run')}"
+        summary = f"{made['id']}  {made['name']}: {counted(made['progress']['total'], 'run')}"
         session.tell(made, lambda: tables.lines(summary, f"{session.client.url}/campaigns/{made['id']}/"))
         return
     session.tell(import_draft, lambda: _understood(import_draft))
@@ -108,6 +109,6 @@ def _upload(session: Session, files: list[Path]) -> Any:
 
 def _understood(import_draft: dict[str, Any]) -> Any:
     notes = [(note["severity"], note["place"], note["message"], note["hint"]) for note in import_draft["notes"]]
-    runs, metrics = tables.counted(import_draft["count"], "run"), ", ".join(import_draft["metrics"])
+    runs, metrics = counted(import_draft["count"], "run"), ", ".join(import_draft["metrics"])
     summary = f"import {import_draft['id']}: {runs}; metrics: {metrics}"
     return tables.below(tables.lines(summary), tables.table(("", "place", "message", "accepted"), notes))

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from proving import bundle, psql, tables
+from common.errors import FormatError
+from common.wording import counted
+from proving import psql, tables
 from proving.errors import CliError, UsageError
 from proving.session import Json, Session, of
 
@@ -136,8 +138,6 @@ def _new_file(out: Path) -> Iterator[Path]:
 
 
 def _read(file: Path) -> Capture:
-    bundle.enable()
-    from common.errors import FormatError
     from readers.twin.capture import MOST_BYTES, read_capture
 
     with file.open("rb") as stream:
@@ -181,7 +181,7 @@ def _lines(captured: Capture, file: Path) -> list[str]:
     about = _summary(captured)
     missing = about["columns"] - about["columns_with_statistics"]
     bounds, values = _named(about["columns_with_bounds"]), _named(about["columns_with_common_values"])
-    schema = f"{tables.counted(about['tables'], 'table')}, {tables.counted(about['columns'], 'column')}"
+    schema = f"{counted(about['tables'], 'table')}, {counted(about['columns'], 'column')}"
     return [
         f"{file}, {file.stat().st_size:,} bytes: database {about['database']}, PostgreSQL {about['version'] // 10000}",
         f"schema: {schema}, about {about['rows']:,} rows",

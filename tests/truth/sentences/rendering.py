@@ -11,9 +11,9 @@ from apps.results.answers.headline import ORDER
 from apps.results.answers.judgements import certainty, effects, levels, runs
 from apps.results.answers.judgements.judged_campaign import JudgedCampaign
 from apps.results.answers.result_table import result_table
-from apps.results.answers.sentences import Judgement, tone_of
+from apps.results.answers.sentences import Judgement
 from apps.results.answers.table import CampaignTable
-from common.wording import verdict_word
+from common.verdicts import verdict
 from stats.model import decide
 from tests.truth.sentences.contradictions import contradictions, order_of, verdict_in
 from tests.truth.sentences.random_campaigns import Random, random_campaign
@@ -109,9 +109,9 @@ def _wrong_card(made: Random, table: CampaignTable, card: AnswerCard) -> Iterato
         return
     verdicts = [level.verdict for level in table.levels if level.verdict]
     yield from order_of(verdicts, card.level.verdict, ORDER)
-    if card.word != "Too few hosts" and card.word != verdict_word(card.level.verdict).capitalize():
+    if card.word != "Too few hosts" and card.word != verdict(card.level.verdict).word.capitalize():
         yield f"card says {card.word}, level is {card.level.verdict}"
-    if card.tone != tone_of(card.level.verdict):
+    if card.tone != verdict(card.level.verdict).tone:
         yield f"card has the tone {card.tone}, level is {card.level.verdict}"
     if card.bar and card.level.relative_low is not None and card.level.relative_high is not None:
         for end, place in ((card.level.relative_low, card.bar.ends[0]), (card.level.relative_high, card.bar.ends[1])):

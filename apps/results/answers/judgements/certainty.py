@@ -11,8 +11,9 @@ from apps.campaigns.design.factors import text_of
 from apps.campaigns.models import Campaign
 from apps.results.answers.judgements.judged_campaign import NAMED, JudgedCampaign
 from apps.results.answers.result_table import DRIFT_FROM
-from apps.results.answers.sentences import Judgement, Tone
+from apps.results.answers.sentences import Judgement
 from apps.results.answers.table import LevelRow
+from common.verdicts import Tone
 from common.wording import percent, signed, unsigned
 
 WEEK_H = 168

@@ -9,8 +9,9 @@ from apps.campaigns.design import factors, orders
 from apps.campaigns.design.factors import text_of
 from apps.campaigns.models import Campaign
 from apps.results.answers.judgements.judged_campaign import JudgedCampaign
-from apps.results.answers.sentences import Judgement, Tone, tone_of
+from apps.results.answers.sentences import Judgement
 from common.errors import PlanError
+from common.verdicts import Tone, verdict
 from common.wording import and_of, counted
 
 
@@ -61,4 +62,4 @@ def _main_effects(judged: JudgedCampaign, crossed: stats.Crossed) -> Iterator[Ju
         figures = {"factor": name, "from": one.a, "to": one.b, "ratio_percent": one.ratio_percent}
         figures |= {"interval": one.interval, "verdict": one.verdict, "mde_percent": one.mde_percent}
         sentence = f"{name}, averaged over {others}: {one.sentence()}"
-        yield Judgement("main effect", sentence, tone_of(one.verdict), figures)
+        yield Judgement("main effect", sentence, verdict(one.verdict).tone, figures)

@@ -14,8 +14,9 @@ from apps.campaigns.design import steps
 from apps.campaigns.design.factors import text_of
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers.judgements.judged_campaign import JudgedCampaign
-from apps.results.answers.sentences import Judgement, tone_of
+from apps.results.answers.sentences import Judgement
 from apps.results.models import Measurement
+from common.verdicts import verdict
 from common.wording import counted, first_of
 from readers.percentiles import fewest
 
@@ -67,7 +68,7 @@ def _compared(judged: JudgedCampaign, name: str, values: Mapping[UUID, float]) -
     for comparison in stats.against_baseline(rows, judged.table.baseline, metric, P99_DELTA):
         figures = {"level": comparison.b, "relative_percent": comparison.ratio_percent, "interval": comparison.interval}
         figures |= {"verdict": comparison.verdict, "delta": P99_DELTA, "mde_percent": comparison.mde_percent}
-        yield Judgement("latency", comparison.sentence(), tone_of(comparison.verdict), figures)
+        yield Judgement("latency", comparison.sentence(), verdict(comparison.verdict).tone, figures)
 
 
 def _spoken(name: str) -> str:

@@ -7,8 +7,9 @@ from typing import Any
 
 import stats
 from apps.results.answers.judgements.judged_campaign import JudgedCampaign
-from apps.results.answers.sentences import Judgement, tone_of
+from apps.results.answers.sentences import Judgement
 from apps.results.answers.table import LevelRow
+from common.verdicts import verdict
 from common.wording import first_of, percent, signed
 from stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW
 
@@ -32,7 +33,7 @@ def too_few(judged: JudgedCampaign) -> Iterator[Judgement]:
 def comparisons(judged: JudgedCampaign) -> Iterator[Judgement]:
     for level in judged.others:
         if level.sentence:
-            yield Judgement("comparison", level.sentence, tone_of(level.verdict), _figures(level))
+            yield Judgement("comparison", level.sentence, verdict(level.verdict).tone, _figures(level))
 
 
 def failures(judged: JudgedCampaign) -> Iterator[Judgement]:

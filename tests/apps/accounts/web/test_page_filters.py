@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apps.accounts.templatetags.pages import figure, kept_together, span, step_name
+from apps.accounts.templatetags.pages import figure, kept_together, span
+from apps.campaigns.templatetags.campaigns import step_name
 
 
 @pytest.mark.parametrize(

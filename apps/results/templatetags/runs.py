@@ -11,11 +11,11 @@ from django.utils.html import format_html
 from apps.accounts.templatetags.pages import DASH, figure
 from apps.campaigns.design.factors import readable_name
 from apps.campaigns.models import RunEvent
-from apps.campaigns.queries import breaks_sentence
 from apps.results.answers.summary import Cell
 from apps.results.runs.page_content import text_of
 
 register = template.Library()
+PHASES = {"ROLLING_BACK": "restoring"}
 
 
 @register.filter
@@ -39,4 +39,13 @@ def mean_text(cell: Cell) -> str:
     return format_html('{}<br><span class="muted nowrap">{}n = {}</span>', figure(cell.mean, 4), between, cell.n)
 
 
-register.filter(breaks_sentence)
+@register.filter
+def phase_name(state: str) -> str:
+    """The state of an agent as the name of a phase: ROLLING_BACK -> "restoring"."""
+    return PHASES.get(state, state.lower().replace("_", " "))
+
+
+@register.filter
+def state_text(state: str) -> str:
+    """not_put_back -> "not restored"."""
+    return str(state).replace("put_back", "restored").replace("left_alone", "conflict: not restored").replace("_", " ")
