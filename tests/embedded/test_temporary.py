@@ -49,23 +49,28 @@ def test_the_original_is_created_again_after_a_change_of_what_determines_it(
     assert temporary.digest() != before
 
 
-ONCE = """
-import sys
+RACER = """
+import sys, time
 from pathlib import Path
 from embedded import temporary
-temporary.ORIGINALS = Path(sys.argv[1])
+originals, copy = map(Path, sys.argv[1:])
+temporary.ORIGINALS = originals
 def create(original):
-    original.mkdir()
-    with (original.parent / "created").open("a") as file:
+    time.sleep(0.5)
+    original.mkdir(exist_ok=True)
+    with (originals / "created").open("a") as file:
         file.write("once\\n")
 temporary._create = create
-temporary.copy_migrated(Path(sys.argv[2]))
+copy.with_suffix(".ready").touch()
+while len(list(copy.parent.glob("*.ready"))) < 3:
+    time.sleep(0.01)
+temporary.copy_migrated(copy)
 """
 
 
 def test_processes_that_need_it_at_the_same_time_create_it_once(tmp_path: Path) -> None:
     originals = tmp_path / "originals"
-    argv = [sys.executable, "-c", ONCE, str(originals)]
+    argv = [sys.executable, "-c", RACER, str(originals)]
     racing = [subprocess.Popen([*argv, str(tmp_path / f"copy{number}")]) for number in range(3)]
 
     assert [process.wait(60) for process in racing] == [0, 0, 0]
