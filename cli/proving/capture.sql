@@ -170,6 +170,13 @@ select /* proving twin */ json_build_object('before', json_build_array(queryid::
     from :pgss_schema.pg_stat_statements(false)
     where dbid = (select oid from pg_database where datname = current_database()) and :pgss_toplevel
     group by queryid) as statements;
+-- Updated rows of each table, and those whose page had room for the new version (heap-only tuples).
+select /* proving twin */ json_build_object('changes', json_build_array(n.nspname, c.relname, 1,
+  coalesce(pg_stat_get_tuples_updated(c.oid), 0), coalesce(pg_stat_get_tuples_hot_updated(c.oid), 0)))
+  from pg_class c join pg_namespace n on n.oid = c.relnamespace
+  where c.relkind = 'r' and not c.relispartition and pg_stat_get_tuples_updated(c.oid) > 0
+  and n.nspname not in ('pg_catalog', 'information_schema') and n.nspname !~ '^pg_(toast|temp)'
+  order by n.nspname, c.relname limit 2000;
 commit;
 
 \setenv TWIN_SECONDS :seconds
@@ -202,5 +209,11 @@ select /* proving twin */ json_build_object('after', json_build_array(queryid::t
       where dbid = (select oid from pg_database where datname = current_database()) and :pgss_toplevel
       and query !~ '^[a-z]+ /\* proving twin'
       group by queryid) as statements) as texts order by ordinal;
+select /* proving twin */ json_build_object('changes', json_build_array(n.nspname, c.relname, 2,
+  coalesce(pg_stat_get_tuples_updated(c.oid), 0), coalesce(pg_stat_get_tuples_hot_updated(c.oid), 0)))
+  from pg_class c join pg_namespace n on n.oid = c.relnamespace
+  where c.relkind = 'r' and not c.relispartition and pg_stat_get_tuples_updated(c.oid) > 0
+  and n.nspname not in ('pg_catalog', 'information_schema') and n.nspname !~ '^pg_(toast|temp)'
+  order by n.nspname, c.relname limit 2000;
 commit;
 \echo {"end": 1}

@@ -83,6 +83,8 @@ def _whole(values: dict[str, list[Any]]) -> Capture:
         seconds=second["at"] - first["at"],
         was_reset=second["reset"] != first["reset"],
         statements=tuple(_statements(dict(values["before"]), values["after"])),
+        hot_shares=_hot_shares(values["changes"]),
+        settings={name: setting for name, (setting, _) in values["settings"][0].items() if setting is not None},
     )
 
 
@@ -97,6 +99,20 @@ def _statements(before: dict[str, Counts], after: list[tuple[str, Counts, str]])
         if added.calls:
             statements.append(Statement(queryid, query, added))
     return sorted(statements, key=lambda each: -each.counts.ms)
+
+
+def _hot_shares(changes: list[tuple[int, tuple[str, str], int, int]]) -> dict[tuple[str, str], float]:
+    """For each table with updates between the snapshots, the share of them that stayed on their page."""
+    counts: dict[tuple[str, str], dict[int, tuple[int, int]]] = {}
+    for snapshot, table, updated, hot in changes:
+        counts.setdefault(table, {})[snapshot] = (updated, hot)
+    shares = {}
+    for table, by_snapshot in counts.items():
+        before, after = by_snapshot.get(1, (0, 0)), by_snapshot.get(2, (0, 0))
+        updated, hot = after[0] - before[0], after[1] - before[1]
+        if updated > 0 and 0 <= hot <= updated:
+            shares[table] = hot / updated
+    return shares
 
 
 def _refused(message: str) -> FormatError:
@@ -204,6 +220,12 @@ def _before(value: Any) -> tuple[str, Counts]:
     return queryid, counts
 
 
+def _changes(value: Any) -> tuple[int, tuple[str, str], int, int]:
+    if not isinstance(value, list) or len(value) != 5:
+        raise ShapeError(": a list of 5 values is accepted")
+    return int(number(1, 2)(value[2])), (_NAME(value[0]), _NAME(value[1])), whole(value[3]), whole(value[4])
+
+
 _LINES: dict[str, Read] = {
     "capture": number(1, 1),
     "server": _server,
@@ -214,6 +236,7 @@ _LINES: dict[str, Read] = {
     "statistics": lambda value: Statistics(**record(value, _STATISTICS)),
     "snapshot": _snapshot,
     "before": _before,
+    "changes": _changes,
     "after": lambda value: _counts(value, 1),
     "end": number(1, 1),
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 
@@ -121,6 +122,9 @@ class Statement:
 
 @dataclass(frozen=True)
 class Capture:
+    """`settings`: those that the capture may contain, in the unit of pg_settings. `hot_shares`: of the updated rows of
+    tables, by schema and name, the share of heap-only tuples: those that stayed on their page."""
+
     database: str
     version: int
     bytes: int
@@ -132,6 +136,8 @@ class Capture:
     seconds: float
     was_reset: bool
     statements: tuple[Statement, ...]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    hot_shares: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     @cached_property
     def ms(self) -> float:

@@ -117,3 +117,16 @@ def test_statements_with_equal_calls_and_at_least_that_many_commits_may_be_one_t
 
 def test_statements_that_only_read_are_no_transaction() -> None:
     assert equal_calls(called(("select a from t", 5000), ("select b from t", 5000), ("COMMIT", 5000))) == []
+
+
+def test_the_share_of_updates_that_stayed_on_their_page_is_that_between_the_snapshots() -> None:
+    changes = [
+        {"changes": ["shop", "customers", 1, 100, 100]},
+        {"changes": ["shop", "customers", 2, 300, 150]},
+        {"changes": ["shop", "orders", 2, 40, 40]},
+        {"changes": ["shop", "lines", 1, 7, 7]},
+    ]
+
+    captured = read_capture(written([*LINES, *changes]))
+
+    assert captured.hot_shares == {("shop", "customers"): 0.25, ("shop", "orders"): 1.0}
