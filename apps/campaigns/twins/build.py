@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from apps.campaigns.twins import calibration
 from apps.campaigns.twins import schema as schemas
 from apps.campaigns.twins.existing import preparation, with_existing_rows
 from apps.campaigns.twins.parameters import Parameters
@@ -76,6 +77,7 @@ def build(
         schema = with_existing_rows(schema)
     scripts: list[dict[str, Any]] = []
     made: list[Statement] = []
+    choices: list[tuple[calibration.Choice, str, Statement]] = []
     rows: list[Row] = []
     in_transactions = {queryid for each in transactions for queryid in each}
     cumulative, characters = 0.0, 0
@@ -86,8 +88,10 @@ def build(
         try:
             _check_text(statement)
             is_parsed = len(rows) < MOST_PARSED and characters <= MOST_CHARACTERS
-            text = script(statement, schema, factor, name) if is_parsed else ""
+            text, sql, choice = script(statement, schema, factor, name) if is_parsed else ("", "", None)
             _check_needed(statement, text, scripts, cumulative, without, in_transactions)
+            if choice:
+                choices.append((choice, sql, statement))
             scripts.append({"name": name, "weight": statement.counts.calls, "text": text})
             made.append(statement)
         except LeftOutError as error:
@@ -98,9 +102,10 @@ def build(
     rate, rows = sum(each["weight"] for each in scripts) / capture.seconds, _named(rows, transactions)
     if existing:
         parsed = [Parsed(statement.text, schema) for statement in made]
-        prepared = preparation(schema, parsed, [each["text"] for each in scripts])
+        prepared = preparation(schema, parsed, [each["text"] for each in scripts], [choice for choice, *_ in choices])
         return Built([], _weighed(scripts), rows, [], rate, prepared)
-    return Built(schemas.steps(schema), _weighed(scripts), rows, schema.missing, rate)
+    steps = [*schemas.steps(schema), *calibration.steps(choices, capture.settings)]
+    return Built(steps, _weighed(scripts), rows, schema.missing, rate)
 
 
 def _named(rows: Sequence[Row], transactions: Sequence[Sequence[str]]) -> list[Row]:
@@ -131,22 +136,30 @@ def _check_needed(
         raise LeftOutError("it is left out on request")
 
 
-def script(statement: Statement, schema: schemas.Schema, factor: float, name: str) -> str:
-    """The script of pgbench. LeftOutError if a table, or the values of a parameter, are unknown."""
+def script(
+    statement: Statement, schema: schemas.Schema, factor: float, name: str
+) -> tuple[str, str, calibration.Choice | None]:
+    """The script of pgbench, its statement, and what of it is calibrated. LeftOutError if a table, or the values of a
+    parameter, are unknown."""
     try:
         parsed = Parsed(statement.text, schema)
         _check_deletes(parsed, schema)
         _check_columns(parsed)
-        parameters = Parameters(parsed, statement.counts, factor)
+        parameters = Parameters(parsed, statement.counts, factor, name)
     except RecursionError as error:
         raise LeftOutError("it is nested too deeply") from error
-    sql = PLACEHOLDER.sub(lambda match: parameters.sql[int(match[1])], parsed.text)
+    sql = PLACEHOLDER.sub(lambda match: _typed(match[1], parameters.sql[int(match[2])]), parsed.text)
     # pg_stat_statements keeps the comment, which identifies the statement of production.
     marked = re.sub(r"^(\W*\w+)", rf"\1 /* {name} */", sql, count=1)
     text = "\n".join([*parameters.script.lines, f"{marked};"]) + "\n"
     if len(text) > LONGEST_SCRIPT:
         raise LeftOutError(f"its script would have {len(text):,} characters")
-    return text
+    return text, sql, parameters.choice if parameters.choice.is_used else None
+
+
+def _typed(type_name: str | None, value: str) -> str:
+    """The value instead of a constant such as date '2025-01-01'."""
+    return f"({value})::{type_name}" if type_name and type_name.lower() != "interval" else value
 
 
 def _check_deletes(parsed: Parsed, schema: schemas.Schema) -> None:

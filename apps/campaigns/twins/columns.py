@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from apps.campaigns.twins.names import OWN_SCHEMA, Key, ident, is_type, literal
 from readers.twin.model import Column, Statistics
@@ -20,6 +21,7 @@ UNKNOWN_WIDTH = 16  # bytes, of texts without statistics
 UNKNOWN_DISTINCT = 1000
 NEARLY = 0.9
 LONGEST = 8000  # characters of a generated text
+MOST_PARTS = 32  # of a text, that are concatenated without a query
 SHORTEST_NEW = 24  # characters of a new text among existing ones: "twin" and a number
 LONGEST_VALUES = 8000  # characters of all common values of a column
 INTEGERS = {"int2": 2**15 - 1, "int4": 2**31 - 1, "int8": 2**63 - 1}
@@ -43,7 +45,8 @@ DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 class Domain:
     """The values of a column. `frequencies`: shares of the ranks 1, 2, ... among the rows that are not null. `parent`:
     the column that a foreign key refers to. `ordered`: ranks refer to the parent's keys in order. `supported`: values
-    of the type can be generated. `existing`: its values are sampled from rows that the data set has."""
+    of the type can be generated. `existing`: its values are sampled from rows that the data set has. `edges`: for a
+    skewed column of integers, the shares of the ranks at which equally large parts of the rows begin and end."""
 
     table: Key
     column: Column
@@ -61,6 +64,12 @@ class Domain:
     ordered: bool = False
     supported: bool = True
     existing: bool = False
+    edges: tuple[float, ...] = ()
+
+    @property
+    def is_skewed(self) -> bool:
+        """Whether some values are known to be more frequent than others."""
+        return bool(self.frequencies or self.edges)
 
     @property
     def function(self) -> str:
@@ -130,14 +139,16 @@ def domain(table: Key, column: Column, number: int, rows: int, statistics: Stati
     if distinct >= NEARLY * (1 - null_frac) * rows:
         distinct = max(1, rows)  # a value is hardly ever repeated
     shares = [share / max(1e-9, 1 - statistics.null_frac) for share in statistics.frequencies[:MOST_FREQUENCIES]]
+    bounds = _bounds(column, statistics.bounds)
     return replace(
         base,
         distinct=min(distinct, capacity(column)),
+        edges=_edges(bounds, (1 - sum(shares)) * rows) if column.base in INTEGERS and distinct < rows / 2 else (),
         null_frac=null_frac,
         frequencies=tuple(shares[:distinct]),
         correlation=statistics.correlation or 0.0,
         width=statistics.avg_width or UNKNOWN_WIDTH,
-        bounds=_bounds(column, statistics.bounds),
+        bounds=bounds,
         common_values=_short(statistics.common_values[:MOST_FREQUENCIES]),
     )
 
@@ -181,6 +192,17 @@ def _bounds(column: Column, bounds: tuple[str, ...]) -> tuple[float, ...]:
     return tuple(numbers) if valid and len(numbers) > 1 and numbers[0] < numbers[-1] else ()
 
 
+def _edges(bounds: Sequence[float], rows: float) -> tuple[float, ...]:
+    """Cumulative shares of the distinct values of each part between two bounds, which have equally many of the rows.
+    A part has at most as many values as it is wide, and fewer if it has few rows."""
+    if len(bounds) < 3 or rows < 1:
+        return ()
+    widths = [end - start for start, end in pairwise(bounds)]
+    per_part = rows / len(widths)
+    values = [max(1.0, width * -math.expm1(-per_part / width)) if width else 1.0 for width in widths]
+    return (0.0, *(total / sum(values) for total in accumulate(values)))
+
+
 def _seconds(text: str) -> float:
     if len(text) == 10:
         return datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC).timestamp()
@@ -189,10 +211,11 @@ def _seconds(text: str) -> float:
 
 
 def definition(of: Domain) -> str:
-    """CREATE FUNCTION of the values. Immutable, so that the planner sees a constant."""
+    """CREATE FUNCTION of the values. Immutable, so that the planner sees a constant. In PL/pgSQL, because a session
+    then parses the expression once."""
     return (
-        f"create function {of.function}(r bigint) returns {of.type} language sql immutable strict parallel safe"
-        f" as $value$ select ({_expression(of)})::{of.type} $value$"
+        f"create function {of.function}(r bigint) returns {of.type} language plpgsql immutable strict parallel safe"
+        f" as $value$ begin return ({_expression(of)})::{of.type}; end $value$"
     )
 
 
@@ -255,8 +278,11 @@ def text(of: Domain, width: int) -> str:
         return number
     if more <= 32:
         return f"{number} || left(md5(r::text), {more})"
-    parts = f"select string_agg(md5(r::text || n), '') from generate_series(1, {-(-more // 32)}) n"  # noqa: S608 - numbers of ours
-    return f"{number} || left(({parts}), {more})"
+    count = -(-more // 32)
+    parts = " || ".join(f"md5(r || '.{n}')" for n in range(1, count + 1))
+    if count > MOST_PARTS:
+        parts = f"(select string_agg(md5(r || '.' || n), '') from generate_series(1, {count}) n)"  # noqa: S608 - numbers of ours
+    return f"{number} || left({parts}, {more})"
 
 
 def _digits(of: Domain) -> int:
@@ -297,8 +323,16 @@ def _between(of: Domain, whole: bool = False) -> str:
     """The value between two bounds of the histogram, by the rank's share of all ranks."""
     last = len(of.bounds) - 1
     position = f"((r - 1) * {last / of.distinct!r}::float8)"
+    if of.edges:
+        position = (
+            f"{OWN_SCHEMA}.interpolated({floats(of.edges)}, {floats(range(last + 1))}, (r - 1.0) / {of.distinct})"
+        )
     low = f"least(floor({position}), {last - 1})"
-    bounds = f"array[{', '.join(map(repr, of.bounds))}]::float8[]"
+    bounds = floats(of.bounds)
     start, end = f"({bounds})[{low}::int + 1]", f"({bounds})[{low}::int + 2]"
     value = f"{start} + ({end} - {start}) * ({position} - {low})"
     return f"floor({value})" if whole else f"({value})"
+
+
+def floats(numbers: Iterable[float]) -> str:
+    return f"'{{{','.join(map(repr, numbers))}}}'::float8[]"

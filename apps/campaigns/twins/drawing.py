@@ -1,55 +1,32 @@
-"""Commands of pgbench that draw the rank of a value. Pure."""
+"""Random numbers of pgbench, and the ranks of values that SQL makes of them. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from apps.campaigns.twins.columns import Domain
+from apps.campaigns.twins.names import OWN_SCHEMA
 
 FINE = 1_000_000_000  # steps of a share
 
 
 @dataclass
 class Script:
-    """Lines that set the variables of a statement."""
+    """The random numbers of a statement. `most`: the largest possible value of each."""
 
-    lines: list[str] = field(default_factory=list)
+    most: list[int] = field(default_factory=list)
 
-    def set(self, expression: str) -> str:
-        """A new variable with this value, as a statement refers to it."""
-        name = f"twin_{len(self.lines) + 1}"
-        self.lines.append(f"\\set {name} {expression}")
-        return f":{name}"
+    @property
+    def lines(self) -> list[str]:
+        return [f"\\set twin_{number} random(1, {most})" for number, most in enumerate(self.most, start=1)]
 
-    def rank(self, of: Domain, by_frequency: float = 1.0) -> str:
-        """A random rank. With the probability `by_frequency`, frequent values are drawn more often; else equally."""
-        most = min(len(of.frequencies), of.distinct)
-        if not most or by_frequency <= 0:
-            return self.set(f"random(1, {of.distinct})")
-        share, cases, total = self.set(f"random(1, {FINE})"), [], 0.0
-        for rank, frequency in enumerate(of.frequencies[:most], start=1):
-            total += frequency
-            cases.append(f"when {share} <= {round(min(1.0, total) * FINE)} then {rank}")
-        rest = f"random({min(most + 1, of.distinct)}, {of.distinct})"
-        if by_frequency < 1:
-            evenly = f"when random(1, {FINE}) > {round(by_frequency * FINE)} then random(1, {of.distinct})"
-            cases.insert(0, evenly)
-        return self.set(f"case {' '.join(cases)} else {rest} end")
+    def random(self, most: int) -> str:
+        """A new variable with a random number from 1 to `most`, as a statement refers to it."""
+        self.most.append(most)
+        return f":twin_{len(self.most)}"
 
-
-def rows_by_frequency(of: Domain, rows: float) -> float:
-    """Mean number of rows with the drawn value, if values are drawn as often as they occur."""
-    known, most = of.frequencies, len(of.frequencies)
-    others = max(0.0, 1 - of.covered) ** 2 / (of.distinct - most) if of.distinct > most else 0.0
-    return rows * (1 - of.null_frac) * (sum(each * each for each in known) + others)
-
-
-def rows_evenly(of: Domain, rows: float) -> float:
-    """The same, if all values are drawn equally often."""
-    return rows * (1 - of.null_frac) / of.distinct
-
-
-def weight(of: Domain, rows: float, per_call: float) -> float:
-    """The probability of drawing by frequency that results in about so many rows per call."""
-    most, least = rows_by_frequency(of, rows), rows_evenly(of, rows)
-    return 1.0 if most <= least * 1.001 else max(0.0, min(1.0, (per_call - least) / (most - least)))
+    def rank(self, of: Domain) -> str:
+        """A random rank. Frequent values are drawn more often."""
+        if not of.is_skewed:
+            return self.random(of.distinct)
+        return f"{OWN_SCHEMA}.rank_{of.number}({self.random(FINE)} / {FINE}.0)"

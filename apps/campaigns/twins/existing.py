@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
+from apps.campaigns.twins import calibration
 from apps.campaigns.twins.columns import Domain
 from apps.campaigns.twins.names import OWN_SCHEMA, Key, ident, literal, qualified
 from apps.campaigns.twins.parsing import Parsed
@@ -25,14 +26,17 @@ def with_existing_rows(schema: Schema) -> Schema:
     """The schema, whose values come from rows that exist. Frequent values are sampled more often."""
     for table in schema.tables.values():
         table.domains = {
-            name: replace(each, existing=True, is_key=False, frequencies=(), common_values=())
+            name: replace(each, existing=True, is_key=False, frequencies=(), common_values=(), edges=())
             for name, each in table.domains.items()
         }
     return schema
 
 
-def preparation(schema: Schema, parsed: Sequence[Parsed], scripts: Sequence[str]) -> str:
-    """SQL for the step before the load of these statements, whose texts for pgbench are `scripts`."""
+def preparation(
+    schema: Schema, parsed: Sequence[Parsed], scripts: Sequence[str], choices: Sequence[calibration.Choice]
+) -> str:
+    """SQL for the step before the load of these statements, whose texts for pgbench are `scripts`. Keys are drawn as
+    often as they are sampled, because a calibration in each run would hide the effect of a change."""
     used = {(kind, int(number)) for text in scripts for kind, number in _USED.findall(text)}
     domains = {each.number: each for table in schema.tables.values() for each in table.domains.values()}
     tables = {table for each in parsed for table in each.tables}
@@ -43,6 +47,11 @@ def preparation(schema: Schema, parsed: Sequence[Parsed], scripts: Sequence[str]
     for kind, number in sorted(used):
         make = _values if kind == "value" else _sequence
         statements += make(domains[number], schema.tables[domains[number].table].captured.rows)
+    for choice in choices:
+        key = choice.columns[0].table if choice.columns else None
+        rows = schema.tables[key].captured.rows if key else 0
+        statements += calibration.keys(choice, _sample(qualified(key), rows) if key and rows > SAMPLED else "")
+        statements += calibration.functions(choice)
     return ";\n".join(statements) + ";\n"
 
 

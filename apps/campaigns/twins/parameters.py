@@ -1,6 +1,7 @@
 """Values for the parameters of a statement, from the columns that they are compared with or stored in. Pure.
 
-Production's rows per call determine how wide ranges are, how long lists are, and how often frequent values are drawn.
+Production's rows per call determine how wide ranges are and how long lists are. The keys of a query, the width of its
+range and its LIMIT are calibrated when the data set is created.
 """
 
 from __future__ import annotations
@@ -11,15 +12,21 @@ from typing import Any
 
 from sqlglot import exp
 
-from apps.campaigns.twins.columns import NUMBERS, Domain, numbered_digits
-from apps.campaigns.twins.drawing import Script, weight
+from apps.campaigns.twins.calibration import Choice
+from apps.campaigns.twins.columns import DATES, NUMBERS, Domain, numbered_digits
+from apps.campaigns.twins.drawing import Script
 from apps.campaigns.twins.functions import SUMS
 from apps.campaigns.twins.parsing import PLACEHOLDER, LeftOutError, Parsed, enclosing
 from readers.twin.model import Counts
 
 MOST_IN_LIST = 200
+MOST_ABSENT = 10  # ranks per existing key, of which all but one are absent
+JSON_KEY = "'key'"  # of generated documents
+NO_TIME = "interval '0'"
+WHOLE = 0.002  # this deviation from a whole number is due to calls that end between snapshots
 COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 LOWER, UPPER = (exp.GT, exp.GTE), (exp.LT, exp.LTE)
+TIMES = (exp.Cast, exp.CurrentTimestamp)
 ADDED = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
 AGGREGATED = (exp.AggFunc, exp.Distinct, exp.Group, exp.Limit, exp.SetOperation)
 
@@ -27,26 +34,59 @@ AGGREGATED = (exp.AggFunc, exp.Distinct, exp.Group, exp.Limit, exp.SetOperation)
 class Parameters:
     """The values of one statement: `sql` by the number of the parameter, and the `script` that draws them."""
 
-    def __init__(self, parsed: Parsed, counts: Counts, factor: float) -> None:
+    def __init__(self, parsed: Parsed, counts: Counts, factor: float, name: str) -> None:
         self._parsed, self._factor, self.script = parsed, factor, Script()
+        self.choice = Choice(name, self.script, by_blocks=parsed.written() is None)
+        self._calibrates = not isinstance(parsed.tree, exp.Insert | exp.Merge)
         self._rows = counts.rows / counts.calls
         self._blocks = counts.blocks / counts.calls
         self.sql: dict[int, str] = {}
         literals = list(parsed.literals())
+        self.sql |= dict.fromkeys(parsed.json_keys(), JSON_KEY)
         self._is_list = {number for number, several, _ in literals if several}
         self._literals = {number: literal for number, _, literal in literals}
         self._numbers = {id(literal): number for number, literal in self._literals.items()}
         # Of expressions, by id().
         self._firsts: dict[int, int | None] = {}
         self._columns_of: dict[int, list[Domain | None]] = {}
-        expected = {int(match[1]) for match in PLACEHOLDER.finditer(parsed.text)}
-        unknown = sorted(expected - set(self._literals))
+        expected = {int(match[2]) for match in PLACEHOLDER.finditer(parsed.text)}
+        unknown = sorted(expected - set(self._literals) - set(self.sql))
         if unknown:
             raise LeftOutError(f"the use of parameter ${unknown[0]} is unknown")
+        self._keys()
         self._ranges()
         for number, literal in sorted(self._literals.items()):
             if number not in self.sql:
                 self.sql[number] = self._value(number, literal)
+            if isinstance(literal.parent, exp.Interval) and self.sql[number] != NO_TIME:
+                self.sql[number] = _since_now(literal.parent, self.sql[number])
+
+    # Keys
+
+    def _keys(self) -> None:
+        """The key whose draws are calibrated: the columns of one table that are compared with parameters. Values of
+        several columns come from one row."""
+        tables: dict[tuple[int, str], dict[int, Domain]] = {}
+        for each in self._parsed.tree.find_all(exp.EQ) if self._calibrates else ():
+            number, column = self._first(each.expression), each.this
+            if isinstance(each.expression, exp.Any):
+                continue
+            if number and isinstance(column, exp.Column) and not each.find_ancestor(exp.Or, exp.Not, exp.Case):
+                of, is_set = self._parsed.column(column), each.arg_key == "expressions"
+                if of is not None and of.supported and not is_set:
+                    tables.setdefault((id(enclosing(each)), column.table or str(of.table)), {})[number] = of
+        key = max(tables.values(), key=lambda each: len(set(each.values())), default={})
+        columns = tuple(dict.fromkeys(key.values()))
+        if len(columns) > 1:
+            self.choice.columns = columns
+            self.sql |= {number: self.choice.value_of(of) for number, of in key.items()}
+        elif columns and not self._is_lookup(columns[0]):
+            rank = self.choice.rank_of(columns[0])
+            self.sql |= {number: of.value(rank) for number, of in key.items()}
+
+    def _is_lookup(self, of: Domain) -> bool:
+        """Whether each key has the same cost: it reads or changes a single row."""
+        return of.unique and len(self._parsed.tables) == 1
 
     # Ranges
 
@@ -69,10 +109,19 @@ class Parameters:
 
     def _range(self, column: exp.Column, low: int, high: int) -> None:
         of = self._of(column)
+        width = self._width_of(of)
+        first = f"greatest(1, least({self._start(of)}, {of.distinct + 1} - {width}))"
+        self.sql[low], self.sql[high] = of.value(first), of.value(f"{first} + {width} - 1")
+
+    def _start(self, of: Domain) -> str:
+        """The rank at which a range starts. It is calibrated if the statement has no other key."""
+        is_key = self._calibrates and not self.choice.ranks
+        return self.choice.rank_of(of) if is_key else self.script.random(of.distinct)
+
+    def _width_of(self, of: Domain) -> str:
+        """SQL of the number of ranks in a range. It is calibrated if the statement has no other range."""
         width = self._width(of)
-        first = self.script.set(f"random(1, {max(1, of.distinct - width + 1)})")
-        last = self.script.set(f"{first} + {width - 1}")
-        self.sql[low], self.sql[high] = of.value(first), of.value(last)
+        return self.choice.width_of(of, width) if self._calibrates and self.choice.width is None else str(width)
 
     def _width(self, of: Domain) -> int:
         """The number of ranks in a range with the expected rows."""
@@ -113,6 +162,8 @@ class Parameters:
 
     def _value(self, number: int, literal: exp.Expr) -> str:
         node, parent = _outermost(literal)
+        if isinstance(parent, exp.Interval):
+            node, parent = _outermost(parent)
         if isinstance(parent, ADDED):
             return self._added(number, node, parent)
         stored = self._stored(node, parent)
@@ -124,7 +175,7 @@ class Parameters:
         if isinstance(parent, exp.Like | exp.ILike) and isinstance(parent.this, exp.Column):
             return self._pattern(number, self._of(parent.this), parent)
         if isinstance(parent, exp.Limit | exp.Fetch):
-            return str(max(1, round(self._rows)))
+            return self._limit()
         if isinstance(parent, exp.Offset):
             return "0"
         if isinstance(parent, exp.Coalesce):
@@ -140,7 +191,7 @@ class Parameters:
         if id(top) not in self._columns_of:
             self._columns_of[id(top)] = [self._parsed.column(each) for each in top.find_all(exp.Column)]
         columns = self._columns_of[id(top)]
-        if any(each is None or each.column.base not in NUMBERS for each in columns):
+        if any(each is None or each.column.base not in (*NUMBERS, *DATES) for each in columns):
             raise LeftOutError(f"parameter ${number} is part of an expression")
         first = self._first(top)
         if not columns and number == first:
@@ -150,16 +201,23 @@ class Parameters:
             if value is None:
                 raise LeftOutError(f"the column of parameter ${number} is unknown")
             return value
+        if isinstance(node, exp.Interval):
+            return NO_TIME
         neutral = isinstance(parent, exp.Mul | exp.Div | exp.Mod) or columns
         return "1" if neutral else "0"
 
     def _first(self, node: Any) -> int | None:
-        """The number of the first parameter in an expression; None if it has a column, a function or a query."""
+        """The number of the parameter that determines the value of an expression: the first one, or the interval before
+        or after now(). None if the expression has a column, another function or a query."""
         if node is None:
             return None
         if id(node) not in self._firsts:
-            numbers = [self._numbers[id(each)] for each in node.find_all(exp.Literal) if id(each) in self._numbers]
-            other = node.find(exp.Column, exp.Func, exp.Query)
+            literals = [each for each in node.find_all(exp.Literal) if id(each) in self._numbers]
+            if node.find(exp.CurrentTimestamp):
+                literals = [each for each in literals if isinstance(each.parent, exp.Interval)]
+            other = node.find(exp.Column, exp.Query)
+            other = other or next((each for each in node.find_all(exp.Func) if not isinstance(each, TIMES)), None)
+            numbers = [self._numbers[id(each)] for each in literals]
             self._firsts[id(node)] = None if other else min(numbers, default=None)
         return self._firsts[id(node)]
 
@@ -212,6 +270,8 @@ class Parameters:
 
     def _compared(self, number: int, node: exp.Expr, parent: exp.Expr | None) -> str | None:
         column = _other_side(node, parent)
+        if isinstance(column, exp.JSONExtractScalar) and isinstance(column.this, exp.Column):
+            return f"({self.script.rank(self._of(column.this))})::text"
         if not isinstance(column, exp.Column):
             return None
         of = self._of(column)
@@ -219,7 +279,13 @@ class Parameters:
             return of.value(self._bound(of, is_low=isinstance(parent, LOWER) == (parent.this is column)))
         if number in self._is_list or isinstance(parent, exp.Any):
             return self._list(of, is_array=isinstance(parent, exp.Any))
-        return of.value(self.script.rank(of, self._weight(of)))
+        return of.value(self._rank(of))
+
+    def _rank(self, of: Domain) -> str:
+        """A rank. Of calls that return or change less than one row each, some have a key that no row has."""
+        if self._is_lookup(of) and self._counts_rows(of) and 0 < self._rows < 1 and of.parent is None:
+            return self.script.random(min(round(of.distinct / self._rows), MOST_ABSENT * of.distinct))
+        return self.script.rank(of)
 
     def _pattern(self, number: int, of: Domain, like: exp.Expr) -> str:
         """A pattern with as many of the first digits of a value as let the expected rows match. It is a prefix, or, if
@@ -229,7 +295,8 @@ class Parameters:
         if is_negated or not digits:
             raise LeftOutError(f"no pattern of LIKE can be generated for parameter ${number}")
         length = max(0, digits - round(math.log10(self._width(of))))
-        rank = self.script.set(f"random({min(of.distinct, len(of.common_values) + 1)}, {of.distinct})")
+        common = min(of.distinct - 1, len(of.common_values))
+        rank = f"{common} + " * (common > 0) + self.script.random(of.distinct - common)
         pages = self._parsed.schema.tables[of.table].captured.pages
         anywhere = "'%' || " if self._blocks >= max(1, pages) / 2 else ""
         return f"({anywhere}left({of.value(rank)}, {length}) || '%')"
@@ -237,22 +304,23 @@ class Parameters:
     def _bound(self, of: Domain, is_low: bool) -> str:
         """The rank of a single bound, so that the range has the expected rows. With LIMIT, any rank."""
         if self._parsed.tree.args.get("limit") is not None:
-            return self.script.set(f"random(1, {of.distinct})")
-        width = self._width(of)
-        return self.script.set(str(max(1, of.distinct - width) if is_low else width))
+            return self._start(of)
+        width = self._width_of(of)
+        least = 0 if of.column.base in (*NUMBERS, *DATES) and of.parent is None else 1
+        return f"greatest({least}, {of.distinct} - {width})" if is_low else width
+
+    def _limit(self) -> str:
+        """The rows per call. If they are no whole number, some calls have fewer rows than LIMIT; it is calibrated."""
+        is_whole = abs(self._rows - round(self._rows)) <= WHOLE * self._rows
+        if is_whole or not self._calibrates or self.choice.limit is not None:
+            return str(max(1, round(self._rows)))
+        return self.choice.limit_of(self._rows)
 
     def _list(self, of: Domain, is_array: bool) -> str:
         rows = max(1, self._parsed.schema.tables[of.table].count)
         count = self._expected_rows(of) * (1 if of.unique else of.distinct / rows)
         values = [of.value(self.script.rank(of)) for _ in range(max(1, min(MOST_IN_LIST, round(count))))]
         return f"array[{', '.join(values)}]::{of.type}[]" if is_array else ", ".join(values)
-
-    def _weight(self, of: Domain) -> float:
-        """The probability of drawing by frequency: 1, unless the rows per call show another one."""
-        alone = len(self._parsed.tables) == 1 and len(self._literals) - len(self.sql) == 1
-        if not alone or not self._counts_rows(of):
-            return 1.0
-        return weight(of, self._parsed.schema.tables[of.table].count, self._expected_rows(of))
 
     def _instead(self, coalesce: exp.Coalesce, number: int) -> str:
         others = [each for each in (coalesce.this, *coalesce.expressions) if not isinstance(each, exp.Literal)]
@@ -284,6 +352,17 @@ def _outermost(literal: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
     ):
         node = node.parent
     return node, node.parent
+
+
+def _since_now(interval: exp.Expr, value: str) -> str:
+    """The interval that turns now() into the value. An interval alone is the value itself."""
+    node: exp.Expr = interval
+    while isinstance(node.parent, exp.Mul | exp.Paren):
+        node = node.parent
+    if not isinstance(node.parent, exp.Add | exp.Sub) or not node.parent.find(exp.CurrentTimestamp):
+        return value
+    time = f"({value})::timestamptz"
+    return f"(now() - {time})" if isinstance(node.parent, exp.Sub) else f"({time} - now())"
 
 
 def _is_builtin(cast: exp.Cast) -> bool:

@@ -39,7 +39,8 @@ _KEYWORDS = frozenset(
 )
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 _PARAMETER = re.compile(r"\$(\d{1,4})(\.\.\.)?")
-PLACEHOLDER = re.compile(r"'twin_param_(\d+)(_list)?'")
+# With the type of a constant such as date '2025-01-01'.
+PLACEHOLDER = re.compile(r"(?:\b(date|timestamptz|timestamp|interval)\s+)?'twin_param_(\d+)(_list)?'", re.IGNORECASE)
 
 
 Source = Mapping[str, Domain | exp.Column]  # the columns of a table, or those that a query returns
@@ -105,7 +106,16 @@ class Parsed:
         for literal in self.tree.find_all(exp.Literal):
             match = PLACEHOLDER.fullmatch(f"'{literal.this}'") if literal.is_string else None
             if match:
-                yield int(match[1]), bool(match[2]), literal
+                yield int(match[2]), bool(match[3]), literal
+
+    def json_keys(self) -> Iterator[int]:
+        """The numbers of parameters that are keys of JSON in generated rows."""
+        for key in self.tree.find_all(exp.JSONPathKey):
+            match = PLACEHOLDER.fullmatch(f"'{key.this}'")
+            extract = key.find_ancestor(exp.JSONExtract, exp.JSONExtractScalar)
+            of = self.column(extract.this) if extract and isinstance(extract.this, exp.Column) else None
+            if match and of is not None and not of.existing:
+                yield int(match[2])
 
     def column(self, column: exp.Column) -> Domain | None:
         """The column that a name means; None if that is unknown."""

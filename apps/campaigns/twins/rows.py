@@ -5,28 +5,60 @@ Rows are the same each time, because a hash of row number and column replaces ra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from apps.campaigns.twins.columns import Domain, coprime
-from apps.campaigns.twins.names import OWN_SCHEMA, Key, idents, qualified
+from apps.campaigns.twins.columns import Domain, coprime, floats
+from apps.campaigns.twins.names import OWN_SCHEMA, Key, ident, idents, qualified
 
 ORDERED = 0.98  # with this correlation or more, values are in order
+LEAST_ROOM = 0.05  # the shares of pages below it, and above 1 minus it, are none and all
+PAGE, ROW_HEADER = 8192, 32  # bytes
 LOOSE = 0.3  # with less, they are in no order
 
 
-def insert(table: Key, domains: Sequence[Domain], rows: int, composite: Sequence[Domain]) -> str:
-    """INSERT of all rows. `composite`: the columns of a key of several columns."""
+def insert(
+    table: Key,
+    domains: Sequence[Domain],
+    rows: int,
+    composite: Sequence[Domain],
+    room: float,
+    keys: tuple[str, Collection[str]] | None = None,
+) -> str:
+    """INSERT of all rows. `composite`: the columns of a key of several columns. `room`: the share of pages that get
+    room for new versions of their rows. `keys`: the table with the key columns of each row, and these columns."""
     ranks = _composite(composite, rows)
-    values = ", ".join(_value(each, rows, ranks) for each in domains)
+    made = keys[1] if keys else ()
+    values = ", ".join(
+        f"k.{ident(f'c_{each.column.name}')}" if each.column.name in made else _value(each, rows, ranks)
+        for each in domains
+    )
+    source = "generate_series({}::bigint, {}) i"
+    if keys:
+        source = f"(select * from {keys[0]} where i between {{}} and {{}} order by i) k"  # noqa: S608 - the name is ours
     names = idents([each.column.name for each in domains])
-    return f"insert into {qualified(table)} ({names}) select {values} from generate_series(1::bigint, {rows}) i"  # noqa: S608 - names are quoted
+    values = values.replace("{", "{{").replace("}", "}}")
+    to_insert = f"insert into {qualified(table)} ({names}) select {values} from {source}"  # noqa: S608 - names are quoted
+    if room < LEAST_ROOM or rows < 2:
+        return to_insert.format(1, rows)
+    full = round((1 - room) * rows) if room < 1 - LEAST_ROOM else 0
+    # After the full pages, because rows would be inserted into pages with room. The storage parameter keeps the room
+    # free for updates in the run.
+    with_room = f"alter table {qualified(table)} set (fillfactor = {_fillfactor(domains)})"
+    return ";\n".join([to_insert.format(1, full), with_room, to_insert.format(full + 1, rows)][0 if full else 1 :])
+
+
+def _fillfactor(domains: Sequence[Domain]) -> int:
+    """It leaves room for at least one more row on each page."""
+    row = ROW_HEADER + sum(each.width for each in domains)
+    return max(10, math.floor(99 - 100 * 1.1 * row / PAGE))
 
 
 def _value(of: Domain, rows: int, ranks: Mapping[str, str]) -> str:
     value = of.value(ranks.get(of.column.name) or rank(of, rows))
     value = value if not of.plain else f"({value})::{of.type}"
     if of.null_frac > 0 and of.column.name not in ranks:
-        return f"case when {_hash(of, 3)} < {of.null_frac!r} then null else {value} end"
+        return f"case when {hashed(of, 3)} < {of.null_frac!r} then null else {value} end"
     return value
 
 
@@ -37,44 +69,58 @@ def rank(of: Domain, rows: int) -> str:
             return "i" if of.correlation >= 0 or rows < 3 else f"{rows + 1} - i"
         return f"1 + (i * {coprime(rows)}) % {rows}"
     position = "(i - 0.5)::float8" if of.correlation >= 0 else f"({rows + 0.5} - i)::float8"
-    share, scattered, correlation = f"({position} / {rows})", _hash(of, 1), abs(of.correlation)
+    share, scattered, correlation = f"({position} / {rows})", hashed(of, 1), abs(of.correlation)
     if correlation < LOOSE:
         share = scattered
     elif correlation < ORDERED:
-        share = f"(case when {_hash(of, 2)} < {correlation!r} then {share} else {scattered} end)"
-    return f"{_by_share(of)}({share})" if of.frequencies else f"1 + floor({share} * {of.distinct})::bigint"
+        share = f"(case when {hashed(of, 2)} < {correlation!r} then {share} else {scattered} end)"
+    return f"{by_share(of)}({share})" if of.is_skewed else f"1 + floor({share} * {of.distinct})::bigint"
 
 
 def functions(domains: Sequence[Domain]) -> Iterator[str]:
-    """CREATE FUNCTION for the rows of these columns. Not strict, so that the planner can inline them."""
+    """CREATE FUNCTION for the rows of these columns. That of the hash is not strict, so that it can be inlined."""
     yield (
         f"create function {OWN_SCHEMA}.hash(i bigint, salt bigint) returns float8 language sql immutable parallel safe"
         " as $hash$ select ((hashint8extended(i, salt) & 9007199254740991) / 9007199254740992.0::float8) $hash$"
     )
+    # The value at x on a line through points whose x are `places` and increase, and whose y are `heights`.
+    yield (
+        f"create function {OWN_SCHEMA}.interpolated(places float8[], heights float8[], x float8) returns float8"
+        " language plpgsql immutable parallel safe as $line$"
+        " declare n int := greatest(1, least(width_bucket(x, places), cardinality(places) - 1)); begin"
+        " return heights[n] + (heights[n + 1] - heights[n]) * (x - places[n]) / (places[n + 1] - places[n]);"
+        " end $line$"
+    )
     for of in domains:
-        if of.frequencies:
+        if of.is_skewed:
             yield (
-                f"create function {_by_share(of)}(share float8) returns bigint language sql immutable parallel safe"
-                f" as $rank$ select {_rank_by_share(of)} $rank$"
+                f"create function {by_share(of)}(share float8) returns bigint language plpgsql immutable"
+                f" strict parallel safe as $rank$ begin return {_rankby_share(of)}; end $rank$"
             )
 
 
-def _by_share(of: Domain) -> str:
+def by_share(of: Domain) -> str:
     """The name of the function from a share of the rows to a rank."""
     return f"{OWN_SCHEMA}.rank_{of.number}"
 
 
-def _rank_by_share(of: Domain) -> str:
+def _rankby_share(of: Domain) -> str:
     """SQL of the rank at a share of the rows from 0 to 1. Frequent values have the first ranks."""
     count, most = of.distinct, len(of.frequencies)
     sums, total = [], 0.0
     for frequency in of.frequencies:
         total = min(1.0, total + frequency)
         sums.append(total)
-    bucket = f"width_bucket(share, array[{', '.join(map(repr, sums))}]::float8[])"
+    bucket = f"width_bucket(share, {floats(sums)})"
     if count <= most or total >= 1:
         return f"least(1 + {bucket}, {min(count, most)})::bigint"
-    rest = f"{most} + 1 + floor((share - {total!r}) / {1 - total!r} * {count - most})::bigint"
+    part = f"((share - {total!r}) / {1 - total!r})"
+    if of.edges:
+        parts = len(of.edges) - 1
+        part = f"{OWN_SCHEMA}.interpolated({floats(n / parts for n in range(parts + 1))}, {floats(of.edges)}, {part})"
+    rest = f"{most} + 1 + floor({part} * {count - most})::bigint"
+    if not most:
+        return f"least({rest}, {count})"
     return f"case when share < {total!r} then 1 + {bucket} else least({rest}, {count}) end"
 
 
@@ -102,6 +148,6 @@ def _last(of: Domain, position: str, group: str, left: int) -> str:
     return f"({group} % {of.distinct} * {coprime(of.distinct)} + {position}) % {of.distinct}"
 
 
-def _hash(of: Domain, salt: int) -> str:
-    """A number from 0 to 1 for row i."""
-    return f"{OWN_SCHEMA}.hash(i, {of.number * 10 + salt})"
+def hashed(of: Domain, salt: int, row: str = "i") -> str:
+    """A number from 0 to 1 for a row."""
+    return f"{OWN_SCHEMA}.hash({row}, {of.number * 10 + salt})"

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from apps.campaigns.twins import columns, rows
+from apps.campaigns.twins import columns, composite, rows
 from apps.campaigns.twins.columns import ARRAYS, INTEGERS, Domain, is_supported
-from apps.campaigns.twins.names import OWN_SCHEMA, Key, ident, idents, literal, qualified
+from apps.campaigns.twins.composite import Composite
+from apps.campaigns.twins.names import OWN_SCHEMA, Key, ident, idents, literal, packed, qualified
 from readers.twin.model import Capture, Column, ForeignKey, Index, Statistics, Table
 
-LONGEST_STEP = 24_000  # characters; a step of a data set may have 30,000
 NEARLY_ALL = 0.95  # this share of the parents counts as all, because n_distinct is an estimate
 METHODS = ("btree", "hash", "gin", "gist", "brin", "spgist")
 DEEPEST = 50  # foreign keys from column to column
@@ -23,12 +23,16 @@ WITH_GIN = ("jsonb", *ARRAYS)  # supported types with an operator class of gin, 
 
 @dataclass
 class TwinTable:
-    """A table of the twin with `count` rows. `composite`: the columns of its key, if the key has several."""
+    """A table of the twin with `count` rows. `composite`: the columns of its key, if the key has several. `room`: the
+    share of its pages that have room for new versions of updated rows. `keys`: how its keys and foreign keys of several
+    columns are generated, if their rows depend on each other."""
 
     captured: Table
     count: int
     domains: dict[str, Domain] = field(default_factory=dict)
     composite: tuple[str, ...] = ()
+    room: float = 0.0
+    keys: Composite | None = None
 
     @property
     def key(self) -> Key:
@@ -69,21 +73,37 @@ def schema(capture: Capture, factor: float) -> Schema:
     missing: list[str] = []
     referenced = {(each.to_schema, each.to_table) for each in capture.foreign_keys}
     tables = {
-        (each.schema, each.name): TwinTable(each, _count(each, factor, (each.schema, each.name) in referenced))
+        (each.schema, each.name): TwinTable(
+            each,
+            _count(each, factor, (each.schema, each.name) in referenced),
+            room=capture.hot_shares.get((each.schema, each.name), 0.0),
+        )
         for each in capture.tables
     }
     indexes = [each for each in capture.indexes if _can_be_created(each, tables, missing)]
     _Domains(capture, tables, indexes).fill()
     missing += [
+        f"index {qualified((each.schema, each.name))}: created without its predicate"
+        for each in indexes
+        if each.partial
+    ]
+    missing += [
         f"index {qualified((each.schema, each.name))}: created without UNIQUE"
         for each in indexes
-        if each.unique and not _is_unique(each, tables[each.schema, each.table])
+        if each.unique and not each.partial and not _is_unique(each, tables[each.schema, each.table])
     ]
     foreign_keys = [each for each in capture.foreign_keys if _is_satisfied(each, tables, missing)]
     for table in tables.values():
         columns = [each.column for each in table.domains.values() if not each.supported]
         missing += [f"{qualified(table.key)}.{ident(each.name)}: type {each.type}, created as text" for each in columns]
-    return Schema(tables, indexes, foreign_keys, missing)
+    ordered = [each for table in tables.values() for each in _parents_first(table, tables)]
+    return Schema({each.key: each for each in ordered}, indexes, foreign_keys, missing)
+
+
+def _parents_first(table: TwinTable, tables: Mapping[Key, TwinTable]) -> list[TwinTable]:
+    """The table, after those whose rows its keys of several columns depend on."""
+    parents = [tables[each.to_schema, each.to_table] for each in (table.keys.references if table.keys else ())]
+    return [*(each for parent in parents for each in _parents_first(parent, tables)), table]
 
 
 def _count(table: Table, factor: float, is_referenced: bool) -> int:
@@ -100,8 +120,8 @@ def _can_be_created(index: Index, tables: Mapping[Key, TwinTable], missing: list
 
 def _obstacle(index: Index, columns: Mapping[str | None, Column]) -> str:
     """Why the index cannot be created; "" if it can."""
-    if index.expressions or index.partial or not all(each.name in columns for each in index.columns):
-        return "it has an expression or a predicate"
+    if index.expressions or not all(each.name in columns for each in index.columns):
+        return "it has an expression"
     if index.method not in METHODS:
         return f"its access method is {index.method}"
     keys = [(each.opclass, columns[each.name]) for each in index.columns[: index.keys]]
@@ -113,7 +133,11 @@ def _obstacle(index: Index, columns: Mapping[str | None, Column]) -> str:
 
 
 def _is_satisfied(key: ForeignKey, tables: Mapping[Key, TwinTable], missing: list[str]) -> bool:
-    """Whether the rows satisfy the foreign key: its only column has values of the column that it refers to."""
+    """Whether the rows satisfy the foreign key: its only column has values of the column that it refers to, or its
+    columns have those of a row."""
+    keys = tables[key.schema, key.table].keys
+    if keys is not None and key in keys.references:
+        return True
     child = tables[key.schema, key.table].domains.get(key.columns[0]) if len(key.columns) == 1 else None
     parent = child.parent if child else None
     path = (*parent.table, parent.column.name) if parent else None
@@ -132,7 +156,7 @@ class _Domains:
         self._unique = {
             (each.schema, each.table, each.columns[0].name)
             for each in indexes
-            if each.unique and each.keys == 1 and each.columns
+            if each.unique and not each.partial and each.keys == 1 and each.columns
         }
         self._references = {
             (each.schema, each.table, each.columns[0]): (each.to_schema, each.to_table, each.to_columns[0])
@@ -142,15 +166,49 @@ class _Domains:
         self._composites = {
             (each.schema, each.table): tuple(str(column.name) for column in each.columns[: each.keys])
             for each in sorted(indexes, key=lambda index: index.primary)
-            if each.unique and each.keys > 1
+            if each.unique and not each.partial and each.keys > 1
         }
+        self._of_several = [each for each in capture.foreign_keys if len(each.columns) == len(each.to_columns) > 1]
+        for each in self._of_several:
+            for column, to in zip(each.columns, each.to_columns, strict=True):
+                self._references.setdefault((each.schema, each.table, column), (each.to_schema, each.to_table, to))
         self._number, self._busy = 0, set[tuple[str, str, str]]()
 
     def fill(self) -> None:
         for table in self._tables.values():
             for column in table.captured.columns:
                 self._domain(table, column)
-            self._set_composite(table)
+        planned: dict[Key, Composite | None] = {}
+        for key in self._tables:
+            self._plan(key, planned)
+        for table in self._tables.values():
+            if table.keys is None:
+                self._set_composite(table)
+
+    def _plan(self, key: Key, planned: dict[Key, Composite | None]) -> None:
+        """Parents first. A table that leads back to itself has no plan."""
+        if key in planned:
+            return
+        planned[key] = None
+        table = self._tables[key]
+        references = [each for each in self._of_several if (each.schema, each.table) == key]
+        for each in references:
+            self._plan((each.to_schema, each.to_table), planned)
+        names = self._composites.get(key, ())
+        if any(table.domains[name].unique for name in names):
+            names = ()
+        if not table.count or (not references and (len(names) != 2 or not self._is_referred_to(key, names))):
+            return
+        for name in names:
+            self._make_injective(table, name)
+        table.keys = planned[key] = composite.plan(table.domains, names, references, planned)
+        sizes = composite.group_sizes(table.keys, table.count) if table.keys else []
+        table.count = sum(sizes) or table.count
+
+    def _is_referred_to(self, key: Key, names: tuple[str, ...]) -> bool:
+        return any(
+            (each.to_schema, each.to_table) == key and set(each.to_columns) == set(names) for each in self._of_several
+        )
 
     def _domain(self, table: TwinTable, column: Column) -> Domain:
         if column.name in table.domains:
@@ -163,7 +221,9 @@ class _Domains:
         unique = path in self._unique and table.count <= columns.capacity(column)
         if unique:
             distinct = max(1, table.count)
-            domain = replace(domain, unique=True, distinct=distinct, frequencies=(), null_frac=0.0, common_values=())
+            domain = replace(
+                domain, unique=True, distinct=distinct, frequencies=(), edges=(), null_frac=0.0, common_values=()
+            )
         parent = self._parent(path)
         if parent is not None:
             domain = _child(domain, parent, self._tables[parent.table].captured.rows, statistics, table)
@@ -192,13 +252,21 @@ class _Domains:
             return
         table.composite, table.count = names, min(table.count, combinations)
         for name in names:
-            domain = table.domains[name]
-            bounds = () if domain.column.base in ROUNDED else domain.bounds
-            table.domains[name] = replace(domain, ordered=True, bounds=bounds, common_values=())
+            self._make_injective(table, name)
+            table.domains[name] = replace(table.domains[name], ordered=True)
+
+    @staticmethod
+    def _make_injective(table: TwinTable, name: str) -> None:
+        """Different ranks get different values."""
+        domain = table.domains[name]
+        bounds = () if domain.column.base in ROUNDED else domain.bounds
+        table.domains[name] = replace(domain, bounds=bounds, common_values=())
 
 
 def _child(of: Domain, parent: Domain, parents_rows: int, statistics: Statistics | None, table: TwinTable) -> Domain:
     """The column with values of its parent: the same share of all parents as in production."""
+    if not parent.unique:  # a column of a key of several columns: both have the same values
+        return replace(of, parent=parent, distinct=parent.distinct, edges=(), bounds=())
     distinct, unique = min(of.distinct, parent.distinct), of.unique
     if statistics is not None and parents_rows:
         n = statistics.n_distinct
@@ -217,31 +285,30 @@ def steps(schema: Schema) -> list[dict[str, Any]]:
     """The steps of a data set of kind sql, in order."""
     tables = list(schema.tables.values())
     return [
-        *_packed("schema", _definitions(schema)),
+        *packed("schema", _definitions(schema)),
         *(
-            {"name": f"rows-{number}", "sql": _rows(each)}
+            {"name": f"rows-{number}", "sql": _rows(each, schema)}
             for number, each in enumerate(tables, start=1)
             if each.count and each.domains
         ),
-        *_packed("keys", _keys(schema)),
-        *_packed("foreign-keys", map(_foreign_key, schema.foreign_keys)),
+        *packed("keys", _keys(schema)),
+        *packed("foreign-keys", [*map(_foreign_key, schema.foreign_keys), *_drops(schema)]),
         {"name": "vacuum", "sql": "vacuum analyze", "transaction": False},
     ]
 
 
-def _rows(table: TwinTable) -> str:
-    composite = [table.domains[name] for name in table.composite]
-    return rows.insert(table.key, list(table.domains.values()), table.count, composite)
-
-
-def _packed(name: str, statements: Iterator[str] | map[str]) -> list[dict[str, Any]]:
-    """The statements in few steps, none of them too long."""
-    packs: list[list[str]] = []
-    for statement in statements:
-        if not packs or sum(map(len, packs[-1])) + len(statement) > LONGEST_STEP:
-            packs.append([])
-        packs[-1].append(statement)
-    return [{"name": f"{name}-{n}", "sql": ";\n".join(pack)} for n, pack in enumerate(packs, start=1)]
+def _rows(table: TwinTable, schema: Schema) -> str:
+    domains, keys, before = list(table.domains.values()), None, ""
+    if table.keys:
+        parents = {
+            key: (composite.name(parent.domains), parent.count)
+            for key, parent in schema.tables.items()
+            if parent.keys and parent is not table
+        }
+        before = "".join(f"{each};\n" for each in composite.create(table.keys, table.domains, table.count, parents))
+        keys = (composite.name(table.domains), composite.columns(table.keys))
+    columns = [table.domains[name] for name in table.composite]
+    return before + rows.insert(table.key, domains, table.count, columns, table.room, keys)
 
 
 def _definitions(schema: Schema) -> Iterator[str]:
@@ -287,17 +354,30 @@ def _keys(schema: Schema) -> Iterator[str]:
         yield _index(index, schema.tables[index.schema, index.table])
 
 
+def _key_of(keys: Composite) -> set[str]:
+    """The columns of which no two rows have the same values."""
+    own = {each.column.name for each in (keys.lead, keys.counter) if each}
+    return own | set(keys.lead_reference.columns if keys.lead_reference else ())
+
+
+def _drops(schema: Schema) -> Iterator[str]:
+    for table in schema.tables.values():
+        if table.keys and table.domains:
+            yield f"drop table {composite.name(table.domains)}"
+
+
 def _is_unique(index: Index, table: TwinTable) -> bool:
     """Whether the rows satisfy a unique index on these columns."""
     keys = tuple(str(each.name) for each in index.columns[: index.keys])
-    return keys == table.composite or (len(keys) == 1 and table.domains[keys[0]].unique)
+    planned = table.keys and table.keys.counter and set(keys) >= _key_of(table.keys)
+    return bool(planned) or keys == table.composite or (len(keys) == 1 and table.domains[keys[0]].unique)
 
 
 def _index(index: Index, table: TwinTable) -> str:
     """CREATE INDEX, or the primary key. UNIQUE only if the rows satisfy it."""
     names = tuple(str(each.name) for each in index.columns)
     keys = names[: index.keys]
-    unique = index.unique and _is_unique(index, table)
+    unique = index.unique and not index.partial and _is_unique(index, table)
     if index.primary and unique and len(names) == len(keys):
         return f"alter table {qualified(table.key)} add constraint {ident(index.name)} primary key ({idents(keys)})"
     parts = []
@@ -315,5 +395,5 @@ def _foreign_key(key: ForeignKey) -> str:
     table, parent = qualified((key.schema, key.table)), qualified((key.to_schema, key.to_table))
     return (
         f"alter table {table} add foreign key ({idents(key.columns)}) references {parent} ({idents(key.to_columns)})"
-        f"{actions.get(key.on_delete, '')}"
+        f"{actions.get(key.on_delete, '')}{' not valid' * (len(key.columns) > 1)}"
     )

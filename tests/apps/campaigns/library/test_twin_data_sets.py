@@ -211,7 +211,7 @@ def test_a_pattern_of_like_matches_the_expected_rows(db: None, capture: Capture)
     twin = schema(capture, 1.0)
     load(twin)
     counts = Counts(calls=10, ms=1.0, rows=900, hit=40)
-    text = script(Statement("1", "select id from shop.customers where email like $1", counts), twin, 1.0, "s01")
+    text, *_ = script(Statement("1", "select id from shop.customers where email like $1", counts), twin, 1.0, "s01")
 
     with connection.cursor() as cursor:
         cursor.execute(text.splitlines()[-1].replace(":twin_1", "4321"))

@@ -1,0 +1,128 @@
+"""The rows of a twin resemble those of production: skew, keys of several columns, and room in pages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from django.db import connection
+
+from apps.campaigns.twins.schema import schema
+from readers.twin.capture import read_capture
+from readers.twin.model import Capture, ForeignKey, Statistics
+from tests.apps.campaigns.library.test_twin_data_sets import (
+    CHILDREN,
+    ID,
+    PARENT,
+    RAW,
+    column,
+    index,
+    load,
+    parts,
+    primary_key,
+    reference,
+    statistics,
+    table,
+    twin_of,
+)
+
+TENANT = column("tenant", "integer", "int4")
+
+
+@pytest.fixture(scope="module")
+def capture() -> Capture:
+    return read_capture(RAW)
+
+
+def one(sql: str) -> tuple[float, ...]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return tuple(map(float, cursor.fetchone()))
+
+
+def test_rows_per_key_differ_as_the_bounds_of_the_histogram_do(db: None, capture: Capture) -> None:
+    bounds = ("1", "11", "101", "1001")  # a third of the rows have one of ten values
+    load(
+        twin_of(
+            capture,
+            parts(
+                table("parents", 1000, ID),
+                table("children", 9000, ID, PARENT),
+                indexes=[primary_key("parents", "id"), primary_key("children", "id")],
+                foreign_keys=[reference("children", "parents")],
+                statistics=[statistics("children", "parent", 1000, bounds=bounds)],
+            ),
+        )
+    )
+
+    (largest, parents) = one(
+        "select max(count), count(*) from (select count(*) from children group by parent) by_parent"
+    )
+    assert largest == pytest.approx(300, rel=0.15) and parents == pytest.approx(1000, rel=0.05)
+
+
+def tenants(*foreign_keys: ForeignKey) -> dict[str, list[object]]:
+    """Projects and tasks of tenants, of which one has half of them."""
+    task = (TENANT, ID, column("project", "integer", "int4"), column("owner", "integer", "int4"))
+    frequencies = (0.5, *(0.5 / 49,) * 49)
+
+    def skewed(name: str) -> Statistics:
+        return statistics(name, "tenant", 50, frequencies=frequencies)
+
+    return parts(
+        table("projects", 500, TENANT, column("id", "integer", "int4")),
+        table("members", 300, TENANT, column("id", "integer", "int4")),
+        table("tasks", 8000, *task),
+        indexes=[primary_key(each, "tenant", "id") for each in ("projects", "members", "tasks")],
+        foreign_keys=list(foreign_keys),
+        statistics=[
+            *map(skewed, ("projects", "members", "tasks")),
+            statistics("projects", "id", 250),
+            statistics("members", "id", 150),
+            statistics("tasks", "id", 4000),
+        ],
+    )
+
+
+def test_rows_with_a_foreign_key_of_several_columns_refer_to_existing_rows(db: None, capture: Capture) -> None:
+    keys = [
+        ForeignKey("public", "tasks", ("tenant", name), "public", parent, ("tenant", "id"), "a")
+        for name, parent in (("project", "projects"), ("owner", "members"))
+    ]
+    twin = twin_of(capture, tenants(*keys))
+
+    load(twin)
+
+    assert twin.foreign_keys == keys and not twin.missing
+    assert one("select count(*) from tasks t join projects p on p.tenant = t.tenant and p.id = t.project") == (8000,)
+    assert one("select count(*) from tasks t join members m on m.tenant = t.tenant and m.id = t.owner") == (8000,)
+    assert one("select max(count) from (select count(*) from tasks group by tenant) t") == (pytest.approx(4000, 0.01),)
+
+
+def test_new_versions_of_rows_stay_on_their_pages_as_often_as_in_production(db: None, capture: Capture) -> None:
+    children = replace(capture, hot_shares={("public", "children"): 0.5})
+    load(twin_of(children, parts(CHILDREN, indexes=[primary_key("children", "id")])))
+
+    (before,) = one("select pg_relation_size('children')")
+    # One row of each page.
+    (updated,) = one(
+        "with done as (update children set parent = parent where ctid in (select min(ctid) from children"
+        " group by (ctid::text::point)[0]) returning ctid, id) select count(*) from done"
+    )
+    (stayed,) = one("select pg_stat_get_xact_tuples_hot_updated('children'::regclass)")
+
+    assert updated == before / 8192 and stayed / updated == pytest.approx(0.5, abs=0.15)
+
+
+def test_without_updates_in_production_pages_are_full(capture: Capture) -> None:
+    assert not any(table.room for table in schema(capture, 1.0).tables.values())
+
+
+def test_an_index_with_a_predicate_has_all_rows_and_is_not_unique(db: None, capture: Capture) -> None:
+    partial = replace(index("children", "parent", unique=True), partial=True)
+
+    twin = twin_of(capture, parts(CHILDREN, indexes=[partial]))
+    load(twin)
+
+    assert twin.missing == ['index "public"."children_parent_btree": created without its predicate']
+    assert one("select count(*) from pg_index where indrelid = 'children'::regclass and not indisunique") == (1,)
