@@ -22,6 +22,7 @@ def main(arguments: Sequence[str]) -> int:
     of_tpcc.add_argument("--transactions", type=int, default=20_000, help="of each run")
     of_tpcc.add_argument("--warehouses", type=int, default=10, help="of the data set that is compared with pgbench -i")
     of_twin = loads.add_parser("twin", help="a twin compared with the database that it was captured from")
+    of_twin.add_argument("--production", choices=twin.SOURCES, default=twin.SOURCES[0], help="a database and its load")
     of_twin.add_argument("--repetitions", type=int, default=5)
     of_twin.add_argument("--seconds", type=int, default=8, help="of each run")
     of_twin.add_argument("--effects", nargs="*", choices=list(twin.EFFECTS), default=list(twin.EFFECTS))
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
         if options.load == "tpcc":
             tpcc.measure(ground, checks, options.transactions, options.warehouses)
         else:
-            twin.measure(ground, checks, options.repetitions, options.seconds, options.effects)
+            twin.measure(ground, checks, options.production, options.repetitions, options.seconds, options.effects)
     print(checks.summary, flush=True)
     return int(bool(checks.failed))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,8 +12,8 @@ from typing import Any
 from embedded.demo import campaign
 from embedded.servers.postgres import bin_dir
 from tests.cli.program import Program
-from tests.loads import forum
 from tests.loads.checks import Checks
+from tests.loads.databases import ANALYZE, Source
 from tests.servers.ground import Ground
 from tests.servers.production import Production, start
 
@@ -22,7 +23,8 @@ BLOCKS = 0.15  # relative deviation per call
 CALLS = 2.0  # percentage points of all calls
 CLIENTS = 4
 METRIC = "measure.tps"
-NOTHING, DROP = "select 1", "drop index forum.votes_of_member"
+NOTHING = "select 1"
+SOURCES = ("clinic", "forum", "bank", "market", "saas", "events")
 
 
 @dataclass(frozen=True)
@@ -39,49 +41,56 @@ class Effect:
         return {"name": self.path.rpartition(".")[2], "levels": levels}
 
 
-EFFECTS = {
-    "index": Effect("steps.prepare.statements", NOTHING, DROP),
-    "synchronous_commit": Effect("settings.postgresql.synchronous_commit", "on", "off"),
-    "work_mem": Effect("settings.postgresql.work_mem", "64kB", "8MB"),
-}
+EFFECTS = ("index", "synchronous_commit", "work_mem")
 
 
-def measure(ground: Ground, checks: Checks, repetitions: int, seconds: int, effects: Sequence[str]) -> None:
-    with TemporaryDirectory() as home, start(forum.FORUM) as production:
+def _effects(source: Source) -> dict[str, Effect]:
+    return {
+        "index": Effect("steps.prepare.statements", NOTHING, f"drop index {source.index}"),
+        "synchronous_commit": Effect("settings.postgresql.synchronous_commit", "on", "off"),
+        "work_mem": Effect("settings.postgresql.work_mem", "64kB", "8MB"),
+    }
+
+
+def measure(ground: Ground, checks: Checks, name: str, repetitions: int, seconds: int, effects: Sequence[str]) -> None:
+    """`name`: the module in tests.loads.databases with the database and the load of production."""
+    source: Source = import_module(f"tests.loads.databases.{name}").DATABASE
+    with TemporaryDirectory() as home, start(source) as production:
         program = Program(Path(home), ground.stack.base_url, ground.client.token)
         program.env["PATH"] = f"{home}/bin:{bin_dir()}:/usr/bin:/bin"
-        twin = _create(program, production, checks, seconds)
-    _fidelity(ground, twin, checks)
-    loads = {"production-like": _production_like(ground, seconds), "twin": _with_step(ground, twin)}
-    for name in effects:
-        _effect(ground, checks, name, loads, repetitions)
+        twin = _create(program, production, source, checks, seconds)
+    all_effects = _effects(source)
+    _fidelity(ground, twin, checks, all_effects["work_mem"])
+    loads = {"production-like": _production_like(ground, source, seconds), "twin": _with_step(ground, twin)}
+    for effect in effects:
+        _effect(ground, checks, effect, all_effects[effect], loads, repetitions)
 
 
-def _create(program: Program, production: Production, checks: Checks, seconds: int) -> dict[str, Any]:
+def _create(program: Program, production: Production, source: Source, checks: Checks, seconds: int) -> dict[str, Any]:
     """Capture production under its load, and create the twin with the program `proving`."""
-    file = program.home / "forum.jsonl"
-    secret = ["--secret", "forum.members.phone", "--secret", "forum.members.account"]
+    file = program.home / f"{source.name}.jsonl"
+    secret = [part for column in source.secret_columns for part in ("--secret", column)]
     load = production.work_between_snapshots(TRANSACTIONS)
     _run(program, "capture", "--dsn", production.dsn, "--minutes", "0.6", *secret, "--out", str(file))
     load.join()
     raw = file.read_bytes()
-    leaked = [each for each in (*forum.SECRETS, production.password) if each.encode() in raw]
+    leaked = [each for each in (*source.secrets, production.password) if each.encode() in raw]
     checks.check(not leaked, f"no secret value in the {len(raw):,} bytes of the capture")
     run = ["--clients", str(CLIENTS), "--jobs", "2", "--seconds", str(seconds)]
-    twin = _run(program, "create", str(file), "--name", "forum", *run)
+    twin = _run(program, "create", str(file), "--name", source.name, *run)
     print(f"\n{'time':>7}  statement")
     for statement in twin["statements"]:
         share, script = f"{100 * statement['share']:6.2f}%", statement["script"] or "-"
         print(f"{share}  {script:4}{statement['text'][:80]}  {statement['reason']}")
     checks.check(twin["covered"] >= COVERED, f"statements of the twin cover {100 * twin['covered']:.1f} % of the time")
     left_out = [statement for statement in twin["statements"] if not statement["script"]]
-    checks.check(len(left_out) >= len(forum.OTHERS), f"{len(left_out)} statements are left out, each with a reason")
+    checks.check(len(left_out) >= len(source.others), f"{len(left_out)} statements are left out, each with a reason")
     return twin
 
 
-def _fidelity(ground: Ground, twin: dict[str, Any], checks: Checks) -> None:
+def _fidelity(ground: Ground, twin: dict[str, Any], checks: Checks, effect: Effect) -> None:
     """One run of the twin, statement by statement."""
-    factor = EFFECTS["work_mem"].factor
+    factor = effect.factor
     one = {**factor, "levels": factor["levels"][1:]}
     ended = _campaign(ground, "fidelity", twin["workload"], twin["dataset"], one, repetitions=1)
     (run,) = ground.client.get(f"runs/?campaign={ended['id']}")["results"]
@@ -97,19 +106,19 @@ def _fidelity(ground: Ground, twin: dict[str, Any], checks: Checks) -> None:
         checks.check(abs(ratio - 1) <= BLOCKS, f"blocks per call within 15 %: {statement['script']}, {ratio:.3f}")
 
 
-def _production_like(ground: Ground, seconds: int) -> tuple[int, int]:
+def _production_like(ground: Ground, source: Source, seconds: int) -> tuple[int, int]:
     """Workload and data set: production's own rows and scripts."""
-    steps = [{"name": f"create-{n}", "sql": sql} for n, sql in enumerate(_statements(), start=1)]
-    steps.append({"name": "vacuum", "sql": forum.ANALYZE, "transaction": False})
+    steps = [{"name": f"create-{n}", "sql": sql} for n, sql in enumerate(_statements(source.tables), start=1)]
+    steps.append({"name": "vacuum", "sql": ANALYZE, "transaction": False})
     dataset = ground.client.post("datasets/", name="production-like", kind="sql", options={"steps": steps})
-    scripts = [{"name": f"p{n}", "weight": w, "text": f"{text}\n"} for n, (w, text) in enumerate(forum.LOAD, start=1)]
+    scripts = [{"name": f"p{n}", "weight": w, "text": f"{text}\n"} for n, (w, text) in enumerate(source.load, start=1)]
     options = {"scripts": scripts, "clients": CLIENTS, "jobs": 2, "time_s": seconds}
     measured = {"name": "measure", "role": "measure", "kind": "pgbench", "options": options}
     return _workload(ground, "production-like", measured), dataset["id"]
 
 
-def _statements() -> list[str]:
-    return [table for table in forum.TABLES.split(";\n") if table.strip()]
+def _statements(tables: str) -> list[str]:
+    return [table for table in tables.split(";\n") if table.strip()]
 
 
 def _with_step(ground: Ground, twin: dict[str, Any]) -> tuple[int, int]:
@@ -123,9 +132,16 @@ def _workload(ground: Ground, name: str, measured: dict[str, Any]) -> int:
     return int(ground.client.post("workloads/", name=name, steps=[prepare, measured])["id"])
 
 
-def _effect(ground: Ground, checks: Checks, name: str, loads: dict[str, tuple[int, int]], repetitions: int) -> None:
+def _effect(
+    ground: Ground,
+    checks: Checks,
+    name: str,
+    effect: Effect,
+    loads: dict[str, tuple[int, int]],
+    repetitions: int,
+) -> None:
     """The same comparison with both loads."""
-    effect, levels = EFFECTS[name], []
+    levels = []
     for load, (workload, dataset) in loads.items():
         ended = _campaign(ground, f"{name}, {load}", workload, dataset, effect.factor, repetitions)
         level = ground.client.get(f"campaigns/{ended['id']}/results/")["levels"][-1]

@@ -119,7 +119,7 @@ class Production:
         weighed = [f"-f{path}@{weight}" for path, (weight, _) in zip(scripts, load, strict=True)]
         where = ["-h", str(self.root), "-U", "postgres", self.database.name]
         argv = [str(bin_dir() / "pgbench"), "-n", "-c1", f"-t{transactions}", "--random-seed=7", *weighed, *where]
-        subprocess.run(argv, check=True, capture_output=True, timeout=120)
+        subprocess.run(argv, check=True, capture_output=True, timeout=600)
 
     def work_between_snapshots(self, transactions: int) -> Thread:
         """The same in a thread that has started, once a capture has taken its first snapshot."""
@@ -143,7 +143,7 @@ def start(database: Database = SHOP) -> Iterator[Production]:
     with remote.short_dir() as root:
         data = root / "data"
         initdb = [str(bin_dir() / "initdb"), "-D", str(data), "-U", "postgres", "--auth=trust", "--no-sync"]
-        subprocess.run(unprivileged(initdb), check=True, capture_output=True, timeout=120)
+        subprocess.run(unprivileged(initdb), check=True, capture_output=True, timeout=600)
         options = ["-c", "listen_addresses=", "-c", "shared_preload_libraries=pg_stat_statements"]
         argv = [str(bin_dir() / "postgres"), "-D", str(data), "-k", str(root), *options, *NOT_DURABLE]
         with (root / "log").open("wb") as log:
