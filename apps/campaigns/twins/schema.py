@@ -14,6 +14,7 @@ from apps.campaigns.twins.composite import Composite
 from apps.campaigns.twins.names import OWN_SCHEMA, Key, ident, idents, literal, packed, qualified
 from readers.twin.model import Capture, Column, ForeignKey, Index, Statistics, Table
 
+MOST_PARENTS = 50  # of keys of several columns, one after another
 NEARLY_ALL = 0.95  # this share of the parents counts as all, because n_distinct is an estimate
 METHODS = ("btree", "hash", "gin", "gist", "brin", "spgist")
 DEEPEST = 50  # foreign keys from column to column
@@ -81,7 +82,7 @@ def schema(capture: Capture, factor: float) -> Schema:
         for each in capture.tables
     }
     indexes = [each for each in capture.indexes if _can_be_created(each, tables, missing)]
-    _Domains(capture, tables, indexes).fill()
+    order = _Domains(capture, tables, indexes).fill()
     missing += [
         f"index {qualified((each.schema, each.name))}: created without its predicate"
         for each in indexes
@@ -96,14 +97,7 @@ def schema(capture: Capture, factor: float) -> Schema:
     for table in tables.values():
         columns = [each.column for each in table.domains.values() if not each.supported]
         missing += [f"{qualified(table.key)}.{ident(each.name)}: type {each.type}, created as text" for each in columns]
-    ordered = [each for table in tables.values() for each in _parents_first(table, tables)]
-    return Schema({each.key: each for each in ordered}, indexes, foreign_keys, missing)
-
-
-def _parents_first(table: TwinTable, tables: Mapping[Key, TwinTable]) -> list[TwinTable]:
-    """The table, after those whose rows its keys of several columns depend on."""
-    parents = [tables[each.to_schema, each.to_table] for each in (table.keys.references if table.keys else ())]
-    return [*(each for parent in parents for each in _parents_first(parent, tables)), table]
+    return Schema({key: tables[key] for key in order}, indexes, foreign_keys, missing)
 
 
 def _count(table: Table, factor: float, is_referenced: bool) -> int:
@@ -168,47 +162,50 @@ class _Domains:
             for each in sorted(indexes, key=lambda index: index.primary)
             if each.unique and not each.partial and each.keys > 1
         }
-        self._of_several = [each for each in capture.foreign_keys if len(each.columns) == len(each.to_columns) > 1]
-        for each in self._of_several:
-            for column, to in zip(each.columns, each.to_columns, strict=True):
-                self._references.setdefault((each.schema, each.table, column), (each.to_schema, each.to_table, to))
+        self._of_several: dict[Key, list[ForeignKey]] = {}
+        self._referred: set[tuple[Key, frozenset[str]]] = set()  # the columns that such keys refer to
+        for each in capture.foreign_keys:
+            if len(each.columns) == len(each.to_columns) > 1:
+                self._of_several.setdefault((each.schema, each.table), []).append(each)
+                self._referred.add(((each.to_schema, each.to_table), frozenset(each.to_columns)))
+                for column, to in zip(each.columns, each.to_columns, strict=True):
+                    self._references.setdefault((each.schema, each.table, column), (each.to_schema, each.to_table, to))
         self._number, self._busy = 0, set[tuple[str, str, str]]()
 
-    def fill(self) -> None:
+    def fill(self) -> list[Key]:
+        """Return the tables, parents of keys of several columns first."""
         for table in self._tables.values():
             for column in table.captured.columns:
                 self._domain(table, column)
         planned: dict[Key, Composite | None] = {}
+        order: list[Key] = []
         for key in self._tables:
-            self._plan(key, planned)
+            self._plan(key, planned, order, MOST_PARENTS)
         for table in self._tables.values():
             if table.keys is None:
                 self._set_composite(table)
+        return order
 
-    def _plan(self, key: Key, planned: dict[Key, Composite | None]) -> None:
-        """Parents first. A table that leads back to itself has no plan."""
-        if key in planned:
+    def _plan(self, key: Key, planned: dict[Key, Composite | None], order: list[Key], depth: int) -> None:
+        """Parents first. A table that leads back to itself, or through too many parents, has no plan."""
+        if key in planned or not depth:
             return
         planned[key] = None
-        table = self._tables[key]
-        references = [each for each in self._of_several if (each.schema, each.table) == key]
+        references = self._of_several.get(key, [])
         for each in references:
-            self._plan((each.to_schema, each.to_table), planned)
-        names = self._composites.get(key, ())
+            self._plan((each.to_schema, each.to_table), planned, order, depth - 1)
+        order.append(key)
+        table, names = self._tables[key], self._composites.get(key, ())
         if any(table.domains[name].unique for name in names):
             names = ()
-        if not table.count or (not references and (len(names) != 2 or not self._is_referred_to(key, names))):
+        is_parent = len(names) == 2 and (key, frozenset(names)) in self._referred
+        if not table.count or not (references or is_parent):
             return
         for name in names:
             self._make_injective(table, name)
         table.keys = planned[key] = composite.plan(table.domains, names, references, planned)
         sizes = composite.group_sizes(table.keys, table.count) if table.keys else []
         table.count = sum(sizes) or table.count
-
-    def _is_referred_to(self, key: Key, names: tuple[str, ...]) -> bool:
-        return any(
-            (each.to_schema, each.to_table) == key and set(each.to_columns) == set(names) for each in self._of_several
-        )
 
     def _domain(self, table: TwinTable, column: Column) -> Domain:
         if column.name in table.domains:
