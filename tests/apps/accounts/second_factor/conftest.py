@@ -97,14 +97,26 @@ def add_passkey(
 ) -> Any:
     """The last response when a user who is logged in adds `device`, confirmed by the password or by `confirmation`."""
     client.post(reverse("passkey_new"), confirmation or {"password": populate.PASSWORD})
-    options = client.post(reverse("passkey_creation"), {"name": name}).json()
-    return client.post(reverse("passkey_add"), {"name": name, "passkey": device.create(options)})
+    asked = client.post(reverse("passkey_creation"), {"name": name}).json()
+    return client.post(reverse("passkey_add"), {"name": name, "passkey": device.create(asked)})
+
+
+@pytest.fixture
+def device(olga: User) -> Authenticator:
+    """The passkey of olga."""
+    device = Authenticator()
+    add_passkey(enter_password(olga), device)
+    return device
+
+
+def options(client: Client) -> Any:
+    """The options for a sign-in."""
+    return client.post(reverse("passkey_sign_in_options")).json()
 
 
 def sign_in(client: Client, device: Authenticator, **sent: str) -> Any:
     """The response to a login with `device` alone."""
-    options = client.post(reverse("passkey_sign_in_options")).json()
-    return client.post(reverse("passkey_sign_in"), {"passkey": device.get(options), **sent})
+    return client.post(reverse("passkey_sign_in"), {"passkey": device.get(options(client)), **sent})
 
 
 def is_logged_in(client: Client) -> bool:
