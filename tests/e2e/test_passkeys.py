@@ -168,6 +168,7 @@ def test_a_user_has_two_passkeys_and_removes_the_lost_one(open_device: Callable[
 
     page.get_by_role("link", name="Remove passkey laptop").click()
     page.get_by_role("button", name="Confirm with a passkey instead").click()
+    expect(page.get_by_text("Confirmed with a passkey.")).to_be_visible()
     device.press("Remove passkey")
     expect(page.get_by_text("The passkey laptop is removed.")).to_be_visible()
     assert [each.name for each in Passkey.objects.all()] == ["phone"]
