@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("accounts", "0017_passkeys"),
+        ("accounts", "0016_ci_jobs"),
     ]
 
     operations = [
