@@ -86,4 +86,4 @@ def _p(explained: float, rank: int, s: float, df: int) -> float | None:
 
     if s < NO_SPREAD or not rank:
         return None
-    return float(special.fdtrc(rank, df, explained / rank / s**2))
+    return float(special.fdtrc(rank, df, max(0.0, explained) / rank / s**2))

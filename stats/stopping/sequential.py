@@ -167,7 +167,7 @@ def widened(estimate: Estimate, p: float, p_90: float) -> Estimate | None:
     method = f"{estimate.method}, adjusted for interim analyses"
     if estimate.se is None or estimate.df is None:
         return replace(estimate, method=method)
-    half, half_90 = (-float(special.stdtrit(estimate.df, each / 2)) * estimate.se for each in (p, p_90))
+    half, half_90 = (abs(float(special.stdtrit(estimate.df, each / 2))) * estimate.se for each in (p, p_90))
     if not half < _SAYS_NOTHING:
         return None
     ends, ends_90 = ((estimate.difference - one, estimate.difference + one) for one in (half, half_90))

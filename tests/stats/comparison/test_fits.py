@@ -133,3 +133,15 @@ def test_a_campaign_of_13_554_runs_is_solved_while_a_page_waits() -> None:
 
     assert time.process_time() - begun < 1.0
     assert not fitted.rank_lost
+
+
+def test_levels_with_equal_means_have_a_p_of_1() -> None:
+    """What levels explain is then rounding, which may be below 0."""
+    chance = np.random.default_rng(1)
+    values = np.exp(chance.normal(0, 0.01, 7))
+    rows = [
+        [Observation(f"l{level}", 0, float(value), 0) for level in range(3) for value in chance.permutation(values)]
+        for _ in range(50)
+    ]
+
+    assert [fit(own, blocked=False).levels_p for own in rows] == pytest.approx([1.0] * 50)
