@@ -38,7 +38,7 @@ def campaign_table(campaign: Campaign, host: int | None = None) -> CampaignTable
     """Three queries, whatever the number of runs: the runs, the two measurements shown, and their definition. For one
     host, or for all: then each host is a block, and has its own answer as well."""
     runs = _runs_of_table(campaign, host)
-    chosen = steps.metric(campaign.steps, campaign.metric)
+    chosen = steps.metric(campaign.steps, campaign.compared)
     labels = labels_of(campaign, runs)
     table = result_table(
         campaign,
@@ -158,6 +158,6 @@ def _definition(campaign: Campaign, chosen: steps.Metric) -> str:
 
 def metric_values(campaign: Campaign, runs: Iterable[Run]) -> dict[UUID, float]:
     """run -> the campaign's metric, of those that have it."""
-    chosen = steps.metric(campaign.steps, campaign.metric)
+    chosen = steps.metric(campaign.steps, campaign.compared)
     rows = Measurement.objects.filter(run__in=[run.pk for run in runs], step=chosen.step, name=chosen.name)
     return dict(rows.values_list("run_id", "value"))

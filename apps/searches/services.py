@@ -58,6 +58,8 @@ def create_search(
         hint = "choose a campaign whose metric is better if higher or lower"
         raise PlanError("campaign", f"neither direction of {campaign.metric or 'its metric'} is better", hint=hint)
     _check_second_metric(second_metric, campaign)
+    for field, name in (("campaign", campaign.metric), ("second_metric", second_metric)):
+        _check_rate(field, name, campaign)
     lines = _checked_lines(space, campaign, allowed_risks)
     limit_lines = [limit.line for limit in limits.read(constraints, campaign.steps)]
     learned = earlier.Earlier([], {})
@@ -83,6 +85,14 @@ def create_search(
     save(search)
     audit(by, "search.create", search, after=_audited(search))
     return search
+
+
+def _check_rate(field: str, metric: str, campaign: Campaign) -> None:
+    """PlanError for a throughput at a fixed rate, because no candidate can improve it."""
+    instead = campaign.compared_instead_of(metric)
+    if instead != metric:
+        hint = f"clone the campaign with the metric {instead}" if field == "campaign" else f"choose {instead}"
+        raise PlanError(field, f"all runs have a fixed rate, so {metric} does not show which one is better", hint=hint)
 
 
 def _check_second_metric(name: str, campaign: Campaign) -> None:

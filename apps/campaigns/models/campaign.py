@@ -12,6 +12,7 @@ from django.db.models import F, Func
 
 from agents.collectors import USUAL
 from apps.accounts.models import Teams, User, Walled
+from apps.campaigns.design import fixed_rate
 from apps.campaigns.design.steps import Step
 from apps.campaigns.models.workloads import DataSet, Workload
 from apps.hosts.models import Host
@@ -195,3 +196,12 @@ class Campaign(Walled):
     def steps(self) -> list[Step]:
         """The steps of its workload; empty without a workload."""
         return list(self.workload.steps) if self.workload else []
+
+    @property
+    def compared(self) -> str:
+        """The figure by which its levels are compared: its metric, or at a fixed rate a latency."""
+        return self.compared_instead_of(self.metric)
+
+    def compared_instead_of(self, figure: str) -> str:
+        """The figure by which its levels are compared if users choose this one."""
+        return fixed_rate.compared(self.steps, self.factors, figure)

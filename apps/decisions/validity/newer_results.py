@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from apps.campaigns.models import Campaign
 from apps.decisions.models import Decision, Review
 from apps.results import queries
-from apps.results.answers.table import LevelRow
+from apps.results.answers.table import CampaignTable, LevelRow
 from common import verdicts
 from stats.model import PRELIMINARY_BELOW
 
@@ -16,17 +16,25 @@ Verdict = Review.Verdict
 
 
 def say(decision: Decision, campaign: Campaign, host: int | None = None) -> tuple[str, str]:
-    """Return (verdict, sentence), of one host or of all. A contradiction in one level outweighs the others."""
-    frozen = decision.evidence
+    """Return (verdict, sentence), of one host or of all."""
+    return against_evidence(decision.evidence, campaign, lambda: queries.campaign_table(campaign, host))
+
+
+def against_evidence(
+    frozen: Mapping[str, Any], campaign: Campaign, read_table: Callable[[], CampaignTable]
+) -> tuple[str, str]:
+    """Return (verdict, sentence). A contradiction in one level outweighs the others."""
     then = {row["label"]: row["verdict"] for row in frozen["table"]["levels"]}
     if not _same_levels(frozen["campaign"]["factors"], campaign.factors):
         return Verdict.OPEN, "It compared different settings."
-    table = queries.campaign_table(campaign, host)
+    table = read_table()
     if table.baseline != frozen["table"]["baseline"]:
         return (
             Verdict.OPEN,
             f"It compared with {table.baseline}; the evidence compared with {frozen['table']['baseline']}.",
         )
+    if table.metric != frozen["table"]["metric"]:
+        return Verdict.OPEN, f"It compared {table.metric}; the evidence compared {frozen['table']['metric']}."
     sure = [row for row in table.levels if _is_certain(row.verdict) and not row.preliminary]
     certain = [row for row in sure if _is_certain(then.get(row.label, ""))]
     contrary = [row for row in certain if row.verdict != then[row.label]]

@@ -84,12 +84,12 @@ def _analyse(campaign: Campaign, rule: Rule, whole: int) -> Look | None:
 
 
 def _metric(campaign: Campaign) -> stats.Metric:
-    chosen = steps.metric(campaign.steps, campaign.metric)
-    return stats.Metric(campaign.metric, chosen.unit, chosen.better)  # type: ignore[arg-type]
+    chosen = steps.metric(campaign.steps, campaign.compared)
+    return stats.Metric(campaign.compared, chosen.unit, chosen.better)  # type: ignore[arg-type]
 
 
 def _observations(campaign: Campaign, rule: Rule, whole: int) -> list[stats.Observation]:
-    chosen = steps.metric(campaign.steps, campaign.metric)
+    chosen = steps.metric(campaign.steps, campaign.compared)
     rows = Measurement.objects.filter(
         run__campaign=campaign,
         run__outcome=Run.Outcome.OK,
@@ -110,6 +110,7 @@ def as_json(comparison: stats.Comparison | None) -> dict[str, Any] | None:
         return None
     low, high = comparison.interval
     fields = {"a": comparison.a, "b": comparison.b, "ratio_percent": comparison.ratio_percent, "low": low, "high": high}
+    fields |= {"metric": comparison.metric.name}
     fields |= {"width": (high - low) / 100, "verdict": comparison.verdict, "preliminary": comparison.preliminary}
     return fields | {"sentence": comparison.sentence(), "method": comparison.method}
 
@@ -145,4 +146,7 @@ def unplanned(campaign: Campaign, analysis: Look | None) -> str:
 
 
 def newest(campaign: Campaign) -> Look | None:
-    return campaign.looks.order_by("-number").first() if campaign.stop else None
+    """Return the newest interim analysis of the figure that is compared."""
+    analysis = campaign.looks.order_by("-number").first() if campaign.stop else None
+    is_other = analysis and analysis.found and analysis.found.get("metric", campaign.metric) != campaign.compared
+    return None if is_other else analysis

@@ -45,7 +45,7 @@ def result_table(
     hosts = {run.host_id: run.host.name for run in runs}
     comparing = Comparing(
         labels[0],
-        stats.Metric(campaign.metric, chosen.unit, chosen.better),  # type: ignore[arg-type]
+        stats.Metric(campaign.compared, chosen.unit, chosen.better),  # type: ignore[arg-type]
         campaign.delta,
         interim_analyses.unplanned(campaign, newest),
         identical_hosts=campaign.placement == Campaign.Placement.SPREAD,

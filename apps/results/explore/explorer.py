@@ -178,7 +178,7 @@ def figures_of(campaign: Campaign) -> list[Measurement]:
 
 def metric_of(campaign: Campaign) -> str:
     """Return the campaign's metric as step.name."""
-    chosen = steps.metric(campaign.steps, campaign.metric)
+    chosen = steps.metric(campaign.steps, campaign.compared)
     return f"{chosen.step}.{chosen.name}"
 
 

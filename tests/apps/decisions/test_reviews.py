@@ -65,6 +65,18 @@ def test_a_contrary_result_is_reported_once_and_becomes_a_task(
     assert "newer results contradict it" in client.get(reverse("home")).content.decode()
 
 
+def test_results_of_another_figure_neither_confirm_nor_contradict(decision: Decision, admin: User) -> None:
+    decision.evidence["table"]["metric"] = "latency_p99"
+    decision.save()
+    again(decision, admin, other=500.0)
+
+    reviews.review_due()
+
+    assert [review.words for review in decision.reviews.all()] == [
+        "It compared tps; the evidence compared latency_p99."
+    ]
+
+
 def test_a_still_newer_result_that_confirms_takes_the_banner_down(
     decision: Decision, admin: User, client: Client
 ) -> None:

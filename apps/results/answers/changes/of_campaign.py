@@ -17,7 +17,7 @@ from common.wording import percent
 
 def campaign_changes(campaign: Campaign, table: CampaignTable) -> Changes:
     """Return the changes for a table with the points of its runs, in the step of the campaign's metric."""
-    chosen = steps.metric(campaign.steps, campaign.metric)
+    chosen = steps.metric(campaign.steps, campaign.compared)
     metric = stats.Metric(table.metric, table.unit, table.better)  # type: ignore[arg-type]  # one of the two
     settings = _settings(campaign)
     base = [level for level in table.levels if level.label == table.baseline]

@@ -12,7 +12,7 @@ from django.db.models import Avg, F
 from django.http import QueryDict
 
 import stats
-from apps.campaigns.design import steps
+from apps.campaigns.design import fixed_rate, steps
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers import interim_analyses
 from apps.results.answers.comparison import differences, twins
@@ -141,7 +141,7 @@ def _figures(arms: Sequence[Arm]) -> list[str]:
 
 def _usual(campaign: Campaign, figures: Sequence[str]) -> str:
     """The metric of the first side's campaign, or what all have."""
-    chosen = steps.metric(campaign.steps, campaign.metric) if campaign.metric else None
+    chosen = steps.metric(campaign.steps, campaign.compared) if campaign.metric else None
     name = f"{chosen.step}.{chosen.name}" if chosen else ""
     return name if name in figures or not figures else figures[0]
 
@@ -175,6 +175,7 @@ def _compared(
         differences=differences.of_settings(sides),
         unplanned=unplanned,
         warnings=[
+            *_of_fixed_rate(shown, name),
             *warnings,
             *dict.fromkeys(fidelity.sentence for fidelity in fidelities.values() if not fidelity.is_trusted),
         ],
@@ -182,6 +183,13 @@ def _compared(
         days=days,
         fidelities=fidelities,
     )
+
+
+def _of_fixed_rate(arms: Sequence[Arm], figure: str) -> list[str]:
+    """A warning if all sides have a fixed rate and their throughputs are compared."""
+    campaigns = {run.campaign.pk: run.campaign for arm in arms for run in arm.runs}
+    instead = {campaign.compared_instead_of(figure) for campaign in campaigns.values()} - {figure}
+    return [fixed_rate.only_shows(figure, instead.pop())] if len(instead) == 1 else []
 
 
 def _measured(arms: Sequence[Arm], step: str, name: str) -> tuple[Measurement, list[Arm]]:

@@ -111,7 +111,7 @@ def baselines(host: Host, only: str = "") -> list[Baseline]:
 def _metric(campaign: Campaign) -> steps.Metric | None:
     """Return None if its workload was imported, or no longer measures its metric."""
     try:
-        return steps.metric(campaign.steps, campaign.metric)
+        return steps.metric(campaign.steps, campaign.compared)
     except PlanError:
         return None
 
@@ -133,8 +133,8 @@ def _baseline(
         newest=campaign,
         host=host.pk,
         digest=runs[-1].digest,
-        title=f"{campaign.name}, {label}: {campaign.metric}",
-        metric=campaign.metric,
+        title=f"{campaign.name}, {label}: {campaign.compared}",
+        metric=campaign.compared,
         unit=metric.unit,
         runs=[run.pk for run, _ in of],
         at=[run.started_at for run, _ in of],

@@ -92,7 +92,7 @@ class Trend:
 def trend(schedule: Schedule, until: datetime | None = None) -> Trend:
     """Return the trend of its campaigns that have ended and were read, of slots up to `until`. Four queries."""
     try:
-        metric = steps.metric(schedule.campaign.steps, schedule.campaign.metric)
+        metric = steps.metric(schedule.campaign.steps, schedule.campaign.compared)
     except PlanError:  # its campaigns do not compare a figure
         return Trend(schedule.campaign.metric, "", [], [], None, 0, [])
     slots = _slots(schedule, until)
@@ -102,7 +102,7 @@ def trend(schedule: Schedule, until: datetime | None = None) -> Trend:
     points = [_point(slot, level, measured) for slot, levels in cells for level, measured in levels.items()]
     verdicts = _verdicts([levels for _, levels in cells], metric, schedule.campaign.delta)
     return Trend(
-        schedule.campaign.metric,
+        schedule.campaign.compared,
         metric.unit,
         points,
         _host_changes(known, facts),

@@ -24,6 +24,7 @@ from apps.results.answers.sentences import Judgement
 from apps.results.answers.table import CampaignTable
 
 TOPICS: tuple[Callable[[JudgedCampaign], Iterable[Judgement]], ...] = (
+    latency.at_fixed_rate,
     levels.too_few,
     levels.comparisons,
     levels.failures,
@@ -59,5 +60,6 @@ def judgements(campaign: Campaign, table: CampaignTable | None = None, host: int
         table = queries.campaign_table(campaign, host)
     judged = JudgedCampaign(campaign, table, host)
     if not judged.rows:
-        return [Judgement("data", judged.table.sentence, "unknown"), *runs.failed(judged), *runs.zeros(judged)]
+        nothing = Judgement("data", judged.table.sentence, "unknown")
+        return [nothing, *latency.at_fixed_rate(judged), *runs.failed(judged), *runs.zeros(judged)]
     return [finding for topic in TOPICS for finding in topic(judged)]

@@ -35,7 +35,7 @@ class JudgedCampaign:
 
     @cached_property
     def chosen(self) -> steps.Metric:
-        return steps.metric(self.campaign.steps, self.campaign.metric)
+        return steps.metric(self.campaign.steps, self.campaign.compared)
 
     @cached_property
     def rows(self) -> Rows:

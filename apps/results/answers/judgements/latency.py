@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import Q
 
 import stats
-from apps.campaigns.design import steps
+from apps.campaigns.design import fixed_rate, steps
 from apps.campaigns.design.factors import text_of
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers.judgements.judged_campaign import JudgedCampaign
@@ -82,9 +82,15 @@ def _no_percentiles(judged: JudgedCampaign) -> Iterator[Judgement]:
         yield Judgement("latency", sentence, "unknown")
 
 
+def at_fixed_rate(judged: JudgedCampaign) -> Iterator[Judgement]:
+    """Yield why a latency is compared although users chose a throughput."""
+    if judged.table.metric != judged.campaign.metric:
+        sentence = fixed_rate.explanation(judged.campaign.metric, judged.table.metric)
+        yield Judgement("fixed rate", sentence, "note")
+
+
 def loops(judged: JudgedCampaign) -> Iterator[Judgement]:
-    """Yield a warning of coordinated omission, for levels without a rate. If all levels have a rate, yield that the
-    throughput does not show which level is better."""
+    """Yield a warning of coordinated omission, for levels without a rate."""
     if judged.campaign.kind == Campaign.Kind.IMPORTED:
         return
     changes = {label: json.dumps(each) for label, each in _changes(judged).items()}
@@ -92,8 +98,6 @@ def loops(judged: JudgedCampaign) -> Iterator[Judgement]:
     loop_by_level = {label: loop[each] for label, each in changes.items()}
     closed = [label for label, each in loop_by_level.items() if each == "closed"]
     if not closed:
-        if set(loop_by_level.values()) == {"open"} and judged.metric.better == "higher":
-            yield _fixed_rate(judged)
         return
     where = "" if len(closed) == len(loop_by_level) else f" at {first_of(closed)}"
     sentence = (
@@ -101,14 +105,6 @@ def loops(judged: JudgedCampaign) -> Iterator[Judgement]:
         "omission). Set a rate to measure it."
     )
     yield Judgement("closed loop", sentence, "warning", {"levels": closed})
-
-
-def _fixed_rate(judged: JudgedCampaign) -> Judgement:
-    sentence = (
-        f"All runs had a fixed rate: {judged.metric.name} only shows whether they kept up with it. "
-        "Compare latencies to find the better level."
-    )
-    return Judgement("fixed rate", sentence, "warning")
 
 
 def _loop(judged: JudgedCampaign, changes: str) -> str:

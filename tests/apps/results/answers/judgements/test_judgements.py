@@ -240,20 +240,6 @@ def test_an_open_loop_has_no_closed_loop_badge(admin: User) -> None:
     assert of("closed loop", judgements(campaign)) == []
 
 
-def test_at_a_fixed_rate_a_throughput_does_not_show_which_level_is_better(admin: User) -> None:
-    at_fixed_rate = {"workload": make_workload(by=admin, rate=100)}
-    by_tps = measured({"A": A, "C": A}, admin, **at_fixed_rate)
-    percentiles(by_tps, {"A": 1.0, "C": 45.0})
-
-    findings = judgements(by_tps)
-
-    assert of("fixed rate", findings)[0].sentence.startswith("All runs had a fixed rate: tps only shows whether")
-    assert of("latency", findings)[0].tone == "worse"
-    by_latency = measured({"A": A, "C": A}, admin, metric="latency_avg", **at_fixed_rate)
-    assert of("fixed rate", judgements(by_latency)) == []
-    assert of("fixed rate", judgements(measured({"A": A, "C": A}, admin))) == []
-
-
 def test_levels_with_a_rate_leave_the_badge_to_the_others(admin: User) -> None:
     rate = {"name": "rate", "levels": [{"label": "A", "set": {}}, {"label": "C", "set": {"workload.rate": 100}}]}
 
