@@ -43,6 +43,12 @@ class Figures:
     p: float | None
     is_bound: bool
 
+    @classmethod
+    def of(cls, match: re.Match[str]) -> Figures:
+        groups = match.groupdict()
+        p = float(groups["p"]) if groups.get("p") else None
+        return cls(*(_number(groups[name]) for name in ("ratio", "low", "high")), p, groups.get("sign") == "<")
+
     @property
     def excludes_zero(self) -> bool:
         """Whether 0 is outside of the interval by more than the rounding of its ends."""
@@ -66,12 +72,6 @@ def _rounding(value: float) -> float:
     return 0.05 if size >= 9.995 else 0.005
 
 
-def _figures(match: re.Match[str]) -> Figures:
-    groups = match.groupdict()
-    p = float(groups["p"]) if groups.get("p") else None
-    return Figures(*(_number(groups[name]) for name in ("ratio", "low", "high")), p, groups.get("sign") == "<")
-
-
 def verdict_in(sentence: str) -> str:
     """The verdict that a sentence on two levels states; "" if it states none."""
     return next((verdict for verdict, text, other in VERDICTS if text in sentence and other in sentence), "")
@@ -87,7 +87,7 @@ def contradictions(sentence: str, better: str, delta: float) -> Iterator[str]:
     match, verdict = FIGURES.search(sentence), verdict_in(sentence)
     if match is None:
         return
-    figures = _figures(match)
+    figures = Figures.of(match)
     yield from _of_interval(figures)
     if verdict:
         yield from _of_verdict(verdict, figures, better, 100 * delta)
@@ -139,7 +139,7 @@ def _of_interaction(sentence: str, delta: float) -> Iterator[str]:
     match = INTERACTION.search(sentence)
     if match is None:
         return
-    figures = _figures(match)
+    figures = Figures.of(match)
     yield from _of_interval(figures)
     margin = 100 * delta
     inside = figures.low + _rounding(figures.low) > -margin and figures.high - _rounding(figures.high) < margin

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
@@ -15,15 +15,19 @@ from agents.collectors.per_transaction import CPU
 from apps.campaigns.design import steps
 from apps.campaigns.design.cells import cells
 from apps.campaigns.design.factors import Cell, read, text_of
-from apps.campaigns.models import Campaign, Run
+from apps.campaigns.models import Campaign, Run, Workload
 from apps.hosts.models import Host
 from apps.results.answers import interim_analyses
 from apps.results.answers.hosts import retries_of
 from apps.results.models import Look
 
+MOST_HOSTS = 4
+HOSTS = [Host(pk=number + 1, name=f"db{number + 1}") for number in range(MOST_HOSTS)]
+RUN = timedelta(seconds=40)
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 LABELS = (("off", "on", "try", "auto", "8GB"), ("1 cpu", "2 cpus", "4 cpus", "8 cpus", "16 cpus"))
 NAMES = ("huge pages", "cpus")
+LOADS = {fixed: Workload(steps=steps.single("pgbench", {"rate": 500} if fixed else {})) for fixed in (False, True)}
 METRICS = (steps.Metric("measure", "tps", "tps", "higher"), steps.Metric("measure", "latency_avg", "ms", "lower"))
 OUTCOMES = (Run.Outcome.FAILED, Run.Outcome.INTERRUPTED, Run.Outcome.NOT_IN_EFFECT, Run.Outcome.CANCELLED)
 
@@ -32,6 +36,7 @@ OUTCOMES = (Run.Outcome.FAILED, Run.Outcome.INTERRUPTED, Run.Outcome.NOT_IN_EFFE
 class Random:
     """A campaign with its runs, their figures (name -> run -> value), and its newest interim analysis."""
 
+    number: int
     campaign: Campaign
     metric: steps.Metric
     labels: list[str]
@@ -47,10 +52,10 @@ class Random:
         return sum(run.outcome in OUTCOMES and run.pk not in retried for run in self.runs)
 
 
-def random_campaign(number: int) -> Random:
-    """Return a random campaign; the same number gives the same campaign."""
+def random_campaign(number: int, known_hosts: Sequence[Host] = HOSTS) -> Random:
+    """Return a random campaign; the same number gives the same campaign. `known_hosts`: MOST_HOSTS, to choose from."""
     rng = np.random.default_rng([20261126, number])
-    made = _design(rng)
+    made = _design(rng, number, known_hosts)
     effects = {label: _effect(rng) for label in made.labels}
     figures = Figures(rng, made, effects)
     lost, failing = _lost_levels(rng, made.labels), rng.choice([0.0, 0.0, 0.05, 0.2, 0.5])
@@ -63,7 +68,7 @@ def random_campaign(number: int) -> Random:
     return made
 
 
-def _design(rng: np.random.Generator) -> Random:
+def _design(rng: np.random.Generator, number: int, known_hosts: Sequence[Host]) -> Random:
     two = rng.random() < 0.25
     counts = [int(rng.integers(2, 4)), int(rng.integers(1, 3))] if two else [int(rng.choice([1, 2, 2, 2, 3, 4, 5]))]
     factors = [
@@ -78,7 +83,7 @@ def _design(rng: np.random.Generator) -> Random:
         }
         for place, count in enumerate(counts)
     ]
-    hosts = [Host(pk=number + 1, name=f"db{number + 1}") for number in range(int(rng.choice([1, 1, 1, 1, 2, 3, 4])))]
+    hosts = list(known_hosts[: int(rng.choice([1, 1, 1, 1, 2, 3, MOST_HOSTS]))])
     campaign = Campaign(
         name="random",
         question="does it matter?",
@@ -91,10 +96,11 @@ def _design(rng: np.random.Generator) -> Random:
         seed=1,
         state=Campaign.State.FINISHED,
     )
-    metric = METRICS[int(rng.random() < 0.3)]
-    campaign.metric = metric.name
+    campaign.metric = METRICS[int(rng.random() < 0.3)].name
+    campaign.workload = LOADS[bool(rng.random() < 0.15)]
+    metric = steps.metric(campaign.steps, campaign.compared)
     listed: list[Cell] = cells(read(factors), campaign.design, [], None, 1)
-    return Random(campaign, metric, [text_of(cell) for cell in listed], hosts)
+    return Random(number, campaign, metric, [text_of(cell) for cell in listed], hosts)
 
 
 def _effect(rng: np.random.Generator) -> float:
@@ -189,11 +195,11 @@ def _run(made: Random, host: Host, block: int, cell: dict[str, str], retry_of: u
     """A copy of one run: Django needs half a millisecond to construct a new one."""
     template = made.template.get(host.pk)
     if template is None:
-        template = Run(campaign=made.campaign, host=host, state=Run.State.ENDED, started_at=AT)
+        template = Run(campaign=made.campaign, host=host, state=Run.State.ENDED, started_at=AT, ended_at=AT + RUN)
         made.template[host.pk] = template
     run = Run.__new__(Run)
-    number = uuid.UUID(int=len(made.runs) + 1)
-    own = {"id": number, "block": block, "cell": cell, "position": len(made.runs), "retry_of_id": retry_of}
+    key = uuid.UUID(int=(made.number << 32) + len(made.runs) + 1)
+    own = {"id": key, "block": block, "cell": cell, "position": len(made.runs), "retry_of_id": retry_of}
     vars(run).update(vars(template) | own)
     made.runs.append(run)
     return run
@@ -237,7 +243,7 @@ def _interrupt(rng: np.random.Generator, made: Random) -> None:
         made.campaign.extensions = [
             {"at": "2026-03-01T10:00:00+00:00", "seen": int(rng.integers(1, 30)), "repetitions": 3}
         ]
-    elif kind == "imported":
+    elif kind == "imported" and made.campaign.workload is LOADS[False]:  # the rate of an imported load is unknown
         made.campaign.kind = Campaign.Kind.IMPORTED
 
 

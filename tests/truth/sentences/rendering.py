@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from apps.campaigns.models import Campaign
 from apps.results.answers.answer_card import AnswerCard, answer_card
 from apps.results.answers.headline import ORDER
-from apps.results.answers.judgements import certainty, effects, levels, runs
+from apps.results.answers.judgements import certainty, effects, latency, levels, runs
 from apps.results.answers.judgements.judged_campaign import JudgedCampaign
 from apps.results.answers.result_table import result_table
 from apps.results.answers.sentences import Judgement
@@ -16,10 +17,12 @@ from apps.results.answers.table import CampaignTable
 from common.verdicts import verdict
 from stats.model import decide
 from tests.truth.sentences.contradictions import contradictions, order_of, verdict_in
-from tests.truth.sentences.random_campaigns import Random, random_campaign
+from tests.truth.sentences.other_pages import wrong_of_table, wrong_on_other_pages
+from tests.truth.sentences.random_campaigns import RUN, Random, random_campaign
 
 # Topics that need no database.
 TOPICS: tuple[Callable[[JudgedCampaign], Iterable[Judgement]], ...] = (
+    latency.at_fixed_rate,
     levels.too_few,
     levels.comparisons,
     levels.failures,
@@ -33,8 +36,9 @@ TOPICS: tuple[Callable[[JudgedCampaign], Iterable[Judgement]], ...] = (
     runs.failed,
     runs.zeros,
     levels.many,
+    latency.loops,
 )
-RUN_S = 40.0
+OF_TPS = re.compile(r": tps [+-]")
 
 
 def table_of(made: Random) -> CampaignTable:
@@ -43,15 +47,18 @@ def table_of(made: Random) -> CampaignTable:
 
 def findings(made: Random, table: CampaignTable) -> list[Judgement]:
     judged = JudgedCampaign(made.campaign, table, None)
-    vars(judged)["run_s"] = RUN_S
+    vars(judged)["run_s"] = RUN.total_seconds()
     if not judged.rows:
-        return [Judgement("data", table.sentence, "unknown"), *runs.failed(judged), *runs.zeros(judged)]
+        nothing = Judgement("data", table.sentence, "unknown")
+        return [nothing, *latency.at_fixed_rate(judged), *runs.failed(judged), *runs.zeros(judged)]
     return [each for topic in TOPICS for each in topic(judged)]
 
 
 def card_of(made: Random, table: CampaignTable) -> AnswerCard:
     ended = made.campaign.state in (Campaign.State.FINISHED, Campaign.State.CANCELLED)
-    return answer_card(table, ended=ended, retriable=made.retriable, run_s=RUN_S, planned=made.campaign.repetitions)
+    return answer_card(
+        table, ended=ended, retriable=made.retriable, run_s=RUN.total_seconds(), planned=made.campaign.repetitions
+    )
 
 
 def sentences(number: int) -> list[str]:
@@ -71,7 +78,8 @@ def wrong(number: int) -> list[str]:
         made = random_campaign(number)
         table = table_of(made)
         card = card_of(made, table)
-        return [*_wrong_rows(made, table), *_wrong_card(made, table, card), *_wrong_findings(made, table, card)]
+        on_page = [*_wrong_rows(made, table), *_wrong_card(made, table, card), *_wrong_findings(made, table, card)]
+        return [*on_page, *wrong_of_table(number, made.campaign, table), *wrong_on_other_pages(number)]
     except Exception as error:  # the error is the result
         place = traceback.extract_tb(error.__traceback__)[-1]
         return [f"{type(error).__name__} in {place.name}: {error}"]
@@ -132,9 +140,17 @@ def _wrong_findings(made: Random, table: CampaignTable, card: AnswerCard) -> Ite
     for finding in written:
         errors = [*contradictions(finding.sentence, made.metric.better, made.campaign.delta), *_of_topic(finding)]
         yield from (f"{error}: {finding.sentence}" for error in errors)
+    yield from _of_fixed_rate(made, written)
     unplanned = table.look and table.look["found"] and table.unplanned_look and not table.look["met"]
     if unplanned and "unplanned analysis" not in card.badges:
         yield "no badge for an unplanned analysis"
+
+
+def _of_fixed_rate(made: Random, written: Sequence[Judgement]) -> Iterator[str]:
+    if made.metric.name != made.campaign.metric and "fixed rate" not in {finding.topic for finding in written}:
+        yield f"compares {made.metric.name}, but does not say why"
+    if made.campaign.steps[0]["options"] and any(OF_TPS.search(each.sentence) for each in written):
+        yield "compares tps at a fixed rate"
 
 
 def _of_topic(finding: Judgement) -> Iterator[str]:
