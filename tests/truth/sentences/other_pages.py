@@ -18,7 +18,7 @@ from apps.results.answers.changes.figures import COLLECTED, Figure
 from apps.results.answers.table import CampaignTable
 from apps.searches.constraints import Confirmed, Constraint
 from apps.searches.queries import Confirmation
-from stats.comparison.limits import BROKEN, against_limit
+from stats.comparison.limits import BROKEN, AgainstLimit, against_limit
 from stats.model import decide
 from tests.truth.sentences.contradictions import BAD, GOOD, NUMBER, Figures, contradictions, verdict_in
 
@@ -162,7 +162,7 @@ def _wrong_confirmation(rng: np.random.Generator, campaign: Campaign, table: Cam
         yield f"is better: {confirmation.is_better}, gains: {[level.sentence for level in gains]}"
 
 
-def _against_limit(rng: np.random.Generator, values: Sequence[float]) -> stats.AgainstLimit | None:
+def _against_limit(rng: np.random.Generator, values: Sequence[float]) -> AgainstLimit | None:
     return against_limit(values, LIMIT, True) if values and rng.random() < 0.95 else None
 
 
