@@ -8,7 +8,20 @@ from statistics import median
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Aggregate, Count, DurationField, ExpressionWrapper, F, FloatField, Q, QuerySet, Sum, Window
+from django.db.models import (
+    Aggregate,
+    Count,
+    DurationField,
+    Exists,
+    ExpressionWrapper,
+    F,
+    FloatField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Sum,
+    Window,
+)
 from django.db.models.functions import Extract, Lag, Now
 
 from apps.campaigns.design import plan
@@ -19,7 +32,8 @@ from apps.hosts.models import Facts, Host
 ENDED = Q(state=Run.State.ENDED)
 TIMES = ("created_at", "started_at", "ended_at")
 NOT_OK = (Run.Outcome.FAILED, Run.Outcome.INTERRUPTED, Run.Outcome.NOT_IN_EFFECT)
-FAILED = Q(outcome__in=NOT_OK, retries=None)  # a retry replaces its run, whatever its outcome
+# A retry replaces its run, whatever its outcome. Only retries of failed runs are looked up; a join would look up all.
+FAILED = Q(outcome__in=NOT_OK) & ~Exists(Run.objects.filter(retry_of=OuterRef("pk")))
 
 
 @dataclass(frozen=True)

@@ -97,3 +97,16 @@ def test_a_cancelled_run_that_never_began_has_no_wall_time() -> None:
 
 def test_at_the_end_nothing_is_left() -> None:
     assert progress(make_campaign(Campaign.State.FINISHED)).eta_s == 0
+
+
+def test_only_retries_of_failed_runs_are_looked_up(django_assert_num_queries: Any) -> None:
+    campaign = make_campaign(Campaign.State.FINISHED)
+    failed, retried, *_ = campaign.runs.order_by("position")
+    campaign.runs.filter(pk__in=(failed.pk, retried.pk)).update(outcome=Run.Outcome.FAILED)
+    campaign.runs.filter(pk=campaign.runs.latest("position").pk).update(retry_of=retried)
+
+    with django_assert_num_queries(1) as captured:
+        (counted,) = queries.counted([campaign])
+
+    assert counted.failed == 1  # type: ignore[attr-defined]
+    assert "JOIN" not in captured[0]["sql"]  # a join looks up the retries of all runs
