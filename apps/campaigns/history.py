@@ -104,5 +104,10 @@ ACTIONS = {
     "schedule.pause": ("had its schedule paused", _nothing),
     "schedule.resume": ("had its schedule resumed", _nothing),
     "schedule.delete": ("had its schedule deleted", _nothing),
+    "search.create": ("had a value search created", _nothing),
+    "search.resume": ("had its value search resumed", _nothing),
+    "search.extend": ("had its value search extended", _nothing),
+    "search.change": ("had its value search changed", _nothing),
+    "search.pick": ("had trials of its value search picked", _nothing),
     "run.cancel": ("cancelled a run", lambda before, after: f"run {after['run']}" if "run" in after else ""),
 }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Role
+from apps.campaigns import history
 from apps.searches import services
 from apps.searches.models import Round, Search
 from common.errors import PlanError
@@ -136,3 +139,12 @@ def test_page_and_api_change_settings_and_the_audit_log_has_both_states(search: 
     newest = AuditEntry.objects.filter(action="search.change").latest("pk")
     assert newest.before["space"] != newest.after["space"]
     assert search.owner.role == Role.OPERATOR
+
+
+def test_the_history_of_a_campaign_has_words_for_each_action_on_its_search() -> None:
+    source = Path(services.__file__).read_text()
+
+    actions = set(re.findall(r'"(search\.\w+)", \w+,[^\n]*_audited', source))
+
+    assert len(actions) >= 5
+    assert actions <= set(history.ACTIONS)
