@@ -44,7 +44,8 @@ class TemporaryStack(Stack):
 
     def manage(self, *arguments: str, stdin: str = "", env: Mapping[str, str] | None = None) -> str:
         """As that of every stack, without Django's checks, which import all pages: half of the time of a command."""
-        return super().manage(*arguments, "--skip-checks", stdin=stdin, env=env)
+        skip = () if arguments[0] == "shell" else ("--skip-checks",)  # a shell starts without them
+        return super().manage(*arguments, *skip, stdin=stdin, env=env)
 
 
 def copy_migrated(data: Path) -> None:

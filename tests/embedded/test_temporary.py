@@ -28,6 +28,7 @@ def test_a_copied_database_needs_no_migration_and_wants_a_password_of_its_own(st
         stack.start_stores()
 
         assert "No migrations to apply" in stack.manage("migrate", "--noinput")
+        assert stack.manage("shell", "-v0", "-c", "print(6 * 7)") == "42\n"
         with connect(f"{stack.postgres.url.rpartition('/')[0]}/{MIGRATED}") as original:
             assert original.execute("SELECT count(*) FROM django_migrations").fetchone() != (0,)
 
