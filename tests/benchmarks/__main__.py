@@ -17,7 +17,7 @@ from embedded.servers.loopback import Loopback
 from embedded.servers.postgres import bin_dir
 from embedded.stack import Stack
 from embedded.supervisor import Supervisor
-from tests.benchmarks import observer, phases, settings
+from tests.benchmarks import launcher, observer, phases, settings
 from tests.servers import remote
 
 BY_HAND = Path(__file__).with_name("by_hand.sh")
@@ -133,12 +133,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=5, help="of each pgbench run (5)")
     parser.add_argument("--rounds", type=int, default=4, help="of the overhead benchmark (4)")
     parser.add_argument("--quads", type=int, default=10, help="on off off on of the observer benchmark (10)")
-    parser.add_argument("--pairs", type=int, default=30, help="of the settings benchmark (30)")
+    parser.add_argument("--pairs", type=int, default=30, help="of the settings and launcher benchmarks (30)")
     parser.add_argument("--million", action="store_true", help="pages with a million runs as well")
     parser.add_argument("--overhead-only", action="store_true", help="nothing but the overhead benchmark")
     options = parser.parse_args()
     if os.geteuid() == 0 and not options.overhead_only:
         settings.measure(options.pairs)
+        launcher.measure(options.pairs)
     with remote.short_dir() as state, Supervisor(state) as supervisor:
         stack = Stack(supervisor)
         stack.start()
