@@ -15,6 +15,7 @@ from pathlib import PurePosixPath
 from common.errors import PlanError
 
 MOST_FILES = 5000
+MOST_ENTRIES = 4 * MOST_FILES  # of a zip, with its directories and the files that are left out
 LARGEST_UPLOAD = 64 * 1024**2
 # Of all unpacked files; benchmark outputs shrink to a tenth or less.
 LARGEST_CONTENTS = 256 * 1024**2
@@ -22,7 +23,9 @@ LONGEST_PATH = 300
 # Files that operating systems add to a zip by themselves.
 _LITTER = re.compile(r"(^|/)(__MACOSX/|\.DS_Store$|Thumbs\.db$|desktop\.ini$)")
 _ENCRYPTED = 0x1
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those that zipfile can unpack in parts
 ZIP = b"PK\x03\x04"
+_ENTRY = b"PK\x01\x02"  # begins each entry of a zip's list of files
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,9 @@ def _check_amount(files: Sequence[File]) -> None:
 
 
 def _unzip(name: str, content: bytes) -> list[File]:
+    entries = content.count(_ENTRY)
+    if entries > MOST_ENTRIES:  # zipfile would create an object for each
+        raise PlanError(name, f"{entries} files; at most {MOST_FILES} are accepted", hint="import them in parts")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return list(_members(name, archive))
@@ -116,10 +122,12 @@ def _member(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo, left: 
         raise PlanError(where, "the file is encrypted", hint="create the zip without a password")
     if stat.S_ISLNK(member.external_attr >> 16):
         raise PlanError(where, "the file is a symbolic link", hint="include the file that it points to")
+    if member.compress_type not in METHODS:
+        raise PlanError(where, "a compression method other than deflate", hint="create the zip with the usual method")
     if member.file_size > left:
         raise PlanError(where, f"more than {LARGEST_CONTENTS} bytes when unpacked", hint="import them in parts")
     with archive.open(member) as opened:
-        content = opened.read()
+        content = opened.read(member.file_size)  # without a limit, zipfile first unpacks up to 2 GiB
     if content.startswith(ZIP):
         raise PlanError(where, "a zip inside a zip", hint="unpack the inner one first")
     return File(path, content)

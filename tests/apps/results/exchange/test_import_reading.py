@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import stat
+import struct
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -26,9 +28,9 @@ def understood(uploads: dict[str, bytes], **mapping: Any) -> Understood:
     return understand(gather(uploads.items()), mapping)
 
 
-def zipped(**contents: bytes | str) -> bytes:
+def zipped(method: int = zipfile.ZIP_DEFLATED, /, **contents: bytes | str) -> bytes:
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(packed, "w", method) as archive:
         for path, content in contents.items():
             archive.writestr(path, content)
     return packed.getvalue()
@@ -247,6 +249,44 @@ def link() -> bytes:
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr(member, "/etc/passwd")
     return packed.getvalue()
+
+
+def understated(size: int) -> bytes:
+    """A zip whose only file claims to have 10 bytes."""
+    packed = bytearray(zipped(a=b"0" * size))
+    struct.pack_into("<I", packed, packed.rindex(b"PK\x01\x02") + 24, 10)
+    return bytes(packed)
+
+
+def with_entries(count: int) -> bytes:
+    """A zip that lists its only file this often."""
+    packed = zipped(a=b"0")
+    start, end = packed.rindex(b"PK\x01\x02"), packed.rindex(b"PK\x05\x06")
+    tail = bytearray(packed[end:])
+    struct.pack_into("<I", tail, 12, (end - start) * count)
+    return packed[:start] + packed[start:end] * count + bytes(tail)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: understated(64 << 20), "cannot be read"),
+        (lambda: zipped(zipfile.ZIP_BZIP2, a=b"0" * (64 << 20)), "a compression method other than deflate"),
+        (lambda: zipped(zipfile.ZIP_LZMA, a=b"0" * (64 << 20)), "a compression method other than deflate"),
+        (lambda: with_entries(100_000), "100000 files; at most 5000"),
+    ],
+    ids=["false size", "bzip2", "lzma", "entries"],
+)
+def test_a_zip_takes_no_more_memory_than_its_contents_may_have(make: Callable[[], bytes], message: str) -> None:
+    packed = make()
+    tracemalloc.start()
+
+    with pytest.raises(PlanError, match=message):
+        files.gather([("upload.zip", packed)])
+
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 8 << 20
 
 
 @pytest.mark.parametrize(
