@@ -15,7 +15,7 @@ from apps.campaigns.library.workloads import save_workload
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers.summary import HEAD, Cell, summary_table
 from apps.results.models import Measurement
-from apps.results.templatetags.story import mean_text
+from apps.results.templatetags.runs import mean_text
 from tests.rows.factories import browser, make_campaign
 
 pytestmark = pytest.mark.django_db
