@@ -98,7 +98,8 @@ class RemoteActions(viewsets.GenericViewSet[Host]):
     @extend_schema(request=NewRemoteSerializer, responses=RemoteServerSerializer(many=True))
     @action(detail=True, methods=["post"], url_path="save-remote-server", pagination_class=None)
     def save_remote_server(self, request: Request, pk: str) -> Response:
-        """Add a remote server, or change the one of that name. Another address or port needs the secrets again."""
+        """Add a remote server, or change the one of that name. The secrets are needed again with another
+        address, port or CA, and with an SSL mode that verifies less."""
         host, body = self.get_object(), body_of(request, NewRemoteSerializer)
         fields = dict(body)
         remote_servers.register(host, fields.pop("name"), by=user_of(request), **fields)

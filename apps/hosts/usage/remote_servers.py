@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import transaction
 
-from agents.postgres.remote_server.server import CONNECTION, HOST, NAME
+from agents.postgres.remote_server.server import CONNECTION, HOST, NAME, SSLMODES
 from apps.accounts.models import Role, User
 from apps.accounts.operation import references, vault
 from apps.accounts.services import audit, require, save
@@ -22,6 +22,7 @@ METADATA_NAMES = ("metadata", "metadata.google.internal")  # of clouds; they giv
 NUMERIC = r"(.*\.)?(\d+|0x[0-9a-f]*)"  # an IPv4 address in another notation, such as 2852039166
 MAX_WAIT_MINUTES = 7 * 24 * 60
 FIELDS = (*CONNECTION, "use_database", "wait_minutes", "ca_certificate", "client_certificate")
+URIS = ("postgresql://", "postgres://")  # of libpq: a name like that could lead to any server
 SYSTEM_DATABASES = ("postgres", "template0", "template1")
 # Each secret, with the columns that have it encrypted, or have a reference to it.
 SECRETS = {
@@ -44,8 +45,8 @@ def get(host: Host, name: str) -> RemoteServer:
 
 @transaction.atomic
 def register(host: Host, name: str, *, by: User, **fields: Any) -> RemoteServer:
-    """Add a server, or change the one of that name. A secret that is "" keeps its value, unless the address or port
-    changes: another server must not get it. A client key is removed with its certificate.
+    """Add a server, or change the one of that name. A secret that is "" keeps its value, unless another server could
+    then get it. A client key is removed with its certificate.
 
     `password_from` and `client_key_from` are references, which only instance admins may set: an admin of one team could
     otherwise send the secrets of another team to a server of their own."""
@@ -57,7 +58,7 @@ def register(host: Host, name: str, *, by: User, **fields: Any) -> RemoteServer:
         if field in fields:
             setattr(server, field, fields[field])
     _check(server)
-    moved = before is not None and any(before[field] != getattr(server, field) for field in ("addresses", "port"))
+    moved = before is not None and _may_be_another(before, server)
     for field in SECRETS:
         given, reference = str(fields.get(field) or ""), str(fields.get(f"{field}_from") or "")
         if reference:
@@ -125,6 +126,14 @@ def access_of_run(host: Host, target: Mapping[str, Any] | None) -> dict[str, str
     return access(server)
 
 
+def _may_be_another(before: Mapping[str, Any], server: RemoteServer) -> bool:
+    """Whether another server than before could answer and get the secrets: its address, port or CA has changed, or the
+    SSL mode verifies less."""
+    verifies_less = SSLMODES.index(server.sslmode) < SSLMODES.index(before["sslmode"])
+    other_ca = before["ca_certificate"] not in ("", server.ca_certificate)
+    return verifies_less or other_ca or any(before[field] != getattr(server, field) for field in ("addresses", "port"))
+
+
 def _set_secret(server: RemoteServer, name: str, secret: str, reference: str) -> None:
     """Keep the secret encrypted, or the reference to it, or neither."""
     encrypted, place = SECRETS[name]
@@ -166,6 +175,9 @@ def _check(server: RemoteServer) -> None:
     for field in ("database", "user"):
         if not re.fullmatch(NAME, getattr(server, field)):
             raise PlanError(field, "is required", hint="accepted: 1 to 63 characters on one line")
+    if "=" in server.database or server.database.startswith(URIS):
+        hint = "accepted: a name without =, which does not begin with postgresql://"
+        raise PlanError("database", "would be read as a connection string by psql and pgbench", hint=hint)
     if server.use_database and server.database in SYSTEM_DATABASES:
         message = f"{server.database} belongs to the server, so runs do not use it"
         raise PlanError("database", message, hint="accepted: an empty database that only runs use")

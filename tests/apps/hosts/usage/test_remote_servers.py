@@ -61,6 +61,9 @@ def test_an_operator_cannot_register_a_server(host: Host) -> None:
         ({"port": 0}, "port"),
         ({"wait_minutes": 10_081}, "wait_minutes"),
         ({"user": ""}, "user"),
+        ({"database": "host=192.0.2.1 sslmode=disable"}, "database"),
+        ({"database": "postgresql://192.0.2.1/shop"}, "database"),
+        ({"database": "postgres://192.0.2.1/shop"}, "database"),
         ({"use_database": True}, "database"),
         ({"use_database": True, "database": "template1"}, "database"),
         ({"sslmode": "verify-full"}, "ca_certificate"),
@@ -89,6 +92,25 @@ def test_another_address_does_not_get_the_password_of_the_earlier_one(host: Host
 
     assert remote_servers.access(server)["password"] == SECRET
     assert RemoteServer.objects.get().addresses == ["db.example.com"]
+
+
+@pytest.mark.parametrize("fields", [{"sslmode": "require"}, {"ca_certificate": f"{PEM}{PEM}"}], ids=["mode", "CA"])
+def test_a_server_that_is_verified_less_does_not_get_the_password(
+    host: Host, admin: User, fields: dict[str, Any]
+) -> None:
+    verified = {**FIELDS, "sslmode": "verify-full", "ca_certificate": PEM}
+    remote_servers.register(host, "shop", by=admin, **verified)
+
+    with pytest.raises(PlanError, match="is required again, because the server changed"):
+        remote_servers.register(host, "shop", by=admin, **fields, password="")
+
+
+def test_a_server_that_is_verified_more_keeps_the_password(host: Host, admin: User) -> None:
+    remote_servers.register(host, "shop", by=admin, **FIELDS)
+
+    server = remote_servers.register(host, "shop", by=admin, sslmode="verify-full", ca_certificate=PEM, password="")
+
+    assert remote_servers.access(server)["password"] == SECRET
 
 
 def test_a_client_key_is_removed_with_its_certificate(host: Host, admin: User) -> None:
