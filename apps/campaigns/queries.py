@@ -33,7 +33,7 @@ ENDED = Q(state=Run.State.ENDED)
 TIMES = ("created_at", "started_at", "ended_at")
 NOT_OK = (Run.Outcome.FAILED, Run.Outcome.INTERRUPTED, Run.Outcome.NOT_IN_EFFECT)
 # A retry replaces its run, whatever its outcome. Only retries of failed runs are looked up; a join would look up all.
-FAILED = Q(outcome__in=NOT_OK) & ~Exists(Run.objects.filter(retry_of=OuterRef("pk")))
+FAILED = Q(outcome__in=NOT_OK) & Q(~Exists(Run.objects.filter(retry_of=OuterRef("pk"))))
 
 
 @dataclass(frozen=True)
