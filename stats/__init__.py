@@ -6,6 +6,7 @@ from stats.comparison.associations import Association, associations
 from stats.comparison.factors import Crossed, Interaction, crossed, interactions, main_effects
 from stats.comparison.failures import fails_more
 from stats.comparison.levels import against_baseline, best_first, level_table, pair_of_all
+from stats.comparison.modes import Modes, two_modes
 from stats.comparison.overhead import Overhead, Timed, overhead
 from stats.comparison.pairs import benjamini_hochberg, compare, compare_levels, holm
 from stats.model import (
@@ -45,6 +46,7 @@ __all__ = [
     "Level",
     "LevelTable",
     "Metric",
+    "Modes",
     "Observation",
     "Overhead",
     "Predicted",
@@ -87,6 +89,7 @@ __all__ = [
     "score",
     "scores",
     "trend",
+    "two_modes",
     "warm_up",
     "whole_blocks",
 ]

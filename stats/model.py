@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -97,6 +97,7 @@ class Comparison:
     it is then points_only. `unit`: what one value of an arm belongs to: a run or a host.
     `se` and `df`: the standard error of the difference of logs, and its degrees of freedom.
     The rank test is a cross-check of two arms of up to 50 runs, without blocks or other levels.
+    `by_ranks`: the ratio is a Hodges-Lehmann shift, because the runs have heavy tails or two modes.
     """
 
     a: str
@@ -124,6 +125,7 @@ class Comparison:
     caveat: str = ""
     se: float | None = None
     df: float | None = None
+    by_ranks: bool = False
 
     @property
     def n(self) -> int:
@@ -132,6 +134,10 @@ class Comparison:
     @property
     def preliminary(self) -> bool:
         return POINTS_ONLY_BELOW <= self.n < PRELIMINARY_BELOW
+
+    def with_caveat(self, caveat: str) -> Comparison:
+        """The same with this caveat, if it has a verdict."""
+        return replace(self, caveat=caveat) if caveat and self.interval else self
 
     def sentence(self, a_name: str = "", b_name: str = "") -> str:
         """The verdict on B against A in one sentence, with its figures."""
@@ -180,7 +186,7 @@ def _figures(one: Comparison, a: str, b: str) -> dict[str, str]:
         "ratio": percent(one.ratio_percent),
         "interval": _interval("95 % CI", one.interval),
         "interval_90": _interval("90 % CI", one.interval_90),
-        "runs": _runs(one.n_a, one.n_b, one.unit),
+        "runs": _runs(one.n_a, one.n_b, one.unit) + (", by ranks" if one.by_ranks else ""),
         "p": "" if one.p is None else f", {p_value(one.p)}",
         "delta": f"{100 * one.delta:g} %",
         "unit": one.unit,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import replace
 
 import numpy as np
 
 from common.errors import PlanError
+from stats.comparison import ranks
 from stats.comparison.family import critical, critical_of_pairs, largest_of, within, within_pairs
 from stats.comparison.fits import Fit, fit, places
 from stats.comparison.pairs import (
@@ -16,12 +17,15 @@ from stats.comparison.pairs import (
     compare_levels,
     few_blocks,
     in_blocks,
+    in_common_blocks,
     in_units,
     judged,
     points_only,
+    rank_estimate,
     t_estimate,
 )
 from stats.comparison.spreads import Spreads, family, levels_apart
+from stats.comparison.tails import heavy_tails
 from stats.model import (
     NO_SPREAD,
     POINTS_ONLY_BELOW,
@@ -35,6 +39,8 @@ from stats.model import (
     complete_blocks,
     logs,
 )
+
+_Pair = tuple[Floats, Floats]
 
 MOST_NAMED = 3
 INCOMPLETE = "max-t of contrasts on logs, incomplete blocks"
@@ -144,6 +150,12 @@ def _linked(rows: Sequence[Observation], baseline: str) -> set[str]:
 
 def _family(rows: Sequence[Observation], baseline: str, others: list[str]) -> dict[str, Estimate]:
     names = [baseline, *others]
+    pairs = _pairs_by_ranks(rows, baseline, others)
+    if pairs:
+        share = ranks.of_baseline([_shared(*pair) for pair in pairs.values()])
+        blocked = in_blocks(rows)
+        if all(ranks.can_reject(len(a), len(b), share, blocked=blocked) for a, b in pairs.values()):
+            return {name: rank_estimate(a, b, share, blocked=blocked) for name, (a, b) in pairs.items()}
     if complete_blocks(rows):
         spreads = levels_apart(_cell_means(rows, names), blocked=True)
         if spreads.apart:
@@ -156,6 +168,29 @@ def _family(rows: Sequence[Observation], baseline: str, others: list[str]) -> di
     if spreads.apart:
         return _own_spreads(spreads, names, "without blocks")
     return _dunnett(fit(rows, blocked=False), by_level(rows), names, "Dunnett on logs")
+
+
+def _pairs_by_ranks(rows: Sequence[Observation], baseline: str, others: Sequence[str]) -> dict[str, _Pair]:
+    """Logs of the baseline and each other level, in their common blocks if runs are compared within blocks. Empty if
+    means compare them better than ranks."""
+    pairs = {name: _pair(rows, baseline, name) for name in others}
+    blocked = in_blocks(rows)
+    samples = [b - a if blocked else b for a, b in pairs.values()]
+    if pairs and not blocked:
+        samples.append(pairs[others[0]][0])
+    return pairs if heavy_tails(samples, share_baseline=blocked) else {}
+
+
+def _pair(rows: Sequence[Observation], a: str, b: str) -> _Pair:
+    levels = by_level(rows)
+    if in_blocks(rows):
+        return in_common_blocks(levels[a], levels[b])
+    return logs([row.value for row in levels[a]]), logs([row.value for row in levels[b]])
+
+
+def _shared(a: Sized, b: Sized) -> float:
+    """Root of the baseline's share of a comparison's variance; rounded, so that few integrals are computed."""
+    return round(math.sqrt(len(b) / (len(a) + len(b))), 4)
 
 
 def _cell_means(rows: Sequence[Observation], names: Sequence[str]) -> Floats:
@@ -181,9 +216,7 @@ def _dunnett(
 ) -> dict[str, Estimate]:
     """Every level against the first, spreads alike."""
     baseline, *others = names
-    n = len(levels[baseline])
-    # Of a difference's variance 1/n is the baseline's; rounded, so that few integrals are computed.
-    shared = tuple(round(math.sqrt(len(levels[name]) / (len(levels[name]) + n)), 4) for name in others)
+    shared = tuple(_shared(levels[baseline], levels[name]) for name in others)
     wide, narrow = (critical(shared, fitted.df, level) for level in (0.95, 0.90))
     estimates = {}
     for name in others:
@@ -260,17 +293,35 @@ def _judge(
 
 
 def best_first(rows: Sequence[Observation], metric: Metric) -> list[str]:
-    """The levels, best first: by means within blocks if runs are compared within blocks. Empty if gaps in blocks leave
-    levels that cannot be compared."""
+    """The levels, best first: by means within blocks if runs are compared within blocks, or by ranks. Empty if gaps in
+    blocks leave levels that cannot be compared."""
     fitted = fit(rows, blocked=in_blocks(rows))
     if fitted.rank_lost:
         return []
     sign = -1 if metric.better == "higher" else 1
+    first, *others = fitted.levels
+    if pairs := _pairs_by_ranks(rows, first, others):
+        blocked, alone = in_blocks(rows), ranks.of_many(1)
+        shifts = {name: rank_estimate(*pair, alone, blocked=blocked).difference for name, pair in pairs.items()}
+        best, second, *rest = sorted([first, *others], key=lambda level: sign * shifts.get(level, 0.0))
+        if shift := _one_of_all_by_ranks(rows, second, best):
+            # Shifts against a third level need not add up.
+            return [best, second, *rest] if sign * shift.difference <= 0 else [second, best, *rest]
     return sorted(fitted.levels, key=lambda level: sign * float(fitted.effects[fitted.levels.index(level)]))
 
 
+def _one_of_all_by_ranks(rows: Sequence[Observation], a: str, b: str) -> Estimate | None:
+    """The shift of one of all pairs of levels; None if means compare them better, or its runs are too few for ranks."""
+    first, *others = by_level(rows)
+    pair, share, blocked = _pair(rows, a, b), ranks.of_many(math.comb(len(others) + 1, 2)), in_blocks(rows)
+    if not ranks.can_reject(*map(len, pair), share, blocked=blocked) or not _pairs_by_ranks(rows, first, others):
+        return None
+    return rank_estimate(*pair, share, blocked=blocked)
+
+
 def pair_of_all(rows: Sequence[Observation], a: str, b: str, metric: Metric, delta: float) -> Comparison:
-    """Level b against a, with an interval that holds though these two were picked from all pairs (Tukey)."""
+    """Level b against a, with an interval that holds though these two were picked from all pairs (Tukey's; by ranks,
+    Bonferroni's)."""
     levels = by_level(rows)
     blocked = in_blocks(rows)
     if min(len(own) for own in levels.values()) < POINTS_ONLY_BELOW or len(levels) < 3:
@@ -278,7 +329,7 @@ def pair_of_all(rows: Sequence[Observation], a: str, b: str, metric: Metric, del
     absorbed = fit(rows, blocked=blocked)
     if absorbed.rank_lost or absorbed.df < 1:
         return compare_levels(rows, a, b, metric, delta)
-    estimate = _tukey(absorbed, a, b, _TUKEY[blocked])
+    estimate = _one_of_all_by_ranks(rows, a, b) or _tukey(absorbed, a, b, _TUKEY[blocked])
     return in_units(_judge(levels, a, b, estimate, metric, delta), rows[0].unit)
 
 

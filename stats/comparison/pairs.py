@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from common.errors import PlanError
+from stats.comparison import ranks
+from stats.comparison.tails import heavy_tails
 from stats.model import (
     NO_SPREAD,
     POINTS_ONLY_BELOW,
@@ -31,7 +33,8 @@ MOST_RANKED = 50
 @dataclass(frozen=True)
 class Estimate:
     """A difference of mean logs with its 95 % and 90 % intervals (still logs); `s` for mde_percent(). `alpha`:
-    the share of one of a family of comparisons; `pooled`: its `s` and `df` come from more than two arms."""
+    the share of one of a family of comparisons; `pooled`: its `s` and `df` come from more than two arms. `by_ranks`: it
+    is a shift by ranks, and `s`, `se` and `df` are those of a t interval of the same width."""
 
     difference: float
     interval: Interval
@@ -44,6 +47,7 @@ class Estimate:
     df: float | None = None
     alpha: float = ALPHA
     pooled: bool = False
+    by_ranks: bool = False
 
 
 def compare(
@@ -81,8 +85,13 @@ def compare_arms(
     """The same, of logs."""
     if min(len(log_a), len(log_b)) < POINTS_ONLY_BELOW:
         return points_only(log_a, log_b, metric, delta, names)
-    estimate = paired(log_a, log_b) if blocked else welch(log_a, log_b)
-    return judged(log_a, log_b, one_of(estimate, of), metric, delta, names)
+    share = ranks.of_many(of)
+    by_ranks = heavy_tails([log_b - log_a] if blocked else [log_a, log_b], share_baseline=False)
+    if by_ranks and ranks.can_reject(len(log_a), len(log_b), share, blocked=blocked):
+        estimate = rank_estimate(log_a, log_b, share, blocked=blocked)
+    else:
+        estimate = one_of(paired(log_a, log_b) if blocked else welch(log_a, log_b), of)
+    return judged(log_a, log_b, estimate, metric, delta, names)
 
 
 def compare_levels(rows: Sequence[Observation], a: str, b: str, metric: Metric, delta: float) -> Comparison:
@@ -188,7 +197,7 @@ def judged(
         interval=interval,
         interval_90=interval_90,
         p=estimate.p,
-        equivalence_p=_equivalence_p(estimate, delta),
+        equivalence_p=None if estimate.by_ranks else _equivalence_p(estimate, delta),
         s=estimate.s,
         mde_percent=mde_percent(estimate.s, n_a, n_b, paired=estimate.paired, alpha=estimate.alpha, df=df),
         runs_needed=runs_needed(
@@ -203,6 +212,7 @@ def judged(
         hodges_lehmann_percent=_hodges_lehmann_percent(log_a, log_b) if alone else None,
         se=estimate.se,
         df=estimate.df,
+        by_ranks=estimate.by_ranks,
     )
 
 
@@ -226,6 +236,23 @@ def paired(log_a: Floats, log_b: Floats) -> Estimate:
     return t_estimate(
         float(differences.mean()), s / math.sqrt(n), n - 1, s, "paired t on logs, within blocks", paired=True
     )
+
+
+def rank_estimate(log_a: Floats, log_b: Floats, share: ranks.Share, *, blocked: bool) -> Estimate:
+    """The shift of b against a by ranks; with `blocked`, places are blocks."""
+    from scipy import stats
+
+    n_a, n_b = len(log_a), len(log_b)
+    shift = (ranks.within_blocks if blocked else ranks.between)(log_a, log_b, share)
+    method = f"Hodges-Lehmann shift by ranks, {'within blocks' if blocked else 'without blocks'}"
+    df = n_a - 1 if blocked else n_a + n_b - 2
+    se = (shift.interval[1] - shift.interval[0]) / 2 / float(stats.t.isf(share.alpha / 2, df))
+    s = se / math.sqrt(1 / n_a + 1 / n_b)
+    error = se if se >= NO_SPREAD else None
+    return Estimate(
+        shift.difference, shift.interval, shift.interval_90, shift.p, s, method,
+        se=error, df=df, alpha=share.alpha, pooled=True, by_ranks=True,
+    )  # fmt: skip
 
 
 def welch(log_a: Floats, log_b: Floats) -> Estimate:

@@ -10,12 +10,14 @@ which the table of docs/statistics.md is made.
 
 from __future__ import annotations
 
-from tests.truth import between_runs, blocks, changes, days, levels, restarts, schedules, within_runs
+from tests.truth import between_runs, blocks, changes, days, levels, restarts, schedules, tails, unplanned, within_runs
 from tests.truth.scenario import Scenario
 
 GROUPS: dict[str, list[Scenario]] = {
     "Levels of one campaign": levels.SCENARIOS,
+    "Two modes and heavy tails": tails.SCENARIOS,
     "Hosts, failed and retried runs": blocks.SCENARIOS,
+    "Unplanned analyses": unplanned.SCENARIOS,
     "Campaigns of different days": days.SCENARIOS,
     "Schedules": schedules.SCENARIOS,
     "Restarts": restarts.SCENARIOS,

@@ -13,8 +13,18 @@ from apps.campaigns.design.factors import Cell, Factor
 from apps.tuning import gucs
 from common.errors import PlanError
 
+# Drift from run to run within a block looks like an effect of levels that always run in the same order.
+FIXED_ORDER = "Not included: drift within a block, because levels run in a fixed order."
 ORDERS = ("randomised", "as_given", "descending", "abba", "fewest_restarts")
 HOST, CLUSTER, SERVER = "host", "cluster", "server"
+
+
+def not_included(order: str, factors: Sequence[Mapping[str, Any]]) -> str:
+    """Return what comparisons of levels do not include because of the order of their runs; "" if nothing.
+
+    `factors`: as a campaign stores them."""
+    fixed = order in ("as_given", "descending") or any(factor.get("order") for factor in factors)
+    return FIXED_ORDER if fixed else ""
 
 
 def blocks(

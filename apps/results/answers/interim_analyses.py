@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Max, Min, Q
 
 import stats
-from apps.campaigns.design import steps
+from apps.campaigns.design import orders, steps
 from apps.campaigns.design.stopping import Rule, read
 from apps.campaigns.execution import halts
 from apps.campaigns.models import Campaign, Run
@@ -70,6 +70,9 @@ def _analyse(campaign: Campaign, rule: Rule, whole: int) -> Look | None:
         return None  # a figure that has no ratio to others: the table says so, and all repetitions are run
     if analysis is None:
         return None
+    comparison = analysis.comparison
+    if comparison:
+        comparison = comparison.with_caveat(orders.not_included(campaign.order, campaign.factors))
     return Look.objects.create(
         campaign=campaign,
         number=len(before) + 1,
@@ -78,8 +81,8 @@ def _analyse(campaign: Campaign, rule: Rule, whole: int) -> Look | None:
         alpha=analysis.spent.alpha,
         alpha_90=analysis.spent.alpha_90,
         nominal_p=analysis.nominal_p,
-        found=as_json(analysis.comparison),
-        met=_met(rule, analysis.comparison),
+        found=as_json(comparison),
+        met=_met(rule, comparison),
     )
 
 

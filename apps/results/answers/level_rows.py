@@ -15,7 +15,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.results.answers import cpu
 from apps.results.answers.headline import BETTER_FAILING
 from apps.results.answers.hosts import HostAnswer, answer, block_numbers, retries_of
-from apps.results.answers.table import LevelRow, Point
+from apps.results.answers.table import LevelRow, Mode, Point
 from apps.results.models import Look
 from common.verdicts import verdict
 from common.wording import percent
@@ -28,13 +28,15 @@ Values = Mapping[str, Mapping[UUID, float]]  # measurement name -> run -> value
 
 @dataclass(frozen=True)
 class Comparing:
-    """How the levels of a campaign are compared. `unplanned`: why its intervals must hold at any number of runs."""
+    """How the levels of a campaign are compared. `unplanned`: why its intervals must hold at any number of runs.
+    `caveat`: what they do not include."""
 
     baseline: str
     metric: stats.Metric
     delta: float
     unplanned: str
     identical_hosts: bool
+    caveat: str = ""
 
     def observations(self, measured: Mapping[str, list[Point]]) -> list[stats.Observation]:
         """Return the observations of all hosts together: each run of identical hosts, otherwise the means of each
@@ -49,10 +51,9 @@ class Comparing:
         if self.baseline not in measured or len(measured) < 2:
             return {}
         compared = stats.against_baseline(rows, self.baseline, metric or self.metric, self.delta)
-        return {
-            comparison.b: stats.at_unplanned_analysis(comparison) if self.unplanned else comparison
-            for comparison in compared
-        }
+        if self.unplanned:
+            compared = [stats.at_unplanned_analysis(comparison) for comparison in compared]
+        return {comparison.b: comparison.with_caveat(self.caveat) for comparison in compared}
 
     def on_host(self, host: int, name: str, rows: list[stats.Observation]) -> HostAnswer:
         return answer(host, name, rows, self.with_baseline(rows), self.baseline)
@@ -154,11 +155,25 @@ def with_interim_analysis(rows: list[LevelRow], comparing: Comparing, newest: Lo
     analysis = newest.found if newest else None
     if not analysis:
         return rows
-    fields = {name: analysis[name] for name in ("verdict", "preliminary", "sentence")}
+    fields = {name: analysis[name] for name in ("verdict", "preliminary", "sentence", "method")}
     fields |= {"relative_percent": analysis["ratio_percent"]}
     fields |= {"relative_low": analysis["low"], "relative_high": analysis["high"]}
     pair = (analysis["a"], analysis["b"])
     return [replace(row, **fields) if pair == (comparing.baseline, row.label) else row for row in rows]
+
+
+def with_modes(rows: list[LevelRow], observed: Sequence[stats.Observation], modes: stats.Modes) -> list[LevelRow]:
+    """Add the modes of each level that has runs of both."""
+    groups: dict[str, tuple[list[float], list[float]]] = {row.label: ([], []) for row in rows}
+    for one, is_lower in zip(observed, modes.lower, strict=True):
+        groups[one.level][not is_lower].append(one.value)
+    return [replace(row, modes=_modes(*groups[row.label])) for row in rows]
+
+
+def _modes(lower: list[float], upper: list[float]) -> list[Mode]:
+    if not lower or not upper:
+        return []
+    return [Mode(float(np.exp(np.log(own).mean())), len(own)) for own in (lower, upper)]
 
 
 def _failed_shares(values: Values) -> dict[UUID, float]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import stats
 from agents.collectors.per_transaction import CPU
-from apps.campaigns.design import steps
+from apps.campaigns.design import orders, steps
 from apps.campaigns.design.factors import varied_names
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers import interim_analyses
@@ -23,6 +23,7 @@ from apps.results.answers.level_rows import (
     with_cpu_time,
     with_failures,
     with_interim_analysis,
+    with_modes,
 )
 from apps.results.answers.table import CampaignTable, LevelRow
 from apps.results.models import Look
@@ -49,6 +50,7 @@ def result_table(
         campaign.delta,
         interim_analyses.unplanned(campaign, newest),
         identical_hosts=campaign.placement == Campaign.Placement.SPREAD,
+        caveat=orders.not_included(campaign.order, campaign.factors),
     )
     figures = values.get(chosen.name, {})
     measured = measured_points(labels, runs, figures)
@@ -59,6 +61,8 @@ def result_table(
     levels = level_rows(campaign, runs, measured, level_table, compared, figures, latencies)
     levels = with_failures(with_interim_analysis(levels, comparing, newest), comparing, values)
     levels = with_cpu_time(levels, comparing, measured, values.get(CPU, {}))
+    modes = stats.two_modes(observations)
+    levels = with_modes(levels, observations, modes) if modes else levels
     best = headline(levels, chosen.better)
     analysis_sentence = newest.found["sentence"] if newest and newest.found and not (best and best.failures) else ""
     answers = [comparing.on_host(key, name, of_host.get(name, [])) for key, name in hosts.items() if len(hosts) > 1]
@@ -72,19 +76,23 @@ def result_table(
         baseline=comparing.baseline,
         levels=levels,
         sentence=analysis_sentence or _sentence(levels, comparing.baseline, chosen.better),
-        method=_method(level_table, list(of_host.values()), comparing.identical_hosts) if level_table else "",
+        method=_method(level_table, list(of_host.values()), comparing.identical_hosts, levels) if level_table else "",
         drift=_drift(observations, campaign.delta) if len(hosts) == 1 else None,
         look=newest.as_dict() if newest else None,
         hosts=answers,
         disagreement=disagreement(answers),
-        noise_floor_percent=_noise_floor(level_table),
+        noise_floor_percent=_noise_floor(level_table, compared),
         identical_hosts=comparing.identical_hosts,
         unplanned_look=comparing.unplanned,
+        modes=modes.as_dict() if modes else None,
     )
 
 
-def _noise_floor(level_table: stats.LevelTable | None) -> float | None:
-    """The noise floor for the number of runs of the level with the fewest."""
+def _noise_floor(level_table: stats.LevelTable | None, compared: Mapping[str, stats.Comparison]) -> float | None:
+    """The noise floor for the number of runs of the level with the fewest; by ranks, that of the widest interval."""
+    by_ranks = [one.interval for one in compared.values() if one.by_ranks and one.interval]
+    if by_ranks:
+        return max(stats.half_width_percent(interval) for interval in by_ranks)
     if level_table is None or level_table.s is None or level_table.s < NO_SPREAD:
         return None
     n = min(level.n for level in level_table.levels)
@@ -92,18 +100,18 @@ def _noise_floor(level_table: stats.LevelTable | None) -> float | None:
     return stats.noise_floor_percent(level_table.s, n, level_table.df) if enough else None
 
 
-def _method(level_table: stats.LevelTable, hosts: Sequence[Sequence[stats.Observation]], identical: bool) -> str:
+def _method(
+    level_table: stats.LevelTable, hosts: Sequence[Sequence[stats.Observation]], identical: bool, levels: list[LevelRow]
+) -> str:
+    by_ranks = next((level.method for level in levels if "by ranks" in level.method), "")
+    method = f"{level_table.method}; compared by {by_ranks}" if by_ranks else level_table.method
     if len(hosts) < 2:
-        return level_table.method
+        return method
     every = [row for rows in hosts for row in rows]
     used = [row for rows in hosts for row in stats.whole_blocks(rows)] if not identical else stats.whole_blocks(every)
     left_out = len(every) - len(used)
     unit = "" if identical else f"; one mean for each of {len(hosts)} hosts"
-    return (
-        level_table.method
-        + unit
-        + (f"; {left_out} left out because their block lacks a level on its host" if left_out else "")
-    )
+    return method + unit + (f"; {left_out} left out because their block lacks a level on its host" if left_out else "")
 
 
 def _sentence(levels: list[LevelRow], baseline: str, better: str) -> str:

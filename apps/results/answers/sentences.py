@@ -38,7 +38,7 @@ KEY_TOPICS = (
         "cpu",
         "mechanism",
     ),
-    *("best", "latency", "sensitivity", "drift"),
+    *("modes", "best", "latency", "sensitivity", "drift"),
 )
 MOST_KEY = 5
 

@@ -23,6 +23,14 @@ class Point:
 
 
 @dataclass(frozen=True)
+class Mode:
+    """One of the two groups that the runs of a level form: its geometric mean, and its number of runs."""
+
+    mean: float
+    runs: int
+
+
+@dataclass(frozen=True)
 class LevelRow:
     """One combination of levels: `label` identifies it, `name` is what people read.
 
@@ -32,7 +40,7 @@ class LevelRow:
     their minimum, quartiles and maximum, if there are any. `zeros`: ok runs left out because their figure is 0,
     which has no ratio. `failed_percent`: transactions that failed, the mean of the runs; `failures`: a sentence where
     they are clearly more than at the baseline. `cpu`: a sentence where the verdict is inconclusive and that on CPU time
-    per transaction is sure."""
+    per transaction is sure. `modes`: the lower and the upper one, if this level has runs of both."""
 
     label: str
     points: list[Point]
@@ -60,6 +68,7 @@ class LevelRow:
     failures: str = ""
     zeros: int = 0
     cpu: str = ""
+    modes: list[Mode] = field(default_factory=list)
 
     @property
     def not_ok(self) -> int:
@@ -72,6 +81,7 @@ class CampaignTable:
 
     `look`: the newest interim analysis of a stopping rule, whose row has the interval adjusted for all analyses.
     `overheads`: level with a tracer -> its cost, as a sentence. `hosts`: results of each of several hosts.
+    `modes`: of runs with two modes, "percent" of the lower one against the upper one, and the numbers of runs of both.
     `noise_floor_percent`: the difference that two identical levels do not exceed in 95 % of campaigns."""
 
     metric: str
@@ -92,11 +102,17 @@ class CampaignTable:
     noise_floor_percent: float | None = None
     identical_hosts: bool = False
     unplanned_look: str = ""
+    modes: dict[str, Any] | None = None
 
     @property
     def bounded(self) -> list[LevelRow]:
         """The levels that have an interval against the baseline."""
         return [level for level in self.levels if level.relative_low is not None]
+
+    @property
+    def by_ranks(self) -> bool:
+        """Whether levels are compared by ranks instead of means."""
+        return any("by ranks" in level.method for level in self.bounded)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the table as JSON-compatible values, with run IDs as text."""

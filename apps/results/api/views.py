@@ -34,6 +34,11 @@ class PointSerializer(serializers.Serializer[Any]):
     value = serializers.FloatField()
 
 
+class ModeSerializer(serializers.Serializer[Any]):
+    mean = serializers.FloatField(help_text="geometric")
+    runs = serializers.IntegerField()
+
+
 class LevelRowSerializer(serializers.Serializer[Any]):
     label = serializers.CharField()  # type: ignore[assignment]  # the field, not the attribute
     points = PointSerializer(many=True)
@@ -71,6 +76,7 @@ class LevelRowSerializer(serializers.Serializer[Any]):
     cpu = serializers.CharField(
         allow_blank=True, help_text="a sentence if the verdict is inconclusive, but that on CPU per transaction is not"
     )
+    modes = ModeSerializer(many=True, help_text="the lower and the upper of two modes; empty unless there are both")
 
 
 class HostLevelSerializer(serializers.Serializer[Any]):
@@ -128,6 +134,10 @@ class CampaignTableSerializer(serializers.Serializer[CampaignTable]):
     disagreement = serializers.CharField(allow_blank=True, help_text="where the overall answer holds for no host")
     noise_floor_percent = serializers.FloatField(
         allow_null=True, help_text="difference of two identical levels that 95 % of campaigns do not exceed"
+    )
+    modes = serializers.DictField(
+        allow_null=True,
+        help_text="of runs with two modes: percent (lower against upper one), lower and upper (runs of each)",
     )
 
 

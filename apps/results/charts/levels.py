@@ -10,6 +10,7 @@ from apps.results.charts.boxes import crowded, thinned
 from apps.results.charts.compare import forest_chart
 from apps.results.charts.shades import noise_band
 from apps.results.charts.themes import SYMBOLS, Figure, Theme, foot, layout, origin_note, value_range
+from common.wording import counted
 
 MOST_DIFFERENCES = 24
 MOST_NAMED, MOST_UPRIGHT = 3, 12  # levels of several factors whose labels fit with their names, and without
@@ -28,7 +29,7 @@ def level_chart(table: CampaignTable, theme: Theme, narrow: bool = False) -> Fig
     thinning = ""
     if crowded(table):
         boxes, runs, thinning = thinned(runs, table, theme)
-    data = [*boxes, *_of_hosts(runs, table, theme), *_means(means, table, theme)]
+    data = [*boxes, *_of_hosts(runs, table, theme), *_modes(table, theme), *_means(means, table, theme)]
     axis = {
         "tickvals": list(range(len(table.levels))),
         "ticktext": [_tick(level, len(table.levels), narrow) for level in table.levels],
@@ -114,6 +115,28 @@ def _run_points(rows: Sequence[Mapping[str, Any]], table: CampaignTable, theme: 
         "hovertemplate": f"%{{y:,.5g}} {table.unit}<br>block %{{customdata[1]}}, run %{{customdata[2]}}<extra></extra>",
         "marker": {"color": theme.series[0], "size": 9, "symbol": "circle-open", "line": {"width": 2}},
     }
+
+
+def _modes(table: CampaignTable, theme: Theme) -> list[Figure]:
+    """Return a dash at the mean of each mode, for levels whose runs have two modes."""
+    marks = [
+        {"x": place - 0.12, "mode": mode, "name": name}
+        for place, level in enumerate(table.levels)
+        for mode, name in zip(level.modes, ("lower", "upper"), strict=False)
+    ]
+    if not marks:
+        return []
+    trace = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "mean of one of two modes",
+        "x": [mark["x"] for mark in marks],
+        "y": [mark["mode"].mean for mark in marks],
+        "customdata": [[mark["name"], counted(mark["mode"].runs, "run")] for mark in marks],
+        "hovertemplate": f"%{{y:,.5g}} {table.unit}<br>%{{customdata[0]}} mode, %{{customdata[1]}}<extra></extra>",
+        "marker": {"symbol": "line-ew", "size": 28, "line": {"width": 2, "color": theme.series[2]}},
+    }
+    return [trace]
 
 
 def _means(rows: Sequence[Mapping[str, Any]], table: CampaignTable, theme: Theme) -> list[Figure]:

@@ -27,6 +27,7 @@ VERDICTS = (
     ("equivalent", " are equivalent within ", ""),
     ("undetectable", "Inconclusive, ", ""),
 )
+NOT_AHEAD = (" has the best mean ", " ranks first ")
 GOOD, BAD = ("better", "direction_better", "better_failing"), ("worse", "direction_worse")
 WRONG_TEXT = re.compile(
     r"\bnan\b|\binf\b|\bNone\b|(?<!and )\b1 (?:runs|levels|blocks|hosts)\b|[{}]|  |\.\.|e-[1-9]\d|%!| ,"
@@ -91,7 +92,7 @@ def contradictions(sentence: str, better: str, delta: float) -> Iterator[str]:
     yield from _of_interval(figures)
     if verdict:
         yield from _of_verdict(verdict, figures, better, 100 * delta)
-    elif " is the best of " in sentence or " has the best mean " in sentence:
+    elif any(text in sentence for text in (" is the best of ", *NOT_AHEAD)):
         yield from _of_best(sentence, figures, better)
     elif "more than noise explains" in sentence and figures.includes_zero:
         yield "says more than noise, but the interval includes 0"
@@ -131,7 +132,7 @@ def _of_best(sentence: str, figures: Figures, better: str) -> Iterator[str]:
         yield "calls a level the best whose figure is not"
     if " is the best of " in sentence and figures.includes_zero:
         yield "says the best, but the interval includes 0"
-    if " has the best mean " in sentence and figures.excludes_zero:
+    if any(text in sentence for text in NOT_AHEAD) and figures.excludes_zero:
         yield "says not clearly ahead, but the interval excludes 0"
 
 

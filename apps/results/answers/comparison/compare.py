@@ -12,7 +12,7 @@ from django.db.models import Avg, F
 from django.http import QueryDict
 
 import stats
-from apps.campaigns.design import fixed_rate, steps
+from apps.campaigns.design import fixed_rate, orders, steps
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers import interim_analyses
 from apps.results.answers.comparison import differences, twins
@@ -153,7 +153,7 @@ def _compared(
     kind, filled = _measured(arms, step, measured)
     rows, paired = _observations(filled)
     days = days_of(filled, step, measured) if kind.better else None
-    comparisons = _at_any_number_of_runs(filled, _comparisons(filled, rows, kind, delta, days))
+    comparisons = _as_run(filled, _comparisons(filled, rows, kind, delta, days))
     table = stats.level_table(rows) if all(row.value > 0 for row in rows) else None
     levels = {level.level: level for level in table.levels} if table else {}
     shown = [_with_mean(arm, levels.get(arm.title)) for arm in filled]
@@ -247,15 +247,18 @@ def _comparisons(
     return stats.against_baseline(rows, arms[0].title, metric, delta)
 
 
-def _at_any_number_of_runs(arms: Sequence[Arm], comparisons: list[stats.Comparison]) -> list[stats.Comparison]:
-    """With wider intervals if all sides are of one campaign that was analysed before its number of runs was final."""
+def _as_run(arms: Sequence[Arm], comparisons: list[stats.Comparison]) -> list[stats.Comparison]:
+    """With wider intervals if all sides are of one campaign that was analysed before its number of runs was final, and
+    with what its order of runs does not allow to include."""
     campaigns = {run.campaign.pk: run.campaign for arm in arms for run in arm.runs}
     if len(campaigns) > 1:
         return comparisons
     [campaign] = campaigns.values()
+    caveat = orders.not_included(campaign.order, campaign.factors)
     newest = interim_analyses.newest(campaign)
     is_seen = newest is not None or bool(interim_analyses.unplanned(campaign, newest))
-    return [stats.at_unplanned_analysis(comparison) if is_seen else comparison for comparison in comparisons]
+    adjusted = [stats.at_unplanned_analysis(comparison) if is_seen else comparison for comparison in comparisons]
+    return [comparison.with_caveat(caveat) for comparison in adjusted]
 
 
 def _of_campaigns(a: Arm, b: Arm, days: Days, metric: stats.Metric, delta: float, of: int) -> stats.Comparison:

@@ -30,6 +30,7 @@ TOPICS: tuple[Callable[[JudgedCampaign], Iterable[Judgement]], ...] = (
     levels.failures,
     levels.cpu,
     changes.changed,
+    levels.modes,
     levels.best,
     effects.effects,
     latency.latency,

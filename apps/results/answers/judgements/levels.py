@@ -10,7 +10,7 @@ from apps.results.answers.judgements.judged_campaign import JudgedCampaign
 from apps.results.answers.sentences import Judgement
 from apps.results.answers.table import LevelRow
 from common.verdicts import verdict
-from common.wording import first_of, percent, signed
+from common.wording import first_of, percent, signed, unsigned
 from stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW
 
 # A comparison of the best two asks for a range of all levels, whose tables end at about so many.
@@ -61,6 +61,19 @@ def _figures(level: LevelRow) -> dict[str, Any]:
     return {"level": level.label, **{name: getattr(level, name) for name in names}}
 
 
+def modes(judged: JudgedCampaign) -> Iterator[Judgement]:
+    """Whether runs have two modes or heavy tails, and that levels are then compared by ranks."""
+    by_ranks, of_runs = judged.table.by_ranks, judged.table.modes
+    ranks = " Levels are compared by ranks, so extreme runs count little." if by_ranks else ""
+    if of_runs:
+        lower, upper = of_runs["lower"], of_runs["upper"]
+        size = f"{unsigned(abs(of_runs['percent']))} %"
+        modes = f"in {lower} of {lower + upper} runs, {judged.metric.label} is about {size} lower than in the others"
+        yield Judgement("modes", f"Two modes: {modes}.{ranks}", "warning", {**of_runs, "by_ranks": by_ranks})
+    elif by_ranks:
+        yield Judgement("modes", f"The runs have heavy tails.{ranks}", "note", {"by_ranks": by_ranks})
+
+
 def best(judged: JudgedCampaign) -> Iterator[Judgement]:
     """Whether the best of several is any better than the one after it."""
     measured = [level for level in judged.table.levels if level.mean is not None]
@@ -82,7 +95,8 @@ def best(judged: JudgedCampaign) -> Iterator[Judgement]:
     if low * high > 0:
         yield Judgement("best", f"{first} is the best of {len(measured)} levels: {size}. {again}", "note", figures)
     else:
-        sentence = f"{first} has the best mean but is not clearly ahead: {size}. {again}"
+        leads = "ranks first" if comparison.by_ranks else "has the best mean"
+        sentence = f"{first} {leads} but is not clearly ahead: {size}. {again}"
         yield Judgement("best", sentence, "unknown", figures)
 
 
@@ -92,7 +106,7 @@ def many(judged: JudgedCampaign) -> Iterator[Judgement]:
     if len(bounded) < 2:
         return
     baseline = next((_name(each) for each in judged.table.levels if each.label == judged.table.baseline), "")
-    by = "Dunnett" if "Dunnett" in bounded[0].method else "max-t"
+    by = "Steel" if judged.table.by_ranks else "Dunnett" if "Dunnett" in bounded[0].method else "max-t"
     sentence = (
         f"{len(bounded)} planned comparisons with {baseline}: the intervals hold jointly at 95 % ({by}). "
         "Test any other pattern in a new campaign."

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 import pytest
 
 from apps.results import charts
-from apps.results.answers.table import CampaignTable, LevelRow, Point
+from apps.results.answers.table import CampaignTable, LevelRow, Mode, Point
 from apps.results.charts import shades
 from apps.results.charts.boxes import Box, box_of
 from apps.results.charts.themes import LOGARITHMIC, origin_note
@@ -40,6 +40,16 @@ def test_a_level_with_too_few_runs_has_no_whisker() -> None:
     bounded = means["geometric mean, 95 % CI"]
     assert (bare["y"], "error_y" in bare) == ([100.0], False)
     assert (bounded["error_y"]["array"], bounded["error_y"]["arrayminus"]) == ([12.0], [10.0])
+
+
+def test_both_modes_of_a_level_are_marked() -> None:
+    two = replace(level("b", 90.0, 91.0, 100.0, 101.0), modes=[Mode(90.5, 2), Mode(100.5, 2)])
+
+    drawn = charts.level_chart(table(level("a", 100.0, 101.0), two), charts.LIGHT)["data"]
+
+    (marks,) = [trace for trace in drawn if trace["name"] == "mean of one of two modes"]
+    assert (marks["x"], marks["y"]) == ([0.88, 0.88], [90.5, 100.5])
+    assert marks["customdata"] == [["lower", "2 runs"], ["upper", "2 runs"]]
 
 
 def test_a_single_run_is_drawn_on_an_axis_from_0_that_holds_it() -> None:

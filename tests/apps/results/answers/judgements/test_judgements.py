@@ -96,6 +96,46 @@ def test_several_comparisons_say_how_often_one_of_them_is_wrong(admin: User) -> 
     assert judgement.sentence.startswith("3 planned comparisons with 8GB: the intervals hold jointly at 95 % (Dunnett)")
 
 
+# One run in four is 10 % slower; b is 3 % faster.
+SLOW_RUNS = {
+    "a": (10010, 9990, 9010, 10030, 9970, 10050, 8990, 9985, 10020, 9960, 9020, 10005),
+    "b": (10320, 9270, 10290, 10350, 10275, 9310, 10330, 10305, 10260, 9290, 10315, 10298),
+}
+
+
+def test_runs_with_two_modes_are_compared_by_ranks_and_the_page_says_so(admin: User, client: Client) -> None:
+    campaign = measured(SLOW_RUNS, admin)
+    table, findings = campaign_table(campaign), judgements(campaign)
+
+    assert of("modes", findings)[0].sentence == (
+        "Two modes: in 6 of 24 runs, tps is about 9.9 % lower than in the others. "
+        "Levels are compared by ranks, so extreme runs count little."
+    )
+    assert "12 runs of each, by ranks, p" in of("comparison", findings)[0].sentence
+    assert "compared by Hodges-Lehmann shift by ranks, within blocks" in table.method
+    assert [[mode.runs for mode in level.modes] for level in table.levels] == [[3, 9], [3, 9]]
+    client.force_login(admin)
+    page = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
+    assert "Two modes: in 6 of 24 runs" in page and "Hodges-Lehmann shift by ranks" in page
+    answer = client.get(f"/api/v1/campaigns/{campaign.pk}/results/").json()
+    assert answer["modes"]["lower"] == 6 and answer["levels"][1]["modes"][0]["runs"] == 3
+    assert "by ranks" in answer["levels"][1]["method"]
+
+
+@pytest.mark.parametrize("order", ["as_given", "descending", "randomised"])
+def test_verdicts_of_a_fixed_order_name_the_drift_that_they_do_not_include(admin: User, order: str) -> None:
+    campaign = measured({"8GB": A, "16GB": C}, admin, order=order)
+
+    (comparison,) = of("comparison", judgements(campaign))
+
+    fixed = "Not included: drift within a block, because levels run in a fixed order."
+    assert comparison.sentence.endswith(fixed) == (order != "randomised")
+
+
+def test_runs_with_one_mode_have_no_finding_about_modes(admin: User) -> None:
+    assert not of("modes", judgements(measured(SIZES, admin)))
+
+
 def test_other_figures_are_scanned_and_their_number_paid_for(admin: User) -> None:
     campaign = measured(SIZES, admin)
     for run in campaign.runs.all():
