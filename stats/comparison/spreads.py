@@ -182,26 +182,26 @@ def _alone(df: Floats) -> Floats:
 def contrasts(spreads: Spreads, logs: Floats) -> list[Contrast]:
     """Every level against the baseline, of campaigns of shape (campaigns, runs, levels) with these levels apart."""
     usual, usual_df = _pooled(logs, spreads.pooled, spreads.blocked)
-    return [_contrast(spreads, logs, level, usual, usual_df) for level in range(1, logs.shape[2])]
-
-
-def _contrast(spreads: Spreads, logs: Floats, level: int, usual: Floats, usual_df: int) -> Contrast:
-    runs, blocked = spreads.runs, spreads.blocked
-    pair = _means(logs[:, :, [0, level]])
-    difference = pair[:, 1] - pair[:, 0]
-    apart = [each for each in (0, level) if each in spreads.apart]
-    if not apart:
-        variance = usual * (1 / runs[0] + 1 / runs[level])
-        return Contrast(difference, variance, np.full(len(logs), float(usual_df)))
-    if blocked and len(apart) == 2:
-        variance = _variances(logs[:, :, level] - logs[:, :, 0]) / runs[0]
-        return Contrast(difference, variance, np.full(len(logs), runs[0] - 1))
+    means = _means(logs)
     # Within blocks: a level apart beside the mean of the others, and that mean beside the other level.
-    middle = logs[:, :, spreads.pooled].mean(axis=2) if blocked else 0.0
-    own = [(_variances(logs[:, :, each] - middle) / runs[each], float(runs[each] - 1)) for each in apart]
-    rest = [each for each in (0, level) if each not in apart]
-    shared = [(usual * (1 - blocked / len(spreads.pooled)) / runs[each], float(usual_df)) for each in rest]
-    return _sum(difference, *own, *shared)
+    middle = logs[:, :, spreads.pooled].mean(axis=2) if spreads.blocked else 0.0
+    own = {level: _variances(logs[:, :, level] - middle) / spreads.runs[level] for level in spreads.apart}
+    rest = usual * (1 - spreads.blocked / len(spreads.pooled))
+    runs = spreads.runs
+
+    def contrast(level: int) -> Contrast:
+        difference = means[:, level] - means[:, 0]
+        apart = [each for each in (0, level) if each in spreads.apart]
+        if not apart:
+            variance = usual * (1 / runs[0] + 1 / runs[level])
+            return Contrast(difference, variance, np.full(len(logs), float(usual_df)))
+        if spreads.blocked and len(apart) == 2:
+            variance = _variances(logs[:, :, level] - logs[:, :, 0]) / runs[0]
+            return Contrast(difference, variance, np.full(len(logs), runs[0] - 1))
+        shared = [(rest / runs[each], float(usual_df)) for each in (0, level) if each not in apart]
+        return _sum(difference, *((own[each], float(runs[each] - 1)) for each in apart), *shared)
+
+    return [contrast(level) for level in range(1, logs.shape[2])]
 
 
 def _sum(difference: Floats, first: tuple[Floats, float], second: tuple[Floats, float]) -> Contrast:
