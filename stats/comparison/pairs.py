@@ -85,13 +85,16 @@ def compare_arms(
     """The same, of logs."""
     if min(len(log_a), len(log_b)) < POINTS_ONLY_BELOW:
         return points_only(log_a, log_b, metric, delta, names)
+    return judged(log_a, log_b, estimate_arms(log_a, log_b, blocked=blocked, of=of), metric, delta, names)
+
+
+def estimate_arms(log_a: Floats, log_b: Floats, *, blocked: bool, of: int = 1) -> Estimate:
+    """By ranks if the runs have heavy tails, otherwise by means; as one of so many comparisons."""
     share = ranks.of_many(of)
     by_ranks = heavy_tails([log_b - log_a] if blocked else [log_a, log_b], share_baseline=False)
     if by_ranks and ranks.can_reject(len(log_a), len(log_b), share, blocked=blocked):
-        estimate = rank_estimate(log_a, log_b, share, blocked=blocked)
-    else:
-        estimate = one_of(paired(log_a, log_b) if blocked else welch(log_a, log_b), of)
-    return judged(log_a, log_b, estimate, metric, delta, names)
+        return rank_estimate(log_a, log_b, share, blocked=blocked)
+    return one_of(paired(log_a, log_b) if blocked else welch(log_a, log_b), of)
 
 
 def compare_levels(rows: Sequence[Observation], a: str, b: str, metric: Metric, delta: float) -> Comparison:

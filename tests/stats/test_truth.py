@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stats import against_baseline
+from stats.model import ratio_interval
 from tests.truth import SCENARIOS, report
+from tests.truth.campaigns import DELTA, TPS, judged, judged_intervals, observations
+from tests.truth.levels import _dunnett
 from tests.truth.scenario import Limits, Scenario, Trial, broken, shares, simulate
 
 CLOSED = [each for each in SCENARIOS.values() if not each.open]
@@ -47,3 +51,19 @@ def test_a_share_beyond_its_limit_by_more_than_its_errors_is_broken() -> None:
     scenario = Scenario("bad", trial, limits=Limits(finds=0.8))
 
     assert [each.split()[0] for each in broken(scenario, simulate(scenario, 2000))] == ["covers", "finds", "false"]
+
+
+@pytest.mark.parametrize("levels", [3, 8])
+def test_the_quick_way_to_dunnett_s_intervals_is_that_of_the_product(levels: int) -> None:
+    rng = np.random.default_rng(levels)
+    effects = [0.0] * (levels - 1) + [0.02]
+    for _ in range(10):
+        rows = observations(rng, effects, [0.01] * levels, 5)
+        product = against_baseline(rows, "l0", TPS, DELTA)
+        logs = np.log([row.value for row in rows]).reshape(levels, 5).T
+
+        if product[0].method == "Dunnett on logs, within blocks":
+            quick = _dunnett(logs)
+            assert [ratio_interval(*wide) for wide, _ in quick] == [pytest.approx(one.interval) for one in product]
+            truth = {f"l{level}": effect for level, effect in enumerate(effects)}
+            assert judged_intervals(quick, effects[1:]) == judged(product, truth)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from stats import Comparison, Metric, Observation
+from stats.model import Interval, decide, ratio_interval
 from tests.truth.scenario import Trial
 
 TPS = Metric("tps", "tps", "higher")
@@ -43,6 +44,18 @@ def judged(comparisons: Sequence[Comparison], truth: Mapping[str, float]) -> Tri
         else None,
         covers=all(_covers(one, truth[one.b]) for one in comparisons),
         finds=_finds(different[-1], truth[different[-1].b]) if different else None,
+    )
+
+
+def judged_intervals(intervals: Sequence[tuple[Interval, Interval]], truths: Sequence[float]) -> Trial:
+    """The same of 95 % and 90 % intervals in logs, one pair for each level, with their true differences."""
+    verdicts = [decide(ratio_interval(*wide), ratio_interval(*narrow), DELTA, "higher") for wide, narrow in intervals]
+    claims = [verdict in CLAIMS for verdict, truth in zip(verdicts, truths, strict=True) if not truth]
+    low, high = intervals[-1][0]
+    return Trial(
+        false=any(claims) if claims else None,
+        covers=all(wide[0] <= truth <= wide[1] for (wide, _), truth in zip(intervals, truths, strict=True)),
+        finds=(low > 0 if truths[-1] > 0 else high < 0) if truths[-1] else None,
     )
 
 

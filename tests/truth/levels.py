@@ -8,7 +8,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from stats import against_baseline
-from tests.truth.campaigns import DELTA, TPS, judged, observations
+from stats.comparison.family import critical
+from stats.comparison.spreads import levels_apart
+from stats.model import Floats, Interval
+from tests.truth.campaigns import DELTA, TPS, judged, judged_intervals, observations
 from tests.truth.scenario import Limits, Scenario, Trial
 
 SD = 0.01
@@ -25,10 +28,25 @@ def _levels(
 
     def trial(rng: np.random.Generator) -> Trial:
         rows = observations(rng, effects, sds, runs, blocked=blocked)
+        logs = np.log([row.value for row in rows]).reshape(len(sds), runs).T
+        if blocked and len(sds) > 2 and not levels_apart(logs, blocked=True).apart:
+            return judged_intervals(_dunnett(logs), effects[1:])
         truth = {f"l{level}": effect for level, effect in enumerate(effects)}
         return judged(against_baseline(rows, "l0", TPS, DELTA), truth)
 
     return trial
+
+
+def _dunnett(logs: Floats) -> list[tuple[Interval, Interval]]:
+    """The intervals of against_baseline for levels with one variance, in blocks; all that a verdict depends on."""
+    runs, levels = logs.shape
+    left = logs - logs.mean(axis=0) - logs.mean(axis=1, keepdims=True) + logs.mean()
+    df = (runs - 1) * (levels - 1)
+    error = math.sqrt((left**2).sum() / df * 2 / runs)
+    differences = logs.mean(axis=0)[1:] - logs.mean(axis=0)[0]
+    shared = (round(math.sqrt(0.5), 4),) * (levels - 1)
+    wide, narrow = (critical(shared, df, level) * error for level in (0.95, 0.90))
+    return [((each - wide, each + wide), (each - narrow, each + narrow)) for each in differences.tolist()]
 
 
 def _advice(runs: int, blocked: bool) -> Callable[[np.random.Generator], Trial]:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from stats import Observation, against_baseline
+from stats.comparison.pairs import estimate_arms
 from stats.model import Floats
-from tests.truth.campaigns import DELTA, TPS, judged
+from tests.truth.campaigns import DELTA, TPS, judged, judged_intervals
 from tests.truth.scenario import Limits, Scenario, Trial
 
 SD, SLOWER, SHARE = 0.01, 0.1, 0.2
@@ -51,6 +52,9 @@ def _trial(noise: str, runs: int, blocked: bool, levels: int, true: float) -> Ca
     def trial(rng: np.random.Generator) -> Trial:
         logs = NOISE[noise](rng, (levels, runs)) + (rng.normal(0, 0.03, runs) if blocked else 0.0)
         logs[-1] += true
+        if levels == 2:
+            estimate = estimate_arms(logs[0], logs[1], blocked=blocked)  # all that the verdict depends on
+            return judged_intervals([(estimate.interval, estimate.interval_90)], [true])
         rows = [
             Observation(f"l{level}", place if blocked else level * runs + place, 1000 * math.exp(y), place)
             for level in range(levels)
