@@ -58,8 +58,8 @@ def create_search(
         hint = "choose a campaign whose metric is better if higher or lower"
         raise PlanError("campaign", f"neither direction of {campaign.metric or 'its metric'} is better", hint=hint)
     _check_second_metric(second_metric, campaign)
-    for field, name in (("campaign", campaign.metric), ("second_metric", second_metric)):
-        _check_rate(field, name, campaign)
+    _check_rate("campaign", campaign.metric, campaign)
+    _check_rate("second_metric", second_metric, campaign)
     lines = _checked_lines(space, campaign, allowed_risks)
     limit_lines = [limit.line for limit in limits.read(constraints, campaign.steps)]
     learned = earlier.Earlier([], {})
