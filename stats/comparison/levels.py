@@ -313,10 +313,12 @@ def best_first(rows: Sequence[Observation], metric: Metric) -> list[str]:
 def _one_of_all_by_ranks(rows: Sequence[Observation], a: str, b: str) -> Estimate | None:
     """The shift of one of all pairs of levels; None if means compare them better, or its runs are too few for ranks."""
     first, *others = by_level(rows)
-    pair, share, blocked = _pair(rows, a, b), ranks.of_many(math.comb(len(others) + 1, 2)), in_blocks(rows)
-    if not ranks.can_reject(*map(len, pair), share, blocked=blocked) or not _pairs_by_ranks(rows, first, others):
+    (log_a, log_b), blocked = _pair(rows, a, b), in_blocks(rows)
+    share = ranks.of_many(math.comb(len(others) + 1, 2))
+    possible = ranks.can_reject(len(log_a), len(log_b), share, blocked=blocked)
+    if not possible or not _pairs_by_ranks(rows, first, others):
         return None
-    return rank_estimate(*pair, share, blocked=blocked)
+    return rank_estimate(log_a, log_b, share, blocked=blocked)
 
 
 def pair_of_all(rows: Sequence[Observation], a: str, b: str, metric: Metric, delta: float) -> Comparison:

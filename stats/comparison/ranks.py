@@ -54,12 +54,13 @@ def of_baseline(shared: Sequence[float]) -> Share:
     """The share of one of all comparisons with a baseline. `shared`: as for stats.comparison.family.critical."""
     from scipy import special
 
-    alphas = [2 * float(special.ndtr(-critical(tuple(shared), _NORMAL, level))) for level in (0.95, 0.90)]
+    def alpha(level: float) -> float:
+        return 2 * float(special.ndtr(-critical(tuple(shared), _NORMAL, level)))
 
     def adjusted(p: float) -> float:
         return 1 - within(-float(special.ndtri(max(p, 1e-300) / 2)), shared, _NORMAL)
 
-    return Share(*alphas, adjusted)
+    return Share(alpha(0.95), alpha(0.90), adjusted)
 
 
 def can_reject(n_a: int, n_b: int, share: Share, *, blocked: bool) -> bool:

@@ -41,7 +41,9 @@ def _spaced(samples: Sequence[Floats], most: int) -> list[Floats]:
 
 
 def _thinned(sample: Floats, most: int) -> Floats:
-    return sample[np.unique(np.linspace(0, len(sample) - 1, min(most, len(sample))).round().astype(int))]
+    places = np.unique(np.linspace(0, len(sample) - 1, min(most, len(sample))).round().astype(int))
+    thinned: Floats = sample[places]
+    return thinned
 
 
 def _ratio(samples: Floats) -> Floats:

@@ -120,7 +120,7 @@ def _run_points(rows: Sequence[Mapping[str, Any]], table: CampaignTable, theme: 
 def _modes(table: CampaignTable, theme: Theme) -> list[Figure]:
     """Return a dash at the mean of each mode, for levels whose runs have two modes."""
     marks = [
-        {"x": place - 0.12, "mode": mode, "name": name}
+        (place - 0.12, mode, name)
         for place, level in enumerate(table.levels)
         for mode, name in zip(level.modes, ("lower", "upper"), strict=False)
     ]
@@ -130,9 +130,9 @@ def _modes(table: CampaignTable, theme: Theme) -> list[Figure]:
         "type": "scatter",
         "mode": "markers",
         "name": "mean of one of two modes",
-        "x": [mark["x"] for mark in marks],
-        "y": [mark["mode"].mean for mark in marks],
-        "customdata": [[mark["name"], counted(mark["mode"].runs, "run")] for mark in marks],
+        "x": [x for x, _, _ in marks],
+        "y": [mode.mean for _, mode, _ in marks],
+        "customdata": [[name, counted(mode.runs, "run")] for _, mode, name in marks],
         "hovertemplate": f"%{{y:,.5g}} {table.unit}<br>%{{customdata[0]}} mode, %{{customdata[1]}}<extra></extra>",
         "marker": {"symbol": "line-ew", "size": 28, "line": {"width": 2, "color": theme.series[2]}},
     }
