@@ -59,8 +59,8 @@ class Served(Theirs):
         """Require a certificate instead of a password from PLAIN; its access. `name`: in the server's certificate."""
         authority = _Certified("authority")
         server, client = _Certified(name, authority), _Certified(PLAIN, authority)
-        for name, text in (("server.crt", server.text), ("server.key", server.key_text), ("ca.crt", authority.text)):
-            path = self.data / name
+        for file, text in (("server.crt", server.text), ("server.key", server.key_text), ("ca.crt", authority.text)):
+            path = self.data / file
             path.write_text(text)
             path.chmod(0o600)
             shutil.chown(path, OWNER)
