@@ -50,7 +50,9 @@ class BesiegedSearch:
         """Create a search with a budget of `runs` runs. Its best value is known: see PLANTED."""
         client = self.siege.ground.client
         self.siege.ground.stack.manage("allow_commands", "ada")
-        options = {name: value for name, value in siege.PGBENCH.items() if name != "builtin"} | {"script": PLANTED}
+        # Without a rate, because a search by tps needs a load whose tps can vary.
+        load = {name: value for name, value in siege.PGBENCH.items() if name not in ("builtin", "rate")}
+        options = load | {"script": PLANTED}
         workload = client.post("workloads/", name="planted", kind="pgbench", options=options)
         factor = {"name": "values", "levels": [{"label": "default", "set": DEFAULT}]}
         about = {"name": "planted", "question": "Which work_mem is best?", "host": self.siege.ground.host["id"]}

@@ -40,7 +40,7 @@ def test_a_campaign_runs_until_its_results_are_complete(host: Host, admin: User)
     table = queries.campaign_table(campaign)
     assert campaign.state == Campaign.State.FINISHED
     assert [(level.label, level.ok, level.planned) for level in table.levels] == [("cpu 0", 2, 2), ("any cpu", 2, 2)]
-    assert all(level.mean and level.mean > 100 for level in table.levels)
+    assert all(level.mean and level.mean > 0 for level in table.levels)
     assert table.levels[0].proven == 2
     assert any("Cpus_allowed" in line or ": 0" in line for line in table.levels[0].proof_lines)
 
