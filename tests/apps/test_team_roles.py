@@ -39,7 +39,7 @@ from tests.rows.factories import (
 
 # Of the instance: they change objects without a team, or those of the user.
 OF_HOUSE = {
-    "Identity.create",
+    *("Identity.create", "Identity.set_certificate"),
     "Recipe.create",
     "Recipe.destroy",
     *("Import.create", "Import.say", "Import.commit", "Import.destroy"),

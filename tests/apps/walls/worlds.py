@@ -41,6 +41,7 @@ VARYING = (
     (re.compile(r'name="csrfmiddlewaretoken" value="[^"]*"'), "csrf"),
     (re.compile(r"&quot;X-CSRFToken&quot;: &quot;[^&]*&quot;|\"X-CSRFToken\": \"[^\"]*\""), "csrf"),
     (re.compile(r'nonce="[^"]*"'), "nonce"),
+    (re.compile(r'"challenge": "[^"]*"'), "challenge"),
     (re.compile(r"\d+(\.\d+)? (s|min|seconds?|minutes?) ago"), "ago"),
     (re.compile(r"\d{4}-\d\d-\d\d.\d\d:\d\d(:[\d.]+)?"), "time"),
     (re.compile(r"ssh-ed25519 [\w+/]+ proving-ground agent"), "key"),
