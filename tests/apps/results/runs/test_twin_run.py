@@ -27,7 +27,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(scope="module")
 def production() -> Iterator[Production]:
+    """With the history of a table that is updated every day: rows that updates have moved, and room on most pages."""
     with start() as running:
+        running.work(20_000)
         yield running
 
 
