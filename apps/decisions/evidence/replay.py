@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import stats
+from apps.results.answers.observations import MeasuredRun, joint_observations
 
 # Percentages computed from the same numbers by another release of a library differ by less.
 SAME_WITHIN = 0.005
@@ -31,17 +32,19 @@ class Row:
 
 def observations(table: Mapping[str, Any]) -> list[stats.Observation]:
     """Return the runs of a frozen table that can be compared: with several hosts, the mean of each."""
-    points = [(level["label"], point) for level in table["levels"] for point in level["points"]]
-    places = [(str(point.get("host", "")), int(point["block"]), int(point.get("retry", 0))) for _, point in points]
-    numbers = {place: n for n, place in enumerate(sorted(set(places)))}
-    rows = [
-        stats.Observation(label, numbers[place], point["value"], point["position"], retried=place[2] > 0)
-        for place, (label, point) in zip(places, points, strict=True)
+    runs = [
+        MeasuredRun(
+            level["label"],
+            point["value"],
+            int(point["block"]),
+            point["position"],
+            str(point.get("host", "")),
+            int(point.get("retry", 0)),
+        )
+        for level in table["levels"]
+        for point in level["points"]
     ]
-    hosts: dict[str, list[stats.Observation]] = {}
-    for (host, _, _), row in zip(places, rows, strict=True):
-        hosts.setdefault(host, []).append(row)
-    return stats.of_hosts(list(hosts.values()), identical=bool(table.get("identical_hosts")))
+    return joint_observations(runs, identical=bool(table.get("identical_hosts")))
 
 
 def metric(table: Mapping[str, Any]) -> stats.Metric:

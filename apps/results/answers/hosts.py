@@ -32,18 +32,6 @@ class HostAnswer:
     levels: list[HostLevel]
 
 
-# Host (key or name), repetition, and number of earlier attempts. Retries run later, in blocks of their own.
-Place = tuple[int | str, int, int]
-
-
-def block_numbers(places: Iterable[Place]) -> dict[Place, int]:
-    """Return a distinct block number for each place. On one host without retries it is the repetition."""
-    known = set(places)
-    if len({host for host, _, _ in known}) <= 1 and not any(retry for _, _, retry in known):
-        return {place: place[1] for place in known}
-    return {place: number for number, place in enumerate(sorted(known))}  # all keys or all names
-
-
 def retries_of(runs: Iterable[Run]) -> dict[UUID, int]:
     """Return run -> how often it had been run before."""
     before = {run.pk: run.retry_of_id for run in runs}
@@ -54,14 +42,6 @@ def retries_of(runs: Iterable[Run]) -> dict[UUID, int]:
             count, earlier = count + 1, before.get(earlier)
         counts[run] = count
     return counts
-
-
-def joint(places: Sequence[Place], rows: Sequence[stats.Observation], *, identical: bool) -> list[stats.Observation]:
-    """Return the observations of all hosts together. Identical hosts count run by run, others by their means."""
-    hosts: dict[int | str, list[stats.Observation]] = {}
-    for place, row in zip(places, rows, strict=True):
-        hosts.setdefault(place[0], []).append(row)
-    return stats.of_hosts(list(hosts.values()), identical=identical)
 
 
 def answer(

@@ -16,6 +16,7 @@ from apps.campaigns.design import orders, steps
 from apps.campaigns.design.stopping import Rule, read
 from apps.campaigns.execution import halts
 from apps.campaigns.models import Campaign, Run
+from apps.results.answers.observations import MeasuredRun, observations
 from apps.results.models import Look, Measurement
 from common.errors import PlanError
 from common.wording import signed
@@ -101,11 +102,11 @@ def _observations(campaign: Campaign, rule: Rule, whole: int) -> list[stats.Obse
         step=chosen.step,
         name=chosen.name,
     )
-    observations = []
+    measured = []
     for row in rows.select_related("run").defer("run__spec", "run__manifest"):
         row.run.campaign = campaign
-        observations.append(stats.Observation(row.run.label, row.run.block, row.value, row.run.position))
-    return [observation for observation in observations if observation.level in rule.between]
+        measured.append(MeasuredRun(row.run.label, row.value, row.run.block, row.run.position))
+    return observations([run for run in measured if run.level in rule.between])
 
 
 def as_json(comparison: stats.Comparison | None) -> dict[str, Any] | None:

@@ -14,7 +14,8 @@ from apps.campaigns.design.factors import readable_name
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers import cpu
 from apps.results.answers.headline import BETTER_FAILING
-from apps.results.answers.hosts import HostAnswer, answer, block_numbers, retries_of
+from apps.results.answers.hosts import HostAnswer, answer, retries_of
+from apps.results.answers.observations import MeasuredRun, joint_observations
 from apps.results.answers.table import LevelRow, Mode, Point
 from apps.results.models import Look
 from common.verdicts import verdict
@@ -41,7 +42,7 @@ class Comparing:
     def observations(self, measured: Mapping[str, list[Point]]) -> list[stats.Observation]:
         """Return the observations of all hosts together: each run of identical hosts, otherwise the means of each
         host."""
-        return stats.of_hosts(list(of_points(measured).values()), identical=self.identical_hosts)
+        return joint_observations(measured_runs(measured), identical=self.identical_hosts)
 
     def with_baseline(
         self, rows: Sequence[stats.Observation], metric: stats.Metric | None = None
@@ -59,7 +60,7 @@ class Comparing:
         return answer(host, name, rows, self.with_baseline(rows), self.baseline)
 
 
-def measured_points(labels: Iterable[str], runs: Sequence[Run], values: Mapping[UUID, float]) -> dict[str, list[Point]]:
+def points_by_level(labels: Iterable[str], runs: Sequence[Run], values: Mapping[UUID, float]) -> dict[str, list[Point]]:
     """Return label -> its runs whose figure can be compared: a ratio needs values above 0."""
     retries = retries_of(runs)
     measured: dict[str, list[Point]] = {label: [] for label in labels}
@@ -70,16 +71,13 @@ def measured_points(labels: Iterable[str], runs: Sequence[Run], values: Mapping[
     return measured
 
 
-def of_points(measured: Mapping[str, list[Point]]) -> dict[str, list[stats.Observation]]:
-    """Return host -> its runs in the order of the levels. No two hosts share a block."""
-    points = [(label, point) for label, own in measured.items() for point in own]
-    numbers = block_numbers((point.host, point.block, point.retry) for _, point in points)
-    hosts: dict[str, list[stats.Observation]] = {}
-    for label, point in points:
-        block = numbers[point.host, point.block, point.retry]
-        row = stats.Observation(label, block, point.value, point.position, retried=point.retry > 0)
-        hosts.setdefault(point.host, []).append(row)
-    return hosts
+def measured_runs(measured: Mapping[str, list[Point]]) -> list[MeasuredRun]:
+    """Return the runs of all levels, in the order of the levels."""
+    return [
+        MeasuredRun(label, point.value, point.block, point.position, point.host, point.retry)
+        for label, points in measured.items()
+        for point in points
+    ]
 
 
 def level_rows(

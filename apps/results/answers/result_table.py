@@ -18,13 +18,14 @@ from apps.results.answers.level_rows import (
     Comparing,
     Values,
     level_rows,
-    measured_points,
-    of_points,
+    measured_runs,
+    points_by_level,
     with_cpu_time,
     with_failures,
     with_interim_analysis,
     with_modes,
 )
+from apps.results.answers.observations import observations_of_hosts
 from apps.results.answers.table import CampaignTable, LevelRow
 from apps.results.models import Look
 from stats.model import NO_SPREAD, POINTS_ONLY_BELOW
@@ -53,8 +54,8 @@ def result_table(
         caveat=orders.not_included(campaign.order, campaign.factors),
     )
     figures = values.get(chosen.name, {})
-    measured = measured_points(labels, runs, figures)
-    of_host = of_points(measured)
+    measured = points_by_level(labels, runs, figures)
+    of_host = observations_of_hosts(measured_runs(measured))
     observations = comparing.observations(measured)
     level_table = stats.level_table(observations) if observations else None
     latencies, compared = values.get("latency_avg", {}), comparing.with_baseline(observations)

@@ -15,7 +15,8 @@ from agents.workloads import WORKLOADS
 from apps.campaigns.design import steps
 from apps.campaigns.design.factors import varied_names
 from apps.campaigns.models import Campaign, Run
-from apps.results.answers.hosts import block_numbers, joint, retries_of
+from apps.results.answers.hosts import retries_of
+from apps.results.answers.observations import MeasuredRun, joint_observations, observations
 from apps.results.models import Measurement
 from apps.results.queries import labels_of, runs_on
 
@@ -145,14 +146,11 @@ def _main(campaign: Campaign, measured: dict[Key, Values]) -> list[Key]:
 def _figure(key: Key, values: Values, runs: dict[UUID, Run], levels: list[str], identical: bool) -> Figure:
     own = [(runs[run], row) for run, row in values.items() if run in runs]
     retries = retries_of(runs.values())
-    places = [(run.host_id, run.block, retries[run.pk]) for run, _ in own]
-    numbers = block_numbers(places)
-    rows = [
-        stats.Observation(run.label, numbers[place], row.value, run.position, retried=place[2] > 0)
-        for place, (run, row) in zip(places, own, strict=True)
+    measured = [
+        MeasuredRun(run.label, row.value, run.block, run.position, run.host_id, retries[run.pk]) for run, row in own
     ]
-    if all(row.value > 0 and np.isfinite(row.value) for row in rows):
-        rows = joint(places, rows, identical=identical)
+    has_ratios = all(run.value > 0 and np.isfinite(run.value) for run in measured)
+    rows = joint_observations(measured, identical=identical) if has_ratios else observations(measured)
     first = next(iter(values.values()))
     definitions = ", ".join(sorted({row.definition for row in values.values()} - {""}))
     spread = _spread(rows)

@@ -14,6 +14,7 @@ import numpy as np
 import stats
 from apps.campaigns.design import steps
 from apps.campaigns.models import Campaign, Run
+from apps.results.answers.observations import MeasuredRun, observations
 from apps.results.models import Measurement
 from common.errors import PlanError
 
@@ -309,13 +310,13 @@ def _with_means(groups: list[Group], view: View) -> list[Group]:
 
 def _observations(groups: Sequence[Group], level: Callable[[Group], str]) -> list[stats.Observation]:
     """Return the observations; each host has separate blocks."""
-    keys = sorted({(run.host, run.block) for group in groups for run in group.runs})
-    numbers = {key: number for number, key in enumerate(keys)}
-    return [
-        stats.Observation(level(group), numbers[run.host, run.block], run.value, run.position)
-        for group in groups
-        for run in group.runs
-    ]
+    return observations(
+        [
+            MeasuredRun(level(group), run.value, run.block, run.position, run.host)
+            for group in groups
+            for run in group.runs
+        ]
+    )
 
 
 def _with(group: Group, level: stats.Level) -> Group:

@@ -11,7 +11,7 @@ import stats
 from apps.results.answers.changes import phrases
 from apps.results.answers.changes.figures import GROUPS, Figure
 from apps.results.answers.changes.mechanisms import Settings, mechanisms
-from apps.results.answers.changes.observations import Observed, Place, observed
+from apps.results.answers.changes.observed import Observed, Place, observed
 from apps.results.answers.changes.plans import PlanChange, plan_changes
 from apps.results.answers.sentences import Judgement
 from apps.results.models import StepMeans

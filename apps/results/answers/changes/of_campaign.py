@@ -9,8 +9,7 @@ from apps.campaigns.design.factors import text_of
 from apps.campaigns.models import Campaign
 from apps.results.answers.changes.answer import Changes, Subject, changes
 from apps.results.answers.changes.mechanisms import Settings
-from apps.results.answers.changes.observations import Place
-from apps.results.answers.hosts import block_numbers
+from apps.results.answers.changes.observed import Place
 from apps.results.answers.table import CampaignTable, LevelRow
 from common.wording import percent
 
@@ -50,8 +49,4 @@ def _places(table: CampaignTable) -> list[Place]:
     hosts = sorted({point.host for _, point in points})
     if len(hosts) > 1 and not table.identical_hosts:
         return [Place(point.run, label, hosts.index(point.host), point.position) for label, point in points]
-    numbers = block_numbers((point.host, point.block, point.retry) for _, point in points)
-    return [
-        Place(point.run, label, numbers[point.host, point.block, point.retry], point.position, point.retry > 0)
-        for label, point in points
-    ]
+    return [Place(point.run, label, point.block, point.position, point.host, point.retry) for label, point in points]

@@ -8,7 +8,7 @@ import orjson
 
 from apps.campaigns.design import steps
 from apps.results.answers.changes.answer import Changes, Subject, changes
-from apps.results.answers.changes.observations import Place
+from apps.results.answers.changes.observed import Place
 from apps.results.answers.comparison.compare import Compared
 from apps.results.answers.comparison.sides import LETTERS, Arm
 from apps.results.store.answer_cache import revived

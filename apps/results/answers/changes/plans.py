@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from apps.campaigns.models import Artefact
-from apps.results.answers.changes.observations import Place
+from apps.results.answers.changes.observed import Place
 from common.errors import FormatError
 from readers.measure.sql import plan_shapes
 

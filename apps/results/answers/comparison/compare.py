@@ -35,7 +35,8 @@ from apps.results.answers.comparison.sides import (
     with_distinct_titles,
     with_runs,
 )
-from apps.results.answers.hosts import block_numbers, joint, retries_of
+from apps.results.answers.hosts import retries_of
+from apps.results.answers.observations import MeasuredRun, joint_observations, separate_observations
 from apps.results.models import Measurement
 from apps.results.runs.fidelity import Lowest
 from common.errors import PlanError
@@ -210,17 +211,15 @@ def _observations(arms: Sequence[Arm]) -> tuple[list[stats.Observation], bool]:
     measured = [(arm.title, run, arm.values[run.pk]) for arm in arms for run in arm.runs if run.pk in arm.values]
     hosts = {run.host.pk for _, run, _ in measured}
     if not _share_blocks(arms) or (len(hosts) > 1 and min(value for *_, value in measured) <= 0):
-        alone = enumerate(measured)
-        return [stats.Observation(title, at, value, run.position) for at, (title, run, value) in alone], False
+        alone = [MeasuredRun(title, value, run.block, run.position) for title, run, value in measured]
+        return separate_observations(alone), False
     campaign = measured[0][1].campaign
     retries = retries_of(campaign.runs.filter(retry_of__isnull=False).only("pk", "retry_of"))
-    places = [(run.host.pk, run.block, retries.get(run.pk, 0)) for _, run, _ in measured]
-    numbers = block_numbers(places)
     rows = [
-        stats.Observation(title, numbers[place], value, run.position, retried=place[2] > 0)
-        for place, (title, run, value) in zip(places, measured, strict=True)
+        MeasuredRun(title, value, run.block, run.position, run.host.pk, retries.get(run.pk, 0))
+        for title, run, value in measured
     ]
-    together = joint(places, rows, identical=campaign.placement == Campaign.Placement.SPREAD)
+    together = joint_observations(rows, identical=campaign.placement == Campaign.Placement.SPREAD)
     if {row.level for row in together} != {arm.title for arm in arms}:
         hint = "retry the failed runs of the campaign, or compare fewer items"
         raise PlanError("of", "no block on a host has a run of each item", hint=hint)

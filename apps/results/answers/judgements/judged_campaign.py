@@ -14,7 +14,8 @@ from apps.campaigns.design.cells import MOST, cells, every
 from apps.campaigns.design.factors import Cell
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import median_s
-from apps.results.answers.level_rows import of_points
+from apps.results.answers.level_rows import measured_runs
+from apps.results.answers.observations import joint_observations
 from apps.results.answers.table import CampaignTable, LevelRow
 
 NAMED = 5
@@ -49,7 +50,7 @@ class JudgedCampaign:
             level.label: [replace(point, value=values.get(point.run, point.value)) for point in level.points]
             for level in self.table.levels
         }
-        return stats.of_hosts(list(of_points(measured).values()), identical=self.table.identical_hosts)
+        return joint_observations(measured_runs(measured), identical=self.table.identical_hosts)
 
     @cached_property
     def others(self) -> list[LevelRow]:

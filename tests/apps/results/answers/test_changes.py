@@ -17,8 +17,8 @@ from apps.campaigns.library import workloads
 from apps.campaigns.models import Artefact, Campaign, Run
 from apps.results.answers.changes import answer, figures, phrases, plans
 from apps.results.answers.changes.mechanisms import MECHANISMS, amount, mechanisms
-from apps.results.answers.changes.observations import Place
-from apps.results.answers.changes.observations import observed as observed_figures
+from apps.results.answers.changes.observed import Place
+from apps.results.answers.changes.observed import observed as observed_figures
 from apps.results.answers.changes.of_campaign import campaign_changes
 from apps.results.answers.changes.of_comparison import APART, comparison_changes
 from apps.results.answers.comparison.compare import read

@@ -18,6 +18,7 @@ from apps.results.answers.changes.figures import (
     is_wait,
     wait_figure,
 )
+from apps.results.answers.observations import MeasuredRun, observations
 from apps.results.models import Measurement, StepMeans
 
 TRANSACTIONS = "transactions"
@@ -31,8 +32,9 @@ class Place:
     run: UUID
     level: str
     block: int
-    order: int
-    retried: bool = False
+    position: int
+    host: str = ""
+    retry: int = 0
 
 
 @dataclass(frozen=True)
@@ -96,13 +98,13 @@ def _rows(figure: Figure, places: Sequence[Place], values: dict[UUID, dict[str, 
     """Return the runs that have the figure. PostgreSQL's collector leaves out events that never happened: they count
     as 0."""
     absent = 0.0 if figure.source == "postgresql" else None
-    rows = []
+    runs = []
     for place in places:
         own = values.get(place.run, {})
         value = own.get(figure.key, absent if _has_waits(own) else None)
         if value is not None:
-            rows.append(stats.Observation(place.level, place.block, value, place.order, place.retried))
-    return rows
+            runs.append(MeasuredRun(place.level, value, place.block, place.position, place.host, place.retry))
+    return observations(runs)
 
 
 def _has_waits(own: dict[str, float]) -> bool:
