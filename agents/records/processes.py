@@ -122,9 +122,6 @@ def spawn(
     """Start `argv` as `account` in a session of its own, and in the control group with the directory `group`.
     HostFailure, with the cause, if it cannot be started."""
     cause = mmap.mmap(-1, CAUSE_BYTES)  # shared with the child: Popen does not say what its preexec_fn raised
-    identity: dict[str, Any] = {}
-    if account.user is not None and not group:
-        identity = {"user": account.user, "group": account.group, "extra_groups": account.groups}
 
     def before_exec() -> None:
         try:
@@ -149,7 +146,7 @@ def spawn(
             cwd=str(directory),
             start_new_session=True,
             preexec_fn=before_exec,
-            **identity,
+            **({} if group else _identity(account)),
         )
     except (OSError, subprocess.SubprocessError) as error:
         reason = cause[:].rstrip(b"\0").decode(errors="replace") or error
@@ -157,6 +154,13 @@ def spawn(
     finally:
         journal.reread()
     return Child(popen, journal.open_processes()[-1])
+
+
+def _identity(account: Account) -> dict[str, Any]:
+    """Return the arguments of Popen that change the account; {} if it stays the same."""
+    if account.user is None:
+        return {}
+    return {"user": account.user, "group": account.group, "extra_groups": account.groups}
 
 
 def _become(account: Account) -> None:

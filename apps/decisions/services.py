@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from django.conf import settings
 from django.db import transaction
@@ -35,6 +35,15 @@ FROM = {
 }
 
 
+class Versions(TypedDict, total=False):
+    """The range of a decision: lowest and highest, inclusive."""
+
+    postgresql_from: int | None
+    postgresql_to: int | None
+    kernel_from: str
+    kernel_to: str
+
+
 @transaction.atomic
 def write_decision(
     *,
@@ -48,13 +57,10 @@ def write_decision(
     level: str = "",
     hosts: Sequence[Host] | None = None,
     labels: Sequence[str] = (),
-    postgresql_from: int | None = None,
-    postgresql_to: int | None = None,
-    kernel_from: str = "",
-    kernel_to: str = "",
     review_on: date | None = None,
     supersedes: Decision | None = None,
     team: Team | None = None,
+    **versions: Unpack[Versions],
 ) -> Decision:
     """Propose a decision on an ended campaign, with frozen results. It supersedes `supersedes`, if given.
 
@@ -76,10 +82,7 @@ def write_decision(
         settings=decided,
         names=paths(decided),
         labels=sorted(set(labels)),
-        postgresql_from=postgresql_from,
-        postgresql_to=postgresql_to,
-        kernel_from=kernel_from.strip(),
-        kernel_to=kernel_to.strip(),
+        **versions,
         evidence=evidence,
         evidence_digest=digest(evidence),
         review_on=review_on,

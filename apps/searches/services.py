@@ -49,14 +49,9 @@ def create_search(
     """Start a search with the permissions of `by`. PlanError names the wrong field; RoleError if a setting risks data
     and `by` is not an admin."""
     require(by, Role.OPERATOR, "create search", on=campaign)
-    if campaign.kind != Campaign.Kind.COMPARISON:
-        hint = "choose a campaign that compares levels"
-        raise PlanError("campaign", f"{campaign} is not a comparison and cannot be repeated", hint=hint)
     if allowed_risks:
         require(by, Role.ADMIN, "allow settings that risk data", on=campaign)
-    if not campaign.metric or steps.metric(campaign.steps, campaign.metric).better not in ("higher", "lower"):
-        hint = "choose a campaign whose metric is better if higher or lower"
-        raise PlanError("campaign", f"neither direction of {campaign.metric or 'its metric'} is better", hint=hint)
+    _check_campaign(campaign)
     _check_second_metric(second_metric, campaign)
     _check_rate("campaign", campaign.metric, campaign)
     _check_rate("second_metric", second_metric, campaign)
@@ -85,6 +80,16 @@ def create_search(
     save(search)
     audit(by, "search.create", search, after=_audited(search))
     return search
+
+
+def _check_campaign(campaign: Campaign) -> None:
+    """PlanError unless a search can repeat the campaign and improve its metric."""
+    if campaign.kind != Campaign.Kind.COMPARISON:
+        hint = "choose a campaign that compares levels"
+        raise PlanError("campaign", f"{campaign} is not a comparison and cannot be repeated", hint=hint)
+    if not campaign.metric or steps.metric(campaign.steps, campaign.metric).better not in ("higher", "lower"):
+        hint = "choose a campaign whose metric is better if higher or lower"
+        raise PlanError("campaign", f"neither direction of {campaign.metric or 'its metric'} is better", hint=hint)
 
 
 def _check_rate(field: str, metric: str, campaign: Campaign) -> None:

@@ -18,13 +18,22 @@ HELP = (
 Name = Annotated[str, typer.Argument(metavar="SEARCH", help="Name of the search, its id, or the beginning of its id.")]
 
 
+Ranges = Annotated[
+    list[str],
+    typer.Option(help='A setting and its range, such as "work_mem 1MB to 64MB log" or "jit on, off". Repeatable.'),
+]
+Constraints = Annotated[
+    list[str] | None,
+    typer.Option(
+        help='A limit, such as "latency_p99 <= 20 ms". A candidate that breaks it is not confirmed. Repeatable.'
+    ),
+]
+
+
 def create(
     ctx: typer.Context,
     campaign: CampaignArgument,
-    vary: Annotated[
-        list[str],
-        typer.Option(help='A setting and its range, such as "work_mem 1MB to 64MB log" or "jit on, off". Repeatable.'),
-    ],
+    vary: Ranges,
     name: Annotated[str, typer.Option(help="Name of the search. Its campaigns have this name and a number.")],
     budget: Annotated[
         int | None, typer.Option(min=1, max=10000, help="Runs in total, including those of the confirmation.")
@@ -37,12 +46,7 @@ def create(
     blocks: Annotated[int, typer.Option(min=1, max=20, help="Blocks of a round.")] = 1,
     finalists: Annotated[int, typer.Option(min=1, max=10, help="Most candidates to confirm.")] = 2,
     confirmation_blocks: Annotated[int, typer.Option(min=3, max=100, help="Blocks of the confirmation.")] = 5,
-    constraint: Annotated[
-        list[str] | None,
-        typer.Option(
-            help='A limit, such as "latency_p99 <= 20 ms". A candidate that breaks it is not confirmed. Repeatable.'
-        ),
-    ] = None,
+    constraint: Constraints = None,
     second_metric: Annotated[
         str, typer.Option(help="A second metric, such as latency_p99: search for the Pareto front of both.")
     ] = "",
