@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from django.http import Http404
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import extend_schema
@@ -66,12 +68,18 @@ HINTS = {
 }
 
 
+# Django's message of get_object_or_404, with the name of the model.
+NO_ROW = re.compile(r"No (\w+) matches the given query\.")
+
+
 def problem(error: Exception, context: dict[str, Any]) -> Response | None:
     """Return any error as problem details, the project's own errors and those of the framework in the same shape."""
     if isinstance(error, ProvingError):
         code = next(code for kind, code in STATUS.items() if isinstance(error, kind))
         body = {"title": error.message, "status": code, "field": error.subject, "hint": error.hint}
         return _problem_response(body | {"blame": error.blame}, code)
+    if isinstance(error, Http404) and (missing := NO_ROW.fullmatch(str(error))):
+        error = NotFound(f"there is no such {_words(missing[1])}, or you may not see it")
     answer = exception_handler(error, context)
     if answer is None:
         return None
@@ -90,6 +98,11 @@ def problem(error: Exception, context: dict[str, Any]) -> Response | None:
 def _problem_response(body: dict[str, Any], code: int, headers: Any = None) -> Response:
     other_headers = {name: value for name, value in (headers or {}).items() if name.lower() != "content-type"}
     return Response(body, status=code, headers=other_headers, content_type="application/problem+json")
+
+
+def _words(name: str) -> str:
+    """ApiToken as "api token"."""
+    return re.sub(r"(?<!^)(?=[A-Z])", " ", name).lower()
 
 
 def _flatten(detail: Any, path: str = "") -> Iterator[tuple[str, str]]:

@@ -56,7 +56,9 @@ def test_a_service_error_says_what_is_accepted(tuner: User) -> None:
 
 
 def test_an_unknown_row_is_404(viewer: User) -> None:
-    problem_of(browser(viewer).get("/api/v1/hosts/999999/"), 404)
+    body = problem_of(browser(viewer).get("/api/v1/hosts/999999/"), 404)
+
+    assert body["title"] == "there is no such host, or you may not see it"
 
 
 @pytest.mark.django_db  # the end of a request checks connections that earlier tests left open

@@ -137,6 +137,27 @@ def test_a_heat_map_has_a_cell_for_each_pair_and_none_where_nothing_ran(campaign
     assert [row[3] is None for row in heat["z"]] == [False, True]
 
 
+@pytest.mark.parametrize(("value", "number"), [(40_380.0, "%{z:.3s}"), (3.1742, "%{z:.3g}")])
+def test_cells_of_a_heat_map_have_three_digits_and_a_prefix_from_a_thousand_on(
+    campaign: Campaign, value: float, number: str
+) -> None:
+    Measurement.objects.filter(run__campaign=campaign, name="latency_avg").update(value=value)
+
+    (heat,) = figure(explored(campaign, shape="heat"))["data"]
+
+    assert heat["texttemplate"] == number
+
+
+def test_a_heat_map_relative_to_a_baseline_has_differences_from_it_in_percent(campaign: Campaign) -> None:
+    absolute = explored(campaign, shape="heat")
+    (means,) = figure(absolute)["data"]
+
+    (heat,) = figure(explored(campaign, shape="heat", scale="relative", base=absolute.xs[0]))["data"]
+
+    for row, mean in zip(heat["z"], means["z"], strict=True):
+        assert row == pytest.approx([100 * (each / mean[0] - 1) for each in mean], abs=0.5)
+
+
 def test_the_order_of_running_shows_every_run_where_it_ran(campaign: Campaign) -> None:
     view = explored(campaign, x="@order", colour="huge pages")
 

@@ -199,3 +199,17 @@ def test_the_page_of_a_run_offers_the_charts_that_it_has_data_for(client: Client
         assert f'data-figure="{address}"' in html
         assert client.get(address).json()["data"]
     assert client.get(reverse("run_latency", args=[run.pk, "heat"])).status_code == 404
+
+
+def test_statements_are_in_the_order_of_their_numbers_and_meta_commands_are_not_listed(run: Run) -> None:
+    texts = {1: r"\set aid random(1, 100000)"} | {number: f"select {number};" for number in (10, 2, 9)}
+    for number, text in texts.items():
+        Measurement.objects.create(
+            run=run, step="measure", name=f"statement:{number} latency", unit="ms", definition=text, value=number
+        )
+
+    assert [(each.name, each.sql) for each in latencies.statements_of(run)] == [
+        ("measure statement:2", "select 2;"),
+        ("measure statement:9", "select 9;"),
+        ("measure statement:10", "select 10;"),
+    ]
