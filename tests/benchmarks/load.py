@@ -25,7 +25,8 @@ from pathlib import Path
 
 from embedded.stack import ADDRESS, Stack
 from tests.benchmarks import account
-from tests.benchmarks.pages import FEW, MANY, addresses, peak_mb, running, session
+from tests.benchmarks.pages.addresses import addresses
+from tests.benchmarks.pages.server import FEW, MANY, peak_mb, running, session
 
 AIM_P95_MS, AIM_ERRORS = 1000.0, 0
 SERVERS = ("web", "postgres")

@@ -163,7 +163,7 @@ def _give_up(hosts: list[Host], by: User, after_s: float) -> None:
 @contextmanager
 def _measured(stack: Stack, phase: Phase, paths: dict[str, str], seconds: float) -> Iterator[None]:
     """Count visitors and memory while the caller waits."""
-    from tests.benchmarks.pages import session
+    from tests.benchmarks.pages.server import session
 
     fleet._sql("truncate bench_tick, bench_event")
     rows, size, memory = _rows(), _size_mb(), Memory(stack)

@@ -15,17 +15,22 @@ from tests.rows import split
 pytestmark = pytest.mark.django_db
 
 
-def test_the_history_of_several_hosts_is_their_newest_runs(admin: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(between_campaigns, "NEWEST", 12)
-    hosts = [split.host(name) for name in ("db1", "db2", "db3")]
-    campaigns = [split.finished(admin, host, name=host.name) for host in hosts]
-    for place, campaign in enumerate(campaigns):
+def test_the_history_has_as_many_of_the_newest_runs_of_each_host(admin: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(between_campaigns, "NEWEST", 24)
+    compared, other = split.host("db1"), split.host("db2")
+    own, newest, older = (split.finished(admin, host, name=name) for host, name in (
+        (compared, "compared"), (compared, "newest"), (compared, "older"),
+    ))  # fmt: skip
+    of_other = split.finished(admin, other, name="of the other host")
+    for place, campaign in enumerate((own, newest, older, of_other)):
         _end_at(campaign, hours_ago=place + 1)
 
-    cells = between_campaigns.history([host.pk for host in hosts], {campaigns[0].pk}, "measure", "latency_avg")
+    cells = between_campaigns.history([compared.pk, other.pk], {own.pk}, "measure", "latency_avg")
 
-    assert {cell.campaign for cell in cells} == {f"{hosts[1].pk} {campaigns[1].pk}"}
-    assert sum(len(cell.values) for cell in cells) == 12
+    counts: dict[str, int] = {}
+    for cell in cells:
+        counts[cell.campaign] = counts.get(cell.campaign, 0) + len(cell.values)
+    assert counts == {f"{compared.pk} {newest.pk}": 12, f"{other.pk} {of_other.pk}": 12}
 
 
 def test_without_hosts_there_is_no_history() -> None:
