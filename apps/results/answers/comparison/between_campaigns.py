@@ -13,7 +13,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.results.answers.comparison.differences import Ran
 from apps.results.models import Measurement
 
-NEWEST = 1000  # runs of the hosts that are compared
+NEWEST = 1000  # runs of the hosts that are compared, the same number of each
 
 
 class Side(Protocol):
@@ -55,24 +55,16 @@ def days_of(sides: Sequence[Side], step: str, name: str) -> Days | None:
 
 
 def history(hosts: Collection[int], but: Collection[UUID], step: str, name: str) -> list[stats.Cell]:
-    """The figure in runs of one spec on one host, campaign by campaign, without the campaigns in `but`. Two queries."""
-    if not hosts:
-        return []
+    """The figure in runs of one spec on one host, campaign by campaign, without the campaigns in `but`. One query for
+    each host, whose index has its newest runs."""
     ended = Run.objects.filter(outcome=Run.Outcome.OK, campaign__kind=Campaign.Kind.COMPARISON)
-    others = (
-        ended.exclude(campaign__in=but)
-        .order_by("-ended_at")
-        .values_list("ended_at", "pk", "host", "digest", "campaign")
-    )
-    # The index has the newest runs of one host. For several hosts at once, PostgreSQL would sort all of their runs.
-    of_host, *of_others = (others.filter(host=host)[:NEWEST] for host in hosts)
-    newest = of_host.union(*of_others, all=True).order_by("-ended_at")[:NEWEST]
-    runs = {pk: place for _, pk, *place in newest}
-    rows = Measurement.objects.filter(run__in=list(runs), step=step, name=name).order_by("pk")
+    others = ended.exclude(campaign__in=but).order_by("-ended_at")
     cells: dict[tuple[str, str], list[float]] = {}
-    for run, value in rows.values_list("run", "value"):
-        if math.isfinite(value) and value > 0:
-            host, digest, campaign = runs[run]
-            # What a campaign's day does, it does to one host.
-            cells.setdefault((f"{host} {digest}", f"{host} {campaign}"), []).append(value)
+    for host in hosts:
+        newest = others.filter(host=host)[: NEWEST // len(hosts)]
+        rows = Measurement.objects.filter(run__in=newest.values("pk"), step=step, name=name).order_by("pk")
+        for digest, campaign, value in rows.values_list("run__digest", "run__campaign", "value"):
+            if math.isfinite(value) and value > 0:
+                # What a campaign's day does, it does to one host.
+                cells.setdefault((f"{host} {digest}", f"{host} {campaign}"), []).append(value)
     return [stats.Cell(group, campaign, values) for (group, campaign), values in cells.items()]

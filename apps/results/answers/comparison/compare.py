@@ -197,8 +197,9 @@ def _measured(arms: Sequence[Arm], step: str, name: str) -> tuple[Measurement, l
     known = Measurement.objects.filter(step=step, name=name).order_by()
     filled = []
     for arm in arms:
-        rows = known.filter(run__in=[run.pk for run in arm.runs]).values_list("run_id", "value")
-        values = {run: value for run, value in rows if math.isfinite(value)}
+        shown = {run.pk for run in arm.runs}  # others may have ended since
+        rows = known.filter(run__in=arm.chosen.order_by().values("pk")).values_list("run_id", "value")
+        values = {run: value for run, value in rows if run in shown and math.isfinite(value)}
         if not values:
             raise PlanError("figure", f"no run of {arm.title} has {step}.{name}", hint="choose another figure")
         filled.append(replace(arm, values=values))
