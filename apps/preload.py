@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from django.forms.renderers import get_default_renderer
 from django.template import engines
@@ -29,6 +30,6 @@ def load_pages() -> None:
     for folder in engines["django"].dirs:
         for template in Path(folder).rglob("*.html"):
             get_template(str(template.relative_to(folder)))
-    of_forms = get_default_renderer().engine.env
-    for name in of_forms.list_templates():
+    of_forms: Any = get_default_renderer()
+    for name in of_forms.engine.env.list_templates():
         of_forms.get_template(name)
