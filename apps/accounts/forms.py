@@ -89,11 +89,10 @@ class ChannelForm(forms.Form):
     def __init__(self, kind: str, *args: Any, is_new: bool = True, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # The name of an input is the subject of the errors about it.
-        own = {
-            field.name if field.name == "address" else f"details.{field.name}": field for field in CHANNELS[kind].fields
-        }
+        self.own = CHANNELS[kind].fields
+        own = {field.name if field.name == "address" else f"details.{field.name}": field for field in self.own}
         for name, field in own.items():
-            self.fields[name] = _secret_input(field, required=is_new) if field.secret else _text_input(field)
+            self.fields[name] = _secret_input(field, is_new=is_new) if field.secret else _text_input(field)
         self.order_fields(["name", *own])
 
     @property
@@ -103,15 +102,16 @@ class ChannelForm(forms.Form):
     def request(self) -> dict[str, Any]:
         """The arguments of `channels.create` and `channels.change`. An empty secret is left out."""
         fixed = {name: self.cleaned_data[name] for name in ("name", "address", "events")}
-        given = {name: value for name, value in self.cleaned_data.items() if name.startswith("details.") and value}
-        return {**fixed, "details": {name.removeprefix("details."): value for name, value in given.items()}}
+        details = {f"details.{field.name}": field for field in self.own if field.name != "address"}
+        given = {name: field for name, field in details.items() if self.cleaned_data[name] or not field.secret}
+        return {**fixed, "details": {field.name: self.cleaned_data[name] for name, field in given.items()}}
 
 
 def _text_input(field: Field) -> forms.CharField:
-    return forms.CharField(max_length=500, label=field.label, help_text=field.help)
+    return forms.CharField(max_length=500, required=field.required, label=field.label, help_text=field.help)
 
 
-def _secret_input(field: Field, *, required: bool) -> forms.CharField:
-    help_text = field.help if required else "Leave empty to keep the current one."
+def _secret_input(field: Field, *, is_new: bool) -> forms.CharField:
+    required, help_text = is_new and field.required, field.help if is_new else "Leave empty to keep the current one."
     widget = forms.PasswordInput(attrs={"autocomplete": "off"})
     return forms.CharField(max_length=500, required=required, label=field.label, help_text=help_text, widget=widget)

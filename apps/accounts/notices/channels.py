@@ -13,6 +13,7 @@ from apps.accounts.models import Channel, Delivery, Role, User
 from apps.accounts.notices import notify
 from apps.accounts.notices.events import KINDS, TEST
 from apps.accounts.notices.kinds import CHANNELS
+from apps.accounts.notices.kinds.base import Field
 from apps.accounts.operation import vault
 from apps.accounts.services import audit, require, save
 from common.errors import PlanError, RoleError
@@ -111,25 +112,33 @@ def _may(kind: str, owner: User, by: User) -> None:
 
 
 def _set_details(channel: Channel, given: Mapping[str, str]) -> None:
-    """Set the given fields, encrypt the secret. PlanError if one is unknown, or a field of the kind has no value."""
+    """Set the given fields, encrypt the secret. PlanError if one is unknown, or a required field has no value."""
     known = {field.name: field for field in CHANNELS[channel.kind].fields if field.name != "address"}
     for name, value in given.items():
         if name not in known:
             accepted = ", ".join(known) or "none"
             raise PlanError(f"details.{name}", f"{channel.kind} has no such field", hint=f"accepted: {accepted}")
         if known[name].secret:
-            channel.secret_encrypted = vault.encrypt(value.strip()) if value.strip() else ""
+            channel.secret_encrypted = _encrypt(known[name], value.strip())
         else:
             channel.details = {**channel.details, name: value.strip()}
     for name, field in known.items():
-        if not (channel.secret_encrypted if field.secret else channel.details.get(name)):
+        if field.required and not (channel.secret_encrypted if field.secret else channel.details.get(name)):
             raise PlanError(f"details.{name}", f"{field.label} is missing", hint=field.help)
+
+
+def _encrypt(field: Field, secret: str) -> str:
+    """An entered secret as it is stored. PlanError if no HTTP header can hold it; the message doesn't show it."""
+    if not all("!" <= character <= "~" for character in secret):
+        hint = "copy it again; accepted: ASCII without spaces and line breaks"
+        raise PlanError(f"details.{field.name}", f"{field.label} has characters that cannot be sent", hint=hint)
+    return vault.encrypt(secret) if secret else ""
 
 
 def _require_secret_for_new_address(channel: Channel, before: str, given: Mapping[str, str]) -> None:
     """Who may change a channel does not know its secret, and must not have it sent to a server of their own."""
     field = CHANNELS[channel.kind].secret_field
-    if field and channel.address != before and field.name not in given:
+    if field and channel.secret_encrypted and channel.address != before and field.name not in given:
         hint = f"enter {field.label.lower()} again, because the address changes"
         raise PlanError(
             f"details.{field.name}", "the stored secret is sent only to the address it was entered for", hint=hint

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Field:
-    """A value that a user enters for a channel, in the form and in the API. All fields are required."""
+    """A value that a user enters for a channel, in the form and in the API."""
 
     name: str
     label: str
     help: str = ""
     secret: bool = False  # stored encrypted, never shown again; a kind has at most one such field
+    required: bool = True
 
 
 class ChannelKind(ABC):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import socket
 import socketserver
 import ssl
@@ -26,7 +28,7 @@ class Got:
 
 @dataclass
 class Hook:
-    """An HTTP server: `answers` are taken in turn, then 204; "drip" is a head that never ends."""
+    """An HTTP server: `answers` are taken in turn, then 204. "drip" never ends; a function gets the request."""
 
     answers: list[Any] = field(default_factory=list)
     got: list[Got] = field(default_factory=list)
@@ -41,9 +43,12 @@ def hook(*answers: Any, tls: ssl.SSLContext | None = None) -> Iterator[Hook]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            receiver.got.append(Got(self.command, self.path, dict(self.headers), body))
+            request = Got(self.command, self.path, dict(self.headers), body)
+            receiver.got.append(request)
             time.sleep(receiver.pause_s)
             answer = receiver.answers.pop(0) if receiver.answers else 204
+            if callable(answer):
+                answer = answer(request)
             if answer == "drip":
                 self._drip()
                 return
@@ -85,6 +90,26 @@ def hook(*answers: Any, tls: ssl.SSLContext | None = None) -> Iterator[Hook]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def ntfy(request: Got) -> int:
+    """The status of a ntfy server with one topic, `private`, that needs the token tk_secret."""
+    try:
+        body = json.loads(request.body)
+    except ValueError:
+        return 400
+    message = body["message"].encode()
+    kinds = {"topic": str, "title": str, "message": str, "priority": int, "tags": list, "click": str}
+    if any(not isinstance(body[name], kind) for name, kind in kinds.items()) or not 1 <= body["priority"] <= 5:
+        return 400
+    if (request.method, request.path) != ("POST", "/") or not re.fullmatch(r"[-_A-Za-z0-9]{1,64}", body["topic"]):
+        return 400
+    if len(message) > 4096 or len(request.body) > 8192:
+        return 413
+    token = request.headers.get("Authorization")
+    if token not in (None, "Bearer tk_secret"):
+        return 401
+    return 403 if body["topic"] == "private" and token is None else 200
 
 
 @dataclass

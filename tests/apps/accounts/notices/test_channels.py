@@ -200,6 +200,49 @@ def test_an_invalid_detail_names_its_field(admin: User, changed: dict[str, str],
     assert not Channel.objects.exists()
 
 
+@pytest.mark.parametrize("token", ["syt_sécret", "syt\nX-Admin: 1", "syt secret"])
+def test_a_secret_that_no_header_can_hold_is_refused(admin: User, token: str) -> None:
+    with pytest.raises(PlanError, match="Access token has characters that cannot be sent") as refused:
+        matrix(admin, access_token=token)
+
+    assert refused.value.subject == "details.access_token" and token not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "topic", "field"),
+    [
+        ("http://127.0.0.1:9/alerts", "alerts", "address"),
+        ("http://127.0.0.1:9/?auth=x", "alerts", "address"),
+        ("http://127.0.0.1:9/", "a/b", "details.topic"),
+        ("http://127.0.0.1:9/", "t" * 65, "details.topic"),
+    ],
+)
+def test_an_invalid_ntfy_topic_or_address_is_refused(admin: User, address: str, topic: str, field: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        channels.create(by=admin, name="phones", kind="ntfy", address=address, details={"topic": topic}, events=[])
+
+    assert refused.value.subject == field
+
+
+def test_an_optional_secret_can_be_left_out_entered_and_removed(client: Client, admin: User) -> None:
+    client.force_login(admin)
+    fields = {"name": "phones", "address": "http://127.0.0.1:9/", "details.topic": "alerts", "details.access_token": ""}
+    client.post(reverse("channel_add", args=["ntfy"]), fields)
+    channel = Channel.objects.get()
+    address = reverse("channel_detail", args=[channel.pk])
+
+    moved = client.post(address, fields | {"address": "http://127.0.0.1:10/"})
+    client.post(address, fields | {"address": "http://127.0.0.1:10/", "details.access_token": "tk_secret"})
+    channel.refresh_from_db()
+    entered = channel.decrypt_secret()
+    kept = client.post(address, fields)
+    browser(admin).patch(f"/api/v1/channels/{channel.pk}/", {"details": {"access_token": ""}})
+
+    channel.refresh_from_db()
+    assert (moved.status_code, entered, channel.secret_encrypted) == (302, "tk_secret", "")
+    assert kept.status_code == 422 and channel.address == "http://127.0.0.1:10/"
+
+
 def test_a_page_shows_the_error_of_a_detail_beside_its_field(client: Client, admin: User) -> None:
     client.force_login(admin)
     fields = {"name": "room", "address": MATRIX, "details.room": "#a:example.org", "details.access_token": "syt"}

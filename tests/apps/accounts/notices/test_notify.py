@@ -22,7 +22,7 @@ from apps.campaigns.execution import campaign_end, halts
 from apps.campaigns.models import Run
 from apps.hosts import contact
 from common.errors import HostError, PlanError, UnreachableError
-from tests.apps.accounts.notices.receivers import closed_port, hook, post_office
+from tests.apps.accounts.notices.receivers import closed_port, hook, ntfy, post_office
 from tests.rows.factories import make_campaign, make_host
 from tests.servers.certificates import certificate, server_context
 
@@ -197,6 +197,53 @@ def test_a_matrix_room_gets_one_message_with_the_token_of_its_channel(admin: Use
     text = f"Scaling failed\n3 runs failed\n{settings.BASE_URL}/campaigns/1/"
     assert json.loads(request.body) == {"msgtype": "m.text", "body": text}
     assert delivery_of(channel).state == "sent"
+
+
+def topic(by: User, port: int, **details: str) -> Channel:
+    url = f"http://127.0.0.1:{port}"
+    return channels.create(by=by, name="phones", kind="ntfy", address=url, details=details, events=[])[0]
+
+
+def test_a_ntfy_topic_gets_a_notification_with_a_link_and_the_token_of_its_channel(admin: User, settings: Any) -> None:
+    with hook(ntfy) as server:
+        channel = topic(admin, server.port, topic="private", access_token="tk_secret")
+        notify.write(channel, "host.unfit", "Prüfhost\r\nPriority: 1", {"text": "no space", "path": "/hosts/a/"})
+        notify.deliver(channel.pk)
+
+    (request,) = server.got
+    assert delivery_of(channel).state == "sent"
+    assert json.loads(request.body) == {
+        "topic": "private",
+        "title": "Prüfhost Priority: 1",
+        "message": "no space",
+        "priority": 4,
+        "tags": ["warning", "host.unfit"],
+        "click": f"{settings.BASE_URL}/hosts/a/",
+    }
+    assert request.headers["Authorization"] == "Bearer tk_secret" and "Priority" not in request.headers
+
+
+@pytest.mark.parametrize(("name", "error"), [("public", ""), ("private", "answered 403")])
+def test_a_ntfy_topic_gets_no_token_if_its_channel_has_none(admin: User, name: str, error: str) -> None:
+    with hook(ntfy) as server:
+        channel = topic(admin, server.port, topic=name)
+        notify.write(channel, "campaign.finished", "Scaling has finished", {})
+        notify.deliver(channel.pk)
+
+    body = json.loads(server.got[0].body)
+    assert (body["message"], body["priority"], body["tags"]) == ("Scaling has finished", 3, ["campaign.finished"])
+    assert delivery_of(channel).error == error and "Authorization" not in server.got[0].headers
+
+
+@pytest.mark.parametrize("character", ["a", "ü", "\n", '"'])
+def test_a_text_that_ntfy_would_refuse_for_its_length_is_cut(admin: User, character: str) -> None:
+    with hook(ntfy) as server:
+        channel = topic(admin, server.port, topic="public")
+        notify.write(channel, "test", "s", {"text": "Log: " + character * 9000})
+        notify.deliver(channel.pk)
+
+    assert delivery_of(channel).error == ""
+    assert 3400 < len(json.loads(server.got[0].body)["message"].encode()) <= 4096
 
 
 @pytest.mark.django_db(transaction=True)
