@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
+from ..errors import WorkloadFailure
+from ..host.system import System
 from ..wire import protocol
+
+if TYPE_CHECKING:
+    from .making import Tools
 
 Options = dict[str, Any]
 Schema = dict[str, Any]
@@ -19,12 +24,14 @@ STEP = "dataset"  # its name among the steps of a run
 
 @dataclass(frozen=True)
 class Step:
-    """A step of the creation that is done or not done as a whole: arguments of pgbench, or SQL.
+    """A step of the creation that is done or not done as a whole: arguments of a tool, to which the name of the
+    database is appended, or SQL.
 
     `share`: of the duration of the creation, roughly. `clean`: SQL that removes the rest of an interrupted step.
     `data`: it creates rows; before the first such step, nothing is worth keeping. `atomic`: it is one transaction.
-    `watch`: the view of PostgreSQL with its progress, if pgbench does not report that. `stdin`: the input of pgbench,
-    such as the script of `-f -`. `done`: SQL that returns the completed share of the step, from 0 to 1.
+    `watch`: the view of PostgreSQL with its progress, if pgbench does not report that. `stdin`: the input of the tool,
+    such as the script of `-f -`. `done`: SQL that returns the completed share of the step, from 0 to 1. `reads`: a file
+    or directory of which the tool reads each byte once, another measure of that share.
     """
 
     name: str
@@ -38,6 +45,8 @@ class Step:
     watch: str = ""
     stdin: str = ""
     done: str = ""
+    tool: str = "pgbench"
+    reads: str = ""
 
 
 class Data(ABC):
@@ -47,6 +56,7 @@ class Data(ABC):
     title: str
     help: str
     schema: Schema
+    without_effect: Sequence[str] = ()  # options that do not change the data
 
     def check(self, options: Options) -> None:
         """Pure. Unplannable for what the schema cannot say."""
@@ -71,8 +81,28 @@ class Data(ABC):
         """Pure. Its size in bytes, roughly; 0 if the options do not determine it."""
         return 0
 
-    def fingerprint(self, options: Options, major: int) -> str:
+    def source(self, options: Options, tools: Tools) -> str:
+        """Identify what the host itself brings to the data, such as a file; "" if nothing. HostFailure if it is not
+        usable."""
+        return ""
+
+    def explain(self, failure: WorkloadFailure, options: Options, tools: Tools) -> WorkloadFailure:
+        """The failure of a step with the cause and the next step, if this kind knows them."""
+        return failure
+
+    def fingerprint(self, options: Options, major: int, source: str = "") -> str:
         """Pure. The same for options that make the same data; what stands for its default counts as left out."""
         properties = self.schema["properties"]
-        chosen = {name: value for name, value in options.items() if properties[name].get("default") != value}
-        return protocol.digest({"kind": self.kind, "options": chosen, "major": major})
+        chosen = {
+            name: value
+            for name, value in options.items()
+            if name not in self.without_effect and properties[name].get("default") != value
+        }
+        identity = {"kind": self.kind, "options": chosen, "major": major}
+        return protocol.digest({**identity, "source": source} if source else identity)
+
+
+def size_of(system: System, path: str) -> int:
+    """The bytes of a file, or of the files in a directory."""
+    files = [f"{path}/{name}" for name in system.names(path)] or [path]
+    return sum(status.size for status in map(system.stat, files) if status)

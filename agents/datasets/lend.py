@@ -19,7 +19,7 @@ from ..wire.protocol import REBOOT
 from ..workloads import WORKLOADS
 from . import DATASETS, contents, reset
 from .base import ABSENT, DIRTY, PREPARING, PRISTINE, STEP
-from .making import Making, Tools, check_room
+from .making import Making, Tools, check_room, identify
 
 if TYPE_CHECKING:
     from ..postgres.instance import Target
@@ -50,7 +50,7 @@ class Loan(ABC):
         self._request: Record = run.spec["dataset"]
         self._data, self._options = DATASETS[self._request["kind"]], self._request["options"]
         self._name = str(self._request.get("name") or self._request["kind"])
-        self.fingerprint = self._data.fingerprint(self._options, self._cluster.major)
+        self.fingerprint = str(self._request.get("fingerprint") or identify(self._tools, self._data, self._options))
         self._used: Record = {}
 
     @abstractmethod
@@ -69,12 +69,12 @@ class Loan(ABC):
         self._used = {"means": means, "reason": reason, "seconds": seconds, "wrote": None}
         self._run.log("info", f"data set {self._name}: {means} in {seconds:.1f} s: {reason}")
 
-    def _tell(self, entry: Record) -> None:
-        """Report the present state of the data set to the server."""
+    def _tell(self, entry: Record, fingerprint: str = "") -> None:
+        """Report the present state of the data set, or of another one, to the server."""
         relations = entry.get("relations", {})
         largest = sorted(relations, key=lambda name: -relations[name][1])[:SHOWN]
         event: dict[str, Any] = {
-            "fingerprint": self.fingerprint,
+            "fingerprint": fingerprint or self.fingerprint,
             "home": self.home,
             "name": self._name,
             "kind": self._request["kind"],
@@ -181,7 +181,19 @@ class _Stored(Loan):
             self._shelf.put(self.fingerprint, state=DIRTY)
         return not changed
 
+    def _drop_outdated(self) -> None:
+        """Drop the data of the same definition whose file on the host has changed since: no run can use them."""
+        definition = {"kind": self._request["kind"], "options": self._options}
+        for fingerprint, entry in list(self._shelf.all.items()):
+            if fingerprint != self.fingerprint and definition.items() <= entry.items():
+                self._run.log("warning", f"data set {self._name} has changed on the host: creating it again")
+                self._shelf.put(fingerprint, state=DIRTY)
+                self._drop(entry["database"])
+                self._shelf.drop(fingerprint)
+                self._tell({"state": ABSENT, "database": entry["database"]}, fingerprint)
+
     def _make(self) -> bool:
+        self._drop_outdated()
         making, preparing = self._making(self._database), self._entry.get("state") == PREPARING
         resumed = preparing and self._database in contents.databases(self._cluster) and making.resumable()
         self._begin_making()

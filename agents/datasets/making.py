@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 
-from ..errors import HostFailure, Unplannable
+from ..errors import HostFailure, Unplannable, WorkloadFailure
 from ..measure.stage import Lines, run_tool
 from ..workloads.base import DAY_S
-from .base import STEP, Data, Options, Step
+from .base import STEP, Data, Options, Step, size_of
 from .progress import Estimate, rows_of
 
 if TYPE_CHECKING:
@@ -75,6 +76,11 @@ class Tools:
         self.run.emit("progress", {"step": STEP, "done": round(done, 4), "eta_s": left, "note": note})
 
 
+def identify(tools: Tools, data: Data, options: Options) -> str:
+    """The fingerprint of the data on this host, as it is now. HostFailure if they cannot be created."""
+    return data.fingerprint(options, tools.cluster.major, data.source(options, tools))
+
+
 class Making:
     """The steps of one data set in one database, which is there."""
 
@@ -107,6 +113,10 @@ class Making:
         for step in self._steps:
             if step.name not in self.seconds:
                 self._do(step, estimate)
+        if identify(self._tools, self._data, self._options) != self._fingerprint:
+            self.seconds = {}
+            self._comment("")  # no step to continue with
+            raise HostFailure("the dump changed while it was restored", "start the run again once the dump is complete")
         self._tools.progress(1.0, 0.0, "creation, then a checkpoint")
         # As after a restore: the measurement must not include writing out the fresh data.
         if self._cluster.can_checkpoint:
@@ -120,8 +130,11 @@ class Making:
         self._comment(step.name)
         begin, watcher = system.mono(), _Watcher(tools, self._database, step, estimate)
         if step.argv:
-            argv = [self._cluster.tool("pgbench"), *step.argv, self._database]
-            tools.execute(step.name, argv, watcher.poll, step.stdin)
+            argv = [self._cluster.tool(step.tool), *step.argv, self._database]
+            try:
+                tools.execute(step.name, argv, watcher.poll, step.stdin)
+            except WorkloadFailure as failure:
+                raise self._data.explain(failure, self._options, tools) from failure
         else:
             # Several statements in one command are one transaction: the step is on record if and only if it is done.
             mark = self._mark(step.name, [*self.seconds.items(), (step.name, 0.0)])
@@ -173,6 +186,9 @@ class _Watcher:
         if self._step.done:
             self._fraction = float(self._tools.cluster.load_sql(self._step.done, self._database))
             return
+        if self._step.reads:
+            self._fraction = _share_read(self._tools.run, self._step.reads)
+            return
         since, query = _VIEWS.get(self._step.watch, (0, ""))
         if not query or self._tools.cluster.major < since:
             return
@@ -181,6 +197,16 @@ class _Watcher:
             read = row["done"] / row["of"]
             written = row["rows"] / row["of_rows"] if row.get("of_rows") else read
             self._fraction = (read + written) / 2 if row.get("of_rows") else read * (0.5 if "rows" in row else 1.0)
+
+
+def _share_read(run: Run, path: str) -> Optional[float]:
+    """The share of a file or directory that the running tool and its workers have read; None if that is unknown."""
+    pids = [entry["pid"] for entry in run.journal.open_processes() if entry["purpose"].startswith(STEP)]
+    for pid in pids:
+        pids += run.system.children(pid)
+    counts = [re.match(r"rchar: (\d+)", run.system.text(f"/proc/{pid}/io")) for pid in pids]
+    size = size_of(run.system, path)
+    return min(0.99, sum(int(count.group(1)) for count in counts if count) / size) if size else None
 
 
 def check_tablespaces(cluster: Target, tablespaces: Any) -> None:

@@ -18,6 +18,7 @@ _SHARES = {"customer": 0.02, "stock": 0.03, "orders": 0.03, "order_line": 0.1}
 
 class TpccData(Data):
     kind = "tpcc"
+    without_effect = ("jobs",)
     title = "tpcc"
     help = "Nine tables derived from TPC-C: warehouses with their districts, customers, stock and orders"
     schema = {
@@ -70,10 +71,6 @@ class TpccData(Data):
 
     def bytes(self, options: Options) -> int:
         return ITEMS + WAREHOUSE * int(options.get("warehouses", 1))
-
-    def fingerprint(self, options: Options, major: int) -> str:
-        same = {name: value for name, value in options.items() if name != "jobs"}
-        return super().fingerprint(same, major)
 
 
 def _create(options: Options) -> list[str]:

@@ -93,6 +93,10 @@ class Instance:
         """The same as the role of the load, for queries of its tables: they may be views that call its functions."""
         return self._first_value(query, database, self.load_env, self.load_account)
 
+    def load_run(self, argv: Sequence[str]) -> Finished:
+        """Run a short program as the account of the load, which decides what it can read."""
+        return self._run(argv, {}, "", self.load_account)
+
     def _await_reload(self, signal: Callable[[], object]) -> None:
         """Have the server read its configuration, by `signal`, and wait until it has."""
         before, deadline = self.sql(_LOADED, "postgres"), self._system.mono() + RELOAD_S

@@ -123,6 +123,7 @@ SPEC = {
                 "options": {"type": "object"},
                 "reset": {"type": "string", "enum": list(RESETS)},
                 "ensure": {"type": "string", "enum": list(ENSURE)},
+                "fingerprint": {"type": "string", "pattern": r"^[0-9a-f]{64}$"},
             },
             "required": ["kind", "options"],
             "additionalProperties": False,
@@ -272,6 +273,8 @@ def plan_dataset(spec: Spec) -> None:
     data.check(dataset["options"])
     if not spec["target"]:
         raise Unplannable("target", None, "a target: a data set needs PostgreSQL")
+    if "fingerprint" in dataset and dataset.get("ensure") != "absent":
+        raise Unplannable("dataset.fingerprint", dataset["fingerprint"], "none, unless the data set is removed")
     if dataset.get("ensure") == "absent" and (spec["steps"] or spec["target"]["kind"] != "private"):
         raise Unplannable("dataset.ensure", "absent", "present, for a run with steps or in an existing cluster")
 

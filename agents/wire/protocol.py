@@ -68,9 +68,9 @@ Spec       {"version": 1,
                       A job of steps serves while they run, one without until `finish`,
             "settings": {name in SETTINGS: wanted, valid against its schema},
             "dataset": {"name", "kind": name in DATASETS, "options": valid against its schema, "reset": "auto|copy|
-                        reinit|keep" for runs that write, "ensure": "present|absent"}, or null. There and pristine
-                        before the first step, in the target's database of the load. Without steps the run only makes
-                        it, or has it removed,
+                        reinit|keep" for runs that write, "ensure": "present|absent", "fingerprint" of an absent one},
+                        or null. There and pristine before the first step, in the target's database of the load.
+                        Without steps the run only makes it, or has it removed,
             "steps": [{"name", "role": one of ROLES (measure where absent), "kind": name in WORKLOADS,
                        "options": valid against its schema,
                        "until": {"window_s", "within"} of a warm one that ends by itself once it is steady; steady.py}],

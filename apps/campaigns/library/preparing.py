@@ -39,7 +39,7 @@ def remove(copy: DataCopy, *, by: User) -> Campaign:
     """Drop the copy from its cluster."""
     require(by, Role.OPERATOR, "remove data set", on=copy.host)
     name = str(copy.dataset or copy.database)
-    dataset_spec = {"name": name, **copy.recipe, "reset": "auto", "ensure": "absent"}
+    dataset_spec = {"name": name, **copy.recipe, "reset": "auto", "ensure": "absent", "fingerprint": copy.fingerprint}
     campaign = _campaign(copy.host, f"Remove {name} from {copy.host}", "Is its space free again?", by)
     campaign.dataset = copy.dataset
     campaign.target = {"bin_dir": copy.target["bin_dir"]}

@@ -37,7 +37,7 @@ class Cluster:
         }
 
     def run(self, dataset: dict[str, Any], *steps: dict[str, Any], outcome: str = "ok") -> list[dict[str, Any]]:
-        events = self.agent.events(self.agent.submit(self.spec(dataset, *steps)))
+        events = self.agent.events(self.agent.submit(self.spec(dataset, *steps)), limit_s=180)
         (ended,) = of(events, "outcome")
         assert ended["outcome"] == outcome, ended
         return events

@@ -34,6 +34,9 @@ def test_a_change_is_a_new_revision_and_the_same_again_is_not(admin: User) -> No
         ("pgbench", {}, "never", "reset"),
         ("sql", {"steps": [{"name": "a", "sql": "begin; select 1"}]}, "auto", "options.steps[0].sql"),
         ("sql", {"steps": [{"name": "a", "sql": "\\! reboot"}]}, "auto", "options.steps[0].sql"),
+        ("dump", {}, "auto", "options"),
+        ("dump", {"path": "shop.dump"}, "auto", "options.path"),
+        ("dump", {"path": "/backup/../etc/shadow"}, "auto", "options.path"),
     ],
 )
 def test_an_invalid_data_set_is_refused_by_field(admin: User, kind: str, options: dict, reset: str, field: str) -> None:

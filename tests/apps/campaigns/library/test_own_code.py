@@ -112,16 +112,23 @@ def test_a_text_of_a_recipe_is_code_again_once_it_is_changed_or_in_another_place
             workloads.save_workload("changed", single(kind, options), by=tuner)
 
 
-def test_sql_of_a_data_set_needs_the_permission_to_save_and_to_prepare(host: Host, tuner: User) -> None:
-    with pytest.raises(RoleError, match=REFUSED.format("dataset.steps.make.sql")):
-        datasets.save_dataset("own", "sql", SQL_DATA, by=tuner)
+@pytest.mark.parametrize(
+    ("kind", "options", "field"),
+    [("sql", SQL_DATA, "dataset.steps.make.sql"), ("dump", {"path": "/backup/shop.dump"}, "dataset.path")],
+)
+def test_code_of_a_data_set_needs_the_permission_to_save_and_to_prepare(
+    host: Host, tuner: User, kind: str, options: dict[str, Any], field: str
+) -> None:
+    refused = pytest.raises(RoleError, match=REFUSED.format(field))
+    with refused:
+        datasets.save_dataset("own", kind, options, by=tuner)
 
     accounts.allow_commands(tuner, True, by=None)
-    own = datasets.save_dataset("own", "sql", SQL_DATA, by=tuner)
-    with pytest.raises(RoleError, match=REFUSED.format("dataset.steps.make.sql")):
+    own = datasets.save_dataset("own", kind, options, by=tuner)
+    with refused:
         preparing.prepare(own, host, by=make_user(Role.OPERATOR))
     other = make_user(Role.ADMIN)
-    with pytest.raises(RoleError, match=REFUSED.format("dataset.steps.make.sql")):
+    with refused:
         planned(host, other, builtin(other), dataset=own)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,18 +12,19 @@ from django.urls import reverse
 
 from apps.accounts.models import User
 from apps.campaigns import services
-from apps.campaigns.library import datasets
-from apps.campaigns.models import Twin
+from apps.campaigns.library import datasets, preparing
+from apps.campaigns.models import DataCopy, DataSet, Run, Twin
 from apps.campaigns.twins import services as twins
 from apps.hosts.models import Host
 from apps.results.answers.judgements import judgements
 from apps.results.runs.fidelity import fidelity_of
 from embedded.servers.postgres import bin_dir
 from tests.cli.program import Program
-from tests.servers import campaigns
+from tests.servers import campaigns, remote
 from tests.servers.production import OTHERS, SCHEMA, Production, start
 
 pytestmark = pytest.mark.django_db(transaction=True)
+CUSTOMERS = "select count(*) from shop.customers"
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +84,32 @@ def test_a_twin_runs_on_a_copy_of_production_with_sampled_keys(captured: bytes, 
     tables = SCHEMA.replace("create extension pg_stat_statements;\nvacuum analyze;", "")
     made = [{"name": "tables", "sql": tables}, {"name": "vacuum", "sql": "vacuum analyze", "transaction": False}]
     copy = datasets.save_dataset("copy", "sql", {"steps": made}, by=admin)
+
+    run_on_existing_data(copy, captured, host, admin)
+
+
+def test_a_twin_runs_on_a_dump_of_production(production: Production, captured: bytes, host: Host, admin: User) -> None:
+    with remote.short_dir() as place:
+        place.chmod(0o755)
+        path, host.data_dir = place / "shop.dump", str(place / "clusters")  # the load has an account of its own there
+        host.save()
+        where = ["-h", str(production.root), "-U", "postgres"]
+        dump = [str(bin_dir() / "pg_dump"), "-Fc", "-f", str(path), *where, production.database.name]
+        subprocess.run(dump, check=True, timeout=120)
+        path.chmod(0o644)
+        copy = datasets.save_dataset("dump", "dump", {"path": str(path), "jobs": 2}, by=admin)
+
+        stored = run_on_existing_data(copy, captured, host, admin).data_use.copy
+
+        assert [name for name, _ in stored.seconds] == ["schema", "rows", "indexes", "vacuum"]
+        assert (stored.dataset, stored.relations["shop.customers"]["rows"]) == (copy, int(production.sql(CUSTOMERS)))
+        path.unlink()
+        campaigns.finish(preparing.remove(stored, by=admin))
+        assert not DataCopy.objects.exists()
+
+
+def run_on_existing_data(copy: DataSet, captured: bytes, host: Host, admin: User) -> Run:
+    """A run of a twin on a copy of production; each lookup finds its row."""
     twin = twins.create("copied", captured, load=twins.Load(clients=2, jobs=1, time_s=3), dataset=copy, by=admin)
 
     campaign = services.create_campaign(
@@ -96,6 +124,7 @@ def test_a_twin_runs_on_a_copy_of_production_with_sampled_keys(captured: bytes, 
     assert fidelity is not None and fidelity.value >= 0.75
     (lookup,) = [each for each in fidelity.statements if each.text.startswith("select id, email")]
     assert lookup.twin is not None and lookup.twin.rows == 1
+    return run
 
 
 def test_statements_that_are_left_out_are_listed_with_reason_and_share_of_time(captured: bytes, admin: User) -> None:
