@@ -10,9 +10,9 @@ import pytest
 from agents import launcher
 from apps.accounts.models import User
 from apps.campaigns.models import Run
-from apps.hosts import contact, models
+from apps.hosts import contact
 from apps.hosts.access import signing, ssh
-from apps.hosts.models import Host
+from apps.hosts.models import Host, hosts
 from common.errors import HostError, PlanError
 from tests.lab.accounts import launched_host
 from tests.lab.accounts.launched_host import ACCOUNT
@@ -64,7 +64,7 @@ def test_an_upgrade_is_automatic_and_the_older_agent_is_refused_afterwards(
         ssh._zipapp.cache_clear()
 
     for command, sent in (("install", replayed), (f"run {old} version", b"")):
-        error = refusal(vm, f"{AS_ACCOUNT} {models.LAUNCHER} {command}", sent)
+        error = refusal(vm, f"{AS_ACCOUNT} {hosts.LAUNCHER} {command}", sent)
         assert re.search(r"serial \d+ is older than \d+, which is installed here", error)
 
 
@@ -73,7 +73,7 @@ def test_a_changed_byte_never_runs_and_a_revoked_key_starts_nothing(launched: Ho
     stored = f"{launcher.STORE}/{digest}.pyz"
     vm.shell(f"echo 'raise SystemExit(99)' | sudo tee -a {stored}")
     assert "the signature belongs to another agent" in refusal(
-        vm, f"{AS_ACCOUNT} {models.LAUNCHER} run {digest} version"
+        vm, f"{AS_ACCOUNT} {hosts.LAUNCHER} run {digest} version"
     )
 
     with ssh.Link(launched) as link:

@@ -76,6 +76,8 @@ def secret(vm: Machine) -> Iterator[str]:
     launched_host.write(vm, attacks.CANARY, "unchanged\n", "644")
     launched_host.write(vm, f"{attacks.CANARIES}/one", "unchanged\n", "644")
     yield text
+    # A link may still be in place of the files of a cluster.
+    vm.shell(f"sudo rm -rf {BASE}/clusters/*")
     vm.shell(f"sudo rm -rf {PROGRAM} {attacks.RAN} {attacks.SECRET} {attacks.CANARY} {attacks.CANARIES}")
 
 
@@ -118,12 +120,14 @@ def work(host: Host, admin: User, until: float) -> list[Run]:
 
 
 def only_root_changes(vm: Machine, path: str) -> bool:
-    """Neither the file nor a directory above it can be changed by another account."""
+    """Neither the file nor a directory above it can be changed by another account. Programs that root did not find in
+    its path are traced, too; their directories count."""
     real = vm.shell(f"sudo readlink -f {path}", check=False).strip()
     above = " ".join(map(str, [real, *Path(real).parents]))
+    present = vm.shell(f"for path in {above}; do sudo test ! -e $path || sudo stat -c '%U %a' $path; done")
     return all(
         owner == "root" and (not int(mode, 8) & 0o022 or int(mode, 8) & 0o1000)
-        for owner, mode in (line.split() for line in vm.shell(f"sudo stat -c '%U %a' {above}").splitlines())
+        for owner, mode in (line.split() for line in present.splitlines())
     )
 
 
