@@ -74,9 +74,18 @@ def production(bin_dir: str) -> Iterator[Production]:
     shutil.rmtree(root.parent)
 
 
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[Path]:
+    """A directory for the cluster of these tests alone: they read its list of data sets."""
+    path = Path(tempfile.mkdtemp(prefix="pg-dumps-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
 @pytest.fixture
-def cluster(agent: Connection, bin_dir: str, data_dir: Path) -> Cluster:
-    return Cluster(agent, bin_dir, data_dir)
+def cluster(agent: Connection, bin_dir: str, clusters: Path) -> Cluster:
+    return Cluster(agent, bin_dir, clusters)
 
 
 def dump(path: object, **options: Any) -> dict[str, Any]:
@@ -302,9 +311,9 @@ def attack(production: Production, database: str, statement: str) -> None:
 
 
 def tools() -> list[str]:
-    """The command lines of pg_restore that run in this moment."""
+    """The command lines of pg_restore that run in this moment. Processes that have ended have none."""
     shown = subprocess.run(["ps", "-eww", "-o", "args"], capture_output=True, text=True, check=True).stdout
-    return [line for line in shown.splitlines() if "pg_restore" in line.split(" ")[0]]
+    return [line for line in shown.splitlines() if Path(line.split(" ")[0]).name == "pg_restore"]
 
 
 def wait_for(condition: Any, limit_s: float = 60) -> None:
