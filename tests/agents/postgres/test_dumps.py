@@ -230,7 +230,7 @@ def test_a_path_without_a_dump_is_named_with_the_next_step(
     assert hint in failure["hint"], failure
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="the agent of an ordinary user reads the user's files")
+@pytest.mark.needs("root")
 def test_a_dump_that_only_root_can_read_is_not_read(cluster: Cluster, production: Production) -> None:
     path = production.dump(name="secret.dump")
     shutil.chown(path, "root")
@@ -242,6 +242,7 @@ def test_a_dump_that_only_root_can_read_is_not_read(cluster: Cluster, production
     assert "let the account" in failure["hint"] and "read the dump" in failure["hint"]
 
 
+@pytest.mark.needs("postgresql-15")
 def test_a_dump_of_a_newer_pg_dump_is_refused(agent: Connection, production: Production, tmp_path: Path) -> None:
     data_dir = Path(tempfile.mkdtemp(prefix="pg-dump-"))
     data_dir.chmod(0o755)

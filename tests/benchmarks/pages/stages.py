@@ -39,7 +39,7 @@ class PageTimes:
 
 @dataclass
 class Stage:
-    """What was seen with so many runs in the database."""
+    """The measured times with one number of runs in the database."""
 
     title: str
     runs: int
