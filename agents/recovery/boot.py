@@ -67,10 +67,10 @@ def _leave(run: Run, plan: dict[str, Any]) -> NoReturn:
 
 
 def _check_arrived(run: Run, entry: Record) -> None:
-    found = run.system.text(FILE)
+    command_line = run.system.text(FILE)
     if not is_in_effect(run.system, run.journal) or entry["boot_id"] == run.system.boot_id():
         hint = "the kernel panicked, the power failed, or kexec failed: see journalctl -b -1 and the host's console"
-        raise NotApplied(NAME, entry["wanted"], found, hint)
+        raise NotApplied(NAME, entry["wanted"], command_line, hint)
 
 
 def _await_server(run: Run) -> None:
@@ -101,18 +101,19 @@ def restore(system: System, journal: Journal, emit: Emit) -> tuple[list[Record],
     entry = journal.unfinished("boot", "booted")
     if entry is None:
         return [], []
-    found, conflicts = system.text(FILE), []
+    command_line, conflicts = system.text(FILE), []
     if is_in_effect(system, journal):
-        return [], [f"the host still has the command line of the run: {found}"]
+        return [], [f"the host still has the command line of the run: {command_line}"]
     if entry["boot_id"] == system.boot_id() and system.text(KEXEC_LOADED) == "1":
         system.command(["kexec", "-u"], "unload the kernel: kexec -u")
-    if found != entry["original"]:
-        conflicts = [{"key": FILE, "original": entry["original"], "ours": entry["wanted"], "found": found}]
+    if command_line != entry["original"]:
+        values = {"original": entry["original"], "ours": entry["wanted"], "found": command_line}
+        conflicts = [{"key": FILE, **values}]
     if recorded_ending(journal):
         owned.remove(NO_KEXEC)  # kexec-tools did not, if the power failed
-    journal.note("booted", of=entry["seq"], found=found)
+    journal.note("booted", of=entry["seq"], found=command_line)
     boots = {"boot_id": system.boot_id(), "boot_id_before": entry["boot_id"]}
-    proof = {"setting": NAME, "phase": "restored", "subject": FILE, "wanted": entry["original"], "found": found}
+    proof = {"setting": NAME, "phase": "restored", "subject": FILE, "wanted": entry["original"], "found": command_line}
     emit("proof", {**proof, "ok": not conflicts, "evidence": {"source": FILE, **boots, "conflict": bool(conflicts)}})
     return conflicts, []
 

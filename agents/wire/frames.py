@@ -16,8 +16,8 @@ Record = dict[str, Any]
 class Wire:
     """Requests on stdin, answers on stdout."""
 
-    def __init__(self, look_s: float) -> None:
-        self._look_s = look_s
+    def __init__(self, poll_s: float) -> None:
+        self._poll_s = poll_s
         self._reader, self._sink, self._requests = protocol.FrameReader(), sys.stdout.buffer, deque[Record]()
 
     def serve(self, answer: Callable[[Record], Record]) -> None:
@@ -31,7 +31,7 @@ class Wire:
     def pause(self, seconds: float, ended: Optional[int]) -> bool:
         """Wait, and return whether there is another request, the server has gone, or `ended` can be read. Without
         `ended`, the pause is short, because nothing else signals news."""
-        watched, limit_s = [sys.stdin.fileno()], min(seconds, self._look_s)
+        watched, limit_s = [sys.stdin.fileno()], min(seconds, self._poll_s)
         if ended is not None:
             watched, limit_s = [*watched, ended], seconds
         return bool(self._requests or select.select(watched, [], [], limit_s)[0])

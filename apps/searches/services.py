@@ -268,8 +268,8 @@ def _fixed(search: Search, fix: Mapping[str, str], free: Sequence[str]) -> dict[
         if name not in accepted:
             what = "fixed" if field == "free" else "varied"
             raise PlanError(field, f"{name} is not {what}", hint=f"accepted: {', '.join(accepted) or 'none'}")
-    kept = {name: value for name, value in search.fixed.items() if name not in free}
-    fixed = kept | {name: spaces.value_of("fix", known[name], text) for name, text in fix.items()}
+    still_fixed = {name: value for name, value in search.fixed.items() if name not in free}
+    fixed = still_fixed | {name: spaces.value_of("fix", known[name], text) for name, text in fix.items()}
     if len(fixed) == len(known):
         raise PlanError("fix", "no setting is left to vary", hint="leave at least one setting free")
     return fixed

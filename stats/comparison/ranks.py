@@ -96,7 +96,8 @@ def _shift(changes: Floats, statistic: Callable[[int], int], tails: Floats, shar
     """`changes`: shifts at which the statistic changes, in ascending order. `statistic`: gap -> its value there; gap 0
     is before the first change. It never rises. `tails`: the probabilities of each value from 0 on, or a larger one."""
     centre, wide, narrow = (
-        _interval(changes, statistic, kept) for kept in (0, _kept(tails, share.alpha), _kept(tails, share.alpha_90))
+        _interval(changes, statistic, size)
+        for size in (0, _largest_accepted(tails, share.alpha), _largest_accepted(tails, share.alpha_90))
     )
     around_zero = range(int(np.searchsorted(changes, 0.0, "left")), int(np.searchsorted(changes, 0.0, "right")) + 1)
     high, low = statistic(around_zero[0]), statistic(around_zero[-1])
@@ -105,14 +106,14 @@ def _shift(changes: Floats, statistic: Callable[[int], int], tails: Floats, shar
     return Shift((centre[0] + centre[1]) / 2, wide, narrow, p)
 
 
-def _kept(tails: Floats, alpha: float) -> int:
+def _largest_accepted(tails: Floats, alpha: float) -> int:
     """The largest size of a statistic that a two-sided test at this level does not reject."""
     return int(np.argmax(2 * tails <= alpha)) - 1
 
 
-def _interval(changes: Floats, statistic: Callable[[int], int], kept: int) -> Interval:
+def _interval(changes: Floats, statistic: Callable[[int], int], size: int) -> Interval:
     """The shifts whose statistic has at most this size."""
-    low, high = (_first_gap(statistic, len(changes), most) for most in (kept, -kept - 1))
+    low, high = (_first_gap(statistic, len(changes), most) for most in (size, -size - 1))
     return float(changes[low - 1]), float(changes[high - 1])
 
 

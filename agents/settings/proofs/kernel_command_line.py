@@ -31,8 +31,8 @@ def prove(system: System, requested: Any, wanted: list[str], boot: Optional[dict
     line = system.text(FILE)
     effective = values(line)
     missing = [each for each in wanted if effective.get(name_of(each)) != each.partition("=")[2]]
-    found = " ".join(each for each in wanted if each not in missing)
-    proofs = [Proof(FILE, " ".join(wanted), found, not missing, {"source": FILE, "line": line})]
+    in_effect = " ".join(each for each in wanted if each not in missing)
+    proofs = [Proof(FILE, " ".join(wanted), in_effect, not missing, {"source": FILE, "line": line})]
     return [*proofs, *_of_boot(system, boot), *_caused(system, requested)]
 
 
@@ -82,8 +82,8 @@ def _pages(system: System, requested: Any) -> Proof:
     kb = kb_of(requested.get("hugepagesz") or requested.get("default_hugepagesz", ""))
     kb = kb or int(system.field("/proc/meminfo", "Hugepagesize").split()[0])
     path, wanted = f"{HUGE}/hugepages-{kb}kB/nr_hugepages", requested["hugepages"]
-    found, evidence = int(system.text(path, "0")), {"source": f"{HUGE}/hugepages-{kb}kB/nr_hugepages"}
-    return Proof(path, f"at least {wanted}", found, found >= wanted, evidence)
+    pages, evidence = int(system.text(path, "0")), {"source": f"{HUGE}/hugepages-{kb}kB/nr_hugepages"}
+    return Proof(path, f"at least {wanted}", pages, pages >= wanted, evidence)
 
 
 def _mitigations(system: System) -> Proof:

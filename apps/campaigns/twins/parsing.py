@@ -140,8 +140,8 @@ class Parsed:
             if alias == "excluded" and isinstance(query, exp.Insert):
                 return self._of_source(next(iter(sources.values()), {}), name)
             return self._of_source(sources.get(alias, {}), name)
-        found = (domain for source in sources.values() for domain in self._of_source(source, name))
-        return list(islice(found, 2))  # two are as ambiguous as more
+        domains = (domain for source in sources.values() for domain in self._of_source(source, name))
+        return list(islice(domains, 2))  # two are as ambiguous as more
 
     def _sources_by_query(self) -> dict[int, dict[str, Source]]:
         """The tables and queries in FROM of each query, by alias."""

@@ -114,15 +114,15 @@ def state(identity: Identity) -> State:
 
 def warnings(identities: Iterable[Identity]) -> list[str]:
     """A sentence for each key whose references cannot be used, or whose certificate is about to expire."""
-    found, now = [], datetime.now(UTC)
+    sentences, now = [], datetime.now(UTC)
     for identity in identities:
         known = state(identity)
         if known.problem:
-            found.append(f"SSH key {identity} cannot be used: {known.problem}.")
+            sentences.append(f"SSH key {identity} cannot be used: {known.problem}.")
         elif known.certificate and known.certificate.is_expiring(now):
             ends = f"{known.certificate.ends:%Y-%m-%d %H:%M} UTC"
-            found.append(f"The certificate of SSH key {identity} expires at {ends}. Renew it.")
-    return found
+            sentences.append(f"The certificate of SSH key {identity} expires at {ends}. Renew it.")
+    return sentences
 
 
 def read_certificate(reference: str) -> Certificate:

@@ -43,8 +43,8 @@ def reduce_bundle(source: str, traces: Sequence[str]) -> str:
     bundle = _parse(source)
     entry = bundle.places[_one(ENTRY, bundle.tail, "call of the last module")[1]]
     registered = _one(REGISTER, bundle.modules[entry], "list of registered traces")[1]
-    kept = [call for call in registered.split(",") if _trace_type(bundle, call.removesuffix("()")) in traces]
-    bundle.modules[entry] = bundle.modules[entry].replace(registered, ",".join(kept))
+    remaining = [call for call in registered.split(",") if _trace_type(bundle, call.removesuffix("()")) in traces]
+    bundle.modules[entry] = bundle.modules[entry].replace(registered, ",".join(remaining))
     needed = _reachable(bundle, entry)
     reduced = "".join([bundle.head, *(bundle.modules[place] for place in sorted(needed)), bundle.tail])
     if missing := set(traces) - set(TRACE.findall(reduced)):
@@ -65,18 +65,18 @@ def _parse(source: str) -> Bundle:
 
 
 def _one(pattern: re.Pattern[str], text: str, name: str) -> re.Match[str]:
-    found = list(pattern.finditer(text))
-    if len(found) != 1:
-        raise FormatError("plotly.min.js", f"expected one {name}, found {len(found)}", hint=HINT)
-    return found[0]
+    matches = list(pattern.finditer(text))
+    if len(matches) != 1:
+        raise FormatError("plotly.min.js", f"expected one {name}, found {len(matches)}", hint=HINT)
+    return matches[0]
 
 
 def _trace_type(bundle: Bundle, name: str) -> str:
     """Return the type of trace that a module draws, which may only pass on another one; "" for other modules."""
     while name in bundle.places:
         module = bundle.modules[bundle.places[name]]
-        if found := TRACE.search(module):
-            return found[1]
+        if match := TRACE.search(module):
+            return match[1]
         passed_on = ALIAS.search(module)
         name = passed_on[1] if passed_on else ""
     return ""
