@@ -112,6 +112,7 @@ def _text_input(field: Field) -> forms.CharField:
 
 
 def _secret_input(field: Field, *, is_new: bool) -> forms.CharField:
-    required, help_text = is_new and field.required, field.help if is_new else "Leave empty to keep the current one."
+    required, unchanged = is_new and field.required, "the current one" if field.required else "the current one, if any"
+    help_text = field.help if is_new else f"Leave empty to keep {unchanged}."
     widget = forms.PasswordInput(attrs={"autocomplete": "off"})
     return forms.CharField(max_length=500, required=required, label=field.label, help_text=help_text, widget=widget)
