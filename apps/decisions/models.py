@@ -9,6 +9,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Exists, OuterRef, Q
+from django.utils.text import capfirst
 
 from apps.accounts.models import Credential, Owned, Teams, User, Walled, WalledQuerySet
 from apps.accounts.models.walls import only_hidden
@@ -30,6 +31,8 @@ class DecisionQuerySet(WalledQuerySet["Decision"]):
 
 class Decision(Owned):
     behind = ("team", "campaign")
+    # Texts that users write, in the order in which forms and pages show them. Form, API and pages read them here.
+    TEXTS = ("question", "options", "decision", "reasons")
 
     class Status(models.TextChoices):
         PROPOSED = "proposed"
@@ -41,10 +44,12 @@ class Decision(Owned):
         CONTRADICTED = "contradicted", "contradicted by its confirming campaign"
 
     title = models.CharField(max_length=160)
-    question = models.TextField()
-    options = models.TextField(blank=True, help_text="alternatives that were considered")
-    decision = models.TextField()
-    reasons = models.TextField(blank=True)
+    question = models.TextField(help_text="default: that of the campaign")
+    options = models.TextField(
+        "options considered", blank=True, help_text="the alternatives, and why they were not chosen"
+    )
+    decision = models.TextField(help_text="what changes from now on, and where")
+    reasons = models.TextField(blank=True, help_text="arguments for and against")
     status = models.CharField(max_length=12, choices=Status, default=Status.PROPOSED)
     campaign = models.ForeignKey(Campaign, on_delete=models.PROTECT, related_name="decisions")
     level = models.CharField(max_length=400, blank=True, help_text="the chosen combination of levels")
@@ -89,6 +94,12 @@ class Decision(Owned):
 
     def __str__(self) -> str:
         return self.title
+
+    @property
+    def texts(self) -> list[tuple[str, str, str]]:
+        """Name, label and content of each text that is not empty."""
+        labels = {field.name: capfirst(str(field.verbose_name)) for field in self._meta.fields}
+        return [(name, labels[name], getattr(self, name)) for name in self.TEXTS if getattr(self, name)]
 
     @property
     def scope(self) -> models.QuerySet[Host]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Any, TypedDict, Unpack
+from typing import Any, Required, TypedDict, Unpack
 
 from django.conf import settings
 from django.db import transaction
@@ -35,9 +35,13 @@ FROM = {
 }
 
 
-class Versions(TypedDict, total=False):
-    """The range of a decision: lowest and highest, inclusive."""
+class Columns(TypedDict, total=False):
+    """Values of a decision that are stored as given: its texts, and the lowest and highest versions of its scope."""
 
+    question: str
+    options: str
+    decision: Required[str]
+    reasons: str
     postgresql_from: int | None
     postgresql_to: int | None
     kernel_from: str
@@ -50,17 +54,13 @@ def write_decision(
     by: User,
     campaign: Campaign,
     title: str,
-    decision: str,
-    question: str = "",
-    options: str = "",
-    reasons: str = "",
     level: str = "",
     hosts: Sequence[Host] | None = None,
     labels: Sequence[str] = (),
     review_on: date | None = None,
     supersedes: Decision | None = None,
     team: Team | None = None,
-    **versions: Unpack[Versions],
+    **columns: Unpack[Columns],
 ) -> Decision:
     """Propose a decision on an ended campaign, with frozen results. It supersedes `supersedes`, if given.
 
@@ -73,16 +73,12 @@ def write_decision(
     evidence, decided = queries.evidence(campaign), _decided(campaign, level)
     written = Decision(
         title=title.strip(),
-        question=question.strip() or campaign.question,
-        options=options.strip(),
-        decision=decision.strip(),
-        reasons=reasons.strip(),
         campaign=campaign,
         level=level,
         settings=decided,
         names=paths(decided),
         labels=sorted(set(labels)),
-        **versions,
+        **_stripped(columns, campaign),
         evidence=evidence,
         evidence_digest=digest(evidence),
         review_on=review_on,
@@ -94,6 +90,12 @@ def write_decision(
     _check_scope(written, listed)
     _propose(written, listed, by=by)
     return written
+
+
+def _stripped(columns: Columns, campaign: Campaign) -> dict[str, Any]:
+    """Return the columns without space around texts. The question is by default that of the campaign."""
+    values = {name: value.strip() if isinstance(value, str) else value for name, value in columns.items()}
+    return {**values, "question": values.get("question") or campaign.question}
 
 
 def _propose(decision: Decision, hosts: Sequence[Host], *, by: User) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import django_filters as filters
 from django.db.models import Exists, OuterRef, QuerySet
@@ -63,12 +63,12 @@ class DecisionRowSerializer(serializers.ModelSerializer[Decision]):
     class Meta:
         model = Decision
         fields = [
-            *("id", "title", "question", "options", "decision", "reasons", "status", "campaign", "level", "settings"),
+            *("id", "title", *Decision.TEXTS, "status", "campaign", "level", "settings"),
             *("hosts", "labels", "postgresql_from", "postgresql_to", "kernel_from", "kernel_to", "evidence_digest"),
             *("review_on", "supersedes", "team", "author", "accepted_by", "created_at"),
         ]
         read_only_fields = ["status", "evidence_digest", "created_at"]
-        extra_kwargs = {"question": {"required": False, "help_text": "default: that of the campaign"}}
+        extra_kwargs: ClassVar[dict[str, Any]] = {"question": {"required": False}}
 
 
 class ReviewSerializer(serializers.ModelSerializer[Review]):

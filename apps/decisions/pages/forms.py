@@ -16,23 +16,8 @@ from apps.hosts.pages.forms import read_labels
 
 class DecisionForm(OfTeam):
     title = forms.CharField(max_length=160, help_text="the decision in one line")
-    question = forms.CharField(
-        required=False, widget=forms.Textarea(attrs={"rows": 2}), help_text="default: that of the campaign"
-    )
-    options = forms.CharField(
-        required=False,
-        label="Options considered",
-        widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="the alternatives, and why they were not chosen",
-    )
     level = forms.ChoiceField(
         required=False, label="Level chosen", help_text="drift is measured against the settings of this level"
-    )
-    decision = forms.CharField(
-        widget=forms.Textarea(attrs={"rows": 3}), help_text="what changes from now on, and where"
-    )
-    reasons = forms.CharField(
-        required=False, widget=forms.Textarea(attrs={"rows": 4}), help_text="arguments for and against"
     )
     hosts = forms.ModelMultipleChoiceField(
         Host.objects.all(),
@@ -71,12 +56,20 @@ class DecisionForm(OfTeam):
 
     def __init__(self, *args: Any, levels: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.fields |= forms.fields_for_model(
+            Decision, Decision.TEXTS, widgets={name: forms.Textarea(attrs={"rows": 3}) for name in Decision.TEXTS}
+        )
+        self.fields["question"].required = False
         chosen = self.fields["level"]
         assert isinstance(chosen, forms.ChoiceField)  # noqa: S101 - for the type checker
         chosen.choices = [("", "none"), *((level, level) for level in levels)]
         replaced = self.fields["supersedes"]
         assert isinstance(replaced, forms.ModelChoiceField)  # noqa: S101 - for the type checker
         replaced.queryset = Decision.objects.filter(status__in=FROM[Decision.Status.SUPERSEDED])
+
+    @property
+    def texts(self) -> list[forms.BoundField]:
+        return [self[name] for name in Decision.TEXTS]
 
     def clean_labels(self) -> list[str]:
         return read_labels(self.cleaned_data["labels"])

@@ -16,7 +16,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.decisions.models import Decision
 from apps.hosts.services import archive_host
 from tests.rows import filled
-from tests.rows.factories import make_campaign, make_twin, make_user
+from tests.rows.factories import browser, make_campaign, make_twin, make_user
 
 
 @pytest.fixture
@@ -159,3 +159,18 @@ def test_home_shows_the_newest_tps_of_active_runs(client: Client, team: dict[str
     newest = team["live_run"].events.filter(kind="sample", data__source="pgbench").order_by("-seq")[0]
     assert f"{figure(newest.data['values']['tps'])} TPS" in answer
     assert "4 of 15" in answer and "<html" not in answer
+
+
+def test_the_page_the_form_and_the_api_have_every_text_of_a_decision(client: Client, team: dict[str, Any]) -> None:
+    texts = {name: f"text of {name}" for name in Decision.TEXTS}
+    campaign = team["finished"]
+    form = client.get(_url(campaign)).content.decode()
+
+    posted = browser(team["tuner"]).post("/api/v1/decisions/", {"title": "Two", "campaign": str(campaign.pk), **texts})
+    client.post(_url(campaign), {"title": "Two cpus", "hosts": [team["host"].pk], **texts})
+
+    written = Decision.objects.get(title="Two cpus")
+    page = client.get(reverse("decision_detail", args=[written.pk])).content.decode()
+    for name, text in texts.items():
+        assert f'name="{name}"' in form and posted.json()[name] == getattr(written, name) == text
+        assert f"{text}<" in page
