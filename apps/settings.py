@@ -286,7 +286,7 @@ STATICFILES_FINDERS = [
 # collectstatic compresses files and adds hashes to their names. Without it, files are served from the finders.
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "apps.static_storage.StaticStorage"},
+    "staticfiles": {"BACKEND": "apps.configuration.static_storage.StaticStorage"},
 }
 WHITENOISE_USE_FINDERS = not (Path(STATIC_ROOT) / "staticfiles.json").exists()
 WHITENOISE_KEEP_ONLY_HASHED_FILES = True

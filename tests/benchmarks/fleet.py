@@ -218,7 +218,7 @@ def main() -> int:
 
 def _measure(stack: Stack, sizes: list[int], window_s: float) -> list[Row]:
     from apps.accounts.models import Role, User
-    from tests.benchmarks import simulated
+    from tests.servers import simulated
 
     _sql(NOTES)
     ada = User.objects.create_user("ada", password="correct horse battery", role=Role.ADMIN, may_run_commands=True)

@@ -204,7 +204,7 @@ def _measure(stack: Stack, minutes: float, quiet_s: float) -> list[Phase]:
 
     from apps.accounts.models import Role, User
     from apps.campaigns.models import Run
-    from tests.benchmarks import simulated
+    from tests.servers import simulated
 
     ada = User.objects.create_user("ada", password="correct horse battery", role=Role.ADMIN, may_run_commands=True)
     phases = [Phase(f"quiet: {HONEST} honest hosts, {quiet_s:.0f} s"), Phase(f"flood of {HOSTILE}, {minutes:g} min")]

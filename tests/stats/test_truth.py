@@ -9,8 +9,8 @@ from stats import against_baseline
 from stats.model import ratio_interval
 from tests.truth import SCENARIOS, report
 from tests.truth.campaigns import DELTA, TPS, judged, judged_intervals, observations
-from tests.truth.levels import _dunnett
 from tests.truth.scenario import Limits, Scenario, Trial, broken, shares, simulate
+from tests.truth.scenarios.levels import _dunnett
 
 CLOSED = [each for each in SCENARIOS.values() if not each.open]
 

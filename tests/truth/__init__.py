@@ -4,14 +4,25 @@
     python -m tests.truth NAME ...        # simulate those whose names begin so, and write them into docs/statistics.md
     python -m tests.truth all
 
-A group of scenarios is a file with a list SCENARIOS; its line in GROUPS adds it. The figures are in measured.json, from
-which the table of docs/statistics.md is made.
+A group of scenarios is a file of scenarios/ with a list SCENARIOS; its line in GROUPS adds it. The figures are in
+measured.json, from which the table of docs/statistics.md is made.
 """
 
 from __future__ import annotations
 
-from tests.truth import between_runs, blocks, changes, days, levels, restarts, schedules, tails, unplanned, within_runs
 from tests.truth.scenario import Scenario
+from tests.truth.scenarios import (
+    between_runs,
+    blocks,
+    changes,
+    days,
+    levels,
+    restarts,
+    schedules,
+    tails,
+    unplanned,
+    within_runs,
+)
 
 GROUPS: dict[str, list[Scenario]] = {
     "Levels of one campaign": levels.SCENARIOS,

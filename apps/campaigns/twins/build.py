@@ -10,9 +10,9 @@ from typing import Any
 from apps.campaigns.twins import calibration
 from apps.campaigns.twins import schema as schemas
 from apps.campaigns.twins.existing import preparation, with_existing_rows
-from apps.campaigns.twins.parameters import Parameters
-from apps.campaigns.twins.parsing import PLACEHOLDER, LeftOutError, Parsed
-from apps.campaigns.twins.transactions import grouped
+from apps.campaigns.twins.statements.parameters import Parameters
+from apps.campaigns.twins.statements.parsing import PLACEHOLDER, LeftOutError, Parsed
+from apps.campaigns.twins.statements.transactions import grouped
 from readers.twin.model import Capture, Statement
 
 MOST_PARSED = 300

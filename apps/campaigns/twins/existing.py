@@ -13,8 +13,8 @@ from dataclasses import replace
 from apps.campaigns.twins import calibration
 from apps.campaigns.twins.columns import Domain
 from apps.campaigns.twins.names import OWN_SCHEMA, Key, ident, literal, qualified
-from apps.campaigns.twins.parsing import Parsed
 from apps.campaigns.twins.schema import Schema
+from apps.campaigns.twins.statements.parsing import Parsed
 
 SAMPLED = 20_000  # values per column
 LARGE = 2_000_000  # rows: of larger tables, only some blocks are read

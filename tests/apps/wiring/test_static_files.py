@@ -12,7 +12,7 @@ from django.http import HttpResponse
 from django.test import RequestFactory
 from whitenoise.middleware import WhiteNoiseMiddleware
 
-from apps.static_storage import StaticStorage
+from apps.configuration.static_storage import StaticStorage
 
 
 def test_collected_files_are_compressed_and_cached_for_a_year(settings: Any, tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ from apps.campaigns.library import datasets
 from apps.campaigns.models import DataSet, Twin
 from apps.campaigns.twins import services
 from apps.campaigns.twins.build import MOST_CHARACTERS, build, script
-from apps.campaigns.twins.parsing import LeftOutError
 from apps.campaigns.twins.preloading import runs_twin
 from apps.campaigns.twins.schema import Schema, schema, steps
+from apps.campaigns.twins.statements.parsing import LeftOutError
 from common.errors import PlanError, RoleError
 from readers.twin.capture import LONGEST_TEXT, read_capture
 from readers.twin.model import Capture, Column, Counts, Statement

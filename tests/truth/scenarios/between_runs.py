@@ -10,7 +10,7 @@ import numpy as np
 from stats import Observation, change_points, drift
 from tests.truth.campaigns import DELTA
 from tests.truth.scenario import Limits, Scenario, Trial
-from tests.truth.within_runs import autocorrelated
+from tests.truth.scenarios.within_runs import autocorrelated
 
 SD = 0.01
 

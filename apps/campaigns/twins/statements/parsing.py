@@ -20,9 +20,9 @@ from sqlglot.tokenizer_core import TokenType
 from agents.sql.text import bare
 from agents.sql.text import statements as split
 from apps.campaigns.twins.columns import Domain
-from apps.campaigns.twins.functions import ACCEPTED
 from apps.campaigns.twins.names import Key, ident
 from apps.campaigns.twins.schema import Schema
+from apps.campaigns.twins.statements.functions import ACCEPTED
 
 ROOTS = (exp.Select, exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.SetOperation)
 QUERIES = (exp.Select, exp.Insert, exp.Update, exp.Delete, exp.Merge)

@@ -15,8 +15,8 @@ from sqlglot import exp
 from apps.campaigns.twins.calibration import Choice
 from apps.campaigns.twins.columns import DATES, NUMBERS, Domain, numbered_digits
 from apps.campaigns.twins.drawing import Script
-from apps.campaigns.twins.functions import SUMS
-from apps.campaigns.twins.parsing import PLACEHOLDER, LeftOutError, Parsed, enclosing
+from apps.campaigns.twins.statements.functions import SUMS
+from apps.campaigns.twins.statements.parsing import PLACEHOLDER, LeftOutError, Parsed, enclosing
 from readers.twin.model import Counts
 
 MOST_IN_LIST = 200

@@ -1,0 +1,1 @@
+"""Captured statements as statements of pgbench, with their parameters drawn like those of production. Pure."""

@@ -1,0 +1,1 @@
+"""Groups of scenarios, one per file."""
