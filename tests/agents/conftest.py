@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 from agents.build import build_zipapp
 from tests.agents.driver import Connection
 from tests.agents.remote_servers import Served, created, running
+from tests.servers.remote import short_dir
 from tests.session import leftovers
 
 Connect = Callable[[], Connection]
@@ -29,11 +28,9 @@ def bin_dir() -> str:
 
 @pytest.fixture(scope="session")
 def data_dir() -> Iterator[Path]:
-    """One directory of clusters for all tests: initdb is paid once. Short, for the socket's path."""
-    path = Path(tempfile.mkdtemp(prefix="pg-agent-"))
-    path.chmod(0o755)
-    yield path
-    shutil.rmtree(path)
+    """One directory of clusters for all tests: initdb is paid once."""
+    with short_dir() as path:
+        yield path
 
 
 @pytest.fixture(scope="session")

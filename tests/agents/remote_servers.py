@@ -7,7 +7,6 @@ import re
 import shutil
 import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,8 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.servers.remote import short_dir
 
 from .theirs import DEBIANS, OWNER, Theirs
 
@@ -149,25 +150,15 @@ def access(user: str = SUPER) -> dict[str, str]:
 @contextmanager
 def created() -> Iterator[Served]:
     """A new server, stopped."""
-    with _room() as room:
+    with short_dir() as room:
         yield Served(room / "template", port=free_port()).create()
 
 
 @contextmanager
 def running(template: Served) -> Iterator[Served]:
-    with _room() as room:
+    with short_dir() as room:
         server = template.copy(room / "s").start()
         try:
             yield server
         finally:
             server.stop()
-
-
-@contextmanager
-def _room() -> Iterator[Path]:
-    root = Path(tempfile.mkdtemp(prefix="pg-served-"))
-    root.chmod(0o755)
-    try:
-        yield root
-    finally:
-        shutil.rmtree(root)

@@ -11,7 +11,6 @@ import json
 import shutil
 import signal
 import sys
-import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +30,7 @@ from agents.wire import protocol
 from tests.agents.driver import OK
 from tests.agents.dying import Death, run
 from tests.faults.injection.matrix import bin_dir
+from tests.servers.remote import short_dir
 
 SEED = 20260601
 PLAIN_DATABASES = 3  # template0, template1, postgres
@@ -111,10 +111,8 @@ def around_the_data(death: Death) -> None:
 
 @pytest.fixture
 def house(request: pytest.FixtureRequest) -> Iterator[House]:
-    root = Path(tempfile.mkdtemp(prefix="pg-data-"))
-    root.chmod(0o755)
-    yield House(root, request.param)
-    shutil.rmtree(root)
+    with short_dir() as root:
+        yield House(root, request.param)
 
 
 def killed(house: House, at: int, **load: Any) -> str:

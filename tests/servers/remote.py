@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -119,10 +120,9 @@ def _free_port() -> int:
 
 @contextmanager
 def short_dir() -> Iterator[Path]:
-    """A directory with a short name: unix socket paths are limited."""
-    import tempfile
-
+    """A directory that every account can enter, unlike pytest's own. Its path is short enough for sockets."""
     path = Path(tempfile.mkdtemp(prefix="pg-"))
+    path.chmod(0o755)
     try:
         yield path
     finally:

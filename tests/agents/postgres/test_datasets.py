@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import pytest
 
 from agents.datasets import DATASETS
 from tests.agents.driver import Connection, of
+from tests.servers.remote import short_dir
 
 Spec = dict[str, Any]
 READS = {"builtin": "select-only"}
@@ -55,10 +54,8 @@ class Cluster:
 
 @pytest.fixture
 def cluster(agent: Connection, bin_dir: str) -> Iterator[Cluster]:
-    data_dir = Path(tempfile.mkdtemp(prefix="pg-data-"))  # below pytest's own, the service account reaches nothing
-    data_dir.chmod(0o755)
-    yield Cluster(agent, bin_dir, data_dir)
-    shutil.rmtree(data_dir)
+    with short_dir() as data_dir:
+        yield Cluster(agent, bin_dir, data_dir)
 
 
 def pgbench(**options: Any) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from agents.host.system import System
 from tests.agents.driver import Connection, of
 from tests.agents.postgres.test_datasets import READS, Cluster
 from tests.agents.theirs import DEBIANS, OWNER, Theirs
+from tests.servers.remote import short_dir
 
 READ_ORDERS = {"script": "select count(*) from orders;", "clients": 1}
 PRODUCTION = [
@@ -61,26 +62,22 @@ class Production(Theirs):
 
 @pytest.fixture(scope="module")
 def production(bin_dir: str) -> Iterator[Production]:
-    root = Path(tempfile.mkdtemp(prefix="pg-shop-")) / "production"
-    root.parent.chmod(0o755)
-    server = Production(root, bin_dir, port=5497)
-    server.create()
-    server.start()
-    for statement in PRODUCTION:
-        server.sql(statement)
-    server.shop(SHOP)
-    yield server
-    server.stop()
-    shutil.rmtree(root.parent)
+    with short_dir() as directory:
+        server = Production(directory / "production", bin_dir, port=5497)
+        server.create()
+        server.start()
+        for statement in PRODUCTION:
+            server.sql(statement)
+        server.shop(SHOP)
+        yield server
+        server.stop()
 
 
 @pytest.fixture(scope="module")
 def clusters() -> Iterator[Path]:
     """A directory for the cluster of these tests alone: they read its list of data sets."""
-    path = Path(tempfile.mkdtemp(prefix="pg-dumps-"))
-    path.chmod(0o755)
-    yield path
-    shutil.rmtree(path)
+    with short_dir() as path:
+        yield path
 
 
 @pytest.fixture
@@ -243,13 +240,9 @@ def test_a_dump_that_only_root_can_read_is_not_read(cluster: Cluster, production
 
 
 @pytest.mark.needs("postgresql-15")
-def test_a_dump_of_a_newer_pg_dump_is_refused(agent: Connection, production: Production, tmp_path: Path) -> None:
-    data_dir = Path(tempfile.mkdtemp(prefix="pg-dump-"))
-    data_dir.chmod(0o755)
-    try:
+def test_a_dump_of_a_newer_pg_dump_is_refused(agent: Connection, production: Production) -> None:
+    with short_dir() as data_dir:
         failure = error(Cluster(agent, DEBIANS, data_dir).run(dump(production.dump()), READS, outcome="failed"))
-    finally:
-        shutil.rmtree(data_dir)
 
     assert "unsupported version" in failure["message"] or "newer than PostgreSQL 15" in failure["message"]
     assert "choose a newer PostgreSQL" in failure["hint"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +24,7 @@ from tests.agents.driver import Connection, Refused, of
 from tests.agents.dying import RUN, Machine, die
 from tests.agents.sql.test_load_role import ATTACKS, refused
 from tests.agents.theirs import OWNER, Theirs
+from tests.servers.remote import short_dir
 
 pytestmark = pytest.mark.needs("postgresql-15")
 Spec = Callable[..., dict[str, Any]]
@@ -32,21 +32,17 @@ Spec = Callable[..., dict[str, Any]]
 
 @pytest.fixture(scope="session")
 def template() -> Iterator[Theirs]:
-    root = Path(tempfile.mkdtemp(prefix="pg-theirs-"))
-    root.chmod(0o755)
-    yield Theirs(root / "template").create()
-    shutil.rmtree(root)
+    with short_dir() as root:
+        yield Theirs(root / "template").create()
 
 
 @pytest.fixture
 def theirs(template: Theirs) -> Iterator[Theirs]:
     """A stopped existing cluster of another account."""
-    root = Path(tempfile.mkdtemp(prefix="pg-theirs-"))
-    root.chmod(0o755)
-    cluster = template.copy(root / "c")
-    yield cluster
-    cluster.stop()
-    shutil.rmtree(root)
+    with short_dir() as root:
+        cluster = template.copy(root / "c")
+        yield cluster
+        cluster.stop()
 
 
 @pytest.fixture

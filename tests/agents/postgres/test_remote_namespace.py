@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +16,7 @@ from tests.agents.dying import Death, around_the_journal
 from tests.agents.enclosed_server import FIRST, PORT, SECOND, Enclosed, enclosed
 from tests.agents.postgres.test_remote_faults import RemoteRun, during, submit
 from tests.agents.remote_servers import PLAIN, SUPER, Served
+from tests.servers.remote import short_dir
 
 __all__ = ["submit"]
 pytestmark = pytest.mark.needs("postgresql-15", "root", "network namespaces")
@@ -39,13 +37,8 @@ TEN = {
 
 @pytest.fixture
 def served(served_template: Served) -> Iterator[Enclosed]:
-    root = Path(tempfile.mkdtemp(prefix="pg-enclosed-"))
-    root.chmod(0o755)
-    try:
-        with enclosed(served_template, root) as server:
-            yield server
-    finally:
-        shutil.rmtree(root)
+    with short_dir() as root, enclosed(served_template, root) as server:
+        yield server
 
 
 def proofs(remote: RemoteRun) -> dict[str, dict[str, Any]]:

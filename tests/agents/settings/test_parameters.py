@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 
 from tests.agents.driver import Connection
 from tests.agents.theirs import OWNER, Theirs
+from tests.servers.remote import short_dir
 
 pytestmark = pytest.mark.needs("postgresql-15")
 GUEST = "games"
@@ -21,12 +21,10 @@ GUEST = "games"
 @pytest.fixture
 def theirs() -> Iterator[Theirs]:
     """A running existing cluster that also listens in /tmp."""
-    root = Path(tempfile.mkdtemp(prefix="pg-theirs-"))
-    root.chmod(0o755)
-    cluster = Theirs(root / "c").create().configure(f"unix_socket_directories = '{root / 'c'}, /tmp'").start()
-    yield cluster
-    cluster.stop()
-    shutil.rmtree(root)
+    with short_dir() as root:
+        cluster = Theirs(root / "c").create().configure(f"unix_socket_directories = '{root / 'c'}, /tmp'").start()
+        yield cluster
+        cluster.stop()
 
 
 @pytest.fixture

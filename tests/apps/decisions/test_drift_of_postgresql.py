@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +18,7 @@ from apps.hosts.models import Host
 from tests.agents.theirs import Theirs
 from tests.apps.decisions.test_drift import decide
 from tests.rows.factories import FACTS, browser
+from tests.servers.remote import short_dir
 from tests.session.needs import require
 
 Make = Callable[..., Theirs]
@@ -31,18 +29,16 @@ WORK_MEM = {"postgresql": {"work_mem": "8MB"}}
 def theirs() -> Iterator[Make]:
     """Starts existing clusters with these lines in their configuration."""
     require("postgresql-15")
-    root = Path(tempfile.mkdtemp(prefix="pg-theirs-"))
-    root.chmod(0o755)
     started = []
 
     def start(*lines: str, port: int = 5499) -> Theirs:
         started.append(Theirs(root / str(port), port=port).create().configure(*lines))
         return started[-1].start()
 
-    yield start
-    for cluster in started:
-        cluster.stop()
-    shutil.rmtree(root)
+    with short_dir() as root:
+        yield start
+        for cluster in started:
+            cluster.stop()
 
 
 def by_hand(cluster: Theirs, name: str, value: str) -> None:
