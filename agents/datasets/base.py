@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
-from ..errors import WorkloadFailure
+from ..errors import HostFailure, WorkloadFailure
 from ..host.system import System
 from ..wire import protocol
 
@@ -85,6 +85,10 @@ class Data(ABC):
         """Identify what the host itself brings to the data, such as a file; "" if nothing. HostFailure if it is not
         usable."""
         return ""
+
+    def changed(self, options: Options) -> HostFailure:
+        """The failure if `source` has changed during the creation."""
+        return HostFailure("the source of the data changed while they were created", "start the run again")
 
     def explain(self, failure: WorkloadFailure, options: Options, tools: Tools) -> WorkloadFailure:
         """The failure of a step with the cause and the next step, if this kind knows them."""

@@ -128,6 +128,10 @@ class DumpData(Data):
         digest = hashlib.sha256(listed.stdout.encode()).hexdigest()
         return f"{size_of(tools.run.system, path)} {digest}"
 
+    def changed(self, options: Options) -> HostFailure:
+        message = f"the dump {options['path']} changed while it was restored"
+        return HostFailure(message, "start the run again once the dump is complete")
+
     def explain(self, failure: WorkloadFailure, options: Options, tools: Tools) -> WorkloadFailure:
         stderr = str(failure.details.get("stderr", ""))
         message, hint = _explain(options["path"], stderr, tools.cluster.load_account.name)

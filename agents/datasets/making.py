@@ -116,7 +116,7 @@ class Making:
         if identify(self._tools, self._data, self._options) != self._fingerprint:
             self.seconds = {}
             self._comment("")  # no step to continue with
-            raise HostFailure("the dump changed while it was restored", "start the run again once the dump is complete")
+            raise self._data.changed(self._options)
         self._tools.progress(1.0, 0.0, "creation, then a checkpoint")
         # As after a restore: the measurement must not include writing out the fresh data.
         if self._cluster.can_checkpoint:

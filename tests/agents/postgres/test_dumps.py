@@ -147,10 +147,8 @@ def test_a_dump_that_changes_while_it_is_restored_is_refused(cluster: Cluster, p
 
     failure = error(cluster.agent.events(run, limit_s=180))
 
-    assert (
-        failure["message"] == "the dump changed while it was restored"
-        and "once the dump is complete" in failure["hint"]
-    )
+    assert failure["message"] == f"the dump {path} changed while it was restored"
+    assert "once the dump is complete" in failure["hint"]
 
 
 def test_a_copied_dump_is_the_same_data(cluster: Cluster, production: Production) -> None:
