@@ -81,6 +81,10 @@ class Data(ABC):
         """Pure. Its size in bytes, roughly; 0 if the options do not determine it."""
         return 0
 
+    def room(self, name: str, options: Options, tools: Tools) -> tuple[int, str]:
+        """The bytes that its creation needs, 0 if unknown; and the sentence for the user up to that number."""
+        return self.bytes(options), f"data set {name} needs about"
+
     def source(self, options: Options, tools: Tools) -> str:
         """Identify what the host itself brings to the data, such as a file; "" if nothing. HostFailure if it is not
         usable."""

@@ -15,6 +15,7 @@ from ..host.paths import PATH
 from .base import Data, Options, Step, size_of
 
 if TYPE_CHECKING:
+    from ..host.system import Finished
     from .making import Tools
 
 JOBS = 4
@@ -26,6 +27,7 @@ _WITHOUT = {
 }
 _FORMAT = re.compile(r"^; +Format: (\w+)", re.MULTILINE)
 _MADE_BY = re.compile(r"^; +Dumped by pg_dump version: (\d+)", re.MULTILINE)
+_UNCOMPRESSED = re.compile(r"^; +Compression: (0|none)$", re.MULTILINE)
 _EXTENSION = re.compile(r"^\d+; \d+ \d+ EXTENSION - (\S+)", re.MULTILINE)
 _AGAIN = "create the dump with pg_dump -Fc or pg_dump -Fd"
 _NEWER = "choose a newer PostgreSQL for the run, or create the dump with its pg_dump"
@@ -113,7 +115,7 @@ class DumpData(Data):
                 "the load would read the dump with root's file permissions, because the host has no account for it"
             )
             raise HostFailure(message, "create one: useradd --system --shell /usr/sbin/nologin proving-load")
-        listed = cluster.load_run([cluster.tool("pg_restore"), "--list", path])
+        listed = _list(path, tools)
         if listed.code:
             raise HostFailure(*_explain(path, listed.stderr, account.name))
         made_by, archive = _MADE_BY.search(listed.stdout), _FORMAT.search(listed.stdout)
@@ -128,6 +130,13 @@ class DumpData(Data):
         digest = hashlib.sha256(listed.stdout.encode()).hexdigest()
         return f"{size_of(tools.run.system, path)} {digest}"
 
+    def room(self, name: str, options: Options, tools: Tools) -> tuple[int, str]:
+        """At least the size of a compressed dump. Uncompressed text may be larger than the database, whose large values
+        are compressed."""
+        path, listed = options["path"], _list(options["path"], tools)
+        is_compressed = _UNCOMPRESSED.search(listed.stdout) is None
+        return is_compressed * size_of(tools.run.system, path), f"restoring {path} needs at least"
+
     def changed(self, options: Options) -> HostFailure:
         message = f"the dump {options['path']} changed while it was restored"
         return HostFailure(message, "start the run again once the dump is complete")
@@ -136,6 +145,11 @@ class DumpData(Data):
         stderr = str(failure.details.get("stderr", ""))
         message, hint = _explain(options["path"], stderr, tools.cluster.load_account.name)
         return WorkloadFailure(message, hint, **failure.details) if "pg_restore: error" in stderr else failure
+
+
+def _list(path: str, tools: Tools) -> Finished:
+    """The table of contents of the dump, read by the account of the load."""
+    return tools.cluster.load_run([tools.cluster.tool("pg_restore"), "--list", path])
 
 
 def _explain(path: str, stderr: str, account: str) -> tuple[str, str]:

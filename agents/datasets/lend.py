@@ -201,7 +201,7 @@ class _Stored(Loan):
             self._run.log("info", f"{self._database} continues after {', '.join(making.seconds)}, which are done")
         else:
             self._drop(self._database)
-            check_room(self._run, self.home, self._data.bytes(self._options), f"data set {self._name}")
+            check_room(self._run, self.home, *self._data.room(self._name, self._options, self._tools))
             role = self._cluster.load_role
             owner = self._cluster.owned_by
             self._tools.own("create", "postgres", f"create database {self._database} template template0{owner}")

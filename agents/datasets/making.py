@@ -233,12 +233,12 @@ def _create_tablespace(cluster: Target, name: str, directory: str, there: list[s
 
 
 def check_room(run: Run, directory: str, need: int, what: str) -> None:
-    """HostFailure when about `need` bytes do not fit."""
+    """HostFailure if `need` bytes do not fit. `what`: the beginning of the message, up to that number."""
     space = run.system.space(directory)
     if need and space and space[1] * 1024 < need + SPARE:
         free = space[1] * 1024
         raise HostFailure(
-            f"{what} needs about {gigabytes(need)}, but {directory} has only {gigabytes(free)} free",
+            f"{what} {gigabytes(need)}, but {directory} has only {gigabytes(free)} free",
             "free some space, choose a smaller data set, or set another data directory for the host",
             need_bytes=need,
             free_bytes=free,

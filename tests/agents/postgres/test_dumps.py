@@ -246,6 +246,22 @@ def test_a_dump_of_a_newer_pg_dump_is_refused(agent: Connection, production: Pro
     assert "choose a newer PostgreSQL" in failure["hint"]
 
 
+def test_a_dump_that_is_larger_than_the_free_space_is_not_restored(cluster: Cluster, production: Production) -> None:
+    """Without compression, the text of a dump may be larger than the database."""
+    compressed, plain = production.dump(name="large.dump"), production.dump("-Fc", "-Z0", name="plain.dump")
+    size = 10 << 40
+    os.truncate(compressed, size)
+    os.truncate(plain, size)
+
+    events = cluster.run(dump(compressed), READ_ORDERS, outcome="failed")
+
+    failure = error(events)
+    assert failure["message"].startswith(f"restoring {compressed} needs at least 10995.1 GB, but ")
+    assert f"{cluster.data_dir}/" in failure["message"] and restored(events) == 0
+    assert failure["need_bytes"] == size > failure["free_bytes"]
+    assert restored(cluster.run(dump(plain), READ_ORDERS)) == 3
+
+
 def test_extensions_that_cannot_be_created_are_named_before_anything_is_restored(
     cluster: Cluster, production: Production
 ) -> None:
