@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import Q
 
 from agents.datasets import ABSENT
+from agents.wire.protocol import digest
 from apps.campaigns.models import DataCopy, DataSet, DataUse, Run, RunPart
 
 DatasetEvent = dict[str, Any]
@@ -20,7 +21,13 @@ def learn(run: Run, events: list[DatasetEvent], part: RunPart | None = None) -> 
     for data in {(data["home"], data["fingerprint"]): data for data in events}.values():
         copy = _copy(run, part or run, data) if data["home"] else None
         if data["used"]:
-            DataUse.objects.update_or_create(run=run, defaults={"copy": copy, "name": data["name"], **data["used"]})
+            identity = {name: data[name] for name in ("name", "fingerprint")} | {"definition": _definition(data)}
+            DataUse.objects.update_or_create(run=run, defaults={"copy": copy, **identity, **data["used"]})
+
+
+def _definition(data: DatasetEvent) -> str:
+    """A digest that runs share if they asked for the same data. They got other data if a dump had been replaced."""
+    return digest({name: data[name] for name in ("kind", "options", "major")})
 
 
 def _copy(run: Run, job: Run | RunPart, data: DatasetEvent) -> DataCopy | None:

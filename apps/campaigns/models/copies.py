@@ -69,6 +69,10 @@ class DataUse(Walled):
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="data_use")
     copy = models.ForeignKey(DataCopy, null=True, on_delete=models.SET_NULL, related_name="uses")
     name = models.CharField(max_length=80)
+    definition = models.CharField(
+        max_length=64, db_default="", help_text="digest of kind, options and PostgreSQL's major version"
+    )
+    fingerprint = models.CharField(max_length=64, db_default="", help_text="of the data; see DataCopy")
     means = models.CharField(max_length=8, help_text="pristine, copy, reinit, keep, prepared or removed")
     reason = models.TextField()
     seconds = models.FloatField(default=0)

@@ -24,6 +24,7 @@ from apps.results.answers.sentences import Judgement
 from apps.results.answers.table import CampaignTable
 
 TOPICS: tuple[Callable[[JudgedCampaign], Iterable[Judgement]], ...] = (
+    runs.other_data,
     latency.at_fixed_rate,
     levels.too_few,
     levels.comparisons,
@@ -53,7 +54,7 @@ TOPICS: tuple[Callable[[JudgedCampaign], Iterable[Judgement]], ...] = (
 def judgements(campaign: Campaign, table: CampaignTable | None = None, host: int | None = None) -> list[Judgement]:
     """Return the findings by topic, the answer first.
 
-    `table`: of the campaign (on this host), with the points of its runs, if the caller has it. At most nine queries
+    `table`: of the campaign (on this host), with the points of its runs, if the caller has it. At most ten queries
     in addition to those of the table, for any number of runs."""
     if campaign.kind == Campaign.Kind.PREPARATION or not campaign.metric:
         return []

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.contrib.postgres.aggregates import ArrayAgg
-from django.db.models import Count, Q, Value
+from django.db.models import Count, Min, Q, Value
 
-from apps.campaigns.models import Run
+from apps.campaigns.models import DataUse, Run
 from apps.campaigns.queries import breaks
 from apps.results.answers.judgements.judged_campaign import JudgedCampaign
 from apps.results.answers.sentences import Judgement
 from apps.results.models import Within
-from common.wording import counted, first_of
+from common.wording import and_of, counted, first_of
 
 MOST_NAMED = 10
 # Of runs: which ones, and the finding.
@@ -46,6 +46,27 @@ def zeros(judged: JudgedCampaign) -> Iterator[Judgement]:
         verb = "are" if total > 1 else "is"
         sentence = f"{counted(total, 'run')} with {metric} 0 cannot be compared and {verb} excluded."
         yield Judgement("zeros", sentence, "warning", {"zeros": counts})
+
+
+def other_data(judged: JudgedCampaign) -> Iterator[Judgement]:
+    """Yield the data sets that changed between runs, as a dump does that is replaced: these runs are not comparable."""
+    uses = DataUse.objects.filter(run__campaign=judged.campaign, run__outcome=Run.Outcome.OK).exclude(fingerprint="")
+    if judged.host is not None:
+        uses = uses.filter(run__host=judged.host)
+    counts: dict[tuple[str, str], list[int]] = {}
+    versions = uses.values_list("definition", "name", "fingerprint").annotate(
+        runs=Count("run"), first=Min("run__position")
+    )
+    for definition, name, _, runs, _ in versions.order_by("definition", "first"):
+        counts.setdefault((definition, name), []).append(runs)
+    for (_, name), runs in counts.items():
+        if len(runs) > 1:
+            sentence = (
+                f"The runs did not load the same data: the data set {name} had {len(runs)} versions, in "
+                f"{and_of([str(count) for count in runs])} runs. Clone the campaign, and keep the dump unchanged "
+                "while it runs."
+            )
+            yield Judgement("data", sentence, "warning", {"dataset": name, "runs": runs})
 
 
 def unlike(judged: JudgedCampaign) -> Iterator[Judgement]:

@@ -62,6 +62,8 @@ def test_a_data_set_is_prepared_used_by_runs_and_removed(host: Host, admin: User
     services.start_campaign(writing, by=admin)
     use = DataUse.objects.get(run__campaign=campaigns.finish(writing))
     assert (use.copy, use.means, use.wrote, use.run.outcome) == (copy, "copy", True, "ok")
+    prepared = preparation.runs.get().data_use
+    assert (use.definition, use.fingerprint) == (prepared.definition, copy.fingerprint) and len(use.definition) == 64
 
     campaigns.finish(preparing.remove(copy, by=admin))
     assert not DataCopy.objects.exists() and DataUse.objects.count() == 3

@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils.html import escape
 
 from apps.accounts.models import User
-from apps.campaigns.models import Campaign, Run
+from apps.campaigns.models import Campaign, DataUse, Run
 from apps.campaigns.twins import services as twins
 from apps.results.answers.judgements import judgements
 from apps.results.answers.sentences import Judgement
@@ -404,8 +404,26 @@ def test_more_runs_take_no_more_queries(admin: User, django_assert_max_num_queri
     campaign = Campaign.objects.select_related("workload").get(pk=measured({"A": A * 4, "C": C * 4}, admin).pk)
     table = campaign_table(campaign)
 
-    with django_assert_max_num_queries(5):  # p99, other figures, within, breaks, how long a run takes
+    with django_assert_max_num_queries(6):  # data sets, p99, other figures, within, breaks, how long a run takes
         judgements(campaign, table)
+
+
+def test_runs_on_different_versions_of_a_data_set_have_a_warning(admin: User) -> None:
+    """A dump was replaced before the fourth run. The other definition is that of another level."""
+    campaign = measured({"A": A, "C": C}, admin)
+    for run in campaign.runs.all():
+        definition, version = run.label, "new" if run.label == "A" and run.block > 2 else "old"
+        identity = {"name": "shop", "definition": definition, "fingerprint": f"{definition} {version}"}
+        DataUse.objects.create(run=run, means="pristine", reason="reads only", **identity)
+
+    (warning,) = of("data", judgements(campaign))
+
+    assert warning.tone == "warning" and warning.figures == {"dataset": "shop", "runs": [3, 2]}
+    assert warning.sentence == (
+        "The runs did not load the same data: the data set shop had 2 versions, in 3 and 2 runs. "
+        "Clone the campaign, and keep the dump unchanged while it runs."
+    )
+    assert not of("data", judgements(measured({"A": A, "C": C}, admin)))
 
 
 def test_a_verdict_on_a_twin_whose_fidelity_is_unknown_has_a_warning(admin: User) -> None:
