@@ -28,7 +28,7 @@ class Ntfy(ChannelKind):
     intro = "One push notification for each event, with a link to its page, on phones and desktops."
     fields = (
         Field("address", "URL of the server", "https://ntfy.sh or your own server, in an allowed network"),
-        Field("topic", "Topic", "such as proving-4f1c; without a token, all who know its name can read it"),
+        Field("topic", "Topic", "such as proving-4f1c; without a token, anyone who knows its name can read it"),
         Field(
             "access_token",
             "Access token",
