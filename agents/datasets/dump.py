@@ -153,11 +153,11 @@ def _list(path: str, tools: Tools) -> Finished:
 
 
 def _explain(path: str, stderr: str, account: str) -> tuple[str, str]:
-    """What pg_restore said, and the next step."""
-    said = re.findall(r"error: (.*)", stderr) or [stderr.strip()[-500:]]
-    hints = (hint for pattern, hint in _HINTS.items() if re.search(pattern, said[0]))
+    """The first error of pg_restore, and the next step."""
+    errors = re.findall(r"error: (.*)", stderr) or [stderr.strip()[-500:]]
+    hints = (hint for pattern, hint in _HINTS.items() if re.search(pattern, errors[0]))
     hint = next(hints, "leave this object out of the dump")
-    return f"pg_restore cannot restore {path}: {said[0]}", hint.format(account=account)
+    return f"pg_restore cannot restore {path}: {errors[0]}", hint.format(account=account)
 
 
 def _check_extensions(path: str, names: list[str], tools: Tools) -> None:

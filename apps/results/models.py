@@ -211,12 +211,12 @@ class Look(Walled):
         return self.number + max(0, self.planned - self.blocks)
 
 
-class Kept(Walled):
+class CachedAnswer(Walled):
     """A cached answer about a campaign that needs all of its runs; see store/answer_cache.py. It may be deleted."""
 
     behind = ("campaign",)
 
-    campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="kept")
+    campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="cached_answers")
     name = models.CharField(max_length=60)
     key = models.CharField(max_length=64, help_text="sum of all its sources")
     value = models.BinaryField(help_text="JSON")
@@ -224,7 +224,8 @@ class Kept(Walled):
 
     class Meta:
         ordering = ["campaign", "name"]
-        verbose_name_plural = "kept"
+        verbose_name_plural = "cached answers"
+        db_table = "results_kept"
         constraints = [models.UniqueConstraint(fields=["campaign", "name"], name="kept_once")]
 
     def __str__(self) -> str:

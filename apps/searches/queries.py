@@ -14,7 +14,7 @@ from apps.campaigns import queries as campaigns
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers.table import CampaignTable, LevelRow
 from apps.results.runs.fidelity import badge
-from apps.results.store.campaign_cache import Keeper
+from apps.results.store.campaign_cache import CampaignCache
 from apps.searches import budget, results, space
 from apps.searches.constraints import Check, Confirmed, Constraint
 from apps.searches.models import Round, Search, Trial
@@ -195,7 +195,7 @@ def confirmation(search: Search) -> Confirmation | None:
     rows = [row for row in trial_rows(search, search.trials.all()) if row.trial.label in labels]
     ended = last.state == Round.State.DONE and last.campaign.state == Campaign.State.FINISHED
     metrics = results.metric_names(search) if ended else []
-    tables = [Keeper(_by_metric(last.campaign, metric)).table() for metric in metrics]
+    tables = [CampaignCache(_by_metric(last.campaign, metric)).table() for metric in metrics]
     return Confirmation(last.campaign, tables, rows, results.confirmed_limits(search, last.campaign) if ended else {})
 
 

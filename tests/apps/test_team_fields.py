@@ -11,7 +11,7 @@ from rest_framework import serializers
 from apps.accounts.models import Role, Session, Team, User
 from apps.hosts.api.serializers import HostSerializer
 from apps.hosts.models import Host
-from apps.results.models import Kept
+from apps.results.models import CachedAnswer
 from tests.apps.test_team_roles import LOOKING, World, send, somebody, world
 from tests.rows.factories import browser, make_host, make_identity
 
@@ -19,7 +19,7 @@ __all__ = ["world"]  # the fixture
 
 OURS = ("accounts", "hosts", "tuning", "campaigns", "results", "searches", "decisions")
 # What logging in and reading write.
-APART = (Session, Kept)
+APART = (Session, CachedAnswer)
 
 
 def everything() -> dict[str, list[str]]:

@@ -164,7 +164,7 @@ def is_number(value: Any) -> bool:
 
 
 @register.filter
-def kept_together(label: str) -> str:
+def unbroken_option(label: str) -> str:
     """A label whose option, such as (--max-tries), never breaks after a hyphen."""
     before, bracket, option = label.partition("(-")
     if not bracket or ")" not in option:

@@ -30,7 +30,7 @@ from apps.decisions.timeline.forms import TimelineForm
 from apps.decisions.validity import confirmation, newer_results
 from apps.hosts.models import Host
 from apps.results.runs import fidelity
-from apps.results.store.campaign_cache import Keeper
+from apps.results.store.campaign_cache import CampaignCache
 from apps.tuning import rules
 from apps.tuning.exports import FORMATS
 from apps.tuning.models import Profile
@@ -73,7 +73,7 @@ def decision_new(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, "The decision is proposed. Its evidence is frozen.")
             return redirect("decision_detail", decision.pk)
-    table = Keeper(campaign).table() if campaign.started_at else None
+    table = CampaignCache(campaign).table() if campaign.started_at else None
     compared = [(level.verdict, level.preliminary) for level in table.levels] if table else []
     caution, twin = newer_results.caution(compared), fidelity.lowest(campaign)
     context = {"campaign": campaign, "table": table, "caution": caution, "twin": twin}

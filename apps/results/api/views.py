@@ -22,7 +22,7 @@ from apps.results.answers.table import CampaignTable
 from apps.results.models import Measurement, Series
 from apps.results.runs import page_content, proof, timeline
 from apps.results.store import samples
-from apps.results.store.campaign_cache import Keeper
+from apps.results.store.campaign_cache import CampaignCache
 from apps.results.store.series import declared
 from common.verdicts import TONES
 
@@ -147,7 +147,7 @@ class ResultsViewSet(viewsets.ViewSet):
     @extend_schema(parameters=[OfHostSerializer], responses=CampaignTableSerializer)
     def retrieve(self, request: Request, campaign: UUID) -> HttpResponse:
         campaign_row = get_object_or_404(Campaign.objects.select_related("workload"), pk=campaign)
-        cached = Keeper(campaign_row, _host(request)).answer(lambda table: CampaignTableSerializer(table).data)
+        cached = CampaignCache(campaign_row, _host(request)).answer(lambda table: CampaignTableSerializer(table).data)
         return HttpResponse(cached, content_type="application/json")
 
 
@@ -166,7 +166,7 @@ class JudgementsViewSet(viewsets.ViewSet):
     @extend_schema(parameters=[OfHostSerializer], responses=JudgementSerializer(many=True))
     def retrieve(self, request: Request, campaign: UUID) -> Response:
         campaign_row = get_object_or_404(Campaign.objects.select_related("workload"), pk=campaign)
-        return Response(JudgementSerializer(Keeper(campaign_row, _host(request)).judgements(), many=True).data)
+        return Response(JudgementSerializer(CampaignCache(campaign_row, _host(request)).judgements(), many=True).data)
 
 
 class SummaryCellSerializer(serializers.Serializer[Any]):
@@ -199,11 +199,11 @@ class SummaryViewSet(viewsets.ViewSet):
 
     @extend_schema(parameters=[OfHostSerializer], responses=SummarySerializer)
     def retrieve(self, request: Request, campaign: UUID) -> Response:
-        table = Keeper(get_object_or_404(Campaign, pk=campaign), _host(request)).summary()
+        table = CampaignCache(get_object_or_404(Campaign, pk=campaign), _host(request)).summary()
         return Response(SummarySerializer(table).data)
 
 
-class LookSerializer(serializers.Serializer[Any]):
+class ProofCheckSerializer(serializers.Serializer[Any]):
     phase = serializers.CharField(help_text="before, during or after the load")
     wanted = serializers.JSONField(source="expected", allow_null=True)
     found = serializers.JSONField(source="actual", allow_null=True)
@@ -214,7 +214,7 @@ class LookSerializer(serializers.Serializer[Any]):
 
 class SubjectSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="a process, a parameter or a kernel file")
-    looks = LookSerializer(source="checks", many=True)
+    looks = ProofCheckSerializer(source="checks", many=True)
 
 
 class ProvenSerializer(serializers.Serializer[Any]):

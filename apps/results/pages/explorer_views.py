@@ -21,7 +21,7 @@ from apps.results.exchange import exports
 from apps.results.explore import explorer
 from apps.results.pages.figures import width_of
 from apps.results.store.answer_cache import revived
-from apps.results.store.campaign_cache import Keeper
+from apps.results.store.campaign_cache import CampaignCache
 from common.errors import PlanError
 
 
@@ -46,7 +46,7 @@ def explore(request: HttpRequest, pk: UUID) -> HttpResponse:
 def _explored(campaign: Campaign, view: explorer.View) -> explorer.Explored:
     """Return the content from the cache, without its runs."""
     what = f"explored {sorted(view.query().items())}"
-    cached = Keeper(campaign).cached_query(what, lambda: explorer.explore(campaign, view).bare())
+    cached = CampaignCache(campaign).cached_query(what, lambda: explorer.explore(campaign, view).bare())
     return cast(explorer.Explored, revived(explorer.Explored, orjson.loads(cached)))
 
 
@@ -82,7 +82,7 @@ def explore_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
     try:
         view = explorer.read(campaign, request.GET)
         what = f"explore {sorted(view.query().items())} {theme is charts.DARK} {narrow}"
-        cached = Keeper(campaign).cached_query(
+        cached = CampaignCache(campaign).cached_query(
             what, lambda: charts.explorer_chart(explorer.explore(campaign, view), theme, narrow)
         )
     except PlanError as error:

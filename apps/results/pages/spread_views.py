@@ -20,7 +20,7 @@ from apps.results import charts
 from apps.results.exchange import exports
 from apps.results.runs import spreads
 from apps.results.runs.spreads import Spreads
-from apps.results.store.campaign_cache import Keeper
+from apps.results.store.campaign_cache import CampaignCache
 
 
 @needs(Role.VIEWER)
@@ -43,7 +43,7 @@ def campaign_spread(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Return the figure for the section in ?section=, from the cache."""
     campaign, section, host = _parse_request(request, pk)
     theme = charts.theme(request.GET.get("theme", ""))
-    cached = Keeper(campaign, host).cached_query(
+    cached = CampaignCache(campaign, host).cached_query(
         f"distribution {section} {theme is charts.DARK}",
         lambda: charts.spread_chart(spreads.of_levels(campaign, *section, host), theme),
     )

@@ -41,7 +41,7 @@ from apps.results.pages import spread_views
 from apps.results.pages.figures import as_json, width_of
 from apps.results.runs import page_content
 from apps.results.runs.fidelity import badge
-from apps.results.store.campaign_cache import Keeper
+from apps.results.store.campaign_cache import CampaignCache
 
 PLACE_DIGITS = 9
 NAMED = ("host", "workload", "dataset", "profile__profile", "created_by", "cloned_from")
@@ -55,17 +55,18 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     campaign = get_object_or_404(Campaign.objects.select_related(*NAMED), pk=pk)
     host = _host(request)
     planned, compares = campaign.state != Campaign.State.DRAFT, campaign.kind != Campaign.Kind.PREPARATION
-    whole = Keeper(campaign)
+    whole = CampaignCache(campaign)
     progress = whole.progress()
-    keeper, shown = Keeper(campaign, host) if host else whole, page_content.runs_of(campaign, host, **_place(request))
-    table = keeper.table() if planned and compares else None
+    cache = CampaignCache(campaign, host) if host else whole
+    shown = page_content.runs_of(campaign, host, **_place(request))
+    table = cache.table() if planned and compares else None
     active = campaign.runs.active().first() if campaign.ended_at is None else None
     context: dict[str, Any] = {
         "campaign": campaign,
         "progress": progress,
         "breaks": whole.breaks(),
         "table": table,
-        **(_drawn(keeper) if table else {}),
+        **(_drawn(cache) if table else {}),
         "hosts": _hosts(whole) if planned else [],
         "host": host,
         "of_host": f"?host={host}" if host else "",
@@ -93,7 +94,7 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         card = _card(campaign, table, context["retriable"])
         best = card.level.label if card.level else table.baseline
         context |= {"card": card, "best": card.level.name if card.level else table.baseline}
-        context |= {"key_figures": keeper.key_figures(best), **_design_charts(request, campaign, table, host)}
+        context |= {"key_figures": cache.key_figures(best), **_design_charts(request, campaign, table, host)}
     template = "results/campaign/_campaign.html" if request.headers.get("HX-Request") else "results/campaign/page.html"
     return page(request, template, context | ({} if planned else page_content.design_of(campaign)))
 
@@ -167,20 +168,20 @@ def _place(request: HttpRequest) -> dict[str, int]:
     return place
 
 
-def _drawn(keeper: Keeper) -> dict[str, Any]:
+def _drawn(cache: CampaignCache) -> dict[str, Any]:
     return {
-        "levels": keeper.levels_drawn(),
-        "judgements": keeper.judgements_drawn(),
-        "summary": keeper.summary_drawn(),
-        "changes": keeper.changes_drawn(),
+        "levels": cache.levels_drawn(),
+        "judgements": cache.judgements_drawn(),
+        "summary": cache.summary_drawn(),
+        "changes": cache.changes_drawn(),
     }
 
 
-def _hosts(keeper: Keeper) -> list[OnHost]:
+def _hosts(cache: CampaignCache) -> list[OnHost]:
     """Return the hosts of the campaign; an imported one has none."""
-    if keeper.campaign.kind == Campaign.Kind.IMPORTED:
+    if cache.campaign.kind == Campaign.Kind.IMPORTED:
         return []
-    return by_host(keeper.campaign, timezone.now(), keeper.hosts())
+    return by_host(cache.campaign, timezone.now(), cache.hosts())
 
 
 @needs(Role.VIEWER)
@@ -189,15 +190,15 @@ def campaign_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Return the runs of each level, or with ?chart=differences each level against the baseline.
 
     From the cache; a browser that has the same version gets 304."""
-    keeper = Keeper(get_object_or_404(Campaign.objects.select_related("workload"), pk=pk), _host(request))
+    cache = CampaignCache(get_object_or_404(Campaign.objects.select_related("workload"), pk=pk), _host(request))
     differences, narrow = request.GET.get("chart", "") == DIFFERENCES, width_of(request) < charts.NARROW_PX
     theme = request.GET.get("theme", "")
 
     def tag(request: HttpRequest) -> str:
-        return quote_etag(f"{keeper.key[:32]}-{keeper.host}-{theme == 'dark'}-{differences}-{narrow}")
+        return quote_etag(f"{cache.key[:32]}-{cache.host}-{theme == 'dark'}-{differences}-{narrow}")
 
     def draw(request: HttpRequest) -> HttpResponse:
-        return HttpResponse(keeper.figure(theme, differences, narrow), content_type="application/json")
+        return HttpResponse(cache.figure(theme, differences, narrow), content_type="application/json")
 
     return condition(etag_func=tag)(draw)(request)
 
@@ -205,7 +206,7 @@ def campaign_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
 @needs(Role.VIEWER)
 def campaign_summary(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     """Download the main figures of every step: a line for each level and figure."""
-    table = Keeper(get_object_or_404(Campaign, pk=pk), _host(request)).summary()
+    table = CampaignCache(get_object_or_404(Campaign, pk=pk), _host(request)).summary()
     response = StreamingHttpResponse(exports.csv_lines(HEAD, table.rows()), content_type=exports.CSV)
     response["Content-Disposition"] = f'attachment; filename="summary-{pk}.csv"'
     return response

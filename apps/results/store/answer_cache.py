@@ -18,7 +18,7 @@ from uuid import UUID
 import orjson
 
 from apps.campaigns.models import Campaign
-from apps.results.models import Kept
+from apps.results.models import CachedAnswer
 
 
 @cache
@@ -33,19 +33,19 @@ def program() -> str:
 
 def cached_answer(campaign: Campaign, name: str, key: str, compute: Callable[[], Any]) -> bytes:
     """Return the answer as JSON, from the cache or computed. `key` must contain all its sources."""
-    return there(campaign, [name], key).get(name) or keep(campaign, name, key, compute)
+    return stored_answers(campaign, [name], key).get(name) or store_answer(campaign, name, key, compute)
 
 
-def there(campaign: Campaign, names: Iterable[str], key: str) -> dict[str, bytes]:
+def stored_answers(campaign: Campaign, names: Iterable[str], key: str) -> dict[str, bytes]:
     """Return name -> answer, for those that are cached; one query."""
-    rows = Kept.objects.filter(campaign=campaign, name__in=names, key=key)
+    rows = CachedAnswer.objects.filter(campaign=campaign, name__in=names, key=key)
     return {name: bytes(value) for name, value in rows.values_list("name", "value")}
 
 
-def keep(campaign: Campaign, name: str, key: str, compute: Callable[[], Any]) -> bytes:
+def store_answer(campaign: Campaign, name: str, key: str, compute: Callable[[], Any]) -> bytes:
     """Store the computed answer in the place of the cached one of that name."""
-    row = Kept(campaign=campaign, name=name, key=key, value=json_of(compute()))
-    Kept.objects.bulk_create(
+    row = CachedAnswer(campaign=campaign, name=name, key=key, value=json_of(compute()))
+    CachedAnswer.objects.bulk_create(
         [row], update_conflicts=True, unique_fields=["campaign", "name"], update_fields=["key", "value", "kept_at"]
     )
     return bytes(row.value)

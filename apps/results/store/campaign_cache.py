@@ -25,8 +25,8 @@ from apps.results.answers.key_figures import KeyFigure, key_figures
 from apps.results.answers.sentences import Judgement, by_topic, key_findings
 from apps.results.answers.summary import SummaryTable, summary_table
 from apps.results.answers.table import CampaignTable
-from apps.results.models import Kept
-from apps.results.store.answer_cache import cached_answer, json_of, keep, program, revived, there
+from apps.results.models import CachedAnswer
+from apps.results.store.answer_cache import cached_answer, json_of, program, revived, store_answer, stored_answers
 from common.errors import PlanError
 
 # With at least this many runs, the task that reads a run's results also fills the cache.
@@ -36,7 +36,7 @@ ASKED = (
     *("state", "extensions"),  # on which its intervals depend
 )
 ASKED_FOR, MOST_ASKED = "asked ", 40
-# Parts of a campaign's page, and all that it shows of what is kept: that is read in one query.
+# Parts of a campaign's page, and all of its cached contents, which one query reads.
 LEVELS, SUMMARY, FINDINGS = (
     "results/tables/_levels.html",
     "results/tables/_summary.html",
@@ -55,7 +55,7 @@ class _Content(Func):
 
 
 @dataclass
-class Keeper:
+class CampaignCache:
     """Cached answers of a campaign: of one of its hosts, or of all."""
 
     campaign: Campaign
@@ -146,8 +146,8 @@ class Keeper:
         """Return the answer to the query of a URL, as JSON. The newest MOST_ASKED of each campaign are cached."""
         name = f"{ASKED_FOR}{digest(what)[:16]}"
         cached = self._get(name, compute)
-        newest = Kept.objects.filter(campaign=self.campaign, name__startswith=ASKED_FOR).order_by("-kept_at")
-        Kept.objects.filter(pk__in=list(newest.values_list("pk", flat=True)[MOST_ASKED:])).delete()
+        newest = CachedAnswer.objects.filter(campaign=self.campaign, name__startswith=ASKED_FOR).order_by("-kept_at")
+        CachedAnswer.objects.filter(pk__in=list(newest.values_list("pk", flat=True)[MOST_ASKED:])).delete()
         return cached
 
     def fill(self) -> None:
@@ -174,16 +174,16 @@ class Keeper:
         named, key = self._named(name), self.key
         if name not in OF_A_PAGE:
             return cached_answer(self.campaign, named, key, compute)
-        if named not in self._there:
-            self._there[named] = keep(self.campaign, named, key, compute)
-        return self._there[named]
+        if named not in self._stored:
+            self._stored[named] = store_answer(self.campaign, named, key, compute)
+        return self._stored[named]
 
     def _named(self, name: str) -> str:
         return name if self.host is None else f"{name} on {self.host}"
 
     @cached_property
-    def _there(self) -> dict[str, bytes]:
-        return there(self.campaign, [self._named(name) for name in OF_A_PAGE], self.key)
+    def _stored(self) -> dict[str, bytes]:
+        return stored_answers(self.campaign, [self._named(name) for name in OF_A_PAGE], self.key)
 
 
 def _bare(table: CampaignTable) -> CampaignTable:
@@ -194,4 +194,4 @@ def fill(campaign: Campaign) -> None:
     """Fill the cache after a run of a large campaign was read."""
     if campaign.metric and campaign.runs.count() >= FILLED_FROM:
         with suppress(PlanError):  # figures that cannot be compared; the page reports that
-            Keeper(campaign).fill()
+            CampaignCache(campaign).fill()

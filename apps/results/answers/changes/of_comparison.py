@@ -12,7 +12,7 @@ from apps.results.answers.changes.observed import Place
 from apps.results.answers.comparison.compare import Compared
 from apps.results.answers.comparison.sides import LETTERS, Arm
 from apps.results.store.answer_cache import revived
-from apps.results.store.campaign_cache import Keeper
+from apps.results.store.campaign_cache import CampaignCache
 from common.wording import percent
 
 APART = "Other figures are compared only between levels of one campaign on one host."
@@ -24,7 +24,7 @@ def comparison_changes(compared: Compared) -> Changes:
     if not compared.paired:
         return Changes(LETTERS[0], note=APART)
     query = f"changes {orjson.dumps(compared.query()).decode()}"
-    cached = Keeper(compared.arms[0].runs[0].campaign).cached_query(query, lambda: _changes(compared))
+    cached = CampaignCache(compared.arms[0].runs[0].campaign).cached_query(query, lambda: _changes(compared))
     return cast(Changes, revived(Changes, orjson.loads(cached)))
 
 

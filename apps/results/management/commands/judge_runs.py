@@ -11,7 +11,7 @@ from agents.collectors.per_transaction import PER_TRANSACTION
 from agents.workloads import RATES
 from apps.campaigns.design import steps
 from apps.campaigns.models import Run
-from apps.results.models import Kept, Measurement, Series, StepMeans, Within
+from apps.results.models import CachedAnswer, Measurement, Series, StepMeans, Within
 from apps.results.runs import stability
 from apps.results.runs.step_means import TRANSACTIONS, per_transaction, step_means
 
@@ -31,7 +31,7 @@ class Command(BaseCommand):
         for key in keys:
             self._judge(Run.objects.select_related("campaign").get(pk=key))
         # Cached answers of a campaign are keyed by its runs, which did not change.
-        Kept.objects.all().delete()
+        CachedAnswer.objects.all().delete()
         self.stdout.write(f"{len(keys)} runs processed")
 
     @transaction.atomic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.accounts.templatetags.pages import figure, kept_together, span
+from apps.accounts.templatetags.pages import figure, span, unbroken_option
 from apps.campaigns.templatetags.campaigns import step_name
 
 
@@ -27,8 +27,8 @@ def test_numbers_have_four_digits_and_thousands_are_apart(value: float | None, t
 
 
 def test_an_option_in_a_label_does_not_break_after_a_hyphen() -> None:
-    assert kept_together("Latency limit (-L) (ms)") == 'Latency limit <span class="kept">(-L)</span> (ms)'
-    assert kept_together("Repetitions (of <all>)") == "Repetitions (of <all>)"
+    assert unbroken_option("Latency limit (-L) (ms)") == 'Latency limit <span class="kept">(-L)</span> (ms)'
+    assert unbroken_option("Repetitions (of <all>)") == "Repetitions (of <all>)"
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(5.0, "5 s"), (8.25, "8.2 s"), (0.04, "0.04 s"), (130, "2 min 10 s")])

@@ -17,9 +17,9 @@ from apps.campaigns.models import Campaign, Run
 from apps.results import queries
 from apps.results.answers.summary import summary_table
 from apps.results.answers.table import CampaignTable, LevelRow
-from apps.results.models import Kept
+from apps.results.models import CachedAnswer
 from apps.results.store import campaign_cache
-from apps.results.store.campaign_cache import Keeper
+from apps.results.store.campaign_cache import CampaignCache
 from tests.rows.factories import browser, end_run, make_campaign, make_host, make_user
 
 pytestmark = pytest.mark.django_db
@@ -44,13 +44,13 @@ def bare(table: CampaignTable) -> Any:
     return orjson.loads(orjson.dumps(table))
 
 
-def again(campaign: Campaign) -> Keeper:
+def again(campaign: Campaign) -> CampaignCache:
     """As the next request has it."""
-    return Keeper(Campaign.objects.get(pk=campaign.pk))
+    return CampaignCache(Campaign.objects.get(pk=campaign.pk))
 
 
 def test_cached_tables_equal_computed_ones(campaign: Campaign) -> None:
-    Keeper(campaign).table(), Keeper(campaign).summary()
+    CampaignCache(campaign).table(), CampaignCache(campaign).summary()
 
     table, whole = again(campaign).table(), queries.campaign_table(campaign)
 
@@ -62,25 +62,25 @@ def test_cached_tables_equal_computed_ones(campaign: Campaign) -> None:
 
 
 def test_it_is_computed_once(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
-    Keeper(campaign).fill()
+    CampaignCache(campaign).fill()
     monkeypatch.setattr(queries, "campaign_table", None)  # computing it again would fail
 
     again(campaign).table()
     again(campaign).figure("light")
 
-    assert set(campaign.kept.values_list("name", flat=True)) == FILLED
+    assert set(campaign.cached_answers.values_list("name", flat=True)) == FILLED
 
 
 def test_all_that_a_page_shows_takes_two_queries(campaign: Campaign) -> None:
-    def shown(keeper: Keeper) -> list[Any]:
-        drawn = [keeper.levels_drawn(), keeper.summary_drawn(), keeper.judgements_drawn()]
-        return [keeper.progress(), keeper.breaks(), keeper.hosts(), keeper.table(), *drawn]
+    def shown(cache: CampaignCache) -> list[Any]:
+        drawn = [cache.levels_drawn(), cache.summary_drawn(), cache.judgements_drawn()]
+        return [cache.progress(), cache.breaks(), cache.hosts(), cache.table(), *drawn]
 
-    first = shown(Keeper(campaign))
-    keeper = again(campaign)
+    first = shown(CampaignCache(campaign))
+    cache = again(campaign)
 
     with CaptureQueriesContext(connection) as captured:
-        second = shown(keeper)
+        second = shown(cache)
 
     assert len(captured) == 2
     assert first[:3] == second[:3] and first[4:] == second[4:]
@@ -89,7 +89,7 @@ def test_all_that_a_page_shows_takes_two_queries(campaign: Campaign) -> None:
 def test_a_part_of_a_page_is_drawn_once_and_again_after_a_change(
     campaign: Campaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = Keeper(campaign).levels_drawn()
+    before = CampaignCache(campaign).levels_drawn()
     with monkeypatch.context() as patch:
         patch.setattr(campaign_cache, "render_to_string", None)  # rendering it again would fail
         assert again(campaign).levels_drawn() == before
@@ -104,7 +104,7 @@ def test_a_host_s_part_is_not_that_of_all(campaign: Campaign) -> None:
     other = make_host()
     Run.objects.filter(campaign=campaign, block__lt=2).update(host=other)
 
-    of_all, of_one = Keeper(campaign).levels_drawn(), Keeper(campaign, other.pk).levels_drawn()
+    of_all, of_one = CampaignCache(campaign).levels_drawn(), CampaignCache(campaign, other.pk).levels_drawn()
 
     assert "5 / 5" in of_all and "2 / 2" in of_one
     assert again(campaign).levels_drawn() == of_all
@@ -178,10 +178,10 @@ def test_changes_of_other_fields_or_campaigns_do_not_change_the_cache_key(campai
 def test_nothing_is_cached_for_a_host_without_runs_of_the_campaign(campaign: Campaign) -> None:
     other = make_host()
 
-    Keeper(campaign, other.pk).table()
-    Keeper(campaign, campaign.host_id).table()
+    CampaignCache(campaign, other.pk).table()
+    CampaignCache(campaign, campaign.host_id).table()
 
-    assert set(campaign.kept.values_list("name", flat=True)) == {f"table on {campaign.host_id}"}
+    assert set(campaign.cached_answers.values_list("name", flat=True)) == {f"table on {campaign.host_id}"}
 
 
 def test_a_figure_is_not_sent_twice(campaign: Campaign) -> None:
@@ -212,12 +212,12 @@ def test_a_run_of_a_large_campaign_fills_the_cache_for_pages(
     campaign: Campaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign_cache.fill(campaign)
-    assert not Kept.objects.exists()
+    assert not CachedAnswer.objects.exists()
 
     monkeypatch.setattr(campaign_cache, "FILLED_FROM", 10)
     campaign_cache.fill(campaign)
 
-    assert set(Kept.objects.values_list("name", flat=True)) == FILLED
+    assert set(CachedAnswer.objects.values_list("name", flat=True)) == FILLED
 
 
 def test_only_the_newest_queries_of_users_are_cached(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,12 +231,12 @@ def test_only_the_newest_queries_of_users_are_cached(campaign: Campaign, monkeyp
         assert orjson.loads(ask(what)) == {"what": what}
 
     assert computed == ["x=1", "x=2", "x=3", "x=1"]
-    assert campaign.kept.count() == 2
+    assert campaign.cached_answers.count() == 2
 
 
 def test_cached_values_are_json(campaign: Campaign) -> None:
-    Keeper(campaign).table()
+    CampaignCache(campaign).table()
 
-    value = orjson.loads(bytes(Kept.objects.get().value))
+    value = orjson.loads(bytes(CachedAnswer.objects.get().value))
 
     assert value["metric"] == "tps" and value["levels"][0]["points"] == []

@@ -11,7 +11,7 @@ from django.apps import apps as installed
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
 from apps.results import queries, services
-from apps.results.models import Import, Kept
+from apps.results.models import CachedAnswer, Import
 
 SAMPLES = Path(__file__).parents[3] / "samples"
 SAID = {"name": "old", "question": "Was it faster then?", "host": "the-old-box", "metric": "tps", "delta": 0.05}
@@ -23,7 +23,7 @@ def sample(name: str) -> bytes:
 
 def rows() -> dict[str, int]:
     """How many rows each table holds, but for what pages keep of their answers."""
-    return {model._meta.label: model.objects.count() for model in installed.get_models() if model is not Kept}  # type: ignore[attr-defined]
+    return {model._meta.label: model.objects.count() for model in installed.get_models() if model is not CachedAnswer}  # type: ignore[attr-defined]
 
 
 def imported(by: User, *uploads: tuple[str, bytes], **mapping: Any) -> Campaign:
