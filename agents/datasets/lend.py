@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping
 
 from ..host import owned
-from ..postgres.load_role import EXTENSIONS, RESET
+from ..postgres import load_role
 from ..records.shelf import PREFIX, WORK, Shelf, database_of
 from ..records.spool import Record
 from ..wire.protocol import REBOOT
@@ -206,7 +206,7 @@ class _Stored(Loan):
             owner = self._cluster.owned_by
             self._tools.own("create", "postgres", f"create database {self._database} template template0{owner}")
             if role:
-                self._tools.own("grant", self._database, EXTENSIONS, RESET.format(role=role))
+                self._tools.own("grant", self._database, *load_role.extensions(role))
         making.go()
         # Counters at zero, so that a write shows; what its relations are, so that a loss shows.
         measured = contents.measured(self._cluster, self._database)

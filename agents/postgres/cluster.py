@@ -139,7 +139,7 @@ class Cluster(Target):
         super().__init__(system, target["bin_dir"], account)
         self._execute, self._spawn = execute, spawn
         self._initdb = initdb_options(self.major, initdb or {})
-        self.key = protocol.digest([self.major, self._initdb, account.name, load_role.NAME])[:12]
+        self.key = protocol.digest([self.major, self._initdb, account.name, load_role.NAME, load_role.TOOLS])[:12]
         self.home = Path(target["data_dir"]).resolve() / self.key
         self.pgdata = self.home / "pgdata"
         self.socket_dir = self.home / "socket"
@@ -181,8 +181,12 @@ class Cluster(Target):
             raise HostFailure(f"the role of the load cannot be created: {done.stderr.strip()[-500:]}", "see the error")
 
     @property
+    def env(self) -> dict[str, str]:
+        return {**super().env, "PGOPTIONS": load_role.SAFE}
+
+    @property
     def load_env(self) -> dict[str, str]:
-        return {**self.env, "PGUSER": load_role.NAME}
+        return {**self.env, "PGOPTIONS": "", "PGUSER": load_role.NAME}
 
     @property
     def load_role(self) -> str:

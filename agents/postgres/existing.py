@@ -20,7 +20,7 @@ from ..records.journal import Journal
 from ..records.spool import Record
 from ..settings import Plan
 from ..settings.base import conf_line
-from . import guest, service
+from . import guest, load_role, service
 from .client import write_passfile
 from .instance import Target
 from .service import DATABASE, Owned, Service
@@ -65,8 +65,7 @@ class Existing(Owned, Target):
 
     @property
     def load_env(self) -> dict[str, str]:
-        where = {name: value for name, value in self.env.items() if name != "PGOPTIONS"}
-        return {**where, "PGUSER": guest.NAME, "PGPASSFILE": str(self._passfile)}
+        return {**self.env, "PGOPTIONS": "", "PGUSER": guest.NAME, "PGPASSFILE": str(self._passfile)}
 
     # Before any change
 
@@ -289,7 +288,7 @@ class Existing(Owned, Target):
             self._journal.note("database", name=DATABASE)
             for statement in guest.creation(self.major):
                 self.sql(statement, "postgres")
-            for statement in guest.extensions():
+            for statement in load_role.extensions(guest.quoted()):
                 self.sql(statement, DATABASE)
         secret, self._passfile = secrets.token_hex(32), self._make_room() / "pgpass"
         self.sql(guest.password(secret), "postgres")

@@ -1,7 +1,7 @@
 """The role of the load in an existing cluster. It owns one database; both are created for the run and dropped after it.
 
 The role logs in with a password of this run, or by `peer` if the load runs as the account of its name. The agent's own
-sessions are a superuser's: their search_path has only schemas that the load cannot change (service.SEARCH).
+sessions are a superuser's: their search_path has only schemas that the load cannot change (load_role.SAFE).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import os
 from ..host.system import System
 from ..records.processes import Account
 from .cluster import named, reaches
-from .load_role import EXTENSIONS, RESET
+from .load_role import PATH_OF_LOAD
 from .scram import verifier
-from .service import DATABASE, TOOLS
+from .service import DATABASE
 
 NAME = "proving-load"  # of the role, and of the account that `peer` accepts for it
 # Whether the names are taken. A run must not drop a database or role that it did not create.
@@ -63,17 +63,7 @@ def creation(major: int, database: str = DATABASE, role: str = NAME) -> list[str
         f"create role {quoted(role)} login {refused}",
         *([f"grant pg_checkpoint to {quoted(role)}"] if major >= 15 else []),
         f"create database {database} template template0 owner {quoted(role)}",
-        f'alter database {database} set search_path = "$user", public, {TOOLS}',
-    ]
-
-
-def extensions(role: str = NAME) -> list[str]:
-    """Pure. Statements for the database of the load that give it what only a superuser can: extensions, counters."""
-    return [
-        f"create schema {TOOLS}",
-        f"grant usage on schema {TOOLS} to public",
-        f"set search_path = {TOOLS}; {EXTENSIONS}",
-        RESET.format(role=quoted(role)),
+        f"alter database {database} set search_path = {PATH_OF_LOAD}",
     ]
 
 

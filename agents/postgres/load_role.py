@@ -1,13 +1,17 @@
 """The role of the load in a private cluster: not a superuser, without access to files and programs of the server.
 
 It owns its databases. The superuser has already prepared what it needs: contrib's extensions, statistics, and
-checkpoints from PostgreSQL 15 on. A script can still leave functions in its database that the agent's own queries
-there call.
+checkpoints from PostgreSQL 15 on. The owner of a database decides what names and strings mean in all of its sessions,
+also in those of a superuser: SAFE takes that back.
 """
 
 from __future__ import annotations
 
 NAME = "proving_load"
+TOOLS = "proving_tools"  # the schema of the extensions, which the superuser owns
+# PGOPTIONS of a superuser's sessions: names resolve to no object of the load, and a backslash in a name ends no string.
+SAFE = f"-c search_path=pg_catalog,{TOOLS} -c standard_conforming_strings=on"
+PATH_OF_LOAD = f'"$user", public, {TOOLS}'
 EXTENSIONS = (
     "do $$ declare known text; begin for known in select name from pg_available_extensions"
     " where name in ('pg_prewarm', 'pg_buffercache', 'pg_stat_statements')"
@@ -22,7 +26,17 @@ def statements(major: int) -> list[str]:
     return [
         f"create role {NAME} login",
         f"alter database postgres owner to {NAME}",
+        f"alter role {NAME} set search_path = {PATH_OF_LOAD}",
         *(f"grant {role} to {NAME}" for role in roles),
-        EXTENSIONS,
-        RESET.format(role=NAME),
+        *extensions(NAME),
+    ]
+
+
+def extensions(role: str) -> list[str]:
+    """Pure. Statements for a database of the load that give it what only a superuser can: extensions, counters."""
+    return [
+        f"create schema {TOOLS}",
+        f"grant usage on schema {TOOLS} to public",
+        f"set search_path = {TOOLS}; {EXTENSIONS}",
+        RESET.format(role=role),
     ]

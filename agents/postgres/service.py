@@ -22,13 +22,12 @@ from ..records.journal import Journal
 from ..records.processes import Account, spawn, working_in
 from ..records.spool import Record
 from .instance import Instance
+from .load_role import SAFE
 
 LIMIT_S = 600.0  # a shutdown writes all of shared_buffers; a start may have to recover
 POLL_S = 0.05
 DROP_IN = "90-proving-ground.conf"
 DATABASE = "proving_ground"
-TOOLS = "proving_tools"  # its schema for extensions, which the superuser owns
-SEARCH = f"-c search_path=pg_catalog,{TOOLS}"
 # Variables of the postmaster's environment with which it is started again. Others may be secret, and are not needed.
 KEPT = re.compile(r"^(LANG|LC_[A-Z]+|TZ|LD_LIBRARY_PATH|PATH|HOME)$")
 
@@ -58,8 +57,7 @@ class Owned(Instance):
 
     @property
     def env(self) -> dict[str, str]:
-        # A superuser's session, perhaps in the database of the load: names must not resolve to objects of the load.
-        return {**super().env, "PGOPTIONS": SEARCH}
+        return {**super().env, "PGOPTIONS": SAFE}
 
     @property
     def options(self) -> list[str]:

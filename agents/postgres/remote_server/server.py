@@ -20,7 +20,7 @@ from ...records.spool import Record
 from ..client import passfile
 from ..cluster import APART, reaches
 from ..instance import Instance
-from ..service import SEARCH
+from ..load_role import SAFE
 
 OLDEST = 10
 ROUND_TRIPS = 21  # the first one is left out: it includes the work of a new session
@@ -121,8 +121,8 @@ class RemoteServer(Instance):
 
     @property
     def env(self) -> dict[str, str]:
-        # Perhaps a superuser's session in the database of the load: names must not resolve to objects of the load.
-        return {**self.env_of(self._files, self.user, self.database), "PGOPTIONS": SEARCH}
+        # Perhaps a superuser's session in the database of the load.
+        return {**self.env_of(self._files, self.user, self.database), "PGOPTIONS": SAFE}
 
     def sql(self, query: str, database: str = "") -> Any:
         """As for any instance, but `postgres` means the registered database."""

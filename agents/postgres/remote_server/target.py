@@ -16,7 +16,7 @@ from ...records.journal import Journal
 from ...records.processes import Account
 from ...records.spool import Record
 from ...settings import Plan, Proof
-from .. import guest
+from .. import guest, load_role
 from ..instance import Target
 from . import allowed, by_hand, settings
 from .server import CONNECTION, RemoteServer, change_of_server, client_version, write_access
@@ -184,7 +184,7 @@ class RemoteTarget(RemoteServer, Target):
             self._journal.note("database", name=self.name)
             # All statements in one session, because each new one takes several round trips.
             self.sql(";\n".join(guest.creation(self.major, self.name, self._load_user)), "postgres")
-            self.sql(";\n".join(guest.extensions(self._load_user)), self.name)
+            self.sql(";\n".join(load_role.extensions(guest.quoted(self._load_user))), self.name)
             access = {**access, "password": secrets.token_hex(32), "certificate": "", "key": ""}
             self.sql(guest.password(access["password"], self._load_user), "postgres")
         self._load_files = self._write_load_access(access)

@@ -290,6 +290,28 @@ def test_functions_of_a_dump_are_not_called_as_superuser(cluster: Cluster, produ
     assert "no superuser rights" in failure["hint"] and not proof.exists()
 
 
+OVERLOADED = """
+create function public.format(text, name, name) returns text language plpgsql as $f$ begin
+  begin execute 'copy (select 1) to program ''cat > {proof}'''; exception when insufficient_privilege then null; end;
+  return pg_catalog.format($1, $2, $3);
+end $f$
+"""
+
+
+@pytest.mark.fast
+def test_no_query_of_the_superuser_calls_a_function_of_a_dump(cluster: Cluster, production: Production) -> None:
+    """The function has the types of a call in the query that lists the relations."""
+    proof = Path(tempfile.gettempdir()) / f"proving-overloaded-{os.getpid()}"
+    production.sql("create database overloaded")
+    production.sql("create table t as select 1 as i", "overloaded")
+    production.sql(OVERLOADED.format(proof=proof), "overloaded")
+
+    path = production.dump(name="overloaded.dump", database="overloaded")
+    cluster.run(dump(path), {"script": "select count(*) from t;", "clients": 1})
+
+    assert not proof.exists()
+
+
 def test_a_cancelled_restore_ends_its_processes_and_is_repeated_from_the_start(
     cluster: Cluster, production: Production
 ) -> None:

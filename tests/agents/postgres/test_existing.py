@@ -134,6 +134,14 @@ alter database proving_ground set search_path = public, pg_catalog;
 create function public.pg_database_size(name) returns bigint language plpgsql as $f$ begin
   execute 'alter role "proving-load" superuser'; return 1; exception when insufficient_privilege then return 1; end $f$
 """
+TOUCHED = Path(f"/tmp/pa-{os.getpid()}")  # a name has at most 63 bytes
+# Where a backslash escapes, the agent's literal of this name ends after `\'`, and the rest is SQL.
+BACKSLASH = f"""
+alter database proving_ground set standard_conforming_strings = off;
+do $x$ declare s text := chr(92) || $y$')y,(select 1259::regclass c)x;/*$y$;
+  r text := '*/copy(select 1)to pro' || 'gram ' || $y$$$cat>{TOUCHED}$$--$y$;
+begin execute format('create schema %I', s); execute format('create table %I.%I (i int)', s, r); end $x$
+"""
 PROMOTED = """
 do $x$ begin if (select rolsuper or rolcreatedb or rolcreaterole or rolbypassrls from pg_roles
   where rolname = session_user) then raise 'it is'; end if; end $x$
@@ -146,7 +154,7 @@ def test_the_load_is_not_a_superuser_and_no_superuser_calls_its_functions(theirs
     before = theirs.snapshot()
     attacks = {**ATTACKS, "borrow": f"execute 'set role {OWNER}'", "role": "execute 'create role more'"}
     steps = [{"name": name, "sql": refused(attack)} for name, attack in attacks.items()]
-    steps.append({"name": "plant", "sql": PLANTED})
+    steps += [{"name": "plant", "sql": PLANTED}, {"name": "backslash", "sql": BACKSLASH}]
     dataset = {"kind": "sql", "options": {"steps": steps}}
     planted = {"query": "select pg_database_size(current_database())", "times": 1}
     queries = [
@@ -158,6 +166,7 @@ def test_the_load_is_not_a_superuser_and_no_superuser_calls_its_functions(theirs
     events = run(theirs.target(), {"cache": {"state": "warm"}}, **more)
 
     assert outcome(events) == "ok", of(events, "outcome")
+    assert not TOUCHED.exists()
     assert theirs.snapshot() == before
     assert theirs.sql("select salary from salaries") == "1"
 
