@@ -61,6 +61,16 @@ class Production(Theirs):
 
 
 @pytest.fixture(scope="module")
+def bin_dir(bin_dir: str) -> Iterator[str]:
+    """A copy that the owner of the cluster and the account of the load can enter, unlike a checkout in root's home."""
+    package = Path(bin_dir).parents[1]
+    with short_dir() as directory:
+        for source in package.parent.glob(f"{package.name}*"):  # with its libraries
+            shutil.copytree(source, directory / source.name)
+        yield str(directory / Path(bin_dir).relative_to(package.parent))
+
+
+@pytest.fixture(scope="module")
 def production(bin_dir: str) -> Iterator[Production]:
     with short_dir() as directory:
         server = Production(directory / "production", bin_dir, port=5497)
