@@ -23,6 +23,11 @@ DATABASE = "proving"
 MIGRATED = "migrated"  # the database of embedded/temporary.py
 PORT = "5432"  # names the socket file; nothing listens on TCP
 
+NO_NAMESPACE = (
+    "\nroot needs a user namespace for this, which most containers and sysctl user.max_user_namespaces=0 forbid; "
+    "run it as an ordinary user"
+)
+
 # For servers that live as long as one test run: they survive the kill of their processes, not a power failure.
 NOT_DURABLE = ("-c", "fsync=off", "-c", "full_page_writes=off")
 
@@ -130,7 +135,6 @@ class Postgres:
 def _run(argv: list[str], env: dict[str, str] | None = None, stdin: str = "") -> str:
     done = subprocess.run(argv, env=env, input=stdin, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode:
-        hint = "\nroot needs user namespaces for this (sysctl user.max_user_namespaces); or run as an ordinary user"
-        in_namespace = argv[0] == "unshare"
-        raise StackError(f"{' '.join(argv)} failed with {done.returncode}: {done.stderr}{hint if in_namespace else ''}")
+        hint = NO_NAMESPACE if done.stderr.startswith("unshare: ") else ""
+        raise StackError(f"{' '.join(argv)} failed with {done.returncode}: {done.stderr}{hint}")
     return done.stdout

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from http.server import HTTPServer, SimpleHTTPRequestHandler
@@ -22,6 +24,22 @@ def roles(stack: Stack) -> set[str]:
     with connect(stack.postgres.url) as connection:
         query = "SELECT usename FROM pg_stat_activity WHERE application_name ~ '^proving-(web|worker|dispatcher|beat)'"
         return {row[0] for row in connection.execute(query).fetchall()}
+
+
+@pytest.mark.fast
+@pytest.mark.needs("user namespaces")
+def test_root_without_user_namespaces_is_advised_to_be_an_ordinary_user(state: Path) -> None:
+    """This process becomes root in a namespace that forbids further ones, as a container does."""
+    prepare = (
+        "import sys; from pathlib import Path; from embedded.servers.postgres import Postgres;"
+        " Postgres(Path(sys.argv[1]), 'secret').prepare()"
+    )
+    forbid = 'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"'
+    argv = ["unshare", "--user", "--map-root-user", "sh", "-c", forbid, "-", sys.executable, "-c", prepare, str(state)]
+
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+
+    assert "unshare failed" in done.stderr and "run it as an ordinary user" in done.stderr, done.stderr
 
 
 def test_the_stack_serves_survives_kills_and_leaves_nothing(state: Path) -> None:
