@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-
 from django.db import models
 from django.utils import timezone
 
 from apps.accounts.models.users import User
 
 MOST_FAILURES = 10
-LOCKED_FOR = timedelta(minutes=15)
 
 
 class SecondFactor(models.Model):
@@ -22,17 +19,10 @@ class SecondFactor(models.Model):
     confirmed_at = models.DateTimeField(null=True)
     # Codes of this and of earlier periods of 30 s are refused: each code works once.
     last_period = models.BigIntegerField(default=0)
-    failures = models.PositiveIntegerField(default=0, help_text="wrong codes since the last right one")
-    failed_at = models.DateTimeField(null=True)
+    failures = models.PositiveIntegerField(default=0, help_text="wrong codes during the enrolment")
 
     def __str__(self) -> str:
         return f"second factor of {self.user}"
-
-    def locked_s(self, now: datetime) -> int:
-        """Seconds until codes are accepted again after too many wrong ones; 0 if they are accepted now."""
-        if self.failures < MOST_FAILURES or self.failed_at is None:
-            return 0
-        return max(0, int((self.failed_at + LOCKED_FOR - now).total_seconds()))
 
 
 class Passkey(models.Model):

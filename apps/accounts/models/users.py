@@ -28,6 +28,10 @@ class User(AbstractUser):
     may_run_commands = models.BooleanField(
         default=False, help_text="create and start workloads that execute programs or scripts of the user"
     )
+    wrong_codes = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="wrong codes of the second factor since the last right one"
+    )
+    wrong_code_at = models.DateTimeField(null=True, blank=True)
 
     limits: Limits = UNLIMITED
     # The role in the instance before `limit_to` reduced `role`; None in a session.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
 import pyotp
@@ -14,7 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts.models import ApiToken, Passkey, RecoveryCode, Role, SecondFactor, Session, User
-from apps.accounts.models.second_factor import LOCKED_FOR, MOST_FAILURES
+from apps.accounts.models.second_factor import MOST_FAILURES
 from apps.accounts.operation import vault
 from apps.accounts.second_factor import notices, policy
 from apps.accounts.services import audit, require
@@ -24,6 +24,7 @@ from common.errors import PlanError
 CODES = 10
 PERIOD_S = 30
 UNFINISHED = timedelta(minutes=30)
+LOCKED_FOR = timedelta(minutes=15)  # after MOST_FAILURES wrong codes
 DIGITS = 6
 # A phone's clock may be wrong by one period, in either direction.
 PERIODS = (-1, 0, 1)
@@ -77,29 +78,33 @@ def _confirmed(factor: SecondFactor, period: int, session_key: str | None) -> li
 def verify(user: User, typed: str, *, address: str) -> bool:
     """Whether `typed` is a code of the app that was not used yet, or an unused recovery code, which it uses up.
 
-    PlanError while too many wrong codes, from any address, lock the app and, with it, the recovery codes. Without an
-    app nothing is locked: nobody can guess a recovery code. The caller counts failures by address.
+    PlanError while too many wrong codes, from any address, lock the codes of the user. The caller counts failures by
+    address.
     """
     with transaction.atomic():
-        factor = SecondFactor.objects.select_for_update().filter(user=user, confirmed_at__isnull=False).first()
-        if factor is None:
-            accepted = _use_recovery_code(user, _plain(typed))
-            if not accepted:
-                _audit_wrong_code(user, address)
-            return accepted
-        now = timezone.now()
-        if wait_s := factor.locked_s(now):
+        locked, now = User.objects.select_for_update(no_key=True).get(pk=user.pk), timezone.now()
+        if wait_s := _locked_s(locked, now):
             message = "too many wrong codes for this user"
             raise PlanError("code", message, hint=f"try again in {-(-wait_s // 60)} min")
-        accepted = _accept(factor, typed)
+        accepted = _accept(locked, _plain(typed))
         if accepted:
-            factor.failures = 0
+            locked.wrong_codes = 0
         else:
-            recent = factor.failed_at is not None and now - factor.failed_at < LOCKED_FOR
-            factor.failures, factor.failed_at = (factor.failures + 1 if recent else 1), now
+            locked.wrong_codes, locked.wrong_code_at = (locked.wrong_codes + 1 if _is_recent(locked, now) else 1), now
             _audit_wrong_code(user, address)
-        factor.save()
+        locked.save(update_fields=["wrong_codes", "wrong_code_at"])
     return accepted
+
+
+def _locked_s(user: User, now: datetime) -> int:
+    """Seconds until codes are accepted again after too many wrong ones; 0 if they are accepted now."""
+    if user.wrong_codes < MOST_FAILURES or user.wrong_code_at is None:
+        return 0
+    return max(0, int((user.wrong_code_at + LOCKED_FOR - now).total_seconds()))
+
+
+def _is_recent(user: User, now: datetime) -> bool:
+    return user.wrong_code_at is not None and now - user.wrong_code_at < LOCKED_FOR
 
 
 def _audit_wrong_code(user: User, address: str) -> None:
@@ -156,13 +161,16 @@ def codes_left(user: User) -> int:
     return RecoveryCode.objects.filter(user=user, used_at=None).count()
 
 
-def _accept(factor: SecondFactor, typed: str) -> bool:
-    code = _plain(typed)
-    if code.isascii() and code.isdecimal() and len(code) == DIGITS:
-        period = _matching_period(factor, code)
-        factor.last_period = period or factor.last_period
-        return period is not None
-    return _use_recovery_code(factor.user, code)
+def _accept(user: User, code: str) -> bool:
+    factor = policy.app(user)
+    if factor is None or not (code.isascii() and code.isdecimal() and len(code) == DIGITS):
+        return _use_recovery_code(user, code)
+    period = _matching_period(factor, code)
+    if period is None:
+        return False
+    factor.last_period = period
+    factor.save(update_fields=["last_period"])
+    return True
 
 
 def _plain(typed: str) -> str:

@@ -17,7 +17,8 @@ from apps.accounts.models import AuditEntry, RecoveryCode, SecondFactor, Session
 from apps.accounts.models.second_factor import MOST_FAILURES
 from apps.accounts.second_factor import factors, login
 from apps.accounts.team import people
-from tests.apps.accounts.second_factor.conftest import App, enter_password, is_logged_in, log_in
+from tests.apps.accounts.second_factor.authenticator import Authenticator
+from tests.apps.accounts.second_factor.conftest import App, enter_password, is_logged_in, log_in, sign_in
 from tests.rows import populate
 from tests.rows.factories import script
 
@@ -133,16 +134,49 @@ def test_guessing_locks_the_user_for_all_addresses(app: App) -> None:
     assert AuditEntry.objects.filter(action="login.refused").count() == MOST_FAILURES
 
 
+def test_guessing_recovery_codes_locks_a_user_with_a_passkey_alone_but_not_the_passkey(
+    olga: User, device: Authenticator
+) -> None:
+    codes = factors.renew_codes(olga)
+    for number in range(MOST_FAILURES):
+        client = enter_password(olga, REMOTE_ADDR=f"192.0.2.{number}")
+        assert step(client, "abcd-efgh-jkmn-pqrs").status_code == 422
+
+    locked = step(enter_password(olga, REMOTE_ADDR="198.51.100.1"), codes[0])
+
+    assert "too many wrong codes for this user" in locked.content.decode()
+    assert factors.codes_left(olga) == factors.CODES
+    client = Client()
+    sign_in(client, device)
+    assert is_logged_in(client)
+
+
+def test_parallel_guesses_are_all_counted(transactional_db: None, olga: User, device: Authenticator) -> None:
+    together = Barrier(8)
+
+    def guess(number: int) -> None:
+        together.wait()
+        try:
+            factors.verify(olga, "abcd-efgh-jkmn-pqrs", address=f"192.0.2.{number}")
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(guess, range(8)))
+
+    assert User.objects.get().wrong_codes == 8
+
+
 def test_the_lock_ends_after_15_minutes(app: App) -> None:
-    failed_at = timezone.now() - timedelta(minutes=15, seconds=1)
-    SecondFactor.objects.update(failures=MOST_FAILURES, failed_at=failed_at)
+    wrong_code_at = timezone.now() - timedelta(minutes=15, seconds=1)
+    User.objects.update(wrong_codes=MOST_FAILURES, wrong_code_at=wrong_code_at)
 
     assert is_logged_in(log_in(app))
-    assert SecondFactor.objects.get().failures == 0
+    assert User.objects.get().wrong_codes == 0
 
 
 def test_a_lock_also_refuses_recovery_codes(app: App) -> None:
-    SecondFactor.objects.update(failures=MOST_FAILURES, failed_at=timezone.now())
+    User.objects.update(wrong_codes=MOST_FAILURES, wrong_code_at=timezone.now())
 
     assert step(enter_password(app.user), app.codes[0]).status_code == 422
     assert factors.codes_left(app.user) == factors.CODES
@@ -151,7 +185,7 @@ def test_a_lock_also_refuses_recovery_codes(app: App) -> None:
 def test_an_address_that_guesses_is_refused_for_all_users(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     client = enter_password(app.user)
     for _ in range(30):
-        SecondFactor.objects.update(failures=0)
+        User.objects.update(wrong_codes=0)
         step(client, "000000")
 
     assert step(client, app.code()).status_code == 429
