@@ -57,6 +57,11 @@ class Channel(models.Model):
         """The address for admins. Other users see only the server of a URL, because its path may be a secret."""
         return self.address if user.may(Role.ADMIN) else CHANNELS[self.kind].shown(self.address)
 
+    def details_for(self, user: User) -> dict[str, str]:
+        """The other fields for admins. Whoever knows a topic of ntfy can read and write there, so other users see
+        none."""
+        return self.details if user.may(Role.ADMIN) else {}
+
     def decrypt_secret(self) -> str:
         """The secret of the channel in plain text. HostError if no key of this server decrypts it."""
         return vault.decrypt(self.secret_encrypted, what=f"the secret of {self}")

@@ -27,7 +27,7 @@ class ChannelSerializer(serializers.ModelSerializer[Channel]):
     details = serializers.DictField(
         child=serializers.CharField(max_length=500, allow_blank=True),
         required=False,
-        help_text="the other fields of its kind; a secret among them is stored, and never in a response",
+        help_text="the other fields of its kind, for admins; a secret among them is stored, and never in a response",
     )
     secret = serializers.CharField(read_only=True, default="", help_text="only in the response that creates it")
 
@@ -38,7 +38,9 @@ class ChannelSerializer(serializers.ModelSerializer[Channel]):
         extra_kwargs: ClassVar[dict[str, Any]] = {"name": {"validators": []}}
 
     def to_representation(self, instance: Channel) -> dict[str, Any]:
-        return super().to_representation(instance) | {"address": instance.address_for(user_of(self.context["request"]))}
+        user = user_of(self.context["request"])
+        visible = {"address": instance.address_for(user), "details": instance.details_for(user)}
+        return super().to_representation(instance) | visible
 
 
 class ChannelChangeSerializer(ChannelSerializer):

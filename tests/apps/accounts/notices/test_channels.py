@@ -71,7 +71,11 @@ def test_mail_is_its_owner_s_and_an_admin_s_to_change(viewer: User, tuner: User,
 
 @pytest.mark.parametrize(
     ("fields", "field"),
-    [({"address": "nobody"}, "address"), ({"events": ["host.exploded"]}, "events"), ({"name": ""}, "name")],
+    [
+        ({"address": "nobody"}, "address"),
+        ({"events": ["host.exploded"]}, "events"),
+        ({"name": ""}, "name"),
+    ],
 )
 def test_an_invalid_value_names_its_field(viewer: User, fields: dict[str, Any], field: str) -> None:
     with pytest.raises(PlanError) as refused:
@@ -162,6 +166,16 @@ def test_a_chat_is_an_admin_s_and_its_address_stays_out_of_the_audit_log(admin: 
 def matrix(by: User, **changed: Any) -> Channel:
     details = {"room": "!a:example.org", "access_token": "syt_secret"} | changed
     return channels.create(by=by, name="room", kind="matrix", address=MATRIX, details=details, events=[])[0]
+
+
+def test_room_and_topic_of_a_channel_are_shown_to_admins_only(admin: User, viewer: User) -> None:
+    channel = matrix(admin, room="!secret-room:example.org")
+    path = f"/api/v1/channels/{channel.pk}/"
+
+    seen = [browser(viewer).get(path).json(), *browser(viewer).get("/api/v1/channels/").json()["results"]]
+
+    assert [each["details"] for each in seen] == [{}, {}]
+    assert browser(admin).get(path).json()["details"] == {"room": "!secret-room:example.org"}
 
 
 def test_an_entered_secret_is_encrypted_and_in_no_response(client: Client, admin: User, viewer: User) -> None:
