@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 
 from django.db import transaction
 from django.urls import reverse
@@ -18,6 +19,10 @@ from apps.accounts.operation import vault
 from apps.accounts.services import audit, require, save
 from common.errors import PlanError, RoleError
 
+# Nobody confirms a mail address: a user must not flood that of somebody else.
+MOST_OWN = 20
+MOST_TESTS = 10  # of a channel in an hour
+
 
 def create(
     *, by: User, name: str, kind: str, address: str, events: Iterable[str], details: Mapping[str, str] | None = None
@@ -27,6 +32,8 @@ def create(
     `details`: the values of the fields that the kind has besides the address, with its secret.
     """
     _may(kind, by, by)
+    if not CHANNELS[kind].for_admins and Channel.objects.filter(owner=by, kind=kind).count() >= MOST_OWN:
+        raise PlanError("kind", f"you have {MOST_OWN} channels of this kind", hint="change one of them")
     channel = Channel(name=name.strip(), owner=by, kind=kind, address=address.strip(), events=list(events))
     _set_details(channel, details or {})
     _check(channel)
@@ -83,6 +90,9 @@ def send_test(channel: Channel, *, by: User) -> Delivery:
     _may(channel.kind, channel.owner, by)
     if not channel.active:
         raise PlanError("active", f"{channel} is switched off", hint="switch it on first")
+    recent = channel.deliveries.filter(kind=TEST, created_at__gt=timezone.now() - timedelta(hours=1))
+    if recent.count() >= MOST_TESTS:
+        raise PlanError("channel", f"{channel} was tested {MOST_TESTS} times within an hour", hint="try again later")
     text = f"{by} sent this test of the channel {channel}. There is no event."
     audit(by, "channel.test", channel)
     payload = {"text": text, "path": reverse("channel_detail", args=[channel.pk])}

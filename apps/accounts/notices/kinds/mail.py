@@ -27,9 +27,13 @@ class Mail(ChannelKind):
         address = values["address"]
         try:
             validate_email(address)
-        except ValidationError as error:
+            is_usable = address.isprintable()  # a quoted name can have control characters, which end a header line
+            address.rpartition("@")[2].encode("idna")
+        except (ValidationError, UnicodeError):
+            is_usable = False
+        if not is_usable:
             hint = "accepted: an address such as ada@example.org"
-            raise PlanError("address", f"{address!r} is not a mail address", hint=hint) from error
+            raise PlanError("address", f"{address!r} is not a mail address", hint=hint)
 
     def send(self, delivery: Delivery) -> None:
         parts = message(delivery)

@@ -73,6 +73,8 @@ def test_mail_is_its_owner_s_and_an_admin_s_to_change(viewer: User, tuner: User,
     ("fields", "field"),
     [
         ({"address": "nobody"}, "address"),
+        ({"address": '"a\x0bSubject:x\x0b\x0bpay"@example.org'}, "address"),
+        ({"address": f"a@{'ü' * 60}.org"}, "address"),
         ({"events": ["host.exploded"]}, "events"),
         ({"name": ""}, "name"),
     ],
@@ -166,6 +168,17 @@ def test_a_chat_is_an_admin_s_and_its_address_stays_out_of_the_audit_log(admin: 
 def matrix(by: User, **changed: Any) -> Channel:
     details = {"room": "!a:example.org", "access_token": "syt_secret"} | changed
     return channels.create(by=by, name="room", kind="matrix", address=MATRIX, details=details, events=[])[0]
+
+
+def test_a_user_cannot_flood_a_mail_address(viewer: User) -> None:
+    victims = [mine(viewer, name=f"victim {n}", address="victim@example.org") for n in range(channels.MOST_OWN)]
+    for _ in range(channels.MOST_TESTS):
+        channels.send_test(victims[0], by=viewer)
+
+    with pytest.raises(PlanError, match="tested 10 times within an hour"):
+        channels.send_test(victims[0], by=viewer)
+    with pytest.raises(PlanError, match="you have 20 channels of this kind"):
+        mine(viewer, name="one more", address="victim@example.org")
 
 
 def test_room_and_topic_of_a_channel_are_shown_to_admins_only(admin: User, viewer: User) -> None:
