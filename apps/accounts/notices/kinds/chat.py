@@ -16,14 +16,17 @@ from apps.accounts.notices.kinds.base import ChannelKind, Field, message
 if TYPE_CHECKING:
     from apps.accounts.models import Delivery
 
-# Names of campaigns and hosts are typed by people: none of them may call a whole channel, or pass for a link.
-_EVERYBODY = re.compile(r"@(?=(?:all|channel|everyone|here)\b)")
+# Users type the names of campaigns and hosts. No name may notify a whole channel, or become a link or an image of
+# Markdown. Mattermost ignores the case of mentions.
+_EVERYBODY = re.compile(r"@(?=(?:all|channel|everyone|here)\b)", re.IGNORECASE)
+_LINK = re.compile(r"\](?=[(\[:])")
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def plain(text: str) -> str:
     """Text that a chat shows as it is."""
-    return _EVERYBODY.sub("@\u200b", re.sub(r"[&<>]", lambda match: _ESCAPES[match[0]], text))
+    escaped = re.sub(r"[&<>]", lambda match: _ESCAPES[match[0]], text)
+    return _LINK.sub("]\u200b", _EVERYBODY.sub("@\u200b", escaped))
 
 
 class Chat(ChannelKind):

@@ -44,7 +44,9 @@ class Matrix(ChannelKind):
     def send(self, delivery: Delivery) -> int:
         """The homeserver drops a second request with the same delivery."""
         channel, parts = delivery.channel, message(delivery)
-        body = {"msgtype": "m.text", "body": "\n".join(filter(None, (parts["subject"], parts["text"], parts["url"])))}
+        lines = filter(None, (parts["subject"], parts["text"], parts["url"]))
+        # Empty mentions: without them, clients notify the room or users that the text names.
+        body = {"msgtype": "m.text", "body": "\n".join(lines), "m.mentions": {}}
         room = quote(channel.details["room"], safe="")
         path = f"/_matrix/client/v3/rooms/{room}/send/m.room.message/{delivery.pk}"
         headers = {

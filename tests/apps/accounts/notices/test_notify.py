@@ -165,12 +165,16 @@ def test_a_chat_gets_one_text_without_mentions_that_links_only_to_the_page(admin
     with hook() as chat:
         url = f"http://127.0.0.1:{chat.port}/services/T0/B0/token"
         channel, secret = channels.create(by=admin, name="team", kind="chat", address=url, events=["campaign.failed"])
-        subject = "<!channel> @here: <https://evil.example|a & b> failed"
-        notify.notify("campaign.failed", subject, {"text": "3 of 3 runs failed", "path": "/campaigns/1/"}, about=[])
+        subject = "<!channel> @here @HERE: <https://evil.example|a & b> failed"
+        text = "![log](https://evil.example/pixel.png) [log][1]"
+        notify.notify("campaign.failed", subject, {"text": text, "path": "/campaigns/1/"}, about=[])
 
         notify.deliver(channel.pk)
 
-    lines = ["&lt;!channel&gt; @\u200bhere: &lt;https://evil.example|a &amp; b&gt; failed", "3 of 3 runs failed"]
+    lines = [
+        "&lt;!channel&gt; @\u200bhere @\u200bHERE: &lt;https://evil.example|a &amp; b&gt; failed",
+        "![log]\u200b(https://evil.example/pixel.png) [log]\u200b[1]",
+    ]
     assert json.loads(chat.got[0].body) == {"text": "\n".join([*lines, f"{settings.BASE_URL}/campaigns/1/"])}
     assert "X-Proving-Signature" not in chat.got[0].headers and secret == ""
     assert delivery_of(channel).state == "sent"
@@ -186,7 +190,7 @@ def test_a_matrix_room_gets_one_message_with_the_token_of_its_channel(admin: Use
             details={"room": "!a/b:example.org", "access_token": "syt_secret"},
             events=["campaign.failed"],
         )
-        notify.notify("campaign.failed", "Scaling failed", {"text": "3 runs failed", "path": "/campaigns/1/"}, about=[])
+        notify.notify("campaign.failed", "@room failed", {"text": "3 runs failed", "path": "/campaigns/1/"}, about=[])
 
         notify.deliver(channel.pk)
 
@@ -194,8 +198,8 @@ def test_a_matrix_room_gets_one_message_with_the_token_of_its_channel(admin: Use
     room = "/_matrix/client/v3/rooms/%21a%2Fb%3Aexample.org/send/m.room.message"
     assert (request.method, request.path) == ("PUT", f"{room}/{delivery_of(channel).pk}")
     assert request.headers["Authorization"] == "Bearer syt_secret" and secret == ""
-    text = f"Scaling failed\n3 runs failed\n{settings.BASE_URL}/campaigns/1/"
-    assert json.loads(request.body) == {"msgtype": "m.text", "body": text}
+    text = f"@room failed\n3 runs failed\n{settings.BASE_URL}/campaigns/1/"
+    assert json.loads(request.body) == {"msgtype": "m.text", "body": text, "m.mentions": {}}
     assert delivery_of(channel).state == "sent"
 
 
