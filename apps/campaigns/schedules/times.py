@@ -50,17 +50,29 @@ class Times:
         return [each.astimezone(self.zone) for each in islice(self.after(at), count)]
 
 
+def check(when: str, time_zone: str) -> Times:
+    """The same as `read`, for what a user enters. PlanError if it never occurs, or too often. Takes up to a second."""
+    times = read(when, time_zone)
+    occurrences = list(islice(times.after(ANY), CHECKED_TIMES))
+    if not occurrences:
+        raise PlanError("when", f"{when!r:.80} never occurs", hint=HINT)
+    if min((b - a for a, b in pairwise(occurrences)), default=timedelta.max) < timedelta(minutes=LEAST_MIN):
+        hint = f"times must be at least {LEAST_MIN} minutes apart"
+        raise PlanError("when", f"{when!r:.80} occurs too often", hint=hint)
+    return times
+
+
 def read(when: str, time_zone: str) -> Times:
     """From Schedule.when and Schedule.time_zone. PlanError names what is wrong, and what is accepted."""
     zone = windows.read([], time_zone).zone
     tokens = when.replace(",", " ").split()
     kind = tokens[0].lower() if tokens else ""
     if kind in KINDS:
-        return _checked(Times(*KINDS[kind](tokens[1:], when), zone), when)
+        return _parsed(Times(*KINDS[kind](tokens[1:], when), zone), when)
     fields = when.split()[1:] if kind == "cron" else when.split()
     if len(fields) != CRON_FIELDS:
         raise PlanError("when", f"{when!r:.80} is not a valid time of a schedule", hint=HINT)
-    return _checked(Times("cron " + " ".join(fields), " ".join(fields), zone), when)
+    return _parsed(Times("cron " + " ".join(fields), " ".join(fields), zone), when)
 
 
 def _daily(tokens: list[str], when: str) -> tuple[str, str]:
@@ -101,14 +113,9 @@ def _clock(tokens: list[str], before: int, when: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _checked(times: Times, when: str) -> Times:
+def _parsed(times: Times, when: str) -> Times:
     try:
-        occurrences = list(islice(times.after(ANY), CHECKED_TIMES))
+        CronSim(times.cron, ANY)
     except CronSimError as error:
         raise PlanError("when", f"{when!r:.80}: {str(error).lower()}", hint=HINT) from error
-    if not occurrences:
-        raise PlanError("when", f"{when!r:.80} never occurs", hint=HINT)
-    if min((b - a for a, b in pairwise(occurrences)), default=timedelta.max) < timedelta(minutes=LEAST_MIN):
-        hint = f"times must be at least {LEAST_MIN} minutes apart"
-        raise PlanError("when", f"{when!r:.80} occurs too often", hint=hint)
     return times

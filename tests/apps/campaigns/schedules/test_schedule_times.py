@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from time import process_time
 
 import pytest
 
@@ -56,10 +57,19 @@ def test_words_become_a_cron_expression(when: str, shown: str, cron: str) -> Non
 )
 def test_an_invalid_schedule_is_refused_with_the_accepted_forms(when: str, message: str) -> None:
     with pytest.raises(PlanError, match=message) as refused:
-        times.read(when, "UTC")
+        times.check(when, "UTC")
 
     assert refused.value.subject == "when"
     assert refused.value.hint
+
+
+def test_a_list_of_rare_schedules_is_read_without_a_search_for_all_their_times() -> None:
+    begin = process_time()
+
+    for _ in range(100):
+        times.read("0 0 * 2 sun#5", "UTC")
+
+    assert process_time() - begin < 1
 
 
 def test_an_unknown_time_zone_is_refused() -> None:
