@@ -17,7 +17,6 @@ for service, url in (("DATABASE", "postgres://nobody@127.0.0.1/none"), ("CACHE",
     os.environ.setdefault(f"PROVING_{service}_URL", url)  # neither is opened
 os.environ.setdefault("PROVING_BROKER_URL", os.environ["PROVING_CACHE_URL"])
 os.environ.setdefault("PROVING_SSH_KEYS", base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 EXAMPLES = 3
 
