@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stats.comparison.pairs import Estimate, compare_arms, judged, t_estimate, welch
-from stats.model import NO_SPREAD, Comparison, Floats, Metric, logs
+from stats.model import NO_SPREAD, POINTS_ONLY_BELOW, Comparison, Floats, Metric, logs
 
 # Three campaigns of one thing; of two, the interval would be 13 standard errors wide.
 FEWEST_DF = 2
@@ -43,13 +43,16 @@ class Between:
 def between_campaigns(cells: Sequence[Cell]) -> Between | None:
     """REML of log(y) ~ group + (1 | campaign), where groups that ran in one campaign only add nothing; None if there
     are too few campaigns."""
-    often = [cell for cell in cells if len({each.campaign for each in cells if each.group == cell.group}) > 1]
+    campaigns_of: dict[str, set[str]] = {}
+    for cell in cells:
+        campaigns_of.setdefault(cell.group, set()).add(cell.campaign)
+    often = [cell for cell in cells if len(campaigns_of[cell.group]) > 1]
     groups, campaigns = sorted({cell.group for cell in often}), sorted({cell.campaign for cell in often})
     arms = [logs(cell.values) for cell in often]
     if not arms:
         return None
-    fixed = np.array([[cell.group == group for group in groups] for cell in often], dtype=np.float64)
-    of_campaign = np.array([[cell.campaign == each for each in campaigns] for cell in often], dtype=np.float64)
+    fixed = _indicators([cell.group for cell in often], groups)
+    of_campaign = _indicators([cell.campaign for cell in often], campaigns)
     df = int(np.linalg.matrix_rank(np.hstack([fixed, of_campaign]))) - len(groups)
     if df < FEWEST_DF:
         return None
@@ -57,6 +60,11 @@ def between_campaigns(cells: Sequence[Cell]) -> Between | None:
     squares = sum(float(((arm - arm.mean()) ** 2).sum()) for arm in arms)
     errors = np.array([1 / len(arm) for arm in arms])
     return _reml(means, errors, fixed, of_campaign @ of_campaign.T, squares, sum(map(len, arms)) - len(arms), df)
+
+
+def _indicators(names: Sequence[str], columns: Sequence[str]) -> Floats:
+    """A row for each name, with 1 in its column."""
+    return np.array(np.equal.outer(np.array(names), np.array(columns)), dtype=np.float64)
 
 
 def _reml(
@@ -96,10 +104,10 @@ def compare_campaigns(
 ) -> Comparison:
     """B against A, whose runs are of other campaigns. Without `between`, the verdict is inconclusive."""
     log_a, log_b = logs(a), logs(b)
-    plain = compare_arms(log_a, log_b, metric, delta, blocked=False, names=names, of=of)
-    if plain.interval is None:
-        return plain
-    if between is None:
+    if between is None or min(len(log_a), len(log_b)) < POINTS_ONLY_BELOW:
+        plain = compare_arms(log_a, log_b, metric, delta, blocked=False, names=names, of=of)
+        if plain.interval is None:
+            return plain
         method = f"{plain.method}; variation between campaigns not included"
         return replace(plain, verdict="undetectable", p=None, runs_needed=None, method=method, caveat=NOT_INCLUDED)
     estimate = _widened(welch(log_a, log_b), between, campaigns, of)

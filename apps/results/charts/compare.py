@@ -50,16 +50,15 @@ def quantity(compared: Compared) -> str:
 
 
 def _points(arm: Arm, place: int, compared: Compared, theme: Theme) -> Figure:
-    runs = [run for run in arm.runs if run.pk in arm.values]
-    step = -(-len(runs) // MOST_POINTS)
-    shown = runs[::step]
+    step = -(-arm.n // MOST_POINTS)
+    shown = arm.measured[::step]
     return {
         "type": "scatter",
         "mode": "markers",
         "name": letter(place),
         "x": [place - 0.1] * len(shown),
-        "y": [arm.values[run.pk] for run in shown],
-        "customdata": [[str(run.pk), run.block + 1, run.position + 1] for run in shown],
+        "y": [value for _, value in shown],
+        "customdata": [[str(run.pk), run.block + 1, run.position + 1] for run, _ in shown],
         "hovertemplate": f"%{{y:,.5g}} {compared.unit}<br>block %{{customdata[1]}}, run %{{customdata[2]}}"
         "<extra></extra>",
         "marker": {
@@ -91,9 +90,8 @@ def _joined(arms: Sequence[Arm], theme: Theme) -> list[Figure]:
     """Draw a thin line from side to side for each block with a run of both."""
     points: dict[int, list[tuple[float, float]]] = {}
     for place, arm in enumerate(arms):
-        for run in arm.runs:
-            if run.pk in arm.values:
-                points.setdefault(run.block, []).append((place - 0.1, arm.values[run.pk]))
+        for run, value in arm.measured:
+            points.setdefault(run.block, []).append((place - 0.1, value))
     x: list[float | None] = []
     y: list[float | None] = []
     for block in sorted(points):
@@ -187,7 +185,7 @@ def ecdf_chart(compared: Compared, theme: Theme) -> Figure:
     one step."""
     data = []
     for place, arm in enumerate(compared.arms):
-        values = np.sort(np.array(list(arm.values.values())))
+        values = np.sort(np.array(arm.values))
         shares = np.arange(1, len(values) + 1) / len(values)
         data.append(
             {

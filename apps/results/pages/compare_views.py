@@ -149,10 +149,9 @@ def compare_levels(request: HttpRequest) -> HttpResponseBase:
 
 def _lines(compared: Compared) -> Iterator[list[Any]]:
     for letter, arm in zip(LETTERS, compared.arms, strict=False):
-        for run in arm.runs:
-            if run.pk in arm.values:
-                place = [run.host.name, run.block + 1, run.position + 1]
-                yield [letter, arm.title, run.campaign.name, str(run.pk), *place, arm.values[run.pk]]
+        for run, value in arm.measured:
+            place = [run.host.name, run.block + 1, run.position + 1]
+            yield [letter, arm.title, run.campaign.name, str(run.pk), *place, value]
 
 
 urlpatterns = [

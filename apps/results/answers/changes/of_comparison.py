@@ -29,12 +29,7 @@ def comparison_changes(compared: Compared) -> Changes:
 
 
 def _changes(compared: Compared) -> Changes:
-    places = [
-        Place(run.pk, arm.title, run.block, run.position)
-        for arm in compared.arms
-        for run in arm.runs
-        if run.pk in arm.values
-    ]
+    places = [Place(run.pk, arm.title, run.block, run.position) for arm in compared.arms for run, _ in arm.measured]
     step, _, metric = compared.figure.partition(".")
     subjects = [_subject(compared, place, arm) for place, arm in enumerate(compared.arms)]
     campaign = compared.arms[0].runs[0].campaign

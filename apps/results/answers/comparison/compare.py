@@ -120,7 +120,7 @@ def compare(addresses: Sequence[str], what: str = "", figure: str = "", delta: f
     wide = [Wide(arm, count_levels(arm.chosen)) for arm in sides if arm.kind in WIDE]
     whats = common(wide)
     chosen = choose_level(whats, what)
-    arms = [with_runs(arm, chosen) for arm in sides]
+    arms = with_runs(sides, chosen)
     first = arms[0].runs[0].campaign
     figures = _figures(arms)
     name = figure or _usual(first, figures)
@@ -188,7 +188,7 @@ def _compared(
 
 def _of_fixed_rate(arms: Sequence[Arm], figure: str) -> list[str]:
     """A warning if all sides have a fixed rate and their throughputs are compared."""
-    campaigns = {run.campaign.pk: run.campaign for arm in arms for run in arm.runs}
+    campaigns = differences.campaigns_in(arm.runs for arm in arms)
     instead = {campaign.compared_instead_of(figure) for campaign in campaigns.values()} - {figure}
     return [fixed_rate.only_shows(figure, instead.pop())] if len(instead) == 1 else []
 
@@ -197,27 +197,27 @@ def _measured(arms: Sequence[Arm], step: str, name: str) -> tuple[Measurement, l
     known = Measurement.objects.filter(step=step, name=name).order_by()
     filled = []
     for arm in arms:
-        shown = {run.pk for run in arm.runs}  # others may have ended since
-        rows = known.filter(run__in=arm.chosen.order_by().values("pk")).values_list("run_id", "value")
-        values = {run: value for run, value in rows if run in shown and math.isfinite(value)}
-        if not values:
+        of_runs = known.filter(run__in=arm.chosen.order_by().values("pk"))
+        values = {run: value for run, value in of_runs.values_list("run_id", "value") if math.isfinite(value)}
+        measured = [(run, value) for run in arm.runs if (value := values.get(run.pk)) is not None]
+        if not measured:
             raise PlanError("figure", f"no run of {arm.title} has {step}.{name}", hint="choose another figure")
-        filled.append(replace(arm, values=values))
-    return known.get(run=next(iter(filled[0].values))), filled
+        filled.append(replace(arm, measured=measured))
+    return known.get(run=filled[0].measured[0][0].pk), filled
 
 
 def _observations(arms: Sequence[Arm]) -> tuple[list[stats.Observation], bool]:
     """The observations to compare, and whether all are in blocks of one host. Sides of one campaign on the same hosts
     are compared as on its page: on one host in its blocks, on several by their means. Otherwise each run is a block."""
-    measured = [(arm.title, run, arm.values[run.pk]) for arm in arms for run in arm.runs if run.pk in arm.values]
-    hosts = {run.host.pk for _, run, _ in measured}
+    measured = [(arm.title, run, value) for arm in arms for run, value in arm.measured]
+    hosts = {run.host_id for _, run, _ in measured}
     if not _share_blocks(arms) or (len(hosts) > 1 and min(value for *_, value in measured) <= 0):
         alone = [MeasuredRun(title, value, run.block, run.position) for title, run, value in measured]
         return separate_observations(alone), False
     campaign = measured[0][1].campaign
     retries = retries_of(campaign.runs.filter(retry_of__isnull=False).only("pk", "retry_of"))
     rows = [
-        MeasuredRun(title, value, run.block, run.position, run.host.pk, retries.get(run.pk, 0))
+        MeasuredRun(title, value, run.block, run.position, run.host_id, retries.get(run.pk, 0))
         for title, run, value in measured
     ]
     together = joint_observations(rows, identical=campaign.placement == Campaign.Placement.SPREAD)
@@ -229,7 +229,7 @@ def _observations(arms: Sequence[Arm]) -> tuple[list[stats.Observation], bool]:
 
 def _share_blocks(arms: Sequence[Arm]) -> bool:
     """Whether all sides are of one campaign and have a host in common."""
-    hosts = [{run.host.pk for run in arm.runs if run.pk in arm.values} for arm in arms]
+    hosts = [{run.host_id for run, _ in arm.measured} for arm in arms]
     return len(campaigns_of(*arms)) == 1 and bool(set.intersection(*hosts))
 
 
@@ -250,7 +250,7 @@ def _comparisons(
 def _as_run(arms: Sequence[Arm], comparisons: list[stats.Comparison]) -> list[stats.Comparison]:
     """With wider intervals if all sides are of one campaign that was analysed before its number of runs was final, and
     with what its order of runs does not allow to include."""
-    campaigns = {run.campaign.pk: run.campaign for arm in arms for run in arm.runs}
+    campaigns = differences.campaigns_in(arm.runs for arm in arms)
     if len(campaigns) > 1:
         return comparisons
     [campaign] = campaigns.values()
@@ -263,7 +263,7 @@ def _as_run(arms: Sequence[Arm], comparisons: list[stats.Comparison]) -> list[st
 
 def _of_campaigns(a: Arm, b: Arm, days: Days, metric: stats.Metric, delta: float, of: int) -> stats.Comparison:
     """Side b against a, where the sides are of several campaigns."""
-    first, second = list(a.values.values()), list(b.values.values())
+    first, second = a.values, b.values
     names, counts = (a.title, b.title), (len(campaigns_of(a)), len(campaigns_of(b)))
     if len(campaigns_of(a, b)) == 1:
         return stats.compare(first, second, metric=metric, delta=delta, blocked=False, names=names, of=of)
@@ -274,7 +274,7 @@ def _of_campaigns(a: Arm, b: Arm, days: Days, metric: stats.Metric, delta: float
 
 def _with_mean(arm: Arm, level: stats.Level | None) -> Arm:
     if level is None:
-        return replace(arm, mean=float(np.mean(list(arm.values.values()))))
+        return replace(arm, mean=float(np.mean(arm.values)))
     low, high = level.interval or (None, None)
     return replace(arm, mean=level.mean, low=low, high=high)
 

@@ -19,12 +19,19 @@ class Ran(NamedTuple):
     """The columns of a run that a comparison needs. With thousands of runs, this costs a tenth of model instances."""
 
     pk: UUID
-    campaign: Campaign
-    host: Host
+    campaign_id: UUID
+    host_id: int
     facts_id: int | None
     position: int
     block: int
     digest: str
+    campaign: Campaign
+    host: Host
+
+
+def campaigns_in(sides: Iterable[Iterable[Ran]]) -> dict[UUID, Campaign]:
+    """Return the campaigns of these runs, by key."""
+    return {run.campaign_id: run.campaign for runs in sides for run in runs}
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,7 @@ def of_settings(sides: Sequence[Sequence[Ran]]) -> list[Difference]:
     specs = _specs(sides)
     values_of_sides = [_values(specs[digest] for digest in dict.fromkeys(run.digest for run in runs)) for runs in sides]
     planned = {path for runs in sides for run in runs[:1] for path in _planned(run.campaign)}
-    profiles = len({run.campaign.profile_id for runs in sides for run in runs}) > 1
+    profiles = len({campaign.profile_id for campaign in campaigns_in(sides).values()}) > 1
     differing = []
     for path in sorted({path for of_side in values_of_sides for path in of_side}):
         values = [" or ".join(sorted(of_side.get(path, {"not set"}))) for of_side in values_of_sides]
@@ -118,7 +125,7 @@ def _between(facts: Sequence[Sequence[dict[str, Any]]]) -> list[Difference]:
 
 def _mixed(name: str, runs: Sequence[Ran], facts: Sequence[dict[str, Any]]) -> str:
     """Return a warning if the runs of one side are not repetitions: several hosts, or a host that changed."""
-    hosts = sorted({run.host.name for run in runs})
+    hosts = sorted(host.name for host in {run.host_id: run.host for run in runs}.values())
     if len(hosts) > 1:
         return f"{name} mixes runs of {len(hosts)} hosts: {', '.join(hosts)}."
     paths = sorted({change.path for other in facts[1:] for change in changes.weighty(facts[0], other)})

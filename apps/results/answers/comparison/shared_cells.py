@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 from django.contrib.postgres.aggregates import ArrayAgg
-from django.db.models import Q
 
 import stats
 from apps.campaigns.models import Campaign, Workload
 from apps.results.answers.comparison.compare import Compared
-from apps.results.answers.comparison.sides import LETTERS, What, Wide, common, describe_level, name_of
+from apps.results.answers.comparison.sides import LETTERS, What, Wide, common, describe_level, name_of, workloads_of
 from stats.model import POINTS_ONLY_BELOW
 
 PAGE = 25
@@ -80,7 +79,7 @@ class Shared:
 
 
 def shared(compared: Compared, start: int = 0) -> Shared | None:
-    """A page of them; None where the sides are not two or more of several levels. One query for each side."""
+    """A page of them; None where the sides are not two or more of several levels. Two queries for each side."""
     if not _are_wide(compared):
         return None
     whats = list(common(compared.wide))
@@ -112,7 +111,12 @@ def _first(compared: Compared) -> Campaign:
 
 
 def _pairs(compared: Compared, whats: Sequence[What], tested: int) -> list[Pair]:
-    values = [_values(side, whats, compared.figure) for side in compared.wide]
+    # The values of the level that is compared above are known.
+    others = [what for what in whats if name_of(what) != compared.what]
+    values = [
+        {what: arm.values for what in whats if what not in others} | _values(side, others, compared.figure)
+        for arm, side in zip(compared.arms, compared.wide, strict=True)
+    ]
     names = _workloads(whats)
     return [
         _pair(
@@ -131,19 +135,18 @@ def _pairs(compared: Compared, whats: Sequence[What], tested: int) -> list[Pair]
 
 def _values(side: Wide, whats: Sequence[What], figure: str) -> Values:
     """The figure of every run of these levels, in the order of the runs."""
-    cells: dict[int, list[Any]] = {}
-    for workload, levels in whats:
-        cells.setdefault(workload, []).append(json.loads(levels))
-    condition = Q(pk=None)
-    for workload, listed in cells.items():
-        condition |= Q(campaign__workload=workload or None, cell__in=listed)
+    if not whats:
+        return {}
     step, _, name = figure.partition(".")
-    rows = side.arm.chosen.filter(condition, measurements__step=step, measurements__name=name).order_by()
-    of_level = rows.values_list("campaign__workload", "cell")
+    cells = [json.loads(levels) for _, levels in whats]
+    runs = side.arm.chosen.filter(cell__in=cells, measurements__step=step, measurements__name=name).order_by("campaign_id")
+    of_level = runs.values_list("campaign_id", "cell").annotate(values=ArrayAgg("measurements__value", order_by="pk"))
+    rows = list(of_level)
+    workload_of = workloads_of(campaign for campaign, *_ in rows)
     by_level: Values = {}
-    for workload_id, cell, values in of_level.annotate(values=ArrayAgg("measurements__value", order_by="pk")):
+    for campaign, cell, values in rows:
         finite = [value for value in values if math.isfinite(value)]
-        by_level.setdefault((workload_id or 0, json.dumps(cell, sort_keys=True)), []).extend(finite)
+        by_level.setdefault((workload_of[campaign], json.dumps(cell, sort_keys=True)), []).extend(finite)
     return by_level
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from uuid import UUID
@@ -42,7 +42,7 @@ What = tuple[int, str]  # workload, and the levels in a line
 
 @dataclass(frozen=True)
 class Arm:
-    """One side: `runs` are ok ones, those of the rows `chosen`; `values` the figure of those that have it."""
+    """One side: `runs` are ok ones, those of the rows `chosen`; `measured` are those that have the figure, with it."""
 
     key: str
     kind: str
@@ -50,7 +50,7 @@ class Arm:
     url: str
     chosen: QuerySet[Run]
     runs: list[Ran] = field(default_factory=list)
-    values: dict[UUID, float] = field(default_factory=dict)
+    measured: list[tuple[Ran, float]] = field(default_factory=list)
     mean: float | None = None
     low: float | None = None
     high: float | None = None
@@ -58,12 +58,16 @@ class Arm:
 
     @property
     def n(self) -> int:
-        return len(self.values)
+        return len(self.measured)
 
     @property
-    def measured(self) -> list[tuple[Ran, float]]:
+    def values(self) -> list[float]:
+        return [value for _, value in self.measured]
+
+    @property
+    def shown(self) -> list[tuple[Ran, float]]:
         """The first MOST_ROWS runs that have the figure."""
-        return [(run, self.values[run.pk]) for run in self.runs if run.pk in self.values][:MOST_ROWS]
+        return self.measured[:MOST_ROWS]
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,11 @@ def _host(rest: str) -> Item:
     host = Host.objects.get(name=rest)
     took_part = Campaign.objects.filter(Q(host=host) | Q(further_hosts=host)).distinct()
     url = reverse("host_detail", args=[host.name])
-    return Item(host.name, url, Run.objects.filter(campaign__in=_newest(took_part), host=host))
+    newest = _newest(took_part)
+    runs = Run.objects.filter(campaign__in=newest)
+    # With a condition on the host, PostgreSQL reads the index entries of all its runs as well.
+    has_others = Campaign.further_hosts.through.objects.filter(campaign__in=newest).exists()
+    return Item(host.name, url, runs.filter(host=host) if has_others else runs)
 
 
 def _newest(campaigns: QuerySet[Campaign]) -> list[UUID]:
@@ -186,12 +194,19 @@ def common(wide: Sequence[Wide]) -> dict[What, int]:
 
 
 def count_levels(runs: QuerySet[Run]) -> Counter[What]:
-    """How many of these runs there are of each workload and combination of levels."""
+    """How many of these runs there are of each workload and combination of levels. Two queries."""
+    rows = list(runs.order_by().values_list("campaign_id", "cell").annotate(n=Count("pk")))
+    workload_of = workloads_of(campaign for campaign, *_ in rows)
     counts: Counter[What] = Counter()
-    rows = runs.order_by().values("campaign__workload", "cell").annotate(n=Count("pk"))
-    for row in rows.values_list("campaign__workload", "cell", "n"):
-        counts[row[0] or 0, json.dumps(row[1], sort_keys=True)] += row[2]
+    for campaign, cell, n in rows:
+        counts[workload_of[campaign], json.dumps(cell, sort_keys=True)] += n
     return counts
+
+
+def workloads_of(campaigns: Iterable[UUID]) -> dict[UUID, int]:
+    """The workload of each campaign, 0 for none. Joined to the runs, PostgreSQL reads all campaigns instead."""
+    known = Campaign.objects.filter(pk__in=set(campaigns)).order_by()
+    return {campaign: workload or 0 for campaign, workload in known.values_list("pk", "workload")}
 
 
 def choose_level(whats: Mapping[What, int], name: str) -> What | None:
@@ -216,15 +231,22 @@ def describe_level(what: What, campaign: Campaign) -> str:
     return ", ".join([*ordered, *levels.values()]) or "no settings changed"
 
 
-def with_runs(arm: Arm, what: What | None) -> Arm:
-    """The side with its ok runs, of `what` where it has more than one level. PlanError where it has none."""
-    chosen = arm.chosen
-    if what and arm.kind in WIDE:
-        chosen = chosen.filter(campaign__workload=what[0] or None, cell=json.loads(what[1]))
-    rows = list(chosen.order_by("campaign__created_at", "position").values_list(*SHOWN))
-    if not rows:
-        raise PlanError("of", f"{arm.title} has no successful run", hint="wait for one, or choose another item")
-    campaigns = Campaign.objects.select_related("workload").in_bulk({campaign for _, campaign, *_ in rows})
-    hosts = Host.objects.in_bulk({host for _, _, host, *_ in rows})
-    runs = [Ran(pk, campaigns[campaign], hosts[host], *more) for pk, campaign, host, *more in rows]
-    return replace(arm, runs=runs, chosen=chosen)
+def with_runs(arms: Sequence[Arm], what: What | None) -> list[Arm]:
+    """The sides with their ok runs, of `what` where they have more than one level. PlanError where one has none. One
+    query for each side, and two."""
+    chosen = [_of_level(arm, what) if what and arm.kind in WIDE else arm.chosen for arm in arms]
+    rows = [list(runs.order_by("campaign__created_at", "position").values_list(*SHOWN)) for runs in chosen]
+    for arm, its_rows in zip(arms, rows, strict=True):
+        if not its_rows:
+            raise PlanError("of", f"{arm.title} has no successful run", hint="wait for one, or choose another item")
+    keys, host_keys = ({row[column] for its_rows in rows for row in its_rows} for column in (1, 2))
+    campaigns = Campaign.objects.select_related("workload").in_bulk(keys)
+    hosts = Host.objects.in_bulk(host_keys)
+    return [
+        replace(arm, runs=[Ran._make((*row, campaigns[row[1]], hosts[row[2]])) for row in its_rows], chosen=runs)
+        for arm, its_rows, runs in zip(arms, rows, chosen, strict=True)
+    ]
+
+
+def _of_level(arm: Arm, what: What) -> QuerySet[Run]:
+    return arm.chosen.filter(campaign__workload=what[0] or None, cell=json.loads(what[1]))

@@ -13,7 +13,7 @@ from apps.results.runs.fidelity import Lowest, lowest_of
 
 def fidelities(arms: Sequence[Arm]) -> dict[str, Lowest]:
     """Title of a side that runs a twin -> the lowest fidelity of its runs."""
-    twins = twins_of({run.campaign.pk for arm in arms for run in arm.runs})
+    twins = twins_of({run.campaign_id for arm in arms for run in arm.runs})
     return {arm.title: lowest for arm in arms if (lowest := _lowest(arm, twins))}
 
 
@@ -26,8 +26,8 @@ def weaker(a: Lowest | None, b: Lowest | None) -> Lowest | None:
 def _lowest(arm: Arm, twins: dict[UUID, Twin]) -> Lowest | None:
     """Over all twins of a side: a campaign and its clone may run two revisions."""
     result = None
-    for twin in {each.pk: each for run in arm.runs if (each := twins.get(run.campaign.pk))}.values():
+    for twin in {each.pk: each for run in arm.runs if (each := twins.get(run.campaign_id))}.values():
         campaigns = [campaign for campaign, each in twins.items() if each.pk == twin.pk]
-        own_runs = [run.pk for run in arm.runs if run.campaign.pk in campaigns]
+        own_runs = [run.pk for run in arm.runs if run.campaign_id in campaigns]
         result = weaker(result, lowest_of(twin, Run.objects.filter(pk__in=own_runs).order_by("-ended_at", "-position")))
     return result
