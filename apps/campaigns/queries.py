@@ -51,6 +51,9 @@ class Progress:
     eta_s: float | None
 
 
+NO_RUNS = Progress(done=0, total=0, running=0, failed=0, read=0, eta_s=None)
+
+
 def listed(*further: str) -> QuerySet[Campaign]:
     """Return campaigns for lists: without their designs, but with `further` fields."""
     names = ("host__name", "created_by__username")
@@ -150,10 +153,15 @@ def taken_s(campaign: Campaign) -> float:
 
 
 def progress(campaign: Campaign) -> Progress:
-    """Return the progress: one query; more while no run has ended, for the same estimate as before the start.
+    return progresses([campaign])[campaign.pk]
+
+
+def progresses(campaigns: Sequence[Campaign]) -> dict[UUID, Progress]:
+    """Return the progress of each: one query; more while no run has ended, for the same estimate as before the start.
 
     The time that active runs have taken is subtracted, at most the estimate of a run for each."""
-    counts = campaign.runs.aggregate(
+    runs = Run.objects.filter(campaign__in=campaigns).order_by().values("campaign")
+    rows: Iterable[Any] = runs.annotate(
         total=Count("pk"),
         done=Count("pk", filter=ENDED),
         running=Count("pk", filter=ACTIVE),
@@ -163,12 +171,15 @@ def progress(campaign: Campaign) -> Progress:
         wall_s=Median(WALL_S, filter=ENDED & Q(started_at__isnull=False)),
         so_far_s=Sum(SO_FAR_S, filter=ACTIVE, default=0.0, output_field=FloatField()),
     )
+    counts = {row.pop("campaign"): row for row in rows}
+    return {each.pk: _progress(each, counts[each.pk]) if each.pk in counts else NO_RUNS for each in campaigns}
+
+
+def _progress(campaign: Campaign, counts: dict[str, Any]) -> Progress:
     so_far_s = counts.pop("so_far_s")
     wall_s, left = counts.pop("wall_s"), counts["total"] - counts["done"]
     at_once = max(1, counts.pop("hosts"))
-    if not counts["total"]:
-        eta_s = None
-    elif not left:
+    if not left:
         eta_s = 0.0
     else:
         whole = _planned_seconds(campaign) if wall_s is None else left * wall_s / at_once

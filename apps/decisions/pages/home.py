@@ -43,21 +43,23 @@ class Now:
 def running() -> list[Now]:
     """Return a line for each active run, and one for each waiting campaign.
 
-    Three queries, one or two for each campaign's progress, and for each waiting one those of its host's queue."""
+    Four queries, and for each host with a waiting campaign those of its queue."""
     campaigns = list(Campaign.objects.filter(state=Campaign.State.RUNNING).select_related("host")[:20])
     runs: dict[UUID, list[Run]] = {}
     for run in Run.objects.active().filter(campaign__in=campaigns).select_related("host").order_by("host__name"):
         runs.setdefault(run.campaign_id, []).append(run)
     live_by_run = live(run for active in runs.values() for run in active)
-    return [now for campaign in campaigns for now in _now(campaign, runs.get(campaign.pk, []), live_by_run)]
-
-
-def _now(campaign: Campaign, runs: list[Run], live_by_run: Mapping[UUID, Live]) -> list[Now]:
-    progress = queries.progress(campaign)
-    if not runs:
-        why = schedule.why(campaign.host, timezone.now())
-        return [Now(campaign, campaign.host, progress, None, None, why)]
-    return [Now(campaign, run.host, progress, run, live_by_run.get(run.pk), "") for run in runs]
+    progresses = queries.progresses(campaigns)
+    idle = {campaign.host for campaign in campaigns if campaign.pk not in runs}
+    why = {host: schedule.why(host, timezone.now()) for host in idle}
+    lines = []
+    for campaign in campaigns:
+        progress = progresses[campaign.pk]
+        for run in runs.get(campaign.pk, []):
+            lines.append(Now(campaign, run.host, progress, run, live_by_run.get(run.pk), ""))
+        if campaign.pk not in runs:
+            lines.append(Now(campaign, campaign.host, progress, None, None, why[campaign.host]))
+    return lines
 
 
 @dataclass(frozen=True)

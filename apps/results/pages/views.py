@@ -26,7 +26,6 @@ from apps.campaigns.execution.schedule import OnHost, by_host
 from apps.campaigns.history import history
 from apps.campaigns.models import Campaign, Schedule, Slot
 from apps.campaigns.pages import lifecycle_views
-from apps.campaigns.queries import median_s
 from apps.hosts.models import Host
 from apps.results import charts
 from apps.results.answers.answer_card import AnswerCard, answer_card
@@ -91,7 +90,7 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "moving": (planned and campaign.ended_at is None) or progress.read < progress.done,
     }
     if table:
-        card = _card(campaign, table, context["retriable"])
+        card = _card(whole, table, context["retriable"])
         best = card.level.label if card.level else table.baseline
         context |= {"card": card, "best": card.level.name if card.level else table.baseline}
         context |= {"key_figures": cache.key_figures(best), **_design_charts(request, campaign, table, host)}
@@ -99,13 +98,14 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     return page(request, template, context | ({} if planned else page_content.design_of(campaign)))
 
 
-def _card(campaign: Campaign, table: CampaignTable, retriable: int) -> AnswerCard:
+def _card(whole: CampaignCache, table: CampaignTable, retriable: int) -> AnswerCard:
+    campaign = whole.campaign
     ended, twin = campaign.ended_at is not None, badge(campaign)
     card = answer_card(
         table,
         ended=ended,
         retriable=retriable,
-        run_s=median_s(campaign.runs.all()) if ended else None,
+        run_s=whole.run_s() if ended else None,
         planned=0 if campaign.kind == Campaign.Kind.IMPORTED else campaign.repetitions,
     )
     return replace(card, badges=[*card.badges, twin]) if twin else card

@@ -27,7 +27,7 @@ from common.errors import PlanError
 
 HEAD_BYTES, TAIL_BYTES = 1000, 20_000
 MOST_ROWS = 300
-RUNS_SHOWN = 100
+RUNS_SHOWN = 50
 MOST_FIGURES = 3  # of a sentence
 MOST_PROOFS, MOST_COMMANDS, MOST_FILES = 10_000, 1000, 500  # of a run; normal hosts never reach it
 Rows = Iterable[list[Any]]

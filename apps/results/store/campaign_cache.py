@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 from agents.wire.protocol import digest
 from apps.campaigns.execution.schedule import Counts, counts
 from apps.campaigns.models import Campaign, Run
-from apps.campaigns.queries import Break, Progress, breaks, progress
+from apps.campaigns.queries import Break, Progress, breaks, median_s, progress
 from apps.results import charts, queries
 from apps.results.answers.changes.of_campaign import campaign_changes
 from apps.results.answers.headline import headline
@@ -43,7 +43,7 @@ LEVELS, SUMMARY, FINDINGS = (
     "results/findings/_findings.html",
 )
 CHANGES = "results/findings/_changes.html"
-OF_A_PAGE = ("progress", "breaks", "hosts", "table", LEVELS, SUMMARY, FINDINGS, CHANGES)
+OF_A_PAGE = ("progress", "run_s", "breaks", "hosts", "table", LEVELS, SUMMARY, FINDINGS, CHANGES)
 _OF_RUN = ("pk", "host", "facts", "state", "outcome", "block", "position", "retry_of", "started_at", "ingested_at")
 
 
@@ -90,6 +90,11 @@ class CampaignCache:
         """Return the progress, with the time left as of the last start or end of a run."""
         cached = self._get("progress", lambda: progress(self.campaign))
         return cast(Progress, revived(Progress, orjson.loads(cached)))
+
+    def run_s(self) -> float | None:
+        """Return the median duration of the runs that were ok, in seconds; None without any."""
+        cached = self._get("run_s", lambda: median_s(self.campaign.runs.all()))
+        return cast(float | None, orjson.loads(cached))
 
     def breaks(self) -> list[Break]:
         cached = self._get("breaks", lambda: breaks(self.campaign.pk))

@@ -139,8 +139,12 @@ def _values(side: Wide, whats: Sequence[What], figure: str) -> Values:
         return {}
     step, _, name = figure.partition(".")
     cells = [json.loads(levels) for _, levels in whats]
-    runs = side.arm.chosen.filter(cell__in=cells, measurements__step=step, measurements__name=name).order_by("campaign_id")
-    of_level = runs.values_list("campaign_id", "cell").annotate(values=ArrayAgg("measurements__value", order_by="pk"))
+    runs = side.arm.chosen.filter(cell__in=cells, measurements__step=step, measurements__name=name)
+    of_level = (
+        runs.order_by("campaign_id")
+        .values_list("campaign_id", "cell")
+        .annotate(values=ArrayAgg("measurements__value", order_by="pk"))
+    )
     rows = list(of_level)
     workload_of = workloads_of(campaign for campaign, *_ in rows)
     by_level: Values = {}
