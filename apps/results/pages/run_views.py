@@ -13,6 +13,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path, reverse
 from django.utils import timezone
+from django.utils.http import content_disposition_header
 from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
@@ -205,9 +206,9 @@ def _file(request: HttpRequest, run: Run, artefact: Artefact) -> HttpResponse:
     if artefact.content is None:
         messages.error(request, f"{artefact.path} was not fetched: it is damaged or too large ({artefact.size} bytes).")
         return redirect("run_detail", run.pk)
-    name = PurePosixPath(artefact.path).as_posix().replace("/", "-").replace('"', "")
+    name = f"{run.position + 1}-{PurePosixPath(artefact.path).as_posix().replace('/', '-')}"
     response = HttpResponse(bytes(artefact.content), content_type="application/octet-stream")
-    response["Content-Disposition"] = f'attachment; filename="{run.position + 1}-{name}"'
+    response["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
     response["X-Content-Type-Options"] = "nosniff"
     return response
 

@@ -179,6 +179,17 @@ def test_an_artefact_is_a_download_that_no_browser_interprets(client: Client, te
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
+def test_an_artefact_with_a_name_outside_of_ascii_is_a_download_with_this_name(
+    client: Client, team: dict[str, Any]
+) -> None:
+    artefact = team["ok_run"].artefacts.get()
+    Artefact.objects.filter(pk=artefact.pk).update(path="out/Prüfung", content=b"x")
+
+    answer = client.get(reverse("run_artefact", args=[team["ok_run"].pk, artefact.pk]))
+
+    assert answer.headers["Content-Disposition"] == "attachment; filename*=utf-8''1-out-Pr%C3%BCfung"
+
+
 def test_an_artefact_of_another_run_is_not_found(client: Client, team: dict[str, Any]) -> None:
     artefact = team["ok_run"].artefacts.get()
 
