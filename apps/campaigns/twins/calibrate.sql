@@ -134,7 +134,8 @@ begin
     m.blocks, size, round(lim), format('powers %s and %s, absent %s', round(a::numeric, 2), round(b::numeric, 2),
     round(c::numeric, 3)));
   perform proving_twin.choose(of, ranks, greatest(1, least(widest, round(width * size)))::bigint, round(lim)::bigint);
-exception when others then
+-- The time limit is a cancellation. Both keep even draws.
+exception when others or query_canceled then
   insert into proving_twin.calibration (name, target_rows, target_blocks, note)
     values (of, target_rows, target_blocks, sqlerrm);
 end $function$;

@@ -20,6 +20,7 @@ from readers.twin.model import Statement
 
 FUNCTIONS = Path(__file__).with_name("calibrate.sql")
 SAMPLED = 20_000  # keys of several columns
+LIMIT_S = 600  # for the calibration of one statement, which is executed some hundred times
 # Settings of production that plans depend on.
 PLANNER = re.compile(
     r"(enable|jit|parallel|cpu|(seq|random)_page)_\w+|jit|work_mem|hash_mem_multiplier|effective_cache_size"
@@ -155,7 +156,8 @@ def call(choice: Choice, text: str, statement: Statement, settings: Mapping[str,
             _number(choice.limit),
         ]
     )
-    return f"{planner}select {OWN_SCHEMA}.calibrate({arguments})"
+    limit = f"set local statement_timeout = '{LIMIT_S}s';\n"
+    return f"{planner}{limit}select {OWN_SCHEMA}.calibrate({arguments})"
 
 
 def _number(value: Any) -> str:

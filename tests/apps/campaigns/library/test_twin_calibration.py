@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from time import monotonic
 
 import pytest
 from django.db import DatabaseError, connection
 
+from apps.campaigns.twins import calibration
 from apps.campaigns.twins.build import Built, build
 from apps.campaigns.twins.drawing import FINE
 from readers.twin.capture import read_capture
@@ -86,8 +88,24 @@ def test_a_statement_that_fails_keeps_even_draws_and_its_error_is_stored(db: Non
         means(built)
 
 
+def test_the_calibration_of_a_slow_statement_ends_at_its_time_limit_and_keeps_even_draws(
+    db: None, capture: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibration, "LIMIT_S", 1)
+    begin = monotonic()
+
+    loaded(capture, "select o.id from shop.orders o cross join shop.lines where o.customer_id = $1", rows=3, blocks=5)
+
+    with connection.cursor() as cursor:
+        cursor.execute("select note from proving_twin.calibration")
+        assert "statement timeout" in cursor.fetchone()[0]
+    assert monotonic() - begin < 60
+
+
 def test_plans_are_those_of_productions_settings(capture: Capture) -> None:
     built = build(replace(capture, settings={"random_page_cost": "1.1", "port": "5432"}))
 
     calibrated = [each["sql"] for each in built.steps if each["name"].startswith("calibrate-")]
-    assert calibrated and all(each.startswith("set local random_page_cost = '1.1';\nselect") for each in calibrated)
+    assert calibrated and all(
+        each.startswith("set local random_page_cost = '1.1';\nset local statement_timeout") for each in calibrated
+    )
