@@ -55,6 +55,14 @@ RUNNING = f"3.{sys.version_info.minor}"
 on_each = pytest.mark.parametrize("python", PRESENT)
 
 
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The agent as servers send it: without bytecode, which only one version could use."""
+    target = tmp_path_factory.mktemp("agent") / "agent.pyz"
+    target.write_bytes(zipapp())
+    return target
+
+
 def ask(python: str, *argv: str) -> str:
     """What it prints; any warning of its own is an error."""
     done = subprocess.run([python, "-W", "error", *argv], capture_output=True, text=True, timeout=120)
