@@ -91,8 +91,12 @@ class Stack:
     def start(self) -> None:
         """Start everything, with migrations."""
         self.start_stores()
-        self.manage(*commands.MIGRATE[1:])
+        self.migrate()
         self.start_server()
+
+    def migrate(self) -> None:
+        """Create or change the tables, as this version needs them."""
+        self.manage(*commands.MIGRATE[1:])
 
     @property
     def static_root(self) -> dict[str, str]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from embedded import admin, commands
+from embedded import admin
 from embedded.demo import campaign, machine
 from embedded.demo.client import Client
 from embedded.stack import Stack, default_state
@@ -39,7 +39,7 @@ def start(stack: Stack, phases: Phases) -> None:
     with phases.phase("stores"):
         stack.start_stores()
     with phases.phase("migrate"):
-        stack.manage(*commands.MIGRATE[1:])
+        stack.migrate()
     with phases.phase("server"):
         stack.start_server()
 

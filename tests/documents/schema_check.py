@@ -121,7 +121,6 @@ def main() -> int:
         stack = TemporaryStack(supervisor)
         stack.start_stores()
         os.environ.update(stack.environment())
-        stack.manage("migrate", "--noinput")
         supervisor.start(stack.web)
         token, known = prepare()
         rounds = {"drawn": {}, "rows": known}
