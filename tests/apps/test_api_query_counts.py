@@ -57,7 +57,7 @@ BASELINE = {
     "campaigns/{campaign}/hosts/": 5,
     "campaigns/{campaign}/results/": 9,
     "campaigns/{campaign}/summary/": 9,
-    "campaigns/{campaign}/judgements/": 14,
+    "campaigns/{campaign}/judgements/": 15,
     "compare/?of=level:{campaign}:1 cpu&of=level:{campaign}:2 cpus": 25,
     "schedules/": 3,
     "schedules/{schedule}/": 3,
