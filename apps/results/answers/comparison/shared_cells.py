@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from django.contrib.postgres.aggregates import ArrayAgg
@@ -14,13 +15,22 @@ from django.contrib.postgres.aggregates import ArrayAgg
 import stats
 from apps.campaigns.models import Campaign, Workload
 from apps.results.answers.comparison.compare import Compared
-from apps.results.answers.comparison.sides import LETTERS, What, Wide, common, describe_level, name_of, workloads_of
+from apps.results.answers.comparison.sides import (
+    LETTERS,
+    Arm,
+    What,
+    Wide,
+    common,
+    describe_level,
+    name_of,
+    workloads_of,
+)
 from stats.model import POINTS_ONLY_BELOW
 
 PAGE = 25
 AT_ONCE = 200  # levels of a CSV
 NAMED = 8
-Values = dict[What, list[float]]
+Values = dict[UUID, list[float]]  # campaign -> the figure of its runs
 
 
 @dataclass(frozen=True)
@@ -114,7 +124,7 @@ def _pairs(compared: Compared, whats: Sequence[What], tested: int) -> list[Pair]
     # The values of the level that is compared above are known.
     others = [what for what in whats if name_of(what) != compared.what]
     values = [
-        {what: arm.values for what in whats if what not in others} | _values(side, others, compared.figure)
+        {what: _by_campaign(arm) for what in whats if what not in others} | _values(side, others, compared.figure)
         for arm, side in zip(compared.arms, compared.wide, strict=True)
     ]
     names = _workloads(whats)
@@ -123,8 +133,8 @@ def _pairs(compared: Compared, whats: Sequence[What], tested: int) -> list[Pair]
             compared,
             f"{names.get(what[0], '')}{describe_level(what, _first(compared))}",
             what,
-            values[0],
-            other,
+            values[0].get(what, {}),
+            other.get(what, {}),
             letter,
             tested,
         )
@@ -133,8 +143,15 @@ def _pairs(compared: Compared, whats: Sequence[What], tested: int) -> list[Pair]
     ]
 
 
-def _values(side: Wide, whats: Sequence[What], figure: str) -> Values:
-    """The figure of every run of these levels, in the order of the runs."""
+def _by_campaign(arm: Arm) -> Values:
+    values: Values = {}
+    for run, value in arm.measured:
+        values.setdefault(run.campaign_id, []).append(value)
+    return values
+
+
+def _values(side: Wide, whats: Sequence[What], figure: str) -> dict[What, Values]:
+    """The figure of every run of these levels."""
     if not whats:
         return {}
     step, _, name = figure.partition(".")
@@ -147,10 +164,10 @@ def _values(side: Wide, whats: Sequence[What], figure: str) -> Values:
     )
     rows = list(of_level)
     workload_of = workloads_of(campaign for campaign, *_ in rows)
-    by_level: Values = {}
+    by_level: dict[What, Values] = {}
     for campaign, cell, values in rows:
-        finite = [value for value in values if math.isfinite(value)]
-        by_level.setdefault((workload_of[campaign], json.dumps(cell, sort_keys=True)), []).extend(finite)
+        if finite := [value for value in values if math.isfinite(value)]:
+            by_level.setdefault((workload_of[campaign], json.dumps(cell, sort_keys=True)), {})[campaign] = finite
     return by_level
 
 
@@ -163,14 +180,21 @@ def _workloads(whats: Sequence[What]) -> dict[int, str]:
 def _pair(
     compared: Compared, level_name: str, what: What, first: Values, other: Values, letter: str, tested: int
 ) -> Pair:
-    a, b = first.get(what, []), other.get(what, [])
+    a, b = ([value for values in side.values() for value in values] for side in (first, other))
     comparison = None
     if a and b and compared.better and min(*a, *b) > 0:
         metric = stats.Metric(compared.figure.partition(".")[2], compared.unit, compared.better)  # type: ignore[arg-type]
         names = ("A", letter)
         if compared.days:
             comparison = stats.compare_campaigns(
-                a, b, compared.days.between, metric=metric, delta=compared.delta, names=names, of=tested
+                a,
+                b,
+                compared.days.between,
+                metric=metric,
+                delta=compared.delta,
+                names=names,
+                campaigns=(len(first), len(other)),
+                of=tested,
             )
         else:
             comparison = stats.compare(a, b, metric=metric, delta=compared.delta, blocked=False, names=names, of=tested)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db.models import F
 from django.test import Client
 from django.urls import reverse
 from scipy import stats as scipy_stats
@@ -88,6 +89,26 @@ def test_campaigns_are_compared_with_the_variation_between_those_of_the_history(
     assert "variation between campaigns (REML, 2 df)" in one.method
     assert "not included" not in one.sentence()
     assert comparison.more == []
+
+
+def test_more_campaigns_of_a_side_narrow_the_intervals_of_all_its_levels(admin: User) -> None:
+    hosts = [split.host(), split.host()]
+    for host in hosts:
+        for number in range(3):
+            campaign = split.finished(admin, host, name=f"{host} {number}")
+            measured = Measurement.objects.filter(run__campaign=campaign)
+            measured.update(value=F("value") * (1 + 0.1 * number))
+
+    comparison = compare([f"host:{host.name}" for host in hosts])
+    shared = shared_cells.shared(comparison)
+
+    assert comparison.days and comparison.days.between and comparison.days.between.variance > 0 and shared
+    a, b = (arm.values for arm in comparison.arms)
+    of_campaigns = {"metric": TPS, "delta": comparison.delta, "campaigns": (3, 3), "of": shared.tested}
+    expected = stats.compare_campaigns(a, b, comparison.days.between, **of_campaigns)  # type: ignore[arg-type]
+    (chosen,) = [pair.comparison for pair in shared.pairs if pair.key == comparison.what]
+    assert chosen and chosen.interval == pytest.approx(expected.interval)
+    assert len({pair.comparison.method for pair in shared.pairs if pair.comparison}) == 1
 
 
 def test_each_further_side_is_compared_with_the_first(admin: User, campaigns: list[Campaign]) -> None:
