@@ -16,8 +16,8 @@ from apps.configuration.environment import Environment
 from apps.configuration.version import read_commit, read_version
 from apps.middleware.proxies import networks
 
-# NumPy's linear algebra otherwise starts a thread for each CPU, which waits for work in a busy loop: the matrices here
-# are small, and PostgreSQL needs the CPUs. It is read when NumPy loads, which is after the settings.
+# NumPy's linear algebra otherwise starts a thread for each CPU, and each waits for work in a busy loop. The matrices
+# here are small, and PostgreSQL needs the CPUs. NumPy reads the variable when it loads, which is after the settings.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 BASE_DIR = Path(__file__).resolve().parent.parent

@@ -135,7 +135,7 @@ class DumpData(Data):
         are compressed."""
         path, listed = options["path"], _list(options["path"], tools)
         is_compressed = _UNCOMPRESSED.search(listed.stdout) is None
-        return is_compressed * size_of(tools.run.system, path), f"restoring {path} needs at least"
+        return size_of(tools.run.system, path) if is_compressed else 0, f"restoring {path} needs at least"
 
     def changed(self, options: Options) -> HostFailure:
         message = f"the dump {options['path']} changed while it was restored"

@@ -2,14 +2,14 @@
 
 It owns its databases. The superuser has already prepared what it needs: contrib's extensions, statistics, and
 checkpoints from PostgreSQL 15 on. The owner of a database decides what names and strings mean in all of its sessions,
-also in those of a superuser: SAFE takes that back.
+including those of a superuser. SAFE undoes that.
 """
 
 from __future__ import annotations
 
 NAME = "proving_load"
 TOOLS = "proving_tools"  # the schema of the extensions, which the superuser owns
-# PGOPTIONS of a superuser's sessions: names resolve to no object of the load, and a backslash in a name ends no string.
+# PGOPTIONS of a superuser's sessions: no name resolves to an object of the load, and no backslash ends a string.
 SAFE = f"-c search_path=pg_catalog,{TOOLS} -c standard_conforming_strings=on"
 PATH_OF_LOAD = f'"$user", public, {TOOLS}'
 EXTENSIONS = (

@@ -153,6 +153,7 @@ def taken_s(campaign: Campaign) -> float:
 
 
 def progress(campaign: Campaign) -> Progress:
+    """Return the progress of one campaign; see `progresses`."""
     return progresses([campaign])[campaign.pk]
 
 

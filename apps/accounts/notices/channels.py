@@ -19,7 +19,7 @@ from apps.accounts.operation import vault
 from apps.accounts.services import audit, require, save
 from common.errors import PlanError, RoleError
 
-# Nobody confirms a mail address: a user must not flood that of somebody else.
+# Mail addresses are not confirmed. Without limits, a user could flood the address of another user.
 MOST_OWN = 20
 MOST_TESTS = 10  # of a channel in an hour
 

@@ -134,7 +134,7 @@ begin
     m.blocks, size, round(lim), format('powers %s and %s, absent %s', round(a::numeric, 2), round(b::numeric, 2),
     round(c::numeric, 3)));
   perform proving_twin.choose(of, ranks, greatest(1, least(widest, round(width * size)))::bigint, round(lim)::bigint);
--- The time limit is a cancellation. Both keep even draws.
+-- Reaching the time limit cancels the query. After that, as after an error, keys are drawn evenly.
 exception when others or query_canceled then
   insert into proving_twin.calibration (name, target_rows, target_blocks, note)
     values (of, target_rows, target_blocks, sqlerrm);

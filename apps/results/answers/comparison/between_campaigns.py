@@ -58,8 +58,8 @@ def days_of(sides: Sequence[Side], step: str, name: str) -> Days | None:
 
 def history(hosts: Collection[int], but: Collection[UUID], step: str, name: str) -> list[stats.Cell]:
     """The figure in runs of one spec on one host, campaign by campaign, without the campaigns in `but`. One query for
-    each host, whose index has its newest runs; the database groups the values, because a row for each run takes
-    several times as long."""
+    each host, because an index has the newest runs of a host. The database groups the values: to read a row for each
+    run takes several times as long."""
     ended = Run.objects.filter(outcome=Run.Outcome.OK, campaign__kind=Campaign.Kind.COMPARISON)
     others = ended.exclude(campaign__in=but).order_by("-ended_at")
     cells = []
