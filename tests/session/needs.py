@@ -11,6 +11,7 @@ import functools
 import os
 import platform
 import shutil
+import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -155,6 +156,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "needs(*names): what tests/session/needs.py finds, else the test is skipped and listed"
     )
+    try:
+        socket.getaddrinfo("localhost", None)
+    except OSError as error:
+        remedy = "echo 127.0.0.1 localhost >>/etc/hosts"
+        raise pytest.UsageError(f"this machine does not know the name localhost ({error}): {remedy}") from error
 
 
 @pytest.hookimpl(wrapper=True)

@@ -125,3 +125,15 @@ def test_a_command_that_measures_faults_says_at_once_why_it_cannot(
     with pytest.raises(SystemExit):
         main(*arguments)
     assert message in capsys.readouterr().err
+
+
+def test_a_machine_that_does_not_know_localhost_is_told_what_to_add(run: Run, pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        "import socket\n\ndef unknown(*names): raise socket.gaierror\n\nsocket.getaddrinfo = unknown\n"
+    )
+
+    result = run("def test_any(): raise AssertionError('ran')")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "echo 127.0.0.1 localhost >>/etc/hosts" in result.stderr.str()
+    assert "ran" not in result.stdout.str()
