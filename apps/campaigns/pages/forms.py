@@ -213,9 +213,7 @@ class CampaignForm(LoadForm, StopForm):
     def __init__(self, *args: Any, by: User | None = None, recipe: dict[str, Any] | None = None, **kwargs: Any) -> None:
         """Offer the hosts on which `by` is an operator."""
         super().__init__(*args, **kwargs)
-        theirs = teams.reach(by, Role.OPERATOR) if by else Q()
-        for name in ("host", "client", "standbys", "further_hosts"):
-            self._offer(name, Host.objects.filter(theirs, facts_history__isnull=False).distinct())
+        self._offer_hosts(teams.reach(by, Role.OPERATOR) if by else Q())
         self._offer_targets()
         self._offer("workload", newest_workloads())
         self._offer("dataset", newest_datasets())
@@ -233,11 +231,21 @@ class CampaignForm(LoadForm, StopForm):
         assert isinstance(field, forms.ModelChoiceField)  # noqa: S101 - for the type checker
         field.queryset = rows
 
+    def _offer_hosts(self, theirs: Q) -> None:
+        """Offer the same hosts for each role, read by one query instead of one per field."""
+        rows = Host.objects.filter(theirs, facts_history__isnull=False).distinct()
+        self.hosts = list(rows.values_list("pk", "name"))
+        for name in ("host", "client", "standbys", "further_hosts"):
+            self._offer(name, rows)
+            field = self.fields[name]
+            assert isinstance(field, forms.ModelChoiceField)  # noqa: S101 - for the type checker
+            field.choices = [*([("", field.empty_label)] if field.empty_label else []), *self.hosts]
+
     def _offer_targets(self) -> None:
         """Offer the targets of every host, because the host is chosen on the same page. The service refuses one that
         the host lacks."""
         newest = Facts.objects.order_by("host__name", "-number").distinct("host__name").select_related("host")
-        newest = newest.prefetch_related("host__remote_servers")
+        newest = newest.prefetch_related("host__remote_servers").only("data", "host__name")
         groups = [(each.host.name, targets.choices(each.data) + targets.remotes(each.host)) for each in newest]
         field = self.fields["target"]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101 - for the type checker

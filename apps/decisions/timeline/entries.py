@@ -21,7 +21,7 @@ from apps.hosts.models import Host
 from apps.searches.models import Round
 from common.errors import PlanError
 
-SHOWN = 100
+SHOWN = 50
 # At the same time, decisions come first.
 CAMPAIGN, EVENT, DECISION = range(3)
 

@@ -12,7 +12,7 @@ from django.contrib.postgres.aggregates import ArrayAgg
 
 import stats
 from apps.campaigns.models import Campaign, Run
-from apps.results.answers.comparison.differences import Ran
+from apps.results.answers.comparison.differences import Ran, campaigns_in
 from apps.results.models import Measurement
 
 NEWEST = 1000  # runs of the hosts that are compared, the same number of each
@@ -35,7 +35,7 @@ class Days:
 
 
 def campaigns_of(*sides: Side) -> set[UUID]:
-    return {run.campaign_id for side in sides for run, _ in side.measured}
+    return set(campaigns_in((run for run, _ in side.measured) for side in sides))
 
 
 def days_of(sides: Sequence[Side], step: str, name: str) -> Days | None:
@@ -44,14 +44,15 @@ def days_of(sides: Sequence[Side], step: str, name: str) -> Days | None:
     if len(campaigns) == 1:
         return None
     hosts = {run.host_id for side in sides for run, _ in side.measured}
-    own: dict[tuple[str, int, str, UUID], list[float]] = {}
+    own: dict[tuple[str, int, str, int], tuple[Ran, list[float]]] = {}
     for side in sides:
         for run, value in side.measured:
             if value > 0:
-                own.setdefault((side.key, run.host_id, run.digest, run.campaign_id), []).append(value)
+                same = (side.key, run.host_id, run.digest, id(run.campaign))
+                own.setdefault(same, (run, []))[1].append(value)
     cells = [
-        stats.Cell(f"{side} {host} {digest}", f"{host} {campaign}", values)
-        for (side, host, digest, campaign), values in own.items()
+        stats.Cell(f"{side} {host} {digest}", f"{host} {run.campaign_id}", values)
+        for (side, host, digest, _), (run, values) in own.items()
     ]
     return Days(stats.between_campaigns([*cells, *history(hosts, campaigns, step, name)]))
 

@@ -7,13 +7,14 @@ from uuid import UUID
 
 from apps.campaigns.models import Run, Twin
 from apps.campaigns.twins.services import twins_of
+from apps.results.answers.comparison.differences import campaigns_in
 from apps.results.answers.comparison.sides import Arm
 from apps.results.runs.fidelity import Lowest, lowest_of
 
 
 def fidelities(arms: Sequence[Arm]) -> dict[str, Lowest]:
     """Title of a side that runs a twin -> the lowest fidelity of its runs."""
-    twins = twins_of({run.campaign_id for arm in arms for run in arm.runs})
+    twins = twins_of(set(campaigns_in(arm.runs for arm in arms)))
     return {arm.title: lowest for arm in arms if (lowest := _lowest(arm, twins))}
 
 
