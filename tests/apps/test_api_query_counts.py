@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import uuid4
 
+import pytest
 from django.core.cache import cache
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
@@ -172,6 +173,7 @@ def count(path: str, by: User) -> int:
     return len(captured)
 
 
+@pytest.mark.thorough
 def test_more_rows_take_no_more_queries(tuner: User) -> None:
     world = World(tuner)
     few = {address: count(world.path(address), tuner) for address in BASELINE}

@@ -138,6 +138,7 @@ def test_one_user_has_a_few_downloads_at_a_time(admin: User, viewer: User) -> No
     assert (more.status_code, others, after) == (429, None, None)
 
 
+@pytest.mark.thorough
 def test_discarded_responses_release_their_turns(admin: User) -> None:
     client = browser(admin)
 

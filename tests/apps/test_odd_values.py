@@ -71,6 +71,7 @@ def test_the_names_are_found() -> None:
     assert {"host", "team", "until", "after", "width", "version", "username", "fingerprint"} <= set(NAMES)
 
 
+@pytest.mark.thorough
 def test_no_page_breaks_on_odd_parameters(admin_client: Client, team: dict[str, Any]) -> None:
     urls = {url.partition("?")[0] for _, url, _ in pages(team)}
 
@@ -88,6 +89,7 @@ def _posted() -> list[str]:
     return [each.name for each in permissions.pages() if not each.keys and each.name in PAGES and PAGES[each.name].post]
 
 
+@pytest.mark.thorough
 def test_no_form_breaks_on_odd_input(admin_client: Client, team: dict[str, Any]) -> None:
     answers = {}
 
@@ -135,12 +137,14 @@ def _sent(endpoint: Endpoint, document: str) -> int:
 WRITING = [each for each in ALL if each.method in ("post", "patch", "put") and not each.keys]
 
 
+@pytest.mark.thorough
 def test_no_endpoint_breaks_over_a_document(db: None) -> None:
     answers = {f"{each.name} {odd}": _sent(each, text) for each in WRITING for odd, text in DOCUMENTS.items()}
 
     assert broken(answers) == {}
 
 
+@pytest.mark.thorough
 def test_no_list_of_the_api_breaks_on_odd_parameters(team: dict[str, Any]) -> None:
     client = browser(team["admin"], raise_request_exception=False)
     reading = [each for each in ALL if each.method == "get" and not each.keys]

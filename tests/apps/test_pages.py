@@ -84,6 +84,7 @@ def test_an_empty_server_says_what_to_do(client: Client, db: None, name: str) ->
     assert b'class="empty"' in answer.content
 
 
+@pytest.mark.thorough
 def test_every_link_of_every_page_leads_somewhere(client: Client, team: dict[str, Any]) -> None:
     client.force_login(team["admin"])
     links: set[str] = set()

@@ -38,6 +38,7 @@ def changed(before: dict[str, list[str]]) -> list[str]:
     return [name for name in now if now[name] != before[name] and name != "User"]  # last_login
 
 
+@pytest.mark.thorough
 def test_no_endpoint_changes_a_field_for_an_outsider(world: World) -> None:
     user, answers, differing = outsider(world), {}, {}
     browser(user).get("/api/v1/me/")
@@ -85,6 +86,7 @@ def test_every_field_of_a_host_is_tried(world: World) -> None:
     assert set(_values(world)) == _writable(HostSerializer)
 
 
+@pytest.mark.thorough
 def test_no_field_of_a_host_changes_for_an_outsider(world: World) -> None:
     user, values = outsider(world), _values(world)
     url, before = f"/api/v1/hosts/{world.host.pk}/", Host.objects.filter(pk=world.host.pk).values().get()

@@ -45,6 +45,7 @@ def test_readers_import_the_standard_library_only() -> None:
     assert imports - sys.stdlib_module_names == {"readers", "common", "agents"}
 
 
+@pytest.mark.thorough
 def test_the_wheel_parses_and_compares_without_the_checkout(tmp_path: Path) -> None:
     there, samples = installed(tmp_path), CLI.parent / "tests" / "samples"
     output = samples / "pgbench-15-transactions.out"

@@ -10,6 +10,8 @@ import pytest
 from apps.accounts.models import ApiToken, Role, Team, User
 from tests.cli.program import Program
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def logged_in(proving: Program, tmp_path: Path) -> Program:

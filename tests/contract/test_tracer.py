@@ -108,6 +108,7 @@ def test_a_step_has_its_own_figures_and_those_of_its_tracer() -> None:
     assert not measure_tracer({}, {"tracer": {"tool": "none"}})
 
 
+@pytest.mark.thorough
 @settings(max_examples=2000)
 @given(data=st.data())
 @pytest.mark.parametrize("parse", SAMPLES)

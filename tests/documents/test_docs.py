@@ -106,12 +106,14 @@ def test_the_index_leads_to_every_document() -> None:
     assert set(ROOT.glob("docs/*")) - {index, ROOT / "docs" / "screenshots"} <= reached
 
 
+@pytest.mark.thorough
 def test_the_table_of_settings_is_the_one_that_the_code_makes() -> None:
     assert settings_table.DOCUMENT.read_text() == settings_table.render(), (
         "run: python -m tests.documents.settings_table"
     )
 
 
+@pytest.mark.thorough
 def test_every_setting_is_applied_proven_and_restored_by_a_test() -> None:
     assert {each.setting for each in settings_table.provings()} == SETTINGS.keys()
 

@@ -27,6 +27,7 @@ def argv(kind: str, folder: Path, port: int) -> list[str]:
     return [sys.executable, *arguments[kind]]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "ready"),
     [("web", "Booting worker"), ("worker", " ready."), ("dispatcher", " ready."), ("beat", "beat: Starting")],

@@ -140,6 +140,7 @@ def test_forwarding_and_terminals_are_refused(host: Loopback) -> None:
 POLITE_JOB = 'trap "echo restored >> note; exit" TERM; echo $$ > pid; while :; do sleep 0.1; done'
 
 
+@pytest.mark.thorough
 def test_key_and_port_stay_and_detached_jobs_end_with_the_server(tmp_path: Path) -> None:
     identities = []
     for _ in range(2):
@@ -172,6 +173,7 @@ with Supervisor(Path(sys.argv[1])) as supervisor:
 """
 
 
+@pytest.mark.thorough
 def test_detached_jobs_get_a_signal_to_end_even_if_the_supervisor_was_killed(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", SERVE, str(tmp_path), KEY.export_public_key().decode()]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as supervisor:

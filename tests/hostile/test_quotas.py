@@ -79,6 +79,7 @@ def test_facts_that_change_in_each_contact_are_refused(host: Host, monkeypatch: 
         contact.record_facts(host, machine.facts(kernel=machine.kernel(release="7")))
 
 
+@pytest.mark.thorough
 def test_home_shows_a_part_of_20_000_conflicts(admin_client: Client) -> None:
     hosts = [make_host(f"liar{number}") for number in range(4)]
     keys = [{"key": "vm.swappiness", "original": "1", "ours": "2", "found": "3"}] * 1000

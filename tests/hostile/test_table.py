@@ -94,6 +94,7 @@ def runs(liar: Liar, admin: User, monkeypatch: pytest.MonkeyPatch) -> list[Run]:
     return list(campaign.runs.order_by("position"))
 
 
+@pytest.mark.thorough
 def test_a_run_of_a_host_that_lies_ends_with_its_cause_and_pages_show_it(
     liar: Liar, runs: list[Run], admin: User, client: Client
 ) -> None:

@@ -54,6 +54,7 @@ def run(request: pytest.FixtureRequest, pytester: pytest.Pytester, monkeypatch: 
     return run
 
 
+@pytest.mark.thorough
 def test_broken_fixtures_are_errors_of_their_tests(run: Run) -> None:
     result = run(BROKEN_FIXTURES)
 
@@ -61,6 +62,7 @@ def test_broken_fixtures_are_errors_of_their_tests(run: Run) -> None:
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
 
 
+@pytest.mark.thorough
 def test_a_broken_report_hook_fails_its_tests_and_shows_its_trace(run: Run) -> None:
     result = run("def test_broken(): pass\ndef test_fine(): pass", BROKEN_HOOK)
 

@@ -1,7 +1,8 @@
 """Which tests `make test` runs, and which of them take turns.
 
 Tests that use this machine (a real agent, an SSH server, the whole stack) take most of the time. They run in
-`make test-all`, or when a path names their file; `make test` runs only those marked `fast`.
+`make test-all`, or when a path names their file; `make test` runs only those marked `fast`. Tests marked `thorough` use
+no more than the database, but half a second of CPU time or more; `make test` leaves them out as well.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "fast: touches this machine, and is part of make test nevertheless")
+    config.addinivalue_line("markers", "thorough: takes half a second of CPU time or more; not part of make test")
     if config.option.tier is None:  # workers get the tier of the first process
         whole_suite = config.args_source is pytest.Config.ArgsSource.TESTPATHS
         config.option.tier = "fast" if whole_suite else "all"
@@ -71,9 +73,15 @@ def changes_the_machine(item: pytest.Item) -> bool:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.option.tier == "all":
         return
-    slow = [item for item in items if touches_the_machine(item) and not item.get_closest_marker("fast")]
+    slow = [item for item in items if is_slow(item)]
     items[:] = [item for item in items if item not in slow]
     config.hook.pytest_deselected(items=slow)
+
+
+def is_slow(item: pytest.Item) -> bool:
+    """Whether `make test` leaves it out. The nearest mark counts: one test of a `thorough` file may be `fast`."""
+    near = next((mark.name for mark in item.iter_markers() if mark.name in ("fast", "thorough")), "")
+    return near == "thorough" or (touches_the_machine(item) and near != "fast")
 
 
 def touches_the_machine(item: pytest.Item) -> bool:

@@ -25,6 +25,7 @@ def made() -> dict[str, str]:
     return generated.pages()
 
 
+@pytest.mark.thorough
 def test_every_page_is_in_the_navigation_once(made: dict[str, str]) -> None:
     files = {
         str(page.relative_to(ROOT)).removesuffix(".md") for pattern in sources.PAGES for page in ROOT.glob(pattern)

@@ -10,6 +10,7 @@ from tests.truth.sentences.rendering import wrong
 CAMPAIGNS = 100  # python -m tests.truth.sentences renders more
 
 
+@pytest.mark.thorough
 def test_random_campaigns_are_rendered_without_an_error_or_a_contradiction() -> None:
     assert {number: errors for number in range(CAMPAIGNS) if (errors := wrong(number))} == {}
 

@@ -86,6 +86,7 @@ def test_the_agent_is_small(capsys: pytest.CaptureFixture[str]) -> None:
     assert size < MOST_BYTES
 
 
+@pytest.mark.thorough
 def test_every_import_in_the_sources_is_of_the_standard_library_or_its_own() -> None:
     for path in SOURCES.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -102,6 +103,7 @@ def test_the_agent_compiles_without_a_warning(python: str, tmp_path: Path) -> No
     ask(python, "-I", "-m", "compileall", "-q", "-f", str(sources))
 
 
+@pytest.mark.thorough
 @on_each
 def test_plans_and_frames_are_the_same_on_every_python(python: str, program: Path) -> None:
     script = [str(HERE / "on_python.py"), str(program), str(HERE / "cases")]

@@ -36,6 +36,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     return Host(tmp_path)
 
 
+@pytest.mark.thorough
 def test_a_run_boots_the_host_with_its_parameters_and_restarts_it_afterwards(host: Host) -> None:
     host.submit()
     assert host.states() == ["APPLYING", "REBOOTING"] and host.machine.get("loaded") == WANTED
@@ -54,6 +55,7 @@ def test_a_run_boots_the_host_with_its_parameters_and_restarts_it_afterwards(hos
     assert host.states()[-1] == "CLEAN" and host.is_as_before()
 
 
+@pytest.mark.thorough
 def test_proofs_name_the_command_line_and_both_boots(host: Host) -> None:
     host.submit()
     host.start_again()
@@ -78,6 +80,7 @@ def test_a_host_that_has_the_parameters_already_is_not_restarted(host: Host) -> 
     assert host.manifest["outcome"] == "ok" and "REBOOTING" not in host.states()
 
 
+@pytest.mark.thorough
 def test_after_a_power_cut_the_host_has_its_own_command_line_and_the_run_ends(host: Host) -> None:
     host.submit()
     host.start_again(DEFAULT)
@@ -88,6 +91,7 @@ def test_after_a_power_cut_the_host_has_its_own_command_line_and_the_run_ends(ho
     assert host.states().count("REBOOTING") == 1 and host.is_as_before()
 
 
+@pytest.mark.thorough
 def test_the_host_restores_itself_if_the_server_does_not_connect(host: Host) -> None:
     host.submit()
     host.start_again()
@@ -102,6 +106,7 @@ def test_the_host_restores_itself_if_the_server_does_not_connect(host: Host) -> 
     assert not host.events("write")
 
 
+@pytest.mark.thorough
 def test_a_run_that_the_guard_continues_waits_for_the_server(host: Host) -> None:
     host.submit()
     host.start_again()
@@ -147,6 +152,7 @@ def test_a_run_cancelled_during_the_boot_is_not_measured(host: Host, is_down: bo
     assert "VERIFIED" not in host.states()
 
 
+@pytest.mark.thorough
 def test_a_boot_that_takes_too_long_is_not_continued(host: Host) -> None:
     host.submit()
     host.start_again()
@@ -179,6 +185,7 @@ def test_a_host_without_units_is_not_booted(host: Host, monkeypatch: pytest.Monk
     assert "install them on the host's page" in host.manifest["error"]["hint"]
 
 
+@pytest.mark.thorough
 def test_a_command_line_that_an_admin_changed_meanwhile_is_a_conflict(host: Host) -> None:
     host.submit()
     host.start_again()
@@ -192,6 +199,7 @@ def test_a_command_line_that_an_admin_changed_meanwhile_is_a_conflict(host: Host
     assert host.manifest["outcome"] == "ok" and host.manifest["clean"]
 
 
+@pytest.mark.thorough
 def test_values_restored_before_the_restart_are_reported_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value that another user changed meanwhile is a conflict, although the restart resets it."""
     monkeypatch.setattr(Session, "_run_steps", lambda run: host.machine.put("knob", "theirs"))
@@ -206,6 +214,7 @@ def test_values_restored_before_the_restart_are_reported_once(host: Host, monkey
     assert (host.manifest["outcome"], host.manifest["clean"]) == ("ok", True)
 
 
+@pytest.mark.thorough
 def test_a_boot_that_adds_parameters_is_recognised_as_that_of_the_run(host: Host) -> None:
     host.submit()
     host.start_again(f"{WANTED} acpi_rsdp=0x7f")
@@ -216,6 +225,7 @@ def test_a_boot_that_adds_parameters_is_recognised_as_that_of_the_run(host: Host
     assert (host.manifest["outcome"], host.manifest["clean"], host.manifest["conflicts"]) == ("ok", True, [])
 
 
+@pytest.mark.thorough
 def test_a_host_that_keeps_the_parameters_is_quarantined_after_the_allowed_restarts(host: Host) -> None:
     host.submit()
     for _ in range(MOST_RESTARTS + 1):
@@ -241,6 +251,7 @@ def test_a_kernel_that_another_program_has_loaded_is_not_replaced(host: Host) ->
     assert "unload it: kexec -u" in host.manifest["error"]["hint"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("boot", [1, 2, 3])
 def test_a_run_killed_at_any_boundary_of_its_boots_leaves_the_host_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot: int

@@ -60,6 +60,7 @@ class Lab:
         return outcomes[0]
 
 
+@pytest.mark.thorough
 def test_a_run_killed_at_any_boundary_is_restored(tmp_path: Path) -> None:
     outcomes, at = [], 1
     while True:
@@ -77,6 +78,7 @@ def test_a_run_killed_at_any_boundary_is_restored(tmp_path: Path) -> None:
     assert outcomes == sorted(outcomes)  # a recorded outcome does not change, whichever process seals
 
 
+@pytest.mark.thorough
 def test_a_recovery_killed_at_any_boundary_is_taken_up_again(tmp_path: Path) -> None:
     at, killed = 1, True
     while killed:

@@ -253,6 +253,7 @@ def test_devices_with_content_of_real_programs_are_refused(device: str, argv: tu
     assert held in refused(device)
 
 
+@pytest.mark.thorough
 def test_every_magic_number_stops_it(tmp_path: Path) -> None:
     image = tmp_path / "image"
     for name, offset, magic in devices.MAGIC:

@@ -247,12 +247,14 @@ def test_the_table_of_addresses_is_read() -> None:
 
 
 def test_each_endpoint_requires_its_role(rows: dict[str, Any]) -> None:
-    wrong = {each.name: what for each in ALL if (what := refusals_that_differ(each, rows))}
+    clients = {role: browser(make_user(role)) for role in Role}
+
+    wrong = {each.name: what for each in ALL if (what := refusals_that_differ(each, rows, clients))}
 
     assert wrong == {}
 
 
-def refusals_that_differ(endpoint: Endpoint, rows: dict[str, Any]) -> list[Any]:
+def refusals_that_differ(endpoint: Endpoint, rows: dict[str, Any], clients: dict[Role, APIClient]) -> list[Any]:
     """What an endpoint answers each role and a request without login, where its rule says otherwise. Nothing of the
     requests remains."""
     keys = dict.fromkeys(endpoint.keys, rows[endpoint.room])
@@ -266,7 +268,7 @@ def refusals_that_differ(endpoint: Endpoint, rows: dict[str, Any]) -> list[Any]:
 
     cache.clear()  # limits of requests
     with transaction.atomic():
-        answers = {role: getattr(browser(make_user(role)), endpoint.method)(url, query) for role in Role}
+        answers = {role: getattr(client, endpoint.method)(url, query) for role, client in clients.items()}
         anonymous = getattr(APIClient(), endpoint.method)(url, query)
         transaction.set_rollback(True)
 

@@ -40,6 +40,7 @@ def test_the_remaining_time_covers_open_runs() -> None:
     assert replace(BOTH, seconds=None, open_runs=4).remaining_s == 44 * 20.0
 
 
+@pytest.mark.thorough
 def test_a_search_that_runs_out_of_minutes_reserves_those_of_its_confirmation() -> None:
     search = make_search(budget_runs=None, budget_minutes=20)  # 1,200 s; a round takes 240 s, the confirmation 300 s
     while advance(search).state == Search.State.RUNNING:

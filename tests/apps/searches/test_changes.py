@@ -54,6 +54,7 @@ def test_a_fixed_setting_has_its_value_in_all_new_candidates_until_it_varies_aga
     assert any(trial.values["work_mem"] != 16384 for trial in search.trials.filter(number__gt=5))
 
 
+@pytest.mark.thorough
 def test_trials_without_a_fixed_value_are_neither_run_again_nor_confirmed(search: Search) -> None:
     services.change_search(search, by=search.owner, fix={"jit": "on"})
     finish(search, lambda values: planted(values) * (4 if values else 1))  # type: ignore[operator]
@@ -64,6 +65,7 @@ def test_trials_without_a_fixed_value_are_neither_run_again_nor_confirmed(search
     assert search.rounds.filter(kind=Round.Kind.CONFIRMATION).exists()
 
 
+@pytest.mark.thorough
 def test_a_fixed_value_is_used_as_entered(search: Search) -> None:
     services.change_search(search, by=search.owner, add=["random_page_cost 1 to 4"], fix={"random_page_cost": "1.1"})
     finish(search)
@@ -77,6 +79,7 @@ def test_a_fixed_value_is_used_as_entered(search: Search) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_trials_from_before_a_fixed_setting_was_added_are_not_confirmed(search: Search) -> None:
     services.change_search(search, by=search.owner, add=["random_page_cost 1 to 4"], fix={"random_page_cost": "2"})
     finish(search, lambda values: (1200.0 if "random_page_cost" in values else 1500.0) if values else 1000.0)

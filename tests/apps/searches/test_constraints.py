@@ -132,6 +132,7 @@ def test_candidates_that_break_a_constraint_are_neither_run_again_nor_confirmed(
     assert set(search.trials.values_list("state", "blocks")) == {(Trial.State.BREAKS_LIMIT, 2)}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("lines", "best"), [([], "on"), (["tps <= 5000"], "off")])
 def test_the_best_candidate_within_the_constraints_is_confirmed(lines: list[str], best: str) -> None:
     search = make_search(constraints=lines)
@@ -166,6 +167,7 @@ def test_a_confirmed_candidate_that_meets_the_constraints_is_a_gain(search: Sear
     assert "is better than default" in sentence and "No gain" not in sentence
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("tps", "beginning", "verb"), [(1800.0, "No gain: ", "breaks"), (2005.0, "No certain gain: ", "may break")]
 )
@@ -202,6 +204,7 @@ def test_the_default_is_compared_with_the_constraints_as_well(search: Search) ->
     assert "default: 2 ms, which breaks it" in page
 
 
+@pytest.mark.thorough
 def test_page_api_and_csv_show_the_value_of_each_constraint(search: Search) -> None:
     finish(search, figures)
     client = browser(make_user(Role.OPERATOR))

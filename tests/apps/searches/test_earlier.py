@@ -29,6 +29,7 @@ def ended(campaign: Campaign) -> Search:
     return finish(make_search(campaign, budget_runs=26, blocks=1))
 
 
+@pytest.mark.thorough
 def test_a_warm_start_learns_from_trials_of_the_same_campaign_and_proposes_near_the_best(campaign: Campaign) -> None:
     ended = finish(make_search(campaign, budget_runs=60, blocks=1))
     search = make_search(ended.campaign, by=ended.owner, name="again", warm_start=True, candidates=6, seed=7)
@@ -47,6 +48,7 @@ def change_kernel(host: Host) -> None:
     Facts.objects.create(host=host, number=99, digest="1" * 64, data=data)
 
 
+@pytest.mark.thorough
 def test_trials_from_before_a_change_of_the_host_are_left_out(ended: Search) -> None:
     count = ended.trials.exclude(state="asked").count()
     change_kernel(ended.campaign.host)
@@ -63,6 +65,7 @@ def test_trials_from_before_a_change_of_the_host_are_left_out(ended: Search) -> 
     assert (body["earlier_trials"], body["earlier_left_out"]) == (0, {reason: count})
 
 
+@pytest.mark.thorough
 def test_only_the_trials_from_after_a_change_of_the_host_are_used(campaign: Campaign) -> None:
     search = make_search(campaign, budget_runs=60, blocks=1)
     advance(search)
@@ -78,6 +81,7 @@ def test_only_the_trials_from_after_a_change_of_the_host_are_used(campaign: Camp
     assert sum(again.earlier_left_out.values()) == len(before)
 
 
+@pytest.mark.thorough
 def test_trials_of_an_equal_workload_are_used_and_those_of_a_changed_one_are_left_out(ended: Search) -> None:
     base = ended.campaign
     assert base.workload
@@ -91,6 +95,7 @@ def test_trials_of_an_equal_workload_are_used_and_those_of_a_changed_one_are_lef
     assert (other.earlier, list(other.earlier_left_out)) == ([], [earlier.OTHER.format("workload")])
 
 
+@pytest.mark.thorough
 def test_trials_that_were_not_checked_against_a_constraint_are_left_out(ended: Search) -> None:
     limited = make_search(
         ended.campaign, by=ended.owner, name="limited", warm_start=True, constraints=["latency_avg <= 100 ms"]
@@ -99,6 +104,7 @@ def test_trials_that_were_not_checked_against_a_constraint_are_left_out(ended: S
     assert (limited.earlier, list(limited.earlier_left_out)) == ([], [earlier.UNCHECKED])
 
 
+@pytest.mark.thorough
 def test_trials_that_met_the_same_constraint_are_used(campaign: Campaign) -> None:
     limits = ["latency_avg <= 2.5 ms"]
     first = finish(make_search(campaign, budget_runs=60, blocks=1, constraints=limits))
@@ -111,6 +117,7 @@ def test_trials_that_met_the_same_constraint_are_used(campaign: Campaign) -> Non
     assert second.earlier_left_out == {earlier.BREAKS: broken} and broken
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "change",
     [
@@ -127,6 +134,7 @@ def test_trials_outside_of_the_space_are_not_used_nor_any_without_a_request(
     assert search.earlier == []
 
 
+@pytest.mark.thorough
 def test_trials_of_another_host_or_of_a_running_search_are_not_used(ended: Search) -> None:
     elsewhere = make_search(make_campaign(host=make_host("other")), by=ended.owner, name="other", warm_start=True)
     Search.objects.filter(pk=ended.pk).update(state=Search.State.RUNNING)

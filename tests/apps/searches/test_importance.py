@@ -40,6 +40,7 @@ def test_too_few_trials_give_a_reason_instead_of_a_list() -> None:
     assert (empty.settings, empty.predicted) == ([], None)
 
 
+@pytest.mark.thorough
 def test_the_setting_on_which_results_depend_most_is_first() -> None:
     answer = importance.answer(long_search())
 
@@ -51,6 +52,7 @@ def test_the_setting_on_which_results_depend_most_is_first() -> None:
     assert answer.predicted and answer.predicted > 80
 
 
+@pytest.mark.thorough
 def test_settings_without_effect_are_not_ranked() -> None:
     noise = iter(range(10_000))
 
@@ -60,6 +62,7 @@ def test_settings_without_effect_are_not_ranked() -> None:
     assert answer.settings == []
 
 
+@pytest.mark.thorough
 def test_an_answer_is_computed_once_until_a_trial_has_new_results(monkeypatch: pytest.MonkeyPatch) -> None:
     cache.clear()
     search, calls = long_search(), []
@@ -74,6 +77,7 @@ def test_an_answer_is_computed_once_until_a_trial_has_new_results(monkeypatch: p
     assert len(calls) == 2
 
 
+@pytest.mark.thorough
 def test_page_and_api_show_the_shares_with_their_intervals() -> None:
     search, client = long_search(), browser(make_user(Role.VIEWER))
 

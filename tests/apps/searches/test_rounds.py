@@ -110,6 +110,7 @@ def test_a_claimed_start_is_not_repeated_until_the_claim_expires(search: Search)
     assert search.rounds.get().campaign.state == Campaign.State.RUNNING
 
 
+@pytest.mark.thorough
 def test_the_same_results_lead_to_the_same_candidates() -> None:
     same: dict[str, Any] = {"seed": 11, "budget_runs": 42}
     host = make_host()
@@ -121,6 +122,7 @@ def test_the_same_results_lead_to_the_same_candidates() -> None:
     assert state_of(one) == state_of(other)
 
 
+@pytest.mark.thorough
 def test_a_search_ends_with_a_fresh_campaign_whose_verdict_alone_counts() -> None:
     search = finish(make_search(budget_runs=90))
 
@@ -136,6 +138,7 @@ def test_a_search_ends_with_a_fresh_campaign_whose_verdict_alone_counts() -> Non
     assert confirmation and confirmation.is_better and len(confirmation.findings) == 1
 
 
+@pytest.mark.thorough
 def test_a_search_without_a_better_candidate_ends_without_a_confirmation(search: Search) -> None:
     finish(search, lambda values: 500.0 if values else 1000.0)
 
@@ -328,6 +331,7 @@ def test_the_remaining_time_covers_open_runs_and_the_rest_of_the_budget(search: 
     assert budget.of(search).remaining_s == pytest.approx(32 * 10)
 
 
+@pytest.mark.thorough
 def test_an_extended_search_continues_and_is_confirmed_again(search: Search) -> None:
     finish(search)
     before = search.rounds.count()

@@ -69,6 +69,7 @@ def test_only_an_admin_allows_settings_that_risk_data(campaign: Campaign) -> Non
     assert create(campaign, Role.ADMIN, **risky).status_code == 201
 
 
+@pytest.mark.thorough
 def test_a_search_names_its_risks_on_its_page_and_in_the_question_of_each_campaign(campaign: Campaign) -> None:
     admin = make_user(Role.ADMIN)
     search = make_search(campaign, admin, space=["fsync on, off", "jit on, off"], allowed_risks=["fsync"])
@@ -97,6 +98,7 @@ def test_the_form_starts_a_search_or_shows_the_error(campaign: Campaign) -> None
     assert search.space == ["work_mem 1MB to 64MB log", "jit on, off"]
 
 
+@pytest.mark.thorough
 def test_the_page_of_a_search_shows_its_trials_and_the_verdict_of_its_confirmation(campaign: Campaign) -> None:
     tuner = make_user(Role.TUNER)
     search = searched.finished(campaign, tuner)
@@ -112,6 +114,7 @@ def test_the_page_of_a_search_shows_its_trials_and_the_verdict_of_its_confirmati
         assert trial.reason in page
 
 
+@pytest.mark.thorough
 def test_a_confirmation_that_runs_a_twin_shows_its_fidelity(campaign: Campaign, admin: User) -> None:
     tuner = make_user(Role.TUNER)
     search = searched.finished(campaign, tuner)
@@ -155,6 +158,7 @@ def test_operators_of_another_team_can_read_a_search_but_not_change_it() -> None
     assert client.get(f"/api/v1/searches/?team={other.pk}").json()["results"] == []
 
 
+@pytest.mark.thorough
 def test_the_charts_of_a_search_have_each_trial_once_and_the_csv_a_line_for_each(campaign: Campaign) -> None:
     search = searched.finished(campaign, make_user(Role.TUNER))
     client = browser(make_user())
@@ -177,6 +181,7 @@ def test_the_charts_of_a_search_have_each_trial_once_and_the_csv_a_line_for_each
     assert len(lines) == trials + 1
 
 
+@pytest.mark.thorough
 def test_the_slices_have_a_panel_for_each_setting_and_fewer_columns_on_a_narrow_page(campaign: Campaign) -> None:
     search = searched.finished(campaign, make_user(Role.TUNER))
     client = browser(make_user())
@@ -214,6 +219,7 @@ def test_the_number_of_runs_to_add_is_not_refreshed_while_a_user_enters_it(campa
     assert "Extend budget" in page
 
 
+@pytest.mark.thorough
 def test_an_interval_that_is_much_wider_than_the_others_does_not_hide_the_effects() -> None:
     search = searched.advance(make_search())
     searched.end_round(search)

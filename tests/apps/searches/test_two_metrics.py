@@ -52,6 +52,7 @@ def confirmed(search: Search) -> list[int]:
     return [int(level["label"].removeprefix("trial ")) for level in levels if level["label"] != "default"]
 
 
+@pytest.mark.thorough
 def test_a_trial_has_a_log_ratio_by_each_metric_above_0_if_it_is_better() -> None:
     search = advance(two_metrics())
     end_round(search, lambda values: 2000.0 if values else 1000.0, 0.0, latency_ms=lambda v: 40.0 if v else 20.0)
@@ -65,6 +66,7 @@ def test_a_trial_has_a_log_ratio_by_each_metric_above_0_if_it_is_better() -> Non
     assert (row.percent, row.second[0]) == (pytest.approx(100), pytest.approx(100))
 
 
+@pytest.mark.thorough
 def test_a_run_without_the_second_metric_has_no_result() -> None:
     search = advance(two_metrics())
     campaign = end_round(search, tps, latency_ms=latency_ms)
@@ -76,6 +78,7 @@ def test_a_run_without_the_second_metric_has_no_result() -> None:
     assert search.trials.get(number=2).blocks == 2
 
 
+@pytest.mark.thorough
 def test_the_best_trials_by_both_metrics_run_again_and_the_ends_of_the_front_are_confirmed() -> None:
     search = finish(two_metrics())
 
@@ -90,6 +93,7 @@ def test_the_best_trials_by_both_metrics_run_again_and_the_ends_of_the_front_are
     assert search.trials.filter(number__in=front.best, blocks__gt=2).exists()
 
 
+@pytest.mark.thorough
 def test_a_confirmation_has_a_verdict_by_each_metric_and_names_no_winner() -> None:
     confirmation = queries.confirmation(finish(two_metrics()))
 
@@ -100,6 +104,7 @@ def test_a_confirmation_has_a_verdict_by_each_metric_and_names_no_winner() -> No
     assert f"Judge them by tps and by {SECOND}." in confirmation.campaign.question
 
 
+@pytest.mark.thorough
 def test_a_candidate_that_is_better_by_a_metric_and_worse_by_none_is_a_gain() -> None:
     search = two_metrics()
     while advance(search).state == Search.State.RUNNING:
@@ -110,6 +115,7 @@ def test_a_candidate_that_is_better_by_a_metric_and_worse_by_none_is_a_gain() ->
     assert confirmation is not None and confirmation.is_better
 
 
+@pytest.mark.thorough
 def test_a_search_without_a_trial_above_the_default_by_either_metric_ends_without_a_confirmation() -> None:
     search = two_metrics()
     while advance(search).state == Search.State.RUNNING:
@@ -119,6 +125,7 @@ def test_a_search_without_a_trial_above_the_default_by_either_metric_ends_withou
     assert not search.rounds.filter(kind=Round.Kind.CONFIRMATION).exists()
 
 
+@pytest.mark.thorough
 def test_a_trial_that_varies_by_the_second_metric_only_is_unstable() -> None:
     search = two_metrics(blocks=4, budget_runs=200)
     advance(search)
@@ -131,6 +138,7 @@ def test_a_trial_that_varies_by_the_second_metric_only_is_unstable() -> None:
     assert search.trials.get(number=2).state == Trial.State.MEASURED
 
 
+@pytest.mark.thorough
 def test_picked_trials_are_confirmed_instead_of_the_ends() -> None:
     search = advance(two_metrics(budget_runs=75))
     end_round(search, tps, latency_ms=latency_ms)
@@ -199,6 +207,7 @@ def test_a_bad_trial_is_worse_than_all_others_by_both_metrics() -> None:
     assert values == [[0.1, -0.7], [-0.5, -1.2]]
 
 
+@pytest.mark.thorough
 def test_page_chart_and_csv_show_both_metrics_and_the_front(client: Any) -> None:
     search = finish(two_metrics())
     user = browser(search.owner)
@@ -228,6 +237,7 @@ def test_a_search_with_one_metric_has_no_pareto_chart() -> None:
     assert "Pareto" not in user.get(reverse("searches_detail", args=[search.pk])).content.decode()
 
 
+@pytest.mark.thorough
 def test_the_api_creates_shows_and_picks(operator_campaign: tuple[User, Any]) -> None:
     user, campaign = operator_campaign
     api = script(user)

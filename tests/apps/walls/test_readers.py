@@ -39,6 +39,7 @@ def statuses(user: User, private: Private) -> list[int]:
     return [browser(user).get(address).status_code for address in addresses]
 
 
+@pytest.mark.thorough
 def test_members_and_instance_admins_see_a_private_team_and_others_get_404(private: Private) -> None:
     viewer = make_member(private.team, Role.VIEWER)
 

@@ -156,6 +156,7 @@ def test_a_copy_of_a_queryset_belongs_to_the_request_of_the_original(private: Pr
         assert private.host not in copied.all()
 
 
+@pytest.mark.thorough
 def test_views_are_imported_before_the_first_request() -> None:
     """In a process of its own, where no test has imported them."""
     program = (

@@ -32,6 +32,7 @@ def not_hidden(requests: list[Request], answers: dict[Request, Answer]) -> list[
     return wrong
 
 
+@pytest.mark.thorough
 def test_responses_to_a_stranger_are_those_of_a_server_without_the_private_team(two: Worlds) -> None:
     without = worlds.ask(two.strangers[Role.TUNER], two.requests)
     two.add_private_team()

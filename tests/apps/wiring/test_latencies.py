@@ -78,6 +78,7 @@ def test_a_bucket_has_all_that_were_as_fast_or_faster() -> None:
     assert samples[f'{NAME}_sum{{view="home",method="GET",status="2xx"}}'] == 23.031
 
 
+@pytest.mark.thorough
 def test_counts_of_several_processes_are_added_and_sent_when_they_end(place: str) -> None:
     environment = {**os.environ, "PROVING_CACHE_URL": settings.CACHES["default"]["LOCATION"]}
     for seconds in ("0.25", "0.5"):

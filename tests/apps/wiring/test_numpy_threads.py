@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 COUNT_THREADS = """
 import django
 django.setup()
@@ -17,6 +19,7 @@ print(len(os.listdir("/proc/self/task")))
 """
 
 
+@pytest.mark.thorough
 def test_a_process_of_the_server_starts_no_threads_for_linear_algebra() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from django.template import engines
 
 from apps import preload
@@ -18,6 +19,7 @@ OURS = ("agents", "apps", "common", "embedded", "readers", "stats")
 OF_WORKERS = ("optuna",)
 
 
+@pytest.mark.thorough
 def test_modules_that_functions_import_are_loaded_before() -> None:
     elsewhere = (*sys.stdlib_module_names, *OURS, *OF_WORKERS)
     imported = {name for name in _imported_by_functions() if name.split(".")[0] not in elsewhere}

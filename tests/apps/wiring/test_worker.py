@@ -152,6 +152,7 @@ def test_requests_that_are_sent_at_once_are_all_answered(port: int) -> None:
             got += client.recv(10_000)
 
 
+@pytest.mark.thorough
 def test_a_client_that_disconnects_costs_no_thread(port: int) -> None:
     with clients(port, b"GET / HT", count=1) as (client,):
         client.shutdown(socket.SHUT_WR)

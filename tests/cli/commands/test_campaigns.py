@@ -23,6 +23,8 @@ from tests.cli import reference
 from tests.cli.program import Program
 from tests.rows.factories import end_run, make_campaign, make_host, make_twin
 
+pytestmark = pytest.mark.thorough
+
 RECIPE = "cpu-scaling"
 EXPORT = "tests/samples/pgbench"
 
@@ -42,6 +44,7 @@ def level(campaign: Campaign, label: str) -> str:
     return f"{campaign.pk}:{label}"
 
 
+@pytest.mark.fast
 def test_hosts_are_listed(proving: Program, host: Host) -> None:
     assert [row["name"] for row in proving.json("hosts")] == ["db1"]
     assert "db1" in proving.run("hosts").stdout
@@ -57,6 +60,7 @@ def test_a_host_whose_check_failed_is_listed_as_not_ready(proving: Program, host
     assert proving.json("hosts")[0]["state"] == "unfit"
 
 
+@pytest.mark.fast
 def test_a_campaign_from_a_recipe_is_started(proving: Program, host: Host) -> None:
     made = proving.json("run", RECIPE, "--host", "db1", "--repetitions", "4", "--delta", "5", "--name", "Tonight")
 

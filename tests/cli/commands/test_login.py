@@ -14,6 +14,8 @@ from apps.accounts.models import Role, User
 from tests.cli.program import Program
 from tests.servers.ci_platform import Platform, serve
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def platform(proving: Program, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Platform]:

@@ -13,6 +13,8 @@ from scipy import stats
 
 from tests.cli.program import CLI, Program
 
+pytestmark = pytest.mark.thorough
+
 SAMPLES = CLI.parent / "tests" / "samples"
 PGBENCH = (SAMPLES / "pgbench-15-transactions.out").read_text()
 # Relative rates of six runs, about 1 % apart.

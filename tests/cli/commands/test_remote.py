@@ -27,6 +27,7 @@ def shop(host: Host, people: dict[Role, User]) -> RemoteServer:
     return remote_servers.register(host, "shop", by=people[Role.ADMIN], **where)
 
 
+@pytest.mark.thorough
 def test_an_admin_adds_lists_and_removes_a_server(program: Callable[..., Program], host: Host, tmp_path: Path) -> None:
     proving = program(Role.ADMIN)
     password = tmp_path / "password"

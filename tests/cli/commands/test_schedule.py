@@ -12,6 +12,8 @@ from apps.campaigns.models import Schedule, Slot
 from tests.cli.program import Program
 from tests.rows.factories import make_campaign, make_host, make_schedule
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def nightly(people: dict[Role, User]) -> Schedule:

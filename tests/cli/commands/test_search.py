@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from apps.accounts.models import Role, User
 from apps.searches.models import Search
 from tests.cli.program import Program
 from tests.rows import searched
 from tests.rows.factories import make_campaign, make_host, make_search
+
+pytestmark = pytest.mark.thorough
 
 VARY = ("--vary", "work_mem 1MB to 64MB log", "--vary", "jit on, off")
 

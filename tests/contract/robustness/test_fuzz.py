@@ -168,6 +168,7 @@ def gives_a_value_or_a_format_error(kind: str, raw: bytes) -> None:
         assert error.hint
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", FORMATS)
 @settings(max_examples=EXAMPLES, database=None)
 @given(chance=st.randoms(use_true_random=True))
@@ -190,6 +191,7 @@ def test_a_line_of_50_mb_is_passed_over_or_refused_in_little_memory(kind: str) -
     assert peak < 2 * LONG
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_long_line_takes_no_longer_than_its_length(kind: str) -> None:
     # With expressions that try every way to split a line, this would not end for hours.

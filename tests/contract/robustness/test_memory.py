@@ -60,6 +60,7 @@ def peak(kind: str, raw: bytes) -> int:
     return most
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", LINES)
 def test_memory_does_not_grow_with_the_lines(kind: str) -> None:
     short, long = (peak(kind, output(kind, lines)) for lines in (SHORT, LONG))

@@ -106,12 +106,14 @@ def test_an_emulated_machine_gets_the_frequency_of_its_time_stamp_counter(tmp_pa
     assert "tsc_early_khz" not in " ".join(emulator.arguments(DEFAULT, tmp_path, "kvm", 22000))
 
 
+@pytest.mark.thorough
 def test_an_unknown_accelerator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROVING_LAB_ACCEL", "xen")
     with pytest.raises(LabError, match="'xen'; accepted: auto, kvm, tcg"):
         emulator.accelerator()
 
 
+@pytest.mark.thorough
 def test_a_configured_mirror_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROVING_LAB_MIRROR", "http://mirror.example/debian")
     assert image.mirrors() == ("http://mirror.example/debian", None)

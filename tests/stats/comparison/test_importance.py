@@ -42,6 +42,7 @@ def test_an_effect_that_two_settings_have_only_together_counts_for_both() -> Non
     assert all(each.low > 0.5 for each in result.settings)
 
 
+@pytest.mark.thorough
 def test_settings_without_effect_are_not_resolved() -> None:
     rng = np.random.default_rng(4)
     resolved = 0
@@ -52,6 +53,7 @@ def test_settings_without_effect_are_not_resolved() -> None:
     assert resolved <= 1
 
 
+@pytest.mark.thorough
 def test_the_shared_error_of_a_round_is_not_an_effect_of_settings() -> None:
     rng = np.random.default_rng(6)
     resolved = 0

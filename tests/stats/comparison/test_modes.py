@@ -30,6 +30,7 @@ def test_slow_runs_of_levels_that_differ_are_one_mode() -> None:
     assert (modes.as_dict()["lower"], modes.as_dict()["upper"]) == (4, 16)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("runs", [8, 10, 20])
 @pytest.mark.parametrize("df", [3, np.inf])
 def test_runs_with_one_mode_rarely_seem_to_have_two(runs: int, df: float) -> None:

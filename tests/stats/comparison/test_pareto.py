@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from stats.comparison.pareto import Pair, ends, front
 
@@ -43,6 +44,7 @@ def test_the_baseline_dominates_a_candidate_that_is_worse_in_both() -> None:
     assert found.dominated == [1, 2]
 
 
+@pytest.mark.thorough
 def test_a_candidate_that_is_worse_in_one_objective_only_is_called_dominated_in_at_most_5_percent() -> None:
     """The hardest case: by one objective all candidates are equal, so that one false test suffices."""
     rng, wrong, repeats = np.random.default_rng(7), 0, 300

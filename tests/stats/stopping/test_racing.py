@@ -12,6 +12,7 @@ from stats.stopping.racing import standing, unstable
 BLOCKS, ROUNDS = 2, 4
 
 
+@pytest.mark.thorough
 def test_an_interval_over_four_rounds_excludes_an_equal_candidate_in_at_most_five_percent() -> None:
     rng = np.random.default_rng(7)
     count = 2000

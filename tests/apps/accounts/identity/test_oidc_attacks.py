@@ -190,6 +190,7 @@ def test_a_user_name_that_is_taken_gives_nothing(provider: Provider, client: Cli
     assert not ProviderAccount.objects.exists()
 
 
+@pytest.mark.thorough
 def test_starts_and_failures_of_one_address_are_limited(provider: Provider, client: Client) -> None:
     starts = [client.get(reverse("oidc_start")).status_code for _ in range(61)]
     failures = [client.get(reverse("oidc_callback"), {"state": "x"}).status_code for _ in range(31)]

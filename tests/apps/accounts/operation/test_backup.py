@@ -56,6 +56,7 @@ def wipe() -> None:
         cursor.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
 
 
+@pytest.mark.thorough
 def test_exports_are_the_same_bytes_after_a_restore(finished: Campaign, tmp_path: Path) -> None:
     before = exported(finished.pk)
     call_command("backup", tmp_path / "all.tar")
@@ -74,6 +75,7 @@ def databases() -> set[str]:
         return {name for (name,) in cursor}
 
 
+@pytest.mark.thorough
 def test_a_check_restores_a_backup_beside_the_data_and_leaves_nothing(
     finished: Campaign, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -88,6 +90,7 @@ def test_a_check_restores_a_backup_beside_the_data_and_leaves_nothing(
     assert (Campaign.objects.get().pk, AuditEntry.objects.count()) == (finished.pk, entries)
 
 
+@pytest.mark.thorough
 def test_a_check_finds_an_audit_log_that_was_changed_before_the_backup(finished: Campaign, tmp_path: Path) -> None:
     chain.seal()
     with connection.cursor() as cursor:
@@ -105,6 +108,7 @@ def test_a_check_finds_an_audit_log_that_was_changed_before_the_backup(finished:
     assert databases() == before
 
 
+@pytest.mark.thorough
 def test_a_check_of_a_damaged_backup_leaves_no_database(finished: Campaign, tmp_path: Path) -> None:
     call_command("backup", tmp_path / "all.tar")
     with (tmp_path / "all.tar").open("r+b") as file:
@@ -118,6 +122,7 @@ def test_a_check_of_a_damaged_backup_leaves_no_database(finished: Campaign, tmp_
     assert Campaign.objects.get() == finished
 
 
+@pytest.mark.thorough
 def test_a_backup_through_a_pipe_is_restored_through_a_pipe(finished: Campaign, tmp_path: Path) -> None:
     before = exported(finished.pk)
     with (tmp_path / "all.tar").open("wb") as out:
@@ -145,6 +150,7 @@ def manage(*arguments: str, code: int = 0, **streams: Any) -> subprocess.Complet
     return done
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -163,6 +169,7 @@ def test_a_file_that_cannot_be_used_is_named_without_a_traceback(
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_backup_that_ends_too_early_is_refused(finished: Campaign, tmp_path: Path) -> None:
     backup.backup(tmp_path / "all.tar")
     whole = (tmp_path / "all.tar").read_bytes()
@@ -172,6 +179,7 @@ def test_a_backup_that_ends_too_early_is_refused(finished: Campaign, tmp_path: P
         backup.restore(tmp_path / "all.tar", replace=True)
 
 
+@pytest.mark.thorough
 def test_an_audit_log_is_append_only_after_a_restore_as_well(finished: Campaign, tmp_path: Path) -> None:
     backup.backup(tmp_path / "all.tar")
 
@@ -181,6 +189,7 @@ def test_an_audit_log_is_append_only_after_a_restore_as_well(finished: Campaign,
         AuditEntry.objects.all().delete()
 
 
+@pytest.mark.thorough
 def test_a_backup_names_its_rows_its_hashes_and_the_keys_that_it_does_not_hold(
     finished: Campaign, tmp_path: Path, settings: Any
 ) -> None:
@@ -196,6 +205,7 @@ def test_a_backup_names_its_rows_its_hashes_and_the_keys_that_it_does_not_hold(
     assert (tmp_path / "all.tar").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.thorough
 def test_a_database_with_tables_is_replaced_only_on_request(finished: Campaign, tmp_path: Path) -> None:
     backup.backup(tmp_path / "all.tar")
     finished.runs.update(step="changed since")
@@ -207,6 +217,7 @@ def test_a_database_with_tables_is_replaced_only_on_request(finished: Campaign, 
     assert not finished.runs.filter(step="changed since").exists()
 
 
+@pytest.mark.thorough
 def test_a_restore_that_fails_changes_nothing(
     finished: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,6 +241,7 @@ def _repack(file: Path, dump: Path, change: Any) -> None:
         backup._pack(out, manifest, dump)
 
 
+@pytest.mark.thorough
 def test_a_damaged_backup_is_refused(finished: Campaign, tmp_path: Path) -> None:
     backup.backup(tmp_path / "all.tar")
     data = bytearray((tmp_path / "all.tar").read_bytes())
@@ -254,6 +266,7 @@ def test_a_file_that_is_not_a_backup_is_refused(db: None, tmp_path: Path, text: 
         backup.restore(file)
 
 
+@pytest.mark.thorough
 def test_a_backup_of_a_newer_version_is_refused(finished: Campaign, tmp_path: Path) -> None:
     newer = MigrationRecorder(connection).migration_qs.create(app="accounts", name="9999_of_the_future")
     backup.backup(tmp_path / "all.tar")
@@ -263,6 +276,7 @@ def test_a_backup_of_a_newer_version_is_refused(finished: Campaign, tmp_path: Pa
         backup.restore(tmp_path / "all.tar", replace=True)
 
 
+@pytest.mark.thorough
 def test_a_server_that_is_running_is_not_pulled_away(finished: Campaign, tmp_path: Path) -> None:
     backup.backup(tmp_path / "all.tar")
     other = connection.copy()

@@ -78,6 +78,7 @@ def test_an_address_that_fails_too_often_is_refused(device: Authenticator) -> No
     assert limited.status_code == 429 and "Try again in" in limited.json()["message"]
 
 
+@pytest.mark.thorough
 def test_an_address_gets_so_many_challenges(db: None) -> None:
     client = Client()
 
@@ -86,6 +87,7 @@ def test_an_address_gets_so_many_challenges(db: None) -> None:
     assert codes == [200] * PASSKEY_SIGN_INS.most + [429]
 
 
+@pytest.mark.thorough
 @pytest.mark.django_db
 @examples(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(

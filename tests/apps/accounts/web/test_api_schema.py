@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +11,12 @@ import yaml
 from django.core.management import call_command
 from django.test import Client
 
+pytestmark = pytest.mark.xdist_group("schema")  # one worker creates it, once: it takes 3 s of CPU time
 
-@pytest.fixture
-def schema(tmp_path: Path) -> Any:
-    target = tmp_path / "schema.yml"
+
+@pytest.fixture(scope="module")
+def schema(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    target = tmp_path_factory.mktemp("schema") / "schema.yml"
     call_command("spectacular", "--validate", "--fail-on-warn", "--file", str(target))
     return yaml.safe_load(target.read_text())
 

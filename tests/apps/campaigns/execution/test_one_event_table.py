@@ -54,6 +54,7 @@ def rows(apps: Apps, model: str, owner: str, fields: tuple[str, ...]) -> list[tu
     ]
 
 
+@pytest.mark.thorough
 def test_events_and_artefacts_of_parts_move_without_loss_and_the_last_release_still_reads_and_writes(
     part: RunPart,
 ) -> None:

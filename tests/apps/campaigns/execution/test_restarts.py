@@ -145,6 +145,7 @@ def test_after_the_limit_the_run_fails_and_its_host_is_quarantined(restarting: R
     assert run.host.state == Host.State.QUARANTINED
 
 
+@pytest.mark.thorough
 def test_the_run_s_page_says_since_when(client: Client, db: None) -> None:
     team = filled.team()
     client.force_login(team["operator"])

@@ -180,6 +180,7 @@ def test_the_longest_statements_take_less_than_a_second(shop: Schema, text: str)
     assert time.process_time() - began < 1
 
 
+@pytest.mark.thorough
 def test_statements_that_are_too_long_in_all_are_not_parsed(capture: Capture) -> None:
     first = capture.statements[0]
     long = f"select {', '.join(['id'] * 1900)} from shop.orders where id = $1"

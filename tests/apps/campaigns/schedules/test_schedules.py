@@ -72,6 +72,7 @@ def channel(admin: User) -> Channel:
     return Channel.objects.create(name="c", owner=admin, kind="mail", address="a@example.org", events=kinds)
 
 
+@pytest.mark.thorough
 def test_a_month_with_a_window_a_server_that_was_down_and_the_clock_put_forward(channel: Channel) -> None:
     schedule = make_schedule("2026-03-01 12:00", time_zone="Europe/Berlin", windows=WEEKDAYS)
     outage = (at("2026-03-10 20:00"), at("2026-03-12 09:00"))
@@ -97,6 +98,7 @@ def test_a_month_with_a_window_a_server_that_was_down_and_the_clock_put_forward(
     assert schedule.slots.filter(outcome="missed").first().reason.startswith("the server was down until 10:00 CET")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("zone", "days", "when", "expected"),
     [
@@ -317,6 +319,7 @@ def test_the_database_refuses_a_second_slot_of_one_time() -> None:
         Slot.objects.create(schedule=schedule, at=at("2026-05-01 02:30"), outcome="missed", decided_at=at("2026-05-02"))
 
 
+@pytest.mark.thorough
 @pytest.mark.django_db(transaction=True)
 def test_two_beats_at_once_start_one_campaign() -> None:
     schedule = make_schedule("2026-05-01 00:00")

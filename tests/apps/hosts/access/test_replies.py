@@ -41,6 +41,7 @@ def test_a_field_of_another_type_is_refused_or_replaced(name: str, value: Any) -
     assert len(str(answer[name])) < 100
 
 
+@pytest.mark.thorough
 def test_the_list_of_restored_runs_is_cut_to_the_limit_of_the_audit_log() -> None:
     endless = [RECOVERED | {"did": ["x" * 10_000] * 100, "more": "y" * 10_000}] * 1000
 

@@ -140,6 +140,7 @@ def test_home_forgets_a_conflict_that_was_seen(client: Client, team: dict[str, A
     assert [problem.host.name for problem in client.get("/").context["problems"]] == ["bench-04"]
 
 
+@pytest.mark.thorough
 def test_the_number_of_queries_of_home_does_not_grow_with_problems(
     client: Client, team: dict[str, Any], django_assert_max_num_queries: Any
 ) -> None:

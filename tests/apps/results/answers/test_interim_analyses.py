@@ -205,6 +205,7 @@ def test_it_stops_when_the_verdict_is_certain(admin: User) -> None:
     assert (analysis.found["verdict"], analysis.alpha < 0.05) == ("better", True)
 
 
+@pytest.mark.thorough
 def test_it_runs_to_its_last_repetition_when_the_rule_is_never_met(admin: User) -> None:
     campaign = started(admin, width=0.0001)
     for block in range(10):

@@ -61,6 +61,7 @@ def hosts() -> list[Host]:
     return [make_host(name=f"db{number + 1}") for number in range(MOST_HOSTS)]
 
 
+@pytest.mark.thorough
 def test_random_campaigns_have_the_same_sentences_in_the_database(admin: User, hosts: list[Host]) -> None:
     check(CAMPAIGNS[:FEW], admin, hosts)
 

@@ -17,6 +17,8 @@ from tests.apps.results.exchange.test_imports import imported
 from tests.rows import populate
 from tests.rows.factories import browser, script
 
+pytestmark = pytest.mark.thorough
+
 # Of one run: five seconds of three columns of pgbench and eight of the cpus.
 SAMPLES = 5 * (3 + 8)
 

@@ -267,6 +267,7 @@ def with_entries(count: int) -> bytes:
     return packed[:start] + packed[start:end] * count + bytes(tail)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("make", "message"),
     [

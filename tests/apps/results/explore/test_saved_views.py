@@ -105,6 +105,7 @@ def test_the_database_itself_keeps_no_address_of_another_server(operator: User) 
             Pin.objects.create(title="p", address=address, chart="runs", by=operator)
 
 
+@pytest.mark.thorough
 def test_every_chart_of_every_page_is_drawn_where_its_place_says(
     client: Client, campaign: Campaign, run: Run, admin: User
 ) -> None:
@@ -306,6 +307,7 @@ def test_a_saved_view_of_a_removed_object_or_chart_says_so_and_can_be_removed(
     assert not Pin.objects.exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["dashboard", "pin_list"])
 def test_more_pins_take_no_more_queries(
     client: Client, campaign: Campaign, run: Run, operator: User, name: str

@@ -207,6 +207,7 @@ def test_a_run_s_stream_begins_at_the_event_of_the_page_and_continues_with_new_o
     assert [(each["seq"], each["values"]["tps"]) for each in second[0]["samples"]] == [(point, 12345.0)]
 
 
+@pytest.mark.thorough
 def test_a_run_s_stream_ends_with_the_run(viewer: Client, team: dict[str, Any]) -> None:
     run = team["live_run"]
     answer = viewer.get(reverse("run_stream", args=[run.pk]), {"after": run.last_seq})

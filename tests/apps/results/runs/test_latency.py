@@ -171,6 +171,7 @@ def test_a_report_that_no_agent_writes_is_refused(changes: dict[str, Any]) -> No
         parse_latency(latency_json(**changes))
 
 
+@pytest.mark.thorough
 @settings(max_examples=300)
 @given(st.data())
 def test_damage_is_refused_and_nothing_else(data: st.DataObject) -> None:

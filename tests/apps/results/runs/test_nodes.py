@@ -72,6 +72,7 @@ def test_nodes_are_in_numerical_order() -> None:
     assert list(nodes.parts_of(topology(10, 2, 0))) == ["node0.cpus", "node2.cpus", "node10.cpus"]
 
 
+@pytest.mark.thorough
 def test_nodes_are_a_heat_map_beside_that_of_the_cpus(browser: Client, run: Run) -> None:
     fold.append(run, "measure", "cpu", busy())
 

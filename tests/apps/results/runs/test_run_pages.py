@@ -219,6 +219,7 @@ def test_the_campaign_s_parts_are_sent_to_htmx_and_polling_ends_with_it(client: 
     assert "hx-trigger" not in still
 
 
+@pytest.mark.thorough
 def test_the_number_of_queries_of_the_campaign_page_does_not_grow_with_runs(
     client: Client, team: dict[str, Any], django_assert_max_num_queries: Any
 ) -> None:

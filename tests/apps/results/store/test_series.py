@@ -329,6 +329,7 @@ def newest_afterwards(transactional_db: None) -> Iterator[None]:
     executor.migrate(executor.loader.graph.leaf_nodes())
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("newest_afterwards")
 def test_stored_series_are_converted_there_and_back() -> None:
     run = filled.team()["live_run"]

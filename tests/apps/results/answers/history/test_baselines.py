@@ -36,6 +36,7 @@ def repeated(host: Host, by: User, *values: float) -> list[Run]:
     return made
 
 
+@pytest.mark.thorough
 def test_a_run_out_of_line_with_those_before_it_is_reported(admin: User) -> None:
     host = make_host()
     repeated(host, admin, *QUIET, 9850)
@@ -50,6 +51,7 @@ def test_a_run_out_of_line_with_those_before_it_is_reported(admin: User) -> None
     )
 
 
+@pytest.mark.thorough
 def test_a_new_kernel_is_named_where_the_level_changes(admin: User) -> None:
     host = make_host()
     runs = repeated(host, admin, *QUIET, *(value * 1.05 for value in QUIET))
@@ -64,6 +66,7 @@ def test_a_new_kernel_is_named_where_the_level_changes(admin: User) -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_ten_runs_are_too_few(admin: User) -> None:
     host = make_host()
     repeated(host, admin, *QUIET)
@@ -71,6 +74,7 @@ def test_ten_runs_are_too_few(admin: User) -> None:
     assert baselines(host) == []
 
 
+@pytest.mark.thorough
 def test_the_host_s_page_asks_for_it(client: Client, admin: User, django_assert_max_num_queries: Any) -> None:
     host = make_host()
     repeated(host, admin, *QUIET, 9850)
@@ -86,6 +90,7 @@ def test_the_host_s_page_asks_for_it(client: Client, admin: User, django_assert_
     )
 
 
+@pytest.mark.thorough
 def test_the_chart_has_every_run_the_levels_and_why_they_changed(client: Client, admin: User) -> None:
     host = make_host()
     runs = repeated(host, admin, *QUIET, *(value * 1.05 for value in QUIET))
@@ -112,6 +117,7 @@ def test_a_spec_that_was_hardly_ever_run_has_no_chart(client: Client, admin: Use
     assert client.get(reverse("baseline_figure", args=[host.name, run.digest])).status_code == 404
 
 
+@pytest.mark.thorough
 def test_the_api_has_the_same_points_and_judgements(admin: User) -> None:
     host = make_host()
     runs = repeated(host, admin, *QUIET, 9850)

@@ -38,6 +38,7 @@ def channel(admin: User) -> Channel:
     return Channel.objects.create(name="c", owner=admin, kind="mail", address="a@example.org", events=kinds)
 
 
+@pytest.mark.thorough
 def test_before_five_earlier_campaigns_it_says_how_many_are_missing(schedule: Schedule, channel: Channel) -> None:
     history(schedule, 1.0, 1.01, 0.5)
 
@@ -48,6 +49,7 @@ def test_before_five_earlier_campaigns_it_says_how_many_are_missing(schedule: Sc
     assert not Delivery.objects.exists()
 
 
+@pytest.mark.thorough
 def test_noise_between_campaigns_is_not_a_regression(schedule: Schedule, channel: Channel) -> None:
     history(schedule, *NOISE, 0.98)
 
@@ -59,6 +61,7 @@ def test_noise_between_campaigns_is_not_a_regression(schedule: Schedule, channel
     assert not Delivery.objects.exists()
 
 
+@pytest.mark.thorough
 def test_a_step_beyond_the_noise_is_a_regression_and_reported_once(schedule: Schedule, channel: Channel) -> None:
     slots = history(schedule, *NOISE, 0.9)
 
@@ -74,6 +77,7 @@ def test_a_step_beyond_the_noise_is_a_regression_and_reported_once(schedule: Sch
     assert Slot.objects.filter(compared_at=None).count() == 0
 
 
+@pytest.mark.thorough
 def test_an_improvement_is_not_a_regression(schedule: Schedule, channel: Channel) -> None:
     history(schedule, *NOISE, 1.2)
 
@@ -83,6 +87,7 @@ def test_an_improvement_is_not_a_regression(schedule: Schedule, channel: Channel
     assert not Delivery.objects.exists()
 
 
+@pytest.mark.thorough
 def test_a_campaign_waits_until_its_results_are_read(schedule: Schedule, channel: Channel) -> None:
     slots = history(schedule, *NOISE, 0.9)
     unread = slots[-1].campaign.runs.all()  # type: ignore[union-attr]
@@ -96,6 +101,7 @@ def test_a_campaign_waits_until_its_results_are_read(schedule: Schedule, channel
     assert (before, Delivery.objects.count()) == (0, 1)
 
 
+@pytest.mark.thorough
 def test_the_page_has_the_chart_the_banner_and_the_changes_of_the_host(schedule: Schedule, viewer: User) -> None:
     slots = history(schedule, *NOISE, 0.9)
     host = schedule.campaign.host
@@ -119,6 +125,7 @@ def test_the_page_has_the_chart_the_banner_and_the_changes_of_the_host(schedule:
     assert len(csv) == 1 + 14
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("campaigns", [2, 7])
 def test_more_campaigns_take_no_more_queries(
     campaigns: int, schedule: Schedule, django_assert_num_queries: object
