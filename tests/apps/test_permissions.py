@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from http.cookies import SimpleCookie
 from typing import Any
 
 import pytest
@@ -125,11 +126,17 @@ def _name(url: str) -> str:
     return resolve(url.partition("?")[0]).url_name or ""
 
 
-def ask(user: User | None, method: str, url: str, data: dict[str, Any]) -> int:
-    """The status of one request by a user who has just logged in, in a transaction that is rolled back."""
+def log_in(user: User) -> SimpleCookie:
+    """The cookies of a session, for as many requests as a test makes: a login takes as long as most of them."""
     client = Client()
-    if user:
-        client.force_login(user)
+    client.force_login(user)
+    return client.cookies
+
+
+def ask(cookies: SimpleCookie, method: str, url: str, data: dict[str, Any]) -> int:
+    """The status of one request, in a transaction that is rolled back: the session is valid for the next one."""
+    client = Client()
+    client.cookies = SimpleCookie(cookies)
     with transaction.atomic():
         answer = getattr(client, method)(url, data)
         transaction.set_rollback(True)
@@ -155,6 +162,7 @@ def test_each_role_gets_through_where_the_rule_says_so_and_nowhere_else(
 ) -> None:
     """A page is rendered for the least role that may see it and for admins: roles are ordered (`Role.includes`), and
     views name the least one."""
+    cookies = log_in(team[role.value])
     known = {"profile": team["profile"].name, "host": team["host"].pk, "until": "2030-01-31 18:00", "may": "restart"}
     wrong = []
     for name, url, rule in addresses(team, keys):
@@ -162,7 +170,7 @@ def test_each_role_gets_through_where_the_rule_says_so_and_nowhere_else(
             if method == "get" and least is not None and role.includes(least) and role not in (least, Role.ADMIN):
                 continue
             data = {field: known[field] for field in SENT.get(name, ())} if method == "post" else {}
-            status = ask(team[role.value], method, url, data)
+            status = ask(cookies, method, url, data)
             accepted = (405,) if least is None else THROUGH if role.includes(least) else (403,)
             if status not in accepted:
                 wrong.append((name, method, status, accepted))
@@ -176,20 +184,20 @@ def test_requests_without_a_login_reach_only_open_addresses(
     wrong = []
     for name, url, rule in addresses(team, keys):
         for method, least in (("get", rule.get), ("post", rule.post)):
-            status = ask(None, method, url, {})
+            status = ask(SimpleCookie(), method, url, {})
             if status != 302 and not (least is None and status == 405):
                 wrong.append((name, method, status))
 
     assert wrong == []
     addressed = {"password_set": {"uidb64": "MQ", "token": "a-b"}, "timeline_feed": {"secret": "wrong"}}
-    assert {name: ask(None, "get", reverse(name, kwargs=addressed.get(name)), {}) for name in OPEN} == OPEN
+    assert {name: ask(SimpleCookie(), "get", reverse(name, kwargs=addressed.get(name)), {}) for name in OPEN} == OPEN
 
 
 def test_an_owner_changes_a_channel_of_mail_and_others_do_not(team: dict[str, Any]) -> None:
     mine = Channel.objects.create(name="vera", owner=team["viewer"], kind="mail", address="v@example.net")
     url = reverse("channel_detail", args=[mine.pk])
 
-    answers = {role.value: ask(team[role.value], "get", url, {}) for role in Role}
+    answers = {role.value: ask(log_in(team[role.value]), "get", url, {}) for role in Role}
 
     assert answers == {"viewer": 200, "operator": 403, "tuner": 403, "admin": 200}
 
