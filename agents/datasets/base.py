@@ -112,5 +112,9 @@ class Data(ABC):
 
 def size_of(system: System, path: str) -> int:
     """The bytes of a file, or of the files in a directory."""
-    files = [f"{path}/{name}" for name in system.names(path)] or [path]
-    return sum(status.size for status in map(system.stat, files) if status)
+    return sum(status.size for status in map(system.stat, files_of(system, path)) if status)
+
+
+def files_of(system: System, path: str) -> list[str]:
+    """The files in a directory, or the path itself."""
+    return [f"{path}/{name}" for name in system.names(path)] or [path]

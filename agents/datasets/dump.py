@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Mapping
 
 from ..errors import HostFailure, Unplannable, WorkloadFailure
 from ..host.paths import PATH
-from .base import Data, Options, Step, size_of
+from .base import Data, Options, Step, files_of, size_of
 
 if TYPE_CHECKING:
     from ..host.system import Finished
@@ -115,6 +115,8 @@ class DumpData(Data):
                 "the load would read the dump with root's file permissions, because the host has no account for it"
             )
             raise HostFailure(message, "create one: useradd --system --shell /usr/sbin/nologin proving-load")
+        for file in filter(tools.run.system.special, files_of(tools.run.system, path)):
+            raise HostFailure(f"{file} is a FIFO, socket or device, which a dump does not contain", _AGAIN)
         listed = _list(path, tools)
         if listed.code:
             raise HostFailure(*_explain(path, listed.stderr, account.name))

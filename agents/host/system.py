@@ -216,6 +216,14 @@ class System:
             return None
         return Stat(status.st_uid, status.st_size, status.st_mtime_ns, status.st_ino)
 
+    def special(self, path: str) -> bool:
+        """Whether a path leads to a FIFO, socket or device: reading it may never end."""
+        try:
+            mode = os.stat(path).st_mode
+        except OSError:
+            return False
+        return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
     def owners(self, path: str) -> Optional[frozenset[int]]:
         """Uids that could change a program: owners of the file and of the directories above it, as named and as
         resolved. None when a group, or everybody, could."""

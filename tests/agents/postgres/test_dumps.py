@@ -235,6 +235,22 @@ def test_a_path_without_a_dump_is_named_with_the_next_step(
     assert hint in failure["hint"], failure
 
 
+@pytest.mark.parametrize("place", ["the dump", "a file of it", "the target of a link in it"])
+def test_a_dump_whose_content_may_never_end_is_not_read(cluster: Cluster, production: Production, place: str) -> None:
+    path = production.dump("-Fd", name="endless.dump")
+    odd = path if place == "the dump" else path / "endless"
+    if place == "the target of a link in it":
+        odd.symlink_to("/dev/zero")
+    else:
+        shutil.rmtree(path) if odd == path else None
+        os.mkfifo(odd)
+
+    failure = error(cluster.run(dump(path), READ_ORDERS, outcome="failed"))
+
+    assert failure["message"] == f"{odd} is a FIFO, socket or device, which a dump does not contain"
+    assert "pg_dump -Fd" in failure["hint"]
+
+
 @pytest.mark.needs("root")
 def test_a_dump_that_only_root_can_read_is_not_read(cluster: Cluster, production: Production) -> None:
     path = production.dump(name="secret.dump")
