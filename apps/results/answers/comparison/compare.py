@@ -198,9 +198,9 @@ def _measured(arms: Sequence[Arm], step: str, name: str) -> tuple[Measurement, l
     known = Measurement.objects.filter(step=step, name=name).order_by()
     filled = []
     for arm in arms:
-        # For a level of a large campaign, PostgreSQL would read all of its runs again.
-        are_few = len(arm.runs) <= FEW
-        of_runs = known.filter(run__in=[run.pk for run in arm.runs] if are_few else arm.chosen.order_by().values("pk"))
+        of_runs = known.filter(run__in=arm.chosen.order_by().values("pk"))
+        if len(arm.runs) <= FEW:  # the subquery reads all runs of a campaign to find one of its levels
+            of_runs = known.filter(run__in=[run.pk for run in arm.runs])
         values = {run: value for run, value in of_runs.values_list("run_id", "value") if math.isfinite(value)}
         measured = [(run, value) for run in arm.runs if (value := values.get(run.pk)) is not None]
         if not measured:
