@@ -60,9 +60,14 @@ def gather(uploads: Iterable[tuple[str, bytes]]) -> list[File]:
 
     PlanError names the file that is refused and why: an unsafe path, a zip bomb, too many files."""
     gathered: list[File] = []
+    left = LARGEST_CONTENTS
     for name, content in uploads:
-        gathered += _unzip(name, content) if content.startswith(ZIP) else [File(_checked(name), content)]
-    _check_amount(gathered)
+        added = _unzip(name, content, left) if content.startswith(ZIP) else [File(_checked(name), content)]
+        left -= sum(len(file.content) for file in added)
+        gathered += added
+        _check_amount(len(gathered), LARGEST_CONTENTS - left)
+    if not gathered:
+        raise PlanError("files", "no file was uploaded", hint="accepted: one or more files, or a zip")
     stripped = _without_common_directories(gathered)
     paths: set[str] = set()
     for file in stripped:
@@ -82,32 +87,29 @@ def digest(files: Sequence[File]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def _check_amount(files: Sequence[File]) -> None:
-    if not files:
-        raise PlanError("files", "no file was uploaded", hint="accepted: one or more files, or a zip")
-    if len(files) > MOST_FILES:
-        raise PlanError("files", f"{len(files)} files; at most {MOST_FILES} are accepted", hint="import them in parts")
-    total = sum(len(file.content) for file in files)
+def _check_amount(files: int, total: int) -> None:
+    if files > MOST_FILES:
+        raise PlanError("files", f"{files} files; at most {MOST_FILES} are accepted", hint="import them in parts")
     if total > LARGEST_CONTENTS:
         raise PlanError("files", f"{total} bytes; at most {LARGEST_CONTENTS} are accepted", hint="import them in parts")
 
 
-def _unzip(name: str, content: bytes) -> list[File]:
+def _unzip(name: str, content: bytes, left: int) -> list[File]:
+    """Unpack a zip whose files have at most `left` bytes together."""
     entries = content.count(_ENTRY)
     if entries > MOST_ENTRIES:  # zipfile would create an object for each
         raise PlanError(name, f"{entries} files; at most {MOST_FILES} are accepted", hint="import them in parts")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return list(_members(name, archive))
+            return list(_members(name, archive, left))
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError) as error:
         raise PlanError(name, f"the zip cannot be read: {error}", hint="create the zip again") from error
 
 
-def _members(name: str, archive: zipfile.ZipFile) -> Iterator[File]:
+def _members(name: str, archive: zipfile.ZipFile, left: int) -> Iterator[File]:
     members = [each for each in archive.infolist() if not each.is_dir() and not _LITTER.search(each.filename)]
     if len(members) > MOST_FILES:
         raise PlanError(name, f"{len(members)} files; at most {MOST_FILES} are accepted", hint="import them in parts")
-    left = LARGEST_CONTENTS
     for member in members:
         file = _member(name, archive, member, left)
         left -= len(file.content)

@@ -290,6 +290,18 @@ def test_a_zip_takes_no_more_memory_than_its_contents_may_have(make: Callable[[]
     assert most < 8 << 20
 
 
+def test_many_zips_take_no_more_memory_together_than_one() -> None:
+    packed = zipped(zeros=b"0" * (files.LARGEST_CONTENTS * 2 // 5))
+    tracemalloc.start()
+
+    with pytest.raises(PlanError, match="bytes when unpacked"):
+        files.gather([(f"{n}.zip", packed) for n in range(4)])
+
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1.5 * files.LARGEST_CONTENTS  # a file is joined from its parts
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
