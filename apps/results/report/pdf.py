@@ -21,6 +21,7 @@ FACES = {"": "DejaVuSans.ttf", "B": "DejaVuSans-Bold.ttf"}
 BLUE, ORANGE, GREY, LINE = (0, 114, 178), (213, 94, 0), (89, 89, 89), (217, 221, 227)
 MARGIN_MM, CHART_MM, ROW_MM = 18.0, 62.0, 6.5
 MOST_LEVELS = 30  # in a chart
+MOST_LETTERS = 800  # of a cell: the row of a longer one may be higher than a page, which FPDF refuses
 LATIN = str.maketrans({"\u2212": "-", "\u202f": " ", "\u2013": "-", "\u2014": "-", "…": "...", "×": "x", "→": "->"})
 
 
@@ -83,7 +84,7 @@ class _Paper(FPDF):
             for cells in [head, *rows]:
                 row = table.row()
                 for cell in cells:
-                    row.cell(self.fit(cell))
+                    row.cell(self.fit(cell if len(cell) <= MOST_LETTERS else f"{cell[:MOST_LETTERS]}…"))
         self.ln(2)
 
 

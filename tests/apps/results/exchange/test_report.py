@@ -71,6 +71,15 @@ def test_failed_runs_and_the_host_are_named(campaign: Campaign) -> None:
         assert "rack-7" in text.replace("\\", "")
 
 
+@pytest.mark.parametrize("message", ["no space left " * 2000, "W" * 30_000], ids=["words", "one word"])
+def test_a_long_reason_of_a_failed_run_leaves_a_pdf(campaign: Campaign, message: str) -> None:
+    Run.objects.filter(campaign=campaign, outcome=Run.Outcome.FAILED).update(error={"message": message})
+
+    paper = report_pdf(campaign).read()
+
+    assert paper.startswith(b"%PDF")
+
+
 def test_the_pdf_has_pages_and_the_runs_attached(campaign: Campaign) -> None:
     paper = report_pdf(campaign).read()
 
