@@ -115,8 +115,10 @@ class DumpData(Data):
                 "the load would read the dump with root's file permissions, because the host has no account for it"
             )
             raise HostFailure(message, "create one: useradd --system --shell /usr/sbin/nologin proving-load")
-        for file in filter(tools.run.system.special, files_of(tools.run.system, path)):
-            raise HostFailure(f"{file} is a FIFO, socket or device, which a dump does not contain", _AGAIN)
+        for file in files_of(tools.run.system, path):
+            status = tools.run.system.stat(file)
+            if status and status.special:
+                raise HostFailure(f"{file} is a FIFO, socket or device, which a dump does not contain", _AGAIN)
         listed = _list(path, tools)
         if listed.code:
             raise HostFailure(*_explain(path, listed.stderr, account.name))

@@ -54,6 +54,7 @@ class Stat:
     size: int
     mtime_ns: int
     inode: int
+    special: bool = False  # a FIFO, socket or device: reading it may never end
 
 
 @dataclass(frozen=True)
@@ -214,15 +215,8 @@ class System:
             status = os.stat(path)
         except OSError:
             return None
-        return Stat(status.st_uid, status.st_size, status.st_mtime_ns, status.st_ino)
-
-    def special(self, path: str) -> bool:
-        """Whether a path leads to a FIFO, socket or device: reading it may never end."""
-        try:
-            mode = os.stat(path).st_mode
-        except OSError:
-            return False
-        return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+        special = not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode)
+        return Stat(status.st_uid, status.st_size, status.st_mtime_ns, status.st_ino, special)
 
     def owners(self, path: str) -> Optional[frozenset[int]]:
         """Uids that could change a program: owners of the file and of the directories above it, as named and as
