@@ -47,6 +47,16 @@ def test_two_levels_of_a_campaign_are_paired_within_its_blocks(campaign: Campaig
     assert one.method.startswith("paired t")
 
 
+def test_figures_of_many_runs_are_those_of_few(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
+    sides = [level(campaign, "8GB, off"), level(campaign, "8GB, on")]
+    few = compare(sides)
+    monkeypatch.setattr("apps.results.answers.comparison.compare.FEW", 0)
+
+    many = compare(sides)
+
+    assert [arm.values for arm in many.arms] == [arm.values for arm in few.arms]
+
+
 def test_each_further_side_is_compared_with_the_first_as_the_campaigns_page_does(campaign: Campaign) -> None:
     labels = queries.labels_of(campaign, [])
     table = {row.label: row for row in queries.campaign_table(campaign).levels}
