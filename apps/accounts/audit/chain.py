@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, timedelta
 from typing import Any
@@ -27,7 +27,10 @@ LATEST_COMMIT = timedelta(days=1)
 # Time in which the periodic work seals an entry.
 SEALED_WITHIN = timedelta(minutes=10)
 # The fields that a digest covers, in this order, after the previous digest.
-COVERED = ("number", "id", "at", "actor_id", "action", "target", "before", "after")
+COVERED = ("number", "id", "at", "actor_id", "actor", "action", "target", "before", "after")
+# Seals of earlier versions do not cover the name of the user.
+COVERED_AT_FIRST = tuple(name for name in COVERED if name != "actor")
+FAULTS_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -53,16 +56,16 @@ class Head:
 EMPTY = Head(0, "")
 
 
-def digest_of(line: Mapping[str, Any], previous: str) -> str:
+def digest_of(line: Mapping[str, Any], previous: str, covered: Sequence[str] = COVERED) -> str:
     """SHA-256, in hex, of the previous digest and a line of the export, as JSON without spaces and with sorted keys."""
-    covered = [previous, *(line[name] for name in COVERED)]
-    text = json.dumps(covered, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    values = [previous, *(line[name] for name in covered)]
+    text = json.dumps(values, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     # Surrogate halves cannot be in the database, but in a forged export.
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def line_of(entry: AuditEntry, number: int, digest: str = "") -> dict[str, Any]:
-    """A sealed entry as a line of the export and of syslog. `actor` is for readers; the digest covers `actor_id`."""
+    """A sealed entry as a line of the export and of syslog."""
     return {
         "number": number,
         "id": entry.pk,
@@ -121,20 +124,30 @@ def lines(after: int = 0) -> Iterator[dict[str, Any]]:
 
 
 def verify(exported: Iterable[Mapping[str, Any]], noted: Head | None = None) -> tuple[Head, list[str]]:
-    """The last seal of a complete chain, and a sentence for each entry that is missing, inserted or changed. `noted` is
+    """The last seal of a complete chain, and sentences about entries that are missing, inserted or changed. `noted` is
     a seal that the chain must contain."""
-    last, faults, has_noted = EMPTY, [], noted is None or noted == EMPTY
+    last, faults, count, has_noted = EMPTY, [], 0, noted is None or noted == EMPTY
     for line in exported:
-        number = line["number"]
-        if number != last.number + 1:
-            faults.append(f"seal {last.number + 1} is missing: the next one is {number}")
-        elif digest_of(line, last.digest) != line["digest"]:
-            faults.append(f"seal {number} does not fit entry {line['id']}, or the seal before it: one was changed")
-        last = Head(number, line["digest"])
+        if fault := _fault(line, last):
+            count += 1
+            faults += [fault] if count <= FAULTS_SHOWN else []
+        last = Head(line["number"], line["digest"])
         has_noted = has_noted or last == noted
+    if count > FAULTS_SHOWN:
+        faults.append(f"and {count - FAULTS_SHOWN} more")
     if not has_noted:
         faults.append(f"the noted seal {noted} is not in the chain, which ends at {last}: rewritten or truncated")
     return last, faults
+
+
+def _fault(line: Mapping[str, Any], last: Head) -> str:
+    """What is wrong with the line after the seal `last`, or ""."""
+    number = line["number"]
+    if number != last.number + 1:
+        return f"seal {last.number + 1} is missing: the next one is {number}"
+    if any(line["digest"] == digest_of(line, last.digest, covered) for covered in (COVERED, COVERED_AT_FIRST)):
+        return ""
+    return f"seal {number} does not fit entry {line['id']}, or the seal before it: one was changed"
 
 
 def unsealed() -> int:

@@ -25,7 +25,7 @@ class Command(BaseCommand):
                 sys.stdout.write(_encoded(line))
             return
         try:
-            with file.open("x", encoding="utf-8") as out:
+            with file.open("x", encoding="ascii") as out:
                 last = chain.EMPTY
                 for line in chain.lines():
                     out.write(_encoded(line))
@@ -36,4 +36,5 @@ class Command(BaseCommand):
 
 
 def _encoded(line: dict[str, Any]) -> str:
-    return json.dumps(line, ensure_ascii=False) + "\n"
+    """ASCII, so that no text of an entry controls a terminal."""
+    return json.dumps(line) + "\n"

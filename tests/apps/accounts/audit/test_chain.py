@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, connections, transaction
 
 from apps.accounts.audit import chain
+from apps.accounts.management.commands import verify_audit
 from apps.accounts.models import AuditEntry, AuditSeal, User
 from apps.accounts.services import audit
 from tests.rows.factories import browser
@@ -54,6 +55,7 @@ def test_an_untouched_log_is_intact(sealed: None) -> None:
         ("UPDATE accounts_auditentry SET at = at + interval '1 s' WHERE target = 'db4'", 5),
         ("""UPDATE accounts_auditentry SET after = '{"id": 7}' WHERE target = 'db1'""", 2),
         ("UPDATE accounts_auditseal SET digest = repeat('0', 64) WHERE number = 4", 4),
+        ("UPDATE accounts_user SET username = 'somebody-else'", 1),
     ],
 )
 def test_a_changed_entry_is_named_by_its_seal(sealed: None, statement: str, seal: int) -> None:
@@ -170,7 +172,12 @@ def _a_surrogate(lines: Lines) -> Lines:
     return [*lines[:2], {**lines[2], "target": "\ud800"}, *lines[3:]]
 
 
-@pytest.mark.parametrize("forge", [_without_the_third, _another_target, _one_twice, _a_surrogate])
+def _another_actor(lines: Lines) -> Lines:
+    """Readers see the name, not the number of the user."""
+    return [*lines[:2], {**lines[2], "actor": "somebody-else"}, *lines[3:]]
+
+
+@pytest.mark.parametrize("forge", [_without_the_third, _another_target, _one_twice, _a_surrogate, _another_actor])
 def test_a_forged_export_is_not_intact(exported: Path, forge: Callable[[Lines], Lines]) -> None:
     forged = forge([json.loads(line) for line in exported.read_text().splitlines()])
     exported.write_text("".join(json.dumps(line) + "\n" for line in forged))
@@ -179,18 +186,98 @@ def test_a_forged_export_is_not_intact(exported: Path, forge: Callable[[Lines], 
         verified(str(exported))
 
 
-def _without_a_number() -> bytes:
-    line = dict.fromkeys((*chain.COVERED, "digest"), "x")
-    return json.dumps(line).encode()
-
-
-@pytest.mark.parametrize("content", [b"not JSON\n", b"{}\n", b"[" * 9999, b"3\n", b"\xff\n", _without_a_number()])
+@pytest.mark.parametrize("content", [b"not JSON\n", b"{}\n", b"[" * 9999, b"3\n", b"\xff\n", b"x" * 9999])
 def test_an_invalid_export_is_refused_with_its_line(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "audit.ndjson"
     file.write_bytes(content)
 
     with pytest.raises(CommandError, match="line 1 is not an entry"):
         verified(str(file))
+
+
+TARGET = b'"target": "db0"'
+
+
+@pytest.mark.parametrize(
+    ("original", "forged"),
+    [
+        (b'"actor": "ada", ', b""),
+        (TARGET, b'"target": "db9", "target": "db0"'),  # many readers take the first of two
+        (b'"id": 0', b'"id": 9, "id": 0'),
+        (TARGET, b'"target": "db0", "note": "approved"'),
+        (b'"number": 1,', b'"number": true,'),
+        (b'"number": 1,', b'"number": 1.0,'),
+        (b'"id": 0', b'"id": NaN'),
+        (b'"id": 0', b'"id": -Infinity'),
+        (b'"id": 0', b'"id": ' + b"9" * 5000),
+        (b'"digest": "', b'"digest": "\\u001b[2J'),
+        (b'{"number"', b'\xef\xbb\xbf{"number"'),
+    ],
+)
+def test_a_line_with_anything_that_the_server_does_not_write_is_refused(
+    exported: Path, original: bytes, forged: bytes
+) -> None:
+    content = exported.read_bytes()
+    exported.write_bytes(content.replace(original, forged, 1))
+    assert content != exported.read_bytes()
+
+    with pytest.raises(CommandError, match="line 1 is not an entry"):
+        verified(str(exported))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32-be"])
+def test_another_encoding_is_refused(exported: Path, encoding: str) -> None:
+    exported.write_bytes(exported.read_text().encode(encoding))
+
+    with pytest.raises(CommandError, match="line 1 is not an entry"):
+        verified(str(exported))
+
+
+def test_a_forged_export_does_not_control_the_terminal(exported: Path) -> None:
+    lines = [json.loads(line) for line in exported.read_text().splitlines()]
+    lines[2]["id"] = "\r\x1b[2Jintact: 5 entries"
+    exported.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    with pytest.raises(CommandError) as refused:
+        verified(str(exported))
+    assert all(each.isprintable() for each in str(refused.value).splitlines())
+
+
+def test_an_export_has_no_characters_that_control_a_terminal(admin: User, tmp_path: Path) -> None:
+    audit(admin, "host.add", "db1 \u202e\u009b2J")
+    file = tmp_path / "audit.ndjson"
+    call_command("export_audit", str(file), stdout=io.StringIO())
+
+    assert file.read_bytes().isascii()
+    assert "intact: 1 entries" in verified(str(file))
+
+
+def test_a_line_without_an_end_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify_audit, "LONGEST_LINE", 1000)
+    file = tmp_path / "audit.ndjson"
+    with file.open("wb") as out:
+        out.truncate(1 << 40)
+
+    with pytest.raises(CommandError, match="line 1 is not an entry"):
+        verified(str(file))
+
+
+def test_the_nesting_of_a_forged_entry_causes_no_traceback(exported: Path) -> None:
+    lines = exported.read_bytes().splitlines(keepends=True)
+    for depth in range(750, 950, 10):
+        exported.write_bytes(lines[0].replace(b'"before": null', b'"before": ' + b"[" * depth + b"]" * depth))
+        with pytest.raises(CommandError):
+            verified(str(exported))
+
+
+def test_seals_made_before_they_covered_the_name_of_the_user_stay_valid(sealed: None) -> None:
+    as_owner("DELETE FROM accounts_auditseal")
+    last = ""
+    for number, entry in enumerate(AuditEntry.objects.order_by("id"), 1):
+        last = chain.digest_of(chain.line_of(entry, number), last, chain.COVERED_AT_FIRST)
+        AuditSeal.objects.create(number=number, entry=entry, digest=last)
+
+    assert "intact" in verified()
 
 
 def test_an_existing_file_is_not_overwritten(exported: Path) -> None:
