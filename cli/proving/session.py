@@ -12,7 +12,7 @@ import typer
 import typer.core
 from rich.console import Console, RenderableType
 
-from proving import config
+from proving import config, tables
 from proving.client import Client
 from proving.errors import CliError
 
@@ -37,17 +37,17 @@ class Session:
     def tell(self, data: Any, shown: Callable[[], RenderableType]) -> None:
         """Print `data` with --json, else `shown`."""
         if self.json:
-            sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+            sys.stdout.write(tables.escaped(json.dumps(data, indent=2, ensure_ascii=False)) + "\n")
         else:
             self.out.print(shown())
 
     def say(self, message: str) -> None:
         """Print a remark to stderr."""
-        self.err.print(message, markup=False)
+        self.err.print(tables.lines(message))
 
     def complain(self, error: CliError) -> None:
         if self.json:
-            sys.stderr.write(json.dumps(error.as_dict(), ensure_ascii=False) + "\n")
+            sys.stderr.write(tables.escaped(json.dumps(error.as_dict(), ensure_ascii=False)) + "\n")
         else:
             self.say("\n".join(error.lines()))
 

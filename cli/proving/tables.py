@@ -1,7 +1,8 @@
-"""Print responses of the API as tables and text. Their text is never parsed as markup."""
+"""Print responses of the API as tables and text. Their text is never parsed as markup, and controls no terminal."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,18 +14,27 @@ from rich.text import Text
 from common import verdicts
 from common.wording import signed
 
+# What terminals interpret: control characters except tab and newline, and changes of the direction of text. Lone
+# surrogates cannot be encoded.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def escaped(text: str) -> str:
+    """Return the text with control characters as in JSON: \\u001b. A host chooses some of the texts."""
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
     """Return a table. In a narrow terminal, words wrap and nothing is cut off."""
     columns = (Column(each, overflow="fold") for each in head)
     made = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
-        made.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+        made.add_row(*(lines("" if cell is None else str(cell)) for cell in row))
     return made
 
 
 def lines(*texts: str) -> Text:
-    return Text("\n".join(text for text in texts if text))
+    return Text(escaped("\n".join(text for text in texts if text)))
 
 
 def below(*parts: RenderableType) -> Group:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from embedded.demo import campaign
 from proving import tables
+from proving.errors import CliError
+from proving.session import Session
 
 LEVEL: dict[str, Any] = {
     "label": "as it is",
@@ -57,3 +61,32 @@ def test_a_narrow_terminal_cuts_off_no_word() -> None:
 
     assert "…" not in text.get()
     assert "".join(line[:12].split("  ")[0].strip() for line in text.get().splitlines()).endswith("latency_avg_ms")
+
+
+# Clear the screen, set the title, 8-bit CSI, reverse the direction, back to the start of the line, a lone surrogate.
+HOSTILE = "db1\x1b[2J\x1b]0;ready\x07\x9b31m\u202ekcab\u2066\r\ud800[/bold]"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_text_of_a_host_does_not_control_the_terminal(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+    session = Session()
+    session.json = as_json
+
+    session.tell([{"name": HOSTILE}], lambda: tables.below(tables.table(["name"], [[HOSTILE]]), tables.lines(HOSTILE)))
+    session.complain(CliError(HOSTILE, accepted=HOSTILE))
+
+    captured = capsys.readouterr()
+    for text in (captured.out, captured.err):
+        assert "db1\\u001b[2J" in text
+        assert all(each.isprintable() for each in text.splitlines())
+
+
+def test_json_keeps_each_character(capsys: pytest.CaptureFixture[str]) -> None:
+    session = Session()
+    session.json = True
+
+    session.tell({"name": HOSTILE + "größe\n"}, lambda: "")
+
+    text = capsys.readouterr().out
+    assert json.loads(text) == {"name": HOSTILE + "größe\n"}
+    assert "größe" in text

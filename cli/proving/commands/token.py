@@ -73,14 +73,14 @@ def revoke(ctx: typer.Context, token: Name, json: Json = False) -> None:
     session = of(ctx)
     key = ids.token(session.client, token)
     session.client.delete(f"tokens/{key}/")
-    session.tell({"id": key}, lambda: f"token {token} is revoked")
+    session.tell({"id": key}, lambda: tables.lines(f"token {token} is revoked"))
 
 
 def _tell_secret(session: Session, token: dict[str, Any]) -> None:
     """Only the secret is written to stdout."""
     secret = _secret(token)
     session.say(f"{token['name']}: {_permits(token)}, until {token['expires_at'][:10]}; its secret, shown only once:")
-    session.tell(token, lambda: secret)
+    session.tell(token, lambda: tables.lines(secret))
 
 
 def _secret(token: dict[str, Any]) -> str:
