@@ -54,7 +54,10 @@ find /etc /usr/local /usr/sbin /root /var/lib/proving-agent/*.* /var/lib/proving
     ! -name incoming.sig -printf '%p %u %m %s %T@ %l\\n' | sort
 cat /etc/passwd /etc/shadow /etc/sudoers.d/* | sha256sum
 """
-EXECUTED = 'tracepoint:syscalls:sys_enter_execve /uid == 0/ { printf("%s %s\\n", comm, str(args->filename)); }'
+EXECUTED = """
+BEGIN { printf("begun\\n"); }
+tracepoint:syscalls:sys_enter_execve /uid == 0/ { printf("%s %s\\n", comm, str(args->filename)); }
+"""
 
 
 @pytest.fixture
@@ -85,8 +88,9 @@ def secret(vm: Machine) -> Iterator[str]:
 def executed(vm: Machine) -> Iterator[Path]:
     """A file of the guest that lists each execve(2) of root."""
     log = "/run/executed"
-    running = vm.follow(f"sudo bpftrace -o {log} -e '{EXECUTED}'")
-    time.sleep(20)
+    vm.shell(f"sudo rm -f {log}")
+    running = vm.follow(f"sudo BPFTRACE_STRLEN=200 bpftrace -B none -o {log} -e '{EXECUTED}'")
+    vm.shell(f"timeout 180 sh -c 'until sudo grep -qs ^begun {log}; do sleep 1; done'", limit_s=200)
     yield Path(log)
     running.terminate()
     running.wait()
