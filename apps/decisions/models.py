@@ -124,7 +124,9 @@ class Standing(Walled):
     decision = models.ForeignKey(Decision, on_delete=models.CASCADE, related_name="standings")
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="standings")
     conditions: Any = models.JSONField(help_text="conditions of the decision; see conditions.py")
-    looked = models.PositiveIntegerField(default=0, help_text="number of the last facts of the host that were compared")
+    compared_facts = models.PositiveIntegerField(
+        db_column="looked", default=0, help_text="number of the last facts of the host that were compared"
+    )
     reasons: Any = models.JSONField(default=list, blank=True, help_text='[{"fact", "before", "after", "words"}]')
     stale_since = models.DateTimeField(null=True, blank=True)
     campaign = models.ForeignKey(
@@ -135,8 +137,8 @@ class Standing(Walled):
         related_name="+",
         help_text="the confirming campaign",
     )
-    found: Any = models.JSONField(
-        default=list, blank=True, help_text="rows of drift.py, from the last query of the host"
+    drift_rows: Any = models.JSONField(
+        db_column="found", default=list, blank=True, help_text="rows of drift.py, from the last query of the host"
     )
     asked_at = models.DateTimeField(null=True, blank=True, help_text="when the host was last queried")
 

@@ -177,12 +177,12 @@ class StepMeans(Walled):
         return f"{self.run_id} {self.step} means"
 
 
-class Look(Walled):
+class InterimAnalysis(Walled):
     """One interim analysis of the comparison in a campaign's stopping rule; never computed again."""
 
     behind = ("campaign",)
 
-    campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="looks")
+    campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="interim_analyses")
     number = models.PositiveIntegerField(help_text="from 1")
     at = models.DateTimeField(auto_now_add=True)
     blocks = models.PositiveIntegerField(help_text="blocks with runs of both levels")
@@ -190,11 +190,15 @@ class Look(Walled):
     alpha = models.FloatField(help_text="alpha spent so far, of 0.05")
     alpha_90 = models.FloatField(help_text="alpha spent so far on equivalence, of 0.10")
     nominal_p = models.FloatField(help_text="nominal p below which this analysis is significant")
-    found: Any = models.JSONField(null=True, help_text="the adjusted comparison; empty if there are too few data")
+    comparison: Any = models.JSONField(
+        db_column="found", null=True, help_text="adjusted for all analyses; null if there are too few data"
+    )
     met = models.BooleanField(help_text="whether the stop rule is met")
 
     class Meta:
         ordering = ["campaign", "number"]
+        verbose_name_plural = "interim analyses"
+        db_table = "results_look"
         constraints = [models.UniqueConstraint(fields=["campaign", "number"], name="look_once")]
 
     def __str__(self) -> str:
@@ -202,7 +206,7 @@ class Look(Walled):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the alpha spent, and the comparison at that time."""
-        names = ("number", "of", "blocks", "planned", "alpha", "nominal_p", "found", "met")
+        names = ("number", "of", "blocks", "planned", "alpha", "nominal_p", "comparison", "met")
         return {"at": self.at.isoformat(), **{name: getattr(self, name) for name in names}}
 
     @property
@@ -220,7 +224,7 @@ class CachedAnswer(Walled):
     name = models.CharField(max_length=60)
     key = models.CharField(max_length=64, help_text="sum of all its sources")
     value = models.BinaryField(help_text="JSON")
-    kept_at = models.DateTimeField(auto_now=True)
+    stored_at = models.DateTimeField(db_column="kept_at", auto_now=True)
 
     class Meta:
         ordering = ["campaign", "name"]

@@ -110,4 +110,4 @@ def _conditions(ground: Ground, run: dict[str, Any]) -> dict[str, bool]:
     settings = ground.client.get(f"runs/{run['id']}/proof/")["settings"]
     subjects = [subject for setting in settings for subject in setting["subjects"]]
     conditions = [subject for subject in subjects if "consistency condition" in subject["name"]]
-    return {condition["name"]: all(proof["ok"] for proof in condition["looks"]) for condition in conditions}
+    return {condition["name"]: all(proof["ok"] for proof in condition["checks"]) for condition in conditions}

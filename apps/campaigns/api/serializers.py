@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_field
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
 from agents.collectors import COLLECTORS
@@ -86,6 +86,7 @@ class WhereSerializer(serializers.Serializer[Any]):
     target = TargetSerializer(required=False, help_text="as in a campaign: the PostgreSQL whose tools are used")
 
 
+@extend_schema_serializer(deprecate_fields=["said"])  # the name until 0.2
 class ComplaintSerializer(serializers.Serializer[Any]):
     step = serializers.CharField()
     script = serializers.CharField(
@@ -93,7 +94,8 @@ class ComplaintSerializer(serializers.Serializer[Any]):
     )
     line = serializers.IntegerField(allow_null=True, help_text="from 1; null if the tool reports none")
     message = serializers.CharField()
-    said = serializers.CharField(help_text="the message of the tool")
+    tool_message = serializers.CharField(help_text="the message of the tool")
+    said = serializers.CharField(source="tool_message", help_text="use tool_message")
 
 
 class CheckedSerializer(serializers.Serializer[Any]):
@@ -224,6 +226,7 @@ class BreakSerializer(serializers.Serializer[Any]):
     changes = WeightyChangeSerializer(many=True)
 
 
+@extend_schema_serializer(deprecate_fields=["design_told"])  # the name until 0.2
 class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     """The results of a campaign."""
 
@@ -236,7 +239,8 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     target = TargetSerializer()
     cells = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
     nuisance = NuisanceSerializer()
-    design_told = serializers.SerializerMethodField(help_text="the design in sentences")
+    design_sentences = serializers.SerializerMethodField(help_text="the design in sentences")
+    design_told = serializers.SerializerMethodField("get_design_sentences", help_text="use design_sentences")
     threats = serializers.SerializerMethodField(
         help_text="threats to validity: effects that the design cannot separate"
     )
@@ -260,8 +264,8 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
         fields = [
             *("id", "kind", "name", "question", "recipe", "recipe_version", "host", "host_name", "target"),
             *("profile", "workload", "dataset", "factors"),
-            *("design", "design_told", "threats", "cells", "sample", "repetitions", "order", "seed", "reboot"),
-            *("nuisance", "stop", "budget_h"),
+            *("design", "design_sentences", "design_told", "threats", "cells", "sample", "repetitions", "order"),
+            *("seed", "reboot", "nuisance", "stop", "budget_h"),
             *("max_failures", "priority", "placement", "further_hosts", "roles"),
             *("metric", "delta", "interval_s", "sources", "state", "state_reason", "extensions", "cloned_from"),
             *(
@@ -288,7 +292,7 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     def get_host_changes(self, campaign: Campaign) -> Any:
         return BreakSerializer(queries.breaks(campaign.pk), many=True).data
 
-    def get_design_told(self, campaign: Campaign) -> list[str]:
+    def get_design_sentences(self, campaign: Campaign) -> list[str]:
         return descriptions.sentences(campaign)
 
     def get_threats(self, campaign: Campaign) -> list[str]:

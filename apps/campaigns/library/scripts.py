@@ -28,7 +28,7 @@ class Complaint:
     script: str
     line: int | None
     message: str
-    said: str
+    tool_message: str
 
     @property
     def problem(self) -> str:
@@ -78,7 +78,7 @@ def check_runs(specs: Iterable[Mapping[str, Any]], host: Host) -> str:
     if complaints:
         first, *others = complaints
         more = f"; and {len(others)} more" if others else ""
-        raise PlanError(f"steps.{first.step}", first.message + more, hint=f"{host} reports: {first.said}")
+        raise PlanError(f"steps.{first.step}", first.message + more, hint=f"{host} reports: {first.tool_message}")
     return ""
 
 

@@ -141,7 +141,7 @@ class WorkloadForm(OfTeam):
 def _at_line(complaint: Complaint, text: str, several: bool) -> str:
     """Return the tool's message with the line number in the field; editor.js marks that line."""
     if complaint.line is None:
-        return complaint.said
+        return complaint.tool_message
     line = fields.line_in_sections(text, complaint.script, complaint.line) if several else complaint.line
     return f"line {line}: {complaint.problem}"
 

@@ -79,12 +79,12 @@ def _newest(hosts: Iterable[Host]) -> dict[int, Facts]:
 
 def _on(decision: Decision, host: Host, facts: Facts | None, standing: Standing | None) -> HostDrift:
     if standing and standing.asked_at and (facts is None or facts.seen_at < standing.asked_at):
-        return HostDrift(host, [Row(**row) for row in standing.found], standing.asked_at, asked=True)
+        return HostDrift(host, [Row(**row) for row in standing.drift_rows], standing.asked_at, asked=True)
     if facts is None:
         return HostDrift(host, [], None)
     rows = comparison.rows(facts.data, decision.settings)
     if standing and standing.asked_at:
-        rows = comparison.with_earlier(rows, [Row(**row) for row in standing.found], standing.asked_at)
+        rows = comparison.with_earlier(rows, [Row(**row) for row in standing.drift_rows], standing.asked_at)
     return HostDrift(host, rows, facts.seen_at)
 
 
@@ -98,7 +98,7 @@ def ask(decision: Decision, host: Host, *, by: User) -> HostDrift:
     facts, discovered, reported = contact.discover_all(host, known, lambda facts: _parameters_to_query(decision, facts))
     rows = comparison.rows(facts, decision.settings, discovered, reported)
     now, present = timezone.now(), conditions(facts, targets.version(facts, decision.campaign.target))
-    fields = {"found": [row.as_dict() for row in rows], "asked_at": now}
+    fields = {"drift_rows": [row.as_dict() for row in rows], "asked_at": now}
     new = {**fields, "conditions": staleness.basis(decision, present).as_dict()}
     Standing.objects.update_or_create(decision=decision, host=host, defaults=fields, create_defaults=new)
     return HostDrift(host, rows, now, asked=True)

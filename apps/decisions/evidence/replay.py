@@ -57,7 +57,7 @@ def comparisons(table: Mapping[str, Any], rows: Sequence[stats.Observation]) -> 
     if table["baseline"] not in measured or len(measured) < 2:
         return {}
     against_baseline = stats.against_baseline(rows, table["baseline"], metric(table), table["delta"])
-    if table.get("unplanned_look"):
+    if table.get("unplanned_analysis") or table.get("unplanned_look"):  # the name until 0.2
         against_baseline = [stats.at_unplanned_analysis(comparison) for comparison in against_baseline]
     return {comparison.b: comparison for comparison in against_baseline}
 
@@ -68,7 +68,7 @@ def replay(evidence: Mapping[str, Any]) -> list[Row]:
     Levels that a stopping rule compared are left out: their intervals are adjusted for interim analyses, which the
     runs do not show."""
     table = evidence.get("table") or {}
-    sequential_level = ((table.get("look") or {}).get("found") or {}).get("b")
+    sequential_level = _sequential_level(table)
     if not table.get("levels"):
         return []
     by_level = comparisons(table, observations(table))
@@ -77,6 +77,13 @@ def replay(evidence: Mapping[str, Any]) -> list[Row]:
         for level in table["levels"]
         if level["label"] not in (table["baseline"], sequential_level)
     ]
+
+
+def _sequential_level(table: Mapping[str, Any]) -> str | None:
+    """Return the level that a stopping rule compared with the baseline."""
+    if "look" in table:  # the name until 0.2
+        return ((table["look"] or {}).get("found") or {}).get("b")
+    return ((table.get("interim_analysis") or {}).get("comparison") or {}).get("b")
 
 
 def _row(level: Mapping[str, Any], comparison: stats.Comparison | None) -> Row:

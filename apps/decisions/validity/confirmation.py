@@ -127,7 +127,8 @@ def settle(review: Review) -> None:
         now = measured_conditions.under(run.facts, campaign)
         if conditions.stale(conditions.read(standing.conditions), now, decision.kernel, decision.postgresql):
             verdict, reason = say(decision, campaign, standing.host_id) if several else (review.verdict, review.words)
-            _settle(standing, campaign, verdict, reason, {"conditions": now.as_dict(), "looked": run.facts.number})
+            new = {"conditions": now.as_dict(), "compared_facts": run.facts.number}
+            _settle(standing, campaign, verdict, reason, new)
 
 
 def _settle(each: Standing, campaign: Campaign, verdict: str, reason: str, now: dict[str, Any]) -> None:

@@ -41,7 +41,7 @@ def _due() -> Iterator[tuple[Decision, Host]]:
     known = list(Host.objects.annotate(newest=Max("facts_history__number")).filter(newest__isnull=False))
     for decision in rows:
         listed = {host.pk for host in decision.hosts.all()}
-        compared = {standing.host_id: standing.looked for standing in decision.standings.all()}
+        compared = {standing.host_id: standing.compared_facts for standing in decision.standings.all()}
         for host in known:
             inside = host.pk in listed or set(decision.labels) & set(host.labels)
             if inside and compared.get(host.pk, 0) != host.newest:
@@ -59,9 +59,9 @@ def update_standing(decision: Decision, host: Host) -> Standing:
     reasons = conditions.stale(stood, now, decision.kernel, decision.postgresql)
     was_stale = standing.stale_since is not None
     standing.reasons = [reason.as_dict() for reason in reasons]
-    standing.looked = facts.number
+    standing.compared_facts = facts.number
     standing.stale_since = (standing.stale_since or timezone.now()) if reasons else None
-    standing.save(update_fields=["reasons", "looked", "stale_since"])
+    standing.save(update_fields=["reasons", "compared_facts", "stale_since"])
     if reasons and not was_stale:
         _went_stale(standing, facts)
     elif was_stale and not reasons:

@@ -101,13 +101,13 @@ def _badges(table: CampaignTable, ended: bool, planned: int) -> list[str]:
     if failed:
         of_all = counted(failed + sum(measured), "run")
         badges.append(f"{failed} of {of_all} failed or {'was' if failed == 1 else 'were'} cancelled")
-    if table.unplanned_look and not (table.look and table.look["met"]):
+    if table.unplanned_analysis and not (table.interim_analysis and table.interim_analysis["met"]):
         badges.insert(0, "unplanned analysis")
     zeros = sum(level.zeros for level in table.levels)
     if zeros:
         badges.append(f"{zeros} {'runs' if zeros > 1 else 'run'} with {table.metric} 0 left out")
-    if table.look:
-        badges.append(f"interim analysis {table.look['number']}")
+    if table.interim_analysis:
+        badges.append(f"interim analysis {table.interim_analysis['number']}")
     if not ended:
         badges.append("still running")
     return badges

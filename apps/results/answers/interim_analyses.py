@@ -17,7 +17,7 @@ from apps.campaigns.design.stopping import Rule, read
 from apps.campaigns.execution import halts
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers.observations import MeasuredRun, observations
-from apps.results.models import Look, Measurement
+from apps.results.models import InterimAnalysis, Measurement
 from common.errors import PlanError
 from common.wording import signed
 
@@ -29,7 +29,7 @@ def run_due_analyses() -> None:
 
 
 @transaction.atomic
-def analyse(campaign: Campaign) -> Look | None:
+def analyse(campaign: Campaign) -> InterimAnalysis | None:
     """Analyse if there are more blocks than at the last analysis; else only release the next block after the last."""
     locked = Campaign.objects.select_for_update(of=("self",)).select_related("workload").get(pk=campaign.pk)
     rule = read(locked.stop, locked.factors, locked.repetitions)
@@ -55,8 +55,8 @@ def whole_blocks(campaign: Campaign) -> int:
     return through if blocks["first"] is None else int(blocks["first"])
 
 
-def _analyse(campaign: Campaign, rule: Rule, whole: int) -> Look | None:
-    before = [stats.Spent(one.blocks, one.alpha, one.alpha_90) for one in campaign.looks.order_by("number")]
+def _analyse(campaign: Campaign, rule: Rule, whole: int) -> InterimAnalysis | None:
+    before = [stats.Spent(one.blocks, one.alpha, one.alpha_90) for one in campaign.interim_analyses.order_by("number")]
     try:
         analysis = stats.interim_analysis(
             _observations(campaign, rule, whole),
@@ -74,7 +74,7 @@ def _analyse(campaign: Campaign, rule: Rule, whole: int) -> Look | None:
     comparison = analysis.comparison
     if comparison:
         comparison = comparison.with_caveat(orders.not_included(campaign.order, campaign.factors))
-    return Look.objects.create(
+    return InterimAnalysis.objects.create(
         campaign=campaign,
         number=len(before) + 1,
         blocks=analysis.spent.blocks,
@@ -82,7 +82,7 @@ def _analyse(campaign: Campaign, rule: Rule, whole: int) -> Look | None:
         alpha=analysis.spent.alpha,
         alpha_90=analysis.spent.alpha_90,
         nominal_p=analysis.nominal_p,
-        found=as_json(comparison),
+        comparison=as_json(comparison),
         met=_met(rule, comparison),
     )
 
@@ -127,15 +127,15 @@ def _met(rule: Rule, comparison: stats.Comparison | None) -> bool:
     return comparison.verdict in stats.CERTAIN
 
 
-def _reason(analysis: Look, rule: Rule) -> str:
-    low, high = analysis.found["low"], analysis.found["high"]
+def _reason(analysis: InterimAnalysis, rule: Rule) -> str:
+    low, high = analysis.comparison["low"], analysis.comparison["high"]
     first, second = rule.between
     so = f"{second} against {first}, adjusted 95 % CI {signed(low)} to {signed(high)} %"
     what = "the CI is narrow enough" if rule.until == "width" else "the verdict is certain"
     return f"interim analysis {analysis.number} of {analysis.of}, after {analysis.blocks} blocks: {what} ({so})"
 
 
-def unplanned(campaign: Campaign, analysis: Look | None) -> str:
+def unplanned(campaign: Campaign, analysis: InterimAnalysis | None) -> str:
     """Return why the intervals must hold at any number of runs: a user, or a rule about other levels, ended or
     extended the campaign after its first results. "" if it ran as planned."""
     if any(extension["seen"] for extension in campaign.extensions):
@@ -144,13 +144,14 @@ def unplanned(campaign: Campaign, analysis: Look | None) -> str:
         return "cancelled before its planned end"
     if analysis is None:
         return ""
-    if analysis.found is None:
+    if analysis.comparison is None:
         return "interim analysis without an interval"
     return "ended by its stop rule" if analysis.met else ""
 
 
-def newest(campaign: Campaign) -> Look | None:
+def newest(campaign: Campaign) -> InterimAnalysis | None:
     """Return the newest interim analysis of the figure that is compared."""
-    analysis = campaign.looks.order_by("-number").first() if campaign.stop else None
-    is_other = analysis and analysis.found and analysis.found.get("metric", campaign.metric) != campaign.compared
+    analysis = campaign.interim_analyses.order_by("-number").first() if campaign.stop else None
+    comparison = analysis.comparison if analysis else None
+    is_other = comparison and comparison.get("metric", campaign.metric) != campaign.compared
     return None if is_other else analysis

@@ -17,7 +17,7 @@ from apps.results.answers.headline import BETTER_FAILING
 from apps.results.answers.hosts import HostAnswer, answer, retries_of
 from apps.results.answers.observations import MeasuredRun, joint_observations
 from apps.results.answers.table import LevelRow, Mode, Point
-from apps.results.models import Look
+from apps.results.models import InterimAnalysis
 from common.verdicts import verdict
 from common.wording import percent
 
@@ -147,10 +147,10 @@ def _never_began(run: Run) -> bool:
     return run.outcome == Run.Outcome.CANCELLED and run.started_at is None
 
 
-def with_interim_analysis(rows: list[LevelRow], comparing: Comparing, newest: Look | None) -> list[LevelRow]:
+def with_interim_analysis(rows: list[LevelRow], comparing: Comparing, newest: InterimAnalysis | None) -> list[LevelRow]:
     """Replace the interval of the row that a stopping rule compares by that of the newest interim analysis, adjusted
     for all of them."""
-    analysis = newest.found if newest else None
+    analysis = newest.comparison if newest else None
     if not analysis:
         return rows
     fields = {name: analysis[name] for name in ("verdict", "preliminary", "sentence", "method")}

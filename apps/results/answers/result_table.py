@@ -27,7 +27,7 @@ from apps.results.answers.level_rows import (
 )
 from apps.results.answers.observations import observations_of_hosts
 from apps.results.answers.table import CampaignTable, LevelRow
-from apps.results.models import Look
+from apps.results.models import InterimAnalysis
 from stats.model import NO_SPREAD, POINTS_ONLY_BELOW
 
 # Fewer runs cannot show a trend.
@@ -40,7 +40,7 @@ def result_table(
     labels: Sequence[str],
     runs: Sequence[Run],
     values: Values,
-    newest: Look | None,
+    newest: InterimAnalysis | None,
 ) -> CampaignTable:
     """Return the table without definition and overheads. `labels`: the combinations of levels in the order of the
     design. `values`: figures of the metric's step. `newest`: the newest interim analysis."""
@@ -65,7 +65,8 @@ def result_table(
     modes = stats.two_modes(observations)
     levels = with_modes(levels, observations, modes) if modes else levels
     best = headline(levels, chosen.better)
-    analysis_sentence = newest.found["sentence"] if newest and newest.found and not (best and best.failures) else ""
+    sequential = newest.comparison if newest and not (best and best.failures) else None
+    analysis_sentence = sequential["sentence"] if sequential else ""
     answers = [comparing.on_host(key, name, of_host.get(name, [])) for key, name in hosts.items() if len(hosts) > 1]
     return CampaignTable(
         metric=comparing.metric.name,
@@ -79,12 +80,12 @@ def result_table(
         sentence=analysis_sentence or _sentence(levels, comparing.baseline, chosen.better),
         method=_method(level_table, list(of_host.values()), comparing.identical_hosts, levels) if level_table else "",
         drift=_drift(observations, campaign.delta) if len(hosts) == 1 else None,
-        look=newest.as_dict() if newest else None,
+        interim_analysis=newest.as_dict() if newest else None,
         hosts=answers,
         disagreement=disagreement(answers),
         noise_floor_percent=_noise_floor(level_table, compared),
         identical_hosts=comparing.identical_hosts,
-        unplanned_look=comparing.unplanned,
+        unplanned_analysis=comparing.unplanned,
         modes=modes.as_dict() if modes else None,
     )
 

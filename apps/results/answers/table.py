@@ -79,7 +79,7 @@ class LevelRow:
 class CampaignTable:
     """The results of a campaign, level by level, with the first level as baseline.
 
-    `look`: the newest interim analysis of a stopping rule, whose row has the interval adjusted for all analyses.
+    `interim_analysis`: the newest of a stopping rule, whose row has the interval adjusted for all of them.
     `overheads`: level with a tracer -> its cost, as a sentence. `hosts`: results of each of several hosts.
     `modes`: of runs with two modes, "percent" of the lower one against the upper one, and the numbers of runs of both.
     `noise_floor_percent`: the difference that two identical levels do not exceed in 95 % of campaigns."""
@@ -95,13 +95,13 @@ class CampaignTable:
     sentence: str
     method: str
     drift: dict[str, Any] | None
-    look: dict[str, Any] | None = None
+    interim_analysis: dict[str, Any] | None = None
     overheads: dict[str, str] = field(default_factory=dict)
     hosts: list[HostAnswer] = field(default_factory=list)
     disagreement: str = ""
     noise_floor_percent: float | None = None
     identical_hosts: bool = False
-    unplanned_look: str = ""
+    unplanned_analysis: str = ""
     modes: dict[str, Any] | None = None
 
     @property

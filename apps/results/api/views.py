@@ -10,7 +10,13 @@ from uuid import UUID
 import django_filters as filters
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field, extend_schema_view
+from drf_spectacular.utils import (
+    OpenApiParameter,
+    extend_schema,
+    extend_schema_field,
+    extend_schema_serializer,
+    extend_schema_view,
+)
 from rest_framework import mixins, serializers, viewsets
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -104,6 +110,7 @@ def _host(request: Request) -> int | None:
     return host
 
 
+@extend_schema_serializer(deprecate_fields=["look", "unplanned_look"])  # the names until 0.2
 class CampaignTableSerializer(serializers.Serializer[CampaignTable]):
     """One row per combination of levels, baseline first; null if the data does not support a figure."""
 
@@ -118,14 +125,16 @@ class CampaignTableSerializer(serializers.Serializer[CampaignTable]):
     sentence = serializers.CharField()
     method = serializers.CharField(allow_blank=True)
     drift = serializers.DictField(allow_null=True)
-    look = serializers.DictField(
+    interim_analysis = serializers.DictField(
         allow_null=True,
-        help_text="the newest interim analysis: number, of, blocks, planned, alpha spent of 0.05, nominal_p, found "
-        "(the comparison with the adjusted interval), met",
+        help_text="the newest: number, of, blocks, planned, alpha spent of 0.05, nominal_p, comparison (with the "
+        "adjusted interval), met",
     )
-    unplanned_look = serializers.CharField(
+    look = serializers.SerializerMethodField(help_text="use interim_analysis")
+    unplanned_analysis = serializers.CharField(
         allow_blank=True, help_text="why the intervals hold at any number of runs and are wider; empty: as planned"
     )
+    unplanned_look = serializers.CharField(source="unplanned_analysis", help_text="use unplanned_analysis")
     overheads = serializers.DictField(
         child=serializers.CharField(),
         help_text="level with a tracer -> cost of each event compared with the level without",
@@ -139,6 +148,10 @@ class CampaignTableSerializer(serializers.Serializer[CampaignTable]):
         allow_null=True,
         help_text="of runs with two modes: percent (lower against upper one), lower and upper (runs of each)",
     )
+
+    def get_look(self, table: CampaignTable) -> dict[str, Any] | None:
+        analysis = table.interim_analysis
+        return analysis and {**analysis, "found": analysis["comparison"]}
 
 
 class ResultsViewSet(viewsets.ViewSet):
@@ -212,9 +225,11 @@ class ProofCheckSerializer(serializers.Serializer[Any]):
     evidence = serializers.DictField(help_text="as the agent sent it: per process, per node, rows of pg_settings")
 
 
+@extend_schema_serializer(deprecate_fields=["looks"])  # the name until 0.2
 class SubjectSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="a process, a parameter or a kernel file")
-    looks = ProofCheckSerializer(source="checks", many=True)
+    checks = ProofCheckSerializer(many=True)
+    looks = ProofCheckSerializer(source="checks", many=True, help_text="use checks")
 
 
 class ProvenSerializer(serializers.Serializer[Any]):

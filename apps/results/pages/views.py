@@ -146,9 +146,10 @@ def _rule(campaign: Campaign) -> dict[str, Any]:
     rule = stopping.read(campaign.stop, campaign.factors, campaign.repetitions)
     if rule is None:
         return {}
-    analyses = list(campaign.looks.all())
+    analyses = list(campaign.interim_analyses.all())
     last = analyses[-1] if analyses else None
-    return {"rule": rule, "looks": analyses, "newest_look": last, "spending_words": stats.SPENDING[rule.spending]}
+    spending = stats.SPENDING[rule.spending]
+    return {"rule": rule, "interim_analyses": analyses, "newest_analysis": last, "spending": spending}
 
 
 def _host(request: HttpRequest) -> int | None:

@@ -46,7 +46,7 @@ def store_answer(campaign: Campaign, name: str, key: str, compute: Callable[[], 
     """Store the computed answer in the place of the cached one of that name."""
     row = CachedAnswer(campaign=campaign, name=name, key=key, value=json_of(compute()))
     CachedAnswer.objects.bulk_create(
-        [row], update_conflicts=True, unique_fields=["campaign", "name"], update_fields=["key", "value", "kept_at"]
+        [row], update_conflicts=True, unique_fields=["campaign", "name"], update_fields=["key", "value", "stored_at"]
     )
     return bytes(row.value)
 

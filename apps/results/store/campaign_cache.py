@@ -67,7 +67,7 @@ class CampaignCache:
         runs = Run.objects.filter(campaign=self.campaign).order_by()
         content = Sum(_Content(*map(F, _OF_RUN)), output_field=DecimalField(max_digits=40, decimal_places=0))
         totals = runs.aggregate(count=Count("pk"), content=content)
-        analysis = self.campaign.looks.aggregate(last=Max("pk"))["last"] if self.campaign.stop else None
+        analysis = self.campaign.interim_analyses.aggregate(last=Max("pk"))["last"] if self.campaign.stop else None
         design = [getattr(self.campaign, name) for name in ASKED]
         return digest([design, totals["count"], str(totals["content"]), analysis, program()])
 
@@ -151,7 +151,7 @@ class CampaignCache:
         """Return the answer to the query of a URL, as JSON. The newest MOST_ASKED of each campaign are cached."""
         name = f"{ASKED_FOR}{digest(what)[:16]}"
         cached = self._get(name, compute)
-        newest = CachedAnswer.objects.filter(campaign=self.campaign, name__startswith=ASKED_FOR).order_by("-kept_at")
+        newest = CachedAnswer.objects.filter(campaign=self.campaign, name__startswith=ASKED_FOR).order_by("-stored_at")
         CachedAnswer.objects.filter(pk__in=list(newest.values_list("pk", flat=True)[MOST_ASKED:])).delete()
         return cached
 

@@ -156,6 +156,21 @@ def test_frozen_evidence_says_the_same_when_it_is_judged_again(tuner: User) -> N
     assert replay.altered(evidence) == []
 
 
+@pytest.mark.parametrize(
+    "analysis",
+    [
+        {"interim_analysis": {"comparison": {"b": "2 cpus"}}},
+        {"look": {"found": {"b": "2 cpus"}}},  # frozen by 0.2
+    ],
+)
+def test_a_replay_leaves_out_the_level_of_a_stop_rule(tuner: User, analysis: dict[str, Any]) -> None:
+    evidence = write(tuner, make_campaign(Campaign.State.FINISHED, repetitions=5)).evidence
+
+    evidence["table"] |= analysis
+
+    assert replay.replay(evidence) == []
+
+
 def test_a_replay_detects_changed_evidence(tuner: User) -> None:
     evidence = write(tuner, make_campaign(Campaign.State.FINISHED, repetitions=5)).evidence
     changed = evidence["table"]["levels"][1]["points"][0]

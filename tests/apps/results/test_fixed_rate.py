@@ -116,11 +116,11 @@ def test_the_runs_of_a_host_over_time_are_judged_by_the_latency(admin: User) -> 
 def test_an_interim_analysis_is_of_the_latency_and_one_of_the_throughput_is_left_out(admin: User) -> None:
     stop = {"until": "verdict", "between": [{"server cpus": "1 cpu"}, {"server cpus": "2 cpus"}], "least": 3}
     campaign = at_fixed_rate(admin, stop=stop)
-    look = interim_analyses.newest(campaign)
+    analysis = interim_analyses.newest(campaign)
 
-    assert look is None or look.found["metric"] == "latency_avg"
-    campaign.looks.create(
-        number=9, blocks=5, planned=5, alpha=0.05, alpha_90=0.1, nominal_p=0.05, met=False, found={"metric": "tps"}
+    assert analysis is None or analysis.comparison["metric"] == "latency_avg"
+    campaign.interim_analyses.create(
+        number=9, blocks=5, planned=5, alpha=0.05, alpha_90=0.1, nominal_p=0.05, met=False, comparison={"metric": "tps"}
     )
     assert interim_analyses.newest(campaign) is None
 

@@ -19,7 +19,7 @@ from apps.campaigns.models import Campaign, Run, Workload
 from apps.hosts.models import Host
 from apps.results.answers import interim_analyses
 from apps.results.answers.hosts import retries_of
-from apps.results.models import Look
+from apps.results.models import InterimAnalysis
 
 MOST_HOSTS = 4
 HOSTS = [Host(pk=number + 1, name=f"db{number + 1}") for number in range(MOST_HOSTS)]
@@ -43,7 +43,7 @@ class Random:
     hosts: list[Host]
     runs: list[Run] = field(default_factory=list)
     values: dict[str, dict[uuid.UUID, float]] = field(default_factory=dict)
-    newest: Look | None = None
+    newest: InterimAnalysis | None = None
     template: dict[int, Run] = field(default_factory=dict)  # host -> a run of it
 
     @property
@@ -269,9 +269,9 @@ def _analyse(rng: np.random.Generator, made: Random) -> None:
     comparison = interim_analyses.as_json(analysis.comparison)
     met = bool(comparison and analysis.comparison and analysis.comparison.verdict in stats.CERTAIN)
     made.campaign.stop = {"until": "verdict", "between": [a, b]}
-    made.newest = Look(
+    made.newest = InterimAnalysis(
         campaign=made.campaign, number=1, blocks=analysis.spent.blocks, planned=whole, alpha=analysis.spent.alpha,
-        alpha_90=analysis.spent.alpha_90, nominal_p=analysis.nominal_p, found=comparison, met=met, at=AT,
+        alpha_90=analysis.spent.alpha_90, nominal_p=analysis.nominal_p, comparison=comparison, met=met, at=AT,
     )  # fmt: skip
 
 

@@ -141,7 +141,8 @@ def _wrong_findings(made: Random, table: CampaignTable, card: AnswerCard) -> Ite
         errors = [*contradictions(finding.sentence, made.metric.better, made.campaign.delta), *_of_topic(finding)]
         yield from (f"{error}: {finding.sentence}" for error in errors)
     yield from _of_fixed_rate(made, written)
-    unplanned = table.look and table.look["found"] and table.unplanned_look and not table.look["met"]
+    analysis = table.interim_analysis
+    unplanned = analysis and analysis["comparison"] and table.unplanned_analysis and not analysis["met"]
     if unplanned and "unplanned analysis" not in card.badges:
         yield "no badge for an unplanned analysis"
 

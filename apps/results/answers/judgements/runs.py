@@ -78,7 +78,7 @@ def unlike(judged: JudgedCampaign) -> Iterator[Judgement]:
             "warning",
             {"before": host_break.before_position, "after": host_break.after_position},
         )
-    if judged.campaign.state == judged.campaign.State.CANCELLED and judged.table.unplanned_look:
+    if judged.campaign.state == judged.campaign.State.CANCELLED and judged.table.unplanned_analysis:
         never = sum(level.outcomes.get("", 0) for level in judged.table.levels)
         when = f"before {counted(never, 'planned run')} began" if never else "during its last runs"
         sentence = f"Cancelled {when}. The 95 % CIs are wider to allow for that."

@@ -54,6 +54,21 @@ def test_a_default_is_one_of_the_accepted_values(schema: Any) -> None:
     assert outside == []
 
 
+def test_earlier_names_of_fields_are_deprecated_and_name_their_successors(schema: Any) -> None:
+    components = schema["components"]["schemas"].values()
+    fields = {name: of for each in components for name, of in each.get("properties", {}).items()}
+
+    successors = {name: of["description"] for name, of in fields.items() if of.get("deprecated")}
+
+    assert successors == {
+        "design_told": "use design_sentences",
+        "look": "use interim_analysis",
+        "looks": "use checks",
+        "said": "use tool_message",
+        "unplanned_look": "use unplanned_analysis",
+    }
+
+
 def test_the_docs_have_no_inline_script(db: None) -> None:
     page = Client().get("/api/docs/")
 

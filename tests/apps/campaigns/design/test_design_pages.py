@@ -193,7 +193,7 @@ def test_the_api_accepts_and_returns_a_design(operator: User) -> None:
 
     assert made["factors"][0]["order"] == "descending"
     assert (made["cells"], made["nuisance"]) == ([{"pool": "1GB"}], {"warm_up": {"time_s": 30}})
-    assert made["design_told"][0] == "The 1 combination that is listed."
+    assert made["design_sentences"][0] == "The 1 combination that is listed."
     assert any("ABBA" in threat for threat in made["threats"])
     assert {tuple(run["cell"].items()) for run in preview["runs"]} == {(("pool", "1GB"),)}
     assert preview["known"] is False

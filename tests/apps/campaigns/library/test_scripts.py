@@ -85,7 +85,7 @@ def test_the_api_has_every_error(host: Host, admin: User) -> None:
 
     (complaint,) = checked["complaints"]
     assert (complaint["step"], complaint["script"], complaint["line"]) == ("measure", "b", 2)
-    assert "error found here" in complaint["said"] and checked["host"] == host.name
+    assert "error found here" in complaint["tool_message"] and checked["host"] == host.name
     sound = client.post(f"/api/v1/workloads/{workload(admin, script=GOOD).pk}/check/", {"host": host.pk}).json()
     assert sound["complaints"] == [] and sound["bin_dir"]
 

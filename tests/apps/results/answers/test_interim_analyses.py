@@ -188,7 +188,7 @@ def test_it_stops_when_the_interval_is_narrow_enough_and_deletes_runs_that_did_n
     )
     assert campaign.state_reason.endswith("; 12 planned runs did not start")
     assert set(campaign.runs.values_list("outcome", flat=True)) == {"ok"}
-    assert [analysis.met for analysis in campaign.looks.all()] == [False, True]
+    assert [analysis.met for analysis in campaign.interim_analyses.all()] == [False, True]
 
 
 def test_it_stops_when_the_verdict_is_certain(admin: User) -> None:
@@ -200,9 +200,9 @@ def test_it_stops_when_the_verdict_is_certain(admin: User) -> None:
         run_block(campaign, block)
         block += 1
 
-    analysis = campaign.looks.last()
+    analysis = campaign.interim_analyses.last()
     assert analysis and 3 < block < 10
-    assert (analysis.found["verdict"], analysis.alpha < 0.05) == ("better", True)
+    assert (analysis.comparison["verdict"], analysis.alpha < 0.05) == ("better", True)
 
 
 @pytest.mark.thorough
@@ -211,7 +211,7 @@ def test_it_runs_to_its_last_repetition_when_the_rule_is_never_met(admin: User) 
     for block in range(10):
         run_block(campaign, block)
 
-    last = campaign.looks.last()
+    last = campaign.interim_analyses.last()
     assert (campaign.state, campaign.state_reason) == (Campaign.State.FINISHED, "")
     assert last and (last.number, last.of, last.alpha) == (8, 8, pytest.approx(0.05))
 
@@ -221,11 +221,11 @@ def test_a_failed_run_leaves_its_block_out_and_the_next_one_begins(admin: User) 
     run_block(campaign, 0)
     run_block(campaign, 1)
     run_block(campaign, 2, outcome=Run.Outcome.FAILED)
-    assert not campaign.looks.exists()
+    assert not campaign.interim_analyses.exists()
 
     run_block(campaign, 3)
 
-    assert campaign.looks.get().blocks == 3
+    assert campaign.interim_analyses.get().blocks == 3
     assert armed_block(campaign) == 4
 
 
@@ -242,9 +242,9 @@ def test_an_interim_analysis_leaves_out_the_block_of_a_retried_run(admin: User) 
 
     run_block(campaign, 3)
 
-    analysis = campaign.looks.get()
+    analysis = campaign.interim_analyses.get()
     assert analysis.blocks == 3
-    assert analysis.found["ratio_percent"] == pytest.approx(50, abs=1)
+    assert analysis.comparison["ratio_percent"] == pytest.approx(50, abs=1)
 
 
 def test_an_analysis_is_made_once_though_its_message_comes_twice(admin: User) -> None:
@@ -255,7 +255,7 @@ def test_an_analysis_is_made_once_though_its_message_comes_twice(admin: User) ->
     interim_analyses.analyse(campaign)
     interim_analyses.run_due_analyses()
 
-    assert campaign.looks.count() == 1
+    assert campaign.interim_analyses.count() == 1
 
 
 def test_an_analysis_whose_message_was_lost_is_made_by_the_beat(admin: User) -> None:
@@ -265,7 +265,7 @@ def test_an_analysis_whose_message_was_lost_is_made_by_the_beat(admin: User) -> 
 
     interim_analyses.run_due_analyses()
 
-    assert campaign.looks.count() == 1 and armed_block(campaign) == 3
+    assert campaign.interim_analyses.count() == 1 and armed_block(campaign) == 3
 
 
 def test_the_last_run_of_a_block_triggers_the_interim_analysis(admin: User) -> None:
@@ -297,7 +297,7 @@ def test_the_table_the_page_and_the_evidence_have_the_adjusted_interval(admin: U
     campaign = started(admin)
     for block in range(4):
         run_block(campaign, block)
-    analysis = campaign.looks.last()
+    analysis = campaign.interim_analyses.last()
     assert analysis
     client.force_login(admin)
 
@@ -305,12 +305,13 @@ def test_the_table_the_page_and_the_evidence_have_the_adjusted_interval(admin: U
     page = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
     results = browser(admin).get(f"/api/v1/campaigns/{campaign.pk}/results/").json()
 
-    assert (row.relative_low, row.relative_high) == (analysis.found["low"], analysis.found["high"])
-    assert (results["look"]["number"], results["look"]["of"]) == (2, 8)
+    assert (row.relative_low, row.relative_high) == (analysis.comparison["low"], analysis.comparison["high"])
+    assert results["look"]["found"] == results["interim_analysis"]["comparison"]
+    assert (results["interim_analysis"]["number"], results["interim_analysis"]["of"]) == (2, 8)
     assert (
         "Interim analysis 2 of 8, alpha spent 0.026 of 0.05" in page and "Ended early: interim analysis 2 of 8" in page
     )
-    assert queries.evidence(campaign)["table"]["look"]["found"] == analysis.found
+    assert queries.evidence(campaign)["table"]["interim_analysis"]["comparison"] == analysis.comparison
 
 
 def test_a_campaign_that_a_rule_has_stopped_is_extended_without_the_rule(admin: User) -> None:
@@ -323,7 +324,7 @@ def test_a_campaign_that_a_rule_has_stopped_is_extended_without_the_rule(admin: 
         run_block(campaign, block)
 
     assert (campaign.repetitions, campaign.state, campaign.runs.count()) == (7, Campaign.State.FINISHED, 14)
-    alphas = [analysis.alpha for analysis in campaign.looks.all()]
+    alphas = [analysis.alpha for analysis in campaign.interim_analyses.all()]
     assert alphas == sorted(alphas) and len(alphas) == 5
 
 

@@ -141,7 +141,7 @@ def test_the_api_has_the_same_proof(client: Client, team: dict[str, Any]) -> Non
 
     assert (proof["status"], proof["changes"][0]["state"]) == ("held", "put_back")
     numa = next(setting for setting in proof["settings"] if setting["name"] == "numa")
-    first = numa["subjects"][0]["looks"][0]
+    first = numa["subjects"][0]["checks"][0]
     assert (first["phase"], first["read_from"]) == ("before", "/proc/PID/numa_maps")
     assert first["evidence"]["kb_per_node"]["shared"]["0"] == 2_202_009
 

@@ -327,7 +327,7 @@ def test_the_intervals_of_an_extended_campaign_hold_at_any_analysis(admin: User)
 
     after = table.levels[1]
     assert (before.relative_low or 0) > (after.relative_low or 0) and after.method.endswith("for unplanned analyses")
-    assert table.unplanned_look == "extended after its first results"
+    assert table.unplanned_analysis == "extended after its first results"
 
 
 def test_runs_that_never_began_did_not_fail(admin: User) -> None:
