@@ -25,11 +25,12 @@ from django.db.models import (
 from django.db.models.functions import Extract, Lag, Now
 
 from apps.campaigns.design import plan
-from apps.campaigns.models import Campaign, Run, RunQuerySet
+from apps.campaigns.models import Campaign, Run, RunEvent, RunPart, RunQuerySet
 from apps.hosts.facts import changes
 from apps.hosts.models import Facts, Host
 
 ENDED = Q(state=Run.State.ENDED)
+MOST_EVENT_BYTES = 8 << 20  # of a response; a host may send 64 MiB of events
 TIMES = ("created_at", "started_at", "ended_at")
 NOT_OK = (Run.Outcome.FAILED, Run.Outcome.INTERRUPTED, Run.Outcome.NOT_IN_EFFECT)
 # A retry replaces its run, whatever its outcome. Only retries of failed runs are looked up; a join would look up all.
@@ -264,3 +265,22 @@ def breaks(campaign: UUID) -> list[Break]:
 def breaks_at(run: Run) -> list[Break]:
     """Return the breaks directly before and after a run."""
     return [host_break for host_break in breaks(run.campaign_id) if run.pk in (host_break.before, host_break.after)]
+
+
+def first_events(events: QuerySet[RunEvent], most: int) -> list[RunEvent]:
+    """Return the first events of a run: at most `most`, with at most MOST_EVENT_BYTES of data, but at least one."""
+    first, size = list[RunEvent](), 0
+    for event in events.order_by("seq")[:most].iterator(chunk_size=100):
+        size += len(str(event.data))
+        if first and size > MOST_EVENT_BYTES:
+            break
+        first.append(event)
+    return first
+
+
+def following_events(job: Run | RunPart, after: int, limit: int) -> dict[str, Any]:
+    """Return {"results", "next_after", "ended"}: the first events after number `after`, and whether no more follow."""
+    events = first_events(job.events.filter(seq__gt=after), limit)
+    last = events[-1].seq if events else after
+    ended = job.state == Run.State.ENDED and len(events) < limit and not job.events.filter(seq__gt=last).exists()
+    return {"results": events, "next_after": last, "ended": ended}

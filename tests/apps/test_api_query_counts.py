@@ -70,7 +70,7 @@ BASELINE = {
     "searches/{search}/trials/": 4,
     "runs/?campaign={campaign}": 3,
     "runs/{run}/": 4,
-    "runs/{run}/events/": 4,
+    "runs/{run}/events/": 5,
     "artefacts/?run={run}": 3,
     "runparts/?run={run}": 3,
     "measurements/?campaign={campaign}": 3,

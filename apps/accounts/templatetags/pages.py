@@ -22,7 +22,9 @@ register.filter("is_visible", sees)
 register.simple_tag(ceremony.origin, name="passkey_origin")
 DASH = "\u2013"
 LONG = 90
-ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+ANSI = re.compile(
+    r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ def long(value: Any) -> bool:
 
 @register.filter
 def plain(text: str) -> str:
-    """Return the output of a tool without escape sequences and control characters."""
+    """Return the output of a tool without escape sequences, control characters and changes of the direction of text."""
     return ANSI.sub("", str(text))
 
 

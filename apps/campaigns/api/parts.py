@@ -19,9 +19,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.web.rest import query_of
+from apps.campaigns import queries
 from apps.campaigns.api.run_serializers import EventQuerySerializer, EventsSerializer
 from apps.campaigns.api.views import FileRenderer
-from apps.campaigns.models import Run, RunPart
+from apps.campaigns.models import RunPart
 
 
 class PartFileSerializer(serializers.Serializer[Any]):
@@ -81,11 +82,7 @@ class RunPartViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     def events(self, request: Request, pk: str) -> Response:
         """The event log of its agent after `after`, as for a run."""
         query = query_of(request, EventQuerySerializer)
-        part, after, limit = self.get_object(), query["after"], query["limit"]
-        events = list(part.events.filter(seq__gt=after).order_by("seq")[:limit])
-        ended = part.state == Run.State.ENDED and len(events) < limit
-        last = events[-1].seq if events else after
-        return Response(EventsSerializer({"results": events, "next_after": last, "ended": ended}).data)
+        return Response(EventsSerializer(queries.following_events(self.get_object(), **query)).data)
 
     @extend_schema(
         parameters=[OpenApiParameter("path", str, required=True)],

@@ -289,13 +289,10 @@ class RunViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gene
     def events(self, request: Request, pk: str) -> Response:
         """The event log of the agent after `after`. Repeat the request with `next_after` until `ended` is true."""
         query = query_of(request, EventQuerySerializer)
-        run, after, limit = self.get_object(), query["after"], query["limit"]
+        run = self.get_object()
         if run.state != Run.State.ENDED:
             nudges.watch(run.pk)
-        events = list(run.events.filter(seq__gt=after).order_by("seq")[:limit])
-        ended = run.state == Run.State.ENDED and len(events) < limit
-        last = events[-1].seq if events else after
-        return Response(EventsSerializer({"results": events, "next_after": last, "ended": ended}).data)
+        return Response(EventsSerializer(queries.following_events(run, **query)).data)
 
 
 class ArtefactFilter(filters.FilterSet):  # type: ignore[misc]  # it has no types

@@ -129,7 +129,7 @@ def _tab(run: Run, tab: str) -> dict[str, Any]:
     if tab == "commands":
         return {"commands": page_content.commands_of(run)}
     if tab == "log":
-        return {"events": run.events.exclude(kind__in=("sample", "progress")).order_by("seq")[:1000]}
+        return {"events": page_content.log_of(run)}
     if tab == "artefacts":
         return {"artefacts": page_content.artefacts_of(run)}
     return {"timings": page_content.timings_of(run)}

@@ -16,7 +16,7 @@ from agents.workloads import WORKLOADS
 from apps.campaigns.design import steps
 from apps.campaigns.design.before_start import checks, previews, validity
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent, RunPart
-from apps.campaigns.queries import runs_listed
+from apps.campaigns.queries import first_events, runs_listed
 from apps.hosts.facts import topology
 from apps.results import queries
 from apps.results.models import Measurement
@@ -29,7 +29,9 @@ HEAD_BYTES, TAIL_BYTES = 1000, 20_000
 MOST_ROWS = 300
 RUNS_SHOWN = 50
 MOST_FIGURES = 3  # of a sentence
-MOST_PROOFS, MOST_COMMANDS, MOST_FILES = 10_000, 1000, 500  # of a run; normal hosts never reach it
+# Of a run. Normal hosts never reach these, but a host may send 64 MiB of events.
+MOST_PROOFS, MOST_COMMANDS, MOST_EVENTS, MOST_FILES, MOST_UNSTEADY = 10_000, 1000, 1000, 500, 20
+LONGEST_LINE, LONGEST_COMMAND = 1000, 4000  # characters
 Rows = Iterable[list[Any]]
 
 
@@ -91,9 +93,8 @@ def proof_of(run: Run) -> proof.Report:
     jobs: list[Run | RunPart] = [run, *run.parts.all()]
     for job in jobs:
         where = f" on {job.name}" if isinstance(job, RunPart) else ""
-        events = job.events.filter(kind__in=("proof", "write")).order_by("seq")
-        for kind, data in events.values_list("kind", "data")[:MOST_PROOFS]:
-            events_by_kind[kind].append({**data, "setting": data["setting"] + where})
+        for event in first_events(job.events.filter(kind__in=("proof", "write")), MOST_PROOFS):
+            events_by_kind[event.kind].append({**event.data, "setting": event.data["setting"] + where})
         spec_settings = job.spec["settings"]
         settings |= {name + where: spec_settings[name] for name in SETTINGS if name in spec_settings}
         if job.error and job.error.get("setting"):
@@ -108,16 +109,20 @@ def hosts_of(run: Run, chosen: str) -> dict[str, Any]:
     the first."""
     parts = list(run.parts.select_related("host", "facts").defer("facts__data"))
     part = next((each for each in parts if str(each.position) == chosen), parts[0])
-    events = part.events.exclude(kind__in=("sample", "progress")).order_by("seq")[:1000]
     files = part.artefacts.defer("content").annotate(fetched=Q(content__isnull=False)).order_by("path")
     machine = topology.line(part.facts.data) if part.facts else ""
-    return {"parts": parts, "chosen": part, "machine": machine, "events": events, "files": files}
+    return {"parts": parts, "chosen": part, "machine": machine, "events": log_of(part), "files": files}
+
+
+def log_of(job: Run | RunPart) -> list[RunEvent]:
+    """Return the events of the log on a run's page."""
+    return first_events(job.events.exclude(kind__in=("sample", "progress")), MOST_EVENTS)
 
 
 def commands_of(run: Run) -> list[dict[str, Any]]:
     """Return the commands, each with `line` as for a shell."""
-    events = run.events.filter(kind="command").order_by("seq")[:MOST_COMMANDS]
-    return [{"at": event.at, **event.data, "line": command_line(event.data)} for event in events]
+    events = first_events(run.events.filter(kind="command"), MOST_COMMANDS)
+    return [{"at": event.at, **event.data, "line": _cut(command_line(event.data), LONGEST_COMMAND)} for event in events]
 
 
 def command_line(command: dict[str, Any]) -> str:
@@ -155,8 +160,8 @@ def timings_of(run: Run) -> list[tuple[str, float]]:
 
 def unsteady_of(run: Run) -> list[str]:
     """Return the agent's messages about warm-ups that were not steady at their time limit."""
-    events = run.events.filter(kind="log", data__steady__reached=False).order_by("seq")
-    return list(events.values_list("data__message", flat=True))
+    events = run.events.filter(kind="log", data__steady__reached=False).order_by("seq")[:MOST_UNSTEADY]
+    return [_cut(message) for message in events.values_list("data__message", flat=True)]
 
 
 def line_of(event: RunEvent) -> dict[str, Any]:
@@ -165,6 +170,15 @@ def line_of(event: RunEvent) -> dict[str, Any]:
 
 
 def text_of(event: RunEvent) -> str:
+    """Return an event as one line of text, cut if it is long."""
+    return _cut(_whole_text(event))
+
+
+def _cut(text: str, most: int = LONGEST_LINE) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _whole_text(event: RunEvent) -> str:
     data = event.data
     if event.kind == "state":
         return " ".join(filter(None, [data["state"], data.get("step")]))
