@@ -114,7 +114,10 @@ def _read_variable(name: str) -> bytes:
 def _read_file(path: Path) -> bytes:
     """Kubernetes and Vault exchange symbolic links inside their directory; none may lead out of it."""
     known: Sources = settings.SECRET_SOURCES
-    real = path.resolve(strict=True)
+    try:
+        real = path.resolve(strict=True)
+    except RuntimeError as error:
+        raise OSError("symbolic links lead to each other") from error
     if not _is_inside(real, [each.resolve() for each in known.directories]):
         raise OSError("a symbolic link leads out of the allowed directories")
     if real in [each.resolve() for each in known.own_files]:

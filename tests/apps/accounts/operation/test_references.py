@@ -119,12 +119,16 @@ def test_a_reference_that_cannot_be_read_is_named_with_the_cause(folder: Path) -
     (folder / "binary").write_bytes(b"\xff" + SECRET.encode())
     (folder / "nul").write_text(f"{SECRET}\0x")
     (folder / "sub").mkdir()
+    (folder / "loop").symlink_to("loop")
 
-    found = {name: refusal(f"file:{folder}/{name}").message for name in ("gone", "pipe", "empty", "large", "sub")}
+    found = {
+        name: refusal(f"file:{folder}/{name}").message for name in ("gone", "loop", "pipe", "empty", "large", "sub")
+    }
     found |= {name: refusal(f"file:{folder}/{name}").message for name in ("binary", "nul")}
 
     assert found == {
         "gone": "cannot be read: No such file or directory",
+        "loop": "cannot be read: symbolic links lead to each other",
         "pipe": "cannot be read: it is not a regular file",
         "empty": "is empty",
         "large": "cannot be read: it is larger than 64 KiB",
