@@ -19,8 +19,9 @@ from common.errors import PlanError
 Schema = Mapping[str, Any]
 LONG_TEXT = 2000
 LINES, DOTTED, LIST, JSON, SECTIONS = "lines", "dotted", "list", "json", "sections"
-# Heading of one of several texts. It is a comment for readers of that text alone.
-HEADING = re.compile(r"^-- script: *(?P<name>[^@\n]*?)(?:@(?P<weight>[0-9]{1,9}))? *$", re.MULTILINE)
+# Heading of one of several texts. It is a comment for readers of that text alone. Its name, which may have spaces
+# around it, is possessive: otherwise the time of a mismatch would grow with the square of the length.
+HEADING = re.compile(r"^-- script:(?P<name>[^@\n]*+)(?:@(?P<weight>[0-9]{1,9}))? *$", re.MULTILINE)
 
 
 def build(path: str, schema: Schema, required: tuple[str, ...] = ()) -> Iterator[tuple[str, forms.Field]]:
@@ -184,14 +185,18 @@ def read_sections(path: str, text: str) -> list[dict[str, Any]]:
     for heading, end in zip(headings, ends, strict=True):
         weight = {"weight": int(heading["weight"])} if heading["weight"] else {}
         sections.append(
-            {"name": heading["name"], **weight, "text": text[heading.end() + 1 : max(end, heading.end() + 1)]}
+            {
+                "name": heading["name"].strip(" "),
+                **weight,
+                "text": text[heading.end() + 1 : max(end, heading.end() + 1)],
+            }
         )
     return sections
 
 
 def line_in_sections(text: str, name: str, line: int) -> int:
     """Return the line number in the whole text for a line of the named section."""
-    above = next((match.end() for match in HEADING.finditer(unix(text)) if match["name"] == name), 0)
+    above = next((match.end() for match in HEADING.finditer(unix(text)) if match["name"].strip(" ") == name), 0)
     return unix(text)[:above].count("\n") + 1 + line
 
 

@@ -22,7 +22,6 @@ BLANK_ROWS = 2
 TARGET = {"type": "object", "properties": {"bin_dir": {"type": "string"}}}
 # Paths of the same option: for all steps of a tool, for one step, and as errors name that of a single step.
 OPTION = re.compile(r"^(workload|steps\.[^.]+|options)\.")
-CONDITION = re.compile(r"^(?P<factor>.+?) = (?P<levels>.+?) only with (?P<other>.+?) = (?P<labels>.+)$")
 
 
 @dataclass
@@ -142,16 +141,18 @@ def arranged(factors: list[dict[str, Any]], conditions: str, orders: str) -> lis
 
     PlanError names the field and the line that cannot be parsed."""
     for line in filter(None, map(str.strip, conditions.splitlines())):
-        match = CONDITION.match(line)
-        if not match:
+        name, _, rest = line.partition(" = ")
+        chosen, _, condition = rest.partition(" only with ")
+        other, _, labels = condition.partition(" = ")
+        if not (name and chosen and other and labels):
             hint = "write: FACTOR = LEVEL; LEVEL only with OTHER = LEVEL; LEVEL"
-            raise PlanError("conditions", f"{line!r} is not a condition", hint=hint)
-        levels = {level["label"]: level for level in _factor("conditions", factors, match["factor"])["levels"]}
-        for label in _parts(match["levels"]):
+            raise PlanError("conditions", f"{line[:90]!r} is not a condition", hint=hint)
+        levels = {level["label"]: level for level in _factor("conditions", factors, name)["levels"]}
+        for label in _parts(chosen):
             if label not in levels:
                 hint = f"accepted: {', '.join(levels)}"
-                raise PlanError("conditions", f"{match['factor']} has no level {label!r}", hint=hint)
-            levels[label].setdefault("when", {})[match["other"]] = _parts(match["labels"])
+                raise PlanError("conditions", f"{name} has no level {label[:90]!r}", hint=hint)
+            levels[label].setdefault("when", {})[other] = _parts(labels)
     for name, order in fields.read_lines("factor_orders", orders).items():
         _factor("factor_orders", factors, name)["order"] = order
     return factors
