@@ -20,6 +20,14 @@ GUEST = "proving-load"
 DEBIANS = str(POSTGRESQL_15)
 
 
+def where_all_can_enter(bin_dir: str, directory: Path) -> str:
+    """A copy of an installation in `directory`, for accounts that cannot enter a checkout in root's home."""
+    package = Path(bin_dir).parents[1]
+    for source in package.parent.glob(f"{package.name}*"):  # with its libraries
+        shutil.copytree(source, directory / source.name)
+    return str(directory / Path(bin_dir).relative_to(package.parent))
+
+
 class Theirs:
     """`root` holds data/, conf.d/, log and the socket; all of it belongs to OWNER."""
 
@@ -90,6 +98,20 @@ class Theirs:
     def sql(self, query: str, database: str = "postgres") -> str:
         where = ["-h", self.root, "-p", self.port, "-d", database]
         return self._as_owner("psql", "-XAtq", *where, "-c", query).strip()
+
+    def fill(self, database: str) -> None:
+        """The tables of pgbench, in a new database."""
+        self.sql(f"create database {database}")
+        self._as_owner("pgbench", "-i", "-q", "-h", self.root, "-p", self.port, database)
+
+    def dump(self, *options: str, name: str, database: str) -> Path:
+        """A dump that everybody can read; by default -Fc."""
+        path = self.root / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        where = ["-h", self.root, "-p", self.port, "-d", database]
+        self._as_owner("pg_dump", *(options or ("-Fc",)), *where, "-f", path)
+        (path.chmod(0o755), [each.chmod(0o644) for each in path.iterdir()]) if path.is_dir() else path.chmod(0o644)
+        return path
 
     def client(self) -> subprocess.Popen[bytes]:
         """A client that is connected until it is killed."""

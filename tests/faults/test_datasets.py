@@ -29,6 +29,7 @@ from agents.rpc import Agent
 from agents.wire import protocol
 from tests.agents.driver import OK
 from tests.agents.dying import Death, run
+from tests.agents.theirs import Theirs, where_all_can_enter
 from tests.faults.injection.matrix import bin_dir
 from tests.servers.remote import short_dir
 
@@ -42,13 +43,14 @@ select 1 / (case when (select count(*) from pgbench_accounts where abalance = 0)
 
 
 class House:
-    """A spool and a cluster with one data set; `reset` says what runs that write get."""
+    """A spool and a cluster with one data set of pgbench's tables; `reset` says what runs that write get."""
 
-    def __init__(self, root: Path, reset: str) -> None:
+    def __init__(self, root: Path, reset: str, dump: Path | None = None) -> None:
         self.data_dir = root / "data"
         self.data_dir.mkdir(mode=0o755)
         self.spool, self.reset = Spool(root / "spool", System()), reset
         self.spool.prepare()
+        self.data = {"kind": "dump", "options": {"path": str(dump)}} if dump else {"kind": "pgbench", "options": {}}
 
     def live(self, at: int = 0, **load: Any) -> tuple[Death, list[dict[str, Any]]]:
         """(counts, events) of a run that is killed at boundary `at`, or not. Without a load it only creates data."""
@@ -58,7 +60,7 @@ class House:
             "version": 1,
             "target": {"kind": "private", "bin_dir": str(bin_dir()), "data_dir": str(self.data_dir), "os_user": ""},
             "settings": {},
-            "dataset": {"kind": "pgbench", "options": {}, "reset": self.reset},
+            "dataset": {**self.data, "reset": self.reset},
             "steps": [{"name": "load", "kind": "pgbench", "options": options}] if load else [],
             "collect": {"interval_s": 1, "sources": []},
         }
@@ -109,6 +111,18 @@ def around_the_data(death: Death) -> None:
     Making._comment = death.around(Making._comment, lambda making, began: f"comment {began}")  # type: ignore[method-assign]
 
 
+@pytest.fixture(scope="module")
+def dump() -> Iterator[Path]:
+    """A dump of pgbench's tables as they were made."""
+    with short_dir() as directory:
+        theirs = (
+            Theirs(directory / "theirs", where_all_can_enter(str(bin_dir()), directory), port=5496).create().start()
+        )
+        theirs.fill("production")
+        yield theirs.dump(name="production.dump", database="production")
+        theirs.stop()
+
+
 @pytest.fixture
 def house(request: pytest.FixtureRequest) -> Iterator[House]:
     with short_dir() as root:
@@ -151,6 +165,14 @@ def test_data_whose_making_was_killed_are_whole_for_the_next_run(
     house: House, kills: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     every(house, kills, capsys, afresh=True)
+
+
+@pytest.mark.parametrize("kills", KILLS)
+def test_a_dump_whose_restore_was_killed_is_whole_for_the_next_run(
+    dump: Path, kills: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with short_dir() as root:
+        every(House(root, "auto", dump), kills, capsys, afresh=True)
 
 
 @pytest.mark.parametrize("kills", KILLS)

@@ -20,7 +20,7 @@ from agents.errors import Unplannable
 from agents.host.system import System
 from tests.agents.driver import Connection, of
 from tests.agents.postgres.test_datasets import READS, Cluster
-from tests.agents.theirs import DEBIANS, OWNER, Theirs
+from tests.agents.theirs import DEBIANS, OWNER, Theirs, where_all_can_enter
 from tests.servers.remote import short_dir
 
 READ_ORDERS = {"script": "select count(*) from orders;", "clients": 1}
@@ -46,28 +46,20 @@ create publication everything for all tables;
 
 
 class Production(Theirs):
-    """A cluster with a database `shop`, and its dumps."""
+    """A cluster with a database `shop`."""
 
     def shop(self, query: str) -> str:
         return self.sql(query, "shop")
 
     def dump(self, *options: str, name: str = "shop.dump", database: str = "shop") -> Path:
-        path = self.root / name
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        where = ["-h", self.root, "-p", self.port, "-d", database]
-        self._as_owner("pg_dump", *(options or ("-Fc",)), *where, "-f", path)
-        (path.chmod(0o755), [each.chmod(0o644) for each in path.iterdir()]) if path.is_dir() else path.chmod(0o644)
-        return path
+        return super().dump(*options, name=name, database=database)
 
 
 @pytest.fixture(scope="module")
 def bin_dir(bin_dir: str) -> Iterator[str]:
-    """A copy that the owner of the cluster and the account of the load can enter, unlike a checkout in root's home."""
-    package = Path(bin_dir).parents[1]
+    """For the owner of the cluster and the account of the load."""
     with short_dir() as directory:
-        for source in package.parent.glob(f"{package.name}*"):  # with its libraries
-            shutil.copytree(source, directory / source.name)
-        yield str(directory / Path(bin_dir).relative_to(package.parent))
+        yield where_all_can_enter(bin_dir, directory)
 
 
 @pytest.fixture(scope="module")
