@@ -93,6 +93,8 @@ def _decoded(cursor: str, order: Sequence[str], fields: Sequence[Any]) -> tuple[
     try:
         way, named, values = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         key_values = [field.to_python(value) for field, value in zip(fields, values, strict=True)]
+        if any(isinstance(value, str) and "\0" in value for value in key_values):
+            raise ValueError("PostgreSQL stores no NUL")
         if way not in ("<", ">") or named != list(order):
             raise ValueError(f"it belongs to a list ordered by {', '.join(map(str, named))}")
     except (ValueError, TypeError, ValidationError) as error:

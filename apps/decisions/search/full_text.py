@@ -6,6 +6,7 @@ INDEXED are those of the indexes in migration 0006."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -68,6 +69,8 @@ HOST = (
     "h.name || ' ' || h.address || ' ' || array_to_string(h.labels, ' ') || ' ' || h.state_reason || ' ' || "
     "coalesce(f.data #>> '{kernel,release}', '') || ' ' || coalesce(f.data #>> '{cpus,model}', '')"
 )
+# Each minus is a negation to PostgreSQL, which refuses a hundred of them before one word.
+LONE_MINUS = re.compile(r'-(?![\w"])')
 # Each word of at least two letters matches as a prefix, unless it is excluded or the query has quotes.
 _QUERY = "websearch_to_tsquery('english', %(asked)s)"
 PREFIXED = (
@@ -229,7 +232,7 @@ def search(text: str, kind: str = "") -> list[Hit]:
         )
     names, texts = _recipes()
     parameters: dict[str, Any] = {
-        "asked": text.replace("\0", "")[:LONGEST].translate(APART),
+        "asked": LONE_MINUS.sub(" ", text.replace("\0", "")[:LONGEST].translate(APART)),
         "most": MOST,
         "typed": text.replace("\0", "")[:LONGEST].strip(),
         "ranked": RANKED,

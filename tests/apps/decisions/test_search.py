@@ -180,3 +180,8 @@ def test_page_and_api_show_matches_and_escape_them(decision: Decision, tuner: Us
     assert "Cats &amp; <mark>zebras</mark>" in page
     assert [(row["kind"], row["path"]) for row in rows] == [("comment", f"/decisions/{decision.pk}/")]
     assert browser(tuner).get("/api/v1/search/").json()["field"] == "q"
+
+
+@pytest.mark.parametrize("text", ["-" * 400 + "abc", "- " * 200 + "abc", "(-|" * 150 + "abc", '-"' * 200, "or " * 150, '"' * 401])
+def test_no_text_is_an_internal_error(db: None, text: str) -> None:
+    full_text.search(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -156,3 +157,10 @@ def test_an_invalid_position_of_a_page_is_404(page: str) -> None:
     answer = browser(make_user()).get(f"/{page}")
 
     assert answer.status_code == 404
+
+
+def test_a_cursor_with_a_nul_is_refused(db: None) -> None:
+    cursor = base64.urlsafe_b64encode(b'[">",["username","pk"],["\\u0000",1]]').decode()
+
+    with pytest.raises(PlanError, match="is not a cursor of this list"):
+        keyset.page(User.objects.all(), ["username", "pk"], 1, cursor)
