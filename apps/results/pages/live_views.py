@@ -44,8 +44,12 @@ def run_stream(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     if seat is None:
         return _full()
     run.last_seq = seat.seq  # only up to the start of the next message
-    message = news.of_run(run, _after(request))
-    seat.opening = [encode(message["seq"], message)]
+    try:
+        message = news.of_run(run, _after(request))
+        seat.opening = [encode(message["seq"], message)]
+    except Exception:  # no response will close it
+        seat.close()
+        raise
     return _stream(seat)
 
 

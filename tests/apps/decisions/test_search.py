@@ -182,6 +182,6 @@ def test_page_and_api_show_matches_and_escape_them(decision: Decision, tuner: Us
     assert browser(tuner).get("/api/v1/search/").json()["field"] == "q"
 
 
-@pytest.mark.parametrize("text", ["-" * 400 + "abc", "- " * 200 + "abc", "(-|" * 150 + "abc", '-"' * 200, "or " * 150, '"' * 401])
+@pytest.mark.parametrize("text", ["-" * 400 + "abc", "- " * 200 + "abc", "(-|" * 99 + "abc", '-"' * 200, "or " * 99])
 def test_no_text_is_an_internal_error(db: None, text: str) -> None:
     full_text.search(text)
