@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ..facts.memory import NODES, node_ids
+from ..facts.memory import node_ids
+from ..facts.read import NODES
 from ..wire.columns import Column, columns
 from .base import Collector, Rates
 

@@ -7,15 +7,15 @@ from typing import Any, Optional
 
 from ..host import cpulist
 from ..host.system import System
-from .read import flag, known, number
+from .limits import cpuset
+from .read import CPUS, flag, known, number, online_cpus
 
-CPUS = "/sys/devices/system/cpu"
 Block = dict[str, str]
 
 
 def cpus(system: System, nodes: list[dict[str, Any]]) -> dict[str, Any]:
     allowed = cpulist.render({*system.allowed_cpus(), *_isolated(system)})
-    shown = online(system)
+    shown = online_cpus(system)
     info = _cpuinfo(system)
     node_of = {cpu: node["id"] for node in nodes for cpu in cpulist.parse(node["cpus"])}
     rows = [_place(system, cpu, info.get(cpu, {}), node_of.get(cpu, 0)) for cpu in cpulist.parse(shown)]
@@ -38,17 +38,8 @@ def cpus(system: System, nodes: list[dict[str, Any]]) -> dict[str, Any]:
 def _isolated(system: System) -> set[int]:
     """CPUs that are missing from our initial affinity because they are isolated, but that we may choose."""
     isolated = set(cpulist.parse(_cpulist(system, "isolated")))
-    if not isolated:
-        return isolated
-    from .limits import cpuset
-
-    bound = cpuset(system)
+    bound = cpuset(system) if isolated else ""
     return isolated & set(cpulist.parse(bound)) if bound else isolated
-
-
-def online(system: System) -> str:
-    """The cpus that run, as a list; those that we may use where /sys is not there."""
-    return system.text(f"{CPUS}/online") or cpulist.render(system.allowed_cpus())
 
 
 def _cpulist(system: System, name: str) -> str:
@@ -94,7 +85,7 @@ def microcode(system: System) -> str:
 def caches(system: System) -> list[dict[str, Any]]:
     """One row per level and type, with the cpus that share each of them."""
     rows: dict[tuple[int, str, int], list[str]] = {}
-    for cpu in cpulist.parse(online(system)):
+    for cpu in cpulist.parse(online_cpus(system)):
         _add_caches(system, cpu, rows)
     return [{"level": key[0], "type": key[1], "kb": key[2], "shared": shared} for key, shared in sorted(rows.items())]
 
@@ -143,7 +134,7 @@ def _boost(system: System) -> Optional[bool]:
 
 def _idle(system: System) -> dict[str, Any]:
     """Driver, governor, the states of the first cpu, and whether a latency can be requested (PM QoS)."""
-    states = f"{CPUS}/cpu{cpulist.parse(online(system))[0]}/cpuidle"
+    states = f"{CPUS}/cpu{cpulist.parse(online_cpus(system))[0]}/cpuidle"
     governor = system.text(f"{CPUS}/cpuidle/current_governor") or system.text(f"{CPUS}/cpuidle/current_governor_ro")
     return {
         **known([("driver", system.text(f"{CPUS}/cpuidle/current_driver")), ("governor", governor)]),

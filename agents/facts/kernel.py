@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from ..host.system import System
-from .cpu import CPUS, microcode
-from .read import known
+from .cpu import microcode
+from .read import CPUS, known
 
 DMI = "/sys/class/dmi/id"
 # Directory -> which of its files are settings. What counts, acts when it is read, is tuned by the kernel itself, drawn

@@ -6,9 +6,7 @@ from typing import Any, Iterable, Optional
 
 from ..host.cgroups import mounts
 from ..host.system import System
-from .cpu import online
-from .memory import NODES
-from .read import known
+from .read import NODES, known, online_cpus
 
 UNLIMITED = 1 << 62  # v1 shows no limit as a number near 2^63
 
@@ -29,7 +27,7 @@ def limits(system: System) -> dict[str, Any]:
 
 def cpuset(system: System) -> str:
     """The CPUs that our control groups allow; "" for all."""
-    return _nearest(system, _groups(system), "cpuset.cpus", online(system))
+    return _nearest(system, _groups(system), "cpuset.cpus", online_cpus(system))
 
 
 def _groups(system: System) -> dict[str, list[str]]:

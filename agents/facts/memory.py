@@ -6,10 +6,8 @@ import re
 from typing import Any
 
 from ..host.system import System
-from .cpu import online
-from .read import bracketed, choices, number
+from .read import NODES, bracketed, choices, number, online_cpus
 
-NODES = "/sys/devices/system/node"
 HUGE = "/sys/kernel/mm/hugepages"
 THP = "/sys/kernel/mm/transparent_hugepage"
 POOL = {"per_node": "nr", "free_per_node": "free", "surplus_per_node": "surplus"}
@@ -19,7 +17,7 @@ WEIGHTS = "/sys/kernel/mm/mempolicy/weighted_interleave"
 def numa(system: System) -> dict[str, Any]:
     ids = node_ids(system)
     if not ids:  # a kernel without NUMA is one node
-        whole = {"id": 0, "cpus": online(system), "mem_kb": meminfo(system).get("MemTotal", 0)}
+        whole = {"id": 0, "cpus": online_cpus(system), "mem_kb": meminfo(system).get("MemTotal", 0)}
         return {"nodes": [whole], "distances": [[10]]}
     distances = [[int(d) for d in system.text(f"{NODES}/node{n}/distance").split()] for n in ids]
     return {"nodes": [_node(system, n) for n in ids], "distances": distances, **_weights(system)}

@@ -5,13 +5,21 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Optional
 
+from ..host import cpulist
 from ..host.system import System
+
+CPUS, NODES = "/sys/devices/system/cpu", "/sys/devices/system/node"
 
 
 def number(system: System, path: str) -> Optional[int]:
     """The whole number in a file; None where the kernel has no such file, or does not know (-1)."""
     text = system.text(path)
     return int(text) if text.isdigit() else None
+
+
+def online_cpus(system: System) -> str:
+    """The cpus that run, as a list; those that we may use where /sys is not there."""
+    return system.text(f"{CPUS}/online") or cpulist.render(system.allowed_cpus())
 
 
 def flag(system: System, path: str) -> Optional[bool]:

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from ..errors import NotApplied, Unplannable
-from ..facts import meminfo
+from ..facts.memory import meminfo
 from ..host.system import System
 from .base import Facts, Plan, Proof, Scene, Setting
 

@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from ..errors import NotApplied, Unplannable
-from ..facts import meminfo
-from ..facts.memory import HUGE, NODES
+from ..facts.memory import HUGE, meminfo
+from ..facts.read import NODES
 from ..host.system import System
 from .base import Facts, Plan, Proof, Scene, Setting, Write
 from .proofs.huge_pages import prove

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from ..errors import NotApplied, Unplannable
-from ..facts import meminfo
+from ..facts.memory import meminfo
 from ..host import sysctls
 from ..host.sysctls import BY_NAME, KNOBS, Knob
 from ..host.system import System

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import Unplannable
-from ..facts import THP
+from ..facts.memory import THP
 from ..host.system import System
 from .base import Facts, Plan, Setting, Write, current
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ...facts import meminfo
-from ...facts.memory import HUGE, NODES, node_ids
+from ...facts.memory import HUGE, meminfo, node_ids
+from ...facts.read import NODES
 from ...host.numa_maps import parse
 from ...host.system import System
 from ..base import Proof, Scene

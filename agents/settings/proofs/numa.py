@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from ...errors import Failure
-from ...facts.memory import NODES, node_ids
+from ...facts.memory import node_ids
+from ...facts.read import NODES
 from ...host import cpulist, numa_maps
 from ...host.numa_maps import Mapping, PerNode
 from ...host.system import Process, System

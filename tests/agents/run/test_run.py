@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from agents.facts import bracketed
+from agents.facts.read import bracketed
 from agents.host.system import System
 from agents.wire import protocol
 from tests.agents.conftest import Connect, postgres_processes
