@@ -32,7 +32,7 @@ class Stopped(BaseException):
 
 @dataclass(frozen=True)
 class Service:
-    """One long-lived child. `ready` is polled until it returns True; times in seconds."""
+    """One long-lived child, in the directory `cwd`. `ready` is polled until it returns True; times in seconds."""
 
     name: str
     argv: Sequence[str]
@@ -42,6 +42,7 @@ class Service:
     grace_s: float = 10
     ready_s: float = 60
     restart: bool = False
+    cwd: Path = paths.CHECKOUT
 
 
 class Supervisor:
@@ -112,7 +113,7 @@ class Supervisor:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                cwd=paths.CHECKOUT,
+                cwd=service.cwd,
                 env={**os.environ, **service.env},
                 start_new_session=True,
                 preexec_fn=processes.dies_with_parent(service.stop_signal),
