@@ -15,6 +15,7 @@ class Migration(migrations.Migration):
             name="launcher",
             field=models.BooleanField(
                 default=False,
+                db_default=False,
                 help_text="start the agent through /usr/local/sbin/proving-agent, which verifies the server's signature",
             ),
         ),

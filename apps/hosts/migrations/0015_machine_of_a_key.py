@@ -17,17 +17,24 @@ class Migration(migrations.Migration):
             "host",
             "claimed_machine_id",
             models.CharField(
-                blank=True, editable=False, help_text="refused until an admin accepts it", max_length=64, default=""
+                blank=True,
+                db_default="",
+                default="",
+                editable=False,
+                help_text="refused until an admin accepts it",
+                max_length=64,
             ),
-            preserve_default=False,
         ),
         migrations.AddField(
             "hostkey",
             "machine_id",
             models.CharField(
-                blank=True, help_text="of the machine with this key; see machines.py", max_length=64, default=""
+                blank=True,
+                db_default="",
+                default="",
+                help_text="of the machine with this key; see machines.py",
+                max_length=64,
             ),
-            preserve_default=False,
         ),
         migrations.RunPython(bind, migrations.RunPython.noop),
     ]

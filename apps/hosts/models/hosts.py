@@ -39,6 +39,7 @@ class Host(Owned):
     sudo = models.BooleanField(default=False, help_text="run the agent through sudo -n (level root)")
     launcher = models.BooleanField(
         default=False,
+        db_default=False,
         help_text="start the agent through /usr/local/sbin/proving-agent, which verifies the server's signature",
     )
     identity = models.ForeignKey(Identity, null=True, blank=True, on_delete=models.PROTECT, related_name="hosts")
@@ -54,7 +55,12 @@ class Host(Owned):
     state_reason = models.TextField(blank=True)
     machine_id = models.CharField(max_length=64, blank=True, db_index=True)
     claimed_machine_id = models.CharField(
-        max_length=64, blank=True, editable=False, help_text="refused until an admin accepts it"
+        max_length=64,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="refused until an admin accepts it",
     )
     level = models.CharField(max_length=4, blank=True, help_text="root or user, as reported by the agent")
     supervisor = models.CharField(max_length=8, blank=True, help_text="supervision of its runs: systemd or detached")
@@ -135,7 +141,9 @@ class HostKey(Walled):
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="host_keys")
     key = models.TextField(help_text="as in known_hosts: algorithm and base64")
     fingerprint = models.CharField(max_length=100)
-    machine_id = models.CharField(max_length=64, blank=True, help_text="of the machine with this key; see machines.py")
+    machine_id = models.CharField(
+        max_length=64, blank=True, default="", db_default="", help_text="of the machine with this key; see machines.py"
+    )
     state = models.CharField(max_length=8, choices=State, default=State.OFFERED)
     seen_at = models.DateTimeField(auto_now_add=True)
     approved_by = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+")

@@ -1,44 +1,92 @@
-"""During an upgrade, processes of the version before work for some seconds on the migrated tables."""
+"""During an upgrade, processes of the last release work on the migrated tables: they find their columns, and can insert
+rows without the new ones. `python -m tests.upgrade` shows it with such processes."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.db import connection, models
-from django.db.migrations import AddField
 from django.db.migrations.loader import MigrationLoader
 
 from apps.accounts.models import ApiToken, User
 
-# The rule is younger than these and the ones before them.
-BEFORE_THE_RULE = {
-    "accounts": "0011_provider_accounts",
-    "campaigns": "0031_one_event_table",
-    "decisions": "0008_withdrawn",
-    "hosts": "0017_remote_servers",
-    "results": "0012_step_means",
-    "searches": "0002_one_block",
+# The last migrations of the last release, 0.2.0.
+RELEASE = {
+    "accounts": "0009_hashed_sessions",
+    "campaigns": "0023_started_by",
+    "decisions": "0007_teams",
+    "hosts": "0013_consent_to_measure",
+    "results": "0011_thinned",
     "tuning": "0003_teams",
 }
+# New constraints of its tables, each with the reason why its rows meet them.
+MET = {
+    "event_of_run_or_part": "its events of runs have a run, and those of parts go through a view",
+    "artefact_of_run_or_part": "as event_of_run_or_part",
+    "event_once_per_part": "its own constraint of the table that is a view now",
+    "artefact_once_per_part": "as event_once_per_part",
+}
+LENGTH = re.compile(r"\((\d+)\)")
+COLUMNS = """
+SELECT attname, format_type(atttypid, NULL), atttypmod, attnotnull AND NOT atthasdef AND attidentity = ''
+FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
+"""
 
 
-def added_columns() -> Iterator[tuple[str, models.Field]]:  # type: ignore[type-arg]
-    """("app.migration model.field", the field) of each column that a migration under the rule adds to a table."""
-    for (app, name), migration in sorted(MigrationLoader(None).disk_migrations.items(), key=lambda item: item[0]):
-        if app in BEFORE_THE_RULE and name > BEFORE_THE_RULE[app]:
-            for operation in migration.operations:
-                if isinstance(operation, AddField):
-                    yield f"{app}.{name} {operation.model_name}.{operation.name}", operation.field
+@pytest.fixture(scope="module")
+def tables() -> list[type[models.Model]]:
+    """The models of the last release, with those of its many-to-many relations."""
+    apps = MigrationLoader(None).project_state(list(RELEASE.items())).apps
+    return [model for model in apps.get_models(include_auto_created=True) if model._meta.app_label in RELEASE]
 
 
-@pytest.mark.parametrize("field", [pytest.param(field, id=name) for name, field in added_columns()])
-def test_rows_without_a_new_column_can_be_inserted(field: models.Field) -> None:  # type: ignore[type-arg]
-    assert field.null or field.has_db_default() or field.many_to_many, "use null=True or db_default="
+def columns(table: str) -> dict[str, tuple[str, int, bool]]:
+    """Name -> (type, its modifier, whether an INSERT must name it) of a table or view."""
+    with connection.cursor() as cursor:
+        cursor.execute(COLUMNS, [connection.ops.quote_name(table)])
+        return {name: tuple(rest) for name, *rest in cursor.fetchall()}
+
+
+def unusable(model: type[models.Model]) -> Iterator[str]:
+    """Why the last release cannot work on the present table of a model."""
+    present = columns(model._meta.db_table)
+    expected: dict[str, Any] = {str(field.column): field for field in model._meta.local_concrete_fields}
+    yield from (f"{name} is missing" for name in expected.keys() - present.keys())
+    for name in expected.keys() & present.keys():
+        field, (kind, modifier, is_needed) = expected[name], present[name]
+        wanted = field.db_type(connection) or ""
+        length = LENGTH.search(wanted)
+        if is_needed and field.null:
+            yield f"{name} was nullable"
+        if LENGTH.sub("", wanted).replace("varchar", "character varying") != kind:
+            yield f"{name} was {wanted}, is {kind}"
+        if length and modifier - 4 < int(length[1]):
+            yield f"{name} was longer"
+    needed = {name for name, (_, _, is_needed) in present.items() if is_needed}
+    yield from (f"{name} needs null=True or db_default=" for name in needed - expected.keys())
 
 
 @pytest.mark.django_db
-def test_the_version_before_can_issue_a_token(admin: User) -> None:
+def test_the_last_release_reads_and_writes_its_tables(tables: list[type[models.Model]]) -> None:
+    assert len(tables) > 40
+
+    assert [f"{model._meta.db_table}: {reason}" for model in tables for reason in unusable(model)] == []
+
+
+def test_rows_of_the_last_release_meet_new_constraints(tables: list[type[models.Model]]) -> None:
+    known = {constraint.name for model in tables for constraint in model._meta.constraints}
+    names = {model._meta.db_table for model in tables}
+    present = list(MigrationLoader(None).project_state().apps.get_models())
+    new = {each.name for model in present if model._meta.db_table in names for each in model._meta.constraints} - known
+
+    assert new == MET.keys()
+
+
+@pytest.mark.django_db
+def test_the_last_release_can_issue_a_token(admin: User) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO accounts_apitoken (user_id, name, digest, role, created_at, expires_at)"
