@@ -87,10 +87,12 @@ def secret(vm: Machine) -> Iterator[str]:
 @pytest.fixture
 def executed(vm: Machine) -> Iterator[Path]:
     """A file of the guest that lists each execve(2) of root."""
-    log = "/run/executed"
+    script, log = "/run/executed.bt", "/run/executed"
+    launched_host.write(vm, script, EXECUTED)
     vm.shell(f"sudo rm -f {log}")
-    running = vm.follow(f"sudo BPFTRACE_STRLEN=200 bpftrace -B none -o {log} -e '{EXECUTED}'")
-    vm.shell(f"timeout 180 sh -c 'until sudo grep -qs ^begun {log}; do sleep 1; done'", limit_s=200)
+    # -B is for stdout: a file of -o would be buffered.
+    running = vm.follow(f"sudo sh -c 'BPFTRACE_STRLEN=200 exec bpftrace -B none {script} >{log}'")
+    vm.shell(f"timeout 600 sh -c 'until sudo grep -qs ^begun {log}; do sleep 1; done'", limit_s=660)
     yield Path(log)
     running.terminate()
     running.wait()
