@@ -41,7 +41,7 @@ def server() -> Iterator[str]:
     name = "server_of_the_last_release"
     with connection.cursor() as cursor:
         cursor.execute(f"CREATE ROLE {name}")
-        cursor.execute(f"GRANT USAGE ON SCHEMA public TO {name}")  # `runtime_role` takes it from PUBLIC
+        cursor.execute(f"GRANT USAGE ON SCHEMA public TO {name}")  # a restored schema gives PUBLIC none
         cursor.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {name}")
         yield name
         cursor.execute("RESET ROLE")
