@@ -268,16 +268,8 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
             *("seed", "reboot", "nuisance", "stop", "budget_h"),
             *("max_failures", "priority", "placement", "further_hosts", "roles"),
             *("metric", "delta", "interval_s", "sources", "state", "state_reason", "extensions", "cloned_from"),
-            *(
-                "progress",
-                "results_ready",
-                "host_changes",
-                "created_by",
-                "created_at",
-                "started_at",
-                "ended_at",
-                "archived_at",
-            ),
+            *("progress", "results_ready", "host_changes"),
+            *("created_by", "created_at", "started_at", "ended_at", "archived_at"),
         ]
 
     def to_representation(self, instance: Campaign) -> dict[str, Any]:
