@@ -9,7 +9,7 @@ from pathlib import Path
 
 SOURCES = Path(__file__).parent
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest that a zip can say
-_MAIN = b"from agents.__main__ import main\n\nmain()\n"
+_MAIN = SOURCES / "zip_main.py"
 
 
 def zipapp(version: str = "", commit: str = "") -> bytes:
@@ -17,8 +17,8 @@ def zipapp(version: str = "", commit: str = "") -> bytes:
     buffer = io.BytesIO(b"#!/usr/bin/env python3\n")
     buffer.seek(0, io.SEEK_END)
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
-        _add(archive, "__main__.py", _MAIN)
-        for path in sorted(SOURCES.rglob("*.py")):
+        _add(archive, "__main__.py", _MAIN.read_bytes())
+        for path in sorted(set(SOURCES.rglob("*.py")) - {_MAIN, Path(__file__)}):
             name = path.relative_to(SOURCES).as_posix()
             data = _named(version, commit) if name == "version.py" else path.read_bytes()
             _add(archive, f"agents/{name}", data)
@@ -32,7 +32,7 @@ def _named(version: str, commit: str) -> bytes:
 def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
     info = zipfile.ZipInfo(name, _EPOCH)
     info.compress_type, info.external_attr, info.create_system = zipfile.ZIP_DEFLATED, 0o644 << 16, 3
-    archive.writestr(info, data)
+    archive.writestr(info, data, compresslevel=9)
 
 
 def build_zipapp(target: Path, version: str = "", commit: str = "") -> str:

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from agents import build, facts
+from agents import facts
 from agents.errors import HostFailure
 from agents.facts.clusters import read_config
 from agents.facts.tools import Versions
 from agents.host.system import Finished, Stat, System
 from tests.agents import recorded
-from tests.agents.driver import MOST_BYTES
 from tests.agents.fakes import FakeSystem
 
 
@@ -74,10 +73,6 @@ def test_an_unreadable_fact_does_not_hide_the_others() -> None:
 
     assert "limits" not in host_facts and host_facts["cpus"]["threads"] == 8
     assert host_facts["unread"]["limits"].startswith("ValueError")
-
-
-def test_the_agent_stays_small() -> None:
-    assert len(build.zipapp()) < MOST_BYTES
 
 
 # Versions of programs

@@ -31,6 +31,22 @@ IN_VAIN = {"org", "_wmi"}  # the standard library's own questions: is this Jytho
 IMPORTED = re.compile(r"^import time:.*\| +([\w.]+)$", re.MULTILINE)
 
 
+# Runs a zipapp, then writes how often each of its files was compiled.
+COUNT = """
+import builtins, collections, json, runpy, sys
+compiled, compile = collections.Counter(), builtins.compile
+def counted(source, name, *more, **options):
+    compiled[str(name)] += str(name).startswith(sys.argv[0] + "/agents/")
+    return compile(source, name, *more, **options)
+builtins.compile = counted
+del sys.argv[0]
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+finally:
+    print(json.dumps(+compiled), file=sys.stderr)
+"""
+
+
 def interpreter(version: str) -> str:
     """The first one that works: below pyenv's root, on the PATH (where pyenv's slow shims may refuse), or the one that
     runs the tests; "" if there is none."""
@@ -84,6 +100,13 @@ def test_the_agent_is_small(capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         sys.stdout.write(f"\nthe agent: {size} bytes ")
     assert size < MOST_BYTES
+
+
+def test_each_module_of_the_agent_is_compiled_once_per_connection(program: Path) -> None:
+    shown = subprocess.run([sys.executable, "-I", "-c", COUNT, program, "version"], capture_output=True, check=True)
+
+    compiled = json.loads(shown.stderr)
+    assert len(compiled) > 3 and set(compiled.values()) == {1}
 
 
 @pytest.mark.thorough
