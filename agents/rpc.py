@@ -24,6 +24,7 @@ MAX_READ = 4 * 1024 * 1024
 MAX_WAIT_S = 10.0
 POLL_S = 0.03
 LETTING_GO_S = 5.0
+RECENT_S = 1.0  # the server asks for the facts right before it submits a run, which needs them again
 
 Launch = Callable[[Spool, Job, int, str], None]
 # Waits for a number of seconds. Returns True, earlier, if a request arrives or the descriptor can be read.
@@ -37,6 +38,7 @@ class Agent:
     def __init__(self, spool: Spool, agent_id: str, launch: Launch, pause: Optional[Pause] = None) -> None:
         self.spool, self.system, self._id, self._launch = spool, spool.system, agent_id, launch
         self._pause: Pause = pause or self._sleep
+        self._facts: tuple[float, Record] = -RECENT_S, {}  # when they were last read, and the facts
         self._verbs = {verb: getattr(self, verb) for verb in protocol.VERBS}
 
     def _sleep(self, seconds: float, ended: Optional[int]) -> bool:
@@ -94,7 +96,10 @@ class Agent:
     def facts(self, pg_bin_dirs: Sequence[str] = (), pg_data_dirs: Sequence[str] = ()) -> Record:
         from . import facts
 
-        return facts.full(self.system, pg_bin_dirs, pg_data_dirs, self.spool.root / "versions.json")
+        read_at = self.system.mono()
+        known = facts.full(self.system, pg_bin_dirs, pg_data_dirs, self.spool.root / "versions.json")
+        self._facts = read_at, known
+        return known
 
     def health(self, paths: Sequence[str]) -> Record:
         from .host import health
@@ -133,20 +138,27 @@ class Agent:
             return self._resubmit(known, epoch, digest)
         if protocol.digest(spec) != digest:
             raise PlanFailure(f"the digest of run {run} does not match its spec", "send digest(spec)")
-        from . import facts
         from .run.planning import check_spec
 
-        check_spec(facts.core(self.system), spec)
+        facts = self._recent_facts()
+        check_spec(facts, spec)
         with self.spool.verbs():
             lock = self._claim(run, epoch)
             try:
                 self.spool.reserve()
                 job = self.spool.create({"run": run, "epoch": epoch, "digest": digest, "spec": spec}, access)
+                job.facts = facts
                 job.log("state.jsonl").append({"state": "RECEIVED", "step": ""})
                 self._start(job, lock)
             finally:
                 os.close(lock)
         return self._status(job)
+
+    def _recent_facts(self) -> Record:
+        from . import facts
+
+        read_at, known = self._facts
+        return known if self.system.mono() - read_at < RECENT_S else facts.core(self.system)
 
     def _start(self, job: Job, lock: int) -> None:
         try:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional
 
@@ -87,12 +85,14 @@ class Collector(ABC):
         """The declared name of a column: <cpu>.busy for cpu3.busy. "" if there is no such column."""
         if name in cls.columns:
             return name
-        return next((text for text in cls.columns if _pattern(text).fullmatch(name)), "")
+        return next((text for text in cls.columns if _is_of(name, text)), "")
 
 
-@lru_cache(maxsize=None)
-def _pattern(name: str) -> re.Pattern[str]:
-    return re.compile(re.sub(r"<\w+>", ".+", re.escape(name)))
+def _is_of(name: str, declared: str) -> bool:
+    """Whether any text in the place of the <word> makes it this name."""
+    start, opened, rest = declared.partition("<")
+    end = rest.partition(">")[2]
+    return bool(opened) and len(name) > len(start) + len(end) and name.startswith(start) and name.endswith(end)
 
 
 class Rates:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping, Optional
 
 from ..host import owned
 from ..postgres import load_role
@@ -113,6 +113,7 @@ class _Stored(Loan):
         self._database = database_of(self.fingerprint)
         self._work = f"{self._database}{WORK}"
         self._before = ""
+        self._state: Optional[contents.State] = None  # of the pristine database, before this run
 
     @property
     def _entry(self) -> Record:
@@ -137,7 +138,10 @@ class _Stored(Loan):
     def _clear(self) -> Mapping[str, str]:
         """Drop databases of runs that died, and files of databases whose creation was interrupted. Returns the
         databases that remain, as `contents.databases` does."""
-        there = contents.databases(self._cluster)
+        if self._entry.get("state") == PRISTINE:
+            there, self._state = contents.databases_and_state(self._cluster, self._database)
+        else:
+            there = contents.databases(self._cluster)
         known = {entry["database"] for entry in self._shelf.all.values()} | ({self._work} if self._at_work() else set())
         lost = [name for name in there if name.startswith(PREFIX) and name not in known]
         for name in lost:
@@ -175,7 +179,9 @@ class _Stored(Loan):
         there = self._database in databases
         if entry["state"] == DIRTY:
             return there and self._request.get("reset") == "keep"
-        changed = contents.changed(self._cluster, self._database, entry["relations"]) if there else "does not exist"
+        changed = "does not exist"
+        if there:
+            changed = contents.changed(self._cluster, self._database, entry["relations"], self._state)
         if changed:
             self._run.log("warning", f"{self._database} was changed: {changed}; creating it again")
             self._shelf.put(self.fingerprint, state=DIRTY)

@@ -341,6 +341,22 @@ class System:
             raise HostFailure(f"{argv[0]} did not end within {limit_s:g} s", argv=list(argv)) from None
         return Finished(list(argv), child.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
 
+    def may_execute(self, paths: Sequence[str], user: Optional[int], group: Optional[int]) -> bool:
+        """Whether an account (None: ours) may execute all of these programs, or enter these directories. False for
+        a uid that a container does not have."""
+        pid = os.fork()  # test(1) would take four times as long
+        if pid == 0:
+            code = 1
+            try:
+                if user is not None and group is not None:
+                    os.setgroups([])
+                    os.setresgid(group, group, group)
+                    os.setresuid(user, user, user)
+                code = 0 if all(os.access(path, os.X_OK) for path in paths) else 1
+            finally:
+                os._exit(code)
+        return os.waitpid(pid, 0)[1] == 0
+
     def process(self, pid: int) -> Optional[Process]:
         """Return the process with this pid, or None if it does not exist."""
         try:

@@ -26,6 +26,7 @@ CLIENT_LADDER = ((signal.SIGINT, 2.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, 5
 POSTGRES_LADDER = ((signal.SIGINT, 60.0), (signal.SIGQUIT, 10.0), (signal.SIGKILL, 5.0))
 # A command to a service that is not ours is waited for: cut short, it would leave the service half way.
 COMMAND_LADDER = ((0, 600.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
+GONE_POLL_S = 0.005
 ORPHANS_S = 2.0  # busy backends of a postmaster that was killed see that soon
 USUAL_UID = 1000  # of the first account that a person gets, on most machines
 SUBREAPER = 36  # prctl(2), PR_SET_CHILD_SUBREAPER, since Linux 3.4
@@ -202,7 +203,7 @@ def _wait_gone(system: System, entry: Record, seconds: float) -> bool:
             orphaned, deadline = True, min(deadline, system.mono() + ORPHANS_S)
         if system.mono() > deadline:
             return False
-        system.sleep(0.01)
+        system.sleep(GONE_POLL_S)
     return True
 
 

@@ -167,6 +167,7 @@ class Job:
 
     def __init__(self, path: Path, system: System, on_full: Callable[[], None]) -> None:
         self.path, self.run, self._system, self._on_full = path, path.name, system, on_full
+        self.facts: Optional[Record] = None  # of the host at the submit, if this process carried that out
 
     @property
     def order(self) -> Record:

@@ -245,7 +245,7 @@ class PostgreSQL(Collector):
         if self._sent_at is not None:
             self._fetch(SETTLE_S)
         while self._psql.need(pg_stat.clients(), TOTALS_S) and self.system.mono() < deadline:
-            self.system.sleep(0.02)
+            self.system.sleep(0.005)
         if self.subject.cluster and self.subject.cluster.major < 15:
             self.system.sleep(0.6)  # the statistics collector writes its file every 500 ms
 
