@@ -15,7 +15,9 @@ from apps.campaigns.schedules import firing
 
 @shared_task(name="campaigns.tick")
 def tick(run_id: str) -> None:
-    dispatch.tick(Run.objects.get(pk=run_id))
+    run = Run.objects.filter(pk=run_id).first()
+    if run:  # a queued run may be deleted meanwhile
+        dispatch.tick(run)
 
 
 @shared_task(name="campaigns.enqueue_due")

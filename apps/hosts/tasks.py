@@ -1,6 +1,10 @@
-"""Tasks take an id and make one call. Periodic tasks wake workers for what is due; `manage.py tick` does it at once."""
+"""Tasks take an id and make one call. Periodic tasks wake workers for what is due; `manage.py tick` does it at once.
+
+A host may be deleted before its task begins, or while the task waits for it."""
 
 from __future__ import annotations
+
+from contextlib import suppress
 
 from celery import shared_task
 from django.utils import timezone
@@ -12,12 +16,14 @@ from apps.hosts.models import Host
 
 @shared_task(name="hosts.check")
 def check(host_id: int) -> None:
-    contact.check_host(Host.objects.get(pk=host_id))
+    with suppress(Host.DoesNotExist):
+        contact.check_host(Host.objects.get(pk=host_id))
 
 
 @shared_task(name="hosts.release")
 def release(host_id: int) -> None:
-    contact.release_host(Host.objects.get(pk=host_id))
+    with suppress(Host.DoesNotExist):
+        contact.release_host(Host.objects.get(pk=host_id))
 
 
 @shared_task(name="hosts.enqueue_checks")

@@ -20,7 +20,9 @@ log = logging.getLogger(__name__)
 
 @shared_task(name="results.ingest")
 def ingest(run_id: str) -> None:
-    run = Run.objects.select_related("campaign__workload").get(pk=run_id)
+    run = Run.objects.select_related("campaign__workload").filter(pk=run_id).first()
+    if run is None:  # it may be deleted meanwhile
+        return
     with logs.about(run.pk):
         if reading.ingest(run):
             campaign_cache.fill(run.campaign)

@@ -10,7 +10,7 @@ import pytest
 
 from apps.accounts.models import User
 from apps.accounts.web import addresses
-from apps.hosts import contact, services
+from apps.hosts import contact, services, tasks
 from apps.hosts.access import ssh
 from apps.hosts.models import Host, HostKey
 from common.errors import HostError, PlanError, RoleError
@@ -38,6 +38,30 @@ def test_a_check_pushes_the_agent_and_reads_the_facts(register: Register, any_se
     assert host.facts["cpus"]["online"]
     assert [installation["major"] for installation in host.facts["postgresql"] if "initdb" in installation["tools"]]
     assert host.agent_digest == ssh.agent_zipapp()[0]
+
+
+def test_tasks_of_a_host_that_was_deleted_do_nothing(db: None) -> None:
+    host = make_host()
+    host.delete()
+
+    tasks.check(host.pk)
+    tasks.release(host.pk)
+
+    assert not Host.objects.exists()
+
+
+def test_a_check_ends_when_its_host_is_deleted_meanwhile(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = contact.record_contact
+
+    def deleted_first(checked: Host, hello: dict[str, Any]) -> None:
+        Host.objects.filter(pk=checked.pk).delete()
+        record(checked, hello)
+
+    monkeypatch.setattr(contact, "record_contact", deleted_first)
+
+    tasks.check(host.pk)
+
+    assert not Host.objects.exists()
 
 
 def test_a_second_check_without_changes_keeps_the_version_of_the_facts(db: None) -> None:
