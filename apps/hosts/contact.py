@@ -83,6 +83,12 @@ def ask_facts(host: Host, link: ssh.Link) -> dict[str, Any] | None:
     return None if link.hello["busy"] or link.hello["dirty"] else _facts(host, link)
 
 
+def prepare_facts(host: Host, link: ssh.Link) -> None:
+    """Let the agent read the facts for `ask_facts` while the caller does other work."""
+    if not (link.hello["busy"] or link.hello["dirty"]):
+        link.ask("facts", **_where(host))
+
+
 def read_facts(host: Host, link: ssh.Link) -> Facts | None:
     """Read the same facts and store them."""
     facts = ask_facts(host, link)
@@ -90,8 +96,12 @@ def read_facts(host: Host, link: ssh.Link) -> Facts | None:
 
 
 def _facts(host: Host, link: ssh.Link) -> dict[str, Any]:
-    facts: dict[str, Any] = link.call("facts", pg_bin_dirs=host.pg_bin_dirs, pg_data_dirs=host.pg_data_dirs)
+    facts: dict[str, Any] = link.call("facts", **_where(host))
     return facts
+
+
+def _where(host: Host) -> dict[str, Any]:
+    return {"pg_bin_dirs": host.pg_bin_dirs, "pg_data_dirs": host.pg_data_dirs}
 
 
 def record_contact(host: Host, hello: dict[str, Any]) -> None:

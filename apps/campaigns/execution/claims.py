@@ -89,11 +89,14 @@ def begin(run: Run) -> bool:
 
     False if the run was cancelled or its campaign paused meanwhile; ClaimLostError if another worker has claimed it."""
     queued = run.mine().filter(state=Run.State.QUEUED).exclude(campaign__state=Campaign.State.PAUSED)
-    begun = queued.update(state=Run.State.SUBMITTING, started_at=timezone.now())
-    if not begun and not run.mine().exists():
+    now = timezone.now()
+    if queued.update(state=Run.State.SUBMITTING, started_at=now):
+        run.state, run.started_at = Run.State.SUBMITTING, now
+        return True
+    if not run.mine().exists():
         raise ClaimLostError
     run.refresh_from_db(fields=["state", "outcome", "started_at"])
-    return bool(begun)
+    return False
 
 
 def is_cancelled(run: Run) -> bool:
@@ -113,7 +116,7 @@ def hold_row(run: Run) -> None:
 def hold(run: Run) -> None:
     """Lock the campaign's row and then the run's, in the transaction that ends the run. A cancel and a pause take them
     in the same order. ClaimLostError if another worker has claimed the run."""
-    Campaign.objects.select_for_update().get(pk=run.campaign_id)
+    Campaign.objects.select_for_update().order_by().values_list("pk").get(pk=run.campaign_id)
     hold_row(run)
 
 

@@ -78,7 +78,7 @@ class Job:
     def check(self) -> None:
         """PlanError if the job needs what users or hosts may not do, or may not do any more."""
         spec = self.row.spec
-        code.check_run(self.run)
+        code.check_job(self.run.campaign, spec)
         cluster_consents.check(self.host, spec["target"])
         if spec["settings"].get(BOOT) and not self.host.may_reboot:
             hint = "an admin can allow it on the page of the host"

@@ -200,6 +200,8 @@ class Supervision:
         if key not in self._links:
             try:
                 link = self._stack.enter_context(links.link(job.host))
+                if self.run.state == Run.State.QUEUED and not self.jobs.parts:
+                    contact.prepare_facts(job.host, link)
                 contact.record_contact(job.host, link.hello)
                 self._links[key] = link
             except ProvingError as error:

@@ -17,7 +17,7 @@ from apps.accounts.models import User
 from apps.accounts.services import require_commands, who_grants
 from apps.campaigns import recipes
 from apps.campaigns.design.steps import CHECKPOINT
-from apps.campaigns.models import Run
+from apps.campaigns.models import Campaign
 from common.errors import PlanError
 
 
@@ -51,12 +51,13 @@ def in_spec(spec: Mapping[str, Any]) -> list[Code]:
     return [*in_steps(spec["steps"]), *in_dataset(spec.get("dataset"))]
 
 
-def check_run(run: Run) -> None:
-    """PlanError if the user who started a run may no longer run the commands in its spec, or in that of a part."""
-    parts = [spec for (spec,) in run.parts.values_list("spec")]
-    codes = [each for spec in (run.spec, *parts) for each in in_spec(spec)]
-    user = run.campaign.started_by or run.campaign.created_by
-    if codes and not (user.is_active and user.may_run_commands):
+def check_job(campaign: Campaign, spec: Mapping[str, Any]) -> None:
+    """PlanError if the user who started a campaign may no longer run the commands in the spec of one of its jobs."""
+    codes = in_spec(spec)
+    if not codes:
+        return
+    user = campaign.started_by or campaign.created_by
+    if not (user.is_active and user.may_run_commands):
         raise PlanError(codes[0].field, f"{user}, who started this campaign, may not run commands", hint=who_grants())
 
 

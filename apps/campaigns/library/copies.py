@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
+from uuid import UUID
 
 from django.db.models import Q
 
@@ -12,6 +13,8 @@ from agents.wire.protocol import digest
 from apps.campaigns.models import DataCopy, DataSet, DataUse, Run, RunPart
 
 DatasetEvent = dict[str, Any]
+Row = TypeVar("Row", DataCopy, DataUse)
+KEYS = {DataCopy: ["host", "home", "fingerprint"], DataUse: ["run"]}
 
 
 def learn(run: Run, events: list[DatasetEvent], part: RunPart | None = None) -> None:
@@ -22,7 +25,17 @@ def learn(run: Run, events: list[DatasetEvent], part: RunPart | None = None) -> 
         copy = _copy(run, part or run, data) if data["home"] else None
         if data["used"]:
             identity = {name: data[name] for name in ("name", "fingerprint")} | {"definition": _definition(data)}
-            DataUse.objects.update_or_create(run=run, defaults={"copy": copy, **identity, **data["used"]})
+            _upsert(DataUse(run=run), {"copy": copy, **identity, **data["used"]})
+
+
+def _upsert(row: Row, fields: dict[str, Any]) -> Row:
+    """Insert the row with these fields, or update the row that has its unique key: one statement, no savepoint."""
+    for name, value in fields.items():
+        setattr(row, name, value)
+    kept = type(row).objects.bulk_create(
+        [row], update_conflicts=True, unique_fields=KEYS[type(row)], update_fields=list(fields)
+    )
+    return kept[0]
 
 
 def _definition(data: DatasetEvent) -> str:
@@ -42,7 +55,7 @@ def _copy(run: Run, job: Run | RunPart, data: DatasetEvent) -> DataCopy | None:
         **{name: data[name] for name in ("major", "database", "state", "relations")},
         "size": data["size"] or 0,
         "seconds": data["seconds"] or [],
-        "made_by": Run.objects.filter(Q(pk=data["made_by"]) | Q(parts=data["made_by"])).first(),
+        "made_by_id": _maker(data),
         "made_at": datetime.fromtimestamp(data["made_at"], UTC) if data["made_at"] else None,
         "target": job.spec["target"],
         "initdb": initdb,
@@ -51,7 +64,13 @@ def _copy(run: Run, job: Run | RunPart, data: DatasetEvent) -> DataCopy | None:
     dataset = run.campaign.dataset or _dataset(place, data)
     if dataset and (dataset.kind, dataset.options) == (data["kind"], data["options"]):
         fields["dataset"] = dataset
-    return DataCopy.objects.update_or_create(**place, defaults=fields)[0]
+    return _upsert(DataCopy(**place), fields)
+
+
+def _maker(data: DatasetEvent) -> UUID | None:
+    """The run that created the copy, itself or by a part; None if it was deleted."""
+    made = Run.objects.filter(Q(pk=data["made_by"]) | Q(parts=data["made_by"])).order_by()
+    return made.values_list("pk", flat=True).first()
 
 
 def _dataset(place: DatasetEvent, data: DatasetEvent) -> DataSet | None:

@@ -89,6 +89,7 @@ class Link:
         self._stack = AsyncExitStack()
         self._reader = protocol.FrameReader()
         self._calls = 0
+        self._asked: tuple[str, dict[str, Any]] | None = None  # (verb, arguments) of a request that `ask` sent last
         self._nudged = False
         self.sound = False  # every call so far got a reply, even if that was a failure
 
@@ -129,6 +130,13 @@ class Link:
     def call(self, verb: str, timeout_s: float = CALL_S, **args: Any) -> Any:
         """Send one request and return its reply. A Failure of the agent is raised as the error class of its cause."""
         return self._wait(self._call(verb, args, timeout_s))
+
+    def ask(self, verb: str, **args: Any) -> None:
+        """Send a request, so that the agent works on it until `call` with the same arguments waits for the reply. If
+        another call comes first, the reply is not used."""
+        with suppress(OSError, asyncssh.Error):  # the next call fails as well
+            self._wait(self._request(verb, args))
+            self._asked = verb, args
 
     def nudge(self) -> None:
         """End the wait of a `read` in another thread, or of the next one."""
@@ -224,13 +232,18 @@ class Link:
         if process.exit_status != 0:
             raise HostError(self.host, f"the agent could not be installed: {stderr}", hint=hint)
 
+    async def _request(self, verb: str, args: dict[str, Any]) -> None:
+        self._calls += 1
+        self._process.stdin.write(protocol.encode({"id": self._calls, "verb": verb, "args": args}))
+
     async def _call(self, verb: str, args: dict[str, Any], timeout_s: float) -> Any:
-        self._calls, self.sound = self._calls + 1, False
+        asked, self._asked, self.sound = self._asked, None, False
         if self._nudged and "wait_s" in args:
             args["wait_s"], self._nudged = 0.0, False
         try:
             async with asyncio.timeout(timeout_s):
-                self._process.stdin.write(protocol.encode({"id": self._calls, "verb": verb, "args": args}))
+                if asked != (verb, args):
+                    await self._request(verb, args)
                 answer = await self._answer(self._calls)
         except TimeoutError as error:
             raise HostError(

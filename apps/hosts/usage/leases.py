@@ -17,17 +17,16 @@ from common.errors import HostError
 LEAP = 1_000_000  # runs of another server, or of this one before its database was lost
 
 
-def acquire(machine_id: str, run: UUID, seconds: float) -> int | None:
-    """Return the epoch under which `run` has the machine, newly acquired or already held; None while another run has
-    it."""
+def acquire(machine_id: str, run: UUID, seconds: float) -> bool:
+    """Acquire the machine for `run`, which may hold it already. False while another run has it."""
     expires_at = timezone.now() + timedelta(seconds=seconds)
     ours = Lease.objects.filter(machine_id=machine_id, run=run)
     free = Lease.objects.filter(machine_id=machine_id, run=None)
     taken = {"run": run, "epoch": F("epoch") + 1, "expires_at": expires_at}
-    if not ours.update(expires_at=expires_at) and not free.update(**taken):
-        Lease.objects.get_or_create(machine_id=machine_id)  # a machine without a row
-        free.update(**taken)
-    return ours.values_list("epoch", flat=True).first()
+    if free.update(**taken) or ours.update(expires_at=expires_at):
+        return True
+    Lease.objects.get_or_create(machine_id=machine_id)  # a machine without a row
+    return bool(free.update(**taken)) or ours.exists()
 
 
 def acquire_all(runs: Mapping[str, UUID], seconds: float) -> bool:
@@ -36,7 +35,7 @@ def acquire_all(runs: Mapping[str, UUID], seconds: float) -> bool:
     They are always acquired in the same order, so two runs never wait for each other. A single one needs no
     transaction."""
     if len(runs) == 1:
-        return all(acquire(machine, run, seconds) is not None for machine, run in runs.items())
+        return all(acquire(machine, run, seconds) for machine, run in runs.items())
     with transaction.atomic():
         got = all(acquire(machine, runs[machine], seconds) for machine in sorted(runs))
         transaction.set_rollback(not got)
@@ -49,10 +48,13 @@ def raise_epoch(machine_id: str, run: UUID, above: int) -> int:
 
     HostError for an implausibly high epoch, which would leave none for later runs."""
     held = Lease.objects.filter(machine_id=machine_id, run=run)
-    highest = held.values_list("epoch", flat=True).get() + LEAP
-    if above > highest:
+    epoch: int = held.values_list("epoch", flat=True).get()
+    if above > epoch + LEAP:
+        message = f"the host reports an epoch of {above}; at most {epoch + LEAP} is possible"
         hint = "remove the file epoch in the host's spool directory if no run is active there"
-        raise HostError("epoch", f"the host reports an epoch of {above}; at most {highest} is possible", hint=hint)
+        raise HostError("epoch", message, hint=hint)
+    if above < epoch:
+        return epoch
     held.filter(epoch__lte=above).update(epoch=above + 1)
     return held.values_list("epoch", flat=True).get()
 

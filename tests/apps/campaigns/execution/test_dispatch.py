@@ -131,10 +131,12 @@ def test_two_runs_never_have_the_same_machine(host: Host, admin: User) -> None:
     first = campaigns.start(host, admin).runs.get()
     second = campaigns.start(host, admin).runs.get()
 
-    assert leases.acquire(host.machine_id, first.pk, 60) == 1
-    assert leases.acquire(host.machine_id, second.pk, 60) is None
+    assert leases.acquire(host.machine_id, first.pk, 60)
+    assert leases.raise_epoch(host.machine_id, first.pk, above=0) == 1
+    assert not leases.acquire(host.machine_id, second.pk, 60)
     assert leases.release(host.machine_id, first.pk)
-    assert leases.acquire(host.machine_id, second.pk, 60) == 2
+    assert leases.acquire(host.machine_id, second.pk, 60)
+    assert leases.raise_epoch(host.machine_id, second.pk, above=0) == 2
 
 
 def test_an_expired_lease_still_keeps_others_out(host: Host, admin: User) -> None:
@@ -142,7 +144,7 @@ def test_an_expired_lease_still_keeps_others_out(host: Host, admin: User) -> Non
     second = campaigns.start(host, admin).runs.get()
     leases.acquire(host.machine_id, first.pk, -60)
 
-    assert leases.acquire(host.machine_id, second.pk, 60) is None
+    assert not leases.acquire(host.machine_id, second.pk, 60)
 
 
 def test_only_one_run_per_host_is_armed(host: Host, admin: User) -> None:

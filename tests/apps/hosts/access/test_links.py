@@ -55,6 +55,25 @@ def test_another_thread_may_continue_with_it(host: Host) -> None:
         assert pool.submit(use).result()
 
 
+def test_a_request_that_was_sent_before_is_not_repeated_by_its_call(host: Host) -> None:
+    with links.link(host) as taken:
+        taken.ask("status_of_all")  # a verb that no agent has
+        sent = taken._calls
+
+        with pytest.raises(PlanError, match="unknown verb 'status_of_all'"):
+            taken.call("status_of_all")
+
+        assert taken._calls == sent
+
+
+def test_another_call_than_the_one_that_was_prepared_gets_its_own_reply(host: Host) -> None:
+    with links.link(host) as taken:
+        taken.ask("facts", pg_bin_dirs=[], pg_data_dirs=[])
+
+        assert taken.call("hello")["machine_id"] == host.machine_id
+        assert taken.call("facts", pg_bin_dirs=[], pg_data_dirs=[])["cpus"]["online"]
+
+
 def test_a_link_in_use_is_not_shared(host: Host) -> None:
     with links.link(host) as first, links.link(host) as second:
         assert second is not first
