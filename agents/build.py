@@ -9,7 +9,7 @@ from pathlib import Path
 
 SOURCES = Path(__file__).parent
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest that a zip can say
-_MAIN = SOURCES / "zip_main.py"
+_MAIN = "zip_main.py"
 
 
 def zipapp(version: str = "", commit: str = "") -> bytes:
@@ -17,12 +17,17 @@ def zipapp(version: str = "", commit: str = "") -> bytes:
     buffer = io.BytesIO(b"#!/usr/bin/env python3\n")
     buffer.seek(0, io.SEEK_END)
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
-        _add(archive, "__main__.py", _MAIN.read_bytes())
-        for path in sorted(set(SOURCES.rglob("*.py")) - {_MAIN, Path(__file__)}):
+        _add(archive, "__main__.py", (SOURCES / _MAIN).read_bytes())
+        for path in modules():
             name = path.relative_to(SOURCES).as_posix()
             data = _named(version, commit) if name == "version.py" else path.read_bytes()
             _add(archive, f"agents/{name}", data)
     return buffer.getvalue()
+
+
+def modules() -> list[Path]:
+    """The sources of the agent's modules in the zipapp."""
+    return sorted(set(SOURCES.rglob("*.py")) - {SOURCES / _MAIN, SOURCES / "build.py"})
 
 
 def _named(version: str, commit: str) -> bytes:

@@ -31,7 +31,7 @@ def build_with_bytecode(target: Path, version: str = "", commit: str = "") -> st
 def _zipapp(version: str, commit: str) -> bytes:
     buffer = io.BytesIO(build.zipapp(version, commit))
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(build.SOURCES.rglob("*.py")):
+        for path in build.modules():
             if path.name != "version.py":  # a build writes its own
                 archive.writestr(f"agents/{path.relative_to(build.SOURCES)}c", _bytecode(path))
     return buffer.getvalue()
