@@ -105,7 +105,7 @@ class Theirs:
         self._as_owner("pgbench", "-i", "-q", "-h", self.root, "-p", self.port, database)
 
     def dump(self, *options: str, name: str, database: str) -> Path:
-        """A dump that everybody can read; by default -Fc."""
+        """A dump that all accounts can read; by default -Fc."""
         path = self.root / name
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         where = ["-h", self.root, "-p", self.port, "-d", database]

@@ -53,7 +53,7 @@ class Course:
     migrate_s: float = 0.0
     runs_after: int = 0  # that ended after the web server was replaced
 
-    # What goes on
+    # Campaigns and users
 
     def start_campaigns(self, hosts: dict[str, dict[str, Any]]) -> None:
         """One on a single host, and one with the load on another host than the server."""

@@ -21,7 +21,7 @@ PATIENCE_S, THINK_S = 60.0, 0.5
 LINK = re.compile(r'href="(/[^"#]*)"')
 CSRF = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
 KEYS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|\d+")
-# Nobody follows these: static files, the end of the session, and links out of the pages to the API's own pages.
+# Links that are not followed: static files, the end of the session, and links out of the pages to the API's own pages.
 LEFT_OUT = re.compile(r"^/(static|logout|api/v1/schema|api/schema)")
 # The lists of the API.
 API = """
@@ -155,7 +155,7 @@ class Reader(threading.Thread):
         self.stopped = threading.Event()
 
     def run(self) -> None:
-        assert self.browser.log_in(*self.account), "nobody can log in"
+        assert self.browser.log_in(*self.account), f"{self.account[0]} cannot log in"
         self._learn(["/", *(f"/api/v1/{name}/" for name in API.split())])
         while not self.stopped.wait(self.chance.expovariate(1 / THINK_S)):
             status, page = self.browser.ask("GET", self._next())
