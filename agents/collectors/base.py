@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional
 
@@ -85,14 +86,18 @@ class Collector(ABC):
         """The declared name of a column: <cpu>.busy for cpu3.busy. "" if there is no such column."""
         if name in cls.columns:
             return name
-        return next((text for text in cls.columns if _is_of(name, text)), "")
+        for start, end, text in _patterns(cls):
+            if name.startswith(start) and name.endswith(end) and len(name) > len(start) + len(end):
+                return text
+        return ""
 
 
-def _is_of(name: str, declared: str) -> bool:
-    """Whether any text in the place of the <word> makes it this name."""
-    start, opened, rest = declared.partition("<")
-    end = rest.partition(">")[2]
-    return bool(opened) and len(name) > len(start) + len(end) and name.startswith(start) and name.endswith(end)
+@lru_cache(maxsize=None)
+def _patterns(collector: type[Collector]) -> list[tuple[str, str, str]]:
+    """(start, end, declared name) of the columns with a <word>, whose names begin and end so. Samples have hundreds of
+    names, so they are not taken apart for each."""
+    parts = [(*text.partition("<"), text) for text in collector.columns if "<" in text]
+    return [(start, rest.partition(">")[2], text) for start, _, rest, text in parts]
 
 
 class Rates:

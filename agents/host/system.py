@@ -15,7 +15,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..errors import HostFailure
 from .reader import PAGE_BYTES, READ_BYTES, Reader
@@ -24,6 +24,7 @@ from .reader import PAGE_BYTES, READ_BYTES, Reader
 TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_KB = PAGE_BYTES // 1024
+PF_KTHREAD = 0x00200000  # linux/sched.h
 KEXEC_DEFAULTS, NO_KEXEC = "/etc/default/kexec", "/no-kexec-reboot"
 MOST_BYTES = 64 << 20  # of a file that is read whole
 
@@ -40,6 +41,7 @@ class Process:
     ticks: int
     start: int
     cpu: int
+    is_kernel: bool  # a thread of the kernel, which has no environment
 
     @property
     def alive(self) -> bool:
@@ -73,7 +75,8 @@ def parse_stat(text: str) -> Process:
     pid, _, name = head.partition(" (")
     f = tail.split()
     ticks = int(f[11]) + int(f[12])
-    return Process(int(pid), name, f[0], int(f[1]), int(f[2]), ticks, int(f[19]), int(f[36]))
+    is_kernel = bool(int(f[6]) & PF_KTHREAD)
+    return Process(int(pid), name, f[0], int(f[1]), int(f[2]), ticks, int(f[19]), int(f[36]), is_kernel)
 
 
 def _above(path: str) -> set[str]:
@@ -366,7 +369,17 @@ class System:
 
     def processes(self) -> list[Process]:
         """Every process that lives now (zombies do not)."""
-        processes = (self.process(int(name)) for name in self.names("/proc") if name.isdigit())
+        return self._alive(self._pids())
+
+    def processes_in(self, directory: str) -> list[Process]:
+        """Those whose working directory it is. Only their lines are read, because machines have hundreds of others."""
+        return self._alive(pid for pid in self._pids() if self.cwd(pid) == directory)
+
+    def _pids(self) -> Iterator[int]:
+        return (int(name) for name in self.names("/proc") if name.isdigit())
+
+    def _alive(self, pids: Iterable[int]) -> list[Process]:
+        processes = (self.process(pid) for pid in pids)
         return [process for process in processes if process and process.alive]
 
     def children(self, pid: int) -> list[int]:

@@ -19,7 +19,7 @@ from ..settings import Plan
 from ..settings.base import conf_line
 from ..wire import protocol
 from . import load_role
-from .instance import Target
+from .instance import Target, show_version
 
 INITDB = {
     "--username": "postgres",
@@ -80,8 +80,7 @@ def _namespace(system: System, bin_dir: str, data_dir: str) -> Account:
 
 
 def _starts(system: System, account: Account, bin_dir: str) -> bool:
-    argv = [*account.wrapper, f"{bin_dir}/postgres", "--version"]
-    return system.run(argv, user=account.user, group=account.group).code == 0
+    return show_version(system, account, bin_dir).code == 0
 
 
 def named(name: str) -> Optional[Account]:

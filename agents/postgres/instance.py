@@ -5,16 +5,29 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 from ..errors import Failure, HostFailure, Unplannable, WorkloadFailure
-from ..host.system import Finished, System
+from ..host.system import Finished, Stat, System
 from ..records.processes import Account, environment
 from ..settings import Plan, Proof
 
 _LOADED = "select to_json(extract(epoch from pg_conf_load_time()))"
 RELOAD_S, POLL_S = 30.0, 0.05
+
+
+def show_version(system: System, account: Account, bin_dir: str) -> Finished:
+    """`postgres --version` as this account. Not executed again while the program is the same file."""
+    program = f"{bin_dir}/postgres"
+    return _show_version(system, account, program, system.stat(program))
+
+
+@lru_cache(maxsize=8)
+def _show_version(system: System, account: Account, program: str, stat: Optional[Stat]) -> Finished:
+    identity: dict[str, Any] = {"user": account.user, "group": account.group, "groups": account.groups}
+    return system.run([*account.wrapper, program, "--version"], env=environment("", {}), limit_s=60.0, **identity)
 
 
 class Instance:
@@ -33,7 +46,7 @@ class Instance:
         self.major = int(re.split(r"[.a-z]", self.version)[0])
 
     def _version(self) -> str:
-        shown = self._run([str(self.bin_dir / "postgres"), "--version"], {})
+        shown = show_version(self._system, self.account, str(self.bin_dir))
         match = re.search(r"(\d+(?:\.\d+)*(?:devel|beta\d+|rc\d+)?)", shown.stdout)
         if shown.code or not match:
             raise HostFailure(f"{self.bin_dir}/postgres does not report its version: {shown.stderr or shown.stdout}")

@@ -223,9 +223,7 @@ def _members(system: System, entry: Record) -> list[Process]:
 
 def working_in(system: System, directory: str) -> list[Process]:
     """Processes whose working directory it is: of a data directory, exactly its postmaster and children."""
-    if directory == "/":
-        return []
-    return [process for process in system.processes() if system.cwd(process.pid) == directory]
+    return [] if directory == "/" else system.processes_in(directory)
 
 
 def strays(system: System, run: str, theirs: str = "") -> list[Process]:
@@ -237,7 +235,7 @@ def strays(system: System, run: str, theirs: str = "") -> list[Process]:
         ours = process.parent == us and us in _adopters and not (theirs and system.cwd(process.pid) == theirs)
         return ours or mark in system.text(f"/proc/{process.pid}/environ").split("\0")
 
-    return [process for process in system.processes() if is_one(process)]
+    return [process for process in system.processes() if not process.is_kernel and is_one(process)]
 
 
 def end_strays(system: System, run: str, theirs: str = "") -> list[Process]:

@@ -238,6 +238,27 @@ def test_a_process_name_may_hold_brackets_and_spaces() -> None:
     assert (process.pid, process.name, process.ticks, process.start, process.cpu) == (42, "a) b", 7, 99, 2)
 
 
+def test_threads_of_the_kernel_are_known_by_their_flag() -> None:
+    fields = " ".join(["S", "2", "0", "0", "0", "-1", str(0x04208060), *["0"] * 30, "1"])
+
+    assert parse_stat(f"34 (kworker/0:1H) {fields}").is_kernel
+    assert not System().process(os.getpid()).is_kernel  # type: ignore[union-attr]  # this process exists
+
+
+def test_the_processes_of_a_directory_work_exactly_there(tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    children = [subprocess.Popen(["sleep", "60"], cwd=directory) for directory in (tmp_path, inside)]
+
+    there = [process.pid for process in System().processes_in(str(tmp_path))]
+    for child in children:
+        child.kill()
+        child.wait()
+
+    assert there == [children[0].pid]
+    assert System().processes_in(str(tmp_path)) == []
+
+
 def test_each_build_of_the_zipapp_has_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = build.zipapp()
     copy = tmp_path / "elsewhere/agents"
