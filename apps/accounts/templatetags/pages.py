@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from django import template
@@ -84,13 +85,13 @@ def in_zone(at: datetime | None) -> str:
 @register.filter
 def figure(value: float | None, digits: int = 4) -> str:
     """Significant digits; whole numbers with thousands apart from 1 000 on: 12345.678 -> "12 346" (narrow no-break
-    space), so that the numbers of a column have the same form."""
+    space), so that the numbers of a column have the same form. Never with an exponent: 2.889e-05 -> "0.00002889"."""
     if value is None:
         return DASH
     sign = "\u2212" if value < 0 else ""
     if abs(value) >= min(999.5, 10 ** (digits - 1)):
         return sign + f"{abs(value):,.0f}".replace(",", "\u202f")
-    return f"{sign}{abs(value):.{digits}g}"
+    return f"{sign}{Decimal(f'{abs(value):.{digits}g}'):f}"
 
 
 @register.filter

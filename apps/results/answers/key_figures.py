@@ -12,6 +12,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.results.models import Measurement
 from apps.results.queries import runs_on
 
+PER_TRANSACTION = " per transaction"
 # Name of a measurement -> its title, in the order of the strip.
 TITLES: Mapping[str, str] = {
     "tps": "TPS",
@@ -22,16 +23,16 @@ TITLES: Mapping[str, str] = {
     "latency_p50": "p50 latency",
     "latency_p95": "p95 latency",
     "latency_p99": "p99 latency",
-    "cpu_per_transaction": "CPU per transaction",
-    "wal_per_transaction": "WAL per transaction",
-    "blocks_read_per_transaction": "blocks read per transaction",
-    "blocks_hit_per_transaction": "blocks hit per transaction",
-    "fsyncs_per_transaction": "fsyncs per transaction",
-    "context_switches_per_transaction": "context switches per transaction",
-    "page_faults_per_transaction": "page faults per transaction",
     "failed": "failed transactions",
     "skipped": "skipped transactions",
     "ignored_errors": "ignored errors",
+    "cpu_per_transaction": f"CPU{PER_TRANSACTION}",
+    "wal_per_transaction": f"WAL{PER_TRANSACTION}",
+    "blocks_read_per_transaction": f"blocks read{PER_TRANSACTION}",
+    "blocks_hit_per_transaction": f"blocks hit{PER_TRANSACTION}",
+    "fsyncs_per_transaction": f"fsyncs{PER_TRANSACTION}",
+    "context_switches_per_transaction": f"context switches{PER_TRANSACTION}",
+    "page_faults_per_transaction": f"page faults{PER_TRANSACTION}",
 }
 
 
@@ -42,6 +43,15 @@ class KeyFigure:
     title: str
     value: float
     unit: str
+
+    @property
+    def is_per_transaction(self) -> bool:
+        return self.title.endswith(PER_TRANSACTION)
+
+    @property
+    def short_title(self) -> str:
+        """The title below the heading "Per transaction"."""
+        return self.title.removesuffix(PER_TRANSACTION)
 
 
 def key_figures(campaign: Campaign, label: str, host: int | None = None) -> list[KeyFigure]:

@@ -14,8 +14,8 @@ HIT, READ = "blocks_hit_per_transaction", "blocks_read_per_transaction"
 
 
 def of_run(run: Run, measurements: Sequence[Measurement]) -> list[KeyFigure]:
-    """Return the key figures of the step with the campaign's metric, then CPUs used, cache hit ratio and
-    checkpoints; one query."""
+    """Return the key figures of the step with the campaign's metric, with CPUs used, cache hit ratio and checkpoints
+    before those per transaction; one query."""
     step = measured_step(run)
     rows = {row.name: row for row in measurements if row.step == step}
     shown = of_measurements({name: (row.unit, row.value) for name, row in rows.items() if name in TITLES})
@@ -28,7 +28,7 @@ def of_run(run: Run, measurements: Sequence[Measurement]) -> list[KeyFigure]:
     judged = next((row for row in run.within.all() if row.step == step), None)
     if shown and judged and judged.data.get("writes"):
         shown.append(KeyFigure("complete checkpoints", judged.data["checkpoints"], ""))
-    return shown
+    return sorted(shown, key=lambda each: each.is_per_transaction)
 
 
 def measured_step(run: Run) -> str:

@@ -18,6 +18,7 @@ from apps.campaigns.templatetags.campaigns import step_name
         (970.98, "971"),
         (0.079789, "0.07979"),
         (-1428.7, "\u22121\u202f429"),
+        (2.889e-05, "0.00002889"),
         (0.0, "0"),
         (None, "–"),
     ],

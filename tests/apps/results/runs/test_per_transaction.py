@@ -207,6 +207,18 @@ def test_key_figures_have_the_cost_of_a_transaction(admin: User) -> None:
     assert (round(by_title["CPU per transaction"].value, 3), by_title["CPU per transaction"].unit) == (1.804, "ms")
 
 
+def test_what_a_transaction_costs_is_a_strip_of_its_own_on_both_pages(client: Client, admin: User) -> None:
+    campaign = with_cpu(admin)
+    client.force_login(admin)
+
+    run = campaign.runs.filter(outcome=Run.Outcome.OK)[0]
+    for page in (reverse("campaign_detail", args=[campaign.pk]), reverse("run_detail", args=[run.pk])):
+        html = client.get(page).content.decode()
+        first, per_transaction = html.split('<p class="key-figures-title" id="per-transaction">Per transaction</p>')
+        assert "<dt>TPS" in first.split('class="key-figures"')[1]
+        assert "<dt>CPU</dt>" in per_transaction.partition("</dl>")[0]
+
+
 def test_key_figures_of_a_run_add_up_cpus_and_the_share_of_hits(admin: User) -> None:
     run = with_cpu(admin).runs.filter(outcome=Run.Outcome.OK).first()
     assert run
