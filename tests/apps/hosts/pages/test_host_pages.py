@@ -165,6 +165,22 @@ def test_facts_of_the_agent_are_escaped(admin_client: Client) -> None:
     assert b"<script>alert" not in admin_client.get(reverse("host_detail", args=[host.name])).content
 
 
+@pytest.mark.parametrize(
+    ("limits", "shown"), [({}, "none by control groups"), ({"cpu_quota": 1.5}, "time of 1.5 cpus")]
+)
+def test_limits_of_the_agent_are_shown_or_said_to_be_none(
+    admin_client: Client, limits: dict[str, float], shown: str
+) -> None:
+    host = populate.host()
+    newest = host.facts_history.order_by("-number")[0]
+    newest.data["limits"] = limits
+    newest.save()
+
+    page = admin_client.get(reverse("host_detail", args=[host.name])).content.decode()
+
+    assert shown in page.split("<dt>Limits of the agent</dt>")[1].partition("</dd>")[0]
+
+
 def test_a_host_page_shows_the_hardware_in_sentences(admin_client: Client) -> None:
     host = populate.host()
 
