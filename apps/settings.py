@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from apps import process
 from apps.accounts.identity import mapping
 from apps.accounts.operation import references
-from apps.configuration import stores
+from apps.configuration import otlp, stores
 from apps.configuration.environment import Environment
 from apps.configuration.version import read_commit, read_version
 from apps.middleware.proxies import networks
@@ -62,6 +62,11 @@ if RETAIN_DAYS < 0 or RETAIN_STEP_S <= 0:
 TRUSTED_PROXIES = networks("PROVING_TRUSTED_PROXIES", env.list("PROVING_TRUSTED_PROXIES", default=[]))
 # Prometheus sends this as a bearer token. Without it, /metrics answers only this machine.
 METRICS_TOKEN: str = env.secret("PROVING_METRICS_TOKEN", default="")
+
+# Collector of traces (OTLP over HTTP); without one, nothing is traced. TRACED_SHARE of web requests, and all runs.
+OTLP_ENDPOINT: str = otlp.traces_url("PROVING_OTLP_ENDPOINT", env.str("PROVING_OTLP_ENDPOINT", default=""))
+OTLP_HEADERS = otlp.headers("PROVING_OTLP_HEADERS", env.secret("PROVING_OTLP_HEADERS", default=""))
+TRACED_SHARE: float = otlp.share("PROVING_TRACED_SHARE", env.float("PROVING_TRACED_SHARE", default=1.0))
 
 # Sign-in with an OpenID Connect provider, enabled by an issuer. See docs/identity.md.
 OIDC_ISSUER: str = env.str("PROVING_OIDC_ISSUER", default="").removesuffix("/.well-known/openid-configuration")
@@ -129,12 +134,13 @@ INSTALLED_APPS = [
     "csp",
 ]
 
+LATENCIES = "apps.monitoring.latencies.LatencyMiddleware"
 MIDDLEWARE = [
     "apps.middleware.proxies.ClientAddress",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
-    "apps.monitoring.latencies.LatencyMiddleware",
+    LATENCIES,
     "apps.middleware.download_limits.Turns",
     "apps.middleware.detached_bodies.DetachedBody",
     "apps.middleware.limits.RequestSize",
@@ -159,6 +165,10 @@ MIDDLEWARE = [
     "apps.accounts.web.idempotency.IdempotencyMiddleware",
 ]
 
+if OTLP_ENDPOINT:
+    INSTALLED_APPS.append("apps.tracing")
+    MIDDLEWARE.insert(MIDDLEWARE.index(LATENCIES), "apps.monitoring.request_spans.RequestSpan")
+
 ROOT_URLCONF = "apps.urls"
 WSGI_APPLICATION = "apps.wsgi.application"
 TEMPLATES = [
@@ -182,8 +192,9 @@ TEMPLATES = [
 # Fields and their options are most of the templates of a form. Jinja renders them in half the time.
 FORM_RENDERER = "django.forms.renderers.Jinja2"
 
-# CAs for the certificates of PostgreSQL and Redis; "" uses those of the system.
+# CAs for the certificates of PostgreSQL, Redis and the collector of traces; "" uses those of the system.
 CA_BUNDLE: str = stores.ca_bundle(env.str("PROVING_CA_BUNDLE", default=""))
+OTLP_CA_BUNDLE: str = CA_BUNDLE or stores.system_cas()
 DATABASES: dict[str, dict[str, Any]] = {
     "default": stores.database(
         env.secret_url("PROVING_DATABASE_URL"),

@@ -116,12 +116,12 @@ class LatencyMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         began = time.perf_counter()
         response = self.get_response(request)
-        tally.add(_labels(request, response), time.perf_counter() - began)
+        tally.add(labels(request, response), time.perf_counter() - began)
         sender.wake()
         return response
 
 
-def _labels(request: HttpRequest, response: HttpResponseBase) -> Labels:
+def labels(request: HttpRequest, response: HttpResponseBase) -> Labels:
     """Return view, method and class of status. Unknown URLs and methods share one label each."""
     match, method = request.resolver_match, request.method or ""
     view = match.view_name if match and match.view_name else "none"

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from apps import logs
 from apps.campaigns.models import Run
-from apps.results import queries
+from apps.results import queries, traces
 from apps.results.answers import interim_analyses
 from apps.results.answers.history import regressions
 from apps.results.store import campaign_cache, fold, retention
@@ -26,6 +26,7 @@ def ingest(run_id: str) -> None:
     with logs.about(run.pk):
         if reading.ingest(run):
             campaign_cache.fill(run.campaign)
+            traces.write(run)
 
 
 @shared_task(name="results.ingest_due")
@@ -33,7 +34,8 @@ def ingest_due() -> None:
     """Enqueue runs whose message was lost, and interim analyses that were not made after them."""
     for run in queries.to_ingest():
         with logs.about(run.pk):
-            reading.ingest(run)
+            if reading.ingest(run):
+                traces.write(run)
     interim_analyses.run_due_analyses()
 
 

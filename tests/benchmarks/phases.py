@@ -4,26 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator
 from datetime import datetime
-from itertools import pairwise
 from typing import Any
 
+from apps.results.phases import PHASES, Event, phases_of
 from embedded.demo.client import Client
-
-# In their order; what each ends with.
-PHASES = {
-    "queue": "since the run before ended: its word, the claim, the connection, hello",
-    "submit": "facts, and the agent has the run",
-    "apply": "plans, originals, settings, configuration",
-    "start": "PostgreSQL starts, and proofs before the load",
-    "data": "the data set is there",
-    "prepare": "caches, collectors",
-    "measure": "the load generator",
-    "verify": "totals of collectors, proofs after the load",
-    "roll back": "PostgreSQL stops, values go back, proofs",
-    "collect": "hashes and manifest on the host, the files travel, the run is committed as ended",
-}
 
 
 def phases(client: Client, campaign: str) -> dict[str, list[float]]:
@@ -32,32 +17,20 @@ def phases(client: Client, campaign: str) -> dict[str, list[float]]:
     runs = client.get(f"runs/?campaign={campaign}&page_size=200")["results"]
     before = None
     for run in sorted(runs, key=lambda run: str(run["started_at"])):
-        marks = list(_marks(client, run, before))
-        for (_, begun), (name, ended) in pairwise(marks):
-            seconds[name].append(ended - begun)
-        before = run["ended_at"]
+        for name, duration in _seconds(client, run, before).items():
+            seconds[name].append(duration)
+        before = _at(run["ended_at"])
     return seconds
 
 
-def _marks(client: Client, run: dict[str, Any], before: str | None) -> Iterator[tuple[str, float]]:
-    """(phase, when it ended), in order; the first is a mere beginning."""
-    events = client.get(f"runs/{run['id']}/events/?after=0&limit=1000")["results"]
-    states = {event["data"]["state"]: _at(event["at"]) for event in events if event["kind"] == "state"}
-    measured = next(event["data"] for event in events if event["kind"] == "measured")
-    server = [e for e in events if e["kind"] == "command" and e["data"]["purpose"] == "postgres"]
-    if before:
-        yield "", _at(before)
-    yield "queue", _at(run["started_at"])
-    yield "submit", states["APPLYING"]
-    if server:
-        yield "apply", _at(server[0]["at"])
-    yield "start", states["VERIFIED"]
-    yield "data", states["RUNNING"]
-    yield "prepare", measured["began"]
-    yield "measure", measured["ended"]
-    yield "verify", states["ROLLING_BACK"]
-    yield "roll back", states["CLEAN"]
-    yield "collect", _at(run["ended_at"])
+def _seconds(client: Client, run: dict[str, Any], before: float | None) -> dict[str, float]:
+    """Phase -> seconds of one run, all of its steps together."""
+    rows = client.get(f"runs/{run['id']}/events/?after=0&limit=1000")["results"]
+    events = [Event(row["kind"], _at(row["at"]), row["data"]) for row in rows]
+    total: dict[str, float] = defaultdict(float)
+    for phase in phases_of(events, before, _at(run["started_at"]), _at(run["ended_at"])):
+        total[phase.name] += phase.ended - phase.began
+    return total
 
 
 def _at(text: str) -> float:

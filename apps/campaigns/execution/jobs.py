@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from agents.host.paths import needed
 from agents.wire.protocol import BOOT
+from apps import tracing
 from apps.campaigns.design import steps
 from apps.campaigns.execution import by_hand, claims, fetching, run_end
 from apps.campaigns.library import code, copies
@@ -97,7 +98,8 @@ class Job:
         order: dict[str, Any] = {"run": str(self.pk), "epoch": epoch, "digest": self.row.digest, "spec": self.row.spec}
         if access:
             order["access"] = access
-        link.call("submit", **order)
+        with tracing.span("send run"):
+            link.call("submit", **order)
         # The agent works while we write. If this process dies here, the job keeps the facts of its plan.
         recorded = {"facts": contact.record_facts(self.host, facts, at)} if facts else {}
         self.update(state=Run.State.RUNNING, epoch=epoch, error=None, **recorded)
@@ -146,7 +148,8 @@ class Job:
 
     def collect(self, link: ssh.Link) -> None:
         """Fetch and store the files of a sealed job. Its manifest is not stored yet: see `save_end` and `end_part`."""
-        self.manifest_bytes, self.row.manifest = fetching.bring(self.row, link, self.hold)
+        with tracing.span("fetch files"):
+            self.manifest_bytes, self.row.manifest = fetching.bring(self.row, link, self.hold)
 
     def save_end(self) -> None:
         """Store that this job is done while others of its run continue."""

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import BoundedSemaphore, Condition, Timer
 
+from apps import tracing
 from apps.hosts.access import ssh
 from apps.hosts.models import Host
 from common.errors import HostError, ProvingError
@@ -95,7 +96,8 @@ def _opened(host: Host) -> ssh.Link:
         message = f"no free connection slot within {TURN_S:g} s; {AT_ONCE} connections open at a time"
         raise HostError(host, message, hint="the server will try again; more dispatchers open more connections")
     try:
-        return ssh.Link(host).open()
+        with tracing.span("connect"):
+            return ssh.Link(host).open()
     finally:
         turns.release()
 

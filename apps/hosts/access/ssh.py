@@ -22,6 +22,7 @@ from django.db import connection as database
 
 from agents import build, launcher
 from agents.wire import protocol
+from apps import tracing
 from apps.hosts.access import hops, replies, signing
 from apps.hosts.access.shapes import plain
 from apps.hosts.models import Host, hosts
@@ -106,7 +107,8 @@ class Link:
             if not self._wait(self._open(self._way[0])):
                 digest, data = agent_zipapp()
                 sent = signing.parcel(digest, data) if self.host.launcher else data
-                self._wait(self._in_time(self._bring(digest, sent)))
+                with tracing.span("send agent"):
+                    self._wait(self._in_time(self._bring(digest, sent)))
             self._check_protocol()
         except BaseException:  # an interrupt as well: without a link, the caller has nothing to close
             self.close()

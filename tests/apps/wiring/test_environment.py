@@ -48,6 +48,9 @@ def settings(monkeypatch: pytest.MonkeyPatch, **variables: str) -> dict[str, Any
         ("PROVING_BROKER_URL", "amqp://db", "begins with none of redis://"),
         ("PROVING_CACHE_URL", "redis://:#likewise@redis:6379/9", "contains a #, which ends a URL: write it as %23"),
         ("PROVING_EMAIL_URL", "smtp+tls://user:changeme@mail.example.org:587", "the password in PROVING_EMAIL_URL"),
+        ("PROVING_OTLP_ENDPOINT", "https://user:sesame@otel:4318", "contains a user or password"),
+        ("PROVING_OTLP_HEADERS", "authorization=Bearer sesame", "contains whitespace"),
+        ("PROVING_OTLP_HEADERS", "a=1,Bearer-sesame", "header 2 of PROVING_OTLP_HEADERS has no ="),
         ("PROVING_CA_BUNDLE", "/nowhere/ca.pem", "which contains no CA certificates"),
     ],
 )
@@ -66,6 +69,7 @@ def test_every_secret_may_come_from_a_file(tmp_path: Path, monkeypatch: pytest.M
         "PROVING_SECRET_KEY": STRONG,
         "PROVING_SSH_KEYS": f"{KEY}\n{Fernet.generate_key().decode()}",
         "PROVING_METRICS_TOKEN": "kZ3-u8_pQ",
+        "PROVING_OTLP_HEADERS": "authorization=Bearer%20kZ3-u8_pQ",
         "PROVING_DATABASE_URL": "postgres://proving@db/proving",
         "PROVING_DATABASE_PASSWORD": "p@ss/w:rd",
         "PROVING_BROKER_URL": "redis://redis:6379/0",
@@ -79,6 +83,7 @@ def test_every_secret_may_come_from_a_file(tmp_path: Path, monkeypatch: pytest.M
     read = settings(monkeypatch, **{f"{name}_FILE": str(tmp_path / name) for name in secrets})
 
     assert (read["SECRET_KEY"], read["METRICS_TOKEN"]) == (STRONG, "kZ3-u8_pQ")
+    assert read["OTLP_HEADERS"] == {"authorization": "Bearer kZ3-u8_pQ"}
     assert read["SSH_KEYS"] == secrets["PROVING_SSH_KEYS"].split()
     assert read["DATABASES"]["default"]["PASSWORD"] == "p@ss/w:rd"
     assert read["CELERY_BROKER_URL"] == "redis://:r%40d%2Fs@redis:6379/0"
