@@ -1,4 +1,4 @@
-"""The figures of a campaign's best level that a DBA reads first. Only reads (SELECT)."""
+"""The figures of the level in the answer of a campaign that a DBA reads first. Only reads (SELECT)."""
 
 from __future__ import annotations
 

@@ -91,9 +91,9 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     }
     if table:
         card = _card(whole, table, context["retriable"])
-        best = card.level.label if card.level else table.baseline
-        context |= {"card": card, "best": card.level.name if card.level else table.baseline}
-        context |= {"key_figures": cache.key_figures(best), **_design_charts(request, campaign, table, host)}
+        label, name = (card.level.label, card.level.name) if card.level else (table.baseline, table.baseline)
+        context |= {"card": card, "of_level": name, "key_figures": cache.key_figures(label)}
+        context |= _design_charts(request, campaign, table, host)
     template = "results/campaign/_campaign.html" if request.headers.get("HX-Request") else "results/campaign/page.html"
     return page(request, template, context | ({} if planned else page_content.design_of(campaign)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -66,3 +67,4 @@ def test_key_figures_are_the_means_of_the_best_level(client: Client, admin: User
     tps, latency = key_figures(crossed, "64GB, on")[:2]
     assert (tps.title, tps.value, latency.title, latency.unit) == ("TPS", 10430.0, "mean latency", "ms")
     assert 'aria-label="Key figures of size=64GB, huge pages=on"' in page
+    assert re.search(r"<dt>TPS\s+\(size=64GB, huge pages=on\)</dt>", page)
