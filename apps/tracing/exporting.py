@@ -32,7 +32,7 @@ class Session(requests.Session):
         except requests.RequestException as error:
             self.problem = type(error).__name__
             raise
-        # A redirect is not followed, and nobody has received the spans.
+        # A redirect is not followed, so the spans have not been delivered.
         self.problem = "" if 200 <= response.status_code < 300 else f"status {response.status_code}"
         return response
 

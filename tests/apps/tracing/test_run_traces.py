@@ -63,7 +63,7 @@ def test_a_run_that_never_started_has_no_trace(run: Run, spans: Spans) -> None:
 
 
 @override_settings(OTLP_ENDPOINT="http://unused")
-def test_a_run_with_an_event_that_cannot_be_read_has_no_trace_and_is_told(
+def test_a_run_with_an_event_that_cannot_be_read_has_no_trace_and_is_logged(
     run: Run, spans: Spans, caplog: pytest.LogCaptureFixture
 ) -> None:
     RunEvent.objects.create(run=run, seq=9, at=timezone.now(), kind="measured", data={"ended": "late"})

@@ -59,7 +59,7 @@ def test_the_chart_of_each_tab_can_be_drawn_and_an_unknown_one_is_the_first(
     assert client.get(url, {"chart": "pie"}).context["shown_chart"].key == "interaction"
 
 
-def test_key_figures_are_the_means_of_the_best_level(client: Client, admin: User, crossed: Campaign) -> None:
+def test_key_figures_are_the_means_of_the_level_in_the_answer(client: Client, admin: User, crossed: Campaign) -> None:
     client.force_login(admin)
 
     page = client.get(reverse("campaign_detail", args=[crossed.pk])).content.decode()
