@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import time
 from uuid import UUID
 
 from celery import shared_task
 from django.utils import timezone
 
+from apps import tracing
 from apps.accounts import waking
-from apps.campaigns.execution import dispatch, queue
+from apps.campaigns.execution import claims, dispatch, queue
 from apps.campaigns.models import Run
 from apps.campaigns.schedules import firing
 
 
-@shared_task(name="campaigns.tick")
+@shared_task(name=queue.TICK)
 def tick(run_id: str) -> None:
-    run = Run.objects.filter(pk=run_id).first()
-    if run:  # a queued run may be deleted meanwhile
-        dispatch.tick(run)
+    """Tick a run, and then the one that it wakes, such as the next run of its host, for claims.FOLLOW_S in total."""
+    deadline = time.monotonic() + claims.FOLLOW_S
+    woken = _tick(run_id, deadline)
+    while woken and time.monotonic() < deadline and not claims.stopping.is_set():
+        tracing.continue_with(queue.TICK, UUID(woken))
+        woken = _tick(woken, deadline)
+    if woken:
+        waking.send(queue.TICK, woken)
+
+
+def _tick(run_id: str, deadline: float) -> str:
+    """Return the first run that was woken; "" if none was."""
+    with queue.first_kept() as woken:
+        run = Run.objects.filter(pk=run_id).first()
+        if run:  # a queued run may be deleted meanwhile
+            dispatch.tick(run, deadline)
+    return next(iter(woken), "")
 
 
 @shared_task(name="campaigns.enqueue_due")

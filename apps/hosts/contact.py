@@ -84,9 +84,8 @@ def ask_facts(host: Host, link: ssh.Link) -> dict[str, Any] | None:
 
 
 def prepare_facts(host: Host, link: ssh.Link) -> None:
-    """Let the agent read the facts for `ask_facts` while the caller does other work."""
-    if not (link.hello["busy"] or link.hello["dirty"]):
-        link.ask("facts", **_where(host))
+    """Let the agent read the facts for `ask_facts` while the caller does other work. No run is active on the host."""
+    link.ask("facts", **_where(host))
 
 
 def read_facts(host: Host, link: ssh.Link) -> Facts | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from uuid import UUID
 
 from django.conf import settings
 
@@ -31,6 +32,14 @@ def span(name: str) -> Iterator[None]:
         yield
 
 
+def continue_with(task: str, run: UUID) -> None:
+    """Record what follows in the present task as a task of this run, as if a message had been sent for it."""
+    if is_on():
+        from apps.tracing import tasks
+
+        tasks.continue_with(task, run)
+
+
 def write_run(trace: RunTrace) -> None:
     """Record an ended run and its phases, at the times at which they happened."""
     if is_on():
@@ -39,4 +48,4 @@ def write_run(trace: RunTrace) -> None:
         sdk.write_run(trace)
 
 
-__all__ = ["Interval", "RunTrace", "is_on", "span", "write_run"]
+__all__ = ["Interval", "RunTrace", "continue_with", "is_on", "span", "write_run"]

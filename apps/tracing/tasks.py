@@ -50,9 +50,19 @@ def run_of(name: str, arguments: Sequence[Any]) -> UUID | None:
 def begin(task: Any, args: Sequence[Any], **_: Any) -> None:
     """Start the span of a task in its thread."""
     _end_last("unknown")
-    sent_by = sdk.parse(task.request.get(sdk.TRACEPARENT))
-    run = run_of(task.name, args)
-    span = _started(task.name, run, sent_by)
+    _begin(_started(task.name, run_of(task.name, args), sdk.parse(task.request.get(sdk.TRACEPARENT))))
+
+
+def continue_with(name: str, run: UUID) -> None:
+    """End the span of this thread's task, and start that of a task of this run, if there is one."""
+    if getattr(_task, "present", None) is None:
+        return
+    sent_by = trace.get_current_span().get_span_context()
+    _end_last("SUCCESS")
+    _begin(_started(name, run, sent_by))
+
+
+def _begin(span: Span) -> None:
     stack = ExitStack()
     stack.enter_context(trace.use_span(span, record_exception=False, set_status_on_exception=False))
     if span.is_recording():

@@ -7,6 +7,7 @@ A tick may die at any line: the next one finds the run claimed until a time that
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import ExitStack
 
 from django.core.exceptions import FieldError, ValidationError
@@ -30,14 +31,17 @@ UNPROCESSABLE = (
 )
 
 
-def tick(run: Run) -> None:
-    """Do what is due on one run, for at most claims.FOLLOW_S seconds. Does nothing when it is not due or not free."""
+def tick(run: Run, deadline: float | None = None) -> None:
+    """Do what is due on one run, until `deadline` of the monotonic clock, by default for claims.FOLLOW_S seconds. Does
+    nothing when it is not due or not free."""
+    if deadline is None:
+        deadline = time.monotonic() + claims.FOLLOW_S
     with logs.about(run.pk):
         if not run.claim_tick(claims.CLAIM_S):
             return
         try:
             with claims.held(run):
-                _work(run)
+                _work(run, deadline)
         except claims.ClaimLostError:
             log.warning("run %s: another worker took over", run.pk)
         except received.UnusableError as error:
@@ -51,9 +55,9 @@ def tick(run: Run) -> None:
             run_end.abandon(run, received.unusable(f"agent on {run.host}", error))
 
 
-def _work(run: Run) -> None:
+def _work(run: Run, deadline: float) -> None:
     with ExitStack() as stack:
-        supervision = Supervision(run, stack)
+        supervision = Supervision(run, stack, deadline)
         if run.state != Run.State.QUEUED or _may_begin(run, supervision):
             supervision.tick()
         else:

@@ -112,6 +112,15 @@ def ending(job: Run | RunPart, manifest: dict[str, Any]) -> tuple[str, dict[str,
     return Run.Outcome.FAILED, error.as_dict()
 
 
+def prepare(job: Run | RunPart, link: ssh.Link) -> None:
+    """Let the agent of a sealed job read its files for `bring` while its last events are stored."""
+    link.ask("collect", **_small_files(job))
+
+
+def _small_files(job: Run | RunPart) -> dict[str, Any]:
+    return {"run": str(job.pk), "limit": READ_BYTES}
+
+
 def bring(job: Run | RunPart, link: ssh.Link, hold: Callable[[], None]) -> tuple[bytes, dict[str, Any]]:
     """(manifest.json, its content) of a sealed job, once the files that it names are stored. `hold` raises
     ClaimLostError, in the transaction of each batch, if another worker follows the job. UnusableError for a manifest
@@ -119,7 +128,7 @@ def bring(job: Run | RunPart, link: ssh.Link, hold: Callable[[], None]) -> tuple
 
     A run may have 256 MiB of files and a dispatcher follows many runs, so files are stored in batches of bounded size.
     An interrupted transfer continues where it ended."""
-    answer = link.call("collect", run=str(job.pk), limit=READ_BYTES)["files"]
+    answer = link.call("collect", **_small_files(job))["files"]
     small = {path: base64.b64decode(data) for path, data in answer.items()}
     sealed = small.pop(MANIFEST, b"") or fetch(job, link, MANIFEST, ARTEFACT_BYTES)
     manifest = received.manifest(sealed, f"agent on {job.host}")

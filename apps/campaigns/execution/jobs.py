@@ -112,6 +112,8 @@ class Job:
     def read_events(self, link: ssh.Link, *, wait_s: float, gather: bool) -> bool:
         """Wait for new events and store them. True if the job is sealed and all of its events are stored."""
         lines, are_last = fetching.read_lines(self.row, link, wait_s=wait_s, gather=gather)
+        if are_last:
+            fetching.prepare(self.row, link)
         if lines:
             self.store(lines)
         return are_last

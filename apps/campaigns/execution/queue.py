@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -31,6 +33,7 @@ HAS_STARTED = ~Q(state=Run.State.QUEUED) | Q(next_tick_at__isnull=False)
 MAY_BEGIN = Q(state=Run.State.QUEUED, campaign__state=Campaign.State.RUNNING) & (
     Q(campaign__open_blocks=None) | Q(block__lt=F("campaign__open_blocks"))
 )
+_thread = threading.local()  # `kept`: see first_kept
 OUT_OF_SERVICE = (Host.State.QUARANTINED, Host.State.UNFIT)
 
 
@@ -155,7 +158,31 @@ def rearm(run: Run, seconds: float) -> None:
 
 def wake(run_id: UUID) -> None:
     """Wake a worker after the commit. Without a broker, the beat or `manage.py tick` finds the run."""
-    transaction.on_commit(lambda: waking.send(TICK, str(run_id)))
+    transaction.on_commit(lambda: _wake(str(run_id)))
+
+
+def _wake(run_id: str) -> None:
+    kept: list[str] | None = getattr(_thread, "kept", None)
+    if kept == []:
+        kept.append(run_id)
+    else:
+        waking.send(TICK, run_id)
+
+
+@contextmanager
+def first_kept() -> Iterator[list[str]]:
+    """Keep the first run that this thread wakes during the `with` block, so that the caller can tick it itself: a
+    message would cost some milliseconds between two runs of a host. After an error, a worker is woken as usual."""
+    kept: list[str] = []
+    _thread.kept = kept
+    try:
+        yield kept
+    except BaseException:
+        for run_id in kept:
+            waking.send(TICK, run_id)
+        raise
+    finally:
+        _thread.kept = None
 
 
 def wake_again(run_id: UUID) -> None:

@@ -25,8 +25,9 @@ READ_AFTER_S = 1.0  # the next run of the host starts first; results can wait
 HINT = "check what the run changed on the host, then release the host"
 
 
-def close(run: Run, outcome: str, error: dict[str, Any] | None, manifest: dict[str, Any] | None) -> None:
-    """End a run in the caller's transaction: store its outcome, release its machine, arm the next run."""
+def close(run: Run, outcome: str, error: dict[str, Any] | None, manifest: dict[str, Any] | None) -> bool:
+    """End a run in the caller's transaction: store its outcome, release its machine, arm the next run. Returns whether
+    there is one."""
     run.state, run.outcome, run.error, run.manifest = Run.State.ENDED, outcome, error, manifest
     run.ended_at, run.next_tick_at, run.claimed_until = timezone.now(), None, None
     run.save(update_fields=["state", "outcome", "error", "manifest", "ended_at", "next_tick_at", "claimed_until"])
@@ -38,6 +39,7 @@ def close(run: Run, outcome: str, error: dict[str, Any] | None, manifest: dict[s
     armed = queue.arm_host(run.host_id)
     run_id, after_s = str(run.pk), READ_AFTER_S if armed else 0
     transaction.on_commit(lambda: waking.send("results.ingest", run_id, after_s=after_s))
+    return armed
 
 
 def report(run: Run | RunPart, manifest: dict[str, Any]) -> None:

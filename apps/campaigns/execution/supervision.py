@@ -66,18 +66,19 @@ def restart_under_way(run: Run) -> Restart | None:
 
 
 class Supervision:
-    """The work of one tick on all jobs of a run. `stack` closes the connections."""
+    """The work of one tick on all jobs of a run, until a time of the monotonic clock. `stack` closes the
+    connections."""
 
-    def __init__(self, run: Run, stack: ExitStack) -> None:
-        self.run, self.jobs, self._stack = run, Ensemble(run), stack
+    def __init__(self, run: Run, stack: ExitStack, deadline: float) -> None:
+        self.run, self.jobs, self._stack, self._deadline = run, Ensemble(run), stack, deadline
         self._links: dict[int, ssh.Link | None] = {}  # by host; None if it failed in this tick
         self._cleared: set[int] = set()  # hosts whose ended runs were deleted in this tick
         self._sent: set[tuple[UUID, str]] = set()  # (job, verb)
         self._error: ProvingError | None = None  # the run waits for its cause to pass
 
     def tick(self) -> None:
-        """Work on the run for at most claims.FOLLOW_S, until it has ended, waits or needs another tick. Raises the
-        error that it waits for."""
+        """Work on the run until it has ended, waits or needs another tick, or until the deadline. Raises the error that
+        it waits for."""
         if not leases.acquire_all({job.host.machine_id: job.pk for job in self.jobs}, claims.LEASE_S):
             queue.rearm(self.run, claims.BUSY_RETRY_S)
         elif self.run.state != Run.State.QUEUED or self._begin():
@@ -123,7 +124,6 @@ class Supervision:
     def _follow(self) -> None:
         self._connect_started()
         self.jobs.load_stages()
-        deadline = time.monotonic() + claims.FOLLOW_S
         while True:
             is_cancelled = claims.is_cancelled(self.run)
             self._do_round(self.jobs.reason_to_end(is_cancelled))
@@ -131,7 +131,7 @@ class Supervision:
                 return
             if self._error:
                 raise self._error
-            if claims.stopping.is_set() or time.monotonic() >= deadline:
+            if claims.stopping.is_set() or time.monotonic() >= self._deadline:
                 queue.rearm(self.run, 0)
                 return
 
@@ -200,7 +200,7 @@ class Supervision:
         if key not in self._links:
             try:
                 link = self._stack.enter_context(links.link(job.host))
-                if self.run.state == Run.State.QUEUED and not self.jobs.parts:
+                if self.run.state == Run.State.QUEUED and not self.jobs.parts and link.hello["busy"] is None:
                     contact.prepare_facts(job.host, link)
                 contact.record_contact(job.host, link.hello)
                 self._links[key] = link
@@ -230,28 +230,38 @@ class Supervision:
         of the host, which waits for this connection, has begun there. True if the run has ended."""
         has_ended = self.jobs.is_over and self.jobs.reason_to_end(is_cancelled) != ""
         collected = [job for job in self.jobs if job.manifest_bytes]
+        has_next = False
         if has_ended:
-            self._close(is_cancelled)
+            self._prepare_next()
+            has_next = self._close(is_cancelled)
         else:
             for job in collected:
                 job.save_end()
         for job in collected:
             link = self._links[job.host.pk]
-            if link and not (has_ended and queue.is_taken([job.host.pk])):
+            is_next = has_next and job is self.jobs.own
+            if link and not (is_next or (has_ended and queue.is_taken([job.host.pk]))):
                 job.forget(link)
         return has_ended
 
-    def _close(self, is_cancelled: bool) -> None:
-        """End the run and free its machines."""
+    def _prepare_next(self) -> None:
+        """The next run of the host may start in a moment: meanwhile, its agent reads the facts for it."""
+        link = self._links.get(self.run.host_id)
+        if link and not self.jobs.parts and self.run.manifest and self.run.manifest["clean"]:
+            contact.prepare_facts(self.run.host, link)
+
+    def _close(self, is_cancelled: bool) -> bool:
+        """End the run and free its machines. Returns whether its host has a next run."""
         run, (outcome, error) = self.run, self.jobs.verdict(is_cancelled)
         with transaction.atomic():
             claims.hold(run)
             self._lock_hosts()
             for part in self.jobs.parts:
                 part.end_part()
-            run_end.close(run, outcome, error, run.manifest)
+            has_next = run_end.close(run, outcome, error, run.manifest)
             for part in self.jobs.parts:
                 queue.arm_host(part.host.pk)
+        return has_next
 
     def _lock_hosts(self) -> None:
         """In the order in which all code locks several. A single host is locked when its next run is armed."""

@@ -50,18 +50,19 @@ def _copy(run: Run, job: Run | RunPart, data: DatasetEvent) -> DataCopy | None:
         DataCopy.objects.filter(**place).delete()
         return None
     initdb = job.spec["settings"].get("initdb", {})
+    known = DataCopy.objects.filter(**place).select_related("dataset").first()
     fields = {
         "recipe": {"kind": data["kind"], "options": data["options"]},
         **{name: data[name] for name in ("major", "database", "state", "relations")},
         "size": data["size"] or 0,
         "seconds": data["seconds"] or [],
-        "made_by_id": _maker(data),
+        "made_by_id": known.made_by_id if known and str(known.made_by_id) == data["made_by"] else _maker(data),
         "made_at": datetime.fromtimestamp(data["made_at"], UTC) if data["made_at"] else None,
         "target": job.spec["target"],
         "initdb": initdb,
         "used_at": run.started_at,
     }
-    dataset = run.campaign.dataset or _dataset(place, data)
+    dataset = run.campaign.dataset or (known and known.dataset) or _dataset(data)
     if dataset and (dataset.kind, dataset.options) == (data["kind"], data["options"]):
         fields["dataset"] = dataset
     return _upsert(DataCopy(**place), fields)
@@ -73,8 +74,6 @@ def _maker(data: DatasetEvent) -> UUID | None:
     return made.values_list("pk", flat=True).first()
 
 
-def _dataset(place: DatasetEvent, data: DatasetEvent) -> DataSet | None:
-    """Return the data set of a campaign that names none: the one of the existing copy, or the newest identical one."""
-    known = DataCopy.objects.filter(**place).exclude(dataset=None).select_related("dataset").first()
-    same = DataSet.objects.filter(kind=data["kind"], options=data["options"])
-    return known.dataset if known else same.order_by("-pk").first()
+def _dataset(data: DatasetEvent) -> DataSet | None:
+    """Return the newest data set that is identical."""
+    return DataSet.objects.filter(kind=data["kind"], options=data["options"]).order_by("-pk").first()

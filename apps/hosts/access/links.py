@@ -1,8 +1,9 @@
-"""Reuse SSH links: a link stays open for a minute after its last use, for the next tick of a run on its host.
+"""Reuse SSH links: a link stays open for some minutes after its last use, for the next tick of a run on its host.
 
-Opening a link is expensive for both sides: keys, a login, Python on the host. A tick that is late because the CPU is
-busy still finds its link; opening another one would delay the next ticks further. A link has one user at a time. If it
-broke meanwhile, or its host has moved, it is closed and another one is opened.
+Opening a link is expensive for both sides: keys, a login, Python on the host. An idle one takes memory, but no CPU
+time. A tick that is late because the CPU is busy still finds its link; opening another one would delay the next ticks
+further. A link has one user at a time. If it broke meanwhile, or its host has moved, it is closed and another one is
+opened.
 
 Only a few links are opened at a time, however many hosts have to be reached. Each is then open quickly; all at once
 would delay each other and the runs that are being followed. Hosts that did not answer the last time only delay each
@@ -24,7 +25,7 @@ from common.errors import HostError, ProvingError
 
 log = logging.getLogger(__name__)
 
-KEEP_S = 60.0
+KEEP_S = 300.0  # a user who reads a result often starts the next campaign within minutes
 GREET_S = 5.0
 WAIT_S = 0.25
 AT_ONCE = 8

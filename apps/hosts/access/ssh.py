@@ -10,8 +10,10 @@ import hashlib
 import shlex
 import tempfile
 import threading
+import time
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -32,6 +34,7 @@ T = TypeVar("T")
 
 CALL_S = 20.0
 OPEN_S = 60.0  # includes sending the agent over a slow line
+AHEAD_S = 1.0  # how long before a call its request may be sent
 MAX_STDERR = 1 << 18
 MAX_MESSAGE = 4000  # of an agent's error
 # Reads the zipapp from stdin, and moves it into place once it is complete.
@@ -81,6 +84,19 @@ def lend_database() -> None:
         database.close()
 
 
+@dataclass
+class _Ahead:
+    """A request that was sent before its call. `answer` is None until it is read."""
+
+    number: int
+    args: dict[str, Any]
+    sent: float  # by the monotonic clock
+    answer: dict[str, Any] | None = None
+
+    def serves(self, args: dict[str, Any]) -> bool:
+        return self.args == args and time.monotonic() - self.sent < AHEAD_S
+
+
 class Link:
     """A connection to the agent of one host, as a context manager. Every call may raise HostError or AgentError."""
 
@@ -90,7 +106,7 @@ class Link:
         self._stack = AsyncExitStack()
         self._reader = protocol.FrameReader()
         self._calls = 0
-        self._asked: tuple[str, dict[str, Any]] | None = None  # (verb, arguments) of a request that `ask` sent last
+        self._ahead: dict[str, _Ahead] = {}  # by verb
         self._nudged = False
         self.sound = False  # every call so far got a reply, even if that was a failure
 
@@ -134,11 +150,14 @@ class Link:
         return self._wait(self._call(verb, args, timeout_s))
 
     def ask(self, verb: str, **args: Any) -> None:
-        """Send a request, so that the agent works on it until `call` with the same arguments waits for the reply. If
-        another call comes first, the reply is not used."""
+        """Send a request, so that the agent works on it until `call` with the same arguments waits for the reply. A
+        call that comes later than AHEAD_S sends it again."""
+        ahead = self._ahead.get(verb)
+        if ahead and ahead.serves(args):
+            return
         with suppress(OSError, asyncssh.Error):  # the next call fails as well
-            self._wait(self._request(verb, args))
-            self._asked = verb, args
+            number = self._runner.run(self._request(verb, args))
+            self._ahead[verb] = _Ahead(number, args, time.monotonic())
 
     def nudge(self) -> None:
         """End the wait of a `read` in another thread, or of the next one."""
@@ -234,19 +253,20 @@ class Link:
         if process.exit_status != 0:
             raise HostError(self.host, f"the agent could not be installed: {stderr}", hint=hint)
 
-    async def _request(self, verb: str, args: dict[str, Any]) -> None:
+    async def _request(self, verb: str, args: dict[str, Any]) -> int:
         self._calls += 1
         self._process.stdin.write(protocol.encode({"id": self._calls, "verb": verb, "args": args}))
+        return self._calls
 
     async def _call(self, verb: str, args: dict[str, Any], timeout_s: float) -> Any:
-        asked, self._asked, self.sound = self._asked, None, False
+        ahead, self.sound = self._ahead.pop(verb, None), False
         if self._nudged and "wait_s" in args:
             args["wait_s"], self._nudged = 0.0, False
         try:
             async with asyncio.timeout(timeout_s):
-                if asked != (verb, args):
-                    await self._request(verb, args)
-                answer = await self._answer(self._calls)
+                if ahead is None or not ahead.serves(args):
+                    ahead = _Ahead(await self._request(verb, args), args, time.monotonic())
+                answer = ahead.answer or await self._answer(ahead.number)
         except TimeoutError as error:
             raise HostError(
                 self.host, f"no answer to {verb} within {timeout_s:g} s", hint="it may be asleep"
@@ -263,15 +283,23 @@ class Link:
         return result
 
     async def _answer(self, number: int) -> Any:
+        data = b""  # the answer may have been received together with the last one
         while True:
-            data = await self._process.stdout.read(1 << 16)
-            if not data:
-                raise AgentError(f"agent on {self.host}", await self._exit_status())
             for message in self._reader.feed(data):
                 if not isinstance(message, dict):
                     raise protocol.WireError("an answer is not an object")
                 if message.get("id") == number:
                     return message
+                self._keep(message)
+            data = await self._process.stdout.read(1 << 16)
+            if not data:
+                raise AgentError(f"agent on {self.host}", await self._exit_status())
+
+    def _keep(self, message: dict[str, Any]) -> None:
+        """Keep an answer for the call that has not come yet. Others are of calls that nobody waits for any more."""
+        for ahead in self._ahead.values():
+            if ahead.number == message.get("id"):
+                ahead.answer = message
 
     async def _exit_status(self) -> str:
         stderr = await _stderr_tail(self._process)

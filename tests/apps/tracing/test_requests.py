@@ -14,6 +14,7 @@ from django.test import Client, override_settings
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan
 
+from apps import tracing
 from apps.accounts.models import User
 from apps.tracing import Interval, RunTrace, sdk, statements, tasks
 from tests.apps.tracing.conftest import Spans
@@ -121,6 +122,29 @@ def test_a_task_belongs_to_the_trace_of_its_run_or_of_what_sent_it(spans: Spans)
     assert [link.context.span_id for link in tick.links] == [click.context.span_id]
     assert whole.parent is None and whole.context.trace_id == run.int
     assert "sesame" not in text(spans())
+
+
+@override_settings(OTLP_ENDPOINT="http://127.0.0.1:1")
+def test_a_task_that_continues_with_another_run_goes_on_in_the_trace_of_that_run(spans: Spans) -> None:
+    first, second = uuid.uuid4(), uuid.uuid4()
+    tasks.begin(task=SimpleNamespace(name="campaigns.tick", request=dict[str, Any]()), args=(str(first),))
+
+    tracing.continue_with("campaigns.tick", second)
+    connection.cursor().execute("SELECT %s", ["sesame"])
+    tasks.end(state="SUCCESS")
+
+    begun, statement, following = spans()
+    assert (begun.context.trace_id, begun.attributes[statements.COUNT]) == (first.int, 0)
+    assert (following.context.trace_id, following.attributes[statements.COUNT]) == (second.int, 1)
+    assert [link.context.span_id for link in following.links] == [begun.context.span_id]
+    assert statement.parent.span_id == following.context.span_id
+
+
+@override_settings(OTLP_ENDPOINT="http://127.0.0.1:1")
+def test_outside_a_task_nothing_is_continued(spans: Spans) -> None:
+    tracing.continue_with("campaigns.tick", uuid.uuid4())
+
+    assert spans() == ()
 
 
 def test_a_message_of_an_error_is_not_recorded(spans: Spans) -> None:

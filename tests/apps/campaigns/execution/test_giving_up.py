@@ -69,7 +69,7 @@ def test_the_other_runs_of_the_campaign_wait_for_the_host(run: Run) -> None:
 def test_a_run_that_cannot_be_processed_fails_with_the_cause(
     run: Run, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(run: Run) -> None:
+    def fail(run: Run, deadline: float) -> None:
         raise error
 
     monkeypatch.setattr(dispatch, "_work", fail)

@@ -111,7 +111,7 @@ def test_a_run_that_ends_while_it_is_cancelled_takes_no_row_before_its_campaigns
 
 
 def _end_and_close(run: Run) -> None:
-    supervision = Supervision(run, ExitStack())
+    supervision = Supervision(run, ExitStack(), time.monotonic())
     supervision.jobs.own.rejected = PlanError("run", "it was refused")
     supervision._close(is_cancelled=False)
     connection.close()

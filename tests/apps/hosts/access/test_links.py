@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import BoundedSemaphore, Timer
+from typing import Any
 
 import pytest
 
@@ -66,12 +67,48 @@ def test_a_request_that_was_sent_before_is_not_repeated_by_its_call(host: Host) 
         assert taken._calls == sent
 
 
-def test_another_call_than_the_one_that_was_prepared_gets_its_own_reply(host: Host) -> None:
+def test_a_call_gets_its_own_reply_after_others_in_any_order(host: Host) -> None:
+    facts: dict[str, Any] = {"pg_bin_dirs": [], "pg_data_dirs": []}
     with links.link(host) as taken:
-        taken.ask("facts", pg_bin_dirs=[], pg_data_dirs=[])
+        taken.ask("facts", **facts)
+        taken.ask("health", paths=[host.spool_dir])
+        sent = taken._calls
 
         assert taken.call("hello")["machine_id"] == host.machine_id
-        assert taken.call("facts", pg_bin_dirs=[], pg_data_dirs=[])["cpus"]["online"]
+        assert taken.call("health", paths=[host.spool_dir])["wall"]
+        assert taken.call("facts", **facts)["cpus"]["online"]
+        assert taken._calls == sent + 1
+
+
+def test_replies_that_arrive_together_are_both_read(host: Host) -> None:
+    with links.link(host) as taken:
+        taken.ask("nudge")
+        taken.ask("health", paths=[host.spool_dir])
+        time.sleep(0.3)  # both are in the pipe
+
+        assert taken.call("nudge") == {}
+        assert taken.call("health", paths=[host.spool_dir])["wall"]
+
+
+def test_a_request_is_sent_ahead_once(host: Host) -> None:
+    with links.link(host) as taken:
+        taken.ask("nudge")
+        sent = taken._calls
+
+        taken.ask("nudge")
+
+        assert taken._calls == sent
+
+
+def test_a_reply_to_an_old_request_is_not_used(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    with links.link(host) as taken:
+        taken.ask("health", paths=[host.spool_dir])
+        sent = taken._calls
+        monkeypatch.setattr(ssh, "AHEAD_S", 0.0)
+
+        assert taken.call("health", paths=[host.spool_dir])["wall"]
+
+        assert taken._calls == sent + 1
 
 
 def test_a_link_in_use_is_not_shared(host: Host) -> None:
