@@ -6,6 +6,7 @@ It is sent at least once: a worker that dies while it sends leaves the try to th
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ from apps.accounts.models.walls import any_hidden, everything
 from apps.accounts.notices.events import KINDS
 from apps.accounts.notices.kinds import CHANNELS
 from common.errors import ProvingError
+
+log = logging.getLogger(__name__)
 
 # Longer than a try can take: only a worker that died leaves one behind.
 CLAIM_S = 60
@@ -98,6 +101,9 @@ def _try(delivery: Delivery) -> bool:
         status = CHANNELS[delivery.channel.kind].send(delivery)
     except ProvingError as refused:
         error = str(refused)
+    except Exception as unexpected:
+        log.exception("delivery %s: it could not be sent", delivery.pk)
+        error = f"it could not be sent: {type(unexpected).__name__}; the log of the worker has the cause"
     if status is not None and not 200 <= status < 300:
         error = f"answered {status}" + (", and redirects are not followed" if 300 <= status < 400 else "")
     if error:

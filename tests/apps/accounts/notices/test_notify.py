@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from apps.accounts.models import Channel, Delivery, User
 from apps.accounts.notices import channels, mail, notify, posting
+from apps.accounts.notices.kinds import CHANNELS
 from apps.campaigns.execution import campaign_end, halts
 from apps.campaigns.models import Run
 from apps.hosts import contact
@@ -143,6 +144,31 @@ def test_a_delivery_fails_after_its_last_attempt_and_a_user_can_retry_it(make_we
     assert (failed.state, failed.next_try_at) == ("failed", None) and "no answer" in failed.error
     assert (delivery_of(channel).state, delivery_of(channel).attempts) == ("pending", 0)
     assert sum(notify.FIRST_RETRY_S * 2**n for n in range(notify.TRIES - 1)) < 86400
+
+
+def test_a_delivery_with_an_unexpected_error_is_tried_again_and_given_up_like_others(
+    make_webhook: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was tried each minute for ever, before all others of its channel, and no page showed the cause."""
+    channel, _ = make_webhook(closed_port())
+    notify.write(channel, "test", "s", {})
+
+    def fail(*_: object) -> int:
+        raise KeyError("text")
+
+    monkeypatch.setattr(CHANNELS["webhook"], "send", fail)
+
+    notify.deliver(channel.pk)
+    first = delivery_of(channel)
+    Delivery.objects.update(attempts=notify.TRIES - 1, next_try_at=timezone.now())
+    notify.deliver(channel.pk)
+
+    assert (first.state, first.error) == (
+        "pending",
+        "it could not be sent: KeyError; the log of the worker has the cause",
+    )
+    assert first.next_try_at and (first.next_try_at - timezone.now()).total_seconds() < 34
+    assert delivery_of(channel).state == "failed"
 
 
 def test_others_wait_as_long_for_a_receiver_that_is_down(make_webhook: Make) -> None:
