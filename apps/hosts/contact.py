@@ -84,7 +84,8 @@ def ask_facts(host: Host, link: ssh.Link) -> dict[str, Any] | None:
 
 
 def prepare_facts(host: Host, link: ssh.Link) -> None:
-    """Let the agent read the facts for `ask_facts` while the caller does other work. No run is active on the host."""
+    """Let the agent read the facts for `ask_facts` while the caller does other work. For a host without a run whose
+    settings are in effect."""
     link.ask("facts", **_where(host))
 
 

@@ -93,8 +93,12 @@ class _Ahead:
     sent: float  # by the monotonic clock
     answer: dict[str, Any] | None = None
 
+    @property
+    def is_recent(self) -> bool:
+        return time.monotonic() - self.sent < AHEAD_S
+
     def serves(self, args: dict[str, Any]) -> bool:
-        return self.args == args and time.monotonic() - self.sent < AHEAD_S
+        return self.args == args and self.is_recent
 
 
 class Link:
@@ -143,7 +147,7 @@ class Link:
         if way(host) != self._way:
             raise HostError(host, "was changed since the connection was opened", hint="the server will connect again")
         self.host = host
-        self.hello = self.call("hello", timeout_s=timeout_s)
+        self.hello = self.call("hello", timeout_s=CALL_S if self._ahead else timeout_s)
 
     def call(self, verb: str, timeout_s: float = CALL_S, **args: Any) -> Any:
         """Send one request and return its reply. A Failure of the agent is raised as the error class of its cause."""
@@ -260,6 +264,7 @@ class Link:
 
     async def _call(self, verb: str, args: dict[str, Any], timeout_s: float) -> Any:
         ahead, self.sound = self._ahead.pop(verb, None), False
+        self._ahead = {name: each for name, each in self._ahead.items() if each.is_recent}
         if self._nudged and "wait_s" in args:
             args["wait_s"], self._nudged = 0.0, False
         try:
