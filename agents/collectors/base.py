@@ -26,14 +26,14 @@ class Subject:
     """The objects that collectors observe: the directory with the data, by which the device is known; PostgreSQL, and
     the directory of the control group, if the run has them.
 
-    `converse` starts a program as the cluster's clients are started, with pipes to its stdin and stdout: (argument
+    `start_client` starts a program as the cluster's clients are started, with pipes to its stdin and stdout: (argument
     list, purpose) -> its process, whose stderr is kept with the run. `attach` starts one without stdin, as the user of
     the agent: the account of PostgreSQL may not be allowed to observe its processes."""
 
     data_dir: Path
     cluster: Optional[Target] = None
     postmaster: Optional[int] = None
-    converse: Optional[Callable[[list[str], str], Child]] = None
+    start_client: Optional[Callable[[list[str], str], Child]] = None
     attach: Optional[Callable[[list[str], str], Child]] = None
     group: str = ""
 

@@ -45,9 +45,9 @@ def databases(cluster: Target) -> dict[str, str]:
 
 
 def databases_and_state(cluster: Target, database: str) -> tuple[dict[str, str], Optional[State]]:
-    """The same, and the state of this one, None if it does not exist: one session, since each takes 20 ms."""
+    """The same, and the state of this one, None if it does not exist."""
     try:
-        oids, *state = cluster.sql(f"select json_build_array(({_DATABASES}), {_STATE})", database)
+        oids, *state = cluster.read(f"select json_build_array(({_DATABASES}), {_STATE})", database)
     except WorkloadFailure:
         return databases(cluster), None
     return oids, state
@@ -84,13 +84,13 @@ def settle_counters(system: System, cluster: Target) -> None:
 
 def written(cluster: Target, database: str) -> int:
     """Rows inserted, updated or deleted since the counters were reset."""
-    return int(cluster.sql(_WRITTEN, database))
+    return int(cluster.read(_WRITTEN, database))
 
 
 def changed(cluster: Target, database: str, made: Record, state: Optional[State] = None) -> str:
     """Describe the changes since its creation; "" if there are none. TRUNCATE counts no rows, but creates a file.
     `state`: of now, if known."""
-    now, rows = state or cluster.sql(f"select json_build_array({_STATE})", database)
+    now, rows = state or cluster.read(f"select json_build_array({_STATE})", database)
     differing = [name for name in {**now, **made} if now.get(name, [])[:2] != made.get(name, [])[:2]]
     if differing:
         return f"{', '.join(sorted(differing)[:3])} changed"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..postgres.instance import Target
     from ..run.running import Run
 
+STATISTICS = "postgresql"  # the collector
 SHOWN = 50  # relations reported to the server; a partitioned table has thousands
 STRATEGIES = 15  # CREATE DATABASE knows them; before, it always copied files
 FORCE = 13
@@ -139,6 +140,8 @@ class _Stored(Loan):
         """Drop databases of runs that died, and files of databases whose creation was interrupted. Returns the
         databases that remain, as `contents.databases` does."""
         if self._entry.get("state") == PRISTINE:
+            if STATISTICS in self._run.spec["collect"]["sources"]:  # which keeps the session open in any case
+                self._cluster.connect(self._database)
             there, self._state = contents.databases_and_state(self._cluster, self._database)
         else:
             there = contents.databases(self._cluster)

@@ -49,7 +49,9 @@ class Tools:
         self._out.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def own(self, purpose: str, database: str, *commands: str) -> None:
-        """Commands of ours, however long they take. WorkloadFailure with the server's words."""
+        """Commands of ours, however long they take, after the end of our session. WorkloadFailure with the server's
+        words."""
+        self.cluster.disconnect()
         argv = [self.cluster.tool("psql"), "-X", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-d", database]
         argv += [part for command in commands for part in ("-c", command)]
         run_tool(self.run, argv, purpose=f"{STEP} {purpose}", limit_s=LIMIT_S, out=self._out / purpose, as_owner=True)

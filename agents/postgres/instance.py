@@ -7,13 +7,18 @@ import re
 from abc import ABC, abstractmethod
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence
 
 from ..errors import Failure, HostFailure, Unplannable, WorkloadFailure
 from ..host.system import Finished, Stat, System
 from ..records.processes import Account, environment
 from ..settings import Plan, Proof
 
+if TYPE_CHECKING:
+    from ..collectors.over_sql.psql import Psql
+    from ..records.processes import Child
+
+QUERY_S, ALIVE_S = 60.0, 1.0
 _LOADED = "select to_json(extract(epoch from pg_conf_load_time()))"
 RELOAD_S, POLL_S = 30.0, 0.05
 
@@ -42,6 +47,8 @@ class Instance:
     def __init__(self, system: System, bin_dir: str, account: Account) -> None:
         self._system, self.bin_dir, self.account = system, Path(bin_dir), account
         self.load_account = account
+        self.start_psql: Optional[Callable[[list[str], dict[str, str]], Child]] = None  # on two pipes; once it runs
+        self._session: Optional[Psql] = None
         self.version = self._version()
         self.major = int(re.split(r"[.a-z]", self.version)[0])
 
@@ -99,8 +106,45 @@ class Instance:
         return shown.stdout.strip()
 
     def sql(self, query: str, database: str = "") -> Any:
-        """First value of a query's only row, as JSON. WorkloadFailure with the server's words when it fails."""
+        """First value of a query's only row, as JSON, in a new session: one that is open has the parameters of its
+        start. WorkloadFailure with the server's words when it fails."""
         return self._first_value(query, database, self.env, self.account)
+
+    def read(self, query: str, database: str) -> Any:
+        """The same without side effects, in the session of this database if that is open: a new one takes 20 ms."""
+        if self._session and self._session.database == database:
+            from ..collectors import NotAvailable
+
+            try:
+                return self._session.value(query, QUERY_S)
+            except TimeoutError as error:
+                self.disconnect()
+                raise HostFailure(str(error), query=query) from error
+            except NotAvailable:
+                self.disconnect()
+        return self.sql(query, database)
+
+    def connect(self, database: str = "") -> Psql:
+        """Return a session in this database that stays open until `disconnect`. NotAvailable if the server has not
+        been started."""
+        from ..collectors import NotAvailable
+        from ..collectors.over_sql.psql import ARGV, Psql
+
+        database = database or self.database
+        if self.start_psql is None:
+            raise NotAvailable("the server has not been started")
+        if self._session and not (self._session.database == database and self._session.answers(ALIVE_S)):
+            self.disconnect()
+        if not self._session:
+            child = self.start_psql([self.tool("psql"), *ARGV], {**self.env, "PGDATABASE": database})
+            self._session = Psql(self._system, child, database)
+        return self._session
+
+    def disconnect(self) -> None:
+        """End that session. A database with a session can neither be copied nor dropped."""
+        if self._session:
+            self._session.close()
+            self._session = None
 
     def load_sql(self, query: str, database: str = "") -> Any:
         """The same as the role of the load, for queries of its tables: they may be views that call its functions."""
@@ -138,7 +182,7 @@ class Instance:
             group=account.group,
             groups=account.groups,
             stdin=stdin,
-            limit_s=60.0,
+            limit_s=QUERY_S,
         )
 
 

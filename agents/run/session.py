@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterable, Optional
@@ -49,7 +50,7 @@ class Session:
         self.cluster: Optional[Target] = None
         self.client_prefix: list[str] = []
         self.tracer_prefix: list[str] = []
-        self.scene = Scene(system=self.system, facts={})
+        self.scene = Scene(system=self.system, facts={}, check=self.check, report=self.report)
         self.collector_cpu_s = 0.0
         self._step, self._reported, self._noted, self._stop = "", set[str](), set[str](), False
         self._held: list[int] = []
@@ -61,6 +62,10 @@ class Session:
 
     def emit(self, kind: str, data: Record) -> None:
         self._events.append({"kind": kind, "data": data}, durable=False)
+
+    def report(self, done: float, left_s: float, note: str) -> None:
+        """Report the progress of work in the present step."""
+        self.emit("progress", {"step": self._step, "done": round(done, 4), "eta_s": round(left_s, 1), "note": note})
 
     def log(self, level: str, message: str) -> None:
         self.emit("log", {"level": level, "message": message})
@@ -212,7 +217,7 @@ class Session:
             self.emit("write", {**_picked(record), "found": record["found"]})
 
     def _make_cluster(self, plans: dict[str, Plan]) -> None:
-        from . import targets
+        from . import collecting, targets
 
         self.cluster = targets.make(self, plans)
         self.cluster.prepare(plans)
@@ -220,6 +225,7 @@ class Session:
         scene.major, scene.conf_file, scene.sql = cluster.major, cluster.conf_file, cluster.sql
         scene.pgdata, scene.parameter_proofs = str(cluster.pgdata), cluster.parameter_proofs
         scene.parameter = cluster.parameter
+        cluster.start_psql = partial(collecting.start_psql, self)
         scene.huge_pages_needed = lambda page_kb: targets.huge_pages_needed(self, cluster, page_kb)
 
     def _start_server(self, prefix: list[str]) -> None:
@@ -230,6 +236,8 @@ class Session:
 
     def stop_server(self) -> None:
         """End PostgreSQL as its administrator would, its data on disk."""
+        if self.cluster:
+            self.cluster.disconnect()
         for entry in reversed(self.journal.open_processes()):
             if not end(self.system, entry):
                 raise HostFailure(f"{entry['purpose']} (pid {entry['pid']}) is still running", "see its log")
@@ -252,6 +260,8 @@ class Session:
             self._serving.release()
         if self._lent:
             self._lent.settle()
+        if self.cluster:
+            self.cluster.disconnect()
 
     def _serve(self) -> None:
         """Have other machines come, where this run is theirs, too."""

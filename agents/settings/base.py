@@ -173,6 +173,8 @@ class Scene:
     huge_pages_needed: Optional[Callable[[int], int]] = None  # pages for a size in kB
     writes: dict[str, list[Write]] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
+    check: Callable[[], None] = lambda: None  # raises when the run is to stop
+    report: Callable[[float, float, str], None] = lambda share, seconds_left, note: None  # the progress of long work
 
     def server_processes(self) -> list[Process]:
         """Postmaster, background processes and backends."""

@@ -13,7 +13,6 @@ from typing import Any, Optional
 from ...wire.columns import Columns, columns
 from ..base import Collector, NotAvailable, Rates
 from . import pg_stat
-from .psql import ARGV, Psql
 
 CONNECT_S, TOTALS_S = 15.0, 5.0
 ANSWER_S = 0.2  # of one sample; a later answer is read with the next one
@@ -177,14 +176,14 @@ class PostgreSQL(Collector):
     }
 
     def start(self) -> None:
-        cluster, converse = self.subject.cluster, self.subject.converse
-        if cluster is None or converse is None:
+        cluster = self.subject.cluster
+        if cluster is None:
             raise NotAvailable("this run has no PostgreSQL")
         if cluster.major < OLDEST:
             raise NotAvailable(
                 f"PostgreSQL {cluster.version} has too few statistics views; {OLDEST} or later is needed"
             )
-        self._psql = Psql(self.system, converse([cluster.tool("psql"), *ARGV], "statistics"))
+        self._cluster, self._psql = cluster, cluster.connect()
         self._rates, self._events, self._cost = Rates(), set[str](), 0.0
         self._sent_at: Optional[float] = None
         try:
@@ -193,7 +192,7 @@ class PostgreSQL(Collector):
             self._psql.ask(f"prepare sample as {pg_stat.statement(cluster.major, cluster.is_shared)};")
             self._before = self._all(texts=False)
         except NotAvailable:
-            self._psql.close()
+            cluster.disconnect()
             raise
         self._first_at = self._counted_at = self._before["views"]["at"]
         self._count(self._before["views"])
@@ -205,10 +204,11 @@ class PostgreSQL(Collector):
 
     def _fetch(self, limit_s: float) -> Optional[dict[str, Any]]:
         if self._sent_at is None:
-            self._psql.ask("execute sample;")
+            self._psql.ask("execute sample;", 1)
             self._sent_at = self.system.mono()
         row: Optional[dict[str, Any]] = self._psql.answer(limit_s)
         if row is None and self.system.mono() - self._sent_at > SILENCE_S:
+            self._cluster.disconnect()
             raise NotAvailable(f"PostgreSQL did not answer for {SILENCE_S:g} s")
         self._sent_at = None if row is not None else self._sent_at
         return row
@@ -234,9 +234,12 @@ class PostgreSQL(Collector):
         try:
             self._settle()
             totals = _totals(self._before, self._all(texts=True))
+            self._psql.ask("deallocate sample; reset all;")
+        except NotAvailable:
+            self._cluster.disconnect()
+            raise
         finally:
             self._cost = self.apart_cpu_s()
-            self._psql.close()
             self._pids = []
         return totals
 

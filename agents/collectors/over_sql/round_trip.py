@@ -38,10 +38,10 @@ class RoundTrip(Collector):
     )
 
     def start(self) -> None:
-        cluster, converse = self.subject.cluster, self.subject.converse
-        if cluster is None or converse is None or not is_over_tcp(cluster):
+        cluster, start = self.subject.cluster, self.subject.start_client
+        if cluster is None or start is None or not is_over_tcp(cluster):
             raise NotAvailable("the load does not reach PostgreSQL over TCP")
-        self._psql, self._cost = Psql(self.system, converse([cluster.tool("psql"), *ARGV], "round trip")), 0.0
+        self._psql, self._cost = Psql(self.system, start([cluster.tool("psql"), *ARGV], "round trip")), 0.0
         self._times: list[float] = []
         try:
             # The first statement of a new session takes longer, so it is not measured.

@@ -84,7 +84,8 @@ def test_the_collector_postgresql_counts_the_transactions_of_pgbench(
     assert all("pg_stat_activity" not in row["query"] for row in totals["statements"])
     waits = [name for sample in of(events, "sample", source="postgresql") for name in sample["values"]]
     assert any(name.startswith("wait.") for name in waits)
-    assert agent.file(run, "out/measure/statistics.stderr") == b""
+    errors = {file["path"]: file["size"] for file in agent.manifest(run)[0]["files"] if "session" in file["path"]}
+    assert errors == {"out/session.stderr": 0}
 
 
 def test_checkpoints_are_read_from_the_server_log_with_the_time_of_each_line(
@@ -133,24 +134,20 @@ def test_a_psql_that_ended_is_reported_and_not_waited_for() -> None:
 
 def test_a_collector_that_cannot_connect_gives_up_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgresql, "CONNECT_S", 0.2)
-    started: list[Child] = []
-
-    def converse(argv: list[str], purpose: str) -> Child:
-        started.append(silent_child("sleep", "60"))
-        return started[-1]
-
-    cluster: Any = SimpleNamespace(major=16, version="16.4", may_install=False, tool=lambda name: name)
+    child = silent_child("sleep", "60")
+    psql = Psql(System(), child)
+    cluster: Any = SimpleNamespace(major=16, may_install=False, connect=lambda: psql, disconnect=psql.close)
 
     with pytest.raises(NotAvailable, match=r"did not answer within 0\.2 s"):
-        PostgreSQL(System(), Subject(Path("/"), cluster, 1, converse)).start()
-    assert started[0].popen.poll() is not None
+        PostgreSQL(System(), Subject(Path("/"), cluster)).start()
+    assert child.popen.poll() is not None
 
 
 def test_postgresql_9_is_too_old() -> None:
     cluster: Any = SimpleNamespace(major=9, version="9.6.24")
 
     with pytest.raises(NotAvailable, match=r"9\.6\.24 has too few statistics views; 10 or later is needed"):
-        PostgreSQL(System(), Subject(Path("/"), cluster, 1, lambda argv, purpose: silent_child("true"))).start()
+        PostgreSQL(System(), Subject(Path("/"), cluster)).start()
 
 
 @pytest.mark.parametrize(
