@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Iterator
 
 from ..errors import NotApplied, Unplannable
 from ..facts.memory import meminfo
@@ -13,6 +13,8 @@ from .base import Facts, Plan, Proof, Scene, Setting
 DROP = "/proc/sys/vm/drop_caches"
 PAGE_CACHE_AND_SLAB = "3"
 COLD = 0.01  # the share of the data that may be left
+PIECE = 1 << 15  # blocks of a relation that one query loads: a longer query is given up, and cannot be cancelled
+REPORT_S = 1.0
 WARM = 0.99  # the share of each relation that must be there
 _DROPPED, _LOADED = ("cold", "reloaded"), ("warm", "reloaded")
 _NAME = r"[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?"
@@ -142,10 +144,14 @@ from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 'i', 'm') and c.relpersistence <> 't' and n.nspname !~ '^(pg_|information_schema$)'
 """
 _AVAILABLE = "select json_agg(name) from pg_available_extensions where name in ('pg_prewarm', 'pg_buffercache')"
+_SIZE = "select sum(pg_relation_size(name::regclass)) from unnest(array[{names}]::text[]) as name"
 _LOAD = """
 create extension if not exists pg_prewarm;
-select json_build_object('blocks', pg_prewarm(c), 'bytes', pg_relation_size(c), 'path', pg_relation_filepath(c),
-  'block', current_setting('block_size')::int) from (select {name}::regclass as c) as named
+select json_build_object('loaded', case when blocks > {first}
+    then pg_prewarm(c, 'buffer', 'main', {first}, least({first} + {piece}, blocks) - 1) else 0 end,
+  'blocks', blocks, 'block', block, 'path', pg_relation_filepath(c))
+from (select c, block, pg_relation_size(c) / block as blocks
+  from (select {name}::regclass as c, current_setting('block_size')::int as block) as named) as sized
 """
 _BUFFERS = """
 create extension if not exists pg_buffercache;
@@ -162,30 +168,61 @@ def prewarm(scene: Scene, names: list[str]) -> list[Proof]:
     if "pg_prewarm" not in available:
         actual = "a PostgreSQL without it"
         raise NotApplied("cache", "relations loaded by pg_prewarm", actual, "install PostgreSQL's contrib modules")
-    return [_load(scene, name, "pg_buffercache" in available) for name in names or scene.sql(_USERS) or []]
+    relations = [_Relation(scene, name) for name in names or scene.sql(_USERS) or []]
+    total = int(scene.sql(_SIZE.format(names=", ".join(relation.literal for relation in relations))) or 0)
+    began = reported = scene.system.mono()
+    done, proofs = 0, []
+    for relation in relations:
+        for piece in relation.load():
+            done += piece
+            now = scene.system.mono()
+            if done and now >= reported + REPORT_S:
+                reported, share = now, min(1.0, done / max(total, 1))
+                scene.report(share, (now - began) * (1 / share - 1), f"loading {relation.name} into memory")
+        proofs.append(relation.proof("pg_buffercache" in available))
+    return proofs
 
 
-def _load(scene: Scene, name: str, can_count: bool) -> Proof:
-    assert scene.sql  # noqa: S101 - for the type checker
-    # The search_path of the agent's sessions has no user schemas.
-    literal = "'" + (name if "." in name else f"public.{name}").replace("'", "''") + "'"
-    name = name[len("public.") :] if name.startswith("public.") else name
-    loaded = scene.sql(_LOAD.format(name=literal))
-    blocks = loaded["bytes"] // loaded["block"]
-    cached = in_memory(scene.system, os.path.join(scene.pgdata, loaded["path"])) // loaded["block"]
-    evidence = {
-        "source": "pg_prewarm, mincore(2)",
-        "blocks": blocks,
-        "loaded": loaded["blocks"],
-        "in_page_cache": cached,
-    }
-    if cached < blocks * WARM and can_count:
-        evidence["in_shared_buffers"] = scene.sql(_BUFFERS.format(name=literal))["blocks"]
-        evidence["source"] += ", pg_buffercache"
-    most = max(cached, evidence.get("in_shared_buffers", 0))
-    share = round(most / blocks, 4) if blocks else 1.0
-    ok = loaded["blocks"] == blocks and share >= WARM
-    return Proof(f"share of {name} in memory", f">= {WARM}", share, ok, evidence)
+class _Relation:
+    """A table or an index, loaded piece by piece."""
+
+    def __init__(self, scene: Scene, name: str) -> None:
+        # The search_path of the agent's sessions has no user schemas.
+        self.literal = "'" + (name if "." in name else f"public.{name}").replace("'", "''") + "'"
+        self.name = name[len("public.") :] if name.startswith("public.") else name
+        self._scene, self._loaded, self._last = scene, 0, dict[str, Any]()
+
+    def _sql(self, query: str) -> Any:
+        assert self._scene.sql  # noqa: S101 - for the type checker; planning asks for a target
+        return self._scene.sql(query)
+
+    def load(self) -> Iterator[int]:
+        """Yield the bytes of each piece. The relation may grow or shrink meanwhile."""
+        first = 0
+        while not self._last or first < self._last["blocks"]:
+            self._scene.check()
+            self._last = self._sql(_LOAD.format(name=self.literal, first=first, piece=PIECE))
+            self._loaded += self._last["loaded"]
+            first += PIECE
+            yield self._last["loaded"] * self._last["block"]
+
+    def proof(self, can_count: bool) -> Proof:
+        blocks, source = self._last["blocks"], "pg_prewarm, mincore(2)"
+        path = os.path.join(self._scene.pgdata, self._last["path"])
+        cached = in_memory(self._scene.system, path) // self._last["block"]
+        evidence: dict[str, Any] = {
+            "source": source,
+            "blocks": blocks,
+            "loaded": self._loaded,
+            "in_page_cache": cached,
+        }
+        if cached < blocks * WARM and can_count:
+            evidence["in_shared_buffers"] = self._sql(_BUFFERS.format(name=self.literal))["blocks"]
+            evidence["source"] = f"{source}, pg_buffercache"
+        most = max(cached, evidence.get("in_shared_buffers", 0))
+        share = round(most / blocks, 4) if blocks else 1.0
+        ok = self._loaded >= blocks and share >= WARM
+        return Proof(f"share of {self.name} in memory", f">= {WARM}", share, ok, evidence)
 
 
 def in_memory(system: System, path: str) -> int:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import struct
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agents.errors import NotApplied
+from agents.errors import Cancelled, NotApplied
 from agents.host.pagecache import resident
 from agents.host.system import System
-from agents.settings import SETTINGS, Plan, Scene, Write
+from agents.settings import SETTINGS, Plan, Scene, Write, cache
 from agents.settings.block_device import spread
-from agents.settings.cache import drop, in_memory, left, prewarm
+from agents.settings.cache import PIECE, drop, in_memory, left, prewarm
 from agents.settings.cpu_power import QOS
 from embedded.paths import CHECKOUT
 from tests.agents.fakes import FakeSystem
@@ -139,7 +139,8 @@ def loaded(in_page_cache: int, in_buffers: int) -> tuple[float, bool]:
     """The proof for a relation of 100 blocks, of which so many are there."""
     answers: list[Any] = [
         ["pg_prewarm", "pg_buffercache"],
-        {"blocks": 100, "bytes": 819200, "path": "base/5/16384", "block": 8192},
+        819200,
+        {"loaded": 100, "blocks": 100, "path": "base/5/16384", "block": 8192},
         {"blocks": in_buffers},
     ]
     system = Memory()
@@ -152,6 +153,67 @@ def test_a_relation_is_warm_in_the_page_cache_or_in_shared_buffers() -> None:
     assert loaded(100, 0) == (1.0, True)
     assert loaded(10, 99) == (0.99, True)
     assert loaded(50, 60) == (0.6, False)
+
+
+def big_tables(queries: list[str]) -> Callable[[str], Any]:
+    """A server with a table of 300 MiB, which loses 8 MiB while it is loaded, and one of a block."""
+
+    def answer(query: str) -> Any:
+        queries.append(query)
+        if "pg_available_extensions" in query:
+            return ["pg_prewarm"]
+        if "unnest" in query:
+            return (300 << 20) + 8192
+        first, blocks = loaded_from(query), 1
+        if "public.big" in query:
+            blocks = (300 << 7) - 1024 * (first > 0)
+        path = "base/5/16384" if "public.big" in query else "base/5/16385"
+        loaded = max(0, min(first + PIECE, blocks) - first)
+        return {"loaded": loaded, "blocks": blocks, "block": 8192, "path": path}
+
+    return answer
+
+
+def loaded_from(query: str) -> int:
+    """The first block that a query loads."""
+    return int(query.partition("blocks > ")[2].split()[0])
+
+
+def test_a_large_relation_is_loaded_in_pieces_with_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    queries: list[str] = []
+    progress: list[tuple[float, str]] = []
+    monkeypatch.setattr(cache, "REPORT_S", 0.0)
+    system = Memory()
+    system.cached = {"16384": (292 << 20, 292 << 20), "16385": (8192, 8192)}
+    scene = Scene(
+        system=system,
+        facts={},
+        sql=big_tables(queries),
+        report=lambda share, _, note: progress.append((round(share, 3), note)),
+    )
+
+    proofs = prewarm(scene, ["big", "small"])
+
+    assert [loaded_from(query) for query in queries if "pg_prewarm(" in query] == [0, 32768, 0]
+    assert [(proof.evidence["loaded"], proof.ok) for proof in proofs] == [(37376, True), (1, True)]
+    assert progress == [
+        (0.853, "loading big into memory"),
+        (0.973, "loading big into memory"),
+        (0.973, "loading small into memory"),
+    ]
+
+
+def test_a_cancel_ends_the_loading_of_a_large_relation() -> None:
+    queries: list[str] = []
+
+    def check() -> None:
+        if any("pg_prewarm(" in query for query in queries):
+            raise Cancelled("the run was cancelled")
+
+    with pytest.raises(Cancelled):
+        prewarm(Scene(system=Memory(), facts={}, sql=big_tables(queries), check=check), ["big"])
+
+    assert sum("pg_prewarm(" in query for query in queries) == 1
 
 
 def test_a_server_without_pg_prewarm_is_not_in_effect() -> None:
