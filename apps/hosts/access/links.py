@@ -25,7 +25,9 @@ from common.errors import HostError, ProvingError
 
 log = logging.getLogger(__name__)
 
-KEEP_S = 300.0  # a user who reads a result often starts the next campaign within minutes
+# A user who reads a result often starts the next campaign within minutes. Some firewalls drop a connection silently
+# after 4 minutes without traffic.
+KEEP_S = 180.0
 GREET_S = 5.0
 WAIT_S = 0.25
 AT_ONCE = 8

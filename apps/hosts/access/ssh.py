@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 CALL_S = 20.0
 OPEN_S = 60.0  # includes sending the agent over a slow line
-AHEAD_S = 1.0  # how long before a call its request may be sent
+AHEAD_S = 1.0  # how long before a call its request may be sent, or its reply read
 MAX_STDERR = 1 << 18
 MAX_MESSAGE = 4000  # of an agent's error
 # Reads the zipapp from stdin, and moves it into place once it is complete.
@@ -86,16 +86,16 @@ def lend_database() -> None:
 
 @dataclass
 class _Ahead:
-    """A request that was sent before its call. `answer` is None until it is read."""
+    """A request that was sent before its call. `answer` is None until it is read, `at` when the last of both was."""
 
     number: int
     args: dict[str, Any]
-    sent: float  # by the monotonic clock
+    at: float  # by the monotonic clock
     answer: dict[str, Any] | None = None
 
     @property
     def is_recent(self) -> bool:
-        return time.monotonic() - self.sent < AHEAD_S
+        return time.monotonic() - self.at < AHEAD_S
 
     def serves(self, args: dict[str, Any]) -> bool:
         return self.args == args and self.is_recent
@@ -147,7 +147,9 @@ class Link:
         if way(host) != self._way:
             raise HostError(host, "was changed since the connection was opened", hint="the server will connect again")
         self.host = host
-        self.hello = self.call("hello", timeout_s=CALL_S if self._ahead else timeout_s)
+        now, requests = time.monotonic(), self._ahead.values()
+        is_busy = any(request.answer is None and now - request.at < CALL_S for request in requests)
+        self.hello = self.call("hello", timeout_s=CALL_S if is_busy else timeout_s)
 
     def call(self, verb: str, timeout_s: float = CALL_S, **args: Any) -> Any:
         """Send one request and return its reply. A Failure of the agent is raised as the error class of its cause."""
@@ -304,7 +306,7 @@ class Link:
         """Keep an answer for the call that has not come yet. Others are of calls that nobody waits for any more."""
         for ahead in self._ahead.values():
             if ahead.number == message.get("id"):
-                ahead.answer = message
+                ahead.answer, ahead.at = message, time.monotonic()
 
     async def _exit_status(self) -> str:
         stderr = await _stderr_tail(self._process)

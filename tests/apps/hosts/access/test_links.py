@@ -172,6 +172,32 @@ def test_a_host_with_a_changed_connection_is_connected_again(host: Host) -> None
         assert second is not first
 
 
+def test_a_greeting_waits_while_the_agent_works_on_a_request(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "GREET_S", 0.0)
+    with links.link(host) as first:
+        first.ask("facts", pg_bin_dirs=[], pg_data_dirs=[])
+
+    with links.link(host) as second:
+        assert second is first
+    with links.link(host) as third:
+        assert third is not first, "the request has been answered"
+
+
+def test_the_reply_to_a_request_that_took_long_is_used(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts: dict[str, Any] = {"pg_bin_dirs": [], "pg_data_dirs": []}
+    with links.link(host) as taken:
+        taken.ask("facts", **facts)
+        taken._ahead["facts"].at -= 0.9 * ssh.AHEAD_S
+        taken.call("hello")
+        sent = taken._calls
+
+        time.sleep(0.2 * ssh.AHEAD_S)
+        taken.ask("facts", **facts)
+
+        assert taken.call("facts", **facts)["cpus"]["online"]
+        assert taken._calls == sent
+
+
 def test_retiring_a_host_key_closes_the_idle_link(host: Host) -> None:
     with links.link(host):
         pass
