@@ -147,7 +147,7 @@ _AVAILABLE = "select json_agg(name) from pg_available_extensions where name in (
 _SIZE = "select sum(pg_relation_size(name::regclass)) from unnest(array[{names}]::text[]) as name"
 _LOAD = """
 create extension if not exists pg_prewarm;
-select json_build_object('loaded', case when blocks > {first}
+select json_build_object('loaded', case when blocks > {first} or pg_relation_filepath(c) is null
     then pg_prewarm(c, 'buffer', 'main', {first}, least({first} + {piece}, blocks) - 1) else 0 end,
   'blocks', blocks, 'block', block, 'path', pg_relation_filepath(c))
 from (select c, block, pg_relation_size(c) / block as blocks

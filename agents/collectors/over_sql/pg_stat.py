@@ -45,6 +45,12 @@ select json_build_object('pid', pg_backend_pid(), 'settings', settings,
     and exists (select from pg_settings where name = 'pg_stat_statements.max')) from session;"""
 
 
+def end(major: int) -> str:
+    """Leave the session as it was at its start. What it did is counted now, and not in the next step."""
+    flush = "do 'begin perform pg_stat_force_next_flush(); end';" if major >= 15 else ""
+    return f"deallocate sample; {flush} reset all;"
+
+
 _OTHERS = """select json_build_object('transactions', coalesce(sum(xact_commit + xact_rollback), 0){active_time},
   'active_sessions', case when pg_has_role(current_user, 'pg_read_all_stats', 'usage') then (
     select count(*) from pg_stat_activity where backend_type = 'client backend' and state = 'active'

@@ -208,6 +208,7 @@ class PostgreSQL(Collector):
             self._sent_at = self.system.mono()
         row: Optional[dict[str, Any]] = self._psql.answer(limit_s)
         if row is None and self.system.mono() - self._sent_at > SILENCE_S:
+            self._psql.kill()  # its end would have to be waited for, during the load
             self._cluster.disconnect()
             raise NotAvailable(f"PostgreSQL did not answer for {SILENCE_S:g} s")
         self._sent_at = None if row is not None else self._sent_at
@@ -234,7 +235,7 @@ class PostgreSQL(Collector):
         try:
             self._settle()
             totals = _totals(self._before, self._all(texts=True))
-            self._psql.ask("deallocate sample; reset all;")
+            self._psql.ask(pg_stat.end(self._cluster.major))
         except NotAvailable:
             self._cluster.disconnect()
             raise
@@ -245,8 +246,8 @@ class PostgreSQL(Collector):
 
     def _settle(self) -> None:
         deadline = self.system.mono() + SETTLE_S
-        if self._sent_at is not None:
-            self._fetch(SETTLE_S)
+        if self._sent_at is not None and self._fetch(SETTLE_S) is None:
+            raise NotAvailable(f"PostgreSQL did not answer within {SETTLE_S:g} s of the end of the load")
         while self._psql.need(pg_stat.clients(), TOTALS_S) and self.system.mono() < deadline:
             self.system.sleep(0.005)
         if self.subject.cluster and self.subject.cluster.major < 15:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...records.processes import Child
 
 END = b"."  # after the output of a query, never a line of JSON
-ENDED = "psql has ended; the run's session.stderr may have the cause"
+ENDED = "psql has ended; its stderr is in the files of the run"
 ARGV = ("-X", "-A", "-t", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-f", "-")
 END_S = 2.0
 CHUNK = 1 << 16
@@ -114,6 +114,10 @@ class Psql:
             raise TimeoutError(f"PostgreSQL did not answer within {limit_s:g} s")
         return line
 
+    def kill(self) -> None:
+        """End psql at once, although it waits for the server."""
+        self._child.popen.kill()
+
     def close(self) -> None:
         """End psql by closing its input, or kill it if it does not end."""
         popen = self._child.popen
@@ -121,7 +125,7 @@ class Psql:
             assert pipe is not None  # noqa: S101 - for the type checker
             _close(pipe)
         if self._child.wait(END_S) is None:
-            popen.kill()
+            self.kill()
             self._child.wait(END_S)
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from django.db import connection
 
-from agents.collectors import NotAvailable
+from agents.collectors import NotAvailable, Subject
+from agents.collectors.over_sql import postgresql
+from agents.collectors.over_sql.postgresql import PostgreSQL
 from agents.collectors.over_sql.psql import Psql
 from agents.errors import HostFailure, WorkloadFailure
 from agents.host.system import System
 from agents.postgres import instance
-from agents.postgres.instance import Instance
+from agents.postgres.instance import Instance, Target
 from agents.records.processes import Account, Child
 from tests.agents.driver import OK, Connection, of
 
@@ -25,6 +28,7 @@ class Database(Instance):
     """The database of the tests as an instance, and the psql that it has started."""
 
     user, database = "", ""
+    may_install, is_shared = False, False
 
     def __init__(self, bin_dir: str) -> None:
         super().__init__(System(), bin_dir, Account(name="0"))
@@ -136,7 +140,7 @@ def test_a_session_that_was_ended_by_the_server_is_not_used_again(database: Data
     session = database.connect()
 
     assert session is not ended and session.answers(5)
-    with pytest.raises(NotAvailable, match=r"psql has ended; the run's session\.stderr may have the cause"):
+    with pytest.raises(NotAvailable, match="psql has ended; its stderr is in the files of the run"):
         ended.need("select 1;", 5)
 
 
@@ -180,6 +184,40 @@ def test_a_silent_session_is_given_up() -> None:
     assert not session.answers(0.1)
     session.close()
     assert popen.poll() is not None
+
+
+VALUES = (
+    "select json_object_agg(name, setting) from pg_settings where name = any('{jit,statement_timeout,search_path}')"
+)
+
+
+def test_the_collector_leaves_the_session_as_it_was(database: Database) -> None:
+    database.where["PGOPTIONS"] = "-c search_path=pg_catalog"
+    collector = PostgreSQL(System(), Subject(Path("/"), cast(Target, database)))
+    collector.start()
+    during = database.read(VALUES, database.database)
+    collector.finish()
+
+    after = database.read(VALUES, database.database)
+
+    assert len(database.started) == 1 and database.started[0].popen.poll() is None
+    assert (during["jit"], during["statement_timeout"]) == ("off", "5000")
+    assert after == database.sql(VALUES) and after["search_path"] == "pg_catalog"
+
+
+def test_a_last_sample_that_does_not_arrive_costs_the_totals_and_no_more(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql, "SETTLE_S", 0.2)
+    collector = PostgreSQL(System(), Subject(Path("/"), cast(Target, database)))
+    collector.start()
+    collector._psql.ask("select json_build_object('late', pg_sleep(3)::text);", 1)
+    collector._sent_at = System().mono()
+
+    with pytest.raises(NotAvailable, match=r"did not answer within 0\.2 s of the end of the load"):
+        collector.finish()
+
+    assert backend(database)
 
 
 def test_without_a_started_server_there_is_no_session(database: Database) -> None:

@@ -306,6 +306,16 @@ def test_without_names_all_that_is_the_users_is_loaded(agent: Connection, spec: 
     assert set(proven_values(events, "cache", "before")) == {f"share of pgbench_{name} in memory" for name in tables}
 
 
+@pytest.mark.needs("root")
+def test_a_relation_without_storage_fails_with_the_message_of_the_server(agent: Connection, spec: Spec) -> None:
+    job = spec({"cache": {"state": "warm", "relations": "pgbench_accounts"}}, time_s=1)
+    job["dataset"]["options"] = {"scale": 1, "partitions": 2}
+
+    (outcome,) = of(agent.events(agent.submit(job)), "outcome")
+
+    assert outcome["outcome"] == "failed" and "storage" in outcome["error"]["message"], outcome
+
+
 def test_a_missing_relation_fails_with_the_message_of_the_server(agent: Connection, spec: Spec) -> None:
     cache = {"state": "warm", "relations": "nowhere"}
 
