@@ -207,18 +207,18 @@ class _Relation:
             yield self._last["loaded"] * self._last["block"]
 
     def proof(self, can_count: bool) -> Proof:
-        blocks, source = self._last["blocks"], "pg_prewarm, mincore(2)"
+        blocks = self._last["blocks"]
         path = os.path.join(self._scene.pgdata, self._last["path"])
         cached = in_memory(self._scene.system, path) // self._last["block"]
         evidence: dict[str, Any] = {
-            "source": source,
+            "source": "pg_prewarm, mincore(2)",
             "blocks": blocks,
             "loaded": self._loaded,
             "in_page_cache": cached,
         }
         if cached < blocks * WARM and can_count:
             evidence["in_shared_buffers"] = self._sql(_BUFFERS.format(name=self.literal))["blocks"]
-            evidence["source"] = f"{source}, pg_buffercache"
+            evidence["source"] += ", pg_buffercache"
         most = max(cached, evidence.get("in_shared_buffers", 0))
         share = round(most / blocks, 4) if blocks else 1.0
         ok = self._loaded >= blocks and share >= WARM
