@@ -303,7 +303,7 @@ class Link:
                 raise AgentError(f"agent on {self.host}", await self._exit_status())
 
     def _keep(self, message: dict[str, Any]) -> None:
-        """Keep an answer for the call that has not come yet. Others are of calls that nobody waits for any more."""
+        """Store the answer to a request that was sent ahead, for its call. Drop answers to calls that have ended."""
         for ahead in self._ahead.values():
             if ahead.number == message.get("id"):
                 ahead.answer, ahead.at = message, time.monotonic()
