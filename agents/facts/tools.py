@@ -20,7 +20,6 @@ PACKAGED = ("numactl",)  # reports its version only from 2.0.17 on
 # 15.18, 2.38.1, 19devel; numastat has but a date.
 VERSION = re.compile(r"\d+(\.\d+)+\w*|\b\d+(devel|beta\d+|rc\d+)|\b\d{8}\b")
 PG_HOME = "/usr/lib/postgresql"
-NOBODY = 65534  # the group of a program that is run as another account
 
 
 def tools(system: System) -> dict[str, dict[str, Any]]:
@@ -96,21 +95,10 @@ class Versions:
         commands = ([self._system.which(tool), *query, name] for tool, query in queries.items())
         return next(filter(None, (self._first(argv) for argv in commands if argv[0])), "")
 
-    def _identity(self, program: str) -> Optional[dict[str, Any]]:
-        """Return the account that may run a program for its version: root if only root can change it, else that one.
-        None when several can: then it is not run."""
-        if self._system.euid() != 0:
-            return {}
-        owners = self._system.owners(program)
-        others = [] if owners is None else sorted(owners - {0})
-        if owners is None or len(others) > 1:
-            return None
-        return {"user": others[0], "group": NOBODY, "groups": ()} if others else {}
-
     def _first(self, argv: list[str]) -> Optional[str]:
         """The first version in the output of a program, "" if there is none; None after the time limit."""
         try:
-            identity = self._identity(argv[0])
+            identity = self._system.identity(argv[0])
             shown = self._system.run(argv, limit_s=5.0, **identity) if identity is not None else None
         except (HostFailure, OSError):
             return None

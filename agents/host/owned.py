@@ -143,6 +143,21 @@ def make_directory(path: Where, owner: Optional[Owner] = None, mode: int = 0o700
             os.close(made)
 
 
+def link(existing: Where, path: Where) -> None:
+    """Create a hard link to a file. FileExistsError if the name exists."""
+    with directory(os.path.dirname(path)) as fd:
+        os.link(existing, os.path.basename(path), dst_dir_fd=fd, follow_symlinks=False)
+
+
+def make_device(path: Where, number: int, owner: Owner) -> None:
+    """Create a node of the block device with this number (st_rdev), which only `owner` (uid, gid) can open.
+    FileExistsError if the name exists."""
+    name = os.path.basename(path)
+    with directory(os.path.dirname(path)) as fd:
+        os.mknod(name, stat.S_IFBLK | 0o600, number, dir_fd=fd)
+        os.chown(name, *owner, dir_fd=fd, follow_symlinks=False)
+
+
 def make_directories(path: Where) -> None:
     """Create a directory with its missing parents, with the mode that the umask leaves. It may exist."""
     path = os.path.abspath(path)

@@ -10,7 +10,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Iterable
 
-from ..errors import Unplannable
+from ..errors import HostFailure, Unplannable
 from . import devices, owned
 
 if TYPE_CHECKING:
@@ -81,15 +81,21 @@ def directory(path: str, allowed: Allowed) -> str:
 
 
 def claim(run: Run, path: str) -> str:
-    """The real name of a file or device that may be written. A new file is made, and removed with the run; what is
-    there already must have been allowed itself, for it loses what it holds."""
+    """The path by which the load opens a file or device that it may write. A file lies in a directory of the load's own
+    beside the named one, because fio unlinks a file before it lays it out: a new file there, or a hard link to an
+    existing one, which must have been allowed itself, for it loses what it holds. Both are removed with the run."""
     real = os.path.realpath(path)
-    if run.journal.made(real):
-        return real
+    above, name = os.path.split(real)
+    room = run.scratch_path(above, f"{name}.files")
+    lent = str(room / name)
+    if run.journal.made(str(room)):
+        return lent
     try:
         status = os.stat(real)
     except FileNotFoundError:
-        return _make(run, path, real)
+        _check_new(run, path, real)
+        run.make_scratch(above, f"{name}.files")
+        return lent
     kinds = {stat.S_IFREG: "file", stat.S_IFBLK: "device"}
     kind = kinds.get(stat.S_IFMT(status.st_mode), "")
     if not kind:
@@ -98,24 +104,47 @@ def claim(run: Run, path: str) -> str:
         accepted = f"a new path; or allow this existing {kind} itself, which destroys its contents"
         raise Unplannable("filename", _both(path, real), accepted, HINT)
     if kind == "device":
-        run.hold(devices.claim(run.system, real))
-    else:
-        devices.check_backing(run.system, real)
-    return real
+        return _lend(run, real, status.st_rdev)
+    _check_existing(run, path, real)
+    run.make_scratch(above, f"{name}.files")
+    owned.link(real, lent)
+    return lent
+
+
+def _check_existing(run: Run, path: str, real: str) -> None:
+    devices.check_backing(run.system, real)
+    account = run.account
+    if not run.system.may_access([real], os.W_OK, account.user, account.group):
+        hint = f"change its owner to {account.name}"
+        raise Unplannable("filename", path, f"a file that {account.name} may write", hint)
+
+
+def _lend(run: Run, real: str, number: int) -> str:
+    """Return the path by which the load opens the device: a node of the run's own, where the load is another account
+    than the agent's. It is removed with the run."""
+    node = f"/dev/proving-ground-{run.job.run}-{os.path.basename(real)}"
+    if run.journal.made(node):
+        return node
+    run.hold(devices.claim(run.system, real))
+    if run.account.owner is None:
+        return real
+    run.journal.making(node)
+    try:
+        owned.make_device(node, number, run.account.owner)
+    except OSError as error:
+        raise HostFailure(f"{run.account.name} cannot be given access to {real}: {error.strerror}") from error
+    return node
 
 
 def _is_listed(real: str, kind: str, allowed: Allowed) -> bool:
     return any(entry["kind"] == kind and os.path.realpath(entry["path"]) == real for entry in allowed)
 
 
-def _make(run: Run, path: str, real: str) -> str:
+def _check_new(run: Run, path: str, real: str) -> None:
     if not any(_covers(each, os.path.realpath(each["path"]), real, "file") for each in run.allowed_paths):
         raise Unplannable("filename", _both(path, real), _listing(run.allowed_paths), HINT)
     if not os.path.isdir(os.path.dirname(real)):
         raise Unplannable("filename", path, "a file in an existing directory", f"make {os.path.dirname(real)}")
-    run.journal.making(real)
-    owned.create(real, owner=run.account.owner)
-    return real
 
 
 def _both(path: str, real: str) -> str:

@@ -1,8 +1,9 @@
 """Restrictions that an admin sets for the agent on a host: policy.json beside the launcher's keys, see launcher.py.
 
-{"forbid": [key of meanings()], "os_users": [account], "directories": [directory], "spool": directory}, each optional.
-With "os_users" PostgreSQL and the load run as these accounts only; with "directories" clusters and what workloads write
-are below these only. An agent that a launcher started uses the spool SPOOL, or the one that is named here.
+{"forbid": [key of meanings()], "allow": [one of ASKED], "os_users": [account], "directories": [directory],
+"spool": directory}, each optional. With "os_users" PostgreSQL and the load run as these accounts only; with
+"directories" clusters and what workloads write are below these only. For an agent that a launcher started, ASKED is
+forbidden unless it is allowed here, and the defaults are OS_USERS and SPOOL.
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ from ..wire.schema import check as check_schema
 from .system import System
 
 SPOOL = "/var/lib/proving-ground/spool"
+OS_USERS = ("", "proving-load")  # "": the agent chooses one without rights
 EXISTING, REMOTE, DEVICE, UNITS = "existing", "remote_server", "device", "units"
+TRACER_SCRIPT = "tracer_script"
+ASKED = (TRACER_SCRIPT,)
 _NAMES = {"type": "array", "items": {"type": "string"}}
 SCHEMA = {
     "type": "object",
     "properties": {
         "forbid": _NAMES,
+        "allow": {"type": "array", "items": {"type": "string", "enum": list(ASKED)}},
         "os_users": _NAMES,
         "directories": _NAMES,
         "spool": {"type": "string"},
@@ -44,6 +49,7 @@ def meanings() -> dict[str, str]:
         REMOTE: "remote servers",
         DEVICE: "block devices that workloads overwrite",
         UNITS: "installing and uninstalling the systemd units",
+        TRACER_SCRIPT: "scripts of bpftrace and stap, which run as root",
         **{name: f"the setting {name}" for name in SETTINGS},
         **{kind: f"the workload {kind}" for kind in WORKLOADS},
     }
@@ -58,7 +64,13 @@ def read(system: System) -> Policy:
             check_schema({"items": {"enum": list(meanings())}}, policy["forbid"], "policy.json: forbid")
     except (OSError, ValueError, RecursionError, Unplannable) as problem:
         raise HostFailure(f"the policy.json of this host cannot be read: {problem}", HINT) from problem
-    return policy
+    return _with_defaults(policy) if system.launcher() else policy
+
+
+def _with_defaults(policy: Policy) -> Policy:
+    """The account that may use the launcher must not become another one, or root, because a file is missing."""
+    forbidden = [word for word in ASKED if word not in policy.get("allow", [])]
+    return {"os_users": list(OS_USERS), **policy, "forbid": [*policy.get("forbid", []), *forbidden]}
 
 
 def check_spool(system: System, root: str) -> None:
@@ -82,7 +94,12 @@ def check(policy: Policy, spec: dict[str, Any]) -> None:
             permit(policy, REBOOT, f"settings.{name}")
     for step in spec["steps"]:
         permit(policy, step["kind"], f"steps.{step['name']}")
-    _check_target(policy, spec["target"] or {})
+        if (step["options"].get("tracer") or {}).get("script"):
+            permit(policy, TRACER_SCRIPT, f"steps.{step['name']}.tracer.script")
+    if spec["target"]:
+        _check_target(policy, spec["target"])
+    else:
+        _check_account(policy, spec.get("os_user", ""), "os_user")
     for allowed in spec.get("allowed_paths", []):
         if allowed["kind"] == DEVICE:
             permit(policy, DEVICE, "allowed_paths")
@@ -90,18 +107,19 @@ def check(policy: Policy, spec: dict[str, Any]) -> None:
 
 
 def _check_target(policy: Policy, target: dict[str, Any]) -> None:
-    if not target:
-        return None
     if target["kind"] == EXISTING:
         return permit(policy, EXISTING, "target")
     if target["kind"] == REMOTE:
         permit(policy, REMOTE, "target")
     _check_below(policy, target["data_dir"], "target.data_dir")
+    return _check_account(policy, target["os_user"], "target.os_user")
+
+
+def _check_account(policy: Policy, account: str, field: str) -> None:
     accounts = policy.get("os_users")
-    if accounts is not None and target["os_user"] not in accounts:
+    if accounts is not None and account not in accounts:
         hint = f"set one of them as PostgreSQL's account on the host's page; {HINT}"
-        raise Unplannable("target.os_user", target["os_user"], ", ".join(accounts) or "none", hint)
-    return None
+        raise Unplannable(field, account, ", ".join(filter(None, accounts)) or "none", hint)
 
 
 def _check_below(policy: Policy, path: str, field: str) -> None:

@@ -18,10 +18,10 @@ from functools import lru_cache
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..errors import HostFailure
+from . import programs
+from .programs import NOBODY, TOOL_PATH
 from .reader import PAGE_BYTES, READ_BYTES, Reader
 
-# Directories where distributions keep tools that a service account's PATH may lack.
-TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_KB = PAGE_BYTES // 1024
 PF_KTHREAD = 0x00200000  # linux/sched.h
@@ -77,14 +77,6 @@ def parse_stat(text: str) -> Process:
     ticks = int(f[11]) + int(f[12])
     is_kernel = bool(int(f[6]) & PF_KTHREAD)
     return Process(int(pid), name, f[0], int(f[1]), int(f[2]), ticks, int(f[19]), int(f[36]), is_kernel)
-
-
-def _above(path: str) -> set[str]:
-    """An absolute path and every directory above it."""
-    paths = {path}
-    while path != (path := os.path.dirname(path)):
-        paths.add(path)
-    return paths
 
 
 class System:
@@ -221,18 +213,22 @@ class System:
         special = not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode)
         return Stat(status.st_uid, status.st_size, status.st_mtime_ns, status.st_ino, special)
 
-    def owners(self, path: str) -> Optional[frozenset[int]]:
-        """Uids that could change a program: owners of the file and of the directories above it, as named and as
-        resolved. None when a group, or everybody, could."""
-        uids = set()
-        for place in _above(path) | _above(os.path.realpath(path)):
-            about = os.stat(place)
-            sticky = stat.S_ISDIR(about.st_mode) and about.st_mode & stat.S_ISVTX
-            by_group = about.st_mode & stat.S_IWGRP and about.st_gid != 0
-            if not sticky and (by_group or about.st_mode & stat.S_IWOTH):
-                return None
-            uids.add(about.st_uid)
-        return frozenset(uids)
+    def identity(self, program: str) -> Optional[dict[str, Any]]:
+        """Keywords of `run` for a program that was found on the host: root runs it only if root alone can change it,
+        else the one account that can. None when several can: then nobody runs it. OSError if it does not exist."""
+        if self.euid() != 0:
+            return {}
+        able = programs.owners(program)
+        others = [] if able is None else sorted(able - {0})
+        if able is None or len(others) > 1:
+            return None
+        return {"user": others[0], "group": NOBODY, "groups": ()} if others else {}
+
+    def check_program(self, name: str, accounts: Iterable[int] = ()) -> None:
+        """HostFailure if root, or one of these accounts, must not run the program, because another one can change it.
+        Nothing to check for an agent that is not root."""
+        if self.euid() == 0:
+            programs.check(name, {0, *accounts})
 
     def space(self, path: str) -> Optional[tuple[int, int]]:
         """Return size and available space of the file system at `path`, in kB; None if they cannot be read."""
@@ -319,8 +315,11 @@ class System:
         groups: Sequence[int] = (),
         stdin: str = "",
     ) -> Finished:
-        """Run a short command in its own process group and wait. HostFailure when it is missing or exceeds limit_s."""
+        """Run a short command in its own process group and wait. HostFailure when it is missing or exceeds limit_s.
+        Root runs nothing that another account can change."""
         identity: dict[str, Any] = {} if user is None else {"user": user, "group": group, "extra_groups": groups}
+        if user is None:
+            self.check_program(argv[0])
         try:
             child = subprocess.Popen(
                 list(argv),
@@ -333,9 +332,7 @@ class System:
                 **identity,
             )
         except OSError as error:
-            raise HostFailure(
-                f"{argv[0]} cannot be executed: {error.strerror}", "check that it is installed and executable"
-            ) from error
+            raise programs.missing(argv[0], error) from error
         try:
             out, err = child.communicate(stdin.encode(), timeout=limit_s)
         except subprocess.TimeoutExpired:
@@ -344,9 +341,9 @@ class System:
             raise HostFailure(f"{argv[0]} did not end within {limit_s:g} s", argv=list(argv)) from None
         return Finished(list(argv), child.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
 
-    def may_execute(self, paths: Sequence[str], user: Optional[int], group: Optional[int]) -> bool:
-        """Whether an account (None: ours) may execute all of these programs, or enter these directories. False for
-        a uid that a container does not have."""
+    def may_access(self, paths: Sequence[str], mode: int, user: Optional[int], group: Optional[int]) -> bool:
+        """Whether access(2) of an account (None: ours) to all of these paths succeeds. `mode`: os.X_OK to execute
+        programs and enter directories, os.W_OK. False for a uid that a container does not have."""
         pid = os.fork()  # test(1) would take four times as long
         if pid == 0:
             code = 1
@@ -355,10 +352,21 @@ class System:
                     os.setgroups([])
                     os.setresgid(group, group, group)
                     os.setresuid(user, user, user)
-                code = 0 if all(os.access(path, os.X_OK) for path in paths) else 1
+                code = 0 if all(os.access(path, mode) for path in paths) else 1
             finally:
                 os._exit(code)
         return os.waitpid(pid, 0)[1] == 0
+
+    def run_found(self, argv: Sequence[str], **options: Any) -> Finished:
+        """Run a program that was found on the host as the account that identity() names. HostFailure if it names
+        none."""
+        try:
+            identity = self.identity(argv[0])
+        except OSError as error:
+            raise programs.missing(argv[0], error) from error
+        if identity is None:
+            raise HostFailure(f"{argv[0]} can be changed by several accounts, so it is not run", programs.HINT)
+        return self.run(argv, **options, **identity)
 
     def process(self, pid: int) -> Optional[Process]:
         """Return the process with this pid, or None if it does not exist."""

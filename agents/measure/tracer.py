@@ -23,6 +23,8 @@ Record = dict[str, Any]
 OUTPUT, SAID = "tracer.txt", "tracer.stderr"
 FIND_S, ATTACH_S, STOP_S, POLL_S = 10.0, 180.0, 30.0, 0.1  # stap compiles a module before it attaches
 APPLICATION = r"^[A-Za-z0-9_ .:/-]{1,63}$"
+# A name, or one of a PMU such as cpu/event=0x3c/. Never a path: older versions of perf load programs from files.
+EVENT = r"^([A-Za-z0-9_:.=-]{1,100}|[A-Za-z0-9_-]{1,40}/[A-Za-z0-9_:=-]{1,80}/[A-Za-z]{0,8})$"
 _SCRIPTED = ("bpftrace", "stap")
 _HELD = re.compile(r"anon_inode:(\[perf_event\]|bpf_link)")
 
@@ -58,7 +60,7 @@ SCHEMA: Record = {
         },
         "events": {
             "type": "array",
-            "items": {"type": "string", "pattern": r"^[A-Za-z0-9_:./=-]{1,100}$"},
+            "items": {"type": "string", "pattern": EVENT},
             "title": "Counted events of perf stat",
             "description": "Instead of system calls, such as cycles or sched:sched_switch",
         },
@@ -66,8 +68,8 @@ SCHEMA: Record = {
             "type": "string",
             "maxLength": 100000,
             "title": "Script of bpftrace or stap",
-            "description": "$1, $2 ... are the traced pids. @events and @ns of bpftrace are its figures. Saving a "
-            "script requires the permission to run commands",
+            "description": "$1, $2 ... are the traced pids. @events and @ns of bpftrace are its figures. It runs as "
+            "root on hosts at level root. Saving a script requires the permission to run commands",
         },
     },
     "additionalProperties": False,
@@ -147,6 +149,7 @@ class Tracer:
         run, tool = self.run, self.options["tool"]
         self._traced = self._find()
         program = run.system.tool(tool)
+        run.system.check_program(program)
         script = self.out / f"tracer.{'stp' if tool == 'stap' else 'bt'}"
         if tool in _SCRIPTED:
             script.write_text(script_of(self.options, self._traced))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from pathlib import Path
@@ -41,7 +42,8 @@ _CARELESS = re.compile(
 
 ACCOUNTS = ("proving-load", "postgres")
 APART = 2_000_000_000  # no distribution, container or directory service assigns it
-HINT = "useradd --system --shell /usr/sbin/nologin proving-load, and allow it to read bin_dir and the data directory"
+USERADD = "--system --shell /usr/sbin/nologin proving-load"
+HINT = f"useradd {USERADD}, and allow it to read bin_dir and the data directory"
 
 Execute = Callable[..., None]
 Spawn = Callable[..., Child]
@@ -52,9 +54,8 @@ def choose_account(system: System, os_user: str, bin_dir: str, data_dir: str) ->
     access everything, else a uid without an account, else root in a user namespace. HostFailure if none works."""
     if system.euid() != 0:
         return Account(name=str(system.euid()))
-    if os_user == "root" or (os_user and getattr(named(os_user), "user", None) == 0):
-        raise Unplannable("target.os_user", os_user, "an account that is not root")
-    for name in [os_user] if os_user else ACCOUNTS:
+    _refuse_root(os_user)
+    for name in [os_user] if os_user else ACCOUNTS[:1] if system.launcher() else ACCOUNTS:
         candidate = named(name)
         if candidate and reaches(system, candidate, bin_dir, data_dir):
             return candidate
@@ -62,6 +63,25 @@ def choose_account(system: System, os_user: str, bin_dir: str, data_dir: str) ->
         problem = "cannot execute postgres there or access the data directory" if candidate else "does not exist"
         raise HostFailure(f"account {os_user!r} {problem} ({bin_dir}, {data_dir})", "choose another account, or none")
     return _namespace(system, bin_dir, data_dir)
+
+
+def choose_load_account(system: System, os_user: str) -> Account:
+    """Choose the account of a load without PostgreSQL, which never runs as root: the named account, else the first of
+    ACCOUNTS if it exists, else a uid without an account. HostFailure if there is none."""
+    if system.euid() != 0:
+        return Account(name=str(system.euid()))
+    _refuse_root(os_user)
+    account = named(os_user or ACCOUNTS[0]) or Account(name=f"uid {APART}", user=APART, group=APART)
+    if os_user and account.name != os_user:
+        raise HostFailure(f"account {os_user!r} does not exist", "choose another account on the host's page, or none")
+    if not system.may_access(["/"], os.X_OK, account.user, account.group):
+        raise HostFailure(f"programs cannot run as {account.name} here", f"useradd {USERADD}")
+    return account
+
+
+def _refuse_root(os_user: str) -> None:
+    if os_user == "root" or (os_user and getattr(named(os_user), "user", None) == 0):
+        raise Unplannable("os_user", os_user, "an account that is not root")
 
 
 def _namespace(system: System, bin_dir: str, data_dir: str) -> Account:
@@ -74,6 +94,7 @@ def _namespace(system: System, bin_dir: str, data_dir: str) -> Account:
     if system.launcher():
         message = "only root can run PostgreSQL here, and the launcher does not allow other programs as root"
         raise HostFailure(message, HINT)
+    system.check_program(f"{bin_dir}/postgres")
     if not _starts(system, rooted, bin_dir):
         raise HostFailure("PostgreSQL does not run as root, and user namespaces do not work", HINT)
     return rooted
@@ -96,7 +117,9 @@ def named(name: str) -> Optional[Account]:
 
 def reaches(system: System, account: Account, bin_dir: str, data_dir: str) -> bool:
     """Whether the account can execute PostgreSQL's programs and reach the directory."""
-    return system.may_execute([f"{bin_dir}/postgres", f"{bin_dir}/initdb", data_dir], account.user, account.group)
+    return system.may_access(
+        [f"{bin_dir}/postgres", f"{bin_dir}/initdb", data_dir], os.X_OK, account.user, account.group
+    )
 
 
 def initdb_options(major: int, requested: Mapping[str, str]) -> list[str]:

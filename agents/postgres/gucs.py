@@ -15,7 +15,7 @@ _NOWHERE = {"config_file": "/dev/null", "data_directory": "/", "hba_file": "/dev
 def contexts(system: System, bin_dir: str) -> dict[str, str]:
     """Name -> context (postmaster, sighup, user, ...) of what `postgres --describe-config` lists: all but developers'
     options and what extensions add."""
-    shown = system.run([f"{bin_dir}/postgres", "--describe-config"], env=environment(""))
+    shown = system.run_found([f"{bin_dir}/postgres", "--describe-config"], env=environment(""))
     if shown.code:
         raise HostFailure(f"{bin_dir}/postgres --describe-config failed: {shown.stderr.strip()}")
     rows = (line.split("\t") for line in shown.stdout.splitlines())
@@ -39,7 +39,7 @@ def _refusal(system: System, bin_dir: str, conf: Mapping[str, str]) -> str:
     """The server's own words about these values, "" when it takes them all."""
     options = [part for name, value in {**_NOWHERE, **conf}.items() for part in ("-c", f"{name}={value}")]
     # It runs as root only if -C is its first option.
-    shown = system.run([f"{bin_dir}/postgres", "-C", next(iter(conf)), *options], env=environment(""))
+    shown = system.run_found([f"{bin_dir}/postgres", "-C", next(iter(conf)), *options], env=environment(""))
     lines = [line.partition("] ")[2] or line for line in shown.stderr.splitlines()]
     parts = [line.partition(":")[2].strip() for line in lines if line.startswith(("FATAL", "HINT", "DETAIL"))]
     return ". ".join(part.rstrip(".") for part in parts) or shown.stderr.strip() if shown.code else ""

@@ -8,6 +8,7 @@ from typing import Any, Mapping, Sequence
 
 from ..errors import Failure, HostFailure, WorkloadFailure
 from ..facts.clusters import read_config
+from ..host import policy
 from ..host.system import System
 from ..records.processes import Account
 from ..settings.postgresql import QUOTABLE
@@ -37,6 +38,7 @@ def read_parameters(system: System, clusters: Sequence[Mapping[str, Any]], names
 def _of_cluster(system: System, cluster: Mapping[str, Any], names: Sequence[str]) -> Record:
     settings, refused = {}, None
     try:
+        policy.permit(policy.read(system), policy.EXISTING, "clusters")
         settings = _ask(system, cluster, [name for name in names if QUOTABLE.fullmatch(name)])
     except Failure as failure:
         refused = failure.as_json()

@@ -17,7 +17,8 @@ from typing import IO, Callable, Mapping, Optional, Sequence
 
 from ..errors import HostFailure
 from ..host import numa_maps
-from ..host.system import TOOL_PATH, Process, System
+from ..host.programs import TOOL_PATH
+from ..host.system import Process, System
 from ..records.journal import Journal
 from ..records.processes import Account, spawn, working_in
 from ..records.spool import Record
@@ -46,14 +47,21 @@ from (select application_name, usename, client_addr, count(*) from pg_stat_activ
 
 
 class Owned(Instance):
-    """An existing cluster as its owner sees it, over its unix socket."""
+    """An existing cluster as its owner sees it, over its unix socket. Its programs are those that root or the owner
+    alone can change: otherwise whoever names `bin_dir` becomes the owner."""
 
     database = "postgres"
 
     def __init__(self, system: System, entry: Record) -> None:
+        system.check_program(f"{entry['bin_dir']}/postgres", [entry["uid"]])
         super().__init__(system, entry["bin_dir"], account_of(entry))
         self.pgdata, self.user, self._options = Path(entry["data_dir"]), self.account.name, entry["options"]
         self.port, self.socket_dir = 0, Path("/")
+
+    def tool(self, name: str) -> str:
+        path = super().tool(name)
+        self._system.check_program(path, [self.account.user or 0])
+        return path
 
     @property
     def env(self) -> dict[str, str]:
@@ -147,7 +155,9 @@ class Service:
         return ["systemctl", verb, self.unit]
 
     def _pg_ctl(self, verb: str, *options: str) -> list[str]:
-        return [f"{self.entry['bin_dir']}/pg_ctl", verb, "-D", self.pgdata, "-w", "-t", f"{LIMIT_S:.0f}", *options]
+        program = f"{self.entry['bin_dir']}/pg_ctl"
+        self._system.check_program(program, [self.entry["uid"]])
+        return [program, verb, "-D", self.pgdata, "-w", "-t", f"{LIMIT_S:.0f}", *options]
 
     def _pg_ctl_start(self, prefix: Sequence[str], log: Optional[Path]) -> None:
         # pg_ctl hands its -o to a shell, hence the quotes.

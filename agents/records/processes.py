@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import IO, Any, Mapping, Optional, Sequence, Union
 
 from ..errors import HostFailure
-from ..host.system import TOOL_PATH, Process, System
+from ..host import programs
+from ..host.programs import TOOL_PATH
+from ..host.system import Process, System
 from .journal import Journal
 from .spool import Record
 
@@ -121,7 +123,9 @@ def spawn(
     group: str = "",
 ) -> Child:
     """Start `argv` as `account` in a session of its own, and in the control group with the directory `group`.
-    HostFailure, with the cause, if it cannot be started."""
+    HostFailure, with the cause, if it cannot be started. Root starts nothing that another account can change."""
+    if account.user is None and os.geteuid() == 0:
+        programs.check([*account.wrapper, *argv][0], {0})
     cause = mmap.mmap(-1, CAUSE_BYTES)  # shared with the child: Popen does not say what its preexec_fn raised
 
     def before_exec() -> None:

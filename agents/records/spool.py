@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterator, Optional
 
 from ..errors import AgentFailure, HostFailure, PlanFailure, is_full
+from ..host import programs
 from ..host.system import System
 from ..wire import protocol
 
@@ -288,7 +289,7 @@ class Spool:
     def _check_owner(self) -> None:
         """Raise HostFailure if another account can change the spool: its journals could make root write any file."""
         existing = next(path for path in (self.root, *self.root.parents) if path.exists())
-        if self.system.euid() == 0 and self.system.owners(str(existing)) != frozenset({0}):
+        if self.system.euid() == 0 and programs.owners(str(existing)) != frozenset({0}):
             message = f"another account than root can change the spool {self.root}"
             raise HostFailure(message, "it and each directory above it must belong to root; or choose another")
 

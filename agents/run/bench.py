@@ -22,4 +22,4 @@ class Bench:
         return self.system.tool(name, self.bin_dir)
 
     def run(self, argv: Sequence[str], env: Mapping[str, str]) -> Finished:
-        return self.system.run(argv, env=environment("", env), limit_s=LIMIT_S)
+        return self.system.run_found(argv, env=environment("", env), limit_s=LIMIT_S)

@@ -114,6 +114,7 @@ SPEC = {
             "properties": {"kind": {"type": "string", "enum": list(TARGETS)}},
             "required": ["kind"],
         },
+        "os_user": _ACCOUNT,
         "settings": {"type": "object"},
         "dataset": {
             "type": ["object", "null"],

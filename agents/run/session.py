@@ -169,6 +169,8 @@ class Session:
         self.scene.data_dir = self._data_dir()
         if self.spec["target"]:
             self._make_cluster(plans)
+        else:
+            self._choose_account()
         self.check()
         for name, plan in plans.items():
             resolved = SETTINGS[name].resolve(self.scene, plan, self.settings[name])
@@ -215,6 +217,12 @@ class Session:
             raise
         if record:
             self.emit("write", {**_picked(record), "found": record["found"]})
+
+    def _choose_account(self) -> None:
+        from ..postgres.cluster import choose_load_account
+
+        self.account = choose_load_account(self.system, self.spec.get("os_user", ""))
+        self.log("info", f"the load runs as {self.account.name}")
 
     def _make_cluster(self, plans: dict[str, Plan]) -> None:
         from . import collecting, targets
@@ -389,8 +397,15 @@ class Session:
             self._noted.add(message)
             self.log("info", message)
 
+    def scratch_path(self, data_dir: str, step: str) -> Path:
+        """The name of a directory of the run below `data_dir`."""
+        return Path(data_dir) / f"scratch-{self.job.run}-{step}"
+
     def make_scratch(self, data_dir: str, step: str) -> Path:
-        path = Path(data_dir) / f"scratch-{self.job.run}-{step}"
+        path = self.scratch_path(data_dir, step)
+        if not self.system.may_access([data_dir], os.X_OK, self.account.user, self.account.group):
+            hint = f"allow {self.account.name} to enter it and the directories above it, or choose another directory"
+            raise HostFailure(f"{self.account.name} cannot enter {data_dir}", hint)
         self.journal.making(str(path))
         owned.make_directory(path, self.account.owner)
         return path

@@ -63,6 +63,7 @@ Spec       {"version": 1,
                        long to wait until a user has changed parameters that SQL cannot set; if 0 or absent, they are
                        refused, "use_database": use a schema in "database" instead of creating a database},
                       or null (no PostgreSQL),
+            "os_user": without PostgreSQL, the account of the load when we are root (absent or "" = choose),
             "serve": {"limit_s": how long to wait for `finish`} of a standby; of a private target also {"listen",
                       "port", "clients": [address], "standbys": [{"name", "address"}], "writes": whether clients do}.
                       A job of steps serves while they run, one without until `finish`,

@@ -42,6 +42,7 @@ def complaints(options: Options, program: str, bench: Bench) -> Iterator[PlanFai
     """
     with tempfile.TemporaryDirectory(prefix="proving-ground-scripts-") as name:
         directory = Path(name)
+        directory.chmod(0o711)  # pgbench may run as another account than ours
         write(options, directory)
         mode = options.get("mode", "simple")
         any_refused = False

@@ -33,6 +33,13 @@ def data_dir() -> Iterator[Path]:
         yield path
 
 
+@pytest.fixture
+def open_dir() -> Iterator[Path]:
+    """A directory that the account of the load can enter."""
+    with short_dir() as path:
+        yield path
+
+
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("agent") / "agent.pyz"

@@ -27,6 +27,9 @@ class RecordedHost(FakeSystem):
     def euid(self) -> int:
         return int(self.case.get("euid", 0))
 
+    def identity(self, program: str) -> dict[str, Any] | None:
+        return {}
+
     def which(self, tool: str) -> str:
         return next((path for path in self.programs if path.endswith(f"/bin/{tool}") and "postgres" not in path), "")
 

@@ -74,7 +74,7 @@ def test_a_link_to_a_program_of_root_is_followed_as_the_owner_of_the_link(plante
     planted.unlink()
     planted.symlink_to("/bin/true")
 
-    assert Versions(System())._identity(str(planted)) == {"user": MALLORY, "group": 65534, "groups": ()}
+    assert System().identity(str(planted)) == {"user": MALLORY, "group": 65534, "groups": ()}
 
 
 def test_a_cluster_asks_its_server_for_the_version_as_its_own_account(planted: Path) -> None:

@@ -88,7 +88,53 @@ def test_accounts_and_directories_are_those_of_the_list(
         policy.check(narrowed, run_spec)
 
 
-@pytest.mark.parametrize("text", ["[", "[]", '{"forbid": ["rebooot"]}', '{"forbid": "reboot"}', '{"allow": []}'])
+@pytest.mark.parametrize(("narrowed", "account"), [({"os_users": ["postgres"]}, ""), ({"os_users": []}, "postgres")])
+def test_a_load_without_postgresql_runs_as_an_account_of_the_list_too(
+    spec: Spec, narrowed: dict[str, Any], account: str
+) -> None:
+    with pytest.raises(Unplannable, match="os_user"):
+        policy.check(narrowed, {**spec(), "target": None, "os_user": account})
+
+
+class Launched(Narrowed):
+    """The same, where a launcher started the agent."""
+
+    def launcher(self) -> str:
+        return "/usr/local/sbin/proving-agent"
+
+
+@pytest.mark.parametrize("account", ["", "proving-load"])
+def test_behind_the_launcher_the_load_has_an_account_of_its_own_by_default(spec: Spec, account: str) -> None:
+    run_spec = spec()
+    run_spec["target"]["os_user"] = account
+
+    policy.check(policy.read(Launched("")), run_spec)
+
+
+@pytest.mark.parametrize(
+    "change", [{"target": EXISTING | {"kind": "private"}}, {"target": None, "os_user": "postgres"}]
+)
+def test_behind_the_launcher_no_other_account_is_used_unless_the_admin_names_it(
+    spec: Spec, change: dict[str, Any]
+) -> None:
+    run_spec = {**spec(), **change}
+
+    with pytest.raises(Unplannable, match=r"os_user.*postgres.*proving-load"):
+        policy.check(policy.read(Launched("")), run_spec)
+    policy.check(policy.read(Launched('{"os_users": ["postgres"]}')), run_spec)
+
+
+def test_behind_the_launcher_scripts_that_run_as_root_are_refused_unless_the_admin_allows_them(spec: Spec) -> None:
+    run_spec = spec(tracer={"tool": "stap", "script": 'probe begin { system("id") }'})
+
+    with pytest.raises(Unplannable, match="this host forbids scripts of bpftrace and stap"):
+        policy.check(policy.read(Launched("")), run_spec)
+    policy.check(policy.read(Launched('{"allow": ["tracer_script"]}')), run_spec)
+
+
+@pytest.mark.parametrize(
+    "text", ["[", "[]", '{"forbid": ["rebooot"]}', '{"forbid": "reboot"}', '{"allow": ["reboot"]}', '{"allowed": []}']
+)
 def test_an_invalid_policy_file_allows_nothing(text: str) -> None:
     with pytest.raises(HostFailure, match="cannot be read"):
         policy.read(Narrowed(text))

@@ -26,9 +26,9 @@ SMALL = "[a]\nrw=write\nbs=8k\nsize=64k\nioengine=psync\n"
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> Path:
+def storage(open_dir: Path) -> Path:
     """A directory that the host's owner allowed."""
-    path = tmp_path / "storage"
+    path = open_dir / "storage"
     path.mkdir()
     return path
 
@@ -116,10 +116,11 @@ def test_files_of_an_interrupted_fio_are_removed_and_existing_files_remain(
 ) -> None:
     allowed_file, agent = storage / "given", connect()
     allowed_file.write_text("to be lost")
+    allowed_file.chmod(0o666)
     job_file = f"[a]\nrw=write\nsize=1m\nruntime=60\ntime_based\nfilename={storage}/new:{allowed_file}\n"
     run = agent.submit(order(("file", allowed_file), job_file=job_file))
     agent.events(run, until="sample")
-    assert len(os.listdir(storage)) == 3, "the two files, and the step's own directory"
+    assert len(os.listdir(storage)) == 4, "the given file, and directories of the step and of each file"
 
     if how == "killed":
         os.kill(supervisor(tmp_path, run), signal.SIGKILL)
@@ -144,13 +145,45 @@ def test_an_existing_file_is_not_overwritten(agent: Connection, storage: Path, o
 
 @pytest.mark.fast
 @pytest.mark.needs("fio")
-def test_a_file_that_was_allowed_itself_is_written_and_stays(agent: Connection, storage: Path, order: Any) -> None:
+@pytest.mark.parametrize(("before", "is_written"), [("x" * 65536, True), ("too small for 64 KiB", False)])
+def test_a_file_that_was_allowed_itself_is_written_if_it_is_large_enough_and_stays(
+    agent: Connection, storage: Path, order: Any, before: str, is_written: bool
+) -> None:
+    """fio replaces a file that is too small by a new one: the given one stays as it is."""
     allowed_file = storage / "given"
-    allowed_file.write_text("to be lost")
+    allowed_file.write_text(before)
+    allowed_file.chmod(0o666)
+    inode = allowed_file.stat().st_ino
 
-    ended, _, _ = outcome(agent, order(("file", allowed_file), **small(f"filename={allowed_file}\nunlink=1")))
+    ended, _, _ = outcome(agent, order(("file", allowed_file), **small(f"rw=write\nfilename={allowed_file}\nunlink=1")))
 
-    assert ended == "ok" and allowed_file.stat().st_size == 64 * 1024
+    assert ended == "ok" and os.listdir(storage) == ["given"] and allowed_file.stat().st_ino == inode
+    assert (allowed_file.read_bytes() != before.encode()) == is_written
+    assert allowed_file.stat().st_size == len(before)
+
+
+@pytest.mark.needs("fio", "root")
+def test_a_file_that_the_account_of_the_load_may_not_write_is_refused(
+    agent: Connection, storage: Path, order: Any
+) -> None:
+    allowed_file = storage / "given"
+    allowed_file.write_text("stays")
+
+    ended, error, _ = outcome(agent, order(("file", allowed_file), **small(f"filename={allowed_file}")))
+
+    assert (ended, error["hint"].startswith("change its owner to ")) == ("failed", True)
+    assert allowed_file.read_text() == "stays"
+
+
+@pytest.mark.needs("fio", "root")
+def test_a_directory_that_the_account_of_the_load_may_not_enter_is_named(
+    agent: Connection, open_dir: Path, storage: Path, order: Any
+) -> None:
+    open_dir.chmod(0o700)
+
+    ended, error, _ = outcome(agent, order(size="64k"))
+
+    assert ended == "failed" and f"cannot enter {storage}" in error["message"]
 
 
 @pytest.mark.needs("fio")
@@ -221,6 +254,7 @@ def test_an_empty_device_that_was_allowed_is_written(agent: Connection, device: 
     assert ended == "ok", error
     assert json.loads(agent.file(run, "out/io/fio.json"))["jobs"][0]["write"]["io_bytes"] == 1 << 20
     assert os.path.exists(device)
+    assert not [name for name in os.listdir("/dev") if name.startswith("proving-ground-")]
 
 
 @pytest.mark.needs("fio", "root")

@@ -25,8 +25,8 @@ def test_arguments_and_seconds() -> None:
 
 
 @pytest.mark.fast
-def test_each_step_yields_the_figures_that_its_tool_prints(agent: Connection, tmp_path: Path, bin_dir: str) -> None:
-    fsync = {"directory": str(tmp_path), "secs_per_test": 1, "bin_dir": bin_dir}
+def test_each_step_yields_the_figures_that_its_tool_prints(agent: Connection, open_dir: Path, bin_dir: str) -> None:
+    fsync = {"directory": str(open_dir), "secs_per_test": 1, "bin_dir": bin_dir}
     spec: dict[str, Any] = {
         "version": 1,
         "target": None,
@@ -36,7 +36,7 @@ def test_each_step_yields_the_figures_that_its_tool_prints(agent: Connection, tm
             {"name": "timing", "kind": "pg_test_timing", "options": {"duration_s": 1, "bin_dir": bin_dir}},
         ],
         "collect": {"interval_s": 1, "sources": []},
-        "allowed_paths": [{"kind": "directory", "path": str(tmp_path)}],
+        "allowed_paths": [{"kind": "directory", "path": str(open_dir)}],
     }
 
     run = agent.submit(spec)
@@ -49,7 +49,7 @@ def test_each_step_yields_the_figures_that_its_tool_prints(agent: Connection, tm
         assert set(WORKLOADS[kind].main) - {measurement.name for measurement in measurements} <= {
             "one_write fsync_writethrough us"
         }
-    assert not [name for name in os.listdir(tmp_path) if name.startswith("scratch")]
+    assert not [name for name in os.listdir(open_dir) if name.startswith("scratch")]
 
 
 def test_declared_units_are_those_of_the_measurements() -> None:

@@ -6,11 +6,15 @@ appends its uid to RAN when it is executed.
 
 import contextlib
 import glob
+import json
 import os
+import pwd
 import shutil
+import struct
 import subprocess
 import sys
 import time
+import zlib
 
 BASE = "/var/lib/proving-ground"
 CLUSTERS = f"{BASE}/clusters"
@@ -176,6 +180,51 @@ def other_spools_and_verbs():
         sudo(LAUNCHER, "run", digest, verb, "--spool", "/tmp/spool")
         sudo(LAUNCHER, "run", digest, verb, "--spool", f"{BASE}/spool/../../../../tmp/spool")
     time.sleep(1)
+
+
+def frame(number, verb, **args):
+    """A request of the agent's protocol."""
+    payload = json.dumps({"id": number, "verb": verb, "args": args}, sort_keys=True, separators=(",", ":")).encode()
+    return b"\nPGF1" + struct.pack(">II", len(payload), zlib.crc32(payload)) + payload
+
+
+def requests_that_name_programs_of_its_own():
+    """The signed agent, with requests that the server would never send."""
+    bin_dir = f"/tmp/{pwd.getpwuid(os.getuid()).pw_name}-bin"
+    os.makedirs(bin_dir, exist_ok=True)
+    for name in ("postgres", "psql", "pgbench", "initdb", "pg_ctl"):
+        with open(f"{bin_dir}/{name}", "w") as file:
+            file.write(f"#!/bin/sh\necho named-$(id -u) >> {RAN}\necho 'pgbench (PostgreSQL) 15.0'\n")
+        os.chmod(f"{bin_dir}/{name}", 0o755)
+    scripts = [{"name": "one", "text": "select 1;", "weight": 1}]
+    step = {"name": "one", "kind": "pgbench", "options": {"clients": 1, "time_s": 1, "scripts": scripts}}
+    cluster = {
+        "name": "x",
+        "data_dir": DEBIAN,
+        "bin_dir": bin_dir,
+        "owner": "postgres",
+        "running": True,
+        "major": 15,
+        "port": 5432,
+        "config_file": f"{DEBIAN}/postgresql.conf",
+        "unit": "",
+        "include": "",
+    }
+    server = {
+        "name": "x",
+        "addresses": ["127.0.0.1"],
+        "port": 5432,
+        "database": "postgres",
+        "user": "postgres",
+        "sslmode": "disable",
+    }
+    requests = (
+        frame(1, "check", steps=[step], bin_dir=bin_dir),
+        frame(2, "facts", pg_bin_dirs=[bin_dir]),
+        frame(3, "parameters", clusters=[cluster], names=["work_mem"]),
+        frame(4, "remote", server=server, bin_dir=bin_dir, access={"password": "x"}),
+    )
+    sudo(LAUNCHER, "run", os.environ["AGENT"], "rpc", "--spool", f"{BASE}/spool", stdin=b"".join(requests))
 
 
 def main(name, seconds):

@@ -89,7 +89,7 @@ def test_a_policy_restricts_the_host_and_its_plans(launched: Host, admin: User, 
     contact.check_host(launched)
 
     launched.refresh_from_db()
-    assert launched.facts["policy"]["forbid"] == ["huge_pages", "reboot"]
+    assert launched.facts["policy"]["forbid"] == ["huge_pages", "reboot", "tracer_script"]
     with pytest.raises(PlanError, match="this host forbids"):
         campaigns.start(launched, admin, {"name": "pages", "levels": [HUGE]})
     run = campaigns.finish(campaigns.start(launched, admin, time_s=2)).runs.get()

@@ -43,7 +43,7 @@ ATTACKS = {
     "nobody": (attacks.names_in_tmp,),
     ACCOUNT: (
         *(attacks.programs_by_sudo, attacks.other_agents_by_the_launcher, attacks.environments_for_the_launcher),
-        attacks.other_spools_and_verbs,
+        *(attacks.other_spools_and_verbs, attacks.requests_that_name_programs_of_its_own),
     ),
 }
 PROGRAM = "/opt/attacks.py"
@@ -151,6 +151,8 @@ def test_no_account_becomes_root_or_reads_or_changes_files_of_root(
     assert runs
     by_attackers = vm.shell(f"cat {attacks.RAN}").split()
     assert "0" not in by_attackers, "root executed what an attacker wrote"
+    others = {f"named-{vm.shell(f'id -u {account}').strip()}" for account in ("root", "postgres")}
+    assert not others & set(by_attackers), "a request made another account execute what an attacker wrote"
     assert vm.shell("sudo sh -e", stdin=OF_ROOT.encode()) == before
     names = {line.split()[-1] for line in vm.shell(f"sudo cat {executed}").splitlines()[1:] if " /" in line}
     assert names, "the trace of execve(2) is empty"
@@ -165,6 +167,7 @@ def test_the_agent_writes_only_in_directories_of_the_policy(launched: Host, dire
     spec = {
         "version": 1,
         "target": None,
+        "os_user": LOAD,
         "settings": {},
         "steps": [{"name": "io", "kind": "fio", "options": {"directory": directory, "size": "1m"}}],
         "collect": {"interval_s": 1, "sources": []},

@@ -95,13 +95,15 @@ def _base(campaign: Campaign, facts: dict[str, Any], loader: Host, placed: list[
     kinds = [WORKLOADS[step["kind"]] for step in placed]
     with_postgres = bool(campaign.dataset) or any(kind.needs_postgres for kind in kinds)
     target = targets.target(campaign.host, facts, campaign.target) if with_postgres else None
-    base = {
+    base: dict[str, Any] = {
         "target": target,
         "settings": preloading.settings(_settings(campaign), campaign.dataset, placed, target),
         "dataset": campaign.dataset.spec if campaign.dataset else None,
         "steps": placed,
         "collect": collect(campaign, with_postgres),
     }
+    if target is None and loader.os_user:
+        base["os_user"] = loader.os_user
     if any(kind.needs_directory for kind in kinds):
         base["allowed_paths"] = allowed_paths.of(loader)
     return base

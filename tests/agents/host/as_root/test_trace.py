@@ -38,7 +38,8 @@ def own(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> tuple[Path,
 def trace(program: Path, bin_dir: str, own: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Trace:
     """Facts, a run of pgbench and one of fio with settings of the kernel, and their removal."""
     spool, data_dir = own
-    output, storage = tmp_path_factory.mktemp("strace") / "output", tmp_path_factory.mktemp("storage")
+    output, storage = tmp_path_factory.mktemp("strace") / "output", data_dir / "storage"
+    storage.mkdir()  # which the account of the load can enter
     agent = Connection(program, spool, python=["strace", *strace.OPTIONS, "-o", str(output), sys.executable])
     agent.call("facts")
     target = {"kind": "private", "bin_dir": bin_dir, "data_dir": str(data_dir), "os_user": ""}

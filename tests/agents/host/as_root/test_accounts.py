@@ -1,0 +1,168 @@
+"""What a user or a local account chooses never runs as root, whatever the target of the run is."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from agents.errors import Failure
+from agents.host.system import System
+from agents.postgres import gucs
+from agents.postgres.cluster import APART
+from agents.postgres.service import Owned, Service
+from tests.agents.driver import OK, Connection, of
+
+pytestmark = pytest.mark.needs("root")
+MALLORY = 54321
+PROGRAM = """#!/bin/sh
+id -u >> {mark}
+echo 'pgbench (PostgreSQL) 16.4'
+"""
+
+
+@pytest.fixture
+def open_to_all() -> Iterator[Path]:
+    """A directory in which every account can write."""
+    root = Path(tempfile.mkdtemp(prefix="accounts-"))
+    root.chmod(0o1777)
+    yield root
+    shutil.rmtree(root)
+
+
+@pytest.fixture
+def planted(open_to_all: Path) -> Path:
+    """Mallory's bin directory. Each program in it appends the uid that it ran with to the file `ran`."""
+    bin_dir = open_to_all / "bin"
+    bin_dir.mkdir()
+    for name in ("postgres", "pgbench", "pg_test_timing"):
+        program = bin_dir / name
+        program.write_text(PROGRAM.format(mark=open_to_all / "ran"))
+        program.chmod(0o755)
+        os.chown(program, MALLORY, MALLORY)
+    os.chown(bin_dir, MALLORY, MALLORY)
+    return bin_dir
+
+
+def ran_as(planted: Path) -> set[str]:
+    """The uids that its programs ran with."""
+    mark = planted.parent / "ran"
+    return set(mark.read_text().split()) if mark.exists() else set()
+
+
+def without_postgres(kind: str, options: dict[str, Any]) -> dict[str, Any]:
+    step = {"name": "measure", "kind": kind, "options": options}
+    return {"version": 1, "target": None, "settings": {}, "steps": [step], "collect": {"interval_s": 1, "sources": []}}
+
+
+def output(agent: Connection, spec: dict[str, Any]) -> str:
+    run = agent.submit(spec)
+    assert of(agent.events(run), "outcome") == [OK]
+    return agent.file(run, "out/measure/stdout").decode().strip()
+
+
+@pytest.fixture
+def load_uid() -> str:
+    try:
+        return str(pwd.getpwnam("proving-load").pw_uid)
+    except KeyError:
+        return str(APART)
+
+
+def test_a_command_without_postgresql_runs_as_an_account_without_rights(agent: Connection, load_uid: str) -> None:
+    uid = output(agent, without_postgres("command", {"program": "id", "arguments": "-u"}))
+    groups = output(agent, without_postgres("command", {"program": "id", "arguments": "-G"}))
+
+    assert uid == load_uid and "0" not in groups.split()
+
+
+def test_a_command_without_postgresql_runs_as_the_account_of_the_host(agent: Connection) -> None:
+    spec = {**without_postgres("command", {"program": "id", "arguments": "-un"}), "os_user": "nobody"}
+
+    assert output(agent, spec) == "nobody"
+
+
+def test_a_command_never_runs_as_root_by_name(agent: Connection) -> None:
+    run = agent.submit({**without_postgres("command", {"program": "id", "arguments": "-u"}), "os_user": "root"})
+
+    (ended,) = of(agent.events(run), "outcome")
+    assert ended["outcome"] == "failed" and "an account that is not root" in ended["error"]["message"]
+
+
+def test_a_planted_tool_of_a_step_does_not_run_as_root(agent: Connection, planted: Path, load_uid: str) -> None:
+    run = agent.submit(without_postgres("pg_test_timing", {"bin_dir": str(planted), "duration_s": 1}))
+    agent.events(run)
+
+    assert ran_as(planted) == {load_uid}
+
+
+def test_a_planted_pgbench_does_not_check_scripts_as_root(agent: Connection, planted: Path) -> None:
+    options = {"clients": 1, "time_s": 1, "scripts": [{"name": "one", "text": "select 1;", "weight": 1}]}
+    step = {"name": "measure", "kind": "pgbench", "options": options}
+
+    agent.call("check", steps=[step], bin_dir=str(planted))
+
+    assert ran_as(planted) == {str(MALLORY)}
+
+
+def test_a_pgbench_that_two_accounts_can_change_is_refused(agent: Connection, planted: Path) -> None:
+    os.chown(planted, 0, 0)
+    planted.chmod(0o777)
+    options = {"clients": 1, "time_s": 1, "scripts": [{"name": "one", "text": "select 1;", "weight": 1}]}
+    step = {"name": "measure", "kind": "pgbench", "options": options}
+
+    with pytest.raises(Exception, match="can be changed by several accounts"):
+        agent.call("check", steps=[step], bin_dir=str(planted))
+
+    assert ran_as(planted) == set()
+
+
+@pytest.mark.parametrize("ask", [gucs.contexts, lambda *at: gucs.check(*at, {"work_mem": "8MB"})])
+def test_a_planted_server_is_not_asked_for_its_parameters_as_root(
+    planted: Path, ask: Callable[[System, str], object]
+) -> None:
+    ask(System(), str(planted))
+
+    assert ran_as(planted) == {str(MALLORY)}
+
+
+@pytest.mark.parametrize("name", ["postgres", "psql", "pg_ctl"])
+def test_the_owner_of_a_cluster_executes_no_program_of_another_account(planted: Path, bin_dir: str, name: str) -> None:
+    """Whoever names the bin directory in a request must not become the owner of the cluster."""
+    owner = pwd.getpwnam("nobody")
+    mixed = planted.parent / "mixed"
+    mixed.mkdir()
+    for program in ("postgres", "psql", "pg_ctl"):
+        (mixed / program).symlink_to(
+            f"{planted if program == name else bin_dir}/{'postgres' if program == name else program}"
+        )
+    entry = {
+        "bin_dir": str(mixed),
+        "uid": owner.pw_uid,
+        "gid": owner.pw_gid,
+        "groups": [],
+        "os_user": "nobody",
+        "data_dir": str(planted.parent),
+        "options": [],
+        "unit": "",
+    }
+
+    with pytest.raises(Failure, match="is not executed, because another account can change it"):
+        cluster = Owned(System(), entry)
+        cluster.tool(name)
+        Service(System(), cast(Any, None), entry)._pg_ctl("start")
+
+    assert ran_as(planted) == set()
+
+
+def test_root_executes_no_program_that_another_account_can_change(planted: Path) -> None:
+    with pytest.raises(Failure, match="is not executed, because another account can change it"):
+        System().run([f"{planted}/postgres"])
+
+    assert ran_as(planted) == set()
