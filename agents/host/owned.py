@@ -145,8 +145,9 @@ def make_directory(path: Where, owner: Optional[Owner] = None, mode: int = 0o700
 
 def link(existing: Where, path: Where) -> None:
     """Create a hard link to a file. FileExistsError if the name exists."""
-    with directory(os.path.dirname(path)) as fd:
-        os.link(existing, os.path.basename(path), dst_dir_fd=fd, follow_symlinks=False)
+    names = os.path.basename(existing), os.path.basename(path)
+    with directory(os.path.dirname(existing)) as source, directory(os.path.dirname(path)) as fd:
+        os.link(*names, src_dir_fd=source, dst_dir_fd=fd, follow_symlinks=False)
 
 
 def make_device(path: Where, number: int, owner: Owner) -> None:

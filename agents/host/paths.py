@@ -6,6 +6,7 @@ The spec has the allowed paths, and the host checks itself: names are resolved f
 from __future__ import annotations
 
 import os
+import re
 import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Iterable
@@ -75,6 +76,7 @@ def directory(path: str, allowed: Allowed) -> str:
     real = os.path.realpath(path)
     if not any(_covers(entry, os.path.realpath(entry["path"]), real, "directory") for entry in allowed):
         raise Unplannable("directory", _both(path, real), _listing(allowed), HINT)
+    _check_name("directory", real)
     if not os.path.isdir(real):
         raise Unplannable("directory", path, "an existing directory", "create it, owned by the account of the load")
     return real
@@ -88,8 +90,9 @@ def claim(run: Run, path: str) -> str:
     above, name = os.path.split(real)
     room = run.scratch_path(above, f"{name}.files")
     lent = str(room / name)
-    if run.journal.made(str(room)):
+    if run.journal.made(str(room)) and room.is_dir():
         return lent
+    _check_name("filename", real)
     try:
         status = os.stat(real)
     except FileNotFoundError:
@@ -107,8 +110,19 @@ def claim(run: Run, path: str) -> str:
         return _lend(run, real, status.st_rdev)
     _check_existing(run, path, real)
     run.make_scratch(above, f"{name}.files")
-    owned.link(real, lent)
+    try:
+        owned.link(real, lent)
+    except OSError as error:
+        raise HostFailure(
+            f"no hard link to {real} can be made: {error.strerror}", "allow a directory instead"
+        ) from error
     return lent
+
+
+def _check_name(option: str, real: str) -> None:
+    """Unplannable for characters that would add to a job file: links and directories can have any name."""
+    if not re.fullmatch(PATH, real):
+        raise Unplannable(option, real, "a path without spaces and special characters")
 
 
 def _check_existing(run: Run, path: str, real: str) -> None:
@@ -122,17 +136,21 @@ def _check_existing(run: Run, path: str, real: str) -> None:
 def _lend(run: Run, real: str, number: int) -> str:
     """Return the path by which the load opens the device: a node of the run's own, where the load is another account
     than the agent's. It is removed with the run."""
-    node = f"/dev/proving-ground-{run.job.run}-{os.path.basename(real)}"
-    if run.journal.made(node):
+    node = f"/dev/proving-ground-{run.job.run}-{os.major(number)}-{os.minor(number)}"
+    if run.journal.made(node) and os.path.lexists(node):  # a restart removes it
         return node
-    run.hold(devices.claim(run.system, real))
+    claimed = devices.claim(run.system, real)
+    run.hold(claimed)
+    if os.fstat(claimed).st_rdev != number:
+        raise HostFailure(f"{real} was replaced by another device while it was checked")
     if run.account.owner is None:
         return real
     run.journal.making(node)
     try:
         owned.make_device(node, number, run.account.owner)
     except OSError as error:
-        raise HostFailure(f"{run.account.name} cannot be given access to {real}: {error.strerror}") from error
+        hint = "in a container, grant it the capability MKNOD"
+        raise HostFailure(f"{run.account.name} gets no access to {real}: {error.strerror}", hint) from error
     return node
 
 

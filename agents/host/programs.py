@@ -2,48 +2,76 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
+from contextlib import suppress
 from typing import Optional
 
 from ..errors import HostFailure
 
 # Directories where distributions keep tools that a service account's PATH may lack.
 TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+MOST_LINKS = 40  # as the kernel follows at most
+STRANGER = 2_000_000_002  # a uid that runs programs which several accounts can change; it owns nothing
 NOBODY = 65534  # the group of a program that is run as another account
 HINT = "let root own the program and the directories above it, and let no group write there"
 
 
 def owners(path: str) -> Optional[frozenset[int]]:
-    """Uids that could change a program: owners of the file and of the directories above it, as named and as
-    resolved. None when a group, or everybody, could. OSError if it does not exist."""
-    uids = set()
-    for place in _above(path) | _above(os.path.realpath(path)):
-        about = os.stat(place)
-        sticky = stat.S_ISDIR(about.st_mode) and about.st_mode & stat.S_ISVTX
-        by_group = about.st_mode & stat.S_IWGRP and about.st_gid != 0
-        if not sticky and (by_group or about.st_mode & stat.S_IWOTH):
-            return None
+    """Uids that could change what an absolute path names: owners of the file, of each link on the way and of all
+    directories above them. None when a group, or everybody, could. OSError if it does not exist."""
+    uids, place, rest, links = {os.lstat("/").st_uid}, "/", path.split("/")[::-1], 0
+    while rest:
+        part = rest.pop()
+        if part == "..":
+            place = os.path.dirname(place)
+        if part in ("", ".", ".."):
+            continue
+        entry = os.path.join(place, part)
+        about = os.lstat(entry)
         uids.add(about.st_uid)
+        if stat.S_ISLNK(about.st_mode):
+            links += 1
+            if links > MOST_LINKS:
+                raise OSError(errno.ELOOP, "too many links in the path", path)
+            to = os.readlink(entry)
+            place = "/" if to.startswith("/") else place
+            rest += to.split("/")[::-1]
+        elif _is_open_to_others(entry, about):
+            return None
+        else:
+            place = entry
     return frozenset(uids)
 
 
-def _above(path: str) -> set[str]:
-    """An absolute path and every directory above it."""
-    paths = {path}
-    while path != (path := os.path.dirname(path)):
-        paths.add(path)
-    return paths
+def _is_open_to_others(path: str, about: os.stat_result) -> bool:
+    """Whether accounts other than its owner can write a file, or replace entries of a directory."""
+    if stat.S_ISDIR(about.st_mode) and about.st_mode & stat.S_ISVTX:
+        return False
+    by_group = about.st_mode & stat.S_IWGRP and (about.st_gid != 0 or _has_acl(path))
+    return bool(by_group or about.st_mode & stat.S_IWOTH)
 
 
-def check(name: str, trusted: set[int]) -> None:
+def _has_acl(path: str) -> bool:
+    """Whether the bits of the group are the mask of an access control list."""
+    with suppress(OSError):
+        return "system.posix_acl_access" in os.listxattr(path)
+    return False
+
+
+def find(name: str) -> str:
+    """The absolute path of a program; `name` itself if it is a path, or is not on the PATH."""
+    return name if "/" in name else shutil.which(name, path=os.environ.get("PATH", "") + ":" + TOOL_PATH) or name
+
+
+def check(path: str, trusted: set[int]) -> None:
     """HostFailure if an account other than these can change the program, or if it does not exist."""
-    path = name if "/" in name else shutil.which(name, path=os.environ.get("PATH", "") + ":" + TOOL_PATH)
     try:
-        able = owners(path or name)
+        able = owners(path)
     except OSError as error:
-        raise missing(name, error) from error
+        raise missing(path, error) from error
     if able is None or able - trusted:
         raise HostFailure(f"{path} is not executed, because another account can change it", HINT)
 

@@ -13,13 +13,14 @@ import signal
 import stat
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..errors import HostFailure
 from . import programs
-from .programs import NOBODY, TOOL_PATH
+from .programs import NOBODY, STRANGER, TOOL_PATH
 from .reader import PAGE_BYTES, READ_BYTES, Reader
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
@@ -224,11 +225,11 @@ class System:
             return None
         return {"user": others[0], "group": NOBODY, "groups": ()} if others else {}
 
-    def check_program(self, name: str, accounts: Iterable[int] = ()) -> None:
+    def check_program(self, path: str, accounts: Iterable[int] = ()) -> None:
         """HostFailure if root, or one of these accounts, must not run the program, because another one can change it.
         Nothing to check for an agent that is not root."""
         if self.euid() == 0:
-            programs.check(name, {0, *accounts})
+            programs.check(path, {0, *accounts})
 
     def space(self, path: str) -> Optional[tuple[int, int]]:
         """Return size and available space of the file system at `path`, in kB; None if they cannot be read."""
@@ -318,6 +319,7 @@ class System:
         """Run a short command in its own process group and wait. HostFailure when it is missing or exceeds limit_s.
         Root runs nothing that another account can change."""
         identity: dict[str, Any] = {} if user is None else {"user": user, "group": group, "extra_groups": groups}
+        argv = [programs.find(argv[0]), *argv[1:]]
         if user is None:
             self.check_program(argv[0])
         try:
@@ -337,7 +339,8 @@ class System:
             out, err = child.communicate(stdin.encode(), timeout=limit_s)
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
-            child.communicate()
+            with suppress(subprocess.TimeoutExpired):  # what has left the group can hold the pipes open
+                child.communicate(timeout=1.0)
             raise HostFailure(f"{argv[0]} did not end within {limit_s:g} s", argv=list(argv)) from None
         return Finished(list(argv), child.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
 
@@ -358,14 +361,14 @@ class System:
         return os.waitpid(pid, 0)[1] == 0
 
     def run_found(self, argv: Sequence[str], **options: Any) -> Finished:
-        """Run a program that was found on the host as the account that identity() names. HostFailure if it names
-        none."""
+        """Run a program that was found on the host as the account that identity() names, else as one that owns
+        nothing."""
         try:
             identity = self.identity(argv[0])
         except OSError as error:
             raise programs.missing(argv[0], error) from error
         if identity is None:
-            raise HostFailure(f"{argv[0]} can be changed by several accounts, so it is not run", programs.HINT)
+            identity = {"user": STRANGER, "group": STRANGER, "groups": ()}
         return self.run(argv, **options, **identity)
 
     def process(self, pid: int) -> Optional[Process]:

@@ -192,7 +192,9 @@ class Tracer:
         # The name cannot hold a quote: APPLICATION.
         where = f"application_name = '{self._named}'"
         query = f"select coalesce(json_agg(pid order by pid), '[]') from pg_stat_activity where {where}"  # noqa: S608
-        return list(cluster.sql(query))
+        # The owner of the server can answer anything, and root is about to attach to these.
+        server = {process.pid for process in self.run.scene.server_processes()}
+        return [pid for pid in cluster.sql(query) if type(pid) is int and pid in server]
 
     def _wait_attached(self, child: Child) -> None:
         run, before = self.run, -1

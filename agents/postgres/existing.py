@@ -205,12 +205,21 @@ class Existing(Owned, Target):
             if properties.get("LoadState") != "loaded" or properties.get("MainPID") != str(pid):
                 accepted = f"the unit that runs it (pid {pid}); systemd reports for {unit}: {properties}"
                 raise Unplannable("target.unit", unit, accepted, "check the host again")
+            if not pid and unit not in self._units():
+                raise Unplannable("target.unit", unit, f"a unit that starts {self.pgdata}", "check the host again")
             return
         named = re.search(r"([^/\n]+\.service)$", system.text(f"/proc/{pid}/cgroup")) if pid else None
         if named and system.exists("/run/systemd/system"):
             main = system.run(["systemctl", "show", "-p", "MainPID", "--value", named.group(1)]).stdout.strip()
             if main == str(pid):
                 raise Unplannable("target.unit", "", f"{named.group(1)}, the unit that runs it", "check the host again")
+
+    def _units(self) -> set[str]:
+        """The units that start this cluster: every unit that is not active reports the pid 0."""
+        from ..facts.clusters import clusters
+
+        found = clusters(self._system, [])
+        return {str(each["unit"]) for each in found if os.path.realpath(each["data_dir"]) == str(self.pgdata)}
 
     def _reasons(self, plans: Mapping[str, Plan], entry: Record) -> list[str]:
         """Why the server must be restarted; none if a reload suffices."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 
+from ..errors import HostFailure
 from ..host.system import System
 from ..records.processes import Account
-from .cluster import named, reaches
+from .cluster import HINT, named, reaches
 from .load_role import PATH_OF_LOAD
 from .scram import verifier
 from .service import DATABASE
@@ -34,9 +35,14 @@ select coalesce(json_agg(datname), '[]') from pg_database where exists (select f
 
 
 def account(system: System, owner: Account, bin_dir: str) -> Account:
-    """The account that runs the load: NAME if it can reach PostgreSQL's programs, else the cluster's owner."""
+    """The account that runs the load: NAME if it can reach PostgreSQL's programs, else the cluster's owner. HostFailure
+    instead of the owner for an agent that a launcher started: its user must not become the owner."""
     candidate = named(NAME) if system.euid() == 0 else None
-    return candidate if candidate and reaches(system, candidate, bin_dir, "/tmp") else owner  # noqa: S108
+    if candidate and reaches(system, candidate, bin_dir, "/tmp"):  # noqa: S108
+        return candidate
+    if system.launcher():
+        raise HostFailure(f"the account {NAME} does not exist, or cannot execute the programs in {bin_dir}", HINT)
+    return owner
 
 
 def end_sessions(database: str = DATABASE, role: str = NAME) -> str:

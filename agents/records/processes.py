@@ -124,8 +124,9 @@ def spawn(
 ) -> Child:
     """Start `argv` as `account` in a session of its own, and in the control group with the directory `group`.
     HostFailure, with the cause, if it cannot be started. Root starts nothing that another account can change."""
+    argv = [*account.wrapper, programs.find(argv[0]), *argv[1:]]
     if account.user is None and os.geteuid() == 0:
-        programs.check([*account.wrapper, *argv][0], {0})
+        programs.check(programs.find(argv[0]), {0})
     cause = mmap.mmap(-1, CAUSE_BYTES)  # shared with the child: Popen does not say what its preexec_fn raised
 
     def before_exec() -> None:
@@ -143,7 +144,7 @@ def spawn(
 
     try:
         popen = subprocess.Popen(
-            [*account.wrapper, *argv],
+            argv,
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,

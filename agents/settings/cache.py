@@ -208,7 +208,10 @@ class _Relation:
 
     def proof(self, can_count: bool) -> Proof:
         blocks = self._last["blocks"]
-        path = os.path.join(self._scene.pgdata, self._last["path"])
+        inside = str(self._last["path"])
+        if inside.startswith("/") or ".." in inside.split("/"):  # the owner of the server can answer anything
+            raise NotApplied("cache", f"a file of {self.name} below {self._scene.pgdata}", inside)
+        path = os.path.join(self._scene.pgdata, inside)
         cached = in_memory(self._scene.system, path) // self._last["block"]
         evidence: dict[str, Any] = {
             "source": "pg_prewarm, mincore(2)",

@@ -20,6 +20,8 @@ CODE = {
     "ssl_passphrase_command", "ssl_library", "local_preload_libraries", "session_preload_libraries",
     "dynamic_library_path", "extension_control_path", "jit_provider", "krb_server_keyfile", "oauth_validator_libraries",
 }  # fmt: skip
+# Procedural languages, whose parameters name code and libraries.
+LANGUAGES = ("plperl", "pltcl", "plpython", "plv8", "pljava", "plr", "pllua", "plrust")
 ELSEWHERE = {"huge_pages": "the huge_pages setting"}
 # Libraries that PostgreSQL itself ships and that are of use in a benchmark.
 CONTRIB = {"pg_stat_statements", "pg_prewarm", "auto_explain", "pg_buffercache"}
@@ -98,7 +100,7 @@ def _refuse(name: str, value: Any) -> None:
         raise Unplannable(field, value, f"nothing here; use {ELSEWHERE[name]}")
     if name in OURS:
         raise Unplannable(field, value, "nothing; a profile cannot set where a cluster is located or listens")
-    if name in CODE:
+    if name in CODE or ("." in name and name.startswith(LANGUAGES)):
         raise Unplannable(field, value, "nothing; this parameter would run code")
     if name == "shared_preload_libraries":
         libraries = {part.strip().strip('"') for part in str(value).split(",") if part.strip()}

@@ -86,6 +86,8 @@ def own_account(system: System, bin_dir: str, data_dir: str, load: Optional[Acco
 def client_version(system: System, bin_dir: str, account: Account) -> int:
     """The major version of psql. HostFailure if psql does not report one."""
     tool = system.tool("psql", bin_dir)
+    if account.user == APART + 1:  # which can read the secrets of every remote server
+        system.check_program(tool)
     shown = system.run([*account.wrapper, tool, "--version"], user=account.user, group=account.group)
     version = re.search(r"(\d+)", shown.stdout)
     if shown.code or not version:

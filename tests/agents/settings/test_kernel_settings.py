@@ -156,8 +156,8 @@ def loop(tmp_path: Path, host_wide: None) -> Iterator[str]:
 
 
 @pytest.fixture
-def mounted(loop: str, tmp_path: Path) -> Iterator[Path]:
-    place = tmp_path / "data"
+def mounted(loop: str, open_dir: Path) -> Iterator[Path]:
+    place = open_dir / "data"
     place.mkdir()
     tool("mount", f"/dev/{loop}", str(place))
     yield place

@@ -175,6 +175,17 @@ def test_a_file_that_the_account_of_the_load_may_not_write_is_refused(
     assert allowed_file.read_text() == "stays"
 
 
+@pytest.mark.parametrize("name", ["x\nexec_prerun=id\n;", "a b", "a:b"])
+def test_a_link_adds_no_line_to_a_job_file(agent: Connection, storage: Path, order: Any, name: str) -> None:
+    (storage / name).mkdir()
+    (storage / "link").symlink_to(storage / name)
+
+    ended, error, _ = outcome(agent, order(directory=f"{storage}/link", size="64k"))
+
+    assert (ended, error["blame"]) == ("failed", "plan")
+    assert "a path without spaces and special characters" in error["message"]
+
+
 @pytest.mark.needs("fio", "root")
 def test_a_directory_that_the_account_of_the_load_may_not_enter_is_named(
     agent: Connection, open_dir: Path, storage: Path, order: Any

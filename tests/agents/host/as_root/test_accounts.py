@@ -6,14 +6,18 @@ import os
 import pwd
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from agents.errors import Failure
+from agents.host import programs
 from agents.host.system import System
+from agents.measure.tracer import Tracer
 from agents.postgres import gucs
 from agents.postgres.cluster import APART
 from agents.postgres.service import Owned, Service
@@ -111,16 +115,45 @@ def test_a_planted_pgbench_does_not_check_scripts_as_root(agent: Connection, pla
     assert ran_as(planted) == {str(MALLORY)}
 
 
-def test_a_pgbench_that_two_accounts_can_change_is_refused(agent: Connection, planted: Path) -> None:
+def test_a_pgbench_that_several_accounts_can_change_runs_as_one_that_owns_nothing(
+    agent: Connection, planted: Path
+) -> None:
     os.chown(planted, 0, 0)
     planted.chmod(0o777)
     options = {"clients": 1, "time_s": 1, "scripts": [{"name": "one", "text": "select 1;", "weight": 1}]}
     step = {"name": "measure", "kind": "pgbench", "options": options}
 
-    with pytest.raises(Exception, match="can be changed by several accounts"):
-        agent.call("check", steps=[step], bin_dir=str(planted))
+    agent.call("check", steps=[step], bin_dir=str(planted))
 
-    assert ran_as(planted) == set()
+    assert ran_as(planted) == {str(programs.STRANGER)}
+
+
+def test_whoever_owns_a_link_on_the_way_can_change_what_a_path_names(open_to_all: Path) -> None:
+    """In a directory with the sticky bit, only the owner of a link can replace it."""
+    link = open_to_all / "link"
+    link.symlink_to("/usr")
+    os.chown(link, MALLORY, MALLORY, follow_symlinks=False)
+
+    assert programs.owners(f"{link}/bin/env") == {0, MALLORY}
+    with pytest.raises(Failure, match="is not executed, because another account can change it"):
+        System().run([f"{link}/bin/env"])
+
+
+def test_a_program_whose_child_keeps_its_output_open_does_not_stop_the_agent(tmp_path: Path) -> None:
+    began = time.monotonic()
+
+    with pytest.raises(Failure, match="did not end within 1 s"):
+        System().run(["sh", "-c", "setsid sleep 60 & sleep 60"], limit_s=1.0)
+
+    assert time.monotonic() - began < 30
+
+
+def test_a_tracer_of_root_attaches_only_to_processes_of_the_server_whatever_it_answers() -> None:
+    answers = [1, 4242, "1 /*", "--unsafe", None, True, 4242.0]
+    scene = SimpleNamespace(server_processes=lambda: [SimpleNamespace(pid=4242)])
+    run = SimpleNamespace(scene=scene, cluster=SimpleNamespace(sql=lambda query: answers))
+
+    assert Tracer(cast(Any, run), Path("/out"), {}, "measure", 1)._backends() == [4242]
 
 
 @pytest.mark.parametrize("ask", [gucs.contexts, lambda *at: gucs.check(*at, {"work_mem": "8MB"})])
