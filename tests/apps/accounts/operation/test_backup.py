@@ -289,6 +289,21 @@ def test_a_server_that_is_running_is_not_pulled_away(finished: Campaign, tmp_pat
         other.close()
 
 
+def test_a_running_server_is_noticed_by_an_owner_that_is_no_superuser(db: None) -> None:
+    other = connection.copy()
+
+    try:
+        other.ensure_connection()
+        with connection.cursor() as cursor:
+            cursor.execute("CREATE ROLE limited_of_a_test")
+            cursor.execute("SET ROLE limited_of_a_test")
+            with pytest.raises(PlanError, match="1 other connections use it"):
+                backup._check_target(replace=True)
+            cursor.execute("RESET ROLE")
+    finally:
+        other.close()
+
+
 def test_tools_older_than_the_server_are_refused_before_anything_happens(
     db: None, tmp_path: Path, settings: Any
 ) -> None:
