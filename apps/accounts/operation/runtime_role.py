@@ -14,6 +14,7 @@ from common.errors import PlanError
 APPENDED = ("accounts_auditentry", "accounts_auditseal")
 READ = ("django_migrations",)
 PLAIN = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS"
+IS_PLAIN = "rolcanlogin AND NOT (rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls)"
 
 
 @transaction.atomic
@@ -21,13 +22,16 @@ def prepare(name: str, password: str = "") -> None:
     """Create the role if it is missing, set its password unless that is empty, and grant its rights on all tables. The
     owner must do this after each migration. PlanError if the name is the owner's."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT current_user = %s, EXISTS (SELECT FROM pg_roles WHERE rolname = %s)", [name, name])
-        is_owner, is_known = cursor.fetchone()
-        if is_owner:
+        cursor.execute("SELECT current_user = %s", [name])
+        if cursor.fetchone()[0]:
             raise PlanError("name", f"{name!r} is the owner, which migrates", hint="such as proving_app")
         role = sql.Identifier(name)
-        verb = "ALTER" if is_known else "CREATE"
-        cursor.execute(sql.SQL("{} ROLE {} {}").format(sql.SQL(verb), role, sql.SQL(PLAIN)))
+        cursor.execute(f"SELECT {IS_PLAIN} FROM pg_roles WHERE rolname = %s", [name])  # noqa: S608 - a constant
+        found = cursor.fetchone()
+        # An owner that is no superuser may create a plain role, but may not repeat NOSUPERUSER for an existing one.
+        if found != (True,):
+            verb = "ALTER" if found else "CREATE"
+            cursor.execute(sql.SQL("{} ROLE {} {}").format(sql.SQL(verb), role, sql.SQL(PLAIN)))
         if password:
             cursor.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, sql.Literal(_hashed(name, password))))
         for statement in _grants():

@@ -83,6 +83,19 @@ def test_preparing_the_role_again_revokes_added_privileges(admin: User) -> None:
         assert cursor.fetchone() == (False, False)
 
 
+def test_an_owner_that_is_no_superuser_can_prepare_the_role_again(admin: User) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE ROLE owner_of_a_test CREATEROLE")
+        cursor.execute(f"GRANT {connection.settings_dict['USER']} TO owner_of_a_test")
+        cursor.execute("SET ROLE owner_of_a_test")
+        runtime_role.prepare(NAME, "correct horse battery")
+
+        runtime_role.prepare(NAME, "correct horse battery 2")
+
+        cursor.execute(f"SET ROLE {NAME}")
+        assert "permission denied" in refused("TRUNCATE accounts_auditentry")
+
+
 def test_the_owner_is_not_made_less(admin: User) -> None:
     with pytest.raises(PlanError, match="is the owner"):
         runtime_role.prepare(connection.settings_dict["USER"])
