@@ -203,6 +203,10 @@ DATABASES: dict[str, dict[str, Any]] = {
         process.application_name(SSH_KEYS[0]),
     )
 }
+# The role of web, worker, dispatcher and beat, whose rights `migrate` grants; "" if they use the owner's, or if
+# `manage.py runtime_role` is used instead.
+RUNTIME_ROLE: str = env.str("PROVING_RUNTIME_ROLE", default="")
+RUNTIME_PASSWORD_FILE: str = env.str("PROVING_RUNTIME_PASSWORD_FILE", default="")
 DATABASES["default"]["CONN_MAX_AGE"] = 60
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 # Pages do not wait indefinitely for a lock; see apps/middleware/limits.py.

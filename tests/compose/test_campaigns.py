@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.compose import roles
 from tests.compose.host import Campaign, Host
 from tests.compose.stack import SERVER, SERVICES, STORES, Stack, wait
 
@@ -26,6 +27,13 @@ def test_a_process_of_the_server_has_no_root_and_no_capability_and_writes_nothin
     assert {fields[name] for name in ("CapPrm", "CapEff", "CapBnd")} == {"0" * 16}
     assert fields["NoNewPrivs"] == "1"
     assert stack.container(service)["HostConfig"]["ReadonlyRootfs"]
+
+
+@pytest.mark.parametrize("service", SERVER)
+def test_a_service_connects_as_a_role_that_cannot_change_the_schema_or_the_audit_log(
+    stack: Stack, service: str
+) -> None:
+    assert roles.rights(stack, service) == roles.LIMITED
 
 
 @pytest.mark.parametrize("service", STORES)

@@ -121,6 +121,19 @@ def test_every_variable_is_a_documented_one_and_every_secret_a_file() -> None:
     assert not {"PROVING_SECRET_KEY", "PROVING_SSH_KEYS", "PROVING_METRICS_TOKEN"} & data.keys()
 
 
+def test_only_the_job_that_migrates_has_the_owner_and_its_password() -> None:
+    (migrate,) = pod("migrate")["containers"]
+    owner = {each["name"]: each["value"] for each in migrate["env"]}
+    data = BY_NAME["ConfigMap/proving"]["data"]
+    with_owner = [part for part in PARTS if "proving-owner" in json.dumps(pod(part))]
+
+    assert with_owner == ["migrate"]
+    assert owner["PROVING_DATABASE_PASSWORD_FILE"].startswith("/run/secrets/owner/")
+    assert owner["PROVING_RUNTIME_PASSWORD_FILE"] == data["PROVING_DATABASE_PASSWORD_FILE"]
+    assert f"//{owner['PROVING_RUNTIME_ROLE']}@" in data["PROVING_DATABASE_URL"]
+    assert owner["PROVING_DATABASE_URL"].replace("proving@", "proving_app@") == data["PROVING_DATABASE_URL"]
+
+
 def test_labels_select_the_pods_and_probes_ask_by_an_allowed_name() -> None:
     for manifest in MANIFESTS:
         if manifest["kind"] == "Deployment":

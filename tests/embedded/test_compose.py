@@ -12,6 +12,7 @@ import yaml
 from apps import ready
 from apps.middleware import limits
 from embedded import commands, paths
+from embedded.servers.postgres import RUNTIME_USER
 from embedded.stack import Stack
 from embedded.supervisor import Supervisor
 from tests.site.generated_pages import variables
@@ -19,7 +20,8 @@ from tests.site.generated_pages import variables
 TEXT = (paths.CHECKOUT / "docker-compose.yml").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
 SERVICES: dict[str, Any] = COMPOSE["services"]
-SERVER = ("web", "worker", "dispatcher", "beat", "migrate")
+LASTING = ("web", "worker", "dispatcher", "beat")
+SERVER = (*LASTING, "migrate")
 STORES = ("postgres", "redis")
 IMAGE = (paths.CHECKOUT / "Dockerfile").read_text()
 EXAMPLE = (paths.CHECKOUT / ".env.example").read_text()
@@ -77,8 +79,27 @@ def test_dispatcher_and_web_have_the_same_connection_limits_as_without_compose()
 
 @pytest.mark.parametrize("secret", ["POSTGRES_PASSWORD", "REDIS_PASSWORD"])
 def test_a_password_of_a_store_is_required(secret: str) -> None:
-    environment = " ".join(SERVICES["web"]["environment"].values())
+    environment = " ".join(SERVICES["migrate"]["environment"].values())
     assert re.search(rf"\$\{{{secret}:\?[^}}]+\}}", environment)
+
+
+def test_only_migrate_connects_as_the_owner_of_the_tables_and_it_creates_the_role_of_the_others() -> None:
+    owner = SERVICES["migrate"]["environment"]
+    with_password = [name for name, service in SERVICES.items() if "POSTGRES_PASSWORD" in str(service)]
+
+    assert sorted(with_password) == ["migrate", "postgres"]
+    for name in (*LASTING, "backup"):
+        environment = SERVICES[name]["environment"]
+        assert (
+            environment["PROVING_DATABASE_URL"] == f"postgres://{owner['PROVING_RUNTIME_ROLE']}@postgres:5432/proving"
+        )
+        assert environment["PROVING_DATABASE_PASSWORD_FILE"] == owner["PROVING_RUNTIME_PASSWORD_FILE"]
+        assert not environment["PROVING_DATABASE_PASSWORD"]
+    assert (
+        owner["PROVING_DATABASE_URL"]
+        == f"postgres://{SERVICES['postgres']['environment']['POSTGRES_USER']}@postgres:5432/proving"
+    )
+    assert owner["PROVING_RUNTIME_ROLE"] == RUNTIME_USER
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,11 @@ and append rows, so its password does not allow rewriting history.
 
 from __future__ import annotations
 
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
 from django.db import connection, transaction
 from psycopg import sql
 
@@ -15,6 +20,7 @@ APPENDED = ("accounts_auditentry", "accounts_auditseal")
 READ = ("django_migrations",)
 PLAIN = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS"
 IS_PLAIN = "rolcanlogin AND NOT (rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls)"
+SHORTEST_PASSWORD = 16
 
 
 @transaction.atomic
@@ -36,6 +42,36 @@ def prepare(name: str, password: str = "") -> None:
             cursor.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, sql.Literal(_hashed(name, password))))
         for statement in _grants():
             cursor.execute(sql.SQL(statement).format(role=role))
+
+
+def kept_password(file: Path) -> str:
+    """Return the password in `file`. If the file is missing, create it (mode 0600) with a random password. PlanError if
+    it cannot be read or created, or if its password is too short."""
+    try:
+        if not file.exists():
+            _write_new(file, secrets.token_urlsafe(32))
+        password = file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        hint = f"it needs a password that uid {os.geteuid()} can read, or a directory that this uid can write to"
+        raise PlanError("PROVING_RUNTIME_PASSWORD_FILE", f"{file}: {error}", hint=hint) from error
+    if len(password) < SHORTEST_PASSWORD:
+        problem = f"{file} contains no password of at least {SHORTEST_PASSWORD} characters"
+        raise PlanError("PROVING_RUNTIME_PASSWORD_FILE", problem, hint="write one, or delete the file to create one")
+    return password
+
+
+def _write_new(file: Path, text: str) -> None:
+    """Create the file completely, or leave the one that another process has created meanwhile."""
+    made = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        out.write(f"{text}\n")
+        out.flush()
+        os.fsync(out.fileno())
+    try:
+        with suppress(FileExistsError):
+            file.hardlink_to(made)
+    finally:
+        made.unlink()
 
 
 def _grants() -> list[str]:

@@ -37,7 +37,9 @@ commas.
 
 {tests}"""
 COMPOSE = {
-    "POSTGRES_PASSWORD": "password of the database",
+    "POSTGRES_PASSWORD": "password of the owner of the database",
+    "RUNTIME_PASSWORD_FILE": "file with the password of the role `proving_app`, as containers see it; default "
+    "`/srv/state/runtime-password`, which `migrate` creates",
     "REDIS_PASSWORD": "password of Redis",
     "PORT": "port of the web server on 127.0.0.1; default 8000. Also used by `make up` and `make demo`",
     "PROVING_IMAGE": "image of the server, such as a published one; default `proving-ground`, which is built here",

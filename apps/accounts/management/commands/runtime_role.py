@@ -20,10 +20,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         password = "" if options["keep_password"] else sys.stdin.readline().rstrip("\n")
-        if not options["keep_password"] and len(password) < 16:
+        if not options["keep_password"] and len(password) < runtime_role.SHORTEST_PASSWORD:
             raise CommandError(
-                "standard input contains no password of at least 16 characters; use --keep-password to keep the "
-                "current one"
+                f"standard input contains no password of at least {runtime_role.SHORTEST_PASSWORD} characters; use "
+                "--keep-password to keep the current one"
             )
         try:
             runtime_role.prepare(options["name"], password)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import stat
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
+from django.test import override_settings
 
 from apps.accounts.models import AuditEntry, Role, User
 from apps.accounts.operation import runtime_role
@@ -94,6 +97,42 @@ def test_an_owner_that_is_no_superuser_can_prepare_the_role_again(admin: User) -
 
         cursor.execute(f"SET ROLE {NAME}")
         assert "permission denied" in refused("TRUNCATE accounts_auditentry")
+
+
+def test_migrate_prepares_the_role_that_the_settings_name(
+    admin: User, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with override_settings(RUNTIME_ROLE=NAME, RUNTIME_PASSWORD_FILE=str(tmp_path / "password")):
+        call_command("migrate", "--plan")
+        assert not list(tmp_path.iterdir())
+        call_command("migrate")
+
+    assert f"role {NAME} has its rights" in capsys.readouterr().out
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT has_table_privilege(%s, 'hosts_host', 'UPDATE')", [NAME])
+        assert cursor.fetchone() == (True,)
+
+
+def test_the_password_is_created_once_for_its_owner_only(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+
+    password = runtime_role.kept_password(file)
+
+    assert len(password) > 40
+    assert runtime_role.kept_password(file) == password
+    assert [each.name for each in tmp_path.iterdir()] == ["password"]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(("content", "problem"), [("short\n", "no password of at least 16"), (None, "No such file")])
+def test_a_file_without_a_password_is_named(tmp_path: Path, content: str | None, problem: str) -> None:
+    file = tmp_path / "password" if content else tmp_path / "missing" / "password"
+    if content:
+        file.write_text(content)
+
+    with pytest.raises(PlanError, match=problem) as error:
+        runtime_role.kept_password(file)
+    assert str(file) in str(error.value)
 
 
 def test_the_owner_is_not_made_less(admin: User) -> None:
