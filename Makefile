@@ -2,7 +2,7 @@
 #   runtime.txt   the server                   dev.txt  tests, lint, types
 #   embedded.txt  PostgreSQL and Valkey        e2e.txt  browser tests (the browser itself is Debian's chromium)
 #   docs.txt      the site of the documents             uv.txt   the installer
-#   deploy.txt    the schema of Kubernetes
+#   deploy.txt    the schema of Kubernetes, and pip-audit
 # A lock changes only by `make lock`, after an edit of pyproject.toml; UPGRADE=--upgrade takes newer versions.
 
 # The system's Python comes first: distributions compile it with profile-guided optimisation. One that pyenv compiles
@@ -23,7 +23,7 @@ export UV_PYTHON_DOWNLOADS := never
 # Images often set it. Every process would then compile the whole project again: a fifth of the CPU time of its start.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help demo up run test test-all test-lab test-compose soak fire e2e bench docs lint release lock sbom clean-demo .venv-server .venv-tests .venv-e2e .venv-docs .venv-all
+.PHONY: help demo up run test test-all test-lab test-compose soak fire e2e bench docs lint release lock advisories sbom clean-demo .venv-server .venv-tests .venv-e2e .venv-docs .venv-advisories .venv-all
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -83,8 +83,11 @@ lock: .venv-tests ## write requirements/*.txt anew from pyproject.toml
 	$(LOCK) --group dev -c requirements/runtime.txt -o requirements/dev.txt
 	$(LOCK) --group e2e -c requirements/runtime.txt -c requirements/dev.txt -o requirements/e2e.txt
 	$(LOCK) --group docs -c requirements/runtime.txt -c requirements/dev.txt -o requirements/docs.txt
-	$(LOCK) --group deploy -c requirements/runtime.txt -c requirements/dev.txt -o requirements/deploy.txt
+	$(LOCK) --group deploy $(addprefix -c requirements/,runtime.txt embedded.txt dev.txt docs.txt) -o requirements/deploy.txt
 	sed -n 's/^\(uv==[^ ]*\).*/\1/p' requirements/dev.txt | $(LOCK) - -o requirements/uv.txt
+
+advisories: .venv-advisories ## known vulnerabilities of the packages in all locks; ARGS goes to pip-audit
+	@$(BIN)/python -m deploy.advisories $(ARGS)
 
 sbom: ## components of server, image and agent as CycloneDX in var/sbom
 	@$(PYTHON) embedded/sbom.py
@@ -103,6 +106,9 @@ clean-demo: ## remove all state of demo and up (var/)
 
 .venv-docs:
 	@$(PYTHON) embedded/bootstrap.py $(TESTS) docs
+
+.venv-advisories:
+	@$(PYTHON) embedded/bootstrap.py $(TESTS) deploy
 
 .venv-all:
 	@$(PYTHON) embedded/bootstrap.py $(TESTS) e2e docs deploy

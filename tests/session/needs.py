@@ -110,6 +110,7 @@ NEEDS = {
         Need("machine-id", MACHINE_ID.exists, f"tr -d - </proc/sys/kernel/random/uuid >{MACHINE_ID}"),
         Need("tmpfs", _has_tmpfs, "mount -t tmpfs tmpfs /dev/shm"),
         Need("kubernetes-validate", lambda: find_spec("kubernetes_validate") is not None, "make .venv-all"),
+        Need("pip-audit", lambda: find_spec("pip_audit") is not None, "make .venv-all"),
         Need("x86-64", lambda: platform.machine() == "x86_64", "run it on an x86-64 machine"),
         Need("root", lambda: os.geteuid() == 0, "run it as root: sudo make test"),
         Need("network namespaces", _has_network_namespaces, "apt-get install iproute2 nftables, as root"),
