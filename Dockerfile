@@ -64,8 +64,14 @@ CMD ["python", "-m", "gunicorn", "apps.wsgi", "--bind=0.0.0.0:8000", "--no-contr
 # Last, for each commit has another.
 ARG PROVING_VERSION=
 ARG PROVING_COMMIT=
+ARG PROVING_CREATED=
+ARG PROVING_SOURCE=
+ARG PROVING_LICENSES=NOASSERTION
 ENV PROVING_COMMIT=${PROVING_COMMIT}
 LABEL org.opencontainers.image.title="Proving Ground" \
       org.opencontainers.image.description="PostgreSQL benchmark campaigns on your own hosts" \
       org.opencontainers.image.version=${PROVING_VERSION} \
-      org.opencontainers.image.revision=${PROVING_COMMIT}
+      org.opencontainers.image.revision=${PROVING_COMMIT} \
+      org.opencontainers.image.created=${PROVING_CREATED} \
+      org.opencontainers.image.source=${PROVING_SOURCE} \
+      org.opencontainers.image.licenses=${PROVING_LICENSES}

@@ -1,10 +1,11 @@
-"""make release: build the wheel of `proving`, the server's image and checksums from a tag. Its documents must agree
-with it."""
+"""make release: build the wheel of `proving`, the server's image, component lists and checksums from a tag. Its
+documents must agree with it."""
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -17,6 +18,10 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from io import BytesIO
 from pathlib import Path
+from typing import Any
+
+from deploy import base_images
+from embedded import sbom
 
 ROOT = Path(__file__).resolve().parent.parent
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
@@ -73,8 +78,8 @@ def git(root: Path, *arguments: str) -> str:
 
 
 def build(root: Path, target: Path, docker_options: list[str]) -> str:
-    """Build everything in `target` from the tagged commit only. Returns a sentence about the image."""
-    version, commit = declared(root / "pyproject.toml"), git(root, "rev-parse", "HEAD")
+    """Build everything in `target` from the tagged commit only. Returns sentences about the image."""
+    commit = git(root, "rev-parse", "HEAD")
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="proving-release-") as folder:
@@ -83,15 +88,53 @@ def build(root: Path, target: Path, docker_options: list[str]) -> str:
         (sources / "cli" / "proving" / "commit.txt").write_text(commit[:12] + "\n")
         _build_wheel(sources / "cli", target, git(root, "log", "-1", "--format=%ct"))
         (sources / "cli" / "proving" / "commit.txt").unlink()
-        image = f"proving-ground:{version}"
-        message = "No container engine answers, so no image was built."
         if engine_answers():
-            built_from = [f"--build-arg=PROVING_VERSION={version}", f"--build-arg=PROVING_COMMIT={commit[:12]}"]
-            _run(["docker", "build", *built_from, "--tag", image, *docker_options, str(sources)])
-            _run(["docker", "save", "--output", str(target / f"proving-ground-{version}.tar"), image])
-            message = f"The image is {image}."
+            message = build_image(sources, target, _labels(root), docker_options)
+        else:
+            message = "No container engine answers, so no image was built."
+            contents = sbom.documents(sources)
+            sbom.write(target, {name: content for name, content in contents.items() if name != "image.cdx.json"})
     write_checksums(target)
     return message
+
+
+def _labels(root: Path) -> dict[str, str]:
+    """Return the arguments of the Dockerfile for the labels of the image."""
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    return {
+        "PROVING_VERSION": project["version"],
+        "PROVING_COMMIT": git(root, "rev-parse", "HEAD")[:12],
+        "PROVING_CREATED": git(root, "log", "-1", "--format=%cI"),
+        "PROVING_SOURCE": project.get("urls", {}).get("Source", ""),
+        "PROVING_LICENSES": project.get("license", "NOASSERTION"),
+    }
+
+
+def build_image(sources: Path, target: Path, labels: dict[str, str], docker_options: list[str]) -> str:
+    """Build and save the image from base images by digest, and list what is installed in it. Returns sentences about
+    it."""
+    version = labels["PROVING_VERSION"]
+    image = f"proving-ground:{version}"
+    used = base_images.names(sources, docker_options)
+    images = {name: base_images.pinned(reference) for name, reference in used.items()}
+    arguments = labels | {name: images[name] for name in base_images.BUILD}
+    built_from = [f"--build-arg={name}={value}" for name, value in arguments.items()]
+    _run(["docker", "build", "--tag", image, *docker_options, *built_from, str(sources)])
+    _run(["docker", "save", "--output", str(target / f"proving-ground-{version}.tar"), image])
+    (target / "images.env").write_text(base_images.variables(images))
+    bases = [images[name] for name in base_images.BUILD]
+    sbom.write(target, sbom.documents(sources, inventory(image), bases))
+    return f"The image is {image}. {base_images.summary(images)}"
+
+
+def inventory(image: str) -> dict[str, Any]:
+    """Return what deploy/inventory.py finds in an image of the server."""
+    argv = ["docker", "run", "--rm", "--interactive", "--network=none", "--entrypoint=python", image, "-I", "-"]
+    script = Path(__file__).with_name("inventory.py").read_text()
+    done = subprocess.run(argv, input=script, capture_output=True, text=True, timeout=BUILD_S, check=False)
+    if done.returncode:
+        raise ReleaseError(f"the components of {image} cannot be listed: {done.stderr.strip()[-500:]}")
+    return dict(json.loads(done.stdout))
 
 
 def _export(root: Path, folder: Path) -> None:

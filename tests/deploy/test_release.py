@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 import zipfile
@@ -10,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy import release
+from deploy import base_images, release
+from embedded import sbom
 
 TODAY = date(2026, 11, 23)
 PROJECT = '[project]\nname = "{name}"\nversion = "{version}"\n'
@@ -38,6 +41,8 @@ def checkout(tmp_path: Path) -> Path:
     write(root, "README.md", "PostgreSQL 18.6.3 and proving-1.2.3-py3-none-any.whl\n")
     write(root, "docs/production.md", "proving-ground:1.2.3 and git checkout v1.2.3\n")
     write(root, "deploy/kubernetes/web.yaml", "image: proving-ground:1.2.3\n")
+    for name in ("requirements/runtime.txt", "Dockerfile", "docker-compose.yml", "agents/__init__.py"):
+        write(root, name, (release.ROOT / name).read_text())
     run(root, "init", "--quiet")
     commit(root)
     return root
@@ -104,12 +109,44 @@ def test_the_wheel_is_the_tagged_commits_and_the_same_each_time(
     first, second = built(checkout, tmp_path / "a"), built(checkout, tmp_path / "b")
 
     assert first == second
-    assert sorted(first) == ["SHA256SUMS", "proving-1.2.3-py3-none-any.whl"]
+    assert sorted(first) == ["SHA256SUMS", "agent.cdx.json", "proving-1.2.3-py3-none-any.whl", "server.cdx.json"]
     head = release.git(checkout, "rev-parse", "HEAD")[:12]
     with zipfile.ZipFile(tmp_path / "a" / "proving-1.2.3-py3-none-any.whl") as wheel:
         assert wheel.read("proving/commit.txt").decode().strip() == head
         assert "proving/not_committed.py" not in wheel.namelist()
     subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=tmp_path / "a", check=True, capture_output=True, timeout=60)
+
+
+def test_the_release_lists_the_components_of_server_and_agent(
+    checkout: Path, tmp_path: Path, without_engine: None
+) -> None:
+    files = built(checkout, tmp_path / "a")
+
+    server, agent = (json.loads(files[f"{name}.cdx.json"]) for name in ("server", "agent"))
+    assert server["metadata"]["component"]["version"] == agent["metadata"]["component"]["version"] == "1.2.3"
+    assert server["components"] == list(sbom.packages("runtime"))
+    assert agent["metadata"]["component"]["hashes"][0]["content"] == sbom.agent_digest(checkout)
+
+
+def test_the_base_images_are_those_of_compose_unless_an_option_names_others() -> None:
+    names = base_images.names(release.ROOT, ["--build-arg", "PYTHON_IMAGE=a.example.org:5000/python:3.13", "--pull"])
+
+    assert names == {
+        "PYTHON_IMAGE": "a.example.org:5000/python:3.13",
+        "POSTGRES_IMAGE": "postgres:18",
+        "REDIS_IMAGE": "redis:8",
+        "NGINX_IMAGE": "nginx:stable",
+    }
+    defaults = dict(re.findall(r"^ARG (\w+_IMAGE)=(\S+)$", (release.ROOT / "Dockerfile").read_text(), re.MULTILINE))
+    assert defaults == {name: base_images.names(release.ROOT)[name] for name in base_images.BUILD}
+
+
+def test_images_with_a_digest_are_lines_for_env() -> None:
+    pinned = f"redis:8@sha256:{'a' * 64}"
+
+    assert base_images.pinned(pinned) == pinned
+    assert base_images.variables({"REDIS_IMAGE": pinned}).splitlines()[-1] == f"REDIS_IMAGE={pinned}"
+    assert base_images.summary({"REDIS_IMAGE": pinned}) == "images.env has the digests of all base images."
 
 
 def test_without_an_engine_the_missing_image_is_reported(checkout: Path, tmp_path: Path, without_engine: None) -> None:

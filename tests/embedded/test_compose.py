@@ -170,7 +170,7 @@ def test_postgresql_is_healthy_by_tcp_only_and_has_room_for_four_dispatchers() -
 def test_the_image_has_version_commit_and_health_check() -> None:
     labels = re.findall(r"org\.opencontainers\.image\.(\w+)=", IMAGE)
 
-    assert {"title", "version", "revision"} <= set(labels)
+    assert {"title", "version", "revision", "created", "source", "licenses"} <= set(labels)
     assert 'HEALTHCHECK --interval=15s --timeout=15s --start-period=60s CMD ["python", "-I", "apps/ready.py"]' in IMAGE
     assert "groupadd --system --gid 10001" in IMAGE
 

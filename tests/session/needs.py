@@ -105,6 +105,7 @@ NEEDS = {
         program("mkfs.ext4", "e2fsprogs"),
         Need("qemu", lambda: find_program("qemu-system-x86_64") is not None, "apt-get install qemu-system-x86"),
         Need("docker", lambda: bool(find_program("docker") and find_program("dockerd")), "apt-get install docker.io"),
+        program("docker-registry", "docker-registry"),
         Need("compose", _has_compose, "apt-get install docker-compose-v2 docker-buildx"),
         Need("postgresql-15", POSTGRESQL_15.is_dir, "apt-get install postgresql-15"),
         Need("machine-id", MACHINE_ID.exists, f"tr -d - </proc/sys/kernel/random/uuid >{MACHINE_ID}"),
