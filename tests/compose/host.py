@@ -47,7 +47,8 @@ class Host:
         assert offered in host.shell("for file in /etc/ssh/ssh_host_*_key.pub; do ssh-keygen -lf $file; done")
         api.post(f"hosts/{host.id}/approve-host-key/", fingerprint=offered)
         api.post(f"hosts/{host.id}/check/")
-        wait(lambda: host.read()["state"] == "ready", CHECK_S, host.read)
+        # A check stores the health first, and the facts a moment later.
+        wait(lambda: host.read()["state"] == "ready" and bool(host.read()["facts"]), CHECK_S, host.read)
         return host
 
     def read(self) -> dict[str, Any]:

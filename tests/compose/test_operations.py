@@ -1,4 +1,4 @@
-"""What docs/production.md says of a running stack: upgrade, several dispatchers, backup and restore, down and up."""
+"""What docs/production.md says of a running stack: upgrade, several dispatchers, backup, restore, keys, down and up."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from cryptography.fernet import Fernet
 
+from tests.compose import roles
 from tests.compose.engine import EngineError
 from tests.compose.host import Campaign, Host
-from tests.compose.stack import CHECKOUT, Stack
+from tests.compose.stack import CHECKOUT, SERVER, Stack
 
 pytestmark = [pytest.mark.compose, pytest.mark.needs("root", "docker", "compose")]
 COMMIT = "feedfacecafe"
@@ -21,6 +23,7 @@ LOADED = "registry.invalid/proving-ground:1.2.3"
 # The next major version, as far as this needs one: the same programs with a directory of their own in the volume.
 NEXT = "proving-ground-test-next-postgres"
 NEXT_DOCKERFILE = "FROM postgres:18\nENV PGDATA=/var/lib/postgresql/next/docker\n"
+PRODUCTION = (CHECKOUT / "docs" / "production.md").read_text()
 COMMANDS = re.compile(r"^ {4,}(.*docker compose .*)$", re.MULTILINE)
 
 
@@ -37,8 +40,9 @@ def two_of_each(stack: Stack) -> Iterator[None]:
 def test_an_upgrade_during_a_campaign_loses_no_run_and_ends_with_the_new_version(
     stack: Stack, host: Host, figures: list[str]
 ) -> None:
+    roles.serve_as_owner(stack)
     agents = host.agents()
-    campaign = Campaign.start(host, repetitions=10, seconds=5)
+    campaign = Campaign.start(host, repetitions=15, seconds=5)
     campaign.wait_for_runs(ended=1)
     with (stack.folder / "agents" / "wire" / "protocol.py").open("a") as source:
         source.write("# A new version of the agent.\n")
@@ -53,6 +57,15 @@ def test_an_upgrade_during_a_campaign_loses_no_run_and_ends_with_the_new_version
     assert stack.client.get("version/")["commit"] == COMMIT
     assert len(host.agents() - agents) == 1
     assert list(stack.folder.glob("proving-before-upgrade-*.tar"))
+    assert [roles.rights(stack, service) for service in SERVER] == [roles.LIMITED] * len(SERVER)
+
+
+def test_a_plain_start_of_a_new_version_creates_the_role_of_the_server(stack: Stack) -> None:
+    roles.serve_as_owner(stack)
+
+    stack.start()
+
+    assert [roles.rights(stack, service) for service in SERVER] == [roles.LIMITED] * len(SERVER)
 
 
 def test_an_upgrade_uses_a_loaded_image_where_no_registry_has_it(stack: Stack, host: Host) -> None:
@@ -122,20 +135,63 @@ def test_down_and_up_keep_campaigns_and_hosts(stack: Stack, host: Host) -> None:
     later.assert_each_run_once()
 
 
+def test_the_check_of_a_backup_restores_it_while_the_server_runs(stack: Stack, host: Host) -> None:
+    backup, _, _, _, check = documented_commands("Backup")
+    Campaign.start(host).wait_for_results()
+    stack.shell(backup)
+    (file,) = stack.folder.glob("proving-2*.tar")
+
+    shown = stack.shell(with_file(check, file.name))
+
+    file.unlink()
+    assert "can be restored" in shown and "the audit log is intact" in shown
+    assert roles.sql(stack, "SELECT count(*) FROM pg_database WHERE datname LIKE '%check%'") == "0"
+    assert roles.rights(stack, "web") == roles.LIMITED
+
+
+def test_keys_are_rotated_between_two_changes_of_the_variable(stack: Stack, host: Host) -> None:
+    old = stack.variables["PROVING_SSH_KEYS"]
+    new = Fernet.generate_key().decode()
+    stack.set_variables(PROVING_SSH_KEYS=f"{new},{old}")
+    with pytest.raises(EngineError, match="contains one key in this process"):
+        stack.manage("rotate_key")
+    stack.start()
+
+    rotated = stack.manage("rotate_key")
+    stack.set_variables(PROVING_SSH_KEYS=new)
+    stack.start()
+
+    assert re.search(r"^[1-9]\d* secrets? encrypted again", rotated)
+    campaign = Campaign.start(host)
+    campaign.wait_for_results()
+    campaign.assert_each_run_once()
+
+
+def test_the_documented_command_gives_the_role_of_the_server_a_new_password(stack: Stack, host: Host) -> None:
+    (command,) = re.findall(r"^\| the password of \[the server's role\].* \| `(.+)` \|$", PRODUCTION, re.MULTILINE)
+    before = stack.compose("exec", "-T", "web", "cat", roles.PASSWORD)
+
+    stack.shell(command)
+
+    stack.wait_until_healthy()
+    assert stack.compose("exec", "-T", "web", "cat", roles.PASSWORD) != before
+    Campaign.start(host).wait_for_results()
+
+
 def test_a_restore_into_new_volumes_brings_everything_back_byte_by_byte(stack: Stack, host: Host) -> None:
     backup, stop, restore, start, *_ = documented_commands("Backup")
     campaign = Campaign.start(host)
     campaign.wait_for_results()
     before = campaign.export()
     stack.shell(backup)
-    name = stack.shell("ls proving-2*.tar").strip()
+    (file,) = stack.folder.glob("proving-2*.tar")
     after = Campaign.start(host)
     after.wait_for_results()
 
     take_down(stack, host, "--volumes")
     bring_up(stack, host)
     stack.shell(stop)
-    stack.shell(re.sub(r"proving-[0-9-]+\.tar", name, restore))
+    stack.shell(with_file(restore, file.name))
     stack.shell(start)
     stack.wait_until_healthy()
 
@@ -181,5 +237,9 @@ def bring_up(stack: Stack, host: Host) -> None:
 
 def documented_commands(title: str) -> list[str]:
     """The commands with docker compose of the section of docs/production.md with this title."""
-    page = (CHECKOUT / "docs" / "production.md").read_text()
-    return COMMANDS.findall(re.split(r"\n##+ ", page.partition(f"# {title}\n")[2])[0])
+    return COMMANDS.findall(re.split(r"\n##+ ", PRODUCTION.partition(f"# {title}\n")[2])[0])
+
+
+def with_file(command: str, name: str) -> str:
+    """A documented command, with the backup of this name."""
+    return re.sub(r"proving-[0-9-]+\.tar", name, command)
