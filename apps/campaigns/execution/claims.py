@@ -120,8 +120,16 @@ def hold(run: Run) -> None:
     hold_row(run)
 
 
-def wait(run: Run, error: ProvingError, seconds: float) -> None:
-    """Try again later, and show `error` on the run's page meanwhile."""
+def wait(run: Run, error: ProvingError, seconds: float, *, attempts: int | None = None) -> None:
+    """Try again later, and show `error` on the run's page meanwhile. `attempts`: the new number of failed attempts to
+    process the run; None leaves it unchanged."""
     log.warning("run %s: %s", run.pk, error)
-    run.mine().update(error=error.as_dict())
-    queue.rearm(run, seconds)
+    count = failed_attempts(run) if attempts is None else attempts
+    counted = {"attempts": count} if count else {}
+    queue.rearm(run, seconds, error={**error.as_dict(), **counted})
+
+
+def failed_attempts(run: Run) -> int:
+    """How often in a row an unexpected error has prevented the server from processing the run; see dispatch.py."""
+    count: int = (run.error or {}).get("attempts", 0)
+    return count

@@ -1,18 +1,24 @@
 """One tick of one run, and what its errors lead to: another try, or the end of the run.
 
+Errors that the code knows by name end the run at once, or wait for their cause to pass. Any other error may be due to
+what the host sent, or to a defect of this version of the server. It is tried again with growing pauses, and ends the
+run after MAX_ATTEMPTS in a row. A problem of the server itself, such as a lost connection, is never an attempt.
+
 Every write goes through the claim (`run.mine()`), and nothing here runs inside a transaction that spans the network.
 A tick may die at any line: the next one finds the run claimed until a time that passes, and does the same again.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import time
 from contextlib import ExitStack
 
-from django.core.exceptions import FieldError, ValidationError
-from django.db import DataError, IntegrityError
+from django.db import InterfaceError, OperationalError
 from django.utils import timezone
+from kombu.exceptions import OperationalError as BrokerError
+from redis.exceptions import RedisError
 
 from apps import logs
 from apps.campaigns.execution import claims, halts, queue, received, run_end
@@ -20,15 +26,20 @@ from apps.campaigns.execution.supervision import Supervision, restart_under_way
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.access import replies
 from apps.hosts.models import Host
-from common.errors import HostError, ProvingError, UnreachableError
+from common.errors import AgentError, HostError, ProvingError, UnreachableError
 
 log = logging.getLogger(__name__)
 
-# What malformed input raises. Anything else, such as a lost connection, is tried again by the next tick.
-UNPROCESSABLE = (
-    *(DataError, IntegrityError, FieldError, ValidationError),
-    *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
-)
+# Attempts in a row with an unexpected error, and the pauses between them: 25 minutes in total. Within that time a
+# defective version of the server can be replaced, and no other run of the host waits longer. The errors need not be
+# equal, because a host could vary them. A tick without one starts the count again: a host gains nothing by that, as it
+# can keep a run open without any error.
+MAX_ATTEMPTS = 10
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 300.0
+# SQLSTATE class of values beyond the limits of PostgreSQL. A host may cause it, unlike other operational errors.
+TOO_LARGE = "54"
+# The server lacks room or file descriptors, or its disk fails.
+EXHAUSTED = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EROFS}
 
 
 def tick(run: Run, deadline: float | None = None) -> None:
@@ -40,19 +51,52 @@ def tick(run: Run, deadline: float | None = None) -> None:
         if not run.claim_tick(claims.CLAIM_S):
             return
         try:
-            with claims.held(run):
-                _work(run, deadline)
+            _attempt(run, deadline)
         except claims.ClaimLostError:
             log.warning("run %s: another worker took over", run.pk)
-        except received.UnusableError as error:
-            run_end.abandon(run, error)
-        except replies.RefusedError as error:
-            _refuse(run, error)
-        except ProvingError as error:
-            _put_off(run, error)
-        except UNPROCESSABLE as error:
+        except Exception as error:
+            if is_of_server(error):
+                raise
             log.exception("run %s: tick failed", run.pk)
-            run_end.abandon(run, received.unusable(f"agent on {run.host}", error))
+            _count(run, error)
+
+
+def is_of_server(error: Exception) -> bool:
+    """Whether an error comes from what the server depends on, such as its database, and passes with that problem."""
+    if isinstance(error, OperationalError):
+        return not (getattr(error.__cause__, "sqlstate", "") or "").startswith(TOO_LARGE)
+    if isinstance(error, OSError):
+        return error.errno in EXHAUSTED
+    return isinstance(error, InterfaceError | RedisError | BrokerError)
+
+
+def _attempt(run: Run, deadline: float) -> None:
+    try:
+        with claims.held(run):
+            _work(run, deadline)
+    except received.UnusableError as error:
+        run_end.abandon(run, error)
+    except replies.RefusedError as error:
+        _refuse(run, error)
+    except ProvingError as error:
+        _put_off(run, error)
+
+
+def _count(run: Run, error: Exception) -> None:
+    """Try again after a pause, and show the cause on the run's page meanwhile. The last attempt ends the run."""
+    count = claims.failed_attempts(run) + 1
+    cause = received.described(error)
+    if count >= MAX_ATTEMPTS:
+        message = f"the server could not process the run in {count} attempts: {cause}"
+        run_end.abandon(run, AgentError(f"agent on {run.host}", message, hint=received.HINT))
+        return
+    message = f"the server could not process the run, attempt {count} of {MAX_ATTEMPTS}: {cause}"
+    hint = "the server will try again; after the last attempt the run fails. To end it now, give it up"
+    claims.wait(run, AgentError(f"agent on {run.host}", message, hint=hint), _pause_s(count), attempts=count)
+
+
+def _pause_s(count: int) -> float:
+    return float(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (count - 1)))
 
 
 def _work(run: Run, deadline: float) -> None:

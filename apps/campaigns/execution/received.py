@@ -18,6 +18,7 @@ from apps.hosts.access.shapes import (
     many,
     maybe,
     number,
+    plain,
     record,
     storable,
     table,
@@ -31,6 +32,7 @@ from common.errors import AgentError
 HINT = "the host is quarantined: check its spool before you release it"
 MAX_CONFLICTS = 1000
 MAX_FILES = 10_000
+MAX_CAUSE = 450  # of an exception
 MAX_MESSAGE = 4000  # of the message or the hint of a failure
 MAX_FAILURE_BYTES = MAX_MANIFEST_BYTES = 1 << 18  # of a manifest without its files
 ARTEFACT_BYTES = 16 << 20  # a larger file stays on its host
@@ -62,7 +64,12 @@ class UnusableError(AgentError):
 
 def unusable(agent: str, error: Exception) -> UnusableError:
     """Return the error for an exception while data of an agent was processed."""
-    return UnusableError(agent, f"its message cannot be processed: {type(error).__name__}: {error}"[:500], hint=HINT)
+    return UnusableError(plain(agent), f"its message cannot be processed: {described(error)}", hint=HINT)
+
+
+def described(error: Exception) -> str:
+    """Return type and text of an exception, whose text may quote the data, in a form that can be stored."""
+    return plain(f"{type(error).__name__}: {error}"[:MAX_CAUSE])
 
 
 def event(line: bytes) -> dict[str, Any] | None:

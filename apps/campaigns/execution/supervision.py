@@ -132,7 +132,7 @@ class Supervision:
             if self._error:
                 raise self._error
             if claims.stopping.is_set() or time.monotonic() >= self._deadline:
-                queue.rearm(self.run, 0)
+                queue.rearm(self.run, 0, error=None)  # whatever it waited for has passed
                 return
 
     def _connect_started(self) -> None:

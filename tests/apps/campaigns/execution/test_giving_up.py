@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import errno
+import struct
 import uuid
+import zlib
+from contextlib import suppress
 
+import asyncssh
+import psycopg
 import pytest
+import redis
+from django.db import DataError, InterfaceError, OperationalError
 from django.utils import timezone
 
-from apps.accounts.models import Role
-from apps.campaigns.execution import claims, dispatch, run_end
+from apps.accounts.models import Role, User
+from apps.campaigns import services
+from apps.campaigns.execution import claims, dispatch, received, run_end
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host, Lease
 from apps.hosts.usage import leases
-from common.errors import PlanError
+from common.errors import PlanError, UnreachableError
 from tests.rows import populate
 from tests.rows.factories import make_user
+from tests.servers import campaigns
 
 pytestmark = pytest.mark.django_db
 
@@ -65,21 +75,135 @@ def test_the_other_runs_of_the_campaign_wait_for_the_host(run: Run) -> None:
     assert campaign.runs.filter(state=Run.State.QUEUED).exists()
 
 
-@pytest.mark.parametrize("error", [KeyError("outcome"), ValueError("a NUL"), RecursionError("deep")])
-def test_a_run_that_cannot_be_processed_fails_with_the_cause(
-    run: Run, error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
+# What a host's data may raise, and a defect of the server.
+UNEXPECTED = [
+    *(KeyError("outcome"), ValueError("a NUL: \0"), RecursionError("deep"), DataError("no text")),
+    *(RuntimeError("changed while it was read"), AssertionError(), EOFError("cut"), MemoryError(), zlib.error("-3")),
+    *(struct.error("unpack needs 4 bytes"), asyncssh.Error(2, "channel"), BrokenPipeError(32, "Broken pipe")),
+    ExceptionGroup("several", [ValueError("one")]),
+]
+# Problems of the server itself: they affect all runs, and pass.
+PASSING = [
+    *(OperationalError("the connection is closed"), InterfaceError("the connection is closed")),
+    *(redis.exceptions.ConnectionError("refused"), OSError(errno.ENOSPC, "No space left"), OSError(errno.EMFILE, "")),
+]
+
+
+def fail_with(error: Exception, run: Run, monkeypatch: pytest.MonkeyPatch, times: int) -> list[float]:
+    """Let `times` ticks of the run raise this error; returns the pauses after them, in seconds."""
+
     def fail(run: Run, deadline: float) -> None:
         raise error
 
     monkeypatch.setattr(dispatch, "_work", fail)
+    pauses = []
+    for _ in range(times):
+        Run.objects.filter(pk=run.pk).update(next_tick_at=timezone.now(), claimed_until=None)
+        with suppress(*(type(each) for each in PASSING)):
+            dispatch.tick(run)
+        run.refresh_from_db()
+        if run.next_tick_at:
+            pauses.append((run.next_tick_at - timezone.now()).total_seconds())
+    return pauses
+
+
+@pytest.mark.parametrize("error", UNEXPECTED, ids=lambda error: type(error).__name__)
+def test_a_run_that_cannot_be_processed_time_after_time_fails_with_the_cause(
+    run: Run, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list of errors ended the run at once. Others, such as RuntimeError, were tried again for ever."""
+    fail_with(error, run, monkeypatch, dispatch.MAX_ATTEMPTS)
+
+    host = Host.objects.get(pk=run.host_id)
+    assert run.outcome == Run.Outcome.FAILED
+    assert type(error).__name__ in run.error["message"]
+    assert host.state == Host.State.QUARANTINED
+    assert type(error).__name__ in host.state_reason
+    assert Lease.objects.get(machine_id=host.machine_id).run is None
+
+
+def test_a_run_is_tried_again_for_long_enough_to_replace_a_defective_server(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses = fail_with(AttributeError("a defect"), run, monkeypatch, dispatch.MAX_ATTEMPTS - 1)
+
+    assert run.state == Run.State.RUNNING
+    assert run.host.state != Host.State.QUARANTINED
+    assert sum(pauses) > 20 * 60 - len(pauses)
+    assert f"attempt {len(pauses)} of {dispatch.MAX_ATTEMPTS}" in run.error["message"]
+    assert "AttributeError: a defect" in run.error["message"]
+
+
+@pytest.mark.parametrize("error", PASSING, ids=lambda error: f"{type(error).__name__} {error}")
+def test_a_problem_of_the_server_itself_ends_no_run(
+    run: Run, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_with(error, run, monkeypatch, 2 * dispatch.MAX_ATTEMPTS)
+
+    assert run.state == Run.State.RUNNING
+    assert run.host.state != Host.State.QUARANTINED
+
+
+def test_a_value_that_postgresql_cannot_hold_is_no_problem_of_the_server(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is an OperationalError, as a lost connection."""
+    too_long = OperationalError("index row size 20000 exceeds btree version 4 maximum 2704")
+    too_long.__cause__ = psycopg.errors.ProgramLimitExceeded()
+
+    fail_with(too_long, run, monkeypatch, dispatch.MAX_ATTEMPTS)
+
+    assert run.outcome == Run.Outcome.FAILED
+
+
+def test_a_host_that_does_not_answer_in_between_adds_no_attempts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(RuntimeError("odd"), run, monkeypatch, dispatch.MAX_ATTEMPTS - 1)
+    fail_with(UnreachableError(run.host, "is down"), run, monkeypatch, 3)
+    assert run.error["message"] == "is down"
+
+    fail_with(RuntimeError("odd"), run, monkeypatch, 1)
+
+    assert run.outcome == Run.Outcome.FAILED
+
+
+@pytest.mark.fast
+@pytest.mark.django_db(transaction=True)
+def test_a_tick_that_works_again_clears_the_attempts(host: Host, admin: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "FOLLOW_S", 0.5)
+    run: Run = campaigns.start(host, admin, time_s=60).runs.get()
+    dispatch.tick(run)  # submits it
+    with monkeypatch.context() as patch:
+        fail_with(RuntimeError("odd"), run, patch, 1)
+    assert (run.state, run.error["attempts"]) == (Run.State.RUNNING, 1)
     Run.objects.filter(pk=run.pk).update(next_tick_at=timezone.now())
 
     dispatch.tick(run)
 
     run.refresh_from_db()
+    assert (run.state, run.error) == (Run.State.RUNNING, None)
+    services.cancel_run(run, by=admin)
+    campaigns.finish(run.campaign)
+
+
+def test_a_failure_to_end_a_run_is_an_attempt_as_well(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(run: Run, error: Exception) -> None:
+        raise RuntimeError("no end")
+
+    monkeypatch.setattr(run_end, "abandon", fail)
+
+    pauses = fail_with(received.unusable("agent on db1", ValueError("odd")), run, monkeypatch, 2)
+
+    assert len(pauses) == 2
+    assert "RuntimeError: no end" in run.error["message"]
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800", "x" * 1_000_000], ids=["NUL", "surrogate", "long"])
+def test_the_cause_of_an_unusable_message_can_be_stored(text: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of the run failed on it, each time."""
+    fail_with(received.unusable(f"agent on {text}", ValueError(text)), run, monkeypatch, 1)
+
     assert run.outcome == Run.Outcome.FAILED
-    assert type(error).__name__ in run.error["message"]
+    assert len(run.error["message"]) < 1000
 
 
 def test_a_claim_that_another_worker_took_over_is_lost(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
