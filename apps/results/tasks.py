@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-
 from celery import shared_task
 from django.utils import timezone
 
 from apps import logs
+from apps.accounts.operation import faults
 from apps.campaigns.models import Run
 from apps.results import queries, traces
 from apps.results.answers import interim_analyses
 from apps.results.answers.history import regressions
 from apps.results.store import campaign_cache, fold, retention
 from apps.results.store import ingest as reading
-
-log = logging.getLogger(__name__)
 
 
 @shared_task(name="results.ingest")
@@ -33,7 +30,7 @@ def ingest(run_id: str) -> None:
 def ingest_due() -> None:
     """Enqueue runs whose message was lost, and interim analyses that were not made after them."""
     for run in queries.to_ingest():
-        with logs.about(run.pk):
+        with logs.about(run.pk), faults.apart("reading results"):
             if reading.ingest(run):
                 traces.write(run)
     interim_analyses.run_due_analyses()
@@ -43,11 +40,9 @@ def ingest_due() -> None:
 def fold_due() -> None:
     """Enqueue active runs with many samples in events."""
     for run in queries.to_fold():
-        with logs.about(run.pk):
-            try:
-                fold.fold(run, leave=fold.TAIL)
-            except reading.UNREADABLE:  # when it has ended, it fails because of this; the others continue
-                log.exception("samples of run %s cannot be read", run.pk)
+        # When it has ended, it fails because of the same error.
+        with logs.about(run.pk), faults.apart("reading samples"):
+            fold.fold(run, leave=fold.TAIL)
 
 
 @shared_task(name="results.thin_due")

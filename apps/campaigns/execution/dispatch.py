@@ -10,17 +10,14 @@ A tick may die at any line: the next one finds the run claimed until a time that
 
 from __future__ import annotations
 
-import errno
 import logging
 import time
 from contextlib import ExitStack
 
-from django.db import InterfaceError, OperationalError
 from django.utils import timezone
-from kombu.exceptions import OperationalError as BrokerError
-from redis.exceptions import RedisError
 
 from apps import logs
+from apps.accounts.operation import faults
 from apps.campaigns.execution import claims, halts, queue, received, run_end
 from apps.campaigns.execution.supervision import Supervision, restart_under_way
 from apps.campaigns.models import Campaign, Run
@@ -36,10 +33,6 @@ log = logging.getLogger(__name__)
 # can keep a run open without any error.
 MAX_ATTEMPTS = 10
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 300.0
-# SQLSTATE class of values beyond the limits of PostgreSQL. A host may cause it, unlike other operational errors.
-TOO_LARGE = "54"
-# The server lacks room or file descriptors, or its disk fails.
-EXHAUSTED = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EROFS}
 
 
 def tick(run: Run, deadline: float | None = None) -> None:
@@ -55,19 +48,10 @@ def tick(run: Run, deadline: float | None = None) -> None:
         except claims.ClaimLostError:
             log.warning("run %s: another worker took over", run.pk)
         except Exception as error:
-            if is_of_server(error):
+            if faults.is_of_server(error):
                 raise
             log.exception("run %s: tick failed", run.pk)
             _count(run, error)
-
-
-def is_of_server(error: Exception) -> bool:
-    """Whether an error comes from what the server depends on, such as its database, and passes with that problem."""
-    if isinstance(error, OperationalError):
-        return not (getattr(error.__cause__, "sqlstate", "") or "").startswith(TOO_LARGE)
-    if isinstance(error, OSError):
-        return error.errno in EXHAUSTED
-    return isinstance(error, InterfaceError | RedisError | BrokerError)
 
 
 def _attempt(run: Run, deadline: float) -> None:

@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models import Max, Min, Q
 
 import stats
+from apps.accounts.operation import faults
 from apps.campaigns.design import orders, steps
 from apps.campaigns.design.stopping import Rule, read
 from apps.campaigns.execution import halts
@@ -25,7 +26,8 @@ from common.wording import signed
 def run_due_analyses() -> None:
     """Analyse active campaigns whose task was lost after a run was read."""
     for campaign in Campaign.objects.filter(state__in=halts.GOING_ON).exclude(stop={}):
-        analyse(campaign)
+        with faults.apart(f"interim analysis of campaign {campaign.pk}"):
+            analyse(campaign)
 
 
 @transaction.atomic

@@ -10,11 +10,13 @@ from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
-from django.db import DataError, transaction
+from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from apps.accounts.operation import faults
 from apps.campaigns.design import steps
+from apps.campaigns.execution import received
 from apps.campaigns.models import Run, RunPart
 from apps.results.answers import interim_analyses
 from apps.results.models import Mark, Measurement, StepMeans, Within
@@ -27,9 +29,6 @@ from readers.postgres.server_log import Checkpoint, parse_checkpoints
 
 SERVER_LOG = "out/postgresql.log"
 SERIES = "series.json"
-# Errors for malformed output of a host, or a bug in a parser. A lost database connection is not one of them.
-UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, DataError)
-
 # Limits for a run; runs of a day with all collectors need a tenth.
 MAX_ROWS = 10_000
 MAX_PROOF_LINES, MAX_PROOF_CHARACTERS = 1000, 1000
@@ -46,7 +45,9 @@ def ingest(run: Run) -> bool:
     try:
         fold.fold(run)  # step by step, so that a repetition after a crash continues
         read = _read(run, waiting)
-    except UNREADABLE as error:
+    except Exception as error:  # malformed output of a host, or a defect of a parser
+        if faults.is_of_server(error):
+            raise
         read = _give_up(run, waiting, error)
     if read and run.campaign.stop:
         interim_analyses.analyse(run.campaign)
@@ -56,7 +57,7 @@ def ingest(run: Run) -> bool:
 def _give_up(run: Run, waiting: QuerySet[Run], error: Exception) -> bool:
     """Fail a run whose data cannot be read and would not be the next time, so that the others are read."""
     log.exception("results of run %s cannot be read", run.pk)
-    message = f"the results cannot be read: {type(error).__name__}: {error}"[:500].replace("\0", "")
+    message = f"the results cannot be read: {received.described(error)}"
     failed = WorkloadError(f"run {run.pk}", message, hint="the raw output is on the page of the run")
     empty = {"checked": 0, "ok": 0, "lines": []}
     ended = {"ingested_at": timezone.now(), "outcome": Run.Outcome.FAILED, "error": failed.as_dict(), "proof": empty}

@@ -9,6 +9,7 @@ from django.db.models import Exists, OuterRef
 from django.urls import reverse
 
 from apps.accounts.notices.notify import notify
+from apps.accounts.operation import faults
 from apps.campaigns.models import Run, Slot
 from apps.results.answers.history.trend import trend
 
@@ -18,7 +19,8 @@ def compare_due(now: datetime) -> None:
     unread = Run.objects.filter(campaign=OuterRef("campaign"), outcome=Run.Outcome.OK, ingested_at=None)
     due = Slot.objects.filter(campaign__ended_at__isnull=False, compared_at=None).filter(~Exists(unread))
     for slot in due.select_related("schedule__campaign__workload", "schedule__campaign__host").order_by("at"):
-        compare(slot, now)
+        with faults.apart(f"comparison of campaign {slot.campaign_id} with earlier ones"):
+            compare(slot, now)
 
 
 @transaction.atomic

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import zlib
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.results import tasks
+from apps.results.answers import interim_analyses
+from apps.results.store import ingest
 from tests.rows.factories import make_campaign
 
 pytestmark = pytest.mark.django_db
@@ -91,3 +95,52 @@ def test_one_bad_event_does_not_stop_the_results_of_other_runs(runs: list[Run], 
 
     assert good.ingested_at
     assert bad.ingested_at
+
+
+@pytest.mark.parametrize("error", [zlib.error("-3"), EOFError("cut"), AssertionError(), RuntimeError("changed")])
+def test_an_error_that_no_list_has_fails_its_run_only(
+    runs: list[Run], error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading stopped at this run, each time: no result of later runs was read."""
+    bad, good = runs
+    read = ingest._read
+
+    def fail(run: Run, waiting: Any) -> bool:
+        if run.pk == bad.pk:
+            raise error
+        return read(run, waiting)
+
+    monkeypatch.setattr(ingest, "_read", fail)
+
+    read_all(bad, good)
+
+    assert good.ingested_at and "cannot be read" not in str(good.error)
+    assert bad.outcome == Run.Outcome.FAILED
+    assert f"cannot be read: {type(error).__name__}" in bad.error["message"]
+
+
+def test_a_lost_connection_fails_no_run(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(run: Run, waiting: Any) -> bool:
+        raise OperationalError("the connection is closed")
+
+    monkeypatch.setattr(ingest, "_read", fail)
+
+    with pytest.raises(OperationalError):
+        read_all(*runs)
+
+    assert not Run.objects.filter(pk__in=[run.pk for run in runs]).exclude(ingested_at=None).exists()
+
+
+def test_an_analysis_that_fails_stops_no_other(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    Campaign.objects.update(stop={"between": []})
+    analysed: list[Campaign] = []
+
+    def fail(campaign: Campaign) -> None:
+        analysed.append(campaign)
+        raise RuntimeError("odd")
+
+    monkeypatch.setattr(interim_analyses, "analyse", fail)
+
+    tasks.ingest_due()
+
+    assert {run.campaign for run in runs} <= set(analysed)
