@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from itertools import accumulate
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import Count, F, Max, Q
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.wire.protocol import digest
-from apps.accounts.models import AuditEntry
+from agents.wire.protocol import canonical, digest
+from apps.accounts.models import AuditEntry, Delivery
 from apps.accounts.notices.events import KINDS
 from apps.accounts.notices.notify import notify
 from apps.accounts.services import audit
@@ -24,10 +26,17 @@ from apps.hosts.facts import changes, health, machines
 from apps.hosts.models import Facts, Host, HostKey, Lease, Trouble
 from common.errors import HostError, ProvingError
 
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
 ASK_S = 45.0  # systemd reloads all of its units, PostgreSQL shuts down; a request may take 60
 DAY = timedelta(days=1)
 # Limits for what a host may add to the tables: a normal one restores and changes values a few times a day.
 MAX_TROUBLES, MAX_RESTORED_A_DAY, MAX_FACTS_A_DAY = 100, 100, 200
+MAX_UNFIT_A_DAY, MAX_NOTICES_A_DAY = 50, 20  # notices: of one kind
+MAX_REASON = 2000  # characters
+MAX_NAMED = 5  # runs or values in a text
+MAX_TROUBLE_KEYS, MAX_TROUBLE_BYTES = 1000, 1 << 16
 BEAT_S = 10.0  # between two searches for hosts that are due for a check
 
 
@@ -127,7 +136,7 @@ def record_contact(host: Host, hello: dict[str, Any]) -> None:
         _audit_restored(host, hello["recovered"])
     if hello["dirty"]:
         report(host, hello["dirty"][0], Trouble.Kind.DIRTY)
-        quarantine(host, f"settings of run {hello['dirty'][0]} could not be restored")
+        quarantine(host, f"settings of run {named(hello['dirty'])} could not be restored")
     if hello["conflicts"]:
         _report_conflicts(host, hello["conflicts"])
 
@@ -175,7 +184,7 @@ def release_host(host: Host) -> None:
             recovered = [*link.hello["recovered"], *link.call("restore")["recovered"]]
             dirty = link.call("hello")["dirty"]
     except ProvingError as error:
-        rows.update(state_reason=f"not released: {error}", release_requested_at=None)
+        rows.update(state_reason=_short(f"not released: {error}"), release_requested_at=None)
         return
     _released(host, recovered, dirty)
 
@@ -183,23 +192,41 @@ def release_host(host: Host) -> None:
 @transaction.atomic
 def _released(host: Host, recovered: list[dict[str, Any]], dirty: list[str]) -> None:
     did = [f"run {status['run']}: {action}" for status in recovered for action in status.get("did") or ["restored"]]
-    left = f"still not restored after run {', '.join(dirty)}; see the manifest of that run in {host.spool_dir}/jobs/"
+    left = f"still not restored after run {named(dirty)}; see the manifest of that run in {host.spool_dir}/jobs/"
     state = {"state": Host.State.QUARANTINED, "state_reason": left} if dirty else {"state": Host.State.READY}
     Host.objects.filter(pk=host.pk).update(**{"state_reason": "", "release_requested_at": None, **state})
     mended = host.troubles.filter(kind=Trouble.Kind.DIRTY, closed_at=None).exclude(run__in=dirty)
-    resolution = "; ".join(did) or "the agent found nothing left to restore"
+    resolution = _short("; ".join(did)) or "the agent found nothing left to restore"
     mended.update(closed_at=timezone.now(), closed_by=host.release_requested_by, resolution=resolution)
-    audit(None, "host.restored", host, after={"recovered": recovered, "dirty": dirty})
+    audit(None, "host.restored", host, after={"recovered": recovered, "dirty": named(dirty)})
 
 
 def report(
     host: Host, run: UUID | str, kind: str, keys: list[dict[str, Any]] | None = None, problems: list[str] | None = None
 ) -> None:
     """Report a problem for users, once for each run and kind. Details may be added later."""
-    fields = {"host": host, "keys": keys or [], "problems": problems or []}
+    keys = _within(keys or [])
+    fields = {"host": host, "keys": keys, "problems": _within(problems or [])}
     _, new = Trouble.objects.get_or_create(run=run, kind=kind, defaults=fields)
     if not new and keys:
         Trouble.objects.filter(run=run, kind=kind, keys=[]).update(keys=keys, problems=fields["problems"])
+
+
+def _within(listed: list[T]) -> list[T]:
+    """Return the first of these, as many as the server stores for a problem."""
+    sizes = accumulate(len(canonical(each)) for each in listed[:MAX_TROUBLE_KEYS])
+    return [each for each, size in zip(listed, sizes, strict=False) if size <= MAX_TROUBLE_BYTES]
+
+
+def named(listed: Sequence[str]) -> str:
+    """Return the first MAX_NAMED of these, and how many more there are."""
+    more = f" and {len(listed) - MAX_NAMED:,} more" if len(listed) > MAX_NAMED else ""
+    return f"{', '.join(listed[:MAX_NAMED])}{more}"
+
+
+def _short(reason: str) -> str:
+    """Return a text that quotes a host, cut to what pages, audit log and notifications contain."""
+    return reason if len(reason) <= MAX_REASON else f"{reason[:MAX_REASON]}..."
 
 
 @transaction.atomic
@@ -248,10 +275,16 @@ def _back(host: Host, rows: list[health.Row]) -> None:
 
 @transaction.atomic
 def mark_unfit(host: Host, reason: str) -> None:
-    """Start no further run until a check succeeds; active runs continue. A quarantine is not overwritten."""
+    """Start no further run until a check succeeds; active runs continue. A quarantine is not overwritten, and begins
+    when the health of a host has failed too often in a day."""
+    reason = _short(reason)
     apart = (Host.State.QUARANTINED, Host.State.UNFIT)
     became = Host.objects.filter(pk=host.pk).exclude(state__in=apart)
     if became.update(state=Host.State.UNFIT, state_reason=reason):
+        today = AuditEntry.objects.filter(at__gt=timezone.now() - DAY, action="host.unfit", target=str(host))
+        if today.count() >= MAX_UNFIT_A_DAY:
+            quarantine(host, f"its health failed more than {MAX_UNFIT_A_DAY} times in a day. The last time: {reason}")
+            return
         audit(None, "host.unfit", host, after={"reason": reason})
         _notify("host.unfit", host, reason)
     Host.objects.filter(pk=host.pk, state=Host.State.UNFIT).update(state_reason=reason)
@@ -286,15 +319,24 @@ def claim_checks(now: datetime) -> list[int]:
 @transaction.atomic
 def mark_unreachable(host: Host, error: ProvingError) -> None:
     """Set the host to unreachable; it blocks its queue until it answers. A quarantine is not overwritten."""
+    reason = _short(str(error))
     apart = (Host.State.QUARANTINED, Host.State.UNREACHABLE)
     if Host.objects.filter(pk=host.pk).exclude(state__in=apart).update(state=Host.State.UNREACHABLE):
-        _notify("host.unreachable", host, str(error))
-    Host.objects.filter(pk=host.pk, state=Host.State.UNREACHABLE).update(state_reason=str(error))
+        _notify("host.unreachable", host, reason)
+    Host.objects.filter(pk=host.pk, state=Host.State.UNREACHABLE).update(state_reason=reason)
 
 
 def _notify(kind: str, host: Host, reason: str) -> None:
-    """Notify subscribers; in the caller's transaction."""
+    """Notify subscribers, unless they got MAX_NOTICES_A_DAY of this kind about this host today; in the caller's
+    transaction."""
+    recent = Delivery.objects.filter(kind=kind, created_at__gt=timezone.now() - DAY, payload__host=host.name)
+    sent = recent.order_by().values("channel").annotate(count=Count("pk")).aggregate(most=Max("count"))["most"] or 0
+    if sent >= MAX_NOTICES_A_DAY:
+        log.warning("%s: no notification of %s, after %d of them in a day", host, kind, sent)
+        return
     text = f"{host}: {KINDS[kind]}.\n\n{reason}"
+    if sent == MAX_NOTICES_A_DAY - 1:
+        text += f"\n\nThis is notification {MAX_NOTICES_A_DAY} of this kind within a day; no more follow for now."
     path = reverse("host_detail", args=[host.name])
     notify(
         kind, f"{host}: {KINDS[kind]}", {"text": text, "path": path, "host": host.name, "reason": reason}, about=[host]
@@ -304,10 +346,8 @@ def _notify(kind: str, host: Host, reason: str) -> None:
 @transaction.atomic
 def quarantine(host: Host, reason: str) -> None:
     """Start no further run until an admin releases the host."""
-    if (
-        Host.objects.filter(pk=host.pk)
-        .exclude(state=Host.State.QUARANTINED)
-        .update(state=Host.State.QUARANTINED, state_reason=reason)
-    ):
+    reason = _short(reason)
+    became = Host.objects.filter(pk=host.pk).exclude(state=Host.State.QUARANTINED)
+    if became.update(state=Host.State.QUARANTINED, state_reason=reason):
         audit(None, "host.quarantine", host, after={"reason": reason})
         _notify("host.quarantined", host, reason)

@@ -10,10 +10,13 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from apps.accounts.models import AuditEntry
-from apps.campaigns.execution import dispatch, fetching, received
-from apps.campaigns.models import Run
+from agents.wire.protocol import canonical
+from apps.accounts.models import AuditEntry, Channel, Delivery, User
+from apps.campaigns.execution import dispatch, fetching, received, run_end
+from apps.campaigns.models import Run, RunEvent
 from apps.hosts import contact
+from apps.hosts.access import replies
+from apps.hosts.facts import health
 from apps.hosts.models import Host, Trouble
 from apps.results.store import fold, ingest
 from common.errors import HostError
@@ -77,6 +80,124 @@ def test_facts_that_change_in_each_contact_are_refused(host: Host, monkeypatch: 
 
     with pytest.raises(HostError, match="changed 5 times in a day; at most 5"):
         contact.record_facts(host, machine.facts(kernel=machine.kernel(release="7")))
+
+
+def written() -> int:
+    """Bytes of the audit log. Nobody can delete them."""
+    return sum(len(canonical([entry.before, entry.after])) for entry in AuditEntry.objects.all())
+
+
+def subscribe(user: User) -> None:
+    fields = {"name": "mail", "kind": "mail", "address": "a@example.org", "events": ["host.unreachable"]}
+    Channel.objects.create(owner=user, **fields)
+
+
+def health_of(host: Host, **changes: Any) -> list[health.Row]:
+    reported = lies.HONEST["health"] | changes
+    return health.judge(reported, hello(host), health.Clock(0.0, 0.1), health.Limits(1024, 2.0, 95.0))
+
+
+@pytest.mark.thorough
+def test_a_host_whose_health_flaps_is_quarantined(host: Host) -> None:
+    full = [{"path": "/" + "p" * 4000 + str(number), "free_kb": 0} for number in range(20)]
+    for _ in range(contact.MAX_UNFIT_A_DAY + 10):
+        contact.record_health(host, health_of(host, space=full))
+        contact.record_health(host, health_of(host))
+
+    assert AuditEntry.objects.filter(action="host.unfit").count() == contact.MAX_UNFIT_A_DAY
+    assert host.state == Host.State.QUARANTINED
+    assert "its health failed more than 50 times in a day. The last time: free space for /ppp" in host.state_reason
+    assert len(host.state_reason) < 2100
+    assert written() < contact.MAX_UNFIT_A_DAY * 6000
+
+
+@pytest.mark.thorough
+def test_a_host_that_is_unhealthy_and_unreachable_in_turn_is_quarantined_as_well(host: Host) -> None:
+    contact.record_health(host, health_of(host, celsius=200.0))
+    for _ in range(contact.MAX_UNFIT_A_DAY):
+        contact.mark_unreachable(host, HostError(host, "is down"))
+        host.refresh_from_db()
+        contact.record_contact(host, hello(host))
+
+    host.refresh_from_db()
+    assert host.state == Host.State.QUARANTINED
+
+
+@pytest.mark.thorough
+def test_a_host_that_is_unreachable_every_other_time_sends_a_bounded_number_of_notifications(
+    host: Host, admin: User
+) -> None:
+    subscribe(admin)
+    for _ in range(contact.MAX_NOTICES_A_DAY + 5):
+        contact.mark_unreachable(host, HostError(host, "e" * 100_000))
+        host.refresh_from_db()
+        assert len(host.state_reason) < 2100
+        contact.record_contact(host, hello(host))
+
+    sent = [delivery.payload["text"] for delivery in Delivery.objects.order_by("created_at")]
+    assert len(sent) == contact.MAX_NOTICES_A_DAY
+    assert sent[-1].endswith("no more follow for now.")
+    assert max(map(len, sent)) < 3000
+
+
+def test_a_notification_about_another_host_is_sent_nevertheless(host: Host, admin: User) -> None:
+    subscribe(admin)
+    for each in [host] * contact.MAX_NOTICES_A_DAY + [make_host("honest")]:
+        Host.objects.filter(pk=each.pk).update(state=Host.State.READY)
+        contact.mark_unreachable(each, HostError(each, "is down"))
+
+    assert Delivery.objects.filter(payload__host="honest").count() == 1
+
+
+def test_an_audit_entry_about_restored_settings_is_bounded(host: Host) -> None:
+    statuses = [{"run": run, "step": "s" * 999, "did": ["d\U0001f600" * 500] * 99} for run in invented(99)]
+    recovered = replies.answer(host, "hello", hello(host, recovered=statuses))["recovered"]
+
+    contact.record_contact(host, hello(host, recovered=recovered))
+
+    assert recovered[0]["did"]
+    assert 1000 < written() < 32_000
+
+
+def test_ten_thousand_dirty_runs_are_counted_and_five_are_named(host: Host) -> None:
+    runs = invented(10_000)
+    contact.record_contact(host, hello(host, dirty=runs))
+    contact.record_health(host, health_of(host))
+    host.refresh_from_db()
+    assert f"{runs[4]} and 9,995 more could not be restored" in host.state_reason
+
+    contact._released(host, [{"run": runs[0], "did": ["x" * 200] * 20}] * 50, runs)
+
+    host.refresh_from_db()
+    assert f"{runs[4]} and 9,995 more; see the manifest" in host.state_reason
+    left = health.judge(lies.HONEST["health"], hello(host, dirty=runs), health.Clock(0, 0), health.Limits(1, 2, 3))
+    assert "and 9,995 more" in health.failed(left)
+    assert written() < 300_000
+    contact._released(host, [{"run": runs[0], "did": ["x" * 200] * 20}] * 50, [])
+    assert len(host.troubles.get().resolution) < 2100
+
+
+@pytest.mark.thorough
+def test_thousands_of_values_that_were_not_restored_are_counted(admin_client: Client) -> None:
+    """The reason contained all of them, and so did audit log, notification, and the index of the search."""
+    run = make_campaign("running").runs.order_by("position")[0]
+    proof = lies.PROOF | {"phase": "restored", "ok": False, "found": "f" * 500}
+    run.events.bulk_create(
+        RunEvent(run=run, seq=seq, at=timezone.now(), kind="proof", data=proof | {"subject": f"{seq} " + "k" * 3000})
+        for seq in range(1, 3001)
+    )
+    sealed = {"conflicts": [], "clean": False, "error": None}
+
+    run_end.report(run, sealed)
+
+    host, trouble = Host.objects.get(pk=run.host_id), Trouble.objects.get()
+    assert host.state == Host.State.QUARANTINED
+    assert len(host.state_reason) < 2100
+    assert len(canonical(trouble.keys)) <= contact.MAX_TROUBLE_BYTES
+    assert written() < 10_000
+    Trouble.objects.update(closed_at=timezone.now())
+    detail = admin_client.get(reverse("host_detail", args=[host.name]))
+    assert len(detail.content) < 300_000
 
 
 @pytest.mark.thorough

@@ -10,6 +10,7 @@ from apps.accounts.notices.notify import notify
 from apps.campaigns.models import Run
 
 WAITING = "WAITING"  # the state of the agent
+MAX_LISTED, MAX_LINE = 50, 300  # changes in a notification, and characters of each
 
 
 def changes(run: Run) -> list[str]:
@@ -22,7 +23,9 @@ def notify_waiting(run: Run) -> None:
     no more notifications."""
     if run.events.filter(kind="state", data__state=WAITING).count() > 1:
         return
-    remaining = _newest(run)
+    remaining = [line[:MAX_LINE] for line in _newest(run)]
+    if len(remaining) > MAX_LISTED:
+        remaining = [*remaining[:MAX_LISTED], f"and {len(remaining) - MAX_LISTED} more"]
     payload = {
         "text": f"Run {run.position + 1} waits until these parameters are in effect:\n\n" + "\n".join(remaining),
         "path": reverse("run_detail", args=[run.pk]),

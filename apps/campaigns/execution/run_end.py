@@ -21,6 +21,7 @@ from apps.hosts.models import Trouble
 from apps.hosts.usage import leases
 from common.errors import AgentError, PlanError, ProvingError
 
+MAX_WRITES = 10_000  # of a run that are read
 READ_AFTER_S = 1.0  # the next run of the host starts first; results can wait
 HINT = "check what the run changed on the host, then release the host"
 
@@ -51,7 +52,7 @@ def report(run: Run | RunPart, manifest: dict[str, Any]) -> None:
         unproven = (manifest["error"] or {}).get("unproven") or []
         problems = [key for key in unproven if not any(left["key"] in key for left in keys)]
         contact.report(run.host, run.pk, Trouble.Kind.DIRTY, keys, problems)
-        what = ", ".join([*(key["key"] for key in keys), *([] if keys else problems)]) or "see its manifest"
+        what = contact.named([key["key"] for key in keys] or problems) or "see its manifest"
         contact.quarantine(run.host, f"run {run.pk} could not restore: {what}")
 
 
@@ -86,9 +87,13 @@ def abandon(run: Run, error: ProvingError) -> None:
 
 
 def _left(run: Run | RunPart) -> list[dict[str, Any]]:
-    """Return the values that are neither the original nor set by another program, from the proofs of the restore."""
-    writes = {data["key"]: data["wanted"] for data in run.events.filter(kind="write").values_list("data", flat=True)}
-    restored = run.events.filter(kind="proof", data__phase="restored", data__ok=False).values_list("data", flat=True)
+    """Return the values that are neither the original nor set by another program, from the proofs of the restore. At
+    most as many as are stored, because a host may send thousands."""
+    restored = run.events.filter(kind="proof", data__phase="restored", data__ok=False)
+    ours = restored.exclude(data__evidence__conflict=True).order_by("seq").values_list("data", flat=True)
+    proofs = list(ours[: contact.MAX_TROUBLE_KEYS])
+    written = run.events.filter(kind="write", data__key__in=[data["subject"] for data in proofs]).order_by("seq")
+    writes = {data["key"]: data["wanted"] for data in written.values_list("data", flat=True)[:MAX_WRITES]}
     return [
         {
             "key": data["subject"],
@@ -96,6 +101,5 @@ def _left(run: Run | RunPart) -> list[dict[str, Any]]:
             "ours": writes.get(data["subject"]),
             "found": data["found"],
         }
-        for data in restored
-        if not data["evidence"].get("conflict")
+        for data in proofs
     ]

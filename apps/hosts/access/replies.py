@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from agents.host import cpulist
-from agents.wire.protocol import STATES
+from agents.wire.protocol import STATES, canonical
 from apps.hosts.access.shapes import (
     FAILURE,
     MAX_INTEGER,
@@ -35,6 +35,7 @@ from common.errors import HostError
 MAX_RUNS = 10_000
 MAX_BYTES = 8 << 20
 MAX_RECOVERED, MAX_DID, MAX_MESSAGE = 50, 20, 200
+MAX_RECOVERED_BYTES = 16 << 10
 _PATH = text(4096)
 _LINE = text(500)
 _STATUS = record(
@@ -153,12 +154,21 @@ def answer(subject: object, verb: str, raw: Any) -> Any:
 
 
 def recovered(statuses: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what a contact restored, shortened for the audit log."""
+    """Return what a contact restored, shortened for the audit log: the first runs, with as many actions as have
+    MAX_RECOVERED_BYTES together."""
     names = ("run", "state", "step", "outcome", "clean")
-    return [
-        {**{name: _short(status.get(name)) for name in names}, "did": _did(status)}
-        for status in statuses[:MAX_RECOVERED]
-    ]
+    short, room = list[dict[str, Any]](), MAX_RECOVERED_BYTES
+    for status in statuses[:MAX_RECOVERED]:
+        entry: dict[str, Any] = {**{name: _short(status.get(name)) for name in names}, "did": []}
+        room -= len(canonical(entry))
+        for line in _did(status):
+            room -= len(canonical(line))
+            if room >= 0:
+                entry["did"].append(line)
+        if room < 0 and short:
+            break
+        short.append(entry)
+    return short
 
 
 def _did(status: dict[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 Row = dict[str, Any]
 MIB = 1024
+MAX_NAMED = 5  # runs in a row
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ def _clock(at: Clock, limits: Limits) -> Row:
 
 
 def _left(runs: Sequence[str], what: str, expected: str) -> Row:
-    actual = ", ".join(f"of run {run[:8]}" for run in runs) or "none"
+    more = f" and {len(runs) - MAX_NAMED:,} more" if len(runs) > MAX_NAMED else ""
+    actual = ", ".join(f"of run {run[:8]}" for run in runs[:MAX_NAMED]) + more or "none"
     return _row(what, not (runs and expected), actual, expected and "none")
 
 
