@@ -1,4 +1,4 @@
-"""The table of lies and their outcomes. Standard library only, because the agent imports it.
+"""The table of lies and their outcomes. Nothing of the server, because the agent imports it.
 
 A verb of the protocol, or a kind of event, without a row here fails test_table.py.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from tests.servers.machine import facts
 
 RUN = "11111111-2222-3333-4444-555555555555"
 FAILS, UNREACHABLE, WAITS, OK = "failed", "unreachable", "waits", "ok"
@@ -24,6 +26,11 @@ def deep(levels: int = 100) -> Any:
 
 def keys(count: int) -> dict[str, int]:
     return {f"key{number}": number for number in range(count)}
+
+
+def many_cpus(name: str) -> dict[str, Any]:
+    """Honest facts but for one list of CPUs, of which each CPU would become an object: 2 GiB."""
+    return facts(cpus=facts()["cpus"] | {name: "0-20000000"})
 
 
 STATUS = {"run": RUN, "state": "RUNNING", "step": "", "outcome": "", "alive": True, "last_seq": 1, "error": None}
@@ -106,7 +113,11 @@ ANSWERS: dict[str, list[Any]] = {
     ],
     "collect": [None, {"files": []}, {"files": {"a": 7}}, {"files": {"a": "no base64: \0"}}, {"files": keys(10)}],
     "status": [None, [], {"state": "ASLEEP"}, {"last_seq": -HUGE}, {"conflicts": [{}] * 2000}, {"error": "no"}],
-    "facts": [None, [1], {}, {"cpus": {"online": "0-20000000"}}],
+    "facts": [
+        *(None, [1], {}, facts(cpus={"online": "0-20000000"}), facts(memory=None), facts(sysctls={"a": 7})),
+        *(many_cpus(name) for name in ("online", "allowed", "isolated", "nohz_full")),
+        *(facts(cpus=facts()["cpus"] | {"caches": [{"level": 1, "type": "Data", "kb": 1, "shared": None}]}),),
+    ],
 }
 
 
@@ -181,7 +192,8 @@ RUNS: list[Lie] = [
     answered("hello", "level of another type", UNREACHABLE, RULES, level=["root"]),
     answered("hello", "protocol of the future", WAITS, "speaks protocol 99", protocol=99),
     Lie("facts", "a list", FAILS, RULES, lambda facts: [facts]),
-    Lie("facts", "20,000,000 cpus", FAILS, RULES, lambda facts: facts | {"cpus": {"online": "0-20000000"}}),
+    Lie("facts", "20,000,000 cpus", FAILS, "facts: cpus: online: '0-20000000' is not", lambda _: many_cpus("online")),
+    Lie("facts", "a null", FAILS, "facts: memory: total_kb", lambda honest: honest | {"memory": {"total_kb": None}}),
     Lie("submit", "a text", FAILS, RULES, lambda status: "done"),
     answered("read", "no base64", FAILS, "cannot be processed", data="?" * 100),
     answered("read", "sealed of another type", FAILS, RULES, sealed="yes"),

@@ -32,7 +32,8 @@ SERVER = {"initdb", "postgres", "pgbench"}
 
 def shared_buffers(facts: Facts) -> Levels:
     """Return seven eighths of the memory, and all smaller powers of two down to the minimum."""
-    most = min(memory_kb(facts) * MOST_OF_MEMORY, facts["memory"]["available_kb"] * MOST_OF_AVAILABLE)
+    total = memory_kb(facts)
+    most = min(total * MOST_OF_MEMORY, facts["memory"].get("available_kb", total) * MOST_OF_AVAILABLE)
     unit = GB if most >= GB else MB
     top = int(most) // unit * unit
     powers = (1 << power for power in range(top.bit_length(), -1, -1))
@@ -184,7 +185,7 @@ def numa_policies(facts: Facts) -> list[tuple[str, dict[str, str]]]:
         ("interleave", {"policy": "interleave", "nodes": ",".join(with_memory)}),
         ("localalloc", {"policy": "localalloc"}),
         *((f"membind {node}", {"policy": "membind", "nodes": node}) for node in with_memory),
-        (f"cpus of node {with_cpus[0]}", {"policy": "default", "cpunodebind": with_cpus[0]}),
+        *((f"cpus of node {node}", {"policy": "default", "cpunodebind": node}) for node in with_cpus[:1]),
     ]
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents.host import cpulist
 from agents.wire.protocol import STATES, canonical
+from apps.hosts.access.fact_shapes import CLUSTER, FACTS
 from apps.hosts.access.shapes import (
     FAILURE,
     MAX_INTEGER,
@@ -80,10 +80,10 @@ _SETTING = record({"value": anything, "keys": table(maybe(text()), 1000, name=40
 _PARAMETERS = table(maybe(table(anything, 20)), 10_000)
 _NAMES = many(text(200), 5000)
 _COMPLAINT = record({"step": STEP, "script": maybe(_LINE), "line": maybe(whole()), "message": text(), "said": text()})
-# Shapes of the replies to each verb. Facts only have to be an object here; facts() validates their content.
+# Shapes of the replies to each verb.
 ANSWERS: dict[str, Shape] = {
     "hello": _HELLO,
-    "facts": record({}),
+    "facts": FACTS,
     "health": record(
         {
             "space": many(_SPACE, 20),
@@ -121,14 +121,6 @@ ANSWERS: dict[str, Shape] = {
     **dict.fromkeys(("nudge", "purge"), record({})),
 }
 BYTES = ("read", "collect")  # base64, which is never stored as JSON
-# Keys of the facts that pages and planning read, and their shapes.
-_SECTIONS: dict[str, type] = {
-    **dict.fromkeys(("cpus", "numa", "memory", "huge_pages", "transparent_huge_pages", "kernel", "sysctls"), dict),
-    **dict.fromkeys(("tools", "os", "firmware", "limits", "cgroup", "unread", "policy"), dict),
-    **dict.fromkeys(("block_devices", "file_systems", "network", "postgresql", "clusters"), list),
-    **dict.fromkeys(("level", "hostname", "machine_id", "boot_id", "python", "virtualization"), str),
-}
-_NEEDED = ("level", "cpus", "numa", "memory", "huge_pages", "kernel", "sysctls", "block_devices", "tools")
 
 
 class RefusedError(HostError):
@@ -181,45 +173,18 @@ def _short(value: Any) -> Any:
 
 
 def facts(subject: object, raw: Any) -> dict[str, Any]:
-    """Return facts that can be stored, shown and used for plans. HostError names the section that is not valid."""
+    """Return facts that can be stored, shown and used for plans, without clusters that break the rules. HostError names
+    the section that is not valid."""
     try:
         host_facts: dict[str, Any] = storable(raw)
     except (ValueError, RecursionError) as error:
         raise _error(subject, "facts", str(error)) from error
     if wrong := ANSWERS["facts"](host_facts):
         raise _error(subject, "facts", wrong)
-    for name, kind in _SECTIONS.items():
-        if (name in host_facts and not isinstance(host_facts[name], kind)) or (
-            name in _NEEDED and name not in host_facts
-        ):
-            raise _error(subject, "facts", f"{name} has the wrong type: {host_facts.get(name)!r:.80}")
-    for name in (name for name, kind in _SECTIONS.items() if kind is list and name in host_facts):
-        if not all(isinstance(entry, dict) for entry in host_facts[name]):
-            raise _error(subject, "facts", f"{name} is not a list of objects")
-    for name, cpus in _cpulists(host_facts):
-        _check_cpulist(subject, name, cpus)
+    if "clusters" in host_facts:
+        host_facts["clusters"] = [cluster for cluster in host_facts["clusters"] if not CLUSTER(cluster)]
     _check_use(subject, host_facts)
     return host_facts
-
-
-def _cpulists(host_facts: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Yield every list of CPUs in the facts, with a name for it."""
-    cpus, nodes = host_facts["cpus"], host_facts["numa"].get("nodes", [])
-    named = [(f"cpus.{name}", cpus[name]) for name in ("online", "allowed", "isolated", "nohz_full") if name in cpus]
-    topology, caches = cpus.get("topology", []), cpus.get("caches", [])
-    named += [("cpus.topology", cpu["siblings"]) for cpu in topology if isinstance(cpu, dict) and "siblings" in cpu]
-    named += [("cpus.caches", text) for cache in caches if isinstance(cache, dict) for text in cache.get("shared", [])]
-    named += [("numa.nodes", node["cpus"]) for node in nodes if isinstance(node, dict) and "cpus" in node]
-    return named
-
-
-def _check_cpulist(subject: object, name: str, text: Any) -> None:
-    """Raise HostError for an invalid list of CPUs, or for more CPUs than any machine has: each one becomes an object
-    here."""
-    try:
-        cpulist.parse(text)
-    except (ValueError, AttributeError) as error:
-        raise _error(subject, "facts", f"{name} is not a list of CPUs: {text!r:.80}") from error
 
 
 def _check_use(subject: object, host_facts: dict[str, Any]) -> None:

@@ -1,0 +1,162 @@
+"""Type and size of every fact of a host, as described in agents/facts. Pure.
+
+Pages, recipes and planning read facts without further checks. The agent of this version reports them, because the
+server sends it. Facts that have no shape are stored, and nothing reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agents.host import cpulist
+from apps.hosts.access.shapes import Shape, many, maybe, number, record, table, text, truth, whole, word
+
+MOST_KB = 1 << 50  # an exbibyte
+COUNT, KB = whole(0, 1 << 50), whole(0, MOST_KB)
+NAME, LINE = text(300), text(4096)
+NAMES = many(LINE, 1000)
+LINES = table(LINE, 5000)
+PER_NODE = table(COUNT, 4096)
+
+
+def cpus(value: Any) -> str:
+    """Check a list of CPUs, which has no more CPUs than any machine: each one becomes an object here."""
+    try:
+        cpulist.parse(value)
+    except (ValueError, AttributeError):
+        return f"{value!r:.80} is not a list of CPUs"
+    return ""
+
+
+def some(shape: Shape) -> Shape:
+    """Return a shape that does not accept an empty text or list."""
+    return lambda value: shape(value) or ("" if value else "is empty")
+
+
+def _rows(most: int, needed: dict[str, Shape], known: dict[str, Shape] | None = None) -> Shape:
+    return many(record(needed, known), most)
+
+
+_PLACE = {
+    "cpu": whole(0, 1 << 20),
+    "socket": whole(0, 1 << 32),
+    "core": whole(-1, 1 << 32),
+    "node": whole(0, 1 << 20),
+    "siblings": some(cpus),
+}
+_CACHE = {"level": whole(0, 100), "type": NAME, "kb": KB, "shared": some(many(some(cpus), 65_536))}
+_KHZ = dict.fromkeys(("min_khz", "max_khz", "lowest_khz", "highest_khz", "base_khz"), COUNT)
+_POLICY = {**dict.fromkeys(("driver", "governor", "preference"), NAME), **_KHZ}
+_FREQUENCY = record(
+    {"policies": _rows(65_536, {"cpus": cpus, "governors": NAMES}, _POLICY)}, {"boost": truth, "pstate": NAME}
+)
+_STATE = {"latency_us": COUNT, "residency_us": COUNT}
+_IDLE = record(
+    {"states": _rows(100, {"name": NAME, "disabled": truth}, _STATE), "dma_latency": truth},
+    {"driver": NAME, "governor": NAME},
+)
+_CPUS = record(
+    {
+        "online": some(cpus),
+        "allowed": some(cpus),
+        **dict.fromkeys(("sockets", "cores", "threads"), COUNT),
+        "model": LINE,
+        "topology": _rows(65_536, _PLACE),
+        "frequency": _FREQUENCY,
+        "idle": _IDLE,
+    },
+    {**dict.fromkeys(("isolated", "nohz_full"), cpus), "smt": NAME, "caches": _rows(10_000, _CACHE)},
+)
+_NUMA = record(
+    {
+        "nodes": _rows(4096, {"id": whole(0, 1 << 20), "cpus": cpus, "mem_kb": KB}, {"free_kb": KB}),
+        "distances": many(many(whole(0, 10_000), 4096), 4096),
+    },
+    {"weights": PER_NODE, "weights_auto": LINE},
+)
+_MEMORY = record({"total_kb": KB}, dict.fromkeys(("available_kb", "free_kb", "swap_kb"), KB))
+_POOL = {
+    "kb": whole(1, MOST_KB),
+    **dict.fromkeys(("total", "free", "surplus", "reserved", "overcommit"), COUNT),
+    **dict.fromkeys(("per_node", "free_per_node", "surplus_per_node"), PER_NODE),
+}
+_THP = record(
+    {},
+    {
+        **dict.fromkeys(("enabled", "defrag", "shmem_enabled"), NAME),
+        "choices": table(NAMES, 100),
+        "khugepaged": table(COUNT, 100),
+    },
+)
+_KERNEL = record(
+    {**dict.fromkeys(("release", "version", "arch", "cmdline"), LINE), "mitigations": LINES},
+    {"clocksource": NAME, "sched": LINES},
+)
+_VOLUME = {"name": NAME, "kb": KB, "holders": NAMES, "mounted_on": NAMES}
+_DEVICE = _rows(
+    10_000,
+    {**_VOLUME, "scheduler": LINE, "schedulers": NAMES, "partitions": _rows(1000, _VOLUME)},
+    {
+        **dict.fromkeys(("model", "write_cache"), LINE),
+        **dict.fromkeys(("read_ahead_kb", "nr_requests", "rq_affinity", "queue_depth", "node"), COUNT),
+        **dict.fromkeys(("logical_block_bytes", "physical_block_bytes"), COUNT),
+        "rotational": truth,
+    },
+)
+_CGROUP = record(
+    {**dict.fromkeys(("version", "mount", "manager", "problem"), LINE), "controllers": NAMES, "legacy": NAMES}
+)
+_LIMITS = record(
+    {},
+    {
+        "cpu_quota": number(0, 1e9),
+        **dict.fromkeys(("memory_max_kb", "memory_high_kb", "pids_max"), COUNT),
+        **dict.fromkeys(("cpuset_cpus", "cpuset_mems"), cpus),
+    },
+)
+_INSTALLATION = {"bin_dir": LINE, "version": NAME, "major": whole(0, 1000), "tools": NAMES}
+_MOUNT = {"mounted_on": LINE, "device": text(), "type": NAME, "options": many(text(), 1000)}
+_INTERFACE = {"mtu": COUNT, "speed_mbit": COUNT, "driver": NAME, "node": COUNT}
+# Any account of the host can start what looks like a cluster. So one that breaks the rules is left out, and the other
+# facts count.
+CLUSTER = record(
+    {
+        **dict.fromkeys(("name", "version", "data_dir", "owner", "config_file", "unit", "bin_dir"), LINE),
+        **dict.fromkeys(("has_include_dir", "include"), LINE),
+        "major": whole(0, 1000),
+        "port": whole(0, 65_535),
+        "running": truth,
+        "pid": maybe(COUNT),
+        "found_by": NAMES,
+    }
+)
+# Sections without which the agent reports the others, if it cannot read them.
+_OPTIONAL: dict[str, Shape] = {
+    **dict.fromkeys(("os", "firmware"), LINES),
+    "virtualization": LINE,
+    "file_systems": _rows(10_000, _MOUNT, {"kb": KB, "free_kb": KB}),
+    "network": _rows(10_000, {"name": NAME, "state": NAME}, _INTERFACE),
+    "limits": _LIMITS,
+    "clusters": many(record({}), 1000),
+    "unread": table(text(), 100),
+    "policy": record({}, {**dict.fromkeys(("forbid", "os_users", "directories"), NAMES), "spool": LINE}),
+}
+FACTS: Shape = record(
+    {
+        "level": word("root", "user"),
+        "euid": COUNT,
+        "cpus": _CPUS,
+        "numa": _NUMA,
+        "memory": _MEMORY,
+        "huge_pages": record({"default_kb": KB, "sizes": _rows(100, _POOL)}),
+        "transparent_huge_pages": _THP,
+        "kernel": _KERNEL,
+        "boot": record(dict.fromkeys(("kexec", "image", "initrd", "problem"), LINE)),
+        "sysctls": LINES,
+        "block_devices": _DEVICE,
+        "cgroup": _CGROUP,
+        "tools": table(record({"path": LINE, "version": NAME}, {"options": NAMES}), 1000),
+        **dict.fromkeys(("hostname", "machine_id", "boot_id", "python"), LINE),
+        "postgresql": _rows(1000, _INSTALLATION),
+    },
+    _OPTIONAL,
+)
