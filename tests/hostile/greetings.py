@@ -11,7 +11,12 @@ import sys
 import time
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.hostile.lies import many_cpus
 
 MAGIC = b"\nPGF1"
 HELLO: dict[str, Any] = {
@@ -111,7 +116,7 @@ LIES: dict[str, Callable[[], None]] = {
     "hello with 20,000 runs": lambda: serve({"hello": HELLO | {"dirty": ["x" * 36] * 20_000}}),
     "endless recovered": lambda: serve({"hello": HELLO | {"recovered": [{"run": "r", "did": ["d" * 900] * 900}] * 9}}),
     "facts of another kind": lambda: serve({"hello": HELLO, "facts": [1]}),
-    "facts with 20,000,000 cpus": lambda: serve({"hello": HELLO, "facts": {"cpus": {"online": "0-20000000"}}}),
+    "facts with 20,000,000 cpus": lambda: serve({"hello": HELLO, "facts": many_cpus("online")}),
     "large facts": lambda: serve({"hello": HELLO, "facts": {"more": ["x"] * 1_500_000}}),
 }
 
