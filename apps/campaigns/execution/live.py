@@ -27,11 +27,11 @@ class Live:
     throughput: Throughput | None
 
 
-def throughput(source: str, values: Mapping[str, float]) -> Throughput | None:
+def throughput(source: str, values: Mapping[str, float | None]) -> Throughput | None:
     """The throughput in a sample of this source; None if it has none."""
     rates = RATES.get(source, ())
-    known = [values[name] for name in rates if name in values]
-    return Throughput(sum(known), SAMPLES[source][rates[0]].unit.upper()) if known else None
+    known = [value for value in map(values.get, rates) if value is not None]
+    return Throughput(float(sum(known)), SAMPLES[source][rates[0]].unit.upper()) if known else None
 
 
 def live(runs: Iterable[Run]) -> dict[UUID, Live]:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import zlib
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import orjson
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
 from apps.campaigns.execution import by_hand, nudges
-from apps.campaigns.models import Campaign, Run
+from apps.campaigns.models import Campaign, Run, RunEvent
+from apps.campaigns.queries import MOST_EVENT_BYTES
 from apps.results.live.hub import Word
 from apps.results.runs import page_content
 from apps.results.store import series
 
-BATCH = 500  # events
+log = logging.getLogger(__name__)
+
+BATCH, FIRST = 500, 20  # events: at most, and how many are read at first
 MISSED = 3  # missing samples after which a source counts as silent
 SILENT_S = 5.0
 CAMPAIGN_EVERY_S = 1.0
@@ -35,12 +40,13 @@ def of_run(run: Run, after: int) -> dict[str, Any]:
 
     Only the newest batch, with `skipped` if there are more: the page then draws its chart again. `age_s`: age of the
     newest event; None while the run waits for a change by hand."""
-    listed = run.events.filter(seq__gt=after, seq__lte=max(run.last_seq, after)).order_by("-seq")
-    events = list(listed[:BATCH])[::-1]
+    events, has_more = _newest(run.events.filter(seq__gt=after, seq__lte=max(run.last_seq, after)))
+    samples, lines = _shown(events)
+    progress = next((event.data for event in reversed(events) if event.kind == "progress"), None)
     newest = events[-1] if events else run.events.order_by("-seq").first()
     return {
         "seq": events[-1].seq if events else after,
-        "skipped": len(events) == BATCH,
+        "skipped": has_more,
         "state": run.state,
         "outcome": run.outcome,
         "agent_state": run.agent_state,
@@ -51,10 +57,41 @@ def of_run(run: Run, after: int) -> dict[str, Any]:
         "changes": by_hand.changes(run),
         "age_s": _age(newest.at) if newest and run.agent_state != by_hand.WAITING else None,
         "ended": run.state == Run.State.ENDED,
-        "samples": [series.shown_sample(event.seq, event.data) for event in events if event.kind == "sample"],
-        "progress": next((event.data for event in reversed(events) if event.kind == "progress"), None),
-        "lines": [page_content.line_of(event) for event in events if event.kind not in ("sample", "progress")],
+        "samples": samples,
+        "progress": {name: progress.get(name) for name in ("step", "done", "eta_s", "note")} if progress else None,
+        "lines": lines,
     }
+
+
+def _newest(listed: QuerySet[RunEvent]) -> tuple[list[RunEvent], bool]:
+    """Return the newest events in their order, and whether there may be more: at most BATCH, and no more once they have
+    MOST_EVENT_BYTES."""
+    newest = listed.order_by("-seq")
+    events = list(newest[:FIRST])
+    size = sum(len(str(event.data)) for event in events)
+    if len(events) == FIRST and size < MOST_EVENT_BYTES:
+        for event in newest[FIRST:BATCH].iterator(chunk_size=FIRST):
+            events.append(event)
+            size += len(str(event.data))
+            if size >= MOST_EVENT_BYTES:
+                break
+    return events[::-1], len(events) == BATCH or size >= MOST_EVENT_BYTES
+
+
+def _shown(events: Iterable[RunEvent]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return (samples, lines of the log). An event that cannot be shown becomes a line that says so, because the others
+    must be shown."""
+    samples, lines = [], []
+    for event in events:
+        try:
+            if event.kind == "sample":
+                samples.append(series.shown_sample(event.seq, event.data))
+            elif event.kind != "progress":
+                lines.append(page_content.line_of(event))
+        except Exception:
+            log.exception("event %d of run %s cannot be shown", event.seq, event.run_id)
+            lines.append(page_content.line_of(event, "this event cannot be shown; the log of the server has the cause"))
+    return samples, lines
 
 
 def _age(at: datetime) -> float:

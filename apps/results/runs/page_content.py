@@ -164,9 +164,10 @@ def unsteady_of(run: Run) -> list[str]:
     return [_cut(message) for message in events.values_list("data__message", flat=True)]
 
 
-def line_of(event: RunEvent) -> dict[str, Any]:
-    """Return an event as one line of the log on a run's page."""
-    return {"seq": event.seq, "at": event.at.strftime("%H:%M:%S"), "kind": event.kind, "text": text_of(event)}
+def line_of(event: RunEvent, text: str | None = None) -> dict[str, Any]:
+    """Return an event as one line of the log on a run's page, with another text if one is given."""
+    shown = text_of(event) if text is None else text
+    return {"seq": event.seq, "at": event.at.strftime("%H:%M:%S"), "kind": event.kind, "text": shown}
 
 
 def text_of(event: RunEvent) -> str:

@@ -114,8 +114,11 @@ def _place(panel: Panel) -> tuple[int, int]:
 
 
 def shown_sample(seq: int, data: dict[str, Any]) -> dict[str, Any]:
-    """Return a live sample in the units of the charts. A chart with this `seq` or a later one has it already."""
+    """Return a live sample in the units of the charts, without columns that have no number. A chart with this `seq` or
+    a later one has it already."""
     source = data["source"]
-    values = {name: value * factor(source, name) for name, value in data["values"].items() if declared(source, name)}
+    numbers = {name: value for name, value in data["values"].items() if value is not None and declared(source, name)}
+    values = {name: value * factor(source, name) for name, value in numbers.items()}
     rate = throughput(source, data["values"])
-    return {**data, "seq": seq, "values": values, "throughput": asdict(rate) if rate else None}
+    where = {name: data[name] for name in ("step", "source", "t")}
+    return {**where, "seq": seq, "values": values, "throughput": asdict(rate) if rate else None}
