@@ -19,7 +19,7 @@ from tests.hostile import greetings
 from tests.hostile.agent import Agent
 
 READ, BIG = 1 << 20, b"\0" * (15 << 20)
-WAYS = ("samples", "line without end", "damaged lines", "artefacts", "conflicts", "stdout", "stderr")
+WAYS = ("samples", "line without end", "damaged lines", "artefacts", "conflicts", "stdout", "stderr", "line in drops")
 
 
 class Flooder(Agent):
@@ -61,6 +61,8 @@ class Flooder(Agent):
             greetings.for_ever(b"s" * 65_536)
         if way == "stderr":
             greetings.for_ever(b"e" * 65_536, 2)
+        if way == "line in drops":
+            return {"data": base64.b64encode(b"x").decode(), "size": args["offset"] + 2, "sealed": False}
         data = {"samples": self._samples, "damaged lines": lambda: b"x" * 99 + b"\n"}.get(way, lambda: b"x" * 1000)()
         data = data * (READ // len(data)) if len(data) < READ // 2 else data
         return {"data": base64.b64encode(data).decode(), "size": args["offset"] + len(data) + 1, "sealed": False}

@@ -6,7 +6,9 @@ import uuid
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -14,6 +16,7 @@ from agents.wire.protocol import canonical
 from apps.accounts.models import AuditEntry, Channel, Delivery, User
 from apps.campaigns.execution import dispatch, fetching, received, run_end
 from apps.campaigns.models import Run, RunEvent
+from apps.decisions.pages import home
 from apps.hosts import contact
 from apps.hosts.access import replies
 from apps.hosts.facts import health
@@ -201,19 +204,28 @@ def test_thousands_of_values_that_were_not_restored_are_counted(admin_client: Cl
 
 
 @pytest.mark.thorough
-def test_home_shows_a_part_of_20_000_conflicts(admin_client: Client) -> None:
+def test_home_reads_and_shows_a_part_of_20_000_conflicts(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = [make_host(f"liar{number}") for number in range(4)]
     keys = [{"key": "vm.swappiness", "original": "1", "ours": "2", "found": "3"}] * 1000
     kind = Trouble.Kind.CONFLICT
-    Trouble.objects.bulk_create(
-        Trouble(host=hosts[n % 4], run=uuid.uuid4(), kind=kind, keys=keys if n >= 19_980 else []) for n in range(20_000)
-    )
+    troubles = [Trouble(host=hosts[n % 4], run=uuid.uuid4(), kind=kind, keys=keys) for n in range(20)]
+    Trouble.objects.bulk_create(troubles)
+    with CaptureQueriesContext(connection) as of_few:
+        admin_client.get(reverse("home"))
+    Trouble.objects.bulk_create(Trouble(host=hosts[n % 4], run=uuid.uuid4(), kind=kind) for n in range(19_980))
+    Trouble.objects.filter(pk__in=[trouble.pk for trouble in troubles]).update(opened_at=timezone.now())
+    read = []
+    from_db = Trouble.from_db
+    monkeypatch.setattr(Trouble, "from_db", lambda *args: read.append(args) or from_db(*args))
 
-    page = admin_client.get(reverse("home"))
+    with CaptureQueriesContext(connection) as of_many:
+        page = admin_client.get(reverse("home"))
 
     assert page.status_code == 200
     assert len(page.content) < 3_000_000
     assert "more on the host's page" in page.content.decode()
+    assert len(of_many) <= len(of_few)
+    assert 0 < len(read) <= home.MOST_TROUBLES
 
 
 @pytest.mark.parametrize("step", ["measure", "nowhere"])

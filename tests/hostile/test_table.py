@@ -10,9 +10,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.wire.protocol import VERBS
+from agents.wire.protocol import VERBS, canonical
 from apps.accounts.models import AuditEntry, User
-from apps.campaigns.execution import claims, dispatch, queue
+from apps.campaigns.execution import claims, dispatch, queue, received
 from apps.campaigns.models import Artefact, Run, RunEvent
 from apps.hosts.access import event_shapes, replies, ssh
 from apps.hosts.models import Facts, Host, Lease, Trouble
@@ -130,6 +130,42 @@ def test_a_file_that_cannot_be_read_fails_its_run_only(
         _forget(liar, run)
 
     assert not wrong, "\n".join(map(str, wrong))
+
+
+@pytest.mark.parametrize(
+    ("way", "says"),
+    [
+        ("samples", "bytes of events in"),
+        ("damaged lines", "damaged events, at most 1,000"),
+        ("line without end", "an event of more than 8388608 bytes"),
+        ("line in drops", "an event in more than 20 parts"),
+    ],
+)
+@pytest.mark.thorough
+def test_a_run_whose_host_floods_it_ends_and_stores_no_more_than_its_quota(
+    liar: Liar, runs: list[Run], way: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over SSH, by the ticks of a run, until it ends: nothing else ends the flood."""
+    if way == "samples":  # to store 64 MiB of them takes a minute
+        monkeypatch.setattr(received, "BURST_BYTES", 4 << 20)
+        monkeypatch.setattr(received, "BYTES_PER_S", 0)
+    liar.flood(way)
+    run = runs[0]
+    with memory.Peak() as peak:
+        for _ in range(30):
+            Run.objects.filter(pk=run.pk).exclude(state=Run.State.ENDED).update(next_tick_at=timezone.now())
+            dispatch.tick(run)
+            run.refresh_from_db()
+            if run.state == Run.State.ENDED:
+                break
+
+    assert run.outcome == Run.Outcome.FAILED, (run.state, run.error)
+    assert says in run.error["message"]
+    assert Host.objects.get(pk=run.host_id).state == Host.State.QUARANTINED
+    assert Lease.objects.get(machine_id=run.host.machine_id).run is None
+    stored = sum(len(canonical(data)) for data in run.events.values_list("data", flat=True))
+    assert stored <= 4 << 20
+    assert peak.grown_mib < MAX_MIB
 
 
 def _pages(client: Client, run: Run) -> list[Any]:

@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 MANIFEST = "manifest.json"
 READ_BYTES = 1 << 20
 MAX_LINE = 8 << 20
+MAX_PARTS = 20  # reads for one line: the longest takes nine from an honest agent
 MOST_FORGOTTEN = 50  # runs, in one contact
 # Files that are stored together. The statement holds their bytes again, as text.
 BATCH_FILES, BATCH_BYTES = 50, 4 << 20
@@ -33,10 +34,11 @@ MOST_NAMED = 5  # files in a message
 def read_lines(job: Run | RunPart, link: ssh.Link, **how: Any) -> tuple[bytes, bool]:
     """Return whole lines of new events, and whether the job is sealed and these are the last ones.
 
-    A line longer than one read is read to its end. In a sealed job, a last line without an end is damaged and counts
-    as a line."""
+    A line longer than one read is read to its end, as far as it is there. In a sealed job, a last line without an end
+    is damaged and counts as a line. UnusableError for a line that is too long, or comes in too many parts: it would be
+    read again for ever."""
     data = bytearray()
-    while True:
+    for _ in range(MAX_PARTS):
         request: dict[str, Any] = {
             "path": "events.ndjson",
             "offset": job.events_offset + len(data),
@@ -51,8 +53,10 @@ def read_lines(job: Run | RunPart, link: ssh.Link, **how: Any) -> tuple[bytes, b
         if excess := received.excess(job.events_offset + len(data), job.last_seq, _age_s(job)):
             raise received.unusable(f"agent on {job.host}", ValueError(excess))
         whole = data if last else data[: data.rfind(b"\n") + 1]
-        if whole or last or len(read) < READ_BYTES:
+        if whole or last or not read:
             return bytes(whole), last
+        how = {**how, "wait_s": 0.0, "gather": False}
+    raise received.unusable(f"agent on {job.host}", ValueError(f"an event in more than {MAX_PARTS} parts"))
 
 
 def _age_s(job: Run | RunPart) -> float:
