@@ -6,6 +6,7 @@ together, against attempts of one password with many names. Behind an unknown pr
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import time
 from dataclasses import dataclass
@@ -14,8 +15,10 @@ from django.core.cache import cache
 from django.http import HttpRequest
 from redis.exceptions import RedisError
 
+from apps.accounts.web.addresses import without_mapping
 from common.errors import UnreachableError
 
+HOST_BITS = 64
 log = logging.getLogger(__name__)
 
 
@@ -29,7 +32,7 @@ class Attempts:
 
     def _key(self, request: HttpRequest) -> str:
         window = int(time.time()) // self.window_s
-        return f"attempts:{self.name}:{request.META.get('REMOTE_ADDR', '')}:{window}"
+        return f"attempts:{self.name}:{counted_address(request)}:{window}"
 
     def count(self, request: HttpRequest) -> None:
         """One more of this address."""
@@ -47,6 +50,19 @@ class Attempts:
             log.warning("attempts at %s are not counted: %s", self.name, error)
             return 0
         return self.window_s - int(time.time()) % self.window_s if used >= self.most else 0
+
+
+def counted_address(request: HttpRequest) -> str:
+    """The client's address, for which attempts are counted. IPv6: its network of 64 bits, all of whose addresses one
+    client can use. django-axes calls this as well."""
+    client = str(request.META.get("REMOTE_ADDR", ""))
+    try:
+        address = without_mapping(ipaddress.ip_address(client))
+    except ValueError:  # a Unix socket has none
+        return client
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    return str(ipaddress.IPv6Address(int(address) >> HOST_BITS << HOST_BITS))
 
 
 def is_first_use(kind: str, digest: str, valid_s: int) -> bool:

@@ -7,13 +7,14 @@ import uuid
 from types import SimpleNamespace
 
 import pytest
-from django.test import Client
+from django.conf import settings
+from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from apps.accounts import waking
 from apps.accounts.models import Role, User
 from apps.accounts.web import attempts
-from apps.accounts.web.attempts import FAILED_LOGINS, FORGOTTEN
+from apps.accounts.web.attempts import FAILED_LOGINS, FORGOTTEN, counted_address
 from apps.logs import WithoutSecrets
 from tests.rows import populate
 
@@ -31,8 +32,8 @@ def one_window(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def address() -> str:
-    """An address of its own for each test, because the cache is shared."""
-    return f"2001:db8::{uuid.uuid4().hex[:4]}:{uuid.uuid4().hex[:4]}"
+    """An address in a network of its own for each test, because the cache is shared."""
+    return f"2001:db8:{uuid.uuid4().hex[:4]}:{uuid.uuid4().hex[:4]}::1"
 
 
 def log_in(address: str, name: str, password: str = "wrong") -> int:
@@ -54,6 +55,39 @@ def test_failed_logins_from_one_address_do_not_lock_out_others(olga: User, addre
 
     assert log_in(address, "olga", populate.PASSWORD) in (403, 429)
     assert log_in(address.replace("db8", "db9"), "olga", populate.PASSWORD) == 302
+
+
+def test_one_network_of_ipv6_is_one_client(olga: User, address: str) -> None:
+    """Whoever has an address of IPv6 has 2^64 of them."""
+    near = [address.replace("::1", f":{number:x}::{number:x}") for number in range(1, FAILED_LOGINS.most + 2)]
+    tried = [log_in(near[number], f"name{number}") for number in range(FAILED_LOGINS.most)]
+
+    assert 429 not in tried
+    assert log_in(near[-1], "olga", populate.PASSWORD) == 429
+    assert log_in(address.replace("db8", "db9"), "olga", populate.PASSWORD) == 302
+
+
+def test_a_name_is_locked_for_a_network_of_ipv6(olga: User, address: str) -> None:
+    for number in range(settings.AXES_FAILURE_LIMIT):
+        log_in(address.replace("::1", f"::{number + 2:x}"), "olga")
+
+    assert log_in(address, "olga", populate.PASSWORD) in (403, 429)
+    assert log_in(address.replace("db8", "db9"), "olga", populate.PASSWORD) == 302
+
+
+@pytest.mark.parametrize(
+    ("client", "counted"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ("fe80::1%eth0", "fe80::"),
+        ("", ""),
+        ("unix:", "unix:"),
+    ],
+)
+def test_limits_are_counted_for_an_address_or_a_network(client: str, counted: str) -> None:
+    assert counted_address(RequestFactory().get("/", REMOTE_ADDR=client)) == counted
 
 
 def test_links_for_forgotten_passwords_are_few(db: None, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
