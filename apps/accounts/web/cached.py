@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import orjson
+
+log = logging.getLogger(__name__)
 
 
 class JsonSerializer:
@@ -15,4 +18,9 @@ class JsonSerializer:
         return value if type(value) is int else orjson.dumps(value)
 
     def loads(self, stored: bytes) -> Any:
-        return orjson.loads(stored)
+        """The value; None for one that is no JSON, as if it was missing."""
+        try:
+            return orjson.loads(stored)
+        except orjson.JSONDecodeError as error:
+            log.warning("a value of the cache is ignored: %s", error)
+            return None
