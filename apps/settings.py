@@ -141,7 +141,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     LATENCIES,
-    "apps.middleware.download_limits.Turns",
+    "apps.middleware.turns.Turns",
     "apps.middleware.detached_bodies.DetachedBody",
     "apps.middleware.limits.RequestSize",
     "apps.middleware.limits.NoNul",

@@ -20,14 +20,25 @@
   }
 
   async function complaint(answer) {
-    const problem = answer.status === 422 ? await answer.json() : {};
-    return problem.error || `the server answered ${answer.status}`;
+    const isProblem = (answer.headers.get("Content-Type") || "").includes("json");
+    const problem = isProblem ? await answer.json() : {};
+    return problem.error || [problem.title, problem.hint].filter(Boolean).join("; ") || `the server answered ${answer.status}`;
+  }
+
+  // A busy server, or too many requests of this user at a time, is asked again when it says so.
+  async function figureOf(plot) {
+    for (let left = 3; ; left -= 1) {
+      const answer = await fetch(source(plot), { headers: { Accept: "application/json" } });
+      const again = answer.headers.get("Retry-After");
+      if (!again || !left) return answer;
+      await new Promise((resolve) => { setTimeout(resolve, 1000 * again); });
+    }
   }
 
   async function draw(plot) {
     const status = plot.querySelector(".plot-status");
     try {
-      const answer = await fetch(source(plot), { headers: { Accept: "application/json" } });
+      const answer = await figureOf(plot);
       if (!answer.ok) throw new Error(await complaint(answer));
       const figure = await answer.json();
       if (!figure.data.some((trace) => (trace.x || []).length)) {

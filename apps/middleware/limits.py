@@ -86,8 +86,8 @@ def _no_database(request: HttpRequest, error: Exception) -> HttpResponse:
     """Return a 503 that asks the client to try again soon, without using the database."""
     log.warning("%s %s is answered 503: %s", request.method, request.path, error)
     title, hint = "the database does not answer in time", f"nothing was changed; try again in {AGAIN_S} seconds"
-    api = request.path.startswith("/api/")
-    answer = _problem(OVERLOADED, title, hint) if api else render(request, "503.html", status=OVERLOADED)
+    by_program = _is_for_a_program(request)
+    answer = _problem(OVERLOADED, title, hint) if by_program else render(request, "503.html", status=OVERLOADED)
     answer["Retry-After"] = str(AGAIN_S)
     return answer
 
@@ -106,11 +106,11 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Django's handler500: a problem document for the API, otherwise a page that uses no database."""
+    """Django's handler500: a problem document for programs, otherwise a page that uses no database."""
     error = sys.exc_info()[1]
     if isinstance(error, OperationalError):  # raised in another middleware
         return _no_database(request, error)
-    if request.path.startswith("/api/"):
+    if _is_for_a_program(request):
         return _problem(
             BROKEN, "internal server error", "the server's log has the details; running benchmarks continue"
         )
@@ -118,10 +118,15 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def refused(request: HttpRequest, status: int, title: str, hint: str) -> HttpResponse:
-    """Return a refusal: a problem document for the API, otherwise a page."""
-    if request.path.startswith("/api/"):
+    """Return a refusal: a problem document for programs, otherwise a page."""
+    if _is_for_a_program(request):
         return _problem(status, title, hint)
     return render(request, "refused.html", {"title": title, "hint": hint, "status": status}, status=status)
+
+
+def _is_for_a_program(request: HttpRequest) -> bool:
+    """Whether a client of the API or the script of a chart reads the answer."""
+    return request.path.startswith("/api/") or request.path.endswith(".json")
 
 
 def _problem(status: int, title: str, hint: str) -> HttpResponse:

@@ -14,9 +14,9 @@ from django.urls import resolve, reverse
 
 from apps.accounts.models import Role, User
 from apps.hosts.models import Host
-from apps.middleware import download_limits
+from apps.middleware import turns
 from apps.middleware.detached_bodies import CHUNK, DetachedBody
-from apps.middleware.download_limits import Turns
+from apps.middleware.turns import Turns
 from tests.rows.factories import browser, make_host, make_user
 
 
@@ -128,12 +128,12 @@ def test_one_user_has_a_few_downloads_at_a_time(admin: User, viewer: User) -> No
         held.append(middleware(http_request))
         return refused
 
-    first = [ask(admin) for _ in range(download_limits.MOST)]
+    first = [ask(admin) for _ in range(turns.MOST)]
     more, others = ask(admin), ask(viewer)
     held.pop(0)
     after = ask(admin)
 
-    assert first == [None] * download_limits.MOST
+    assert first == [None] * turns.MOST
     assert more is not None
     assert (more.status_code, others, after) == (429, None, None)
 
@@ -143,7 +143,7 @@ def test_discarded_responses_release_their_turns(admin: User) -> None:
     client = browser(admin)
 
     answers = []
-    for _ in range(3 * download_limits.MOST):
+    for _ in range(3 * turns.MOST):
         answers.append(client.get(reverse("audit_csv")).status_code)
         gc.collect()  # the test client's answers hold themselves
 

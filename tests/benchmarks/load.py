@@ -108,7 +108,7 @@ class Visitor(threading.Thread):
 def browse(stack: Stack, title: str, users: int, seconds: float, think: float) -> Stage:
     """All users at once. Each page was requested once before, so that answers are cached."""
     stage, pages = Stage(title, users), addresses()
-    cookies = [session() for _ in range(users)]
+    cookies = [session(f"visitor-{number}") for number in range(users)]
     stack.supervisor.start(stack.web)
     try:
         warm = Visitor(-1, stack.port, cookies[0], pages, 0, 0)

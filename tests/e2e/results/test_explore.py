@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.urls import reverse
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from apps.results import report
 from apps.results.exchange import exports
@@ -70,6 +70,24 @@ def test_a_point_of_a_chart_opens_its_run_or_becomes_a_side(open_as: Callable[..
     page.locator(".picked-point").get_by_role("link", name="Open run").click()
     page.wait_for_url("**/runs/**")
     expect(page.locator("[data-picked]")).to_contain_text("A: Run")
+
+
+def test_a_refused_chart_is_requested_again(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
+    """The server refuses charts of a user who has too many at a time (apps/middleware/turns.py)."""
+    page, refused = open_as(team["viewer"]), []
+
+    def refuse_once(route: Route) -> None:
+        if refused:
+            route.continue_()
+        else:
+            refused.append(route.request.url)
+            route.fulfill(status=429, headers={"Retry-After": "1"}, json={"title": "8 are in progress", "hint": "wait"})
+
+    page.route("**/explore/chart.json*", refuse_once)
+    page.goto(reverse("campaign_explore", args=[team["split"].pk]))
+
+    expect(page.locator("#explorer-chart .main-svg").first).to_be_visible()
+    assert refused
 
 
 @pytest.mark.parametrize("width", [1280, 390])

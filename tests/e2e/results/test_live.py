@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.urls import reverse
 from playwright.sync_api import Browser, Page, Route, expect
 
 from apps.campaigns.models import Campaign
-from embedded import commands, paths
+from tests.apps.web_server import WebServer
 from tests.e2e.conftest import log_in, shot
 from tests.e2e.test_work import _tell
 from tests.rows import populate
@@ -30,50 +25,15 @@ def team(transactional_db: None) -> dict[str, Any]:
     return populate.team()
 
 
-class Web:
-    """gunicorn on the database of this test, as production runs it."""
-
-    def __init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def start(self, **environment: str) -> None:
-        own = connection.settings_dict["NAME"]
-        database = os.environ["PROVING_DATABASE_URL"].rpartition("/")[0] + f"/{own}"
-        env = {**os.environ, "PROVING_DATABASE_URL": database, "PROVING_BASE_URL": self.url, **environment}
-        argv = [sys.executable, *commands.web(f"127.0.0.1:{self.port}")]
-        self.process = subprocess.Popen(argv, env=env, cwd=paths.CHECKOUT, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
-            time.sleep(0.2)
-        raise AssertionError("gunicorn does not listen")
-
-    def stop(self) -> None:
-        """In an orderly way."""
-        if self.process:
-            self.process.terminate()
-            self.process.wait(30)
-            self.process = None
-
-
 @pytest.fixture
-def web(team: dict[str, Any]) -> Iterator[Web]:
-    served = Web()
+def web(team: dict[str, Any]) -> Iterator[WebServer]:
+    served = WebServer()
     yield served
     served.stop()
 
 
 @pytest.fixture
-def page(browser: Browser, web: Web, team: dict[str, Any]) -> Iterator[Page]:
+def page(browser: Browser, web: WebServer, team: dict[str, Any]) -> Iterator[Page]:
     context = browser.new_context(base_url=web.url, reduced_motion="reduce")
     log_in(context, web.url, team["operator"])
     yield context.new_page()
@@ -91,7 +51,7 @@ def follow(page: Page, path: str) -> list[str]:
 
 
 def test_points_come_without_a_request_and_a_lost_connection_is_shown_until_it_is_back(
-    page: Page, web: Web, team: dict[str, Any]
+    page: Page, web: WebServer, team: dict[str, Any]
 ) -> None:
     run = team["live_run"]
     web.start()
@@ -118,7 +78,7 @@ def test_points_come_without_a_request_and_a_lost_connection_is_shown_until_it_i
     assert [drawn.count(12345.0), drawn.count(23456.0)] == [1, 1]
 
 
-def test_a_page_that_gets_no_stream_polls(page: Page, web: Web, team: dict[str, Any]) -> None:
+def test_a_page_that_gets_no_stream_polls(page: Page, web: WebServer, team: dict[str, Any]) -> None:
     run = team["live_run"]
     web.start(PROVING_LIVE_STREAMS="0")
     requests = follow(page, reverse("run_detail", args=[run.pk]))
@@ -131,7 +91,7 @@ def test_a_page_that_gets_no_stream_polls(page: Page, web: Web, team: dict[str, 
 
 
 def test_a_campaign_that_changes_while_its_page_is_brought_up_to_date_is_shown_as_it_is(
-    page: Page, web: Web, team: dict[str, Any]
+    page: Page, web: WebServer, team: dict[str, Any]
 ) -> None:
     campaign = Campaign.objects.get(runs=team["live_run"])
     web.start()

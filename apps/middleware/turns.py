@@ -1,4 +1,4 @@
-"""Limits the downloads that a user has at a time. Each keeps a thread busy, and some take CPU time to generate."""
+"""Limits the costly requests that a user has at a time: downloads, and pages and charts that are computed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,20 @@ from django.http.response import HttpResponseBase
 from apps.accounts.web.requester import user_of
 from apps.middleware.limits import refused
 
-MOST = 8  # per user and process
+# Per user and process. Fewer than the connections of a process (apps/wsgi.py), so that other users get some.
+MOST = 8
 AGAIN_S = 5
 TOO_MANY = 429
-# Parts of the URL names of downloads.
+# Parts of the URL names: of downloads, each of which keeps a thread busy, and of what is computed from many rows, with
+# a connection to PostgreSQL meanwhile.
 DOWNLOADS = ("export", "csv", "artefact")
+CHARTS = ("explore", "compare", "figure", "latency", "spread", "importance")
+RESULTS = ("baselines", "results", "judgements", "summary", "search", "preview", "campaign_detail", "run_detail")
+COSTLY = (*DOWNLOADS, *CHARTS, *RESULTS)
 
 
 class Turns:
-    """Counts each user's downloads. A download ends when its response is sent or garbage-collected.
+    """Counts each user's costly requests. One ends when its response is sent or garbage-collected.
 
     Must be outside of the middleware that generates bodies."""
 
@@ -39,23 +44,22 @@ class Turns:
 
     def process_view(self, request: HttpRequest, *_: Any) -> HttpResponse | None:
         match = request.resolver_match
-        if match is None or not any(word in (match.url_name or "") for word in DOWNLOADS):
+        if match is None or not any(word in (match.url_name or "") for word in COSTLY):
             return None
         user = user_of(request)
         if user is None:
             return None
         turn = self._take(user.pk)
         if turn is None:
-            answer = refused(
-                request, TOO_MANY, f"{MOST} of your downloads are in progress", "wait until one of them has ended"
-            )
+            title = f"{MOST} of your downloads, charts and result pages are in progress"
+            answer = refused(request, TOO_MANY, title, "wait until one of them has ended")
             answer["Retry-After"] = str(AGAIN_S)
             return answer
         request.turn = turn  # type: ignore[attr-defined]
         return None
 
     def _take(self, user: int) -> Callable[[], None] | None:
-        """Start a download. Returns a function that ends it, or None if the user already has MOST."""
+        """Start a request. Returns a function that ends it, or None if the user already has MOST."""
         with self._lock:
             if self._taken[user] >= MOST:
                 return None
@@ -66,6 +70,6 @@ class Turns:
             with self._lock:
                 if held:
                     self._taken[held.pop()] -= 1
-                    self._taken = +self._taken  # drop users without downloads
+                    self._taken = +self._taken  # drop users without requests
 
         return end
