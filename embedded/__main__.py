@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import errno
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from embedded.supervisor import STOPPERS, Stopped, Supervisor
 
 USAGE_ERROR = 2
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+# In the output of PostgreSQL, Valkey and manage.py. PostgreSQL adds the hint when a file system took a part of a page.
+FULL_MESSAGES = (*map(os.strerror, FULL), "Check free disk space")
 
 
 def run(command: list[str]) -> int:
@@ -115,26 +118,37 @@ def dispatch(options: argparse.Namespace) -> int:
     return up(options.new_password) if options.verb == "up" else clean()
 
 
-def _full(error: OSError) -> str:
-    """Return what a full disk means, and what to do."""
-    where = error.filename or paths.CHECKOUT / "var"
-    return (
-        f"cannot write {where}: {error.strerror}; free some space there (df -h, df -i), then start again: nothing "
-        "is lost"
-    )
+def _full(error: OSError | StackError, verb: str) -> str:
+    """Return what a full disk means, and what to do; "" if `error` has another cause."""
+    from embedded.stack import default_state
+
+    where = tempfile.gettempdir() if verb == "run" else default_state()
+    if isinstance(error, OSError):
+        where, reason = error.filename or where, error.strerror if error.errno in FULL else ""
+    else:
+        reason = _full_message(str(error))
+    advice = "free some space there (df -h, df -i), then start again: nothing is lost"
+    return f"cannot write {where}: {reason}; {advice}" if reason else ""
+
+
+def _full_message(output: str) -> str:
+    """Return the first line in which a server or a command says that the disk is full; "" if there is none."""
+    lines = (line for line in output.splitlines() if any(message in line for message in FULL_MESSAGES))
+    return re.sub(r".* failed with \d+: ", "", next(lines, "")).strip()
 
 
 def main(argv: list[str]) -> int:
     """Return the exit status: that of the verb, 1 if the stack failed, 128 + n after signal n."""
+    options = parse(argv)
     try:
-        return dispatch(parse(argv))
+        return dispatch(options)
     except StackError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {_full(error, options.verb) or error}", file=sys.stderr)
         return 1
     except OSError as error:
         if error.errno not in FULL:
             raise
-        print(f"error: {_full(error)}", file=sys.stderr)
+        print(f"error: {_full(error, options.verb)}", file=sys.stderr)
         return 1
     except Stopped as stopped:
         return 128 + next(sig for sig in STOPPERS if sig.name == str(stopped))

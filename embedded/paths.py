@@ -69,10 +69,14 @@ def remove(state: Path) -> None:
 def write_private(path: Path, text: str) -> None:
     """Replace `path` atomically by a file of mode 0600."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:  # the disk is full
+        Path(name).unlink()
+        raise
     Path(name).replace(path)
 
 
