@@ -41,7 +41,9 @@ def test_every_line_is_an_object(kind: str, ready: str, tmp_path: Path) -> None:
             try:
                 _wait(log, ready)
                 if kind == "web":
-                    _ask(port)
+                    _ask(port, "/healthz")
+                    _ask(port, "/feed/s3cr3t/timeline.atom")
+                    _ask(port, "/password/MQ/s3cr3t-1/")
             finally:
                 process.send_signal(signal.SIGTERM)
                 process.wait(60)
@@ -52,6 +54,7 @@ def test_every_line_is_an_object(kind: str, ready: str, tmp_path: Path) -> None:
     if kind == "web":
         assert [line for line in lines if line["logger"] == "gunicorn.access" and "GET /healthz" in line["message"]]
         assert not [line for line in lines if "ontrol" in line["message"]]
+        assert "/feed/[secret]/timeline.atom" in log.read_text() and "s3cr3t" not in log.read_text()
 
 
 def _wait(log: Path, message: str) -> None:
@@ -61,13 +64,13 @@ def _wait(log: Path, message: str) -> None:
         time.sleep(0.2)
 
 
-def _ask(port: int) -> None:
+def _ask(port: int, path: str) -> None:
     until = time.monotonic() + 60
     while time.monotonic() < until:
         try:
             connection = HTTPConnection("127.0.0.1", port, timeout=30)
-            connection.request("GET", "/healthz")
-            assert connection.getresponse().status == 200
+            connection.request("GET", path)
+            assert connection.getresponse().status < 500
             return
         except OSError:
             time.sleep(0.5)
