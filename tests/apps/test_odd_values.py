@@ -4,21 +4,25 @@ Names of parameters are read from the source, so that new ones are tested as wel
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
+from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.conf import settings
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import transaction
 from django.test import Client
-from django.urls import reverse
+from django.urls import NoReverseMatch, resolve, reverse
 
 from apps.accounts.models import Role
-from tests.apps.accounts.test_api_roles import ALL, Endpoint
-from tests.documents import permissions
+from tests.apps.accounts.test_api_roles import ALL, one_of_each
+from tests.apps.test_permissions import addresses, keys_in_addresses, log_in
 from tests.documents.pages import pages
-from tests.documents.permissions import PAGES
 from tests.rows import filled
 from tests.rows.factories import browser, make_user
 
@@ -64,7 +68,8 @@ def admin_client(team: dict[str, Any], client: Client) -> Client:
 
 
 def broken(answers: dict[str, int]) -> dict[str, int]:
-    return {name: status for name, status in answers.items() if status >= 500}
+    """Internal errors; 502 is the answer of an action that contacts a host, which does not exist here."""
+    return {name: status for name, status in answers.items() if status >= 500 and status != 502}
 
 
 def test_the_names_are_found() -> None:
@@ -84,22 +89,106 @@ def test_no_page_breaks_on_odd_parameters(admin_client: Client, team: dict[str, 
     assert broken(answers) == {}
 
 
-def _posted() -> list[str]:
-    """Addresses that need nothing in them."""
-    return [each.name for each in permissions.pages() if not each.keys and each.name in PAGES and PAGES[each.name].post]
+def _posted(team: dict[str, Any]) -> list[tuple[str, str]]:
+    """(name, URL) of every form, button and action, for rows that exist."""
+    keys = keys_in_addresses(team)
+    return [(name, url) for name, url, rule in addresses(team, keys) if rule.post]
+
+
+def _answer(cookies: SimpleCookie, method: str, url: str, *data: Any, **options: Any) -> int:
+    """The status of one request, in a transaction that is rolled back."""
+    client = Client(raise_request_exception=False)
+    client.cookies = SimpleCookie(cookies)
+    with transaction.atomic():
+        status = int(getattr(client, method)(url, *data, **options).status_code)
+        transaction.set_rollback(True)
+    return status
+
+
+def _mixed() -> list[dict[str, str]]:
+    """Two forms in which each field has another odd value, without the NUL that is refused for all forms at once."""
+    values = [value for name, value in ODD.items() if name != "nul"]
+    return [{name: values[(place + first) % len(values)] for place, name in enumerate(NAMES)} for first in (0, 5)]
 
 
 @pytest.mark.thorough
-def test_no_form_breaks_on_odd_input(admin_client: Client, team: dict[str, Any]) -> None:
-    answers = {}
+def test_no_form_breaks_on_odd_input(team: dict[str, Any]) -> None:
+    cookies, forms = log_in(team["admin"]), _posted(team)
+    own_rows = [name for name, url in forms if url == _bare(name)]
+    alike = [dict.fromkeys(NAMES, value) for value in ODD.values()]
+    assert {"host_action:reserve", "campaign_extend", "decision_action:accept"} <= {*dict(forms)} - {*own_rows}
 
-    for odd, value in ODD.items():
-        for name in _posted():
-            with transaction.atomic():
-                typed = dict.fromkeys(NAMES, value)
-                answers[f"{name} {odd}"] = admin_client.post(reverse(name), typed).status_code
-                transaction.set_rollback(True)
-            admin_client.force_login(team["admin"])
+    answers = {
+        f"{name} {number}": _answer(cookies, "post", url, typed)
+        for name, url in forms
+        for number, typed in enumerate(alike if name in own_rows else _mixed())
+    }
+
+    assert broken(answers) == {}
+
+
+def _bare(name: str) -> str:
+    """The URL of an address without keys; "" for others."""
+    try:
+        return reverse(name)
+    except NoReverseMatch:
+        return ""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["import_new", "twin_add"])
+def test_no_upload_breaks_on_odd_files(team: dict[str, Any], name: str) -> None:
+    """Each value is the content of a file, and its name."""
+    cookies, contents = log_in(team["admin"]), [value.encode() for value in ODD.values()]
+    contents += [b"PK\x03\x04" + b"\0" * 30, b"\xff" * 100, gzip.compress(b"x"), b""]
+
+    answers = {}
+    for content in contents:
+        called = content[:90].decode("latin-1") or "a"
+        sent = {field: SimpleUploadedFile(called, content) for field in ("files", "file", "capture")}
+        answers[repr(called)] = _answer(cookies, "post", reverse(name), sent)
+
+    assert broken(answers) == {}
+
+
+NAMED = [SHORT[name] for name in ("nul", "superscript two", "25 digits", "half a pair", "quotes and markup")]
+
+
+@pytest.mark.thorough
+def test_no_address_breaks_on_odd_keys(team: dict[str, Any]) -> None:
+    """Texts in a path are replaced by odd ones, numbers by a long one."""
+    cookies, odd_urls = log_in(team["admin"]), set()
+    for _, url, _ in addresses(team, keys_in_addresses(team)):
+        path = url.partition("?")[0]
+        for key in resolve(path).kwargs.values():
+            values = NAMED if isinstance(key, str) else [SHORT["25 digits"]] if isinstance(key, int) else []
+            odd_urls |= {path.replace(f"/{quote(str(key))}", f"/{quote(value, safe='')}", 1) for value in values}
+    assert "/hosts/%00/" in odd_urls
+
+    answers = {url: _answer(cookies, "get", url) for url in sorted(odd_urls)}
+
+    assert broken(answers) == {}
+
+
+ALONE = ("Authorization", "Cookie", "Content-Type")  # any other value makes the server ignore the rest of the request
+HEADERS = ("User-Agent", "Referer", "Accept", "Accept-Language", "If-None-Match", "If-Match", "If-Modified-Since")
+HEADERS += ("Idempotency-Key", "X-CSRFToken", "Range", "X-Forwarded-For", "X-Forwarded-Proto", "Last-Event-ID")
+HEADERS += ("HX-Request", "HX-Current-URL", "HX-Target", "Origin", "traceparent")
+
+
+@pytest.mark.thorough
+def test_no_request_breaks_on_odd_headers(team: dict[str, Any]) -> None:
+    """gunicorn refuses a NUL and line breaks itself."""
+    cookies, host = log_in(team["admin"]), reverse("api:host-detail", args=[team["host"].pk])
+    values = [value.encode().decode("latin-1") for value in [*SHORT.values(), "Bearer x", '"', "W/"]]
+    requests = [("get", reverse("host_list")), ("post", reverse("login")), ("patch", host)]
+
+    answers = {
+        f"{names} {value!r} {method} {url}": _answer(cookies, method, url, headers=dict.fromkeys(names, value))
+        for names in (HEADERS, *((name,) for name in ALONE))
+        for value in values
+        for method, url in requests
+    }
 
     assert broken(answers) == {}
 
@@ -127,19 +216,21 @@ DOCUMENTS = {
 }
 
 
-def _sent(endpoint: Endpoint, document: str) -> int:
-    client = browser(make_user(Role.ADMIN), raise_request_exception=False)
-    url = reverse(endpoint.url_name)
-    answer = client.generic(endpoint.method.upper(), url, document, content_type="application/json")
-    return int(answer.status_code)
-
-
-WRITING = [each for each in ALL if each.method in ("post", "patch", "put") and not each.keys]
+WRITING = [each for each in ALL if each.method in ("post", "patch", "put")]
 
 
 @pytest.mark.thorough
 def test_no_endpoint_breaks_over_a_document(db: None) -> None:
-    answers = {f"{each.name} {odd}": _sent(each, text) for each in WRITING for odd, text in DOCUMENTS.items()}
+    """Endpoints without keys get all documents, those of a row get objects with odd values."""
+    rows, cookies = filled.once(one_of_each), log_in(make_user(Role.ADMIN))
+    objects = {f"object {number}": json.dumps(mixed) for number, mixed in enumerate(_mixed())}
+
+    answers = {
+        f"{each.name} {odd}": _answer(cookies, each.method, url, text, content_type="application/json")
+        for each in WRITING
+        for url in [reverse(each.url_name, kwargs=dict.fromkeys(each.keys, rows[each.room]))]
+        for odd, text in (objects | ({} if each.keys else DOCUMENTS)).items()
+    }
 
     assert broken(answers) == {}
 
