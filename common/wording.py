@@ -46,6 +46,11 @@ def first_of(names: Sequence[str], most: int = 5) -> str:
     return and_of(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
 
 
+def on_off(value: object) -> str:
+    """The value of a setting as PostgreSQL writes it: "on" or "off" of a boolean, any other value as text."""
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
 def counted(count: int, noun: str) -> str:
     """ "1 block", "1,200 blocks"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

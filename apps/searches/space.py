@@ -19,6 +19,7 @@ from agents.settings import SETTINGS
 from apps.hosts.facts.topology import memory_kb
 from apps.tuning import gucs, parameters, rules
 from common.errors import PlanError
+from common.wording import on_off
 
 MOST = 20  # settings; more would need thousands of trials
 HINT = "NAME LOW to HIGH [log] or NAME CHOICE, CHOICE; then optionally: when OTHER = CHOICE"
@@ -118,8 +119,7 @@ class Dimension:
 
     def text(self, value: Value) -> str:
         """The value with its unit, as users see it."""
-        setting = self.setting(value if self.kind == "choice" else self._number(value))
-        return ("on" if setting else "off") if isinstance(setting, bool) else str(setting)
+        return on_off(self.setting(value if self.kind == "choice" else self._number(value)))
 
     def _number(self, value: Value) -> Value:
         return round(float(value)) if self.kind == "integer" else float(value)

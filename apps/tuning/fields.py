@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 from apps import documents
 from apps.tuning import rules
 from common.errors import PlanError
+from common.wording import on_off
 
 Schema = Mapping[str, Any]
 LONG_TEXT = 2000
@@ -289,24 +290,20 @@ def _spelled(schema: Schema, value: Any) -> str:
     if shape == SECTIONS:
         return "\n".join(f"{_heading(each)}\n{each['text']}" for each in value)
     if shape == LIST:
-        return ", ".join(_word(each) for each in value)
+        return ", ".join(on_off(each) for each in value)
     if shape == JSON:
         return json.dumps(value, indent=2, ensure_ascii=False)
     if shape == DOTTED:
         rows = [(name, field, each) for name, inner in value.items() for field, each in inner.items()]
-        return "\n".join(f"{name}.{field} = {_word(each)}" for name, field, each in rows)
+        return "\n".join(f"{name}.{field} = {on_off(each)}" for name, field, each in rows)
     if shape == LINES:
-        return "\n".join(f"{name} = {_word(each)}" for name, each in value.items())
-    return _word(value)
+        return "\n".join(f"{name} = {on_off(each)}" for name, each in value.items())
+    return on_off(value)
 
 
 def _heading(section: Mapping[str, Any]) -> str:
     weight = f"@{section['weight']}" if "weight" in section else ""
     return f"-- script: {section['name']}{weight}"
-
-
-def _word(value: Any) -> str:
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
 def schema_of(path: str, roots: Mapping[str, Schema]) -> Schema:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import PlanError
+from common.wording import on_off
 
 FILE = Path(__file__).with_name("gucs.json")
 MEMORY = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
@@ -44,7 +45,7 @@ def check(field: str, name: str, value: Any) -> None:
         raise PlanError(field, "is not a PostgreSQL parameter", hint=_near(name))
     if known["context"] == "internal":
         raise PlanError(field, "cannot be set: it is fixed when the cluster or the server is built")
-    text = ("on" if value else "off") if isinstance(value, bool) else str(value).strip()
+    text = on_off(value).strip()
     if known["vartype"] == "bool" and text.lower() not in BOOLEANS:
         raise PlanError(field, f"{text!r} is not a boolean", hint="on or off")
     if known["vartype"] == "enum" and text.lower() not in map(str.lower, known["enumvals"]):

@@ -14,6 +14,7 @@ from agents.host.sysctls import BY_NAME
 from agents.settings import SETTINGS
 from agents.settings.postgresql import CODE, ELSEWHERE, OURS, QUOTABLE
 from apps.tuning import effects, gucs, rules
+from common.wording import on_off
 
 POSTGRESQL = "settings.postgresql."
 RESTARTS = {
@@ -51,7 +52,7 @@ class Parameter:
 def every(facts: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None) -> list[Parameter]:
     """All parameters, PostgreSQL's first, by name. Present values are those of the profile's `settings`, in the shape
     of a spec, then those in the `facts` of a host, then the defaults."""
-    profile_values = {f"settings.{path}": _word(value) for path, value in rules.flatten(settings or {}).items()}
+    profile_values = {f"settings.{path}": on_off(value) for path, value in rules.flatten(settings or {}).items()}
     listed = [*_of_postgresql(), *(_now(parameter, facts or {}) for parameter in _of_host())]
     return [
         _of_profile(parameter, profile_values[parameter.path]) if parameter.path in profile_values else parameter
@@ -206,7 +207,7 @@ def _choices(schema: Mapping[str, Any]) -> str:
 
 
 def _default(schema: Mapping[str, Any]) -> str:
-    return _word(schema["default"]) if "default" in schema else ""
+    return on_off(schema["default"]) if "default" in schema else ""
 
 
 def _present(path: str, facts: Mapping[str, Any]) -> str:
@@ -223,7 +224,7 @@ def _present(path: str, facts: Mapping[str, Any]) -> str:
         value = _of_power(part, facts)
     else:
         value = None
-    return "" if value is None else _word(value)
+    return "" if value is None else on_off(value)
 
 
 def _flag(value: str | None, part: str) -> Any:
@@ -235,10 +236,6 @@ def _of_power(part: str, facts: Mapping[str, Any]) -> Any:
     frequency = facts.get("cpus", {}).get("frequency") or {}
     policies: list[Mapping[str, Any]] = frequency.get("policies", [])
     return frequency.get("boost") if part == "boost" else policies[0].get(part) if policies else None
-
-
-def _word(value: Any) -> str:
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
 def schema_of(path: str) -> Mapping[str, Any] | None:

@@ -17,6 +17,7 @@ from apps.campaigns.design import data, ranges
 from apps.campaigns.design.steps import Step
 from apps.tuning import fields, gucs
 from common.errors import PlanError
+from common.wording import on_off
 
 BLANK_ROWS = 2
 TARGET = {"type": "object", "properties": {"bin_dir": {"type": "string"}}}
@@ -64,15 +65,11 @@ def roots(steps: Sequence[Step], dataset: str = "") -> dict[str, Mapping[str, An
 def rows_of(factors: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return factors as rows. A level that sets two paths has two rows."""
     return [
-        Row(factor["name"], level["label"], path, _text(value))
+        Row(factor["name"], level["label"], path, on_off(value))
         for factor in factors
         for level in factor["levels"]
         for path, value in (level["set"] or {"": ""}).items()
     ]
-
-
-def _text(value: Any) -> str:
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
 def rows_typed(columns: Mapping[str, list[str]]) -> list[Row]:

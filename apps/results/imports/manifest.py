@@ -13,6 +13,7 @@ from apps.documents import read_yaml
 from apps.results.imports.file_names import BLOCK
 from apps.results.imports.files import File
 from common.errors import FormatError
+from common.wording import on_off
 from readers.table import decode, moment, plain, read_table
 
 NAMES = ("manifest.csv", "manifest.yaml", "manifest.yml")
@@ -130,6 +131,4 @@ def block(text: str, where: str) -> int:
 
 def _text(value: Any) -> str:
     """Return a value as text. YAML reads on and off as booleans, and times as times."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return value.isoformat() if isinstance(value, datetime | date) else str(value).strip()
+    return value.isoformat() if isinstance(value, datetime | date) else on_off(value).strip()
