@@ -18,6 +18,7 @@ LONGEST_CELL = 10_000
 _DELIMITERS = (",", ";", "\t")
 _UNIT = re.compile(r"(?P<name>.*?)\s*[(\[](?P<unit>[^()\[\]]{1,20})[)\]]\s*")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,300}(?:\.[0-9]{0,300})?|\.[0-9]{1,300})(?:[eE][+-]?[0-9]{1,3})?")
+# First characters that a spreadsheet would read as a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -139,6 +140,12 @@ def named(header: str) -> tuple[str, str]:
 def plain(cell: str) -> str:
     """Return a text without the apostrophe that keeps spreadsheets from reading it as a formula."""
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell
+
+
+def disarmed(cell: object) -> object:
+    """Return a cell for CSV: a text that a spreadsheet would read as a formula gets an apostrophe. `plain` reverses
+    it."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
 
 def is_time(cell: str) -> bool:

@@ -15,11 +15,10 @@ from django.db.models import QuerySet
 from apps.accounts.models import AuditEntry
 from apps.accounts.web.parsing import first_moment, last_moment
 from common.errors import PlanError
+from readers.table import disarmed
 
 HEAD = ("at", "actor", "action", "target", "before", "after")
 SYSTEM = "system"
-# First characters that a spreadsheet would interpret as a formula.
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def csv_lines(rows: QuerySet[AuditEntry]) -> Iterator[str]:
             row.target,
             *map(_json, (row.before, row.after)),
         )
-        yield _line([f"'{cell}" if cell.startswith(FORMULA) else cell for cell in cells])
+        yield _line(map(disarmed, cells))
 
 
 def _json(value: Any) -> str:

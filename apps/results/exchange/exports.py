@@ -23,7 +23,7 @@ from apps.results.imports.reading import FIGURES, OUTPUTS
 from apps.results.models import Measurement, Series
 from apps.results.store import samples
 from readers.others.huge_page_csv import COLUMNS
-from readers.table import FORMULA
+from readers.table import disarmed
 
 CSV = "text/csv; charset=utf-8"
 CHUNK = 500
@@ -87,16 +87,12 @@ def csv_lines(head: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Iterator[st
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     for row in itertools.chain([head], rows):
-        writer.writerow([_harmless(cell) for cell in row])
+        writer.writerow([disarmed(cell) for cell in row])
         if buffer.tell() > 1 << 16:
             yield buffer.getvalue()
             buffer.seek(0)
             buffer.truncate()
     yield buffer.getvalue()
-
-
-def _harmless(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
 
 def runs_csv(campaign: Campaign) -> Iterator[str]:
