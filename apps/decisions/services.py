@@ -22,6 +22,7 @@ from apps.results import queries
 from apps.tuning import rules
 from apps.tuning import services as tuning
 from common.errors import PlanError
+from common.wording import counted
 
 Status = Decision.Status
 Kind = Event.Kind
@@ -248,6 +249,5 @@ def _check_ended(campaign: Campaign) -> None:
         raise PlanError("campaign", f"{campaign} is {campaign.state}", hint=hint)
     unread = campaign.runs.filter(ingested_at=None).count()
     if unread:
-        raise PlanError(
-            "campaign", f"results of {unread} runs are not processed yet", hint="try again in a few seconds"
-        )
+        message = f"results of {counted(unread, 'run')} are not processed yet"
+        raise PlanError("campaign", message, hint="try again in a few seconds")

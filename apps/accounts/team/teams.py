@@ -11,6 +11,7 @@ from apps.accounts.models import ApiToken, Membership, Owned, Role, Team, Truste
 from apps.accounts.services import audit, require, save
 from apps.accounts.web.parsing import whole
 from common.errors import PlanError
+from common.wording import and_of, counted
 
 # Names of the kinds of objects that a team can own. Other apps define their models.
 OF_TEAMS = ("host", "profile", "workload", "dataset", "decision")
@@ -62,10 +63,10 @@ def end_tokens_of_others(team: Team) -> None:
 def remove_team(team: Team, *, by: User) -> None:
     """Delete a team and its memberships. Needs an instance admin. PlanError if the team owns objects."""
     require(by, Role.ADMIN, "remove team")
-    belongs = [f"{count} {title}" for title, _, count in belongings(team) if count]
+    belongs = [counted(count, str(kinds()[kind]._meta.verbose_name)) for _, kind, count in belongings(team) if count]
     if belongs:
         hint = "transfer them to another team first, or to no team"
-        raise PlanError("team", f"{', '.join(belongs)} belong to {team}", hint=hint)
+        raise PlanError("team", f"{team} owns {and_of(belongs)}", hint=hint)
     members = {membership.user.username: membership.role for membership in team.memberships.select_related("user")}
     audit(by, "team.remove", team, before={"id": team.pk, "members": members})
     team.delete()

@@ -13,6 +13,7 @@ from agents.workloads import WORKLOADS
 from apps.campaigns.design.steps import Step
 from apps.tuning import rules
 from common.errors import PlanError
+from common.wording import counted
 
 PGBENCH = "pgbench"
 ROOT = "dataset."
@@ -112,7 +113,7 @@ def brief(kind: str, options: Mapping[str, Any]) -> str:
     """Return a short description: "pgbench, scale 10, fillfactor 90" or "SQL, 3 steps"."""
     parts = [name if value is True else f"{name} {value}" for name, value in options.items() if _is_shown(value)]
     if isinstance(options.get("steps"), list):
-        parts.append(f"{len(options['steps'])} steps")
+        parts.append(counted(len(options["steps"]), "step"))
     return ", ".join([DATASETS[kind].title, *parts])
 
 

@@ -17,7 +17,7 @@ from apps.campaigns.design import data, ranges
 from apps.campaigns.design.steps import Step
 from apps.tuning import fields, gucs
 from common.errors import PlanError
-from common.wording import on_off
+from common.wording import counted, on_off
 
 BLANK_ROWS = 2
 TARGET = {"type": "object", "properties": {"bin_dir": {"type": "string"}}}
@@ -187,7 +187,8 @@ def cells_of(text: str, factors: Sequence[Mapping[str, Any]]) -> list[dict[str, 
     for place, labels in enumerate(lines):
         if len(labels) != len(names):
             hint = f"write: {'; '.join(names)}"
-            raise PlanError("cells", f"line {place + 1} has {len(labels)} levels for {len(names)} factors", hint=hint)
+            message = f"line {place + 1} has {counted(len(labels), 'level')} for {counted(len(names), 'factor')}"
+            raise PlanError("cells", message, hint=hint)
     return [{name: label for name, label in zip(names, labels, strict=True) if label} for labels in lines]
 
 

@@ -63,7 +63,7 @@ def test_nothing_is_decided_before_the_end(state: str, tuner: User) -> None:
 def test_nothing_is_decided_before_all_results_are_read(tuner: User, campaign: Campaign) -> None:
     campaign.runs.filter(position=0).update(ingested_at=None)
 
-    with pytest.raises(PlanError, match="results of 1 runs are not processed yet"):
+    with pytest.raises(PlanError, match="results of 1 run are not processed yet"):
         write(tuner, campaign)
 
 

@@ -14,6 +14,7 @@ from apps.campaigns.models import Run
 from apps.results.models import CachedAnswer, Measurement, Series, StepMeans, Within
 from apps.results.runs import stability
 from apps.results.runs.step_means import TRANSACTIONS, per_transaction, step_means
+from common.wording import counted
 
 
 class Command(BaseCommand):
@@ -32,15 +33,15 @@ class Command(BaseCommand):
             self._judge(Run.objects.select_related("campaign").get(pk=key))
         # Cached answers of a campaign are keyed by its runs, which did not change.
         CachedAnswer.objects.all().delete()
-        self.stdout.write(f"{len(keys)} runs processed")
+        self.stdout.write(f"{counted(len(keys), 'run')} processed")
 
     @transaction.atomic
     def _judge(self, run: Run) -> None:
         run.within.all().delete()
         Within.objects.bulk_create(stability.judge(run))
-        counted = dict(run.measurements.filter(name=TRANSACTIONS).values_list("step", "value"))
+        transactions = dict(run.measurements.filter(name=TRANSACTIONS).values_list("step", "value"))
         run.measurements.filter(name__in=PER_TRANSACTION).delete()
         run.step_means.all().delete()
         means_of_steps = (step_means(run, step["name"]) for step in steps.measured(run.spec["steps"]))
         for means in StepMeans.objects.bulk_create(each for each in means_of_steps if each):
-            Measurement.objects.bulk_create(per_transaction(means, counted.get(means.step, 0.0)))
+            Measurement.objects.bulk_create(per_transaction(means, transactions.get(means.step, 0.0)))

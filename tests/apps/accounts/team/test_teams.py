@@ -323,7 +323,7 @@ def test_a_recipe_writes_no_revision_of_a_teams_workload(storage: Team, admin: U
 
 
 def test_a_team_is_removed_when_nothing_belongs_to_it(host: Host, storage: Team, admin: User) -> None:
-    with pytest.raises(PlanError, match="1 hosts belong to storage"):
+    with pytest.raises(PlanError, match="storage owns 1 host"):
         teams.remove_team(storage, by=admin)
     teams.hand_over(host, None, by=admin)
     teams.remove_team(storage, by=admin)
