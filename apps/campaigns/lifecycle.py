@@ -15,6 +15,7 @@ from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require
 from apps.campaigns import services
 from apps.campaigns.design.before_start import previews
+from apps.campaigns.design.request import CampaignDesign
 from apps.campaigns.execution import halts
 from apps.campaigns.library import code
 from apps.campaigns.models import Campaign, Run, RunPart
@@ -22,13 +23,6 @@ from apps.campaigns.queries import FAILED
 from common.errors import PlanError, ProvingError, RoleError
 
 CLAIM = timedelta(minutes=2)  # longer than a start takes
-
-# The choices that a clone takes over; it takes over no results.
-CHOICES = (
-    *("host", "question", "workload", "dataset", "factors", "profile", "repetitions", "order", "seed", "reboot"),
-    *("metric", "delta", "interval_s", "sources", "recipe", "target", "design", "cells", "sample", "nuisance", "stop"),
-    *("recipe_version", "budget_h", "max_failures", "priority", "placement", "roles"),
-)
 
 # Designs that define the combinations of a further level.
 GROWS = (Campaign.Design.FACTORIAL, Campaign.Design.ONE_AT_A_TIME)
@@ -82,13 +76,12 @@ def _run_again(campaign: Campaign) -> None:
 
 
 def clone_campaign(campaign: Campaign, *, by: User, **changes: Any) -> Campaign:
-    """Return a new draft with every choice of this campaign. `changes`: fields of services.create_campaign to
-    replace."""
+    """Return a new draft with every choice of this campaign and none of its results. `changes`: fields of
+    CampaignDesign to replace; None restores the default of a field."""
     if campaign.kind != Campaign.Kind.COMPARISON:
         raise PlanError("kind", f"{campaign} is not a comparison; only comparisons can be cloned")
-    same = {name: getattr(campaign, name) for name in CHOICES}
-    same |= {"name": f"{campaign.name[:113]} (copy)", "further_hosts": list(campaign.further_hosts.all())}
-    return services.create_campaign(by=by, cloned_from=campaign, **(same | changes))
+    same = CampaignDesign.of(campaign).changed(name=f"{campaign.name[:113]} (copy)")
+    return services.create_draft(same.changed(**changes), by=by, cloned_from=campaign)
 
 
 def require_owner(owner: User, campaign: Campaign, kind: str) -> None:

@@ -2,97 +2,48 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
-from agents.collectors import USUAL
 from agents.collectors.per_transaction import PER_TRANSACTION
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require, save
 from apps.campaigns import recipes
 from apps.campaigns.design import plan, steps, stopping
 from apps.campaigns.design.before_start import checks, previews
+from apps.campaigns.design.request import CampaignDesign, given
 from apps.campaigns.execution import campaign_end, halts, nudges, queue
 from apps.campaigns.library import code, datasets, own_recipes, scripts, workloads
-from apps.campaigns.models import Campaign, DataSet, Run, RunPart, Workload
+from apps.campaigns.models import Campaign, Run, RunPart
 from apps.hosts.models import Facts, Host
-from apps.tuning.models import Revision
 from common.errors import PlanError
 
 MOST_PRIORITY = 100
 
 
-class Design(TypedDict, total=False):
-    """Optional fields of a new campaign. None selects the default of the model."""
-
-    dataset: DataSet | None
-    profile: Revision | None
-    repetitions: int
-    order: str
-    reboot: str
-    interval_s: float
-    recipe: str
-    recipe_version: int | None
-    target: dict[str, str] | None
-    design: str
-    cells: list[dict[str, str]] | None
-    sample: int | None
-    nuisance: dict[str, Any] | None
-    stop: dict[str, Any] | None
-    budget_h: float | None
-    max_failures: int | None
-    priority: int
-    placement: str
-    roles: dict[str, Any] | None
-    cloned_from: Campaign | None
+def create_campaign(*, by: User, **fields: Any) -> Campaign:
+    """Create a draft from the fields of CampaignDesign; see create_draft. None selects the default of a field."""
+    return create_draft(CampaignDesign(**given(fields)), by=by)
 
 
 @transaction.atomic
-def create_campaign(
-    *,
-    by: User,
-    host: Host,
-    name: str,
-    question: str,
-    workload: Workload,
-    factors: list[dict[str, Any]],
-    metric: str = "tps",
-    delta: float = 0.02,
-    seed: int | None = None,
-    sources: list[str] | None = None,
-    further_hosts: Sequence[Host] = (),
-    **design: Unpack[Design],
-) -> Campaign:
+def create_draft(design: CampaignDesign, *, by: User, cloned_from: Campaign | None = None) -> Campaign:
     """Create a draft, checked as far as the facts of its hosts allow.
 
     PlanError names the invalid field. RoleError names the team of a host, including further hosts and roles, in
     which `by` is no operator."""
-    for each in (host, *further_hosts):
+    for each in (design.host, *design.further_hosts):
         require(by, Role.OPERATOR, "create campaign", on=each)
-    collectors = list(USUAL) if sources is None else sources
-    _check_measured(workload, metric, delta, collectors)
-    campaign = Campaign(
-        name=name,
-        question=question,
-        host=host,
-        workload=workload,
-        factors=factors,
-        metric=metric,
-        delta=delta,
-        seed=secrets.randbits(32) if seed is None else seed,
-        sources=collectors,
-        created_by=by,
-        **{field: value for field, value in design.items() if value is not None},
-    )
+    _check_measured(design)
+    campaign = Campaign(**design.columns(), created_by=by, cloned_from=cloned_from)
     require(by, Role.OPERATOR, "create campaign", on=campaign)
-    _check_private(campaign, further_hosts)
-    _check_planned(campaign, further_hosts, by)
+    _check_private(campaign, design.further_hosts)
+    _check_planned(campaign, design.further_hosts, by)
     save(campaign)
-    campaign.further_hosts.set(further_hosts)
+    campaign.further_hosts.set(design.further_hosts)
     after = {"id": str(campaign.pk), "recipe": campaign.recipe, "seed": campaign.seed}
     after |= {"cloned_from": str(campaign.cloned_from_id)} if campaign.cloned_from_id else {}
     audit(by, "campaign.create", campaign, after=after)
@@ -117,13 +68,14 @@ def _check_private(campaign: Campaign, further_hosts: Iterable[Host]) -> None:
             raise PlanError(field, message, hint=f"use only hosts of {owned.team}")
 
 
-def _check_measured(workload: Workload, metric: str, delta: float, collectors: Sequence[str]) -> None:
+def _check_measured(design: CampaignDesign) -> None:
     """Raise PlanError if the requested metric cannot be measured or compared."""
-    if not 0 < delta < 1:
-        raise PlanError("delta", f"{delta} is not between 0 and 1", hint="0.02 means 2 %")
+    if not 0 < design.delta < 1:
+        raise PlanError("delta", f"{design.delta} is not between 0 and 1", hint="0.02 means 2 %")
+    workload = design.workload
     if steps.imported(workload.steps):
         raise PlanError("workload", f"{workload} was imported, so it cannot run", hint="choose another workload")
-    _check_collector(steps.metric(workload.steps, metric).name, collectors)
+    _check_collector(steps.metric(workload.steps, design.metric).name, design.sources)
 
 
 def _check_planned(campaign: Campaign, further_hosts: Sequence[Host], by: User) -> None:
@@ -154,11 +106,11 @@ def check_permission(planned: Sequence[plan.Planned], by: User) -> None:
 
 @transaction.atomic
 def create_from_recipe(*, by: User, host: Host, recipe: str, **overrides: Any) -> Campaign:
-    """Create a draft from a recipe, with levels scaled to the host. `overrides`: fields of create_campaign."""
+    """Create a draft from a recipe, with levels scaled to the host. `overrides`: fields of CampaignDesign."""
     require(by, Role.OPERATOR, "create campaign", on=host)
     template = own_recipes.get(recipe)
     facts = previews.facts_of(host)
-    fields = {**of_recipe(template, host, facts), **{key: each for key, each in overrides.items() if each is not None}}
+    fields = of_recipe(template, host, facts) | given(overrides)
     if "factors" not in fields:
         fields["factors"] = recipes.factors(template, facts)
     if "workload" not in fields:
@@ -166,11 +118,11 @@ def create_from_recipe(*, by: User, host: Host, recipe: str, **overrides: Any) -
     own = recipes.dataset(template, facts)
     if own and "dataset" not in fields:
         fields["dataset"] = datasets.recipe_dataset(recipe, own, by)
-    return create_campaign(by=by, host=host, **fields)
+    return create_draft(CampaignDesign(host=host, **fields), by=by)
 
 
 def of_recipe(recipe: recipes.Recipe, host: Host, facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of create_campaign from a recipe, without factors, workload and data. PlanError if the host
+    """Return the fields of CampaignDesign from a recipe, without factors, workload and data. PlanError if the host
     lacks something that it needs."""
     if recipe.get("needs") == "root" and facts["level"] != "root":
         message = f"{recipe['name']} needs level root; {host} gives level {facts['level']}"
@@ -179,8 +131,7 @@ def of_recipe(recipe: recipes.Recipe, host: Host, facts: dict[str, Any]) -> dict
         "recipe": recipe["name"],
         "recipe_version": recipe["version"],
         "name": f"{recipe['title']} on {host}"[:120],
-        **{key: recipe[key] for key in ("question", "repetitions", "order", "metric", "delta")},
-        **{key: recipe[key] for key in recipes.DESIGN if key in recipe},
+        **recipes.design(recipe),
     }
 
 

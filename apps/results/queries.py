@@ -12,6 +12,7 @@ from django.db.models import Count, QuerySet
 from agents.collectors.per_transaction import CPU
 from apps.campaigns.design import plan, steps
 from apps.campaigns.design.factors import text_of
+from apps.campaigns.design.request import Arrangement
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers import interim_analyses
 from apps.results.answers.level_rows import FAILURES
@@ -80,15 +81,7 @@ def evidence(campaign: Campaign) -> dict[str, Any]:
             "host": campaign.host.name,
             "placement": campaign.placement,
             "further_hosts": [host.name for host in campaign.further_hosts.order_by("name")],
-            "factors": campaign.factors,
-            "repetitions": campaign.repetitions,
-            "design": campaign.design,
-            "cells": campaign.cells,
-            "sample": campaign.sample,
-            "order": campaign.order,
-            "nuisance": campaign.nuisance,
-            "seed": campaign.seed,
-            "reboot": campaign.reboot,
+            **vars(Arrangement.of(campaign)),
             "delta": campaign.delta,
             "extensions": campaign.extensions,
         },

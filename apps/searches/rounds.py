@@ -19,6 +19,7 @@ from apps.accounts.models import User
 from apps.accounts.services import audit
 from apps.campaigns import lifecycle
 from apps.campaigns.design import plan
+from apps.campaigns.design.request import Ending
 from apps.campaigns.models import Campaign, Run
 from apps.searches import budget, constraints, optimiser, results, space, strategy
 from apps.searches.constraints import Constraint
@@ -241,7 +242,7 @@ def _clone(search: Search, trials: list[Trial], kind: str) -> Campaign:
         "repetitions": search.confirmation_blocks if confirms else search.blocks,
         "seed": optimiser.derived_seed(search.seed, -number),
         "order": Campaign.Order.RANDOMISED,
-        **dict.fromkeys(("design", "cells", "sample", "stop", "budget_h", "max_failures")),
+        **dict.fromkeys(("design", "cells", "sample", *Ending.names())),
     }
     return lifecycle.clone_campaign(search.campaign, by=search.owner, **changes)
 

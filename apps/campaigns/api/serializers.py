@@ -14,6 +14,7 @@ from apps.accounts.web.seen_keys import SeenKeyField
 from apps.campaigns import queries
 from apps.campaigns.design import descriptions
 from apps.campaigns.design.factors import ORDERS as FACTOR_ORDERS
+from apps.campaigns.design.request import CampaignDesign
 from apps.campaigns.design.steps import single
 from apps.campaigns.models import Campaign, DataSet, Workload
 from apps.campaigns.recipes.reading import LARGEST
@@ -262,13 +263,8 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     class Meta:
         model = Campaign
         fields = [
-            *("id", "kind", "name", "question", "recipe", "recipe_version", "host", "host_name", "target"),
-            *("profile", "workload", "dataset", "factors"),
-            *("design", "design_sentences", "design_told", "threats", "cells", "sample", "repetitions", "order"),
-            *("seed", "reboot", "nuisance", "stop", "budget_h"),
-            *("max_failures", "priority", "placement", "further_hosts", "roles"),
-            *("metric", "delta", "interval_s", "sources", "state", "state_reason", "extensions", "cloned_from"),
-            *("progress", "results_ready", "host_changes"),
+            *("id", "kind", *CampaignDesign.names(), "host_name", "design_sentences", "design_told", "threats"),
+            *("state", "state_reason", "extensions", "cloned_from", "progress", "results_ready", "host_changes"),
             *("created_by", "created_at", "started_at", "ended_at", "archived_at"),
         ]
 

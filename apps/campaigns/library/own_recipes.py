@@ -140,15 +140,19 @@ def of_campaign(campaign: Campaign) -> str:
             "chart": "One point per run, mean and CI per combination.",
             "restarts": "The private cluster is started and stopped for every run.",
             **({"needs": "root"} if _needs_root(campaign, settings) else {}),
-            **{key: getattr(campaign, key) for key in ("metric", "delta", "repetitions")},
-            **{key: str(getattr(campaign, key)) for key in ("order", "design", "reboot")},
-            **{key: value for key in ("cells", "sample", "nuisance") if (value := getattr(campaign, key))},
+            **_stated(campaign),
             **({"settings": settings} if settings else {}),
             **_dataset(campaign),
             "steps": campaign.steps,
             "factors": [_factor(factor) for factor in campaign.factors],
         }
     )
+
+
+def _stated(campaign: Campaign) -> dict[str, Any]:
+    """Without what is empty."""
+    values = {name: getattr(campaign, name) for name in recipes.STATED}
+    return {name: str(value) if isinstance(value, str) else value for name, value in values.items() if value}
 
 
 def _next(name: str) -> int:

@@ -1,6 +1,7 @@
 """Workloads, data sets and their copies, campaigns, runs, and schedules."""
 
-from apps.campaigns.models.campaign import Campaign, all_sources
+from apps.campaigns.design.request import all_sources
+from apps.campaigns.models.campaign import Campaign
 from apps.campaigns.models.copies import DataCopy, DataUse
 from apps.campaigns.models.runs import Artefact, Run, RunEvent, RunPart, RunQuerySet
 from apps.campaigns.models.schedules import Schedule, Slot

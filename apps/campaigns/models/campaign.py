@@ -10,17 +10,13 @@ from typing import Any
 from django.db import models
 from django.db.models import F, Func
 
-from agents.collectors import USUAL
 from apps.accounts.models import Teams, User, Walled
 from apps.campaigns.design import fixed_rate
+from apps.campaigns.design.request import CampaignDesign, all_sources
 from apps.campaigns.design.steps import Step
 from apps.campaigns.models.workloads import DataSet, Workload
 from apps.hosts.models import Host
 from apps.tuning.models import Revision
-
-
-def all_sources() -> list[str]:
-    return list(USUAL)
 
 
 class _NamesHostOf(Func):
@@ -96,7 +92,7 @@ class Campaign(Walled):
     target: Any = models.JSONField(
         default=dict, blank=True, help_text='{} (a private cluster), {"bin_dir"}, or {"data_dir"} of an existing one'
     )
-    placement = models.CharField(max_length=6, choices=Placement, default=Placement.ONE)
+    placement = models.CharField(max_length=6, choices=Placement, default=CampaignDesign.placement)
     further_hosts = models.ManyToManyField(
         Host, blank=True, related_name="further_campaigns", help_text="other hosts: each as a block, or identical"
     )
@@ -104,18 +100,20 @@ class Campaign(Walled):
         default=dict, blank=True, help_text='{"client": host id, "standbys": [host ids]}; the server is on the host'
     )
     priority = models.SmallIntegerField(
-        default=0, help_text="priority in the queues of its hosts: the highest starts first"
+        default=CampaignDesign.priority, help_text="priority in the queues of its hosts: the highest starts first"
     )
-    design = models.CharField(max_length=13, choices=Design, default=Design.FACTORIAL)
+    design = models.CharField(max_length=13, choices=Design, default=CampaignDesign.design)
     factors: Any = models.JSONField(
         help_text='[{"name", "order", "levels": [{"label", "set": {path: value}, "when": {factor: [labels]}}]}]'
     )
     cells: Any = models.JSONField(default=list, blank=True, help_text="of a list: [{factor: label}]")
     sample = models.PositiveIntegerField(null=True, blank=True, help_text="combinations of a random sample")
-    repetitions = models.PositiveIntegerField(default=5)
-    order = models.CharField(max_length=15, choices=Order, default=Order.RANDOMISED)
+    repetitions = models.PositiveIntegerField(default=CampaignDesign.repetitions)
+    order = models.CharField(max_length=15, choices=Order, default=CampaignDesign.order)
     seed = models.PositiveBigIntegerField()
-    reboot = models.CharField(max_length=15, choices=Reboot, default=Reboot.NEVER, help_text="restart the host")
+    reboot = models.CharField(
+        max_length=15, choices=Reboot, default=CampaignDesign.reboot, help_text="restart the host"
+    )
     nuisance: Any = models.JSONField(
         default=dict, blank=True, help_text='{"cool_down_s", "checkpoint", "drop_caches", "warm_up": {...}}'
     )
@@ -125,10 +123,17 @@ class Campaign(Walled):
     budget_h = models.FloatField(null=True, blank=True, help_text="hours after which no further run starts")
     max_failures = models.PositiveIntegerField(null=True, blank=True, help_text="failed runs that pause it")
     metric = models.CharField(
-        max_length=80, default="tps", blank=True, help_text="step.name if several are measured; empty if none is"
+        max_length=80,
+        default=CampaignDesign.metric,
+        blank=True,
+        help_text="step.name if several are measured; empty if none is",
     )
-    delta = models.FloatField(default=0.02, help_text="the minimum effect of interest as a fraction: 0.02 is 2 %")
-    interval_s = models.FloatField(default=1.0, help_text="seconds between two samples of each collector")
+    delta = models.FloatField(
+        default=CampaignDesign.delta, help_text="the minimum effect of interest as a fraction: 0.02 is 2 %"
+    )
+    interval_s = models.FloatField(
+        default=CampaignDesign.interval_s, help_text="seconds between two samples of each collector"
+    )
     sources: Any = models.JSONField(default=all_sources, blank=True, help_text="names of the collectors")
     state = models.CharField(max_length=10, choices=State, default=State.DRAFT)
     state_reason = models.TextField(blank=True, help_text="why it paused, or ended before its last run")

@@ -18,7 +18,7 @@ from apps.campaigns.pages.stop_form import StopForm
 from apps.hosts.models import Facts, Host
 from apps.tuning.models import Revision
 
-# Fields that are not arguments of create_campaign: roles, nuisance, and rows.
+# Fields that are no fields of CampaignDesign: parts of roles, nuisance and the stopping rule, and rows.
 ALIKE = ("cool_down_s", "checkpoint", "drop_caches", "warm_up", "warm_up_s")
 OF_ROLES = ("client", "standbys", "server_address", "server_port")
 OF_RULE = stop_form.FIELDS
@@ -290,7 +290,7 @@ class CampaignForm(LoadForm, StopForm):
         return shown | {"name": f"{source.name[:113]} (copy)", "delta": f"{source.delta * 100:g}", "target": target}
 
     def choices(self) -> dict[str, Any]:
-        """Return the fields for services.create_campaign, without empty ones and those of rows."""
+        """Return the fields of CampaignDesign, without empty ones and those of rows."""
         target = targets.read_choice(self.cleaned_data["target"])
         left = (*ALIKE, *OF_ROWS, *OF_ROLES, *OF_RULE, *load_fields.NAMES)
         own = {name: value for name, value in self.cleaned_data.items() if name not in left}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import cached_property
 from typing import Any
 from uuid import UUID
@@ -18,11 +19,13 @@ from apps.campaigns.design import descriptions
 from apps.campaigns.design.before_start import checks, previews
 from apps.campaigns.design.factors import readable_name
 from apps.campaigns.design.plan import Planned
+from apps.campaigns.design.request import CampaignDesign
 from apps.campaigns.design.steps import Step, metrics
 from apps.campaigns.library import own_recipes, workloads
 from apps.campaigns.models import Campaign, DataSet, Twin, Workload
 from apps.campaigns.pages import factor_rows, load_fields
-from apps.campaigns.pages.forms import ALIKE, ARRANGED, OF_RULE, CampaignForm, alike_shown
+from apps.campaigns.pages.forms import ALIKE, ARRANGED, CampaignForm, alike_shown
+from apps.campaigns.pages.stop_form import StopForm
 from apps.hosts.models import Host
 from apps.hosts.usage import allowed_paths
 from apps.tuning import parameters
@@ -103,9 +106,7 @@ class Draft:
             initial |= {"name": self.twin.name, "workload": self.twin.workload, "dataset": self.twin.dataset}
         if self.recipe:
             name = f"{self.recipe['title']} on {self.host}" if self.host else self.recipe["title"]
-            initial |= {"name": name, "delta": f"{self.recipe['delta'] * 100:g}"}
-            initial |= {key: self.recipe[key] for key in ("question", "repetitions", "order", "metric")}
-            initial |= {key: self.recipe[key] for key in ("design", "sample", "reboot") if key in self.recipe}
+            initial |= recipes.design(self.recipe) | {"name": name, "delta": f"{self.recipe['delta'] * 100:g}"}
             initial |= alike_shown(self.recipe.get("nuisance", {})) | self._arrangement()
         return initial
 
@@ -193,7 +194,7 @@ class Draft:
             "metrics": metrics(self.steps),
             "factor_error": next((row.error for row in self.rows if row.error), ""),
             "arranged": self.form.shown(*ARRANGED, "seed"),
-            "ending": self.form.shown(*OF_RULE, "budget_h", "max_failures"),
+            "ending": self.form.shown(*StopForm.base_fields),
             "alike": self.form.shown(*ALIKE, "reboot"),
         }
 
@@ -215,15 +216,19 @@ class Draft:
     def _made(self, factors: list[dict[str, Any]], by: User) -> Campaign:
         """Clone or replace a campaign, or create one from a recipe or from nothing."""
         if self.source:
-            left_empty: dict[str, Any] = dict.fromkeys(("dataset", "profile", "seed", "budget_h", "max_failures"))
-            return lifecycle.clone_campaign(self.source, **(left_empty | self._fields(factors, by)))
+            return lifecycle.clone_campaign(self.source, **(self._optional() | self._fields(factors, by)))
         if self.name:
             return services.create_from_recipe(recipe=self.name, **self._fields(factors, by))
-        fields = self._fields(factors, by)
+        chosen = self._fields(factors, by)
         with transaction.atomic():  # a refused campaign leaves no workload behind
-            if "workload" not in fields:
-                fields["workload"] = workloads.standard_workload(by)
-            return services.create_campaign(**fields)
+            if "workload" not in chosen:
+                chosen["workload"] = workloads.standard_workload(by)
+            return services.create_campaign(**chosen)
+
+    def _optional(self) -> dict[str, None]:
+        """Return the fields that a clone does not take over if they were emptied."""
+        without_value = [each.name for each in fields(CampaignDesign) if each.default is None]
+        return dict.fromkeys({"seed", *without_value} & self.form.fields.keys())
 
     def _is_valid(self) -> bool:
         """Whether each field is valid, and no row sets what a field of the load sets."""
@@ -243,7 +248,7 @@ class Draft:
         return factor_rows.factors_of([*self.rows, *self.load], self.steps, self.dataset)
 
     def _fields(self, factors: list[dict[str, Any]], by: User) -> dict[str, Any]:
-        """Return the arguments of create_campaign. PlanError if a line next to the rows cannot be parsed."""
+        """Return the arguments of services.create_campaign. PlanError if a line next to the rows cannot be parsed."""
         typed = self.form.cleaned_data
         arranged = factor_rows.arranged(factors, typed["conditions"], typed["factor_orders"])
         fixed = load_fields.load_cell(factors)
@@ -277,23 +282,21 @@ class Draft:
             return {"missing": missing}
         factors = self._factors()
         try:
-            return self._planned({**self._fields(factors, by), "recipe": self.name})
+            return self._planned(**self._fields(factors, by), recipe=self.name)
         except PlanError as error:
             return {"refusal": spoken(error)}
 
-    def _planned(self, fields: dict[str, Any]) -> dict[str, Any]:
-        fields["created_by"] = fields.pop("by")
-        fields.setdefault("seed", 0)
-        if "workload" not in fields:
-            facts = allowed_paths.known(fields["host"])
+    def _planned(self, by: User, **chosen: Any) -> dict[str, Any]:
+        if "workload" not in chosen:
+            facts = allowed_paths.known(chosen["host"])
             steps = recipes.steps(self.recipe, facts) if self.recipe else workloads.STANDARD
-            fields["workload"] = Workload(name=self.name, steps=steps)
-        own = recipes.dataset(self.recipe, allowed_paths.known(fields["host"])) if self.recipe else None
+            chosen["workload"] = Workload(name=self.name, steps=steps)
+        own = recipes.dataset(self.recipe, allowed_paths.known(chosen["host"])) if self.recipe else None
         if own:
-            fields.setdefault("dataset", DataSet(name=self.name, **own))
-        further = fields.pop("further_hosts", ())
-        campaign = Campaign(**fields)
-        planned = previews.preview(campaign, further)
+            chosen.setdefault("dataset", DataSet(name=self.name, **own))
+        design = CampaignDesign(**({"seed": 0} | chosen))
+        campaign = Campaign(**design.columns(), created_by=by)
+        planned = previews.preview(campaign, design.further_hosts)
         drawn = "seed" in self.form.choices() or not _by_chance(campaign)
         blocks: dict[int, list[str]] = {}
         for run in _of_one(campaign, planned.runs):

@@ -9,16 +9,19 @@ from typing import Any
 from agents.wire.protocol import REBOOT
 from apps.campaigns.design import data, plan
 from apps.campaigns.design import steps as campaign_steps
+from apps.campaigns.design.request import CampaignDesign
 from apps.campaigns.design.steps import Step
 from apps.campaigns.recipes.levels import GENERATORS
-from apps.campaigns.recipes.reading import parse
+from apps.campaigns.recipes.reading import SCHEMA, parse
 from apps.campaigns.recipes.reference import BIN_DIR, REFERENCE
 from apps.campaigns.recipes.scale import scaled
 from common.errors import PlanError
 
 Recipe = dict[str, Any]
-# Fields of the design that a recipe may set; the others have the defaults of every campaign.
-DESIGN = ("design", "cells", "sample", "reboot", "nuisance")
+# Fields of a campaign that a recipe states; name, data set and factors are derived from those of the recipe.
+STATED = [
+    name for name in CampaignDesign.names() if name in SCHEMA["properties"].keys() - {"name", "dataset", "factors"}
+]
 
 
 @cache
@@ -82,6 +85,11 @@ def _check_dataset(own: dict[str, Any]) -> None:
         data.check(own["kind"], own["options"])
     except PlanError as error:
         raise PlanError(f"dataset.{error.subject}", error.message, hint=error.hint) from error
+
+
+def design(recipe: Recipe) -> dict[str, Any]:
+    """Return the fields of a campaign that the recipe states."""
+    return {name: recipe[name] for name in STATED if name in recipe}
 
 
 def factors(recipe: Recipe, facts: dict[str, Any]) -> list[dict[str, Any]]:

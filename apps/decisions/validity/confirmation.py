@@ -11,6 +11,7 @@ from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require
 from apps.campaigns import lifecycle
 from apps.campaigns import services as campaigns
+from apps.campaigns.design.request import Arrangement
 from apps.campaigns.models import Campaign
 from apps.campaigns.queries import median_s
 from apps.decisions.evidence import conditions, repetitions_needed
@@ -24,7 +25,7 @@ from common.errors import PlanError
 Verdict = Review.Verdict
 OVER = (Campaign.State.FINISHED, Campaign.State.CANCELLED)
 # Parts of a campaign that may have grown since its results were frozen.
-FROZEN = ("factors", "design", "cells", "sample", "order", "nuisance", "reboot", "delta")
+FROZEN = (*Arrangement.names(), "delta")
 
 
 @dataclass(frozen=True)
