@@ -15,6 +15,7 @@ from apps.campaigns.design import data, nuisance, orders, steps
 from apps.campaigns.design.cells import cells
 from apps.campaigns.design.factors import ROOTS, Cell, Factor, Level, text_of
 from apps.campaigns.design.factors import read as read_factors
+from apps.campaigns.design.request import Arrangement
 from apps.tuning import rules
 from common.errors import PlanError
 
@@ -57,33 +58,22 @@ class Planned:
     parts: tuple[Part, ...] = ()
 
 
-def expand(
-    base: Mapping[str, Any],
-    factors: Sequence[Factor],
-    repetitions: int,
-    order: str,
-    seed: int,
-    reboot: str = "never",
-    *,
-    design: str = "factorial",
-    listed: Sequence[Mapping[str, str]] = (),
-    sample: int | None = None,
-    alike: Mapping[str, Any] | None = None,
-) -> list[Planned]:
-    """Return all runs of a campaign in order. `base`: a spec without its version. `alike`: the nuisance of a
-    campaign."""
+def expand(base: Mapping[str, Any], arrangement: Arrangement) -> list[Planned]:
+    """Return all runs of a campaign in order. `base`: a spec without its version."""
+    reboot, repetitions = arrangement.reboot, arrangement.repetitions
     if reboot not in REBOOTS:
         raise PlanError("reboot", f"{reboot!r} is not accepted", hint="one of " + ", ".join(REBOOTS))
     if not 1 <= repetitions <= 1000:
         raise PlanError("repetitions", f"{repetitions} is not between 1 and 1000")
-    nuisance.check(alike or {})
-    combinations = cells(factors, design, listed, sample, seed)
+    nuisance.check(arrangement.nuisance)
+    factors = read_factors(arrangement.factors)
+    combinations = cells(factors, arrangement.design, arrangement.cells, arrangement.sample, arrangement.seed)
     total = len(combinations) * repetitions
     if total > MAX_RUNS:
         raise PlanError("factors", f"{total} runs are planned; at most {MAX_RUNS} are allowed", hint="fewer levels")
     _check_names(combinations)
-    rows = _rows(combinations, factors, repetitions, order, seed, design)
-    specs = [nuisance.applied(resolve(base, cell.values()), alike or {}) for cell in combinations]
+    rows = _rows(combinations, factors, arrangement)
+    specs = [nuisance.applied(resolve(base, cell.values()), arrangement.nuisance) for cell in combinations]
     plain = [(spec, digest(spec)) for spec in specs]
     anew = [(spec, digest(spec)) for spec in map(restarted, specs)] if reboot != "never" else plain
     planned: list[Planned] = []
@@ -105,12 +95,10 @@ def _check_names(combinations: Sequence[Cell]) -> None:
             raise PlanError("factors", f"two combinations have the same name {text_of(cell)!r}", hint=hint)
 
 
-def _rows(
-    combinations: Sequence[Cell], factors: Sequence[Factor], repetitions: int, order: str, seed: int, design: str
-) -> list[list[int]]:
-    if design == "latin_square" and sum(len(factor.levels) > 1 for factor in factors) <= 1:
-        return orders.square(len(combinations), repetitions, order, seed)
-    return orders.blocks(combinations, factors, repetitions, order, seed)
+def _rows(combinations: Sequence[Cell], factors: Sequence[Factor], arrangement: Arrangement) -> list[list[int]]:
+    if arrangement.design == "latin_square" and sum(len(factor.levels) > 1 for factor in factors) <= 1:
+        return orders.square(len(combinations), arrangement.repetitions, arrangement.order, arrangement.seed)
+    return orders.blocks(combinations, factors, arrangement.repetitions, arrangement.order, arrangement.seed)
 
 
 def restarted(spec: Mapping[str, Any]) -> dict[str, Any]:

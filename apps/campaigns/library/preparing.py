@@ -12,6 +12,7 @@ from apps.accounts.services import audit, require, save
 from apps.campaigns import services
 from apps.campaigns.design import data, plan, targets
 from apps.campaigns.design.before_start import previews
+from apps.campaigns.design.request import Arrangement
 from apps.campaigns.models import Campaign, DataCopy, DataSet
 from apps.hosts.models import Host
 from apps.tuning.models import Revision
@@ -62,7 +63,7 @@ def _start(
     campaign.factors = [{"name": "data set", "levels": [{"label": dataset_spec["name"], "set": {}}]}]
     collect = {"interval_s": campaign.interval_s, "sources": []}
     base = {"target": dict(target), "settings": settings, "dataset": dataset_spec, "steps": [], "collect": collect}
-    planned = plan.expand(base, plan.read_factors(campaign.factors), 1, campaign.order, campaign.seed)
+    planned = plan.expand(base, Arrangement.of(campaign))
     previews.check_on_host(planned[0].spec, campaign.host, previews.facts_of(campaign.host))
     save(campaign)
     services.enqueue(campaign, planned, by)

@@ -9,7 +9,7 @@ from typing import Any
 from agents.wire.protocol import REBOOT
 from apps.campaigns.design import data, plan
 from apps.campaigns.design import steps as campaign_steps
-from apps.campaigns.design.request import CampaignDesign
+from apps.campaigns.design.request import Arrangement, CampaignDesign
 from apps.campaigns.design.steps import Step
 from apps.campaigns.recipes.levels import GENERATORS
 from apps.campaigns.recipes.reading import SCHEMA, parse
@@ -66,18 +66,8 @@ def planned(recipe: Recipe) -> list[plan.Planned]:
     place = {"kind": "private", "bin_dir": BIN_DIR, "data_dir": REFERENCE["directories"][0], "os_user": ""}
     named = {"name": recipe["name"], **own, "reset": "auto"} if own else None
     base = {"target": place, "settings": recipe.get("settings", {}), "dataset": named, "steps": recipe_steps}
-    return plan.expand(
-        base,
-        plan.read_factors(factors(recipe, REFERENCE)),
-        recipe["repetitions"],
-        recipe["order"],
-        0,
-        recipe.get("reboot", "never"),
-        design=recipe.get("design", "factorial"),
-        listed=recipe.get("cells", ()),
-        sample=recipe.get("sample"),
-        alike=recipe.get("nuisance"),
-    )
+    stated = {name: recipe[name] for name in Arrangement.names() if name in recipe}
+    return plan.expand(base, Arrangement(**stated | {"factors": factors(recipe, REFERENCE), "seed": 0}))
 
 
 def _check_dataset(own: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from apps.campaigns import queries
 from apps.campaigns.design import data, plan, roles, steps, targets
 from apps.campaigns.design.before_start import placement
 from apps.campaigns.design.before_start.placement import Preview
+from apps.campaigns.design.request import Arrangement
 from apps.campaigns.library import own_recipes
 from apps.campaigns.models import Campaign
 from apps.campaigns.twins import preloading
@@ -56,18 +57,7 @@ def _preview_on(campaign: Campaign) -> Preview:
     cast = roles.read(campaign)
     loader, there = (cast.loader.host, dict(cast.loader.facts)) if cast else (campaign.host, facts)
     base = _base(campaign, facts, loader, [_placed(step, loader, there) for step in campaign.steps])
-    planned = plan.expand(
-        base,
-        plan.read_factors(campaign.factors),
-        campaign.repetitions,
-        campaign.order,
-        campaign.seed,
-        campaign.reboot,
-        design=campaign.design,
-        listed=campaign.cells,
-        sample=campaign.sample,
-        alike=campaign.nuisance,
-    )
+    planned = plan.expand(base, Arrangement.of(campaign))
     for run in {each.digest: each for each in planned}.values():
         targets.check_private(run.spec, campaign.host, facts)
     planned = roles.assign(cast, planned) if cast else planned

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.campaigns.design import cells, factors, orders, plan
+from apps.campaigns.design.request import Arrangement
 from apps.campaigns.design.steps import single
 from common.errors import PlanError
 
@@ -36,7 +37,7 @@ def design(*raw: Raw, **options: Any) -> list[str]:
 
 def blocks(*raw: Raw, repetitions: int = 2, order: str = "as_given", seed: int = 1, **options: Any) -> list[list[str]]:
     """The cells of each block in the order in which they run."""
-    runs = plan.expand(BASE, plan.read_factors(list(raw)), repetitions, order, seed, **options)
+    runs = plan.expand(BASE, Arrangement(factors=list(raw), repetitions=repetitions, order=order, seed=seed, **options))
     return [[", ".join(run.cell.values()) for run in runs if run.block == block] for block in range(repetitions)]
 
 
@@ -173,7 +174,7 @@ def test_conditions_may_follow_each_other() -> None:
 def test_a_cell_without_a_factor_has_none_of_its_paths() -> None:
     memory = factor("memory", "8MB", path="settings.postgresql.work_mem", huge=["on"])
 
-    runs = plan.expand(BASE, plan.read_factors([HUGE, memory]), 1, "as_given", 1)
+    runs = plan.expand(BASE, Arrangement(factors=[HUGE, memory], repetitions=1, order="as_given"))
 
     assert [dict(run.cell) for run in runs] == [{"huge": "off"}, {"huge": "on", "memory": "8MB"}]
     assert [run.spec["settings"] for run in runs] == [{}, {"postgresql": {"work_mem": "8MB"}}]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from apps.campaigns.design import plan, steps
+from apps.campaigns.design.request import Arrangement
 from apps.campaigns.design.steps import single
 from common.errors import PlanError
 
@@ -31,7 +32,7 @@ CLIENTS = {
 
 
 def expand(*factors: dict[str, Any], repetitions: int = 3, order: str = "randomised", seed: int = 1) -> list[Any]:
-    return plan.expand(BASE, plan.read_factors(list(factors)), repetitions, order, seed)
+    return plan.expand(BASE, Arrangement(factors=list(factors), repetitions=repetitions, order=order, seed=seed))
 
 
 def test_every_combination_runs_once_in_each_block() -> None:

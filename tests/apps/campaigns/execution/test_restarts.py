@@ -15,6 +15,7 @@ from apps.accounts.models import User
 from apps.campaigns import queries, services
 from apps.campaigns.design import plan
 from apps.campaigns.design.before_start import previews
+from apps.campaigns.design.request import Arrangement
 from apps.campaigns.execution import claims
 from apps.campaigns.models import Run
 from apps.hosts.models import Host
@@ -61,7 +62,7 @@ def test_a_host_that_may_or_can_not_is_refused(operator: User, fields: dict[str,
 
 def test_an_unknown_restart_mode_is_refused() -> None:
     with pytest.raises(PlanError, match="'hourly' is not accepted"):
-        plan.expand({}, (), 1, "as_given", 1, "hourly")
+        plan.expand({}, Arrangement(factors=[], reboot="hourly"))
 
 
 def test_the_preview_says_how_long_restarts_take_and_whether_that_is_known(client: Client, operator: User) -> None:
