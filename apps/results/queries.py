@@ -119,9 +119,7 @@ def labels_of(campaign: Campaign, runs: Iterable[Run]) -> list[str]:
     """The combinations of levels in the order of the design, as Run.label writes them; of what was imported, those that
     there are, for not all need to have been run."""
     if campaign.kind != Campaign.Kind.IMPORTED:
-        factors = plan.read_factors(campaign.factors)
-        cells = plan.cells(factors, campaign.design, campaign.cells, campaign.sample, campaign.seed)
-        return [text_of(cell) for cell in cells]
+        return [text_of(cell) for cell in plan.cells_of(Arrangement.of(campaign))]
     places = {
         factor["name"]: {level["label"]: place for place, level in enumerate(factor["levels"])}
         for factor in campaign.factors

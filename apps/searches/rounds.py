@@ -19,7 +19,7 @@ from apps.accounts.models import User
 from apps.accounts.services import audit
 from apps.campaigns import lifecycle
 from apps.campaigns.design import plan
-from apps.campaigns.design.request import Ending
+from apps.campaigns.design.request import Arrangement, Ending
 from apps.campaigns.models import Campaign, Run
 from apps.searches import budget, constraints, optimiser, results, space, strategy
 from apps.searches.constraints import Constraint
@@ -261,9 +261,8 @@ def _question(search: Search, varied: Space, trials: list[Trial], confirms: bool
 
 def default_level(campaign: Campaign) -> dict[str, Any]:
     """The paths and values that the campaign's first combination sets."""
-    factors = plan.read_factors(campaign.factors)
-    cells = plan.cells(factors, campaign.design, campaign.cells, campaign.sample, campaign.seed)
-    return {path: value for level in cells[0].values() for path, value in level.set.items()}
+    baseline = plan.cells_of(Arrangement.of(campaign))[0]
+    return {path: value for level in baseline.values() for path, value in level.set.items()}
 
 
 def start(each: Round, now: datetime) -> None:

@@ -7,8 +7,9 @@ from math import prod
 from typing import Any
 
 from apps.campaigns.design import nuisance, orders
-from apps.campaigns.design.cells import cells
 from apps.campaigns.design.factors import Cell, Factor, read, text_of
+from apps.campaigns.design.plan import cells_of
+from apps.campaigns.design.request import Arrangement
 from apps.campaigns.models import Campaign
 from common.wording import and_of, counted
 
@@ -22,7 +23,7 @@ def sentences(campaign: Campaign, drawn: bool = True) -> list[str]:
     if campaign.kind != Campaign.Kind.COMPARISON:
         return []
     factors = read(campaign.factors)
-    combinations = cells(factors, campaign.design, campaign.cells, campaign.sample, campaign.seed)
+    combinations = cells_of(Arrangement.of(campaign))
     varied = _varied(factors)
     seed = f"seed {campaign.seed}" if drawn else "its seed is drawn when the draft is saved"
     return [
@@ -120,7 +121,7 @@ def threats(campaign: Campaign) -> list[str]:
     if campaign.kind != Campaign.Kind.COMPARISON:
         return []
     factors = read(campaign.factors)
-    combinations = cells(factors, campaign.design, campaign.cells, campaign.sample, campaign.seed)
+    combinations = cells_of(Arrangement.of(campaign))
     varied = _varied(factors)
     return [*_threats_of_order(campaign, varied, combinations), *_threats_of_design(campaign, varied)]
 

@@ -19,7 +19,7 @@ from apps.campaigns.design.request import Arrangement
 from apps.tuning import rules
 from common.errors import PlanError
 
-__all__ = ["Cell", "Factor", "Level", "Planned", "cells", "expand", "read_factors", "resolve", "seconds"]
+__all__ = ["Cell", "Factor", "Level", "Planned", "cells_of", "expand", "read_factors", "resolve", "seconds"]
 
 MAX_RUNS = 20_000
 BIN_DIR = "target.bin_dir"
@@ -66,13 +66,12 @@ def expand(base: Mapping[str, Any], arrangement: Arrangement) -> list[Planned]:
     if not 1 <= repetitions <= 1000:
         raise PlanError("repetitions", f"{repetitions} is not between 1 and 1000")
     nuisance.check(arrangement.nuisance)
-    factors = read_factors(arrangement.factors)
-    combinations = cells(factors, arrangement.design, arrangement.cells, arrangement.sample, arrangement.seed)
+    combinations = cells_of(arrangement)
     total = len(combinations) * repetitions
     if total > MAX_RUNS:
         raise PlanError("factors", f"{total} runs are planned; at most {MAX_RUNS} are allowed", hint="fewer levels")
     _check_names(combinations)
-    rows = _rows(combinations, factors, arrangement)
+    rows = _rows(combinations, arrangement)
     specs = [nuisance.applied(resolve(base, cell.values()), arrangement.nuisance) for cell in combinations]
     plain = [(spec, digest(spec)) for spec in specs]
     anew = [(spec, digest(spec)) for spec in map(restarted, specs)] if reboot != "never" else plain
@@ -86,6 +85,12 @@ def expand(base: Mapping[str, Any], arrangement: Arrangement) -> list[Planned]:
     return planned
 
 
+def cells_of(arrangement: Arrangement) -> list[Cell]:
+    """Return the cells of a campaign in the order of its design. The first one is the baseline."""
+    factors = read_factors(arrangement.factors)
+    return cells(factors, arrangement.design, arrangement.cells, arrangement.sample, arrangement.seed)
+
+
 def _check_names(combinations: Sequence[Cell]) -> None:
     """PlanError if two cells have the same labels, which name their results; absent factors make that possible."""
     by_name: dict[str, Cell] = {}
@@ -95,7 +100,8 @@ def _check_names(combinations: Sequence[Cell]) -> None:
             raise PlanError("factors", f"two combinations have the same name {text_of(cell)!r}", hint=hint)
 
 
-def _rows(combinations: Sequence[Cell], factors: Sequence[Factor], arrangement: Arrangement) -> list[list[int]]:
+def _rows(combinations: Sequence[Cell], arrangement: Arrangement) -> list[list[int]]:
+    factors = read_factors(arrangement.factors)
     if arrangement.design == "latin_square" and sum(len(factor.levels) > 1 for factor in factors) <= 1:
         return orders.square(len(combinations), arrangement.repetitions, arrangement.order, arrangement.seed)
     return orders.blocks(combinations, factors, arrangement.repetitions, arrangement.order, arrangement.seed)

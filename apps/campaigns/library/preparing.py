@@ -61,7 +61,7 @@ def _start(
 ) -> Campaign:
     """Start the only run. It has the data set and no steps."""
     campaign.factors = [{"name": "data set", "levels": [{"label": dataset_spec["name"], "set": {}}]}]
-    collect = {"interval_s": campaign.interval_s, "sources": []}
+    collect = previews.collect(campaign, with_postgres=True)
     base = {"target": dict(target), "settings": settings, "dataset": dataset_spec, "steps": [], "collect": collect}
     planned = plan.expand(base, Arrangement.of(campaign))
     previews.check_on_host(planned[0].spec, campaign.host, previews.facts_of(campaign.host))
