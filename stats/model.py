@@ -98,6 +98,7 @@ class Comparison:
     `se` and `df`: the standard error of the difference of logs, and its degrees of freedom.
     The rank test is a cross-check of two arms of up to 50 runs, without blocks or other levels.
     `by_ranks`: the ratio is a Hodges-Lehmann shift, because the runs have heavy tails or two modes.
+    `is_live`: its campaign is still running, so it is preliminary with any number of runs.
     """
 
     a: str
@@ -126,6 +127,7 @@ class Comparison:
     se: float | None = None
     df: float | None = None
     by_ranks: bool = False
+    is_live: bool = False
 
     @property
     def n(self) -> int:
@@ -133,7 +135,7 @@ class Comparison:
 
     @property
     def preliminary(self) -> bool:
-        return POINTS_ONLY_BELOW <= self.n < PRELIMINARY_BELOW
+        return self.n >= POINTS_ONLY_BELOW and (self.is_live or self.n < PRELIMINARY_BELOW)
 
     def with_caveat(self, caveat: str) -> Comparison:
         """The same with this caveat, if it has a verdict."""

@@ -1,4 +1,5 @@
-"""Comparisons that users could see before they decided to stop or to continue, without a planned rule.
+"""Comparisons that users can see before the planned end of a campaign, or after which they decided to stop or to
+continue without a planned rule.
 
 A confidence sequence holds at all numbers of runs simultaneously, so it holds for each reason to stop: the mixture t
 martingale of Lai (1976), with a normal prior on the effect in units of its noise (Rouder et al. 2009; Wang and Ramdas
@@ -28,8 +29,11 @@ def critical_t(n: int, df: float, alpha: float = SPENT) -> float:
     return math.sqrt(df * (ratio - 1) / (1 - ratio / growth)) if ratio < growth else math.inf
 
 
-def at_unplanned_analysis(comparison: Comparison) -> Comparison:
-    """The comparison with intervals that hold at every unplanned analysis; without a verdict if runs are too few."""
+def at_unplanned_analysis(comparison: Comparison, *, is_live: bool = False) -> Comparison:
+    """The comparison with intervals that hold at every unplanned analysis; without a verdict if runs are too few.
+
+    `is_live`: the campaign is still running. The result is then preliminary, and the runs needed are those of the
+    planned end."""
     from scipy import special
 
     if comparison.interval is None or comparison.interval_90 is None or comparison.se is None or comparison.df is None:
@@ -41,7 +45,8 @@ def at_unplanned_analysis(comparison: Comparison) -> Comparison:
     narrow = critical_t(comparison.n, comparison.df, 2 * SPENT) * scale_90
     method = f"{comparison.method}, adjusted for unplanned analyses"
     if not wide < _SAYS_NOTHING:
-        note = f"too few runs for a verdict after an unplanned analysis ({comparison.n})"
+        when = "while the campaign runs" if is_live else "after an unplanned analysis"
+        note = f"too few runs for a verdict {when} ({comparison.n})"
         return replace(
             comparison,
             interval=None,
@@ -53,6 +58,7 @@ def at_unplanned_analysis(comparison: Comparison) -> Comparison:
             note=note,
             mde_percent=None,
             runs_needed=None,
+            is_live=is_live,
         )
     middle = math.log1p(comparison.ratio_percent / 100)
     interval, interval_90 = (ratio_interval(middle - half, middle + half) for half in (wide, narrow))
@@ -65,7 +71,8 @@ def at_unplanned_analysis(comparison: Comparison) -> Comparison:
         equivalence_p=None,
         method=method,
         mde_percent=_mde_percent(comparison, scale / comparison.se),
-        runs_needed=_runs_needed(comparison, scale / comparison.se),
+        runs_needed=comparison.runs_needed if is_live else _runs_needed(comparison, scale / comparison.se),
+        is_live=is_live,
     )
 
 

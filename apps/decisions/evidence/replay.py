@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import stats
+from apps.results.answers import interim_analyses
 from apps.results.answers.observations import MeasuredRun, joint_observations
 
 # Percentages computed from the same numbers by another release of a library differ by less.
@@ -57,9 +58,8 @@ def comparisons(table: Mapping[str, Any], rows: Sequence[stats.Observation]) -> 
     if table["baseline"] not in measured or len(measured) < 2:
         return {}
     against_baseline = stats.against_baseline(rows, table["baseline"], metric(table), table["delta"])
-    if table.get("unplanned_analysis") or table.get("unplanned_look"):  # the name until 0.2
-        against_baseline = [stats.at_unplanned_analysis(comparison) for comparison in against_baseline]
-    return {comparison.b: comparison for comparison in against_baseline}
+    why = table.get("unplanned_analysis") or table.get("unplanned_look") or ""  # the name until 0.2
+    return {comparison.b: interim_analyses.adjusted(comparison, why) for comparison in against_baseline}
 
 
 def replay(evidence: Mapping[str, Any]) -> list[Row]:

@@ -75,7 +75,8 @@ def decision_new(request: HttpRequest) -> HttpResponse:
             return redirect("decision_detail", decision.pk)
     table = CampaignCache(campaign).table() if campaign.started_at else None
     compared = [(level.verdict, level.preliminary) for level in table.levels] if table else []
-    caution, twin = newer_results.caution(compared), fidelity.lowest(campaign)
+    caution = newer_results.caution(compared, table.unplanned_analysis if table else "")
+    twin = fidelity.lowest(campaign)
     context = {"campaign": campaign, "table": table, "caution": caution, "twin": twin}
     return page(request, "decisions/form.html", context, form)
 
@@ -85,9 +86,10 @@ def _detail(request: HttpRequest, pk: int, comment: CommentForm) -> HttpResponse
     rows = Decision.objects.select_related(*named).prefetch_related("hosts", "comments__author")
     decision = get_object_or_404(rows, pk=pk)
     stale = confirmation.stale(decision)
-    frozen = decision.evidence.get("table", {}).get("levels", [])
+    frozen = decision.evidence.get("table", {})
+    compared = [(level["verdict"], level.get("preliminary", False)) for level in frozen.get("levels", [])]
     context = {
-        "caution": newer_results.caution([(level["verdict"], level.get("preliminary", False)) for level in frozen]),
+        "caution": newer_results.caution(compared, frozen.get("unplanned_analysis", "")),
         "decision": decision,
         "stale": stale,
         "offer": confirmation.offer(decision, stale),

@@ -8,6 +8,7 @@ from typing import Any
 from apps.campaigns.models import Campaign
 from apps.decisions.models import Decision, Review
 from apps.results import queries
+from apps.results.answers.interim_analyses import RUNNING
 from apps.results.answers.table import CampaignTable, LevelRow
 from common import verdicts
 from stats.model import PRELIMINARY_BELOW
@@ -45,8 +46,11 @@ def against_evidence(
     return Verdict.OPEN, "No comparison that both campaigns made is certain in both."
 
 
-def caution(compared: Sequence[tuple[str, bool]]) -> str:
-    """Return why a decision on these (verdict, is preliminary) pairs is premature; "" if it is not."""
+def caution(compared: Sequence[tuple[str, bool]], unplanned_analysis: str = "") -> str:
+    """Return why a decision on these (verdict, is preliminary) pairs is premature; "" if it is not.
+    `unplanned_analysis`: as the table has it."""
+    if unplanned_analysis == RUNNING:
+        return "The result is preliminary: the campaign was still running."
     decisive = [preliminary for name, preliminary in compared if verdicts.verdict(name).is_decisive]
     if not decisive:
         return "The result is inconclusive: no level is shown to be better, worse or equivalent."

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from apps.results.answers.headline import headline, missing
+from apps.results.answers.interim_analyses import RUNNING
 from apps.results.answers.table import CampaignTable, LevelRow
 from common.verdicts import TONES, Tone, verdict
 from common.wording import counted, unsigned
@@ -16,6 +17,7 @@ from stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW
 Step = Literal["", "wait", "retry", "extend", "repeat", "decide"]
 WEEK_S = 7 * 86400.0
 MOST_REPETITIONS = 1000
+WIDER = "The 95 % CI is wider until the campaign ends, so that it holds whenever you read it."
 WIDTH, PADDING = 600.0, 48.0  # room for half of a label, such as +1000 %, in the font of narrow windows
 
 
@@ -101,7 +103,7 @@ def _badges(table: CampaignTable, ended: bool, planned: int) -> list[str]:
     if failed:
         of_all = counted(failed + sum(measured), "run")
         badges.append(f"{failed} of {of_all} failed or {'was' if failed == 1 else 'were'} cancelled")
-    if table.unplanned_analysis and not (table.interim_analysis and table.interim_analysis["met"]):
+    if table.unplanned_analysis not in ("", RUNNING) and not (table.interim_analysis and table.interim_analysis["met"]):
         badges.insert(0, "unplanned analysis")
     zeros = sum(level.zeros for level in table.levels)
     if zeros:
@@ -117,7 +119,8 @@ def _with_step(
     card: AnswerCard, level: LevelRow, table: CampaignTable, ended: bool, retriable: int, run_s: float | None
 ) -> AnswerCard:
     if not ended:
-        return replace(card, step="wait")
+        is_wider = table.unplanned_analysis == RUNNING and level.relative_low is not None
+        return replace(card, step="wait", note=WIDER if is_wider else "")
     baseline = next(each.ok for each in table.levels if each.label == table.baseline)
     have = min(level.ok, baseline)
     if retriable and have < PRELIMINARY_BELOW:

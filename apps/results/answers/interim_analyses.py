@@ -22,6 +22,12 @@ from apps.results.models import InterimAnalysis, Measurement
 from common.errors import PlanError
 from common.wording import signed
 
+RUNNING = "read while it runs"
+STILL_RUNNING = (
+    "The campaign is still running, so its results are preliminary. "
+    "Its 95 % CIs are wider: they hold however often you read them."
+)
+
 
 def run_due_analyses() -> None:
     """Analyse active campaigns whose task was lost after a run was read."""
@@ -137,9 +143,16 @@ def _reason(analysis: InterimAnalysis, rule: Rule) -> str:
     return f"interim analysis {analysis.number} of {analysis.of}, after {analysis.blocks} blocks: {what} ({so})"
 
 
+def is_running(campaign: Campaign) -> bool:
+    """Return whether a comparison has not reached its planned end, so that its results are read more than once."""
+    return campaign.kind == Campaign.Kind.COMPARISON and campaign.state in halts.GOING_ON
+
+
 def unplanned(campaign: Campaign, analysis: InterimAnalysis | None) -> str:
-    """Return why the intervals must hold at any number of runs: a user, or a rule about other levels, ended or
-    extended the campaign after its first results. "" if it ran as planned."""
+    """Return why the intervals must hold at any number of runs: the campaign is still running, or a user, or a rule
+    about other levels, ended or extended it after its first results. "" if it ran as planned."""
+    if is_running(campaign):
+        return RUNNING
     if any(extension["seen"] for extension in campaign.extensions):
         return "extended after its first results"
     if campaign.state == Campaign.State.CANCELLED and campaign.kind == Campaign.Kind.COMPARISON:
@@ -149,6 +162,12 @@ def unplanned(campaign: Campaign, analysis: InterimAnalysis | None) -> str:
     if analysis.comparison is None:
         return "interim analysis without an interval"
     return "ended by its stop rule" if analysis.met else ""
+
+
+def adjusted(comparison: stats.Comparison, why: str) -> stats.Comparison:
+    """Return the comparison with intervals that hold at any number of runs if there is a reason, as unplanned() has
+    it."""
+    return stats.at_unplanned_analysis(comparison, is_live=why == RUNNING) if why else comparison
 
 
 def newest(campaign: Campaign) -> InterimAnalysis | None:

@@ -12,7 +12,7 @@ import numpy as np
 import stats
 from apps.campaigns.design.factors import readable_name
 from apps.campaigns.models import Campaign, Run
-from apps.results.answers import cpu
+from apps.results.answers import cpu, interim_analyses
 from apps.results.answers.headline import BETTER_FAILING
 from apps.results.answers.hosts import HostAnswer, answer, retries_of
 from apps.results.answers.observations import MeasuredRun, joint_observations
@@ -52,9 +52,8 @@ class Comparing:
         if self.baseline not in measured or len(measured) < 2:
             return {}
         compared = stats.against_baseline(rows, self.baseline, metric or self.metric, self.delta)
-        if self.unplanned:
-            compared = [stats.at_unplanned_analysis(comparison) for comparison in compared]
-        return {comparison.b: comparison.with_caveat(self.caveat) for comparison in compared}
+        adjusted = [interim_analyses.adjusted(comparison, self.unplanned) for comparison in compared]
+        return {comparison.b: comparison.with_caveat(self.caveat) for comparison in adjusted}
 
     def on_host(self, host: int, name: str, rows: list[stats.Observation]) -> HostAnswer:
         return answer(host, name, rows, self.with_baseline(rows), self.baseline)

@@ -32,6 +32,7 @@ KEY_TOPICS = (
         "zeros",
         "neighbours",
         "fixed rate",
+        "running",
         "extension",
         "interaction",
         "comparison",

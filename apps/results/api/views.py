@@ -61,7 +61,7 @@ class LevelRowSerializer(serializers.Serializer[Any]):
     relative_low = serializers.FloatField(allow_null=True)
     relative_high = serializers.FloatField(allow_null=True)
     verdict = serializers.CharField(allow_blank=True)
-    preliminary = serializers.BooleanField(help_text="too few runs for a verdict")
+    preliminary = serializers.BooleanField(help_text="too few runs for a verdict, or the campaign is running")
     sentence = serializers.CharField(allow_blank=True)
     latency_ms = serializers.FloatField(allow_null=True)
     mde_percent = serializers.FloatField(allow_null=True, help_text="minimum detectable effect (80 % power)")

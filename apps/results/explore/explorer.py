@@ -14,6 +14,7 @@ import numpy as np
 import stats
 from apps.campaigns.design import steps
 from apps.campaigns.models import Campaign, Run
+from apps.results.answers.interim_analyses import adjusted, newest, unplanned
 from apps.results.answers.observations import MeasuredRun, observations
 from apps.results.models import Measurement
 from common.errors import PlanError
@@ -222,7 +223,7 @@ def _one_of(field: str, value: str, accepted: Iterable[str]) -> str:
 
 
 def explore(campaign: Campaign, view: View) -> Explored:
-    """Return the content of the chart. Two queries. PlanError if no run has the figure."""
+    """Return the content of the chart. Two queries, three with a stopping rule. PlanError if no run has the figure."""
     factors = factors_of(campaign)
     step, _, name = view.figure.partition(".")
     kind = Measurement.objects.filter(run__campaign=campaign, step=step, name=name).order_by().first()
@@ -244,7 +245,7 @@ def explore(campaign: Campaign, view: View) -> Explored:
             group for facet in order[0] for group in _with_means([one for one in groups if one.facet == facet], shown)
         ]
     if shown.scale == "relative":
-        groups = _relative(groups, shown, kind)
+        groups = _relative(groups, shown, kind, unplanned(campaign, newest(campaign)))
     over = [factor for factor in factors if factor not in (*shown.axes, *dict(shown.only)) and len(factors[factor]) > 1]
     facets, colours, xs = order
     figure_name = name if len(steps.measured(campaign.steps)) == 1 else view.figure
@@ -324,19 +325,20 @@ def _with(group: Group, level: stats.Level) -> Group:
     return replace(group, mean=level.mean, low=low, high=high)
 
 
-def _relative(groups: list[Group], view: View, kind: Measurement) -> list[Group]:
+def _relative(groups: list[Group], view: View, kind: Measurement, why: str) -> list[Group]:
     """Convert everything to percent of the baseline with the same colour and facet: the level `base` of x, or the mean
     of all if x is not a factor.
 
-    The interval of a level is that of its comparison, not that of its mean."""
+    The interval of a level is that of its comparison, not that of its mean. `why` it holds at any number of runs, or
+    ""."""
     relative: list[Group] = []
     for place in dict.fromkeys((group.facet, group.colour) for group in groups):
         own = [group for group in groups if (group.facet, group.colour) == place]
-        relative += _against(own, view, kind)
+        relative += _against(own, view, kind, why)
     return relative
 
 
-def _against(own: list[Group], view: View, kind: Measurement) -> list[Group]:
+def _against(own: list[Group], view: View, kind: Measurement, why: str) -> list[Group]:
     base = next((group for group in own if group.x == view.base), None) if view.base else None
     if view.base and base is None:
         return []
@@ -344,16 +346,17 @@ def _against(own: list[Group], view: View, kind: Measurement) -> list[Group]:
     if min(values) <= 0:
         raise PlanError("scale", f"{kind.name} is 0 in some runs, so it has no ratio", hint="choose absolute figures")
     middle = base.mean if base and base.mean is not None else math.exp(float(np.mean(np.log(values))))
-    compared = _comparisons(own, view, kind) if base else {}
+    compared = _comparisons(own, view, kind, why) if base else {}
     return [_scaled(group, lambda value: 100 * (value / middle - 1), compared.get(group.x)) for group in own]
 
 
-def _comparisons(own: list[Group], view: View, kind: Measurement) -> dict[str, stats.Comparison]:
+def _comparisons(own: list[Group], view: View, kind: Measurement, why: str) -> dict[str, stats.Comparison]:
     rows = _observations(own, lambda group: group.x)
     if len(own) < 2 or not all(row.value > 0 for row in rows):
         return {}
     metric = stats.Metric(kind.name, kind.unit, kind.better or "higher")  # type: ignore[arg-type]
-    return {comparison.b: comparison for comparison in stats.against_baseline(rows, view.base, metric, 0.02)}
+    compared = stats.against_baseline(rows, view.base, metric, 0.02)
+    return {comparison.b: adjusted(comparison, why) for comparison in compared}
 
 
 def _scaled(group: Group, shown: Callable[[float], float], compared: stats.Comparison | None) -> Group:

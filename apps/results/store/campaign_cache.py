@@ -20,6 +20,7 @@ from apps.campaigns.queries import Break, Progress, breaks, median_s, progress
 from apps.results import charts, queries
 from apps.results.answers.changes.of_campaign import campaign_changes
 from apps.results.answers.headline import headline
+from apps.results.answers.interim_analyses import RUNNING
 from apps.results.answers.judgements import judgements
 from apps.results.answers.key_figures import KeyFigure, key_figures
 from apps.results.answers.sentences import Judgement, by_topic, key_findings
@@ -125,7 +126,8 @@ class CampaignCache:
         changes = campaign_changes(self.campaign, self._whole)
         best = headline(self.table().levels, self.table().better)
         levels = changes.first(best.label if best else "")
-        return {"changes": changes, "first": levels[:1], "others": levels[1:]}
+        is_running = self._whole.unplanned_analysis == RUNNING
+        return {"changes": changes, "first": levels[:1], "others": levels[1:], "is_running": is_running}
 
     def _findings(self) -> dict[str, Any]:
         key, others = key_findings(self.judgements())

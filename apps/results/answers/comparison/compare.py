@@ -50,7 +50,7 @@ FEW = 300  # runs whose figures are read by their keys
 class Compared:
     """`whats`: the levels that all `wide` sides share, as (value for an address, name, fewest runs); `days`: the
     variation between campaigns, if the sides are of several; `fidelities`: title of a side that runs a twin -> its
-    fidelity."""
+    fidelity; `unplanned_analysis`: why the intervals hold at any number of runs, or ""."""
 
     arms: list[Arm]
     figure: str
@@ -69,6 +69,7 @@ class Compared:
     more: list[str]
     days: Days | None = None
     fidelities: dict[str, Lowest] = field(default_factory=dict)
+    unplanned_analysis: str = ""
 
     @property
     def sentence(self) -> str:
@@ -155,7 +156,9 @@ def _compared(
     kind, filled = _measured(arms, step, measured)
     rows, paired = _observations(filled)
     days = days_of(filled, step, measured) if kind.better else None
-    comparisons = _as_run(filled, _comparisons(filled, rows, kind, delta, days))
+    why = _why_unplanned(filled)
+    compared = _comparisons(filled, rows, kind, delta, days)
+    comparisons = _as_run(filled, [adjusted(comparison, why, days) for comparison in compared])
     table = stats.level_table(rows) if all(row.value > 0 for row in rows) else None
     levels = {level.level: level for level in table.levels} if table else {}
     shown = [_with_mean(arm, levels.get(arm.title)) for arm in filled]
@@ -178,13 +181,29 @@ def _compared(
         unplanned=unplanned,
         warnings=[
             *_of_fixed_rate(shown, name),
+            *_still_running(shown),
             *warnings,
             *dict.fromkeys(fidelity.sentence for fidelity in fidelities.values() if not fidelity.is_trusted),
         ],
         more=_more(shown, comparisons),
         days=days,
         fidelities=fidelities,
+        unplanned_analysis=why,
     )
+
+
+def adjusted(comparison: stats.Comparison, why: str, days: Days | None) -> stats.Comparison:
+    """With an interval that holds at any number of runs if there is a reason. Campaigns without a history stay
+    inconclusive."""
+    if days and days.between is None:
+        return replace(comparison, is_live=why == interim_analyses.RUNNING)
+    return interim_analyses.adjusted(comparison, why)
+
+
+def _still_running(arms: Sequence[Arm]) -> list[str]:
+    """A warning if a campaign has not reached its planned end."""
+    campaigns = differences.campaigns_in(arm.runs for arm in arms).values()
+    return [interim_analyses.STILL_RUNNING] if any(map(interim_analyses.is_running, campaigns)) else []
 
 
 def _of_fixed_rate(arms: Sequence[Arm], figure: str) -> list[str]:
@@ -250,18 +269,27 @@ def _comparisons(
     return stats.against_baseline(rows, arms[0].title, metric, delta)
 
 
+def _why_unplanned(arms: Sequence[Arm]) -> str:
+    """Return why intervals must hold at any number of runs: a side is still running, or all sides are of one campaign
+    that was analysed before its number of runs was final; "" otherwise."""
+    campaigns = differences.campaigns_in(arm.runs for arm in arms)
+    if any(interim_analyses.is_running(campaign) for campaign in campaigns.values()):
+        return interim_analyses.RUNNING
+    if len(campaigns) > 1:
+        return ""
+    [campaign] = campaigns.values()
+    newest = interim_analyses.newest(campaign)
+    return interim_analyses.unplanned(campaign, newest) or ("interim analysis" if newest else "")
+
+
 def _as_run(arms: Sequence[Arm], comparisons: list[stats.Comparison]) -> list[stats.Comparison]:
-    """With wider intervals if all sides are of one campaign that was analysed before its number of runs was final, and
-    with what its order of runs does not allow to include."""
+    """With what the order of runs does not allow to include, if all sides are of one campaign."""
     campaigns = differences.campaigns_in(arm.runs for arm in arms)
     if len(campaigns) > 1:
         return comparisons
     [campaign] = campaigns.values()
     caveat = orders.not_included(campaign.order, campaign.factors)
-    newest = interim_analyses.newest(campaign)
-    is_seen = newest is not None or bool(interim_analyses.unplanned(campaign, newest))
-    adjusted = [stats.at_unplanned_analysis(comparison) if is_seen else comparison for comparison in comparisons]
-    return [comparison.with_caveat(caveat) for comparison in adjusted]
+    return [comparison.with_caveat(caveat) for comparison in comparisons]
 
 
 def _of_campaigns(a: Arm, b: Arm, days: Days, metric: stats.Metric, delta: float, of: int) -> stats.Comparison:

@@ -14,7 +14,7 @@ from django.contrib.postgres.aggregates import ArrayAgg
 
 import stats
 from apps.campaigns.models import Campaign, Workload
-from apps.results.answers.comparison.compare import Compared
+from apps.results.answers.comparison.compare import Compared, adjusted
 from apps.results.answers.comparison.sides import (
     LETTERS,
     Arm,
@@ -198,6 +198,7 @@ def _pair(
             )
         else:
             comparison = stats.compare(a, b, metric=metric, delta=compared.delta, blocked=False, names=names, of=tested)
+        comparison = adjusted(comparison, compared.unplanned_analysis, compared.days)
     return Pair(name_of(what), level_name, letter, (len(a), len(b)), (_mean(a), _mean(b)), comparison)
 
 

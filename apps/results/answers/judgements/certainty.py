@@ -24,7 +24,7 @@ def noise(judged: JudgedCampaign) -> Iterator[Judgement]:
     floor, delta = judged.table.noise_floor_percent, judged.campaign.delta
     pairs = _alike(judged)
     for a, b in pairs:
-        yield _observed_noise(stats.compare_levels(judged.rows, a, b, judged.metric, delta), delta)
+        yield _observed_noise(judged.adjusted(stats.compare_levels(judged.rows, a, b, judged.metric, delta)), delta)
     if floor is None or pairs:
         return
     n = min(level.ok for level in judged.table.levels if level.ok)

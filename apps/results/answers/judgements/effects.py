@@ -26,7 +26,11 @@ def effects(judged: JudgedCampaign) -> Iterator[Judgement]:
         sentence = f"No interaction analysis of {and_of(varied)}: {error.message}."
         yield Judgement("interaction", sentence, "unknown", {"factors": varied})
         return
-    yield from _interactions(judged, crossed)
+    if judged.is_running:
+        sentence = f"Interactions of {and_of(varied)} are tested when the campaign has ended."
+        yield Judgement("interaction", sentence, "unknown", {"factors": varied})
+    else:
+        yield from _interactions(judged, crossed)
     yield from _main_effects(judged, crossed)
 
 
@@ -57,7 +61,8 @@ def _interactions(judged: JudgedCampaign, crossed: stats.Crossed) -> Iterator[Ju
 
 
 def _main_effects(judged: JudgedCampaign, crossed: stats.Crossed) -> Iterator[Judgement]:
-    for name, one in stats.main_effects(crossed, judged.metric, judged.campaign.delta):
+    for name, planned in stats.main_effects(crossed, judged.metric, judged.campaign.delta):
+        one = judged.adjusted(planned)
         others = and_of([other for other, labels in crossed.levels.items() if other != name and len(labels) > 1])
         figures = {"factor": name, "from": one.a, "to": one.b, "ratio_percent": one.ratio_percent}
         figures |= {"interval": one.interval, "verdict": one.verdict, "mde_percent": one.mde_percent}

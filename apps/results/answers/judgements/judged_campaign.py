@@ -14,6 +14,7 @@ from apps.campaigns.design.cells import MOST, cells, every
 from apps.campaigns.design.factors import Cell
 from apps.campaigns.models import Campaign, Run
 from apps.campaigns.queries import median_s
+from apps.results.answers import interim_analyses
 from apps.results.answers.level_rows import measured_runs
 from apps.results.answers.observations import joint_observations
 from apps.results.answers.table import CampaignTable, LevelRow
@@ -51,6 +52,14 @@ class JudgedCampaign:
             for level in self.table.levels
         }
         return joint_observations(measured_runs(measured), identical=self.table.identical_hosts)
+
+    def adjusted(self, comparison: stats.Comparison) -> stats.Comparison:
+        """Return a comparison whose interval holds at any number of runs where those of the table do."""
+        return interim_analyses.adjusted(comparison, self.table.unplanned_analysis)
+
+    @property
+    def is_running(self) -> bool:
+        return self.table.unplanned_analysis == interim_analyses.RUNNING
 
     @cached_property
     def others(self) -> list[LevelRow]:

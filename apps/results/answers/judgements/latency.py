@@ -65,7 +65,8 @@ def _compared(judged: JudgedCampaign, name: str, values: Mapping[UUID, float]) -
     measured = {row.level for row in rows}
     if judged.table.baseline not in measured or len(measured) < 2:
         return
-    for comparison in stats.against_baseline(rows, judged.table.baseline, metric, P99_DELTA):
+    for planned in stats.against_baseline(rows, judged.table.baseline, metric, P99_DELTA):
+        comparison = judged.adjusted(planned)
         figures = {"level": comparison.b, "relative_percent": comparison.ratio_percent, "interval": comparison.interval}
         figures |= {"verdict": comparison.verdict, "delta": P99_DELTA, "mde_percent": comparison.mde_percent}
         yield Judgement("latency", comparison.sentence(), verdict(comparison.verdict).tone, figures)

@@ -83,7 +83,8 @@ def best(judged: JudgedCampaign) -> Iterator[Judgement]:
     ranked = [by_label[label] for label in stats.best_first(judged.rows, judged.metric)]
     if not ranked:
         return
-    comparison = stats.pair_of_all(judged.rows, ranked[1].label, ranked[0].label, judged.metric, judged.campaign.delta)
+    pair = (ranked[1].label, ranked[0].label)
+    comparison = judged.adjusted(stats.pair_of_all(judged.rows, *pair, judged.metric, judged.campaign.delta))
     first, second = _name(ranked[0]), _name(ranked[1])
     if comparison.interval is None:
         return

@@ -22,8 +22,9 @@ Figure = tuple[str, str, str]  # step, name, better
 
 
 def scan(judged: JudgedCampaign) -> Iterator[Judgement]:
-    """Yield the changes of every other main figure, level by level against the baseline (Benjamini-Hochberg)."""
-    if len(judged.rows) > MOST_RUNS:
+    """Yield the changes of every other main figure, level by level against the baseline (Benjamini-Hochberg);
+    nothing while the campaign runs, because p holds for one analysis only."""
+    if len(judged.rows) > MOST_RUNS or judged.is_running:
         return
     comparisons = [
         comparison for figure, values in _figures(judged).items() for comparison in _compared(judged, figure, values)

@@ -10,6 +10,7 @@ from django.db.models import Count, Min, Q, Value
 
 from apps.campaigns.models import DataUse, Run
 from apps.campaigns.queries import breaks
+from apps.results.answers import interim_analyses
 from apps.results.answers.judgements.judged_campaign import JudgedCampaign
 from apps.results.answers.sentences import Judgement
 from apps.results.models import Within
@@ -78,6 +79,8 @@ def unlike(judged: JudgedCampaign) -> Iterator[Judgement]:
             "warning",
             {"before": host_break.before_position, "after": host_break.after_position},
         )
+    if judged.is_running:
+        yield Judgement("running", interim_analyses.STILL_RUNNING, "note")
     if judged.campaign.state == judged.campaign.State.CANCELLED and judged.table.unplanned_analysis:
         never = sum(level.outcomes.get("", 0) for level in judged.table.levels)
         when = f"before {counted(never, 'planned run')} began" if never else "during its last runs"
