@@ -36,6 +36,11 @@ def p_value(value: float) -> str:
     return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
 
 
+def ci_of_mean(within_blocks: bool) -> str:
+    """The heading of the 95 % CI of a mean. `within_blocks`: it excludes the variation between blocks."""
+    return "95 % CI within blocks" if within_blocks else "95 % CI"
+
+
 def and_of(names: Sequence[str]) -> str:
     """ "a, b and c"; "" of none."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

@@ -12,7 +12,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from common import verdicts
-from common.wording import signed
+from common.wording import ci_of_mean, signed
 
 # What terminals interpret: control characters except tab and newline, and changes of the direction of text. Lone
 # surrogates cannot be encoded.
@@ -98,5 +98,5 @@ def results(answer: Mapping[str, Any]) -> RenderableType:
     ]
     against = f"against {answer['baseline']}" if answer["baseline"] else "change"
     metric = f"{answer['metric']}, {answer['unit']}" if answer["unit"].lower() != answer["metric"] else answer["metric"]
-    head = ("level", "runs", metric, "95 % CI", against, "verdict", "proven")
+    head = ("level", "runs", metric, ci_of_mean(answer.get("within_blocks", False)), against, "verdict", "proven")
     return below(table(head, rows), lines(answer["sentence"]))

@@ -87,6 +87,7 @@ def result_table(
         identical_hosts=comparing.identical_hosts,
         unplanned_analysis=comparing.unplanned,
         modes=modes.as_dict() if modes else None,
+        within_blocks=level_table is not None and level_table.blocked,
     )
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from apps.campaigns.models import Run
 from apps.results.answers.hosts import HostAnswer
+from common.wording import ci_of_mean
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class CampaignTable:
     `interim_analysis`: the newest of a stopping rule, whose row has the interval adjusted for all of them.
     `overheads`: level with a tracer -> its cost, as a sentence. `hosts`: results of each of several hosts.
     `modes`: of runs with two modes, "percent" of the lower one against the upper one, and the numbers of runs of both.
+    `within_blocks`: the intervals of means include the variation within blocks only.
     `noise_floor_percent`: the difference that two identical levels do not exceed in 95 % of campaigns."""
 
     metric: str
@@ -103,6 +105,12 @@ class CampaignTable:
     identical_hosts: bool = False
     unplanned_analysis: str = ""
     modes: dict[str, Any] | None = None
+    within_blocks: bool = False
+
+    @property
+    def ci_of_mean(self) -> str:
+        """The heading of the intervals of means."""
+        return ci_of_mean(self.within_blocks)
 
     @property
     def bounded(self) -> list[LevelRow]:

@@ -36,7 +36,7 @@ class SideSerializer(serializers.Serializer[Any]):
     address = serializers.CharField(source="url", help_text="address of its page")
     n = serializers.IntegerField(help_text="successful runs with the figure")
     mean = serializers.FloatField(allow_null=True)
-    low = serializers.FloatField(allow_null=True, help_text="95 % CI of the mean")
+    low = serializers.FloatField(allow_null=True, help_text="95 % CI of the mean; see within_blocks")
     high = serializers.FloatField(allow_null=True)
 
 
@@ -129,6 +129,9 @@ class ComparedSerializer(serializers.Serializer[Any]):
     better = serializers.CharField(allow_blank=True)
     delta = serializers.FloatField(help_text="a fraction")
     paired = serializers.BooleanField(help_text="within the blocks of one campaign")
+    within_blocks = serializers.BooleanField(
+        help_text="the intervals of means (low, high) include the variation within blocks only"
+    )
     worse = serializers.BooleanField(help_text="whether an item is worse than the first by more than the margin")
     sentence = serializers.CharField(allow_blank=True)
     sides = SideSerializer(many=True)

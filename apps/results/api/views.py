@@ -55,7 +55,7 @@ class LevelRowSerializer(serializers.Serializer[Any]):
     ok = serializers.IntegerField()
     not_ok = serializers.IntegerField()
     mean = serializers.FloatField(allow_null=True, help_text="geometric mean of the successful runs")
-    low = serializers.FloatField(allow_null=True, help_text="95 % CI of the mean")
+    low = serializers.FloatField(allow_null=True, help_text="95 % CI of the mean; see within_blocks")
     high = serializers.FloatField(allow_null=True)
     relative_percent = serializers.FloatField(allow_null=True, help_text="against the baseline")
     relative_low = serializers.FloatField(allow_null=True)
@@ -141,6 +141,9 @@ class CampaignTableSerializer(serializers.Serializer[CampaignTable]):
     )
     hosts = HostAnswerSerializer(many=True, help_text="the answer of each host, if there are several")
     disagreement = serializers.CharField(allow_blank=True, help_text="where the overall answer holds for no host")
+    within_blocks = serializers.BooleanField(
+        help_text="the intervals of means (low, high of a level) include the variation within blocks only"
+    )
     noise_floor_percent = serializers.FloatField(
         allow_null=True, help_text="difference of two identical levels that 95 % of campaigns do not exceed"
     )
@@ -186,7 +189,9 @@ class SummaryCellSerializer(serializers.Serializer[Any]):
     level = serializers.CharField()
     n = serializers.IntegerField(help_text="successful runs with this figure")
     mean = serializers.FloatField(allow_null=True, help_text="geometric mean; arithmetic if a value is not above zero")
-    low = serializers.FloatField(allow_null=True, help_text="95 % CI of the mean")
+    low = serializers.FloatField(
+        allow_null=True, help_text="95 % CI of the mean; within blocks, if every level ran in each of them"
+    )
     high = serializers.FloatField(allow_null=True)
 
 

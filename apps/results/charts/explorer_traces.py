@@ -144,7 +144,7 @@ def _means(explored: Explored, groups: list[Group], aside: float, number: int, t
 
 def _mean_trace(explored: Explored, groups: list[Group], aside: float, number: int, theme: Theme, mode: str) -> Figure:
     means, unit = [group.mean or 0.0 for group in groups], "%" if explored.relative else explored.unit
-    label = "mean and 95 % CI" if groups[0].low is not None else "mean"
+    label = f"mean and {explored.ci_of_mean}" if groups[0].low is not None else "mean"
     trace: Figure = {
         "type": "scatter",
         "mode": mode,

@@ -146,7 +146,9 @@ def _means(rows: Sequence[Mapping[str, Any]], table: CampaignTable, theme: Theme
     bare = [row for row in rows if row["level"].low is None]
     traces = []
     if bounded:
-        traces.append(_diamonds("geometric mean, 95 % CI", bounded, table, theme) | _whiskers(bounded, theme))
+        traces.append(
+            _diamonds(f"geometric mean, {table.ci_of_mean}", bounded, table, theme) | _whiskers(bounded, theme)
+        )
     if bare:
         traces.append(_diamonds("geometric mean; too few runs for a CI", bare, table, theme))
     return traces

@@ -18,6 +18,7 @@ from apps.results.answers.interim_analyses import adjusted, newest, unplanned
 from apps.results.answers.observations import MeasuredRun, observations
 from apps.results.models import Measurement
 from common.errors import PlanError
+from common.wording import ci_of_mean
 
 # Axes that are not factors; no name of a factor starts like this.
 ORDER, BLOCK, HOST = "@order", "@block", "@host"
@@ -81,7 +82,8 @@ class ObservedRun:
 
 @dataclass(frozen=True)
 class Group:
-    """The `n` runs at one position of a chart. Interval and mean are None if they cannot be computed."""
+    """The `n` runs at one position of a chart. Interval and mean are None if they cannot be computed. `within_blocks`:
+    the interval includes the variation within blocks only."""
 
     facet: str
     colour: str
@@ -91,6 +93,7 @@ class Group:
     mean: float | None = None
     low: float | None = None
     high: float | None = None
+    within_blocks: bool = False
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -119,6 +122,11 @@ class Explored:
     @property
     def n(self) -> int:
         return sum(group.n for group in self.groups)
+
+    @property
+    def ci_of_mean(self) -> str:
+        """The heading of the intervals."""
+        return ci_of_mean(any(group.within_blocks for group in self.groups))
 
     def bare(self) -> Explored:
         """Return the same without the runs: a page loads those separately, with its chart."""
@@ -305,8 +313,11 @@ def _with_means(groups: list[Group], view: View) -> list[Group]:
     rows = _observations(groups, lambda group: "\0".join(group.key))
     if not all(row.value > 0 for row in rows):
         return [replace(group, mean=float(np.mean([run.value for run in group.runs]))) for group in groups]
-    levels = {level.level: level for level in stats.level_table(rows).levels} if rows else {}
-    return [_with(group, levels["\0".join(group.key)]) for group in groups]
+    if not rows:
+        return groups
+    table = stats.level_table(rows)
+    levels = {level.level: level for level in table.levels}
+    return [replace(_with(group, levels["\0".join(group.key)]), within_blocks=table.blocked) for group in groups]
 
 
 def _observations(groups: Sequence[Group], level: Callable[[Group], str]) -> list[stats.Observation]:
@@ -364,7 +375,7 @@ def _scaled(group: Group, shown: Callable[[float], float], compared: stats.Compa
     mean = None if group.mean is None else shown(group.mean)
     runs = [replace(run, value=shown(run.value)) for run in group.runs]
     low, high = interval or (None, None)
-    return replace(group, runs=runs, mean=mean, low=low, high=high)
+    return replace(group, runs=runs, mean=mean, low=low, high=high, within_blocks=False)
 
 
 COUNTS_CPUS = re.compile(r"\b(?:cpus?|cores?)\b", re.IGNORECASE)

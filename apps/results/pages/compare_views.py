@@ -20,6 +20,7 @@ from apps.results.answers.changes.of_comparison import comparison_changes
 from apps.results.answers.comparison import shared_cells
 from apps.results.answers.comparison.compare import Compared, read
 from apps.results.answers.comparison.sides import KINDS, LETTERS
+from apps.results.answers.margins import margin_of
 from apps.results.exchange import exports
 from apps.results.pages.figures import as_json, width_of
 from apps.results.runs import side_by_side, timeline
@@ -75,12 +76,14 @@ def _start(request: HttpRequest) -> int:
 def _addresses(compared: Compared) -> dict[str, Any]:
     choices = compared.query()
     query = urlencode(choices, doseq=True)
+    name, first = compared.figure.partition(".")[2], compared.arms[0].runs[0].campaign
     figures = {name: f"{reverse('compare_figure', args=[name])}?{query}" for name in FIGURES}
     bounded = [comparison for comparison in compared.comparisons if comparison.interval]
     return {
         "chosen": query,
         "sides_asked": urlencode({name: value for name, value in choices.items() if name != "what"}, doseq=True),
-        "delta_percent": choices["delta"],
+        "margin": "" if compared.delta == margin_of(name, first) else choices["delta"],
+        "usual_margin": choices["delta"],
         "runs_figure": figures["runs"],
         "interval_figure": figures["interval"] if bounded else "",
         "ecdf_figure": figures["ecdf"] if min(arm.n for arm in compared.arms) > 1 else "",

@@ -28,6 +28,10 @@ METHOD = (
     "means are geometric and changes are ratios. Only successful runs count, and their settings are proven. The "
     "other runs are listed."
 )
+WITHIN_BLOCKS = (
+    "The 95 % CIs of means are within blocks. They show how certain differences between levels are, and exclude the "
+    "variation between blocks."
+)
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,14 @@ class Report:
     def method(self) -> list[str]:
         table_method = [f"{self.table.method[:1].upper()}{self.table.method[1:]}."] if self.table.method else []
         definition = [f"{self.table.metric} is {self.table.definition}."] if self.table.definition else []
-        return [METHOD, *table_method, *definition, f"The minimum effect of interest is {100 * self.table.delta:g} %."]
+        means = [WITHIN_BLOCKS] if self.table.within_blocks else []
+        return [
+            METHOD,
+            *table_method,
+            *means,
+            *definition,
+            f"The minimum effect of interest is {100 * self.table.delta:g} %.",
+        ]
 
     @property
     def counted(self) -> str:

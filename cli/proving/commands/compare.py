@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from common.wording import ci_of_mean
 from proving import ids, tables
 from proving.errors import Code
 from proving.session import Json, of
@@ -59,7 +60,8 @@ def _code(comparison: dict[str, Any], strict: bool) -> Code:
 def _shown(comparison: dict[str, Any]) -> Any:
     against = {one["b"]: one for one in comparison["comparisons"]}
     rows = [_row(side, against.get(side["title"])) for side in comparison["sides"]]
-    head = ("side", "n", f"{comparison['figure']}, {comparison['unit']}", "95 % CI", "change", "verdict")
+    ci = ci_of_mean(comparison.get("within_blocks", False))
+    head = ("side", "n", f"{comparison['figure']}, {comparison['unit']}", ci, "change", "verdict")
     differ = [
         f"also differs: {each['what']}: {', '.join(map(str, each['values']))}" for each in comparison["unplanned"]
     ]

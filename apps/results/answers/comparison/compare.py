@@ -36,11 +36,12 @@ from apps.results.answers.comparison.sides import (
     with_runs,
 )
 from apps.results.answers.hosts import retries_of
+from apps.results.answers.margins import margin_of
 from apps.results.answers.observations import MeasuredRun, joint_observations, separate_observations
 from apps.results.models import Measurement
 from apps.results.runs.fidelity import Lowest
 from common.errors import PlanError
-from common.wording import counted
+from common.wording import ci_of_mean, counted
 
 ENOUGH = 50  # runs from which the duration of one is estimated
 FEW = 300  # runs whose figures are read by their keys
@@ -50,7 +51,8 @@ FEW = 300  # runs whose figures are read by their keys
 class Compared:
     """`whats`: the levels that all `wide` sides share, as (value for an address, name, fewest runs); `days`: the
     variation between campaigns, if the sides are of several; `fidelities`: title of a side that runs a twin -> its
-    fidelity; `unplanned_analysis`: why the intervals hold at any number of runs, or ""."""
+    fidelity; `unplanned_analysis`: why the intervals hold at any number of runs, or "";
+    `within_blocks`: the intervals of means include the variation within blocks only."""
 
     arms: list[Arm]
     figure: str
@@ -70,6 +72,12 @@ class Compared:
     days: Days | None = None
     fidelities: dict[str, Lowest] = field(default_factory=dict)
     unplanned_analysis: str = ""
+    within_blocks: bool = False
+
+    @property
+    def ci_of_mean(self) -> str:
+        """The heading of the intervals of means."""
+        return ci_of_mean(self.within_blocks)
 
     @property
     def sentence(self) -> str:
@@ -98,7 +106,7 @@ def read(query: QueryDict) -> Compared:
 
 
 def _margin(percentage: str) -> float | None:
-    """A margin as a share, from a percentage; None for "", so that the campaign of the first side has its own."""
+    """A margin as a share, from a percentage; None for "", so that the figure and the first campaign decide."""
     if not percentage:
         return None
     try:
@@ -130,7 +138,8 @@ def compare(addresses: Sequence[str], what: str = "", figure: str = "", delta: f
         raise PlanError(
             "figure", f"some of the items do not have {name!r}", hint="accepted: " + (", ".join(figures) or "none")
         )
-    return _compared(arms, name, figures, wide, chosen, delta if delta is not None else first.delta)
+    margin = margin_of(name.partition(".")[2], first) if delta is None else delta
+    return _compared(arms, name, figures, wide, chosen, margin)
 
 
 def _figures(arms: Sequence[Arm]) -> list[str]:
@@ -189,6 +198,7 @@ def _compared(
         days=days,
         fidelities=fidelities,
         unplanned_analysis=why,
+        within_blocks=table is not None and table.blocked,
     )
 
 

@@ -14,13 +14,12 @@ from apps.campaigns.design import fixed_rate, steps
 from apps.campaigns.design.factors import text_of
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers.judgements.judged_campaign import JudgedCampaign
+from apps.results.answers.margins import P99, margin_of
 from apps.results.answers.sentences import Judgement
 from apps.results.models import Measurement
 from common.verdicts import verdict
 from common.wording import counted, first_of
 from readers.percentiles import fewest
-
-P99, P99_DELTA = "p99", 0.05
 
 
 def latency(judged: JudgedCampaign) -> Iterator[Judgement]:
@@ -65,10 +64,11 @@ def _compared(judged: JudgedCampaign, name: str, values: Mapping[UUID, float]) -
     measured = {row.level for row in rows}
     if judged.table.baseline not in measured or len(measured) < 2:
         return
-    for planned in stats.against_baseline(rows, judged.table.baseline, metric, P99_DELTA):
+    margin = margin_of(name, judged.campaign)
+    for planned in stats.against_baseline(rows, judged.table.baseline, metric, margin):
         comparison = judged.adjusted(planned)
         figures = {"level": comparison.b, "relative_percent": comparison.ratio_percent, "interval": comparison.interval}
-        figures |= {"verdict": comparison.verdict, "delta": P99_DELTA, "mde_percent": comparison.mde_percent}
+        figures |= {"verdict": comparison.verdict, "delta": margin, "mde_percent": comparison.mde_percent}
         yield Judgement("latency", comparison.sentence(), verdict(comparison.verdict).tone, figures)
 
 
