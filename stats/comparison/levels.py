@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import replace
 
 import numpy as np
@@ -20,11 +20,13 @@ from stats.comparison.pairs import (
     in_common_blocks,
     in_units,
     judged,
+    one_of,
+    paired,
     points_only,
     rank_estimate,
     t_estimate,
 )
-from stats.comparison.spreads import Spreads, family, levels_apart
+from stats.comparison.spreads import Family, Spreads, family, family_of_starts, levels_apart
 from stats.comparison.tails import heavy_tails
 from stats.model import (
     NO_SPREAD,
@@ -41,6 +43,9 @@ from stats.model import (
 )
 
 _Pair = tuple[Floats, Floats]
+# Level -> numbers of the boot, the cluster and the start of the server that its runs share with others in a block.
+Starts = Mapping[str, Sequence[int]]
+NO_STARTS: Starts = {}
 
 MOST_NAMED = 3
 INCOMPLETE = "max-t of contrasts on logs, incomplete blocks"
@@ -95,9 +100,14 @@ def _level(name: str, own: Sequence[Observation], s: float, df: int) -> Level:
     return Level(name, n, math.exp(mean), (math.exp(mean - half), math.exp(mean + half)))
 
 
-def against_baseline(rows: Sequence[Observation], baseline: str, metric: Metric, delta: float) -> list[Comparison]:
+def against_baseline(
+    rows: Sequence[Observation], baseline: str, metric: Metric, delta: float, starts: Starts = NO_STARTS
+) -> list[Comparison]:
     """Every other level against `baseline`, with intervals that hold together: Dunnett's where spreads are alike, else
     the largest t with the spread of each level that stands apart. Levels below three runs give points only.
+
+    `starts`: for orders in which runs of a block share a start of the server, which start each level belongs to. Then
+    differences between starts include the variation between these.
     """
     levels = by_level(rows)
     if baseline not in levels:
@@ -109,7 +119,7 @@ def against_baseline(rows: Sequence[Observation], baseline: str, metric: Metric,
     linked = _linked(rows, baseline) if in_blocks(rows) else set(levels)
     compared = [name for name in enough if name in linked]
     family = [row for row in rows if row.level in (baseline, *compared)]
-    estimates = _family(family, baseline, compared) if len(compared) > 1 else {}
+    estimates = _family(family, baseline, compared, starts) if len(compared) > 1 else {}
     comparisons = [
         _judge(levels, baseline, name, estimates[name], metric, delta)
         if name in estimates
@@ -148,7 +158,7 @@ def _linked(rows: Sequence[Observation], baseline: str) -> set[str]:
     return linked
 
 
-def _family(rows: Sequence[Observation], baseline: str, others: list[str]) -> dict[str, Estimate]:
+def _family(rows: Sequence[Observation], baseline: str, others: list[str], starts: Starts) -> dict[str, Estimate]:
     names = [baseline, *others]
     pairs = _pairs_by_ranks(rows, baseline, others)
     if pairs:
@@ -156,6 +166,9 @@ def _family(rows: Sequence[Observation], baseline: str, others: list[str]) -> di
         blocked = in_blocks(rows)
         if all(ranks.can_reject(len(a), len(b), share, blocked=blocked) for a, b in pairs.values()):
             return {name: rank_estimate(a, b, share, blocked=blocked) for name, (a, b) in pairs.items()}
+    shared = _shared_starts(names, starts) if in_blocks(rows) else []
+    if shared:
+        return _of_starts(rows, names, shared)
     if complete_blocks(rows):
         spreads = levels_apart(_cell_means(rows, names), blocked=True)
         if spreads.apart:
@@ -226,20 +239,52 @@ def _dunnett(
     return estimates
 
 
+def _shared_starts(names: Sequence[str], starts: Starts) -> list[list[int]]:
+    """How boots, clusters and starts group the levels: the number of the group of each level, for each grouping that
+    puts some levels together and others not. Empty if runs are independent within blocks."""
+    paths = [tuple(starts.get(name, ())) for name in names]
+    found: list[list[int]] = []
+    for depth in range(1, max(map(len, paths)) + 1):
+        known = {path: number for number, path in enumerate(dict.fromkeys(path[:depth] for path in paths))}
+        groups = [known[path[:depth]] for path in paths]
+        if 1 < len(known) < len(names) and groups not in found:
+            found.append(groups)
+    return found
+
+
+def _of_starts(rows: Sequence[Observation], names: Sequence[str], shared: list[list[int]]) -> dict[str, Estimate]:
+    """Every level against the first, where some of them share a start. With gaps in blocks, or starts within boots,
+    each difference has its own variance, from the blocks of both."""
+    if complete_blocks(rows) and len(shared) == 1:
+        of_all = family_of_starts(_cell_means(rows, names), shared[0])
+        runs = len(rows) / len(names)
+        return _contrasts(
+            of_all, names, [2 / runs] * len(names[1:]), "max-t on logs, variation between starts included"
+        )
+    pairs = {name: _pair(rows, names[0], name) for name in names[1:]}
+    enough = {name: pair for name, pair in pairs.items() if len(pair[0]) >= POINTS_ONLY_BELOW}
+    return {name: one_of(paired(*pair), len(pairs)) for name, pair in enough.items()}
+
+
 def _own_spreads(spreads: Spreads, names: Sequence[str], blocks: str) -> dict[str, Estimate]:
     """Every level against the first, where some have a spread of their own."""
-    from scipy import special
-
-    of_all = family(spreads)
     apart = [name for place, name in enumerate(names) if place in spreads.apart]
     listed = ", ".join(apart) if len(apart) <= MOST_NAMED else f"{len(apart)} levels"
     method = f"max-t on logs, {blocks}, own variance of {listed} (parametric bootstrap)"
+    units = [float(1 / spreads.runs[0] + 1 / spreads.runs[place]) for place in range(1, len(names))]
+    return _contrasts(family(spreads), names, units, method)
+
+
+def _contrasts(of_all: Family, names: Sequence[str], units: Sequence[float], method: str) -> dict[str, Estimate]:
+    """Estimates with the largest t of all. `units`: variance of each difference, in units of that of a run."""
+    from scipy import special
+
     estimates = {}
     for place, (name, one) in enumerate(zip(names[1:], of_all.contrasts, strict=True)):
         difference, se, df = float(one.difference), math.sqrt(float(one.variance)), float(one.df)
         alone = float(special.stdtrit(df, 0.975))
         wide, narrow = (of_all.factor(level) * alone for level in (0.95, 0.90))
-        s = se / math.sqrt(1 / spreads.runs[0] + 1 / spreads.runs[place + 1])
+        s = se / math.sqrt(units[place])
         p = of_all.p(place) if se >= NO_SPREAD else None
         estimates[name] = _simultaneous(difference, se, df, s, (wide, narrow), p, method)
     return estimates
@@ -321,9 +366,11 @@ def _one_of_all_by_ranks(rows: Sequence[Observation], a: str, b: str) -> Estimat
     return rank_estimate(log_a, log_b, share, blocked=blocked)
 
 
-def pair_of_all(rows: Sequence[Observation], a: str, b: str, metric: Metric, delta: float) -> Comparison:
+def pair_of_all(
+    rows: Sequence[Observation], a: str, b: str, metric: Metric, delta: float, starts: Starts = NO_STARTS
+) -> Comparison:
     """Level b against a, with an interval that holds though these two were picked from all pairs (Tukey's; by ranks,
-    Bonferroni's)."""
+    or if levels share starts, Bonferroni's)."""
     levels = by_level(rows)
     blocked = in_blocks(rows)
     if min(len(own) for own in levels.values()) < POINTS_ONLY_BELOW or len(levels) < 3:
@@ -331,7 +378,13 @@ def pair_of_all(rows: Sequence[Observation], a: str, b: str, metric: Metric, del
     absorbed = fit(rows, blocked=blocked)
     if absorbed.rank_lost or absorbed.df < 1:
         return compare_levels(rows, a, b, metric, delta)
-    estimate = _one_of_all_by_ranks(rows, a, b) or _tukey(absorbed, a, b, _TUKEY[blocked])
+    estimate = _one_of_all_by_ranks(rows, a, b)
+    if estimate is None and blocked and _shared_starts(list(levels), starts):
+        pair = _pair(rows, a, b)
+        if len(pair[0]) < POINTS_ONLY_BELOW:
+            return compare_levels(rows, a, b, metric, delta)
+        estimate = one_of(paired(*pair), math.comb(len(levels), 2))
+    estimate = estimate or _tukey(absorbed, a, b, _TUKEY[blocked])
     return in_units(_judge(levels, a, b, estimate, metric, delta), rows[0].unit)
 
 

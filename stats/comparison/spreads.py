@@ -147,11 +147,17 @@ def _own_variance(logs: Floats, level: int, rest: Sequence[int], blocked: bool) 
 
 def family(spreads: Spreads) -> Family:
     """Every level against the baseline, with the largest t that their spreads make likely."""
-    one = contrasts(spreads, spreads.logs[None])
     runs, levels = spreads.logs.shape
-    campaigns = max(500, min(_CAMPAIGNS, _MOST_NUMBERS // (runs * levels)))
-    same = _standard(campaigns, runs, levels) * _standard_deviations(spreads) + 0.0 * spreads.logs
-    simulated = contrasts(spreads, same)
+    same = _standard(_campaigns(runs, levels), runs, levels) * _standard_deviations(spreads) + 0.0 * spreads.logs
+    return _family(contrasts(spreads, spreads.logs[None]), contrasts(spreads, same))
+
+
+def _campaigns(runs: int, levels: int) -> int:
+    return max(500, min(_CAMPAIGNS, _MOST_NUMBERS // (runs * levels)))
+
+
+def _family(one: Sequence[Contrast], simulated: Sequence[Contrast]) -> Family:
+    """Of the contrasts of one campaign, and of simulated ones without any difference."""
     ratios = [abs(each.difference) / np.sqrt(each.variance) / _alone(each.df) for each in simulated]
     largest = np.sort(np.max(ratios, axis=0))
     single = [Contrast(each.difference[0], each.variance[0], each.df[0]) for each in one]
@@ -200,6 +206,52 @@ def contrasts(spreads: Spreads, logs: Floats) -> list[Contrast]:
             return Contrast(difference, variance, np.full(len(logs), runs[0] - 1))
         shared = [(rest / runs[each], float(usual_df)) for each in (0, level) if each not in apart]
         return _sum(difference, *((own[each], float(runs[each] - 1)) for each in apart), *shared)
+
+    return [contrast(level) for level in range(1, logs.shape[2])]
+
+
+def family_of_starts(logs: Floats, starts: Sequence[int]) -> Family:
+    """Every level against the first, where the runs of some levels share a start of the server (a split plot).
+
+    `logs`: of shape (blocks, levels); `starts`: of each level, the number of its start in every block."""
+    blocks, levels = logs.shape
+    own, count = list(starts), max(starts) + 1
+    between, within = (float(variance[0]) for variance in _components(logs[None], own)[:2])
+    campaigns = _campaigns(blocks, levels + count)
+    drawn = _standard(campaigns, blocks, levels + count)
+    between_sd = np.sqrt(max(0.0, between - _inner(own) * within))
+    same = np.sqrt(within) * drawn[:, :, :levels] + between_sd * drawn[:, :, levels:][:, :, own]
+    return _family(_start_contrasts(logs[None], own), _start_contrasts(same, own))
+
+
+def _inner(starts: Sequence[int]) -> float:
+    """The share of the variance of a run that remains in the mean of a start, on average over starts."""
+    return float((1 / np.bincount(starts)).mean())
+
+
+def _components(logs: Floats, starts: Sequence[int]) -> tuple[Floats, Floats, int, int]:
+    """Variance of the means of starts, variance of runs within a start, and their degrees of freedom, of each campaign;
+    logs of shape (campaigns, blocks, levels)."""
+    _, blocks, levels = logs.shape
+    member = np.equal.outer(np.asarray(starts), np.arange(max(starts) + 1)).astype(np.float64)
+    of_start = _residuals(logs) @ (member / member.sum(axis=0))
+    between_df, within_df = (member.shape[1] - 1) * (blocks - 1), (levels - member.shape[1]) * (blocks - 1)
+    within = ((_residuals(logs) - of_start[:, :, list(starts)]) ** 2).sum(axis=(1, 2)) / within_df
+    between = ((of_start - of_start.mean(axis=2, keepdims=True)) ** 2).sum(axis=(1, 2)) / between_df
+    return between, within, between_df, within_df
+
+
+def _start_contrasts(logs: Floats, starts: Sequence[int]) -> list[Contrast]:
+    """Every level against the first: within a start by the variance of its runs; else that of starts is added."""
+    between, within, between_df, within_df = _components(logs, starts)
+    means, scale, inner = logs.mean(axis=1), 2 / logs.shape[1], _inner(starts)
+
+    def contrast(level: int) -> Contrast:
+        difference = means[:, level] - means[:, 0]
+        if starts[level] == starts[0]:
+            return Contrast(difference, scale * within, np.full(len(logs), float(within_df)))
+        runs = (scale * (1 - inner) * within, float(within_df))
+        return _sum(difference, (scale * between, float(between_df)), runs)
 
     return [contrast(level) for level in range(1, logs.shape[2])]
 

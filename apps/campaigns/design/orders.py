@@ -9,7 +9,7 @@ from typing import Any
 from agents.settings import SETTINGS
 from agents.wire.protocol import canonical
 from apps.campaigns.design.cells import drawing, square_of
-from apps.campaigns.design.factors import Cell, Factor
+from apps.campaigns.design.factors import Cell, Factor, text_of
 from apps.tuning import gucs
 from common.errors import PlanError
 
@@ -63,6 +63,16 @@ def _together(cells: Sequence[Cell], mixed: Sequence[int]) -> list[int]:
 
 def _nested(kind: tuple[bytes, ...]) -> list[tuple[bytes, ...]]:
     return [kind[:depth] for depth in range(1, len(kind) + 1)]
+
+
+def starts(cells: Sequence[Cell]) -> dict[str, list[int]]:
+    """Return label -> numbers of the boot, the cluster and the start of the server that its runs share with those of
+    other cells in a block, in the order fewest_restarts."""
+    kinds = {text_of(cell): _nested(_kind(cell)) for cell in cells}
+    known = {
+        shared: number for number, shared in enumerate(dict.fromkeys(path for own in kinds.values() for path in own))
+    }
+    return {label: [known[shared] for shared in nested] for label, nested in kinds.items()}
 
 
 def groups(cells: Sequence[Cell]) -> int:

@@ -57,7 +57,8 @@ def comparisons(table: Mapping[str, Any], rows: Sequence[stats.Observation]) -> 
     measured = {row.level for row in rows}
     if table["baseline"] not in measured or len(measured) < 2:
         return {}
-    against_baseline = stats.against_baseline(rows, table["baseline"], metric(table), table["delta"])
+    starts = table.get("starts", {})
+    against_baseline = stats.against_baseline(rows, table["baseline"], metric(table), table["delta"], starts)
     why = table.get("unplanned_analysis") or table.get("unplanned_look") or ""  # the name until 0.2
     return {comparison.b: interim_analyses.adjusted(comparison, why) for comparison in against_baseline}
 

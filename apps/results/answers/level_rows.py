@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 import numpy as np
@@ -30,7 +30,7 @@ Values = Mapping[str, Mapping[UUID, float]]  # measurement name -> run -> value
 @dataclass(frozen=True)
 class Comparing:
     """How the levels of a campaign are compared. `unplanned`: why its intervals must hold at any number of runs.
-    `caveat`: what they do not include."""
+    `caveat`: what they do not include. `starts`: as starts_of() has them."""
 
     baseline: str
     metric: stats.Metric
@@ -38,6 +38,7 @@ class Comparing:
     unplanned: str
     identical_hosts: bool
     caveat: str = ""
+    starts: stats.Starts = field(default_factory=dict)
 
     def observations(self, measured: Mapping[str, list[Point]]) -> list[stats.Observation]:
         """Return the observations of all hosts together: each run of identical hosts, otherwise the means of each
@@ -51,7 +52,7 @@ class Comparing:
         measured = {row.level for row in rows}
         if self.baseline not in measured or len(measured) < 2:
             return {}
-        compared = stats.against_baseline(rows, self.baseline, metric or self.metric, self.delta)
+        compared = stats.against_baseline(rows, self.baseline, metric or self.metric, self.delta, self.starts)
         adjusted = [interim_analyses.adjusted(comparison, self.unplanned) for comparison in compared]
         return {comparison.b: comparison.with_caveat(self.caveat) for comparison in adjusted}
 

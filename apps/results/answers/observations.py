@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import stats
+from apps.campaigns.design import cells, factors, orders
+from apps.campaigns.models import Campaign
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,15 @@ def observations_of_hosts(runs: Sequence[MeasuredRun]) -> dict[int | str, list[s
 def joint_observations(runs: Sequence[MeasuredRun], *, identical: bool) -> list[stats.Observation]:
     """Return the observations of all hosts together. Identical hosts count run by run, others by their means."""
     return stats.of_hosts(list(observations_of_hosts(runs).values()), identical=identical)
+
+
+def starts_of(campaign: Campaign) -> dict[str, list[int]]:
+    """Return label -> the starts of the server that its runs share with other levels in a block; {} if the order does
+    not share them."""
+    if campaign.order != Campaign.Order.FEWEST_RESTARTS:
+        return {}
+    listed = factors.read(campaign.factors)
+    return orders.starts(cells.cells(listed, campaign.design, campaign.cells, campaign.sample, campaign.seed))
 
 
 def _block_numbers(blocks: Iterable[tuple[int | str, int, int]]) -> dict[tuple[int | str, int, int], int]:

@@ -25,7 +25,7 @@ from apps.results.answers.level_rows import (
     with_interim_analysis,
     with_modes,
 )
-from apps.results.answers.observations import observations_of_hosts
+from apps.results.answers.observations import observations_of_hosts, starts_of
 from apps.results.answers.table import CampaignTable, LevelRow
 from apps.results.models import InterimAnalysis
 from stats.model import NO_SPREAD, POINTS_ONLY_BELOW
@@ -52,6 +52,7 @@ def result_table(
         interim_analyses.unplanned(campaign, newest),
         identical_hosts=campaign.placement == Campaign.Placement.SPREAD,
         caveat=orders.not_included(campaign.order, campaign.factors),
+        starts=starts_of(campaign),
     )
     figures = values.get(chosen.name, {})
     measured = points_by_level(labels, runs, figures)
@@ -87,6 +88,7 @@ def result_table(
         identical_hosts=comparing.identical_hosts,
         unplanned_analysis=comparing.unplanned,
         modes=modes.as_dict() if modes else None,
+        starts={label: list(path) for label, path in comparing.starts.items()},
         within_blocks=level_table is not None and level_table.blocked,
     )
 

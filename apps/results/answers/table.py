@@ -84,6 +84,7 @@ class CampaignTable:
     `overheads`: level with a tracer -> its cost, as a sentence. `hosts`: results of each of several hosts.
     `modes`: of runs with two modes, "percent" of the lower one against the upper one, and the numbers of runs of both.
     `within_blocks`: the intervals of means include the variation within blocks only.
+    `starts`: label -> numbers of the boot, the cluster and the start of the server that its runs share with others.
     `noise_floor_percent`: the difference that two identical levels do not exceed in 95 % of campaigns."""
 
     metric: str
@@ -106,6 +107,7 @@ class CampaignTable:
     unplanned_analysis: str = ""
     modes: dict[str, Any] | None = None
     within_blocks: bool = False
+    starts: dict[str, list[int]] = field(default_factory=dict)
 
     @property
     def ci_of_mean(self) -> str:

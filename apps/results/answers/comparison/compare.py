@@ -37,7 +37,7 @@ from apps.results.answers.comparison.sides import (
 )
 from apps.results.answers.hosts import retries_of
 from apps.results.answers.margins import margin_of
-from apps.results.answers.observations import MeasuredRun, joint_observations, separate_observations
+from apps.results.answers.observations import MeasuredRun, joint_observations, separate_observations, starts_of
 from apps.results.models import Measurement
 from apps.results.runs.fidelity import Lowest
 from common.errors import PlanError
@@ -276,7 +276,14 @@ def _comparisons(
         return [_of_campaigns(arms[0], arm, days, metric, delta, len(arms) - 1) for arm in arms[1:]]
     if len(arms) == 2:
         return [stats.compare_levels(rows, arms[0].title, arms[1].title, metric, delta)]
-    return stats.against_baseline(rows, arms[0].title, metric, delta)
+    return stats.against_baseline(rows, arms[0].title, metric, delta, _starts(arms))
+
+
+def _starts(arms: Sequence[Arm]) -> dict[str, list[int]]:
+    """Title -> the starts of the server that levels of one campaign share."""
+    starts = starts_of(arms[0].runs[0].campaign)
+    labels = {arm.title: arm.key.split(":", 2)[2] for arm in arms if arm.kind == "level"} if starts else {}
+    return {title: starts[label] for title, label in labels.items() if label in starts}
 
 
 def _why_unplanned(arms: Sequence[Arm]) -> str:

@@ -65,7 +65,7 @@ def _compared(judged: JudgedCampaign, name: str, values: Mapping[UUID, float]) -
     if judged.table.baseline not in measured or len(measured) < 2:
         return
     margin = margin_of(name, judged.campaign)
-    for planned in stats.against_baseline(rows, judged.table.baseline, metric, margin):
+    for planned in stats.against_baseline(rows, judged.table.baseline, metric, margin, judged.table.starts):
         comparison = judged.adjusted(planned)
         figures = {"level": comparison.b, "relative_percent": comparison.ratio_percent, "interval": comparison.interval}
         figures |= {"verdict": comparison.verdict, "delta": margin, "mde_percent": comparison.mde_percent}

@@ -84,7 +84,8 @@ def best(judged: JudgedCampaign) -> Iterator[Judgement]:
     if not ranked:
         return
     pair = (ranked[1].label, ranked[0].label)
-    comparison = judged.adjusted(stats.pair_of_all(judged.rows, *pair, judged.metric, judged.campaign.delta))
+    delta, starts = judged.campaign.delta, judged.table.starts
+    comparison = judged.adjusted(stats.pair_of_all(judged.rows, *pair, judged.metric, delta, starts))
     first, second = _name(ranked[0]), _name(ranked[1])
     if comparison.interval is None:
         return

@@ -1,0 +1,89 @@
+"""The order fewest restarts: every comparison of levels in different starts includes the variation between starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.accounts.models import User
+from apps.campaigns.design import orders
+from apps.campaigns.design.factors import Level
+from apps.campaigns.models import Campaign
+from apps.decisions.evidence import replay
+from apps.results.answers.comparison.compare import compare
+from apps.results.answers.judgements import judgements
+from apps.results.answers.observations import starts_of
+from apps.results.queries import campaign_table, evidence
+from tests.apps.results.answers.judgements.test_judgements import factor, measured, of
+
+pytestmark = pytest.mark.django_db
+
+METHOD = "max-t on logs, variation between starts included"
+# Within a start levels hardly differ by chance; starts differ by 2 %.
+SHIFTS = (1.02, 0.98, 1.01, 0.97, 1.03)
+VALUES = {
+    "1GB, off": (10000, 10020, 9990, 10010, 9980),
+    "1GB, on": (10010, 10000, 10000, 10020, 9990),
+    "2GB, off": tuple(round(9990 * shift) for shift in SHIFTS),
+    "2GB, on": tuple(round(9950 * shift) for shift in SHIFTS),
+}
+
+
+def made(admin: User, order: str) -> Campaign:
+    memory = factor("shared_buffers", "1GB", "2GB", path="settings.postgresql.shared_buffers")
+    compression = factor("wal_compression", "off", "on", path="settings.postgresql.wal_compression")
+    return measured(VALUES, admin, memory, compression, order=order)
+
+
+def test_levels_of_another_start_have_wider_intervals(admin: User) -> None:
+    table = campaign_table(made(admin, "fewest_restarts"))
+    same, other = table.levels[1], table.levels[2]
+
+    assert same.method == other.method == METHOD
+    assert (other.relative_high or 0) - (other.relative_low or 0) > 4 * (
+        (same.relative_high or 0) - (same.relative_low or 0)
+    )
+
+
+def test_other_orders_share_no_starts(admin: User) -> None:
+    campaign = made(admin, "randomised")
+
+    assert starts_of(campaign) == {} and campaign_table(campaign).levels[1].method != METHOD
+
+
+def test_compare_has_the_intervals_of_the_table(admin: User) -> None:
+    campaign = made(admin, "fewest_restarts")
+    levels = campaign_table(campaign).levels
+
+    compared = compare([f"level:{campaign.pk}:{level.label}" for level in levels])
+
+    for level, one in zip(levels[1:], compared.comparisons, strict=True):
+        assert one.interval == pytest.approx((level.relative_low, level.relative_high))
+
+
+def test_a_decision_s_evidence_has_the_starts(admin: User) -> None:
+    frozen = evidence(made(admin, "fewest_restarts"))
+
+    assert frozen["table"]["starts"] and all(row.same for row in replay.replay(frozen))
+
+
+def test_the_best_level_is_ahead_by_own_differences(admin: User) -> None:
+    (best,) = of("best", judgements(made(admin, "fewest_restarts")))
+
+    assert "not clearly ahead" in best.sentence
+
+
+def test_starts_are_within_clusters_and_boots() -> None:
+    cells = [
+        {
+            "boot": Level("a", {}),
+            "memory": Level(size, {"settings.postgresql.shared_buffers": size}),
+            "live": Level(live, {}),
+        }
+        for size in ("1GB", "2GB")
+        for live in ("x", "y")
+    ]
+
+    starts = orders.starts(cells)
+
+    assert starts["a, 1GB, x"] == starts["a, 1GB, y"] and starts["a, 1GB, x"] != starts["a, 2GB, x"]
+    assert starts["a, 1GB, x"][:2] == starts["a, 2GB, x"][:2]
