@@ -14,6 +14,10 @@ from common import verdicts
 from stats.model import PRELIMINARY_BELOW
 
 Verdict = Review.Verdict
+# An effect can differ from day to day; a verdict has the variation within its own campaign only.
+TWO_CAMPAIGNS = (
+    "How effects vary between campaigns is not included; repeat the campaign before you replace the decision."
+)
 
 
 def say(decision: Decision, campaign: Campaign, host: int | None = None) -> tuple[str, str]:
@@ -40,7 +44,7 @@ def against_evidence(
     certain = [row for row in sure if _is_certain(then.get(row.label, ""))]
     contrary = [row for row in certain if row.verdict != then[row.label]]
     if contrary:
-        return Verdict.CONTRADICTS, " ".join(_sentence(row, then[row.label]) for row in contrary)
+        return Verdict.CONTRADICTS, " ".join([*(_sentence(row, then[row.label]) for row in contrary), TWO_CAMPAIGNS])
     if certain:
         return Verdict.CONFIRMS, " ".join(row.sentence for row in certain)
     return Verdict.OPEN, "No comparison that both campaigns made is certain in both."

@@ -60,6 +60,7 @@ def test_a_contrary_result_is_reported_once_and_becomes_a_task(
     (delivery,) = channel.deliveries.all()
     assert (delivery.kind, delivery.payload["campaign"]) == ("decision.contradicted", str(newer.pk))
     assert "The evidence found 2 cpus better. Now: " in delivery.payload["text"]
+    assert "How effects vary between campaigns is not included" in delivery.payload["text"]
     client.force_login(admin)
     assert "Newer results contradict this decision" in page(client, decision)
     assert "newer results contradict it" in client.get(reverse("home")).content.decode()
