@@ -4,7 +4,7 @@ from stats.across_campaigns.components import Between, Cell, between_campaigns, 
 from stats.across_campaigns.prediction import Predicted, against_history
 from stats.comparison.associations import Association, associations
 from stats.comparison.factors import Crossed, Interaction, crossed, interactions, main_effects
-from stats.comparison.failures import fails_more
+from stats.comparison.failures import fails_more, runs_fail_more
 from stats.comparison.levels import Starts, against_baseline, best_first, level_table, pair_of_all
 from stats.comparison.modes import Modes, two_modes
 from stats.comparison.overhead import Overhead, Timed, overhead
@@ -86,6 +86,7 @@ __all__ = [
     "of_hosts",
     "overhead",
     "pair_of_all",
+    "runs_fail_more",
     "runs_needed",
     "score",
     "scores",

@@ -1,4 +1,4 @@
-"""Whether the transactions of one level fail more often than those of another."""
+"""Whether the transactions or the runs of one level fail more often than those of another."""
 
 from __future__ import annotations
 
@@ -21,3 +21,13 @@ def fails_more(level: Sequence[float], baseline: Sequence[float]) -> bool:
     if not level or not baseline or np.mean(level) - np.mean(baseline) < LEAST_DIFFERENCE:
         return False
     return bool(stats.mannwhitneyu(level, baseline, alternative="greater").pvalue <= LEVEL)
+
+
+def runs_fail_more(level: tuple[int, int], baseline: tuple[int, int], of: int = 1) -> bool:
+    """Whether runs of a level fail more often than the baseline's; each is (failed runs, all runs).
+
+    One-sided exact test of Fisher at 5 %, as one of so many levels (Bonferroni)."""
+    from scipy import stats
+
+    table = np.array([[failed, total - failed] for failed, total in (level, baseline)])
+    return of * float(stats.fisher_exact(table, alternative="greater").pvalue) <= LEVEL

@@ -8,7 +8,9 @@ from typing import Any
 
 import stats
 from apps.results.answers import interim_analyses
+from apps.results.answers.headline import BETTER_FAILING
 from apps.results.answers.observations import MeasuredRun, joint_observations
+from common import verdicts
 
 # Percentages computed from the same numbers by another release of a library differ by less.
 SAME_WITHIN = 0.005
@@ -89,6 +91,8 @@ def _sequential_level(table: Mapping[str, Any]) -> str | None:
 
 def _row(level: Mapping[str, Any], comparison: stats.Comparison | None) -> Row:
     verdict, size = (comparison.verdict, comparison.ratio_percent) if comparison else ("", None)
+    if level["verdict"] == BETTER_FAILING and verdicts.verdict(verdict).is_better:
+        verdict = BETTER_FAILING  # the failures are facts of the evidence, and no result of the statistics
     return Row(level["label"], level["verdict"], verdict, level["relative_percent"], size)
 
 

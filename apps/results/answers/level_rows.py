@@ -19,7 +19,7 @@ from apps.results.answers.observations import MeasuredRun, joint_observations
 from apps.results.answers.table import LevelRow, Mode, Point
 from apps.results.models import InterimAnalysis
 from common.verdicts import verdict
-from common.wording import percent
+from common.wording import counted, percent
 
 FAILURES = ("failed", "ignored_errors")  # counts of failed transactions in pgbench and sysbench
 QUARTILES = (0, 0.25, 0.5, 0.75, 1)
@@ -202,11 +202,42 @@ def _failing(level: LevelRow, own: list[float], base: list[float], baseline: str
     text = f"{level.failed_percent:.3g} % of the transactions of {level.name} failed"
     against = f"against {100 * np.mean(base):.3g} % at {baseline}"
     failures = f"{text}, {against}. Its {metric} counts only those that succeeded."
+    return _downgraded(level, failures, "transactions", baseline, metric)
+
+
+def _downgraded(level: LevelRow, failures: str, what: str, baseline: str, metric: str) -> LevelRow:
+    """The row with a sentence on its failed transactions or runs, which is part of its verdict if it is better."""
+    every = f"{level.failures} {failures}".strip()
     if not verdict(level.verdict).is_better:
-        return replace(level, failures=failures)
+        return replace(level, failures=every)
     size = f"{metric} {percent(level.relative_percent or 0.0)}"
-    sentence = f"{level.name} is better than {baseline}, but more of its transactions failed: {size}. {failures}"
-    return replace(level, failures=failures, verdict=BETTER_FAILING, sentence=sentence)
+    sentence = f"{level.name} is better than {baseline}, but more of its {what} failed: {size}. {failures}"
+    return replace(level, failures=every, verdict=BETTER_FAILING, sentence=sentence)
+
+
+def with_failed_runs(rows: list[LevelRow], comparing: Comparing) -> list[LevelRow]:
+    """Add a sentence to the levels whose runs fail clearly more often than the baseline's. A better one has that in its
+    verdict."""
+    base = next((_ended(row) for row in rows if row.label == comparing.baseline), (0, 0))
+    baseline, metric = _baseline_name(rows, comparing), comparing.metric.label
+    return [_failing_runs(row, base, len(rows) - 1, baseline, metric) for row in rows]
+
+
+def _ended(level: LevelRow) -> tuple[int, int]:
+    """How many runs failed, and how many ended; cancelled runs are neither."""
+    ended = {outcome: count for outcome, count in level.outcomes.items() if outcome not in ("", Run.Outcome.CANCELLED)}
+    total = sum(ended.values())
+    return total - ended.get(Run.Outcome.OK, 0), total
+
+
+def _failing_runs(level: LevelRow, base: tuple[int, int], of: int, baseline: str, metric: str) -> LevelRow:
+    failed, total = _ended(level)
+    if not failed or not stats.runs_fail_more((failed, total), base, of):
+        return level
+    failures = (
+        f"{failed} of {counted(total, 'run')} of {level.name} failed, against {base[0]} of {base[1]} at {baseline}."
+    )
+    return _downgraded(level, failures, "runs", baseline, metric)
 
 
 def with_cpu_time(

@@ -21,6 +21,7 @@ from apps.results.answers.level_rows import (
     measured_runs,
     points_by_level,
     with_cpu_time,
+    with_failed_runs,
     with_failures,
     with_interim_analysis,
     with_modes,
@@ -62,6 +63,7 @@ def result_table(
     latencies, compared = values.get("latency_avg", {}), comparing.with_baseline(observations)
     levels = level_rows(campaign, runs, measured, level_table, compared, figures, latencies)
     levels = with_failures(with_interim_analysis(levels, comparing, newest), comparing, values)
+    levels = with_failed_runs(levels, comparing)
     levels = with_cpu_time(levels, comparing, measured, values.get(CPU, {}))
     modes = stats.two_modes(observations)
     levels = with_modes(levels, observations, modes) if modes else levels

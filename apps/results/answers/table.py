@@ -39,9 +39,10 @@ class LevelRow:
 
     A retried run counts once in `planned`, with each of its outcomes. `ok`: how many runs have the metric; `quartiles`:
     their minimum, quartiles and maximum, if there are any. `zeros`: ok runs left out because their figure is 0,
-    which has no ratio. `failed_percent`: transactions that failed, the mean of the runs; `failures`: a sentence where
-    they are clearly more than at the baseline. `cpu`: a sentence where the verdict is inconclusive and that on CPU time
-    per transaction is sure. `modes`: the lower and the upper one, if this level has runs of both."""
+    which has no ratio. `failed_percent`: transactions that failed, the mean of the runs; `failures`: sentences where
+    failed transactions or runs are clearly more than at the baseline. `cpu`: a sentence where the verdict is
+    inconclusive and that on CPU time per transaction is sure. `modes`: the lower and the upper one, if this level has
+    runs of both."""
 
     label: str
     points: list[Point]

@@ -77,7 +77,7 @@ class LevelRowSerializer(serializers.Serializer[Any]):
     zeros = serializers.IntegerField(help_text="successful runs that are left out because their figure is 0")
     failed_percent = serializers.FloatField(allow_null=True, help_text="failed transactions, mean of the runs")
     failures = serializers.CharField(
-        allow_blank=True, help_text="a sentence if more transactions fail than at the baseline"
+        allow_blank=True, help_text="a sentence if more transactions or runs fail than at the baseline"
     )
     cpu = serializers.CharField(
         allow_blank=True, help_text="a sentence if the verdict is inconclusive, but that on CPU per transaction is not"

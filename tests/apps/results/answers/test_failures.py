@@ -11,7 +11,8 @@ from django.urls import reverse
 
 import stats
 from apps.accounts.models import User
-from apps.campaigns.models import Campaign
+from apps.campaigns.models import Campaign, Run
+from apps.decisions.evidence import replay
 from apps.results import queries
 from apps.results.answers.judgements import judgements
 from apps.results.models import Measurement
@@ -92,3 +93,48 @@ def test_a_campaign_of_zeros_says_why_there_is_no_result(client: Client, admin: 
     page = client.get(reverse("campaign_detail", args=[campaign.pk])).content.decode()
 
     assert "The figure is 0 in every run" in page
+
+
+def test_a_faster_level_whose_runs_fail_is_not_plainly_better(admin: User) -> None:
+    campaign = measured({"off": (*OFF, *OFF), "on": ON}, admin)
+
+    table = queries.campaign_table(campaign)
+
+    level = table.levels[1]
+    assert level.verdict == "better_failing"
+    assert level.failures == "5 of 10 runs of on failed, against 0 of 10 at off."
+    assert level.sentence.startswith("on is better than off, but more of its runs failed: tps +20")
+    assert of("failures", judgements(campaign))[0].sentence == level.failures
+    assert all(row.same for row in replay.replay(queries.evidence(campaign)))
+
+
+def test_cancelled_runs_and_few_failures_keep_the_verdict(admin: User) -> None:
+    campaign = measured({"off": (*OFF, *OFF), "on": ON}, admin)
+    failed = campaign.runs.filter(outcome=Run.Outcome.FAILED).values("pk")
+    Run.objects.filter(pk__in=list(failed.values_list("pk", flat=True)[:2])).update(outcome=Run.Outcome.CANCELLED)
+
+    assert queries.campaign_table(campaign).levels[1].verdict == "better"  # 3 of 8 against 0 of 10
+
+
+@pytest.mark.parametrize(
+    ("level", "baseline", "of", "expected"),
+    [
+        ((4, 5), (0, 5), 1, True),
+        ((3, 5), (0, 5), 1, False),
+        ((4, 5), (0, 5), 3, False),  # as one of three levels
+        ((5, 5), (5, 5), 1, False),
+        ((0, 0), (0, 5), 1, False),
+    ],
+)
+def test_failed_runs_are_compared_by_fisher_s_exact_test(
+    level: tuple[int, int], baseline: tuple[int, int], of: int, expected: bool
+) -> None:
+    assert stats.runs_fail_more(level, baseline, of) is expected
+
+
+def test_at_most_one_campaign_in_twenty_has_a_false_alarm_of_failed_runs() -> None:
+    failed = np.random.default_rng(2).binomial(10, 0.3, size=(1000, 4))
+
+    alarms = [any(stats.runs_fail_more((int(own), 10), (int(base), 10), 3) for own in rest) for base, *rest in failed]
+
+    assert np.mean(alarms) <= 0.05
