@@ -9,7 +9,8 @@ from stats import against_baseline
 from stats.model import ratio_interval
 from tests.truth import SCENARIOS, report
 from tests.truth.campaigns import DELTA, TPS, judged, judged_intervals, observations
-from tests.truth.scenario import Limits, Scenario, Trial, broken, shares, simulate
+from tests.truth.conservative import CONSERVATIVE
+from tests.truth.scenario import COVERS, Limits, Scenario, Trial, broken, shares, simulate
 from tests.truth.scenarios.levels import _dunnett
 
 CLOSED = [each for each in SCENARIOS.values() if not each.open]
@@ -28,6 +29,19 @@ def test_published_shares_are_within_their_limits(scenario: Scenario) -> None:
 
     assert scenario.name in published, f"run: python -m tests.truth '{scenario.name}'"
     assert not broken(scenario, published[scenario.name])
+
+
+@pytest.mark.parametrize("name", CONSERVATIVE)
+def test_only_scenarios_that_cover_more_are_called_conservative(name: str) -> None:
+    covers = report.read()[name].covers
+
+    assert covers and covers.share > COVERS[1]
+
+
+def test_intervals_that_cover_too_often_break_a_limit() -> None:
+    scenario = Scenario("wide", lambda rng: Trial(covers=True))
+
+    assert broken(scenario, simulate(scenario, 2000)) == ["covers 1.000 > 0.965"]
 
 
 def test_the_document_has_the_published_shares() -> None:

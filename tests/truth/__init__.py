@@ -21,6 +21,7 @@ from tests.truth.scenarios import (
     schedules,
     tails,
     unplanned,
+    watching,
     within_runs,
 )
 
@@ -28,7 +29,7 @@ GROUPS: dict[str, list[Scenario]] = {
     "Levels of one campaign": levels.SCENARIOS,
     "Two modes and heavy tails": tails.SCENARIOS,
     "Hosts, failed and retried runs": blocks.SCENARIOS,
-    "Unplanned analyses": unplanned.SCENARIOS,
+    "Unplanned analyses": [*unplanned.SCENARIOS, *watching.SCENARIOS],
     "Campaigns of different days": days.SCENARIOS,
     "Schedules": schedules.SCENARIOS,
     "Restarts": restarts.SCENARIOS,

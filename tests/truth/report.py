@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.truth import GROUPS
+from tests.truth.conservative import CONSERVATIVE
 from tests.truth.scenario import Measured, Scenario, Share, read_measured
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,6 +49,7 @@ def table(measured: Mapping[str, Measured]) -> str:
 
 def row(scenario: Scenario, measured: Measured) -> str:
     cells = [_cell(share) for share in (measured.false, measured.covers, measured.finds, measured.advice)]
+    cells[1] += ", conservative" if scenario.name in CONSERVATIVE else ""
     return f"| {scenario.name} | {measured.campaigns} | " + " | ".join(cells) + " |\n"
 
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from stats import Observation, crossed, main_effects
+from stats import Observation, against_baseline, crossed, main_effects
 from tests.truth.campaigns import DELTA, TPS, judged
 from tests.truth.scenario import Scenario, Trial
 
@@ -30,4 +30,33 @@ def _starts(blocks: int) -> Scenario:
     return Scenario(f"fewest restarts, start sd 2 %, {blocks} blocks, main effect", trial, campaigns=2000)
 
 
-SCENARIOS = [_starts(blocks) for blocks in (3, 5, 10)]
+def _levels(a: int, b: int, blocks: int, start_sd: float = START_SD, live_effect: float = 0.0) -> Scenario:
+    """Every level against the first, which shares its start with `b` - 1 others. `live_effect`: of the last of
+    these, in logs."""
+    cells = {f"r{i}, l{j}": (i, j) for i in range(a) for j in range(b)}
+    truth = {level: live_effect * ((i, j) == (0, b - 1)) for level, (i, j) in cells.items()}
+    shared = {level: (0, 0, i) for level, (i, _) in cells.items()}
+
+    def trial(rng: np.random.Generator) -> Trial:
+        starts, of_block = rng.normal(0, start_sd, (blocks, a)), rng.normal(0, 0.03, blocks)
+        rows = [
+            Observation(
+                level, block, math.exp(of_block[block] + starts[block, i] + truth[level] + rng.normal(0, SD)), 0
+            )
+            for block in range(blocks)
+            for level, (i, _) in cells.items()
+        ]
+        return judged(against_baseline(rows, "r0, l0", TPS, DELTA, shared), truth)
+
+    what = f"one differs by {100 * live_effect:g} %" if live_effect else "each level"
+    name = f"fewest restarts, start sd {100 * start_sd:g} %, {a} x {b}, {blocks} blocks, {what}"
+    return Scenario(name, trial, campaigns=600, quick=10)
+
+
+SCENARIOS = [
+    *(_starts(blocks) for blocks in (3, 5, 10)),
+    *(_levels(2, 4, blocks) for blocks in (3, 5, 10)),
+    _levels(4, 2, 5),
+    _levels(2, 4, 5, start_sd=0.0),
+    _levels(2, 4, 5, live_effect=0.02),
+]
