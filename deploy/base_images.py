@@ -9,7 +9,7 @@ from pathlib import Path
 
 VARIABLE = re.compile(r"\$\{((?!PROVING)\w+_IMAGE):-([^}]+)\}")
 BUILD = ("PYTHON_IMAGE", "POSTGRES_IMAGE")
-DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+DIGEST = re.compile(r"^Digest: +(sha256:[0-9a-f]{64})$", re.MULTILINE)
 REGISTRY_S = 60
 HEADER = """\
 # Images of this release: built from PYTHON_IMAGE and POSTGRES_IMAGE; PostgreSQL, Redis and nginx run in the others.
@@ -27,8 +27,9 @@ def pinned(reference: str) -> str:
     """Return NAME:TAG@DIGEST as the registry has it now; `reference` if it has a digest or no registry answers."""
     if "@" in reference:
         return reference
-    digest = _printed("docker", "buildx", "imagetools", "inspect", "--format={{.Manifest.Digest}}", reference)
-    return f"{reference}@{digest}" if DIGEST.fullmatch(digest) else reference
+    # Some versions ignore --format={{.Manifest.Digest}}.
+    found = DIGEST.search(_printed("docker", "buildx", "imagetools", "inspect", reference))
+    return f"{reference}@{found[1]}" if found else reference
 
 
 def variables(images: dict[str, str]) -> str:

@@ -60,9 +60,9 @@ def installed(inventory: dict[str, Any], checkout: Path = CHECKOUT) -> list[Comp
     """Return what deploy/inventory.py found in the image: Python, its packages with the hashes of the lock, packages of
     the operating system, and the packages of PostgreSQL's client programs."""
     locked = {component["purl"]: component for component in packages("runtime", checkout)}
-    found = [_named("pypi", _normal(name), version) for name, version in inventory["python_packages"]]
+    found = [_named(_normal(name), version, "pypi/") for name, version in inventory["python_packages"]]
     found = [locked.get(component["purl"], component) for component in found]
-    found.append(_named("generic", "python", inventory["python"]))
+    found.append(_named("python", inventory["python"], "generic/"))
     found += [_debian(package, inventory["distribution"]) for package in inventory["system_packages"]]
     by_ref = {component["bom-ref"]: component for component in found}
     for file in inventory["clients"]:
@@ -72,9 +72,9 @@ def installed(inventory: dict[str, Any], checkout: Path = CHECKOUT) -> list[Comp
     return list(by_ref.values())
 
 
-def _named(kind: str, name: str, version: str, qualifiers: str = "") -> Component:
-    purl = f"pkg:{kind}/{name}@{quote(version, safe='')}{qualifiers}"
-    return {"type": "library", "bom-ref": purl, "name": name.rpartition("/")[2], "version": version, "purl": purl}
+def _named(name: str, version: str, kind: str, qualifiers: str = "") -> Component:
+    purl = f"pkg:{kind}{quote(name, safe='')}@{quote(version, safe='')}{qualifiers}"
+    return {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}
 
 
 def _normal(name: str) -> str:
@@ -84,7 +84,7 @@ def _normal(name: str) -> str:
 def _debian(package: dict[str, str], distribution: str) -> Component:
     vendor = distribution.partition("-")[0]
     qualifiers = f"?arch={package['arch']}&distro={distribution}"
-    return _named("deb", f"{vendor}/{quote(package['name'], safe='')}", package["version"], qualifiers)
+    return _named(package["name"], package["version"], f"deb/{vendor}/", qualifiers)
 
 
 def _file(file: dict[str, str]) -> Component:
