@@ -7,7 +7,8 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import InterfaceError, OperationalError
+from celery.exceptions import SoftTimeLimitExceeded
+from django.db import InterfaceError, InternalError, OperationalError, ProgrammingError
 from kombu.exceptions import OperationalError as BrokerError
 from redis.exceptions import RedisError
 
@@ -15,17 +16,24 @@ log = logging.getLogger(__name__)
 
 # SQLSTATE class of values beyond the limits of PostgreSQL. A host may cause it, unlike other operational errors.
 TOO_LARGE = "54"
+# The class of errors after a missing migration or right. A host may cause other programming errors: values of a type
+# that the driver does not know, or two new rows with one key.
+WRONG_TABLES = "42"
 # The server lacks room, memory or file descriptors, or its disk fails.
 EXHAUSTED = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EROFS}
 
 
 def is_of_server(error: Exception) -> bool:
-    """Whether an error comes from what the server depends on, such as its database, and passes with that problem."""
+    """Whether an error comes from what the server depends on, such as its database or the time limit of a task, and
+    passes with that problem."""
+    state = getattr(error.__cause__, "sqlstate", "") or ""
     if isinstance(error, OperationalError):
-        return not (getattr(error.__cause__, "sqlstate", "") or "").startswith(TOO_LARGE)
+        return not state.startswith(TOO_LARGE)
+    if isinstance(error, ProgrammingError):
+        return state.startswith(WRONG_TABLES)
     if isinstance(error, OSError):
         return error.errno in EXHAUSTED
-    return isinstance(error, InterfaceError | RedisError | BrokerError)
+    return isinstance(error, InterfaceError | InternalError | RedisError | BrokerError | SoftTimeLimitExceeded)
 
 
 @contextmanager

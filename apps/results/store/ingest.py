@@ -45,6 +45,8 @@ def ingest(run: Run) -> bool:
     try:
         fold.fold(run)  # step by step, so that a repetition after a crash continues
         read = _read(run, waiting)
+    except MemoryError:  # other tasks of the process use memory, too: the next time there may be enough
+        raise
     except Exception as error:  # malformed output of a host, or a defect of a parser
         if faults.is_of_server(error):
             raise

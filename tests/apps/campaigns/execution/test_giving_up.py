@@ -12,7 +12,8 @@ import asyncssh
 import psycopg
 import pytest
 import redis
-from django.db import DataError, InterfaceError, OperationalError
+from celery.exceptions import SoftTimeLimitExceeded
+from django.db import DataError, InterfaceError, InternalError, OperationalError
 from django.utils import timezone
 
 from apps.accounts.models import Role, User
@@ -85,6 +86,7 @@ UNEXPECTED = [
 # Problems of the server itself: they affect all runs, and pass.
 PASSING = [
     *(OperationalError("the connection is closed"), InterfaceError("the connection is closed")),
+    *(InternalError("the transaction is read-only"), SoftTimeLimitExceeded()),
     *(redis.exceptions.ConnectionError("refused"), OSError(errno.ENOSPC, "No space left"), OSError(errno.EMFILE, "")),
 ]
 

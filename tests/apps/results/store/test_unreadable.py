@@ -6,8 +6,10 @@ import json
 import zlib
 from typing import Any
 
+import psycopg
 import pytest
-from django.db import OperationalError
+from celery.exceptions import SoftTimeLimitExceeded
+from django.db import Error, InternalError, OperationalError, ProgrammingError
 from django.utils import timezone
 
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
@@ -119,16 +121,68 @@ def test_an_error_that_no_list_has_fails_its_run_only(
     assert f"cannot be read: {type(error).__name__}" in bad.error["message"]
 
 
-def test_a_lost_connection_fails_no_run(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
+def of_postgresql(error: Error, cause: psycopg.Error) -> Error:
+    """The error as Django raises it, which tells its SQLSTATE by its cause only."""
+    error.__cause__ = cause
+    return error
+
+
+OF_THE_SERVER = [
+    OperationalError("the connection is closed"),
+    of_postgresql(ProgrammingError("column does not exist"), psycopg.errors.UndefinedColumn()),
+    of_postgresql(ProgrammingError("permission denied"), psycopg.errors.InsufficientPrivilege()),
+    of_postgresql(InternalError("read-only transaction"), psycopg.errors.ReadOnlySqlTransaction()),
+    SoftTimeLimitExceeded(),
+]
+
+
+@pytest.mark.parametrize("error", OF_THE_SERVER, ids=str)
+def test_a_problem_of_the_server_fails_no_run_and_ends_the_task(
+    runs: list[Run], error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time limit of the task failed good runs behind a long backlog; the task went on until it was killed."""
+    tried: list[Run] = []
+
     def fail(run: Run, waiting: Any) -> bool:
-        raise OperationalError("the connection is closed")
+        tried.append(run)
+        raise error
 
     monkeypatch.setattr(ingest, "_read", fail)
 
-    with pytest.raises(OperationalError):
+    with pytest.raises(type(error)):
         read_all(*runs)
 
+    assert len(tried) == 1
     assert not Run.objects.filter(pk__in=[run.pk for run in runs]).exclude(ingested_at=None).exists()
+
+
+def test_a_lack_of_memory_fails_no_run(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next time there may be enough: other tasks of the process use it, too."""
+
+    def fail(run: Run, waiting: Any) -> bool:
+        raise MemoryError
+
+    monkeypatch.setattr(ingest, "_read", fail)
+
+    read_all(*runs)
+
+    assert not Run.objects.filter(pk__in=[run.pk for run in runs]).exclude(ingested_at=None).exists()
+
+
+def test_a_value_that_the_driver_cannot_send_fails_its_run_only(
+    runs: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is a ProgrammingError, as a missing column, but a host may cause it."""
+    bad, good = runs
+
+    def fail(run: Run, waiting: Any) -> bool:
+        raise of_postgresql(ProgrammingError("cannot adapt type"), psycopg.ProgrammingError())
+
+    monkeypatch.setattr(ingest, "_read", fail)
+
+    read_all(bad, good)
+
+    assert bad.outcome == Run.Outcome.FAILED
 
 
 def test_an_analysis_that_fails_stops_no_other(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
