@@ -236,7 +236,7 @@ def test_a_restart_that_is_not_in_the_run_is_ignored(step: str) -> None:
     Run.objects.filter(pk=run.pk).update(agent_state="REBOOTING", agent_state_at=timezone.now(), step=step)
     run.refresh_from_db()
 
-    dispatch._put_off(run, HostError("liar", "does not answer"))
+    dispatch._put_off(run, HostError("liar", "does not answer"), 0)
 
     run.refresh_from_db()
     assert run.error["message"] == "does not answer"

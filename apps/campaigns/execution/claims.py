@@ -120,12 +120,11 @@ def hold(run: Run) -> None:
     hold_row(run)
 
 
-def wait(run: Run, error: ProvingError, seconds: float, *, attempts: int | None = None) -> None:
-    """Try again later, and show `error` on the run's page meanwhile. `attempts`: the new number of failed attempts to
-    process the run; None leaves it unchanged."""
+def wait(run: Run, error: ProvingError, seconds: float, attempts: int) -> None:
+    """Try again later, and show `error` on the run's page meanwhile, with the number of failed attempts to process the
+    run, as in `failed_attempts`."""
     log.warning("run %s: %s", run.pk, error)
-    count = failed_attempts(run) if attempts is None else attempts
-    counted = {"attempts": count} if count else {}
+    counted = {"attempts": attempts} if attempts else {}
     queue.rearm(run, seconds, error={**error.as_dict(), **counted})
 
 

@@ -43,32 +43,32 @@ def tick(run: Run, deadline: float | None = None) -> None:
     with logs.about(run.pk):
         if not run.claim_tick(claims.CLAIM_S):
             return
+        attempts = claims.failed_attempts(run)  # before the tick changes the object: its transaction may be undone
         try:
-            _attempt(run, deadline)
+            _attempt(run, deadline, attempts)
         except claims.ClaimLostError:
             log.warning("run %s: another worker took over", run.pk)
         except Exception as error:
             if faults.is_of_server(error):
                 raise
             log.exception("run %s: tick failed", run.pk)
-            _count(run, error)
+            _count(run, error, attempts + 1)
 
 
-def _attempt(run: Run, deadline: float) -> None:
+def _attempt(run: Run, deadline: float, attempts: int) -> None:
     try:
         with claims.held(run):
             _work(run, deadline)
     except received.UnusableError as error:
         run_end.abandon(run, error)
     except replies.RefusedError as error:
-        _refuse(run, error)
+        _refuse(run, error, attempts)
     except ProvingError as error:
-        _put_off(run, error)
+        _put_off(run, error, attempts)
 
 
-def _count(run: Run, error: Exception) -> None:
+def _count(run: Run, error: Exception, count: int) -> None:
     """Try again after a pause, and show the cause on the run's page meanwhile. The last attempt ends the run."""
-    count = claims.failed_attempts(run) + 1
     cause = received.described(error)
     if count >= MAX_ATTEMPTS:
         message = f"the server could not process the run in {count} attempts: {cause}"
@@ -76,7 +76,7 @@ def _count(run: Run, error: Exception) -> None:
         return
     message = f"the server could not process the run, attempt {count} of {MAX_ATTEMPTS}: {cause}"
     hint = "the server will try again; after the last attempt the run fails. To end it now, give it up"
-    claims.wait(run, AgentError(f"agent on {run.host}", message, hint=hint), _pause_s(count), attempts=count)
+    claims.wait(run, AgentError(f"agent on {run.host}", message, hint=hint), _pause_s(count), count)
 
 
 def _pause_s(count: int) -> float:
@@ -102,16 +102,16 @@ def _may_begin(run: Run, supervision: Supervision) -> bool:
     return all(job.host.state != Host.State.QUARANTINED for job in supervision.jobs)
 
 
-def _refuse(run: Run, error: replies.RefusedError) -> None:
+def _refuse(run: Run, error: replies.RefusedError, attempts: int) -> None:
     """End a run whose host sends invalid answers, because it would send them again. A run that its agent does not
     know yet waits, as for a host that does not answer."""
     if error.verb == "hello":
-        claims.wait(run, error, claims.UNREACHABLE_RETRY_S)
+        claims.wait(run, error, claims.UNREACHABLE_RETRY_S, attempts)
     else:
         run_end.abandon(run, error)
 
 
-def _put_off(run: Run, error: ProvingError) -> None:
+def _put_off(run: Run, error: ProvingError, attempts: int) -> None:
     """Try again later: sooner while the run restarts its host. A host that did not come back in time ends the run."""
     restart = restart_under_way(run)
     if restart and restart.is_in_time:
@@ -123,4 +123,4 @@ def _put_off(run: Run, error: ProvingError) -> None:
         run_end.abandon(run, HostError(run.host, message, hint=hint))
     else:
         is_unreachable = isinstance(error, UnreachableError)
-        claims.wait(run, error, claims.UNREACHABLE_RETRY_S if is_unreachable else claims.BUSY_RETRY_S)
+        claims.wait(run, error, claims.UNREACHABLE_RETRY_S if is_unreachable else claims.BUSY_RETRY_S, attempts)

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 import redis
 from celery.exceptions import SoftTimeLimitExceeded
-from django.db import DataError, InterfaceError, InternalError, OperationalError
+from django.db import DataError, InterfaceError, InternalError, OperationalError, transaction
 from django.utils import timezone
 
 from apps.accounts.models import Role, User
@@ -197,6 +197,39 @@ def test_a_failure_to_end_a_run_is_an_attempt_as_well(run: Run, monkeypatch: pyt
 
     assert len(pauses) == 2
     assert "RuntimeError: no end" in run.error["message"]
+
+
+def fail_to_close(error: Exception, run: Run, monkeypatch: pytest.MonkeyPatch, times: int) -> list[int]:
+    """Let the end of the run raise this error in so many ticks; returns the attempts that are stored after each."""
+
+    def fail(run: Run, manifest: object) -> None:
+        raise error
+
+    def close(run: Run, deadline: float) -> None:
+        with transaction.atomic():
+            run_end.close(run, Run.Outcome.OK, None, {"clean": False})
+
+    monkeypatch.setattr(run_end, "report", fail)
+    monkeypatch.setattr(dispatch, "_work", close)
+    attempts = []
+    for _ in range(times):
+        Run.objects.filter(pk=run.pk).update(next_tick_at=timezone.now(), claimed_until=None)
+        dispatch.tick(run)
+        run.refresh_from_db()
+        attempts.append((run.error or {}).get("attempts", 0))
+    return attempts
+
+
+def test_a_run_that_cannot_be_closed_is_not_at_its_first_attempt_for_ever(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The close is rolled back in the tables, not in the object of the tick: its error had no attempts any more."""
+    assert fail_to_close(RuntimeError("odd"), run, monkeypatch, 3) == [1, 2, 3]
+    assert fail_to_close(UnreachableError(run.host, "is down"), run, monkeypatch, 2) == [3, 3]
+
+    fail_to_close(RuntimeError("odd"), run, monkeypatch, dispatch.MAX_ATTEMPTS - 3)
+
+    assert (run.state, run.outcome) == (Run.State.ENDED, Run.Outcome.FAILED)
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800", "x" * 1_000_000], ids=["NUL", "surrogate", "long"])
