@@ -9,13 +9,15 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from apps.accounts.models import AuditEntry, Role, User
+from apps.campaigns.execution import run_end
 from apps.hosts import contact, services
 from apps.hosts.models import Host, Trouble
 from common.errors import PlanError, RoleError
 from tests.rows import filled, populate
-from tests.rows.factories import browser, make_host
+from tests.rows.factories import browser, make_campaign, make_host
 
 KEYS = [{"key": "/proc/sys/vm/swappiness", "original": "60", "ours": "1", "found": "10"}]
 RUN = "3f0c1d2e-0000-4000-8000-000000000001"
@@ -57,6 +59,21 @@ def test_values_that_are_not_restored_cannot_be_dismissed(operator: User) -> Non
 
     with pytest.raises(PlanError, match="is not restored: that cannot be dismissed"):
         services.dismiss(Trouble.objects.get(), by=operator)
+
+
+def test_values_that_a_run_left_are_reported_also_without_evidence_of_a_conflict(db: None) -> None:
+    """A control group that still exists was missing from the reason of the quarantine: its proof has no `conflict`."""
+    run = make_campaign("running").runs.order_by("position")[0]
+    details = [{}, {"conflict": False}, {"conflict": None}, {"conflict": True}]
+    for seq, evidence in enumerate(details, 1):
+        proof = {"setting": "cgroup", "phase": "restored", "subject": f"/group/{seq}", "wanted": "removed"}
+        data = {**proof, "found": "still there", "ok": False, "evidence": evidence}
+        run.events.create(seq=seq, at=timezone.now(), kind="proof", data=data)
+
+    run_end.report(run, {"conflicts": [], "clean": False, "error": None})
+
+    assert [key["key"] for key in Trouble.objects.get().keys] == ["/group/1", "/group/2", "/group/3"]
+    assert "/group/1, /group/2, /group/3" in Host.objects.get(pk=run.host_id).state_reason
 
 
 def test_a_release_closes_the_problem_with_its_resolution(host: Host, admin: User) -> None:
