@@ -34,9 +34,9 @@ MOST_NAMED = 5  # files in a message
 def read_lines(job: Run | RunPart, link: ssh.Link, **how: Any) -> tuple[bytes, bool]:
     """Return whole lines of new events, and whether the job is sealed and these are the last ones.
 
-    A line longer than one read is read to its end, as far as it is there. In a sealed job, a last line without an end
-    is damaged and counts as a line. UnusableError for a line that is too long, or comes in too many parts: it would be
-    read again for ever."""
+    A line longer than one read is read to its end, as far as it is there; each read may wait for more of it. In a
+    sealed job, a last line without an end is damaged and counts as a line. UnusableError for a line that is too long,
+    or comes in too many parts: it would be read again for ever."""
     data = bytearray()
     for _ in range(MAX_PARTS):
         request: dict[str, Any] = {
@@ -55,7 +55,7 @@ def read_lines(job: Run | RunPart, link: ssh.Link, **how: Any) -> tuple[bytes, b
         whole = data if last else data[: data.rfind(b"\n") + 1]
         if whole or last or not read:
             return bytes(whole), last
-        how = {**how, "wait_s": 0.0, "gather": False}
+        how = {**how, "gather": False}
     raise received.unusable(f"agent on {job.host}", ValueError(f"an event in more than {MAX_PARTS} parts"))
 
 

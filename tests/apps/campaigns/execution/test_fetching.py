@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,9 +37,9 @@ def job(host: Host) -> Iterator[Path]:
     shutil.rmtree(directory)
 
 
-def read(host: Host, job: Path, offset: int = 0) -> tuple[bytes, bool]:
+def read(host: Host, job: Path, offset: int = 0, wait_s: float = 0) -> tuple[bytes, bool]:
     with ssh.Link(host) as link:
-        return fetching.read_lines(Run(pk=uuid.UUID(job.name), host=host, events_offset=offset), link, wait_s=0)
+        return fetching.read_lines(Run(pk=uuid.UUID(job.name), host=host, events_offset=offset), link, wait_s=wait_s)
 
 
 def test_a_line_longer_than_a_read_is_read_on(host: Host, job: Path) -> None:
@@ -46,6 +47,16 @@ def test_a_line_longer_than_a_read_is_read_on(host: Host, job: Path) -> None:
     (job / "events.ndjson").write_bytes(line)
 
     assert read(host, job) == (line, False)
+
+
+def test_half_a_line_longer_than_a_read_is_not_read_again_at_once(host: Host, job: Path) -> None:
+    """A tick read the same MiB over and over, without a pause, until its end."""
+    (job / "events.ndjson").write_bytes(b"x" * fetching.READ_BYTES)
+    began = time.monotonic()
+
+    assert read(host, job, wait_s=1) == (b"", False)
+
+    assert time.monotonic() - began >= 1
 
 
 def test_events_are_not_read_beyond_the_volume_of_a_run_of_its_age(host: Host, job: Path) -> None:
