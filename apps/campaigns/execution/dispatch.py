@@ -20,7 +20,7 @@ from apps import logs
 from apps.accounts.operation import faults
 from apps.campaigns.execution import claims, halts, queue, received, run_end
 from apps.campaigns.execution.supervision import Supervision, restart_under_way
-from apps.campaigns.models import Campaign, Run
+from apps.campaigns.models import Campaign, Run, RunPart
 from apps.hosts.access import replies
 from apps.hosts.models import Host
 from common.errors import AgentError, HostError, ProvingError, UnreachableError
@@ -104,11 +104,17 @@ def _may_begin(run: Run, supervision: Supervision) -> bool:
 
 def _refuse(run: Run, error: replies.RefusedError, attempts: int) -> None:
     """End a run whose host sends invalid answers, because it would send them again. A run that its agent does not
-    know yet waits, as for a host that does not answer."""
-    if error.verb == "hello":
+    know yet waits, as for a host that does not answer: the host is not changed, so it needs no quarantine."""
+    if error.verb == "hello" or (error.verb == "facts" and not _is_submitted(run)):
         claims.wait(run, error, claims.UNREACHABLE_RETRY_S, attempts)
     else:
         run_end.abandon(run, error)
+
+
+def _is_submitted(run: Run) -> bool:
+    """Whether an agent knows the run. Facts are read only before a job is submitted, and only from its own host."""
+    is_own = run.state not in (Run.State.QUEUED, Run.State.SUBMITTING)
+    return is_own or run.parts.exclude(state=RunPart.State.QUEUED).exists()
 
 
 def _put_off(run: Run, error: ProvingError, attempts: int) -> None:

@@ -8,13 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from agents.host import cpulist
-from apps.hosts.access.shapes import Shape, many, maybe, number, record, table, text, truth, whole, word
+from apps.hosts.access.shapes import MAX_TEXT, Shape, many, maybe, number, record, table, text, truth, whole, word
 
 MOST_KB = 1 << 50  # an exbibyte
 COUNT, KB = whole(0, 1 << 50), whole(0, MOST_KB)
 NAME, LINE = text(300), text(4096)
 NAMES = many(LINE, 1000)
 LINES = table(LINE, 5000)
+# With containers, a device may have thousands of bind mounts.
+PLACES = many(LINE, 100_000)
 PER_NODE = table(COUNT, 4096)
 
 
@@ -76,8 +78,10 @@ _NUMA = record(
 _MEMORY = record({"total_kb": KB}, dict.fromkeys(("available_kb", "free_kb", "swap_kb"), KB))
 _POOL = {
     "kb": whole(1, MOST_KB),
-    **dict.fromkeys(("total", "free", "surplus", "reserved", "overcommit"), COUNT),
-    **dict.fromkeys(("per_node", "free_per_node", "surplus_per_node"), PER_NODE),
+    **dict.fromkeys(("total", "free", "overcommit"), COUNT),
+    **dict.fromkeys(("surplus", "reserved"), maybe(COUNT)),  # Linux may count below 0: 2^64 - 1, which is not stored
+    **dict.fromkeys(("per_node", "free_per_node"), PER_NODE),
+    "surplus_per_node": table(maybe(COUNT), 4096),
 }
 _THP = record(
     {},
@@ -88,10 +92,10 @@ _THP = record(
     },
 )
 _KERNEL = record(
-    {**dict.fromkeys(("release", "version", "arch", "cmdline"), LINE), "mitigations": LINES},
+    {**dict.fromkeys(("release", "version", "arch"), LINE), "cmdline": text(MAX_TEXT), "mitigations": LINES},
     {"clocksource": NAME, "sched": LINES},
 )
-_VOLUME = {"name": NAME, "kb": KB, "holders": NAMES, "mounted_on": NAMES}
+_VOLUME = {"name": NAME, "kb": KB, "holders": PLACES, "mounted_on": PLACES}
 _DEVICE = _rows(
     10_000,
     {**_VOLUME, "scheduler": LINE, "schedulers": NAMES, "partitions": _rows(1000, _VOLUME)},

@@ -11,7 +11,7 @@ from django.urls import reverse
 from agents.host import cpulist
 from agents.wire.protocol import canonical
 from apps.hosts import contact
-from apps.hosts.access import replies
+from apps.hosts.access import replies, shapes
 from common.errors import HostError
 from tests.hostile.lies import HONEST
 from tests.rows.factories import make_host
@@ -55,6 +55,34 @@ def test_the_list_of_restored_runs_is_cut_to_the_limit_of_the_audit_log() -> Non
 
 def test_honest_facts_are_unchanged() -> None:
     assert replies.answer("db1", "facts", machine.facts()) == machine.facts()
+
+
+def _with_device(**changes: Any) -> dict[str, Any]:
+    first, *others = machine.facts()["block_devices"]
+    return {"block_devices": [first | changes, *others]}
+
+
+def _with_pool(**changes: Any) -> dict[str, Any]:
+    pages = machine.facts()["huge_pages"]
+    first, *others = pages["sizes"]
+    return {"huge_pages": {**pages, "sizes": [first | changes, *others]}}
+
+
+@pytest.mark.parametrize(
+    "unusual",
+    [
+        _with_pool(surplus=2**64 - 1, reserved=2**64 - 1, surplus_per_node={"0": 2**64 - 1}),  # below 0
+        _with_device(mounted_on=[f"/srv/container{number}" for number in range(5000)]),
+        _with_device(holders=[f"dm-{number}" for number in range(5000)]),
+        {"kernel": machine.kernel(cmdline=" ".join(["memmap=1G!4G"] * 1000))},
+    ],
+    ids=["counter below 0", "mounts", "holders", "command line"],
+)
+def test_unusual_facts_of_honest_hosts_are_accepted(unusual: dict[str, Any]) -> None:
+    """They made a host unreachable, and failed its runs."""
+    accepted = replies.answer("db1", "facts", machine.facts(**unusual))
+
+    assert accepted == shapes.storable(machine.facts(**unusual))
 
 
 def _deep() -> Any:
