@@ -12,21 +12,29 @@ _MASK = re.compile(r"^0x[0-9a-fA-F]+$")
 
 def parse(text: str) -> list[int]:
     """ "0-3,5" -> [0, 1, 2, 3, 5]; "" is no cpu. ValueError when it is no list."""
+    return sorted(set[int]().union(*_spans(text)))
+
+
+def count(text: str) -> int:
+    """How many cpus a list names, each as often as it is named. ValueError when it is no list."""
+    return sum(map(len, _spans(text)))
+
+
+def _spans(text: str) -> list[range]:
     text = text.strip()
     if not text:
         return []
     if not _LIST.match(text):
         raise ValueError(f"{text!r} is not a list such as 0-3,5")
-    cpus: set[int] = set()
+    spans: list[range] = []
     counted = 0
     for part in text.split(","):
         first, _, last = part.partition("-")
-        span = _span(int(first[:MAX_DIGITS]), int((last or first)[:MAX_DIGITS]))
-        counted += len(span)
+        spans.append(_span(int(first[:MAX_DIGITS]), int((last or first)[:MAX_DIGITS])))
+        counted += len(spans[-1])
         if counted > MAX_CPUS:  # a list may name the same cpus again and again
             raise ValueError(f"{text[:40]!r}... names more than {MAX_CPUS} cpus")
-        cpus.update(span)
-    return sorted(cpus)
+    return spans
 
 
 def _span(first: int, last: int) -> range:

@@ -5,6 +5,7 @@ server sends it. Facts that have no shape are stored, and nothing reads them."""
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from agents.host import cpulist
@@ -18,12 +19,14 @@ LINES = table(LINE, 5000)
 # With containers, a device may have thousands of bind mounts.
 PLACES = many(LINE, 100_000)
 PER_NODE = table(COUNT, 4096)
+# CPUs in the lists of one kind together. On a machine with 1,024 CPUs, all may be listed as siblings of each.
+MOST_LISTED = 1 << 20
 
 
 def cpus(value: Any) -> str:
     """Check a list of CPUs, which has no more CPUs than any machine: each one becomes an object here."""
     try:
-        cpulist.parse(value)
+        cpulist.count(value)
     except (ValueError, AttributeError):
         return f"{value!r:.80} is not a list of CPUs"
     return ""
@@ -32,6 +35,20 @@ def cpus(value: Any) -> str:
 def some(shape: Shape) -> Shape:
     """Return a shape that does not accept an empty text or list."""
     return lambda value: shape(value) or ("" if value else "is empty")
+
+
+def _with_lists(name: str, rows: Shape) -> Shape:
+    """Return a shape of rows whose lists of CPUs in the field `name` have at most MOST_LISTED CPUs together: pages and
+    plans parse each list."""
+
+    def check(value: Any) -> str:
+        if wrong := rows(value):
+            return wrong
+        lists = (row[name] if isinstance(row[name], list) else [row[name]] for row in value)
+        listed = sum(map(cpulist.count, chain.from_iterable(lists)))
+        return "" if listed <= MOST_LISTED else f"{name}: {listed:,} CPUs in lists, at most {MOST_LISTED:,}"
+
+    return check
 
 
 def _rows(most: int, needed: dict[str, Shape], known: dict[str, Shape] | None = None) -> Shape:
@@ -46,11 +63,11 @@ _PLACE = {
     "siblings": some(cpus),
 }
 _CACHE = {"level": whole(0, 100), "type": NAME, "kb": KB, "shared": some(many(some(cpus), 65_536))}
+_CACHES = _with_lists("shared", _rows(10_000, _CACHE))
 _KHZ = dict.fromkeys(("min_khz", "max_khz", "lowest_khz", "highest_khz", "base_khz"), COUNT)
 _POLICY = {**dict.fromkeys(("driver", "governor", "preference"), NAME), **_KHZ}
-_FREQUENCY = record(
-    {"policies": _rows(65_536, {"cpus": cpus, "governors": NAMES}, _POLICY)}, {"boost": truth, "pstate": NAME}
-)
+_POLICIES = _with_lists("cpus", _rows(65_536, {"cpus": cpus, "governors": NAMES}, _POLICY))
+_FREQUENCY = record({"policies": _POLICIES}, {"boost": truth, "pstate": NAME})
 _STATE = {"latency_us": COUNT, "residency_us": COUNT}
 _IDLE = record(
     {"states": _rows(100, {"name": NAME, "disabled": truth}, _STATE), "dma_latency": truth},
@@ -62,15 +79,16 @@ _CPUS = record(
         "allowed": some(cpus),
         **dict.fromkeys(("sockets", "cores", "threads"), COUNT),
         "model": LINE,
-        "topology": _rows(65_536, _PLACE),
+        "topology": _with_lists("siblings", _rows(65_536, _PLACE)),
         "frequency": _FREQUENCY,
         "idle": _IDLE,
     },
-    {**dict.fromkeys(("isolated", "nohz_full"), cpus), "smt": NAME, "caches": _rows(10_000, _CACHE)},
+    {**dict.fromkeys(("isolated", "nohz_full"), cpus), "smt": NAME, "caches": _CACHES},
 )
+_FREE = {"free_kb": KB}
 _NUMA = record(
     {
-        "nodes": _rows(4096, {"id": whole(0, 1 << 20), "cpus": cpus, "mem_kb": KB}, {"free_kb": KB}),
+        "nodes": _with_lists("cpus", _rows(4096, {"id": whole(0, 1 << 20), "cpus": cpus, "mem_kb": KB}, _FREE)),
         "distances": many(many(whole(0, 10_000), 4096), 4096),
     },
     {"weights": PER_NODE, "weights_auto": LINE},
