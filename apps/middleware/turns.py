@@ -18,12 +18,20 @@ from apps.middleware.limits import refused
 MOST = 8
 AGAIN_S = 5
 TOO_MANY = 429
-# Parts of the URL names: of downloads, each of which keeps a thread busy, and of what is computed from many rows, with
-# a connection to PostgreSQL meanwhile.
+# Parts of the URL names that are read: of downloads, each of which keeps a thread busy, and of what is computed from
+# many rows, with a connection to PostgreSQL meanwhile.
 DOWNLOADS = ("export", "csv", "artefact")
 CHARTS = ("explore", "compare", "figure", "latency", "spread", "importance")
-RESULTS = ("baselines", "results", "judgements", "summary", "search", "preview", "campaign_detail", "run_detail")
+RESULTS = ("baselines", "results", "judgements", "summary", "campaign_detail", "run_detail")
 COSTLY = (*DOWNLOADS, *CHARTS, *RESULTS)
+SEARCH, PREVIEW = "search", "campaign_preview"  # whole names; a preview is posted, but saves nothing
+
+
+def _is_costly(method: str, name: str) -> bool:
+    """Whether a request counts. One that changes something never does: a user can cancel while charts are computed."""
+    if method == "POST":
+        return name == PREVIEW
+    return method in ("GET", "HEAD") and (name == SEARCH or any(part in name for part in COSTLY))
 
 
 class Turns:
@@ -44,7 +52,7 @@ class Turns:
 
     def process_view(self, request: HttpRequest, *_: Any) -> HttpResponse | None:
         match = request.resolver_match
-        if match is None or not any(word in (match.url_name or "") for word in COSTLY):
+        if match is None or not _is_costly(request.method or "", match.url_name or ""):
             return None
         user = user_of(request)
         if user is None:
@@ -54,6 +62,8 @@ class Turns:
             title = f"{MOST} of your downloads, charts and result pages are in progress"
             answer = refused(request, TOO_MANY, title, "wait until one of them has ended")
             answer["Retry-After"] = str(AGAIN_S)
+            if request.method == "GET" and answer["Content-Type"].startswith("text/html"):
+                answer["Refresh"] = str(AGAIN_S)  # the browser requests the page again
             return answer
         request.turn = turn  # type: ignore[attr-defined]
         return None

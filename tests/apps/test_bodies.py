@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -117,25 +118,64 @@ def test_a_conditional_write_that_cannot_be_alone_is_a_conflict(admin: User, mon
     assert (answer.status_code, answer.headers["Retry-After"]) == (409, "1")
 
 
-def test_one_user_has_a_few_downloads_at_a_time(admin: User, viewer: User) -> None:
-    middleware, held = Turns(lambda _: HttpResponse()), []
-    url = reverse("audit_csv")
+class Asking:
+    """The middleware with users whose requests have not ended."""
 
-    def ask(user: User) -> HttpResponse | None:
-        http_request = RequestFactory().get(url)
+    def __init__(self) -> None:
+        self._middleware, self.held = Turns(lambda _: HttpResponse()), list[Any]()
+
+    def ask(self, user: User, url: str, method: str = "GET") -> HttpResponse | None:
+        """The refusal of a request; None if it is served."""
+        http_request = RequestFactory().generic(method, url)
         http_request.user, http_request.resolver_match = user, resolve(url)
-        refused = middleware.process_view(http_request)
-        held.append(middleware(http_request))
+        refused = self._middleware.process_view(http_request)
+        self.held.append(self._middleware(http_request))
         return refused
 
-    first = [ask(admin) for _ in range(turns.MOST)]
-    more, others = ask(admin), ask(viewer)
-    held.pop(0)
-    after = ask(admin)
+    def fill(self, user: User) -> list[HttpResponse | None]:
+        return [self.ask(user, reverse("audit_csv")) for _ in range(turns.MOST)]
+
+
+def test_one_user_has_a_few_downloads_at_a_time(admin: User, viewer: User) -> None:
+    asking, url = Asking(), reverse("audit_csv")
+
+    first = asking.fill(admin)
+    more, others = asking.ask(admin, url), asking.ask(viewer, url)
+    asking.held.pop(0)
+    after = asking.ask(admin, url)
 
     assert first == [None] * turns.MOST
     assert more is not None
     assert (more.status_code, others, after) == (429, None, None)
+    assert more.headers["Refresh"] == more.headers["Retry-After"] == "5"
+
+
+SEARCH = [uuid.UUID(int=1)]
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "args", "is_refused"),
+    [
+        ("GET", "search", [], True),
+        ("HEAD", "search", [], True),
+        ("GET", "api:search", [], True),
+        ("POST", "campaign_preview", [], True),
+        ("GET", "searches_figure", [*SEARCH, "trials"], True),
+        ("GET", "searches_list", [], False),
+        ("GET", "searches_detail", SEARCH, False),
+        ("POST", "searches_action", [*SEARCH, "stop"], False),
+        ("GET", "api:search-list", [], False),
+        ("POST", "api:search-stop", SEARCH, False),
+    ],
+)
+def test_a_user_whose_charts_are_computed_can_stop_a_search(
+    admin: User, method: str, name: str, args: list[Any], is_refused: bool
+) -> None:
+    """Each page of a search counted as the full-text search, and each POST as a page."""
+    asking = Asking()
+    asking.fill(admin)
+
+    assert (asking.ask(admin, reverse(name, args=args), method) is not None) == is_refused
 
 
 @pytest.mark.thorough
