@@ -25,13 +25,13 @@
     return problem.error || [problem.title, problem.hint].filter(Boolean).join("; ") || `the server answered ${answer.status}`;
   }
 
-  // A busy server, or too many requests of this user at a time, is asked again when it says so.
+  // A busy server, or too many requests of this user at a time, is asked again when it says so: not all charts at once.
   async function figureOf(plot) {
     for (let left = 3; ; left -= 1) {
       const answer = await fetch(source(plot), { headers: { Accept: "application/json" } });
       const again = answer.headers.get("Retry-After");
       if (!again || !left) return answer;
-      await new Promise((resolve) => { setTimeout(resolve, 1000 * again); });
+      await new Promise((resolve) => { setTimeout(resolve, 1000 * again * (1 + Math.random())); });
     }
   }
 
@@ -81,7 +81,7 @@
 
   // A closer look, or the whole again: the server is asked for that part of the time in its own resolution, and the
   // address of the page, and of its other forms, says which it is. All charts of a run's page have one time, unless a
-  // step is shown alone, in its own seconds; those of a dashboard are of many runs.
+  // step is shown alone, in its own seconds; those of a dashboard are of many runs. One that was not in view yet gets it, too.
   function follow(plot) {
     let waiting = 0;
     plot.zooms = true;
@@ -92,12 +92,12 @@
       if (from === undefined && !change[`${axis}.autorange`]) return;
       const pinned = Boolean(plot.dataset.page);
       const alone = pinned || new URL(location.href).searchParams.has("step");
-      const together = alone ? [plot] : plots().filter((each) => each.zooms);
+      const together = alone ? [plot] : plots().filter((each) => each.zooms || !each.begun);
       const part = from === undefined ? {} : { from: Number(from).toFixed(1), to: Number(to).toFixed(1) };
       together.forEach((each) => look(each, part));
       if (!pinned && (!alone || plot.id === "run-chart")) page(part);
       clearTimeout(waiting);
-      waiting = setTimeout(() => together.forEach(draw), 150);
+      waiting = setTimeout(() => together.filter((each) => each.zooms).forEach(draw), 150);
     });
   }
 

@@ -99,6 +99,8 @@ def test_all_charts_of_a_run_zoom_together(open_as: Callable[..., Page], team: d
     keep(run, "out/idx1/latency.json", report(*[[1000]] * 3600, first=int(BEGAN) + 3700))
     page = open_as(team["operator"])
     page.goto(f"/runs/{run.pk}/")
+    settled(page)
+    page.locator("#run-heat-1").scroll_into_view_if_needed()
     page.wait_for_selector("#run-heat-1[data-drawn]")
     settled(page)
     whole, columns = points(page), "document.getElementById('run-heat-1').data[0].x"
@@ -119,3 +121,33 @@ def test_all_charts_of_a_run_zoom_together(open_as: Callable[..., Page], team: d
     page.get_by_text("Show the whole time").click()
     settled(page)
     assert points(page) == whole and page.messages == []  # type: ignore[attr-defined]
+
+
+def test_a_chart_is_drawn_as_it_comes_into_view_with_the_time_of_the_others(
+    open_as: Callable[..., Page], team: dict[str, Any]
+) -> None:
+    """A run of many steps requested all of its charts at once, more than a user may have."""
+    run = team["ok_run"]
+    long(run)
+    keep(run, "out/idx1/latency.json", report(*[[1000]] * 3600, first=int(BEGAN) + 3700))
+    page = open_as(team["operator"], height=400)
+    page.goto(f"/runs/{run.pk}/")
+    settled(page)
+    page.locator("#run-chart").scroll_into_view_if_needed()
+    box = page.locator("#run-chart .nsewdrag").first.bounding_box()
+    assert box
+    assert page.locator("#run-heat-1").get_attribute("data-drawn") is None
+
+    page.mouse.move(box["x"] + 700, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 800, box["y"] + 60, steps=4)
+    page.mouse.up()
+    settled(page)
+    assert page.locator("#run-heat-1").get_attribute("data-drawn") is None
+    page.locator("#run-heat-1").scroll_into_view_if_needed()
+    page.wait_for_selector("#run-heat-1[data-drawn]")
+
+    begin, end = (float(query(page)[name][0]) for name in ("from", "to"))
+    columns = page.evaluate("document.getElementById('run-heat-1').data[0].x.length")
+    assert columns == pytest.approx(end - begin, abs=3)
+    assert page.messages == []  # type: ignore[attr-defined]

@@ -197,6 +197,7 @@ def test_the_page_of_a_run_offers_the_charts_that_it_has_data_for(client: Client
     for name, query in (("nines", ""), ("heat", "?step=measure"), ("statements", "")):
         address = reverse("run_latency", args=[run.pk, name]) + query
         assert f'data-figure="{address}"' in html
+        assert f'id="run-{name}-1" data-later' in html, "a run of many steps would request all of its charts at once"
         assert client.get(address).json()["data"]
     assert client.get(reverse("run_latency", args=[run.pk, "heat"])).status_code == 404
 
