@@ -26,7 +26,10 @@ SHORTEST_PASSWORD = 16
 @transaction.atomic
 def prepare(name: str, password: str = "") -> None:
     """Create the role if it is missing, set its password unless that is empty, and grant its rights on all tables. The
-    owner must do this after each migration. PlanError if the name is the owner's."""
+    owner must do this after each migration. PlanError if the name or the password is the owner's."""
+    if password and password == connection.settings_dict["PASSWORD"]:
+        hint = f"choose a new one for {name}: web, worker, dispatcher and beat must not know the owner's"
+        raise PlanError("password", f"the password of {name} is the owner's", hint=hint)
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_user = %s", [name])
         if cursor.fetchone()[0]:

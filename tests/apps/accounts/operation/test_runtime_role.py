@@ -140,6 +140,18 @@ def test_the_owner_is_not_made_less(admin: User) -> None:
         runtime_role.prepare(connection.settings_dict["USER"])
 
 
+def test_the_password_of_the_owner_is_refused_for_the_role(admin: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An upgrade on Kubernetes may copy the Secret of the server for the owner: all pods would have one password."""
+    monkeypatch.setitem(connection.settings_dict, "PASSWORD", "correct horse battery")
+
+    with pytest.raises(PlanError, match=f"the password of {NAME} is the owner's"):
+        runtime_role.prepare(NAME, "correct horse battery")
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_roles WHERE rolname = %s", [NAME])
+        assert cursor.fetchone() == (0,)
+
+
 def test_a_short_password_is_refused(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("short\n"))
 
