@@ -278,16 +278,25 @@ def mark_unfit(host: Host, reason: str) -> None:
     """Start no further run until a check succeeds; active runs continue. A quarantine is not overwritten, and begins
     when the health of a host has failed too often in a day."""
     reason = _short(reason)
-    apart = (Host.State.QUARANTINED, Host.State.UNFIT)
-    became = Host.objects.filter(pk=host.pk).exclude(state__in=apart)
-    if became.update(state=Host.State.UNFIT, state_reason=reason):
-        today = AuditEntry.objects.filter(at__gt=timezone.now() - DAY, action="host.unfit", target=str(host))
-        if today.count() >= MAX_UNFIT_A_DAY:
-            quarantine(host, f"its health failed more than {MAX_UNFIT_A_DAY} times in a day. The last time: {reason}")
-            return
-        audit(None, "host.unfit", host, after={"reason": reason})
-        _notify("host.unfit", host, reason)
-    Host.objects.filter(pk=host.pk, state=Host.State.UNFIT).update(state_reason=reason)
+    was = Host.objects.select_for_update().values_list("state", flat=True).get(pk=host.pk)
+    if was != Host.State.QUARANTINED:
+        Host.objects.filter(pk=host.pk).update(state=Host.State.UNFIT, state_reason=reason)
+        if was != Host.State.UNFIT:
+            _record_failure(host, was, reason)
+
+
+def _record_failure(host: Host, was: str, reason: str) -> None:
+    """Store that the health of a host has failed, or quarantine it after too many failures. A host that was not fit and
+    then unreachable has not failed again."""
+    today = AuditEntry.objects.filter(at__gt=timezone.now() - DAY, target=str(host))
+    last = today.filter(action__in=("host.unfit", "host.fit")).order_by("-pk").first()
+    if was != Host.State.READY and last and last.action == "host.unfit":
+        return
+    if today.filter(action="host.unfit").count() >= MAX_UNFIT_A_DAY:
+        quarantine(host, f"its health failed more than {MAX_UNFIT_A_DAY} times in a day. The last time: {reason}")
+        return
+    audit(None, "host.unfit", host, after={"reason": reason})
+    _notify("host.unfit", host, reason)
 
 
 @transaction.atomic

@@ -115,15 +115,28 @@ def test_a_host_whose_health_flaps_is_quarantined(host: Host) -> None:
 
 
 @pytest.mark.thorough
-def test_a_host_that_is_unhealthy_and_unreachable_in_turn_is_quarantined_as_well(host: Host) -> None:
+def test_a_host_that_is_unhealthy_and_unreachable_in_turn_has_failed_once(host: Host) -> None:
+    """A host with a full disk behind a bad connection was quarantined."""
     contact.record_health(host, health_of(host, celsius=200.0))
-    for _ in range(contact.MAX_UNFIT_A_DAY):
+    for _ in range(contact.MAX_UNFIT_A_DAY + 10):
         contact.mark_unreachable(host, HostError(host, "is down"))
         host.refresh_from_db()
         contact.record_contact(host, hello(host))
 
     host.refresh_from_db()
+    assert host.state == Host.State.UNFIT
+    assert AuditEntry.objects.filter(action="host.unfit").count() == 1
+
+
+@pytest.mark.thorough
+def test_a_host_whose_health_flaps_while_it_is_unreachable_is_quarantined_as_well(host: Host) -> None:
+    for _ in range(contact.MAX_UNFIT_A_DAY + 10):
+        contact.mark_unreachable(host, HostError(host, "is down"))
+        contact.record_health(host, health_of(host, celsius=200.0))
+        contact.record_health(host, health_of(host))
+
     assert host.state == Host.State.QUARANTINED
+    assert AuditEntry.objects.filter(action="host.unfit").count() == contact.MAX_UNFIT_A_DAY
 
 
 @pytest.mark.thorough
