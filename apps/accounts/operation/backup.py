@@ -324,8 +324,8 @@ def _check_target(replace: bool) -> None:
         tables = connection.introspection.table_names(cursor)
         cursor.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            # Background processes have no user. An owner that is no superuser does not see `backend_type` of others.
-            " AND usesysid IS NOT NULL"
+            # Background processes have no user, or another type. An owner that is no superuser sees no type of others.
+            " AND usesysid IS NOT NULL AND coalesce(backend_type, 'client backend') = 'client backend'"
         )
         others = cursor.fetchone()[0]
     if tables and not replace:

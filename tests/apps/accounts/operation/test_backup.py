@@ -304,6 +304,24 @@ def test_a_running_server_is_noticed_by_an_owner_that_is_no_superuser(db: None) 
         other.close()
 
 
+def test_background_workers_with_a_user_are_no_connections(db: None) -> None:
+    """Those of extensions such as pg_cron have a user, too. They cannot be stopped without a restart."""
+    other, rows = connection.copy(), "SELECT repeat('x', 1000) FROM generate_series(1, 100000)"
+    workers = "SELECT count(usesysid) FROM pg_stat_activity WHERE backend_type = 'parallel worker'"
+
+    try:
+        with other.cursor() as cursor, connection.cursor() as own:
+            cursor.execute("SET debug_parallel_query = on")
+            with cursor.copy(f"COPY ({rows}) TO STDOUT") as copy:
+                copy.read()  # the worker waits until the rest is read
+                own.execute(workers)
+                assert own.fetchone() == (1,)
+                with pytest.raises(PlanError, match="1 other connections use it"):
+                    backup._check_target(replace=True)
+    finally:
+        other.close()
+
+
 def test_tools_older_than_the_server_are_refused_before_anything_happens(
     db: None, tmp_path: Path, settings: Any
 ) -> None:
