@@ -64,17 +64,26 @@ def kept_password(file: Path) -> str:
 
 
 def _write_new(file: Path, text: str) -> None:
-    """Create the file completely, or leave the one that another process has created meanwhile."""
+    """Create the file completely, or leave the one that another process has created meanwhile. On a volume without hard
+    links, a reader may see it empty for a moment."""
     made = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
-    with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+    _create(made, text)
+    try:
+        file.hardlink_to(made)
+    except FileExistsError:
+        pass
+    except OSError:
+        with suppress(FileExistsError):
+            _create(file, text)
+    finally:
+        made.unlink()
+
+
+def _create(file: Path, text: str) -> None:
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
         out.write(f"{text}\n")
         out.flush()
         os.fsync(out.fileno())
-    try:
-        with suppress(FileExistsError):
-            file.hardlink_to(made)
-    finally:
-        made.unlink()
 
 
 def _grants() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import stat
 from collections.abc import Iterator
@@ -114,6 +115,23 @@ def test_migrate_prepares_the_role_that_the_settings_name(
 
 
 def test_the_password_is_created_once_for_its_owner_only(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+
+    password = runtime_role.kept_password(file)
+
+    assert len(password) > 40
+    assert runtime_role.kept_password(file) == password
+    assert [each.name for each in tmp_path.iterdir()] == ["password"]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_the_password_is_created_on_a_volume_without_hard_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path, target: Path) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
     file = tmp_path / "password"
 
     password = runtime_role.kept_password(file)
