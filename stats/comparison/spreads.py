@@ -224,6 +224,12 @@ def family_of_starts(logs: Floats, starts: Sequence[int]) -> Family:
     return _family(_start_contrasts(logs[None], own), _start_contrasts(same, own))
 
 
+def starts_vary(logs: Floats, starts: Sequence[int]) -> bool:
+    """Return whether runs within a start vary, and means of starts do; else their t has no distribution."""
+    variances = _components(logs[None], starts)[:2]
+    return all(float(variance[0]) >= NO_SPREAD**2 for variance in variances)
+
+
 def _inner(starts: Sequence[int]) -> float:
     """The share of the variance of a run that remains in the mean of a start, on average over starts."""
     return float((1 / np.bincount(starts)).mean())

@@ -70,6 +70,32 @@ def test_starts_within_boots_and_gaps_in_blocks_use_own_differences(nested: bool
         assert (math.log1p(high / 100) - math.log1p(low / 100)) / 2 == pytest.approx(half)
 
 
+FIRST, SECOND, CONSTANT = (12, 13, 12, 12, 12), (13, 12, 12, 12, 12), (12,) * 5
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (CONSTANT, CONSTANT, CONSTANT, CONSTANT),
+        (CONSTANT, CONSTANT, FIRST, FIRST),  # no variation within a start
+        (FIRST, SECOND, SECOND, FIRST),  # the means of both starts are the same in each block
+    ],
+)
+def test_runs_that_do_not_vary_use_own_differences(values: tuple[tuple[int, ...], ...]) -> None:
+    every = [
+        Observation(level, block, value, block)
+        for level, own in zip(LEVELS, values, strict=True)
+        for block, value in enumerate(own)
+    ]
+
+    compared = against_baseline(every, LEVELS[0], TPS, 0.02, STARTS)
+
+    for one in compared:
+        assert one.method.startswith("paired t on logs, within blocks")
+        assert one.interval is not None and all(math.isfinite(end) for end in one.interval)
+    assert compared[0].verdict == ("equivalent" if values[0] == values[1] else "undetectable")
+
+
 def test_the_best_of_all_is_compared_by_own_differences() -> None:
     pair = pair_of_all(rows(), LEVELS[0], LEVELS[3], TPS, 0.02, STARTS)
 
