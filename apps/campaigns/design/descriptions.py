@@ -144,8 +144,8 @@ def _together(factors: Sequence[Factor], combinations: Sequence[Cell]) -> str:
     if orders.groups(combinations) in (1, len(combinations)):
         return "No combinations share a start of PostgreSQL, so the order is that of randomised blocks."
     return (
-        f"Runs with the same {names} are grouped, which saves restarts: {DRIFT} affects whole groups, and CIs for "
-        f"{names} are too narrow. Randomised blocks avoid that."
+        f"Runs with the same {names} are grouped, which saves restarts: {DRIFT} affects whole groups. CIs between "
+        "starts are wider, because they include the variation between starts."
     )
 
 

@@ -287,3 +287,15 @@ def test_an_order_that_saves_no_restart_says_so(db: None, path: str) -> None:
     campaign = Campaign(factors=[{"name": "n", "levels": levels}], order="fewest_restarts", seed=1)
 
     assert "the order is that of randomised blocks" in descriptions.threats(campaign)[0]
+
+
+def test_an_order_that_saves_restarts_says_that_intervals_include_the_variation_between_starts(db: None) -> None:
+    memory = [{"label": size, "set": {"settings.postgresql.shared_buffers": size}} for size in ("1GB", "2GB")]
+    clients = [{"label": str(n), "set": {"workload.clients": n}} for n in (1, 2)]
+    factors = [{"name": "memory", "levels": memory}, {"name": "clients", "levels": clients}]
+    campaign = Campaign(factors=factors, order="fewest_restarts", seed=1)
+
+    (threat,) = descriptions.threats(campaign)
+
+    assert "affects whole groups" in threat
+    assert threat.endswith("CIs between starts are wider, because they include the variation between starts.")
