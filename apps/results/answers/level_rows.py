@@ -220,7 +220,10 @@ def with_failed_runs(rows: list[LevelRow], comparing: Comparing) -> list[LevelRo
     verdict."""
     base = next((_ended(row) for row in rows if row.label == comparing.baseline), (0, 0))
     baseline, metric = _baseline_name(rows, comparing), comparing.metric.label
-    return [_failing_runs(row, base, len(rows) - 1, baseline, metric) for row in rows]
+    return [
+        row if row.label == comparing.baseline else _failing_runs(row, base, len(rows) - 1, baseline, metric)
+        for row in rows
+    ]
 
 
 def _ended(level: LevelRow) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from apps.decisions.evidence import replay
 from apps.results import queries
 from apps.results.answers.judgements import judgements
 from apps.results.models import Measurement
-from tests.apps.results.answers.judgements.test_judgements import measured, of
+from tests.apps.results.answers.judgements.test_judgements import ended_badly, measured, of
 
 OFF, ON = (1000, 1010, 990, 1005, 995), (1200, 1210, 1190, 1205, 1195)
 
@@ -138,3 +138,10 @@ def test_at_most_one_campaign_in_twenty_has_a_false_alarm_of_failed_runs() -> No
     alarms = [any(stats.runs_fail_more((int(own), 10), (int(base), 10), 3) for own in rest) for base, *rest in failed]
 
     assert np.mean(alarms) <= 0.05
+
+
+def test_the_baseline_does_not_fail_more_often_than_itself(admin: User) -> None:
+    campaign = measured({"off": (*OFF, *OFF)}, admin)
+    ended_badly(campaign.runs.all()[0])
+
+    assert queries.campaign_table(campaign).levels[0].failures == ""
