@@ -186,8 +186,8 @@ def _figures(one: Comparison, a: str, b: str) -> dict[str, str]:
         "b": b,
         "metric": one.metric.label,
         "ratio": percent(one.ratio_percent),
-        "interval": _interval("95 % CI", one.interval),
-        "interval_90": _interval("90 % CI", one.interval_90),
+        "interval": interval_text("95 % CI", one.interval),
+        "interval_90": interval_text("90 % CI", one.interval_90),
         "runs": _runs(one.n_a, one.n_b, one.unit) + (", by ranks" if one.by_ranks else ""),
         "p": "" if one.p is None else f", {p_value(one.p)}",
         "delta": f"{100 * one.delta:g} %",
@@ -196,7 +196,8 @@ def _figures(one: Comparison, a: str, b: str) -> dict[str, str]:
     }
 
 
-def _interval(name: str, interval: Interval | None) -> str:
+def interval_text(name: str, interval: Interval | None) -> str:
+    """The ends of an interval in percent, with its name; of one without a width, that runs do not vary."""
     low, high = interval or (math.nan, math.nan)
     if high - low < 100 * NO_SPREAD:
         return "no variation between runs"

@@ -37,7 +37,7 @@ def at_unplanned_analysis(comparison: Comparison, *, is_live: bool = False) -> C
     from scipy import special
 
     if comparison.interval is None or comparison.interval_90 is None or comparison.se is None or comparison.df is None:
-        return comparison
+        return replace(comparison, is_live=is_live)
     single, single_90 = (float(special.stdtrit(comparison.df, 1 - alpha / 2)) for alpha in (ALPHA, 2 * ALPHA))
     # One of a family is wider than a single one; it stays so by the same factor.
     scale, scale_90 = _half(comparison.interval) / single, _half(comparison.interval_90) / single_90

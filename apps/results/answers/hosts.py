@@ -22,6 +22,7 @@ class HostLevel:
     relative_low: float | None
     relative_high: float | None
     verdict: str
+    preliminary: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def _level(label: str, ok: int, compared: Mapping[str, stats.Comparison]) -> Hos
     if comparison is None:
         return HostLevel(label, ok, None, None, None, "")
     low, high = comparison.interval or (None, None)
-    return HostLevel(label, ok, comparison.ratio_percent, low, high, comparison.verdict)
+    return HostLevel(label, ok, comparison.ratio_percent, low, high, comparison.verdict, comparison.preliminary)
 
 
 def disagreement(answers: Sequence[HostAnswer]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -20,6 +21,7 @@ from apps.results.answers.table import LevelRow, Mode, Point
 from apps.results.models import InterimAnalysis
 from common.verdicts import verdict
 from common.wording import counted, percent
+from stats.model import interval_text
 
 FAILURES = ("failed", "ignored_errors")  # counts of failed transactions in pgbench and sysbench
 QUARTILES = (0, 0.25, 0.5, 0.75, 1)
@@ -147,10 +149,18 @@ def _never_began(run: Run) -> bool:
     return run.outcome == Run.Outcome.CANCELLED and run.started_at is None
 
 
+def analysed_pair(comparing: Comparing, newest: InterimAnalysis | None) -> dict[str, Any] | None:
+    """Return the comparison of the newest interim analysis, which is preliminary while the campaign runs."""
+    analysis: dict[str, Any] | None = newest.comparison if newest else None
+    if not analysis or analysis["preliminary"] or comparing.unplanned != interim_analyses.RUNNING:
+        return analysis
+    return {**analysis, "preliminary": True, "sentence": f"Preliminary: {analysis['sentence']}"}
+
+
 def with_interim_analysis(rows: list[LevelRow], comparing: Comparing, newest: InterimAnalysis | None) -> list[LevelRow]:
     """Replace the interval of the row that a stopping rule compares by that of the newest interim analysis, adjusted
     for all of them."""
-    analysis = newest.comparison if newest else None
+    analysis = analysed_pair(comparing, newest)
     if not analysis:
         return rows
     fields = {name: analysis[name] for name in ("verdict", "preliminary", "sentence", "method")}
@@ -186,14 +196,14 @@ def with_failures(rows: list[LevelRow], comparing: Comparing, values: Values) ->
     shares = _failed_shares(values)
     of_level = {row.label: [shares[point.run] for point in row.points if point.run in shares] for row in rows}
     base, name = of_level.get(comparing.baseline, []), _baseline_name(rows, comparing)
-    return [_failing(row, of_level[row.label], base, name, comparing.metric.label) for row in rows]
+    return [_failing(row, of_level[row.label], base, name, comparing) for row in rows]
 
 
 def _baseline_name(rows: list[LevelRow], comparing: Comparing) -> str:
     return next((row.name for row in rows if row.label == comparing.baseline), "") or comparing.baseline
 
 
-def _failing(level: LevelRow, own: list[float], base: list[float], baseline: str, metric: str) -> LevelRow:
+def _failing(level: LevelRow, own: list[float], base: list[float], baseline: str, comparing: Comparing) -> LevelRow:
     if not own:
         return level
     level = replace(level, failed_percent=100 * float(np.mean(own)))
@@ -201,17 +211,21 @@ def _failing(level: LevelRow, own: list[float], base: list[float], baseline: str
         return level
     text = f"{level.failed_percent:.3g} % of the transactions of {level.name} failed"
     against = f"against {100 * np.mean(base):.3g} % at {baseline}"
-    failures = f"{text}, {against}. Its {metric} counts only those that succeeded."
-    return _downgraded(level, failures, "transactions", baseline, metric)
+    failures = f"{text}, {against}. Its {comparing.metric.label} counts only those that succeeded."
+    return _downgraded(level, failures, "transactions", baseline, comparing)
 
 
-def _downgraded(level: LevelRow, failures: str, what: str, baseline: str, metric: str) -> LevelRow:
+def _downgraded(level: LevelRow, failures: str, what: str, baseline: str, comparing: Comparing) -> LevelRow:
     """The row with a sentence on its failed transactions or runs, which is part of its verdict if it is better."""
     every = f"{level.failures} {failures}".strip()
     if not verdict(level.verdict).is_better:
         return replace(level, failures=every)
-    size = f"{metric} {percent(level.relative_percent or 0.0)}"
-    sentence = f"{level.name} is better than {baseline}, but more of its {what} failed: {size}. {failures}"
+    prefix = "Preliminary: " if level.preliminary else ""
+    likely = "" if verdict(level.verdict).is_certain else "likely "
+    interval = interval_text("95 % CI", (level.relative_low or 0.0, level.relative_high or 0.0))
+    size = f"{comparing.metric.label} {percent(level.relative_percent or 0.0)} ({interval})"
+    sentence = f"{prefix}{level.name} is {likely}better than {baseline}, but more of its {what} failed: {size}."
+    sentence = " ".join(filter(None, [sentence, failures, comparing.caveat]))
     return replace(level, failures=every, verdict=BETTER_FAILING, sentence=sentence)
 
 
@@ -219,9 +233,9 @@ def with_failed_runs(rows: list[LevelRow], comparing: Comparing) -> list[LevelRo
     """Add a sentence to the levels whose runs fail clearly more often than the baseline's. A better one has that in its
     verdict."""
     base = next((_ended(row) for row in rows if row.label == comparing.baseline), (0, 0))
-    baseline, metric = _baseline_name(rows, comparing), comparing.metric.label
+    baseline = _baseline_name(rows, comparing)
     return [
-        row if row.label == comparing.baseline else _failing_runs(row, base, len(rows) - 1, baseline, metric)
+        row if row.label == comparing.baseline else _failing_runs(row, base, len(rows) - 1, baseline, comparing)
         for row in rows
     ]
 
@@ -233,14 +247,14 @@ def _ended(level: LevelRow) -> tuple[int, int]:
     return total - ended.get(Run.Outcome.OK, 0), total
 
 
-def _failing_runs(level: LevelRow, base: tuple[int, int], of: int, baseline: str, metric: str) -> LevelRow:
+def _failing_runs(level: LevelRow, base: tuple[int, int], of: int, baseline: str, comparing: Comparing) -> LevelRow:
     failed, total = _ended(level)
     if not failed or not stats.runs_fail_more((failed, total), base, of):
         return level
     failures = (
         f"{failed} of {counted(total, 'run')} of {level.name} failed, against {base[0]} of {base[1]} at {baseline}."
     )
-    return _downgraded(level, failures, "runs", baseline, metric)
+    return _downgraded(level, failures, "runs", baseline, comparing)
 
 
 def with_cpu_time(

@@ -17,6 +17,7 @@ from apps.results.answers.hosts import disagreement
 from apps.results.answers.level_rows import (
     Comparing,
     Values,
+    analysed_pair,
     level_rows,
     measured_runs,
     points_by_level,
@@ -68,7 +69,7 @@ def result_table(
     modes = stats.two_modes(observations)
     levels = with_modes(levels, observations, modes) if modes else levels
     best = headline(levels, chosen.better)
-    sequential = newest.comparison if newest and not (best and best.failures) else None
+    sequential = None if best and best.failures else analysed_pair(comparing, newest)
     analysis_sentence = sequential["sentence"] if sequential else ""
     answers = [comparing.on_host(key, name, of_host.get(name, [])) for key, name in hosts.items() if len(hosts) > 1]
     return CampaignTable(

@@ -92,6 +92,7 @@ class HostLevelSerializer(serializers.Serializer[Any]):
     relative_low = serializers.FloatField(allow_null=True)
     relative_high = serializers.FloatField(allow_null=True)
     verdict = serializers.CharField(allow_blank=True)
+    preliminary = serializers.BooleanField()
 
 
 class HostAnswerSerializer(serializers.Serializer[Any]):

@@ -83,3 +83,12 @@ def test_three_runs_allow_no_verdict_after_an_unplanned_analysis() -> None:
     assert (
         adjusted.sentence() == "B and A cannot be compared: too few runs for a verdict after an unplanned analysis (3)."
     )
+
+
+def test_runs_that_do_not_vary_are_preliminary_while_their_campaign_runs() -> None:
+    constant = compare([1000.0] * 5, [1100.0] * 5, metric=TPS, delta=0.02, blocked=True)
+
+    live = at_unplanned_analysis(constant, is_live=True)
+
+    assert not constant.preliminary and live.preliminary
+    assert live.sentence().startswith("Preliminary: B is better than A")

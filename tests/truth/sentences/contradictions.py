@@ -19,7 +19,7 @@ INTERACTION = re.compile(
 F_TEST = re.compile(r"\(F test, p (?P<sign>[<=]) (?P<p>[\d.e-]+)\)")  # of all contrasts; their interval is of one
 # The texts of verdicts in sentences. The first match counts.
 VERDICTS = (
-    ("better_failing", " is better than ", "but more of its transactions failed"),
+    ("better_failing", "better than ", " but more of its "),
     ("direction_better", " is likely better than ", ""),
     ("direction_worse", " is likely worse than ", ""),
     ("better", " is better than ", ""),

@@ -11,12 +11,13 @@ from django.urls import reverse
 
 import stats
 from apps.accounts.models import User
+from apps.campaigns.design import orders
 from apps.campaigns.models import Campaign, Run
 from apps.decisions.evidence import replay
 from apps.results import queries
 from apps.results.answers.judgements import judgements
 from apps.results.models import Measurement
-from tests.apps.results.answers.judgements.test_judgements import ended_badly, measured, of
+from tests.apps.results.answers.judgements.test_judgements import A, ended_badly, measured, of
 
 OFF, ON = (1000, 1010, 990, 1005, 995), (1200, 1210, 1190, 1205, 1195)
 
@@ -106,6 +107,28 @@ def test_a_faster_level_whose_runs_fail_is_not_plainly_better(admin: User) -> No
     assert level.sentence.startswith("on is better than off, but more of its runs failed: tps +20")
     assert of("failures", judgements(campaign))[0].sentence == level.failures
     assert all(row.same for row in replay.replay(queries.evidence(campaign)))
+
+
+def test_a_preliminary_verdict_with_failed_runs_stays_preliminary(admin: User) -> None:
+    campaign = measured({"off": (*OFF, *OFF), "on": ON[:4]}, admin)
+
+    level = queries.campaign_table(campaign).levels[1]
+
+    assert level.preliminary and level.verdict == "better_failing"
+    assert level.sentence.startswith("Preliminary: on is better than off, but more of its runs failed: tps +20")
+
+
+def test_a_likely_better_level_with_failures_keeps_interval_and_caveat(admin: User) -> None:
+    campaign = measured({"A": A, "B": (10390, 10330, 10480, 10360, 10400)}, admin, order="as_given")
+    with_failures(campaign, "B", [40_000] * 5)
+
+    level = queries.campaign_table(campaign).levels[1]
+
+    assert level.verdict == "better_failing"
+    assert level.sentence.startswith(
+        "B is likely better than A, but more of its transactions failed: tps +2.69 % (95 % CI +1.97 to +3.42 %). 28.6 %"
+    )
+    assert level.sentence.endswith(orders.FIXED_ORDER)
 
 
 def test_cancelled_runs_and_few_failures_keep_the_verdict(admin: User) -> None:

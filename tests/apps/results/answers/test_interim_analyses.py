@@ -247,6 +247,21 @@ def test_an_interim_analysis_leaves_out_the_block_of_a_retried_run(admin: User) 
     assert analysis.comparison["ratio_percent"] == pytest.approx(50, abs=1)
 
 
+def test_the_interim_analysis_of_a_running_campaign_is_preliminary(admin: User) -> None:
+    campaign = started(admin, width=0.001)
+    for block in range(6):
+        run_block(campaign, block)
+    analysis = campaign.interim_analyses.last()
+    assert analysis and analysis.comparison["preliminary"] is False
+
+    running = queries.campaign_table(campaign)
+    campaign.state = Campaign.State.FINISHED
+    final = queries.campaign_table(campaign)
+
+    assert running.levels[1].preliminary and not final.levels[1].preliminary
+    assert running.sentence == running.levels[1].sentence == f"Preliminary: {final.sentence}"
+
+
 def test_an_analysis_is_made_once_though_its_message_comes_twice(admin: User) -> None:
     campaign = started(admin, width=0.001)
     for block in range(3):

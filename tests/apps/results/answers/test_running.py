@@ -6,13 +6,16 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+import stats
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign
 from apps.decisions.validity import newer_results
 from apps.results.answers.answer_card import answer_card
 from apps.results.answers.comparison.compare import compare
-from apps.results.answers.interim_analyses import STILL_RUNNING
+from apps.results.answers.interim_analyses import RUNNING, STILL_RUNNING
 from apps.results.answers.judgements import judgements
+from apps.results.answers.level_rows import Comparing
+from apps.results.api.views import HostAnswerSerializer
 from apps.results.explore import explorer
 from apps.results.queries import campaign_table
 from apps.results.report import content
@@ -88,6 +91,19 @@ def test_page_api_compare_and_report_have_the_same_interval(client: Client, admi
     assert [results["levels"][1]["relative_low"], results["levels"][1]["relative_high"]] == bounds
     assert "The 95 % CI is wider until the campaign ends" in page and STILL_RUNNING in page
     assert content.verdict(content.report_of(campaign).table.levels[1]).endswith("(preliminary)")
+
+
+def test_the_verdict_of_each_host_is_preliminary() -> None:
+    metric = stats.Metric("tps", "tps", "higher")
+    rows = [
+        stats.Observation(level, block, value * (1 + block / 1000), block)
+        for level, value in (("A", 1000.0), ("B", 1201.0))
+        for block in range(6)
+    ]
+
+    for why, preliminary in ((RUNNING, True), ("", False)):
+        host = Comparing("A", metric, 0.02, why, identical_hosts=False).on_host(1, "rack-1", rows)
+        assert HostAnswerSerializer(host).data["levels"][1]["preliminary"] is preliminary
 
 
 def test_the_explorer_draws_the_interval_of_the_table(campaign: Campaign) -> None:
