@@ -37,9 +37,9 @@ def comparisons(judged: JudgedCampaign) -> Iterator[Judgement]:
 
 
 def failures(judged: JudgedCampaign) -> Iterator[Judgement]:
-    """Levels whose transactions fail more often than the baseline's."""
-    for level in judged.others:
-        if level.failures:
+    """Levels whose transactions or runs fail more often than the baseline's; all runs of a level may have failed."""
+    for level in judged.table.levels:
+        if level.failures and level.label != judged.table.baseline:
             figures = {"level": level.label, "failed_percent": level.failed_percent}
             yield Judgement("failures", level.failures, "warning", figures)
 

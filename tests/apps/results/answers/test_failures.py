@@ -131,6 +131,15 @@ def test_a_likely_better_level_with_failures_keeps_interval_and_caveat(admin: Us
     assert level.sentence.endswith(orders.FIXED_ORDER)
 
 
+def test_a_level_of_which_all_runs_failed_has_a_finding(admin: User) -> None:
+    campaign = measured({"off": (*OFF, *OFF), "on": ()}, admin)
+
+    (finding,) = of("failures", judgements(campaign))
+
+    assert finding.sentence == "10 of 10 runs of on failed, against 0 of 10 at off."
+    assert finding.figures["level"] == "on"
+
+
 def test_cancelled_runs_and_few_failures_keep_the_verdict(admin: User) -> None:
     campaign = measured({"off": (*OFF, *OFF), "on": ON}, admin)
     failed = campaign.runs.filter(outcome=Run.Outcome.FAILED).values("pk")
