@@ -14,8 +14,8 @@ import numpy as np
 import stats
 from apps.campaigns.design import steps
 from apps.campaigns.models import Campaign, Run
-from apps.results.answers.interim_analyses import adjusted, newest, unplanned
 from apps.results.answers.observations import MeasuredRun, observations
+from apps.results.explore.level_comparisons import Comparing
 from apps.results.models import Measurement
 from common.errors import PlanError
 from common.wording import ci_of_mean
@@ -253,7 +253,7 @@ def explore(campaign: Campaign, view: View) -> Explored:
             group for facet in order[0] for group in _with_means([one for one in groups if one.facet == facet], shown)
         ]
     if shown.scale == "relative":
-        groups = _relative(groups, shown, kind, unplanned(campaign, newest(campaign)))
+        groups = _relative(groups, shown, kind, Comparing.of(campaign))
     over = [factor for factor in factors if factor not in (*shown.axes, *dict(shown.only)) and len(factors[factor]) > 1]
     facets, colours, xs = order
     figure_name = name if len(steps.measured(campaign.steps)) == 1 else view.figure
@@ -336,20 +336,19 @@ def _with(group: Group, level: stats.Level) -> Group:
     return replace(group, mean=level.mean, low=low, high=high)
 
 
-def _relative(groups: list[Group], view: View, kind: Measurement, why: str) -> list[Group]:
+def _relative(groups: list[Group], view: View, kind: Measurement, comparing: Comparing) -> list[Group]:
     """Convert everything to percent of the baseline with the same colour and facet: the level `base` of x, or the mean
     of all if x is not a factor.
 
-    The interval of a level is that of its comparison, not that of its mean. `why` it holds at any number of runs, or
-    ""."""
+    The interval of a level is that of its comparison, not that of its mean."""
     relative: list[Group] = []
     for place in dict.fromkeys((group.facet, group.colour) for group in groups):
         own = [group for group in groups if (group.facet, group.colour) == place]
-        relative += _against(own, view, kind, why)
+        relative += _against(own, view, kind, comparing)
     return relative
 
 
-def _against(own: list[Group], view: View, kind: Measurement, why: str) -> list[Group]:
+def _against(own: list[Group], view: View, kind: Measurement, comparing: Comparing) -> list[Group]:
     base = next((group for group in own if group.x == view.base), None) if view.base else None
     if view.base and base is None:
         return []
@@ -357,17 +356,17 @@ def _against(own: list[Group], view: View, kind: Measurement, why: str) -> list[
     if min(values) <= 0:
         raise PlanError("scale", f"{kind.name} is 0 in some runs, so it has no ratio", hint="choose absolute figures")
     middle = base.mean if base and base.mean is not None else math.exp(float(np.mean(np.log(values))))
-    compared = _comparisons(own, view, kind, why) if base else {}
+    compared = _comparisons(own, view, kind, comparing) if base else {}
     return [_scaled(group, lambda value: 100 * (value / middle - 1), compared.get(group.x)) for group in own]
 
 
-def _comparisons(own: list[Group], view: View, kind: Measurement, why: str) -> dict[str, stats.Comparison]:
+def _comparisons(own: list[Group], view: View, kind: Measurement, comparing: Comparing) -> dict[str, stats.Comparison]:
     rows = _observations(own, lambda group: group.x)
     if len(own) < 2 or not all(row.value > 0 for row in rows):
         return {}
+    labels = [", ".join(run.cell.values()) for group in own for run in group.runs]
     metric = stats.Metric(kind.name, kind.unit, kind.better or "higher")  # type: ignore[arg-type]
-    compared = stats.against_baseline(rows, view.base, metric, 0.02)
-    return {comparison.b: adjusted(comparison, why) for comparison in compared}
+    return comparing.against(rows, labels, view.base, metric)
 
 
 def _scaled(group: Group, shown: Callable[[float], float], compared: stats.Comparison | None) -> Group:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+import stats
 from apps.accounts.models import User
 from apps.campaigns.design import orders
 from apps.campaigns.design.factors import Level
@@ -12,8 +15,9 @@ from apps.decisions.evidence import replay
 from apps.results.answers.comparison.compare import compare
 from apps.results.answers.judgements import judgements
 from apps.results.answers.observations import starts_of
+from apps.results.explore import explorer
 from apps.results.queries import campaign_table, evidence
-from tests.apps.results.answers.judgements.test_judgements import factor, measured, of
+from tests.apps.results.answers.judgements.test_judgements import ended_badly, factor, measured, of
 
 pytestmark = pytest.mark.django_db
 
@@ -70,6 +74,49 @@ def test_the_best_level_is_ahead_by_own_differences(admin: User) -> None:
     (best,) = of("best", judgements(made(admin, "fewest_restarts")))
 
     assert "not clearly ahead" in best.sentence
+
+
+def interval(campaign: Campaign, x: str, level: str) -> tuple[float | None, float | None]:
+    """Of a level in the explorer, which combines those of the other factors."""
+    view = explorer.read(campaign, {"x": x, "scale": "relative"})
+    return next((group.low, group.high) for group in explorer.explore(campaign, view).groups if group.x == level)
+
+
+def test_the_explorer_compares_means_of_starts(admin: User) -> None:
+    campaign = made(admin, "fewest_restarts")
+    one, two = (
+        [math.sqrt(off * on) for off, on in zip(VALUES[f"{size}, off"], VALUES[f"{size}, on"], strict=True)]
+        for size in ("1GB", "2GB")
+    )
+    metric = stats.Metric("tps", "tps", "higher")
+
+    expected = stats.compare(one, two, metric=metric, delta=0.02, blocked=True).interval
+
+    assert interval(campaign, "shared_buffers", "2GB") == pytest.approx(expected)
+
+
+def test_the_explorer_shows_no_interval_if_levels_combine_different_starts(admin: User) -> None:
+    campaign = made(admin, "fewest_restarts")
+    same_starts = interval(campaign, "wal_compression", "on")
+    ended_badly(next(run for run in campaign.runs.all() if run.label == "2GB, on"))
+
+    assert None not in same_starts
+    assert interval(campaign, "wal_compression", "on") == (None, None)
+
+
+def test_levels_that_share_a_start_have_the_intervals_of_the_table_in_the_explorer(admin: User) -> None:
+    settings = [
+        {"settings.postgresql.shared_buffers": size, "settings.postgresql.wal_compression": use}
+        for size in ("1GB", "2GB")
+        for use in ("off", "on")
+    ]
+    levels = [{"label": label, "set": changes} for label, changes in zip("abcd", settings, strict=True)]
+    values = dict(zip("abcd", VALUES.values(), strict=True))
+    campaign = measured(values, admin, {"name": "mode", "levels": levels}, order="fewest_restarts")
+
+    for level in campaign_table(campaign).levels[1:]:
+        assert level.method == METHOD
+        assert interval(campaign, "mode", level.label) == pytest.approx((level.relative_low, level.relative_high))
 
 
 def test_starts_are_within_clusters_and_boots() -> None:
