@@ -8,6 +8,7 @@ from typing import Any
 from apps.campaigns.models import Campaign
 from apps.decisions.models import Decision, Review
 from apps.results import queries
+from apps.results.answers.headline import BETTER_FAILING
 from apps.results.answers.interim_analyses import RUNNING
 from apps.results.answers.table import CampaignTable, LevelRow
 from common import verdicts
@@ -18,6 +19,8 @@ Verdict = Review.Verdict
 TWO_CAMPAIGNS = (
     "How effects vary between campaigns is not included; repeat the campaign before you replace the decision."
 )
+FAILS_MORE = "A level is better, but more of its runs or transactions fail than at the baseline."
+NEITHER = "This neither confirms nor contradicts the decision."
 
 
 def say(decision: Decision, campaign: Campaign, host: int | None = None) -> tuple[str, str]:
@@ -45,6 +48,9 @@ def against_evidence(
     contrary = [row for row in certain if row.verdict != then[row.label]]
     if contrary:
         return Verdict.CONTRADICTS, " ".join([*(_sentence(row, then[row.label]) for row in contrary), TWO_CAMPAIGNS])
+    failing = [row for row in table.levels if _fails_now(row, then.get(row.label, ""))]
+    if failing:
+        return Verdict.OPEN, " ".join([*(_sentence(row, then[row.label]) for row in failing), NEITHER])
     if certain:
         return Verdict.CONFIRMS, " ".join(row.sentence for row in certain)
     return Verdict.OPEN, "No comparison that both campaigns made is certain in both."
@@ -55,6 +61,9 @@ def caution(compared: Sequence[tuple[str, bool]], unplanned_analysis: str = "") 
     `unplanned_analysis`: as the table has it."""
     if unplanned_analysis == RUNNING:
         return "The result is preliminary: the campaign was still running."
+    names = [name for name, _ in compared]
+    if BETTER_FAILING in names and not any(verdicts.verdict(name).is_better for name in names):
+        return FAILS_MORE
     decisive = [preliminary for name, preliminary in compared if verdicts.verdict(name).is_decisive]
     if not decisive:
         return "The result is inconclusive: no level is shown to be better, worse or equivalent."
@@ -63,6 +72,11 @@ def caution(compared: Sequence[tuple[str, bool]], unplanned_analysis: str = "") 
 
 def _is_certain(name: str) -> bool:
     return verdicts.verdict(name).is_certain
+
+
+def _fails_now(row: LevelRow, then: str) -> bool:
+    """Return whether a level that was better is still better, but fails more often than the baseline."""
+    return row.verdict == BETTER_FAILING and then == "better" and not row.preliminary
 
 
 def _sentence(row: LevelRow, then: str) -> str:

@@ -109,6 +109,8 @@ def test_both_doors_withdraw_and_the_page_asks_first(client: Client, tuner: User
         ([("", False), ("better", True)], "preliminary: some levels have fewer than 5 runs"),
         ([("better", False), ("undetectable", False)], ""),
         ([("equivalent", False)], ""),
+        ([("better_failing", False), ("worse", False)], "more of its runs or transactions fail"),
+        ([("better_failing", False), ("better", False)], ""),
     ],
 )
 def test_a_decision_on_a_weak_result_is_cautioned(compared: list[tuple[str, bool]], caution: str) -> None:

@@ -12,6 +12,7 @@ from apps.campaigns.models import Campaign
 from apps.decisions import services
 from apps.decisions.models import Decision
 from apps.decisions.validity import reviews
+from tests.apps.results.answers.judgements.test_judgements import ended_badly
 from tests.rows.factories import end_run, make_campaign
 
 ONE_CPU, OTHER_CPUS = 1000.0, 1900.0
@@ -90,6 +91,22 @@ def test_a_still_newer_result_that_confirms_takes_the_banner_down(
 
     assert verdicts_of(decision) == ["contradicts", "confirms"]
     assert "Newer results contradict" not in page(client, decision)
+
+
+def test_a_level_that_is_still_better_but_fails_more_often_neither_confirms_nor_contradicts(
+    decision: Decision, admin: User
+) -> None:
+    newer = again(decision, admin, repetitions=10)
+    for run in newer.runs.filter(block__lt=5):
+        if run.label == "2 cpus":
+            ended_badly(run)
+
+    reviews.review_due()
+
+    (review,) = decision.reviews.all()
+    assert review.verdict == "open"
+    assert review.words.startswith("The evidence found 2 cpus better. Now: 2 cpus is better than 1 cpu, but more of ")
+    assert review.words.endswith("This neither confirms nor contradicts the decision.")
 
 
 def test_an_equivalent_result_contradicts_a_decision_for_a_better_one(decision: Decision, admin: User) -> None:

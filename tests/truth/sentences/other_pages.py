@@ -181,7 +181,12 @@ def _wrong_review(rng: np.random.Generator, campaign: Campaign, table: CampaignT
         if level.verdict in certain and not level.preliminary and then[level.label] in certain
     ]
     contrary = any(old != new for old, new in pairs)
-    expected = Review.Verdict.CONTRADICTS if contrary else Review.Verdict.CONFIRMS if pairs else Review.Verdict.OPEN
+    failing = any(
+        level.verdict == "better_failing" and not level.preliminary and then[level.label] == "better"
+        for level in table.levels
+    )
+    confirmed = Review.Verdict.CONFIRMS if pairs and not failing else Review.Verdict.OPEN
+    expected = Review.Verdict.CONTRADICTS if contrary else confirmed
     if verdict != expected:
         yield f"{verdict}, not {expected}: {sentence}"
     for level in table.levels:
