@@ -13,8 +13,11 @@ from apps.campaigns.design.factors import Cell, Factor, text_of
 from apps.tuning import gucs
 from common.errors import PlanError
 
-# Drift from run to run within a block looks like an effect of levels that always run in the same order.
-FIXED_ORDER = "Not included: drift within a block, because levels run in a fixed order."
+# Both look like an effect of levels that always run in the same order, in which neighbours can share a start.
+FIXED_ORDER = (
+    "Not included: drift within a block, and variation between starts that levels share, because levels run in a "
+    "fixed order."
+)
 ORDERS = ("randomised", "as_given", "descending", "abba", "fewest_restarts")
 HOST, CLUSTER, SERVER = "host", "cluster", "server"
 

@@ -128,7 +128,10 @@ def test_verdicts_of_a_fixed_order_name_the_drift_that_they_do_not_include(admin
 
     (comparison,) = of("comparison", judgements(campaign))
 
-    fixed = "Not included: drift within a block, because levels run in a fixed order."
+    fixed = (
+        "Not included: drift within a block, and variation between starts that levels share, because levels run in a "
+        "fixed order."
+    )
     assert comparison.sentence.endswith(fixed) == (order != "randomised")
 
 
