@@ -60,7 +60,7 @@ def caution(compared: Sequence[tuple[str, bool]], unplanned_analysis: str = "") 
     """Return why a decision on these (verdict, is preliminary) pairs is premature; "" if it is not.
     `unplanned_analysis`: as the table has it."""
     if unplanned_analysis == RUNNING:
-        return "The result is preliminary: the campaign was still running."
+        return "The result is preliminary: the campaign had not ended."
     names = [name for name, _ in compared]
     if BETTER_FAILING in names and not any(verdicts.verdict(name).is_better for name in names):
         return FAILS_MORE

@@ -17,7 +17,7 @@ from stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW
 Step = Literal["", "wait", "retry", "extend", "repeat", "decide"]
 WEEK_S = 7 * 86400.0
 MOST_REPETITIONS = 1000
-WIDER = "The 95 % CI is wider until the campaign ends, so that it holds whenever you read it."
+WIDER = "The 95 % CI is wider, because it holds however often you read it before the campaign ends."
 WIDTH, PADDING = 600.0, 48.0  # room for half of a label, such as +1000 %, in the font of narrow windows
 
 
@@ -111,7 +111,7 @@ def _badges(table: CampaignTable, ended: bool, planned: int) -> list[str]:
     if table.interim_analysis:
         badges.append(f"interim analysis {table.interim_analysis['number']}")
     if not ended:
-        badges.append("still running")
+        badges.append("not ended")
     return badges
 
 
@@ -119,8 +119,7 @@ def _with_step(
     card: AnswerCard, level: LevelRow, table: CampaignTable, ended: bool, retriable: int, run_s: float | None
 ) -> AnswerCard:
     if not ended:
-        is_wider = table.unplanned_analysis == RUNNING and level.relative_low is not None
-        return replace(card, step="wait", note=WIDER if is_wider else "")
+        return replace(card, step="wait", note=WIDER if _is_wider(level, table) else "")
     baseline = next(each.ok for each in table.levels if each.label == table.baseline)
     have = min(level.ok, baseline)
     if retriable and have < PRELIMINARY_BELOW:
@@ -137,6 +136,14 @@ def _with_step(
     if level.verdict == "undetectable":
         return _inconclusive(card, level, table, have, run_s)
     return replace(card, step="decide", note=_others(table))
+
+
+def _is_wider(level: LevelRow, table: CampaignTable) -> bool:
+    """Whether the interval of a level holds at any number of runs; that of a stopping rule has its own adjustment."""
+    analysed = (table.interim_analysis or {}).get("comparison") or {}
+    if (analysed.get("a"), analysed.get("b")) == (table.baseline, level.label):
+        return False
+    return table.unplanned_analysis == RUNNING and level.relative_low is not None
 
 
 def _why_preliminary(table: CampaignTable) -> str:

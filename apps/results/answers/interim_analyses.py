@@ -23,10 +23,8 @@ from common.errors import PlanError
 from common.wording import signed
 
 RUNNING = "read while it runs"
-STILL_RUNNING = (
-    "The campaign is still running, so its results are preliminary. "
-    "Its 95 % CIs are wider: they hold however often you read them."
-)
+PRELIMINARY = "The campaign has not ended, so its results are preliminary."
+NOT_ENDED = f"{PRELIMINARY} Its 95 % CIs are wider: they hold however often you read them."
 
 
 def run_due_analyses() -> None:

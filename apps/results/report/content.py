@@ -28,10 +28,7 @@ METHOD = (
     "means are geometric and changes are ratios. Only successful runs count, and their settings are proven. The "
     "other runs are listed."
 )
-WITHIN_BLOCKS = (
-    "The 95 % CIs of means are within blocks. They show how certain differences between levels are, and exclude the "
-    "variation between blocks."
-)
+WITHIN_BLOCKS = "The 95 % CIs of means are within blocks: they exclude the variation between blocks."
 
 
 @dataclass(frozen=True)

@@ -190,7 +190,7 @@ def _compared(
         unplanned=unplanned,
         warnings=[
             *_of_fixed_rate(shown, name),
-            *_still_running(shown),
+            *_not_ended(shown, days),
             *warnings,
             *dict.fromkeys(fidelity.sentence for fidelity in fidelities.values() if not fidelity.is_trusted),
         ],
@@ -210,10 +210,12 @@ def adjusted(comparison: stats.Comparison, why: str, days: Days | None) -> stats
     return interim_analyses.adjusted(comparison, why)
 
 
-def _still_running(arms: Sequence[Arm]) -> list[str]:
+def _not_ended(arms: Sequence[Arm], days: Days | None) -> list[str]:
     """A warning if a campaign has not reached its planned end."""
     campaigns = differences.campaigns_in(arm.runs for arm in arms).values()
-    return [interim_analyses.STILL_RUNNING] if any(map(interim_analyses.is_running, campaigns)) else []
+    is_adjusted = days is None or days.between is not None
+    warning = interim_analyses.NOT_ENDED if is_adjusted else interim_analyses.PRELIMINARY
+    return [warning] if any(map(interim_analyses.is_running, campaigns)) else []
 
 
 def _of_fixed_rate(arms: Sequence[Arm], figure: str) -> list[str]:

@@ -108,7 +108,8 @@ def many(judged: JudgedCampaign) -> Iterator[Judgement]:
     if len(bounded) < 2:
         return
     baseline = next((_name(each) for each in judged.table.levels if each.label == judged.table.baseline), "")
-    by = "Steel" if judged.table.by_ranks else "Dunnett" if "Dunnett" in bounded[0].method else "max-t"
+    named = (name for name in ("Dunnett", "Bonferroni") if any(name in level.method for level in bounded))
+    by = "Steel" if judged.table.by_ranks else next(named, "max-t")
     sentence = (
         f"{len(bounded)} planned comparisons with {baseline}: the intervals hold jointly at 95 % ({by}). "
         "Test any other pattern in a new campaign."

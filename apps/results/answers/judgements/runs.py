@@ -80,7 +80,7 @@ def unlike(judged: JudgedCampaign) -> Iterator[Judgement]:
             {"before": host_break.before_position, "after": host_break.after_position},
         )
     if judged.is_running:
-        yield Judgement("running", interim_analyses.STILL_RUNNING, "note")
+        yield Judgement("running", interim_analyses.NOT_ENDED, "note")
     if judged.campaign.state == judged.campaign.State.CANCELLED and judged.table.unplanned_analysis:
         never = sum(level.outcomes.get("", 0) for level in judged.table.levels)
         when = f"before {counted(never, 'planned run')} began" if never else "during its last runs"

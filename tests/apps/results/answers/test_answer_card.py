@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from apps.results.answers.answer_card import answer_card
+from apps.results.answers.answer_card import WIDER, answer_card
 from apps.results.answers.headline import headline
 from apps.results.answers.hosts import HostAnswer
+from apps.results.answers.interim_analyses import RUNNING
 from apps.results.answers.sentences import Judgement, key_findings
 from apps.results.answers.table import CampaignTable, LevelRow
 
@@ -154,3 +155,11 @@ def test_on_several_hosts_the_planned_runs_are_those_of_all_hosts() -> None:
         "",
         "A verdict over all hosts needs 3 hosts. Each host has its own verdict below.",
     )
+
+
+@pytest.mark.parametrize(("analysed", "note"), [("on", ""), ("other", WIDER)])
+def test_the_interval_of_a_stopping_rule_is_not_called_wider(analysed: str, note: str) -> None:
+    analysis = {"number": 2, "met": False, "comparison": {"a": "off", "b": analysed}}
+    running = replace(table(BASE, level("on", "better", 11.8)), unplanned_analysis=RUNNING, interim_analysis=analysis)
+
+    assert answer_card(running, ended=False).note == note

@@ -10,9 +10,9 @@ import stats
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign
 from apps.decisions.validity import newer_results
-from apps.results.answers.answer_card import answer_card
+from apps.results.answers.answer_card import WIDER, answer_card
 from apps.results.answers.comparison.compare import compare
-from apps.results.answers.interim_analyses import RUNNING, STILL_RUNNING
+from apps.results.answers.interim_analyses import NOT_ENDED, PRELIMINARY, RUNNING
 from apps.results.answers.judgements import judgements
 from apps.results.answers.level_rows import Comparing
 from apps.results.api.views import HostAnswerSerializer
@@ -68,9 +68,9 @@ def test_too_few_runs_for_any_reading_give_no_verdict(admin: User) -> None:
 def test_the_card_is_preliminary_and_says_why_its_interval_is_wide(campaign: Campaign) -> None:
     card = answer_card(campaign_table(campaign), ended=False, planned=9)
 
-    assert card.badges[0] == "preliminary" and card.badges[-1] == "still running"
+    assert card.badges[0] == "preliminary" and card.badges[-1] == "not ended"
     assert "unplanned analysis" not in card.badges
-    assert card.step == "wait" and card.note.startswith("The 95 % CI is wider until the campaign ends")
+    assert card.step == "wait" and card.note == WIDER
 
 
 def test_page_api_compare_and_report_have_the_same_interval(client: Client, admin: User, campaign: Campaign) -> None:
@@ -87,9 +87,9 @@ def test_page_api_compare_and_report_have_the_same_interval(client: Client, admi
     (one,) = compared["comparisons"]
     assert [one["relative_low"], one["relative_high"]] == bounds
     assert one["preliminary"] and one["verdict"] == level.verdict
-    assert STILL_RUNNING in compared["warnings"]
+    assert NOT_ENDED in compared["warnings"]
     assert [results["levels"][1]["relative_low"], results["levels"][1]["relative_high"]] == bounds
-    assert "The 95 % CI is wider until the campaign ends" in page and STILL_RUNNING in page
+    assert WIDER in page and NOT_ENDED in page
     assert content.verdict(content.report_of(campaign).table.levels[1]).endswith("(preliminary)")
 
 
@@ -123,12 +123,14 @@ def test_a_side_of_a_running_campaign_widens_a_comparison_of_campaigns(admin: Us
     Campaign.objects.filter(pk=campaign.pk).update(state=Campaign.State.FINISHED)
     final = compare(sides)
 
-    assert STILL_RUNNING in live.warnings and STILL_RUNNING not in final.warnings
+    # Without a history of the host, nothing is adjusted.
+    assert PRELIMINARY in live.warnings and not {NOT_ENDED, PRELIMINARY} & {*final.warnings}
+    assert NOT_ENDED not in live.warnings
     assert live.comparisons[0].preliminary and live.comparisons[0].verdict == "undetectable"
 
 
 def test_a_finding_says_that_results_are_preliminary(campaign: Campaign) -> None:
-    assert [each.sentence for each in of("running", judgements(campaign))] == [STILL_RUNNING]
+    assert [each.sentence for each in of("running", judgements(campaign))] == [NOT_ENDED]
     assert not of("running", judgements(ended(campaign)))
 
 
@@ -149,7 +151,7 @@ def test_a_decision_on_a_running_campaign_is_cautioned(client: Client, tuner: Us
 
     page = client.get(reverse("decision_new"), {"campaign": campaign.pk}).content.decode()
 
-    assert "The result is preliminary: the campaign was still running." in page
+    assert "The result is preliminary: the campaign had not ended." in page
     assert newer_results.caution([("better", False)], "extended after its first results") == ""
 
 

@@ -119,6 +119,15 @@ def test_levels_that_share_a_start_have_the_intervals_of_the_table_in_the_explor
         assert interval(campaign, "mode", level.label) == pytest.approx((level.relative_low, level.relative_high))
 
 
+def test_intervals_of_blocks_with_gaps_hold_jointly_by_bonferroni(admin: User) -> None:
+    campaign = made(admin, "fewest_restarts")
+    ended_badly(next(run for run in campaign.runs.all() if run.label == "2GB, on"))
+
+    (many,) = of("many comparisons", judgements(campaign))
+
+    assert "at 95 % (Bonferroni)" in many.sentence
+
+
 def test_starts_are_within_clusters_and_boots() -> None:
     cells = [
         {
