@@ -5,7 +5,7 @@ from stats.across_campaigns.prediction import Predicted, against_history
 from stats.comparison.associations import Association, associations
 from stats.comparison.factors import Crossed, Interaction, crossed, interactions, main_effects
 from stats.comparison.failures import fails_more, runs_fail_more
-from stats.comparison.levels import Starts, against_baseline, best_first, level_table, pair_of_all
+from stats.comparison.levels import Starts, against_baseline, best_first, level_table, pair_of_all, shared_starts
 from stats.comparison.modes import Modes, two_modes
 from stats.comparison.overhead import Overhead, Timed, overhead
 from stats.comparison.pairs import benjamini_hochberg, compare, compare_levels, holm
@@ -90,6 +90,7 @@ __all__ = [
     "runs_needed",
     "score",
     "scores",
+    "shared_starts",
     "trend",
     "two_modes",
     "warm_up",

@@ -166,7 +166,7 @@ def _family(rows: Sequence[Observation], baseline: str, others: list[str], start
         blocked = in_blocks(rows)
         if all(ranks.can_reject(len(a), len(b), share, blocked=blocked) for a, b in pairs.values()):
             return {name: rank_estimate(a, b, share, blocked=blocked) for name, (a, b) in pairs.items()}
-    shared = _shared_starts(names, starts) if in_blocks(rows) else []
+    shared = shared_starts(names, starts) if in_blocks(rows) else []
     if shared:
         return _of_starts(rows, names, shared)
     if complete_blocks(rows):
@@ -239,7 +239,7 @@ def _dunnett(
     return estimates
 
 
-def _shared_starts(names: Sequence[str], starts: Starts) -> list[list[int]]:
+def shared_starts(names: Sequence[str], starts: Starts) -> list[list[int]]:
     """How boots, clusters and starts group the levels: the number of the group of each level, for each grouping that
     puts some levels together and others not. Empty if runs are independent within blocks."""
     paths = [tuple(starts.get(name, ())) for name in names]
@@ -380,7 +380,7 @@ def pair_of_all(
     if absorbed.rank_lost or absorbed.df < 1:
         return compare_levels(rows, a, b, metric, delta)
     estimate = _one_of_all_by_ranks(rows, a, b)
-    if estimate is None and blocked and _shared_starts(list(levels), starts):
+    if estimate is None and blocked and shared_starts(list(levels), starts):
         pair = _pair(rows, a, b)
         if len(pair[0]) < POINTS_ONLY_BELOW:
             return compare_levels(rows, a, b, metric, delta)

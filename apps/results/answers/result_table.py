@@ -87,7 +87,7 @@ def result_table(
         interim_analysis=newest.as_dict() if newest else None,
         hosts=answers,
         disagreement=disagreement(answers),
-        noise_floor_percent=_noise_floor(level_table, compared),
+        noise_floor_percent=_noise_floor(level_table, compared, comparing.starts),
         identical_hosts=comparing.identical_hosts,
         unplanned_analysis=comparing.unplanned,
         modes=modes.as_dict() if modes else None,
@@ -96,11 +96,16 @@ def result_table(
     )
 
 
-def _noise_floor(level_table: stats.LevelTable | None, compared: Mapping[str, stats.Comparison]) -> float | None:
-    """The noise floor for the number of runs of the level with the fewest; by ranks, that of the widest interval."""
-    by_ranks = [one.interval for one in compared.values() if one.by_ranks and one.interval]
-    if by_ranks:
-        return max(stats.half_width_percent(interval) for interval in by_ranks)
+def _noise_floor(
+    level_table: stats.LevelTable | None, compared: Mapping[str, stats.Comparison], starts: stats.Starts
+) -> float | None:
+    """The noise floor for the number of runs of the level with the fewest; by ranks, or if levels share starts, that of
+    the widest interval."""
+    names = [level.level for level in level_table.levels] if level_table else []
+    share = bool(names and stats.shared_starts(names, starts))
+    own = [one.interval for one in compared.values() if one.interval and (share or one.by_ranks)]
+    if own:
+        return max(map(stats.half_width_percent, own)) or None
     if level_table is None or level_table.s is None or level_table.s < NO_SPREAD:
         return None
     n = min(level.n for level in level_table.levels)

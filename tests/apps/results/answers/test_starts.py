@@ -76,6 +76,15 @@ def test_the_best_level_is_ahead_by_own_differences(admin: User) -> None:
     assert "not clearly ahead" in best.sentence
 
 
+def test_the_noise_floor_includes_the_variation_between_starts(admin: User) -> None:
+    shared, single = (campaign_table(made(admin, order)) for order in ("fewest_restarts", "randomised"))
+
+    halves = [stats.half_width_percent((row.relative_low or 0, row.relative_high or 0)) for row in shared.levels[1:]]
+
+    assert shared.noise_floor_percent == pytest.approx(max(halves))
+    assert max(halves) > 1.5 * (single.noise_floor_percent or 0)
+
+
 def interval(campaign: Campaign, x: str, level: str) -> tuple[float | None, float | None]:
     """Of a level in the explorer, which combines those of the other factors."""
     view = explorer.read(campaign, {"x": x, "scale": "relative"})
