@@ -18,6 +18,7 @@ from apps.results.answers import interim_analyses
 from apps.results.answers.comparison import differences, twins
 from apps.results.answers.comparison.between_campaigns import Days, campaigns_of, days_of
 from apps.results.answers.comparison.differences import Difference
+from apps.results.answers.comparison.failing import failing
 from apps.results.answers.comparison.sides import (
     KINDS,
     LEAST,
@@ -191,6 +192,7 @@ def _compared(
         warnings=[
             *_of_fixed_rate(shown, name),
             *_not_ended(shown, days),
+            *failing(shown, kind, delta),
             *warnings,
             *dict.fromkeys(fidelity.sentence for fidelity in fidelities.values() if not fidelity.is_trusted),
         ],

@@ -15,6 +15,7 @@ from apps.campaigns.design import orders
 from apps.campaigns.models import Campaign, Run
 from apps.decisions.evidence import replay
 from apps.results import queries
+from apps.results.answers.comparison.compare import compare
 from apps.results.answers.judgements import judgements
 from apps.results.models import Measurement
 from tests.apps.results.answers.judgements.test_judgements import A, ended_badly, measured, of
@@ -138,6 +139,19 @@ def test_a_level_of_which_all_runs_failed_has_a_finding(admin: User) -> None:
 
     assert finding.sentence == "10 of 10 runs of on failed, against 0 of 10 at off."
     assert finding.figures["level"] == "on"
+
+
+@pytest.mark.parametrize("labels", [("off", "on"), ("on", "off")])
+def test_compare_warns_of_the_level_that_fails_more_often(admin: User, labels: tuple[str, str]) -> None:
+    campaign = measured({"off": (*OFF, *OFF), "on": ON}, admin)
+    with_failures(campaign, "on", [40_000] * 5 + [0] * 5)
+
+    (warning,) = compare([f"level:{campaign.pk}:{label}" for label in labels]).warnings
+
+    assert warning == (
+        "28.6 % of the transactions of on failed, against 0 % at off. Its tps counts only those that succeeded. "
+        "5 of 10 runs of on failed, against 0 of 10 at off."
+    )
 
 
 def test_cancelled_runs_and_few_failures_keep_the_verdict(admin: User) -> None:

@@ -1,0 +1,67 @@
+"""SELECT only: levels of one campaign whose transactions or runs fail more often than those they are compared with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from uuid import UUID
+
+from django.db.models import Count
+
+import stats
+from apps.campaigns.models import Campaign
+from apps.results.answers.comparison.differences import campaigns_in
+from apps.results.answers.comparison.sides import Arm
+from apps.results.answers.level_rows import FAILURES, Comparing, with_failed_runs, with_failures
+from apps.results.answers.table import LevelRow, Point
+from apps.results.models import Measurement
+
+
+def failing(arms: Sequence[Arm], kind: Measurement, delta: float) -> list[str]:
+    """Return a sentence for each side that fails more often than the first, or the first than another. [] if the sides
+    are not levels of one campaign. Two queries."""
+    campaigns = campaigns_in(arm.runs for arm in arms)
+    if len(campaigns) > 1 or not kind.better or any(arm.kind != "level" for arm in arms):
+        return []
+    [campaign] = campaigns.values()
+    rows, values = _rows(campaign, arms), _counts(arms, kind.step)
+    metric = stats.Metric(kind.name, kind.unit, kind.better)  # type: ignore[arg-type]  # the model's own words
+
+    def against(baseline: str) -> list[LevelRow]:
+        comparing = Comparing(baseline, metric, delta, "", identical_hosts=False)
+        return with_failed_runs(with_failures(rows, comparing, values), comparing)
+
+    first, *others = rows
+    compared = [*against(first.label)[1:], *(against(other.label)[0] for other in others)]
+    return list(dict.fromkeys(row.failures for row in compared if row.failures))
+
+
+def _rows(campaign: Campaign, arms: Sequence[Arm]) -> list[LevelRow]:
+    """Return a row for each side, in order, with the outcomes of all its runs."""
+    names = [factor["name"] for factor in campaign.factors]
+    outcomes: dict[str, Counter[str]] = {}
+    counts = campaign.runs.order_by().values_list("cell", "outcome").annotate(count=Count("pk"))
+    for cell, outcome, count in counts:
+        label = ", ".join(cell[name] for name in names if name in cell)
+        outcomes.setdefault(label, Counter())[outcome] += count
+    labels = [arm.key.split(":", 2)[2] for arm in arms]
+    return [
+        LevelRow(
+            label=label,
+            name=arm.title,
+            points=[Point(run.pk, run.block, run.position, value) for run, value in arm.measured],
+            planned=0,
+            outcomes=dict(outcomes.get(label, {})),
+        )
+        for label, arm in zip(labels, arms, strict=True)
+    ]
+
+
+def _counts(arms: Sequence[Arm], step: str) -> dict[str, dict[UUID, float]]:
+    """Return transactions that succeeded and failed: name -> run -> count."""
+    runs = [run.pk for arm in arms for run, _ in arm.measured]
+    counts = Measurement.objects.filter(run__in=runs, step=step, name__in=("transactions", *FAILURES)).order_by()
+    values: dict[str, dict[UUID, float]] = {}
+    for run, name, value in counts.values_list("run_id", "name", "value"):
+        values.setdefault(name, {})[run] = value
+    return values
