@@ -65,7 +65,10 @@ def two_servers(server: remote.Server, root: Path) -> Iterator[list[Server]]:
     """Both registered the same host, each with keys and a database of its own."""
     place = {"spool_dir": str(server.home / "contended"), "data_dir": str(server.home / "clusters")}
     reached = {"address": "127.0.0.1", "port": server.port, "user": server.user, "python": sys.executable}
-    config = {"host": {**place, **reached, "pg_bin_dirs": [str(bin_dir())]}, "mark": str(root / "mark")}
+    mark = server.home / "mark"
+    mark.touch()
+    mark.chmod(0o666)  # the load is another account
+    config = {"host": {**place, **reached, "pg_bin_dirs": [str(bin_dir())]}, "mark": str(mark)}
     config |= {"records": str(root), "authorized_keys": str(server.authorized_keys)}
     with ExitStack() as stack:
         servers = []

@@ -207,6 +207,8 @@ class TestAnswer:
             level = 1.0 if run.label == "1 cpu" else (gain or {}).get(run.host.name, 1.9)
             outcome = Run.Outcome.FAILED if run.position in but else Run.Outcome.OK
             end_run(run, outcome, tps=1000 * self.SPEED[run.host.name] * level * noise)
+        campaign.state = Campaign.State.FINISHED
+        campaign.save(update_fields=["state"])
 
     def test_levels_are_compared_within_hosts_because_their_speeds_differ(self, fleet: list[Host]) -> None:
         campaign = placed(EACH, fleet, repetitions=3)

@@ -23,6 +23,7 @@ from apps.results.store import series
 from common.errors import PlanError
 from tests.rows.factories import FACTS, make_host
 from tests.servers import campaigns
+from tests.servers.remote import short_dir
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -88,17 +89,17 @@ def test_a_run_fails_whose_directory_is_not_allowed_any_more(host: Host, admin: 
 
 
 @pytest.fixture
-def mounted(tmp_path: Path, host_wide: None) -> Iterator[Path]:
-    """A file system of its own, as another device would be."""
-    image, mount = tmp_path / "image", tmp_path / "mount"
-    mount.mkdir()
-    with image.open("wb") as file:
-        file.truncate(128 << 20)
-    for argv in (("mkfs.ext4", "-q", "-b", "4096", image), ("mount", "-o", "loop,noatime", image, mount)):
-        subprocess.run(argv, check=True, timeout=60)
-    tmp_path.chmod(0o755)
-    yield mount
-    subprocess.run(("umount", mount), check=True, timeout=60)
+def mounted(host_wide: None) -> Iterator[Path]:
+    """A file system of its own, as another device would be, which the account of the load can enter."""
+    with short_dir() as place:
+        image, mount = place / "image", place / "mount"
+        mount.mkdir()
+        with image.open("wb") as file:
+            file.truncate(128 << 20)
+        for argv in (("mkfs.ext4", "-q", "-b", "4096", image), ("mount", "-o", "loop,noatime", image, mount)):
+            subprocess.run(argv, check=True, timeout=60)
+        yield mount
+        subprocess.run(("umount", mount), check=True, timeout=60)
 
 
 def test_the_recipe_compares_two_file_systems_in_one_table(host: Host, admin: User, mounted: Path) -> None:

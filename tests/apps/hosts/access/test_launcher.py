@@ -156,7 +156,7 @@ class TestContact:
         installed.narrow(spool=host.spool_dir, forbid=["pgbench", "reboot"])
         contact.check_host(host)
 
-        assert host.facts["policy"]["forbid"] == ["pgbench", "reboot"]
+        assert host.facts["policy"]["forbid"] == ["pgbench", "reboot", "tracer_script"]
         with pytest.raises(PlanError, match="this host forbids the workload pgbench"):
             campaigns.start(host, admin)
 
