@@ -17,7 +17,7 @@ def read_file(name):
     try:
         with open(os.path.join(HERE, name), "rb") as file:
             return file.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):  # a process that is about to become the load has another account
         return b""
 
 
