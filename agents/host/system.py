@@ -216,7 +216,7 @@ class System:
 
     def identity(self, program: str) -> Optional[dict[str, Any]]:
         """Keywords of `run` for a program that was found on the host: root runs it only if root alone can change it,
-        else the one account that can. None when several can: then nobody runs it. OSError if it does not exist."""
+        else the one account that can. None when several can. OSError if it does not exist."""
         if self.euid() != 0:
             return {}
         able = programs.owners(program)

@@ -41,7 +41,7 @@ services:
     environment:
       PROVING_DATABASE_URL: postgres://proving@postgres:5432/proving?sslmode=verify-full
 """
-# Nobody gets in from another container without TLS.
+# Connections from other containers need TLS.
 ONLY_TLS = "sed -i 's/^{} all all all/{} all all all/' \"$PGDATA/pg_hba.conf\""
 
 

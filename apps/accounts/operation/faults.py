@@ -1,4 +1,4 @@
-"""Which errors come from what the server depends on, and how work on several things goes on after an error of one."""
+"""Tells errors of services that the server depends on from others, and continues work after an error of one item."""
 
 from __future__ import annotations
 

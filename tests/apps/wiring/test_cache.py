@@ -42,7 +42,7 @@ def trap(caught: Path) -> bytes:
 
 @pytest.fixture
 def redis() -> Any:
-    """The client of the cache, which writes what it is told."""
+    """The client of the cache. It stores bytes unchanged."""
     assert isinstance(cache._cache._serializer, JsonSerializer)  # type: ignore[attr-defined]
     return cache._cache.get_client(None, write=True)  # type: ignore[attr-defined]
 

@@ -114,15 +114,17 @@ def test_migrate_prepares_the_role_that_the_settings_name(
         assert cursor.fetchone() == (True,)
 
 
-def test_the_password_is_created_once_for_its_owner_only(tmp_path: Path) -> None:
-    file = tmp_path / "password"
-
+def assert_created_once(file: Path) -> None:
     password = runtime_role.kept_password(file)
 
     assert len(password) > 40
     assert runtime_role.kept_password(file) == password
-    assert [each.name for each in tmp_path.iterdir()] == ["password"]
+    assert [each.name for each in file.parent.iterdir()] == ["password"]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_the_password_is_created_once_for_its_owner_only(tmp_path: Path) -> None:
+    assert_created_once(tmp_path / "password")
 
 
 def test_the_password_is_created_on_a_volume_without_hard_links(
@@ -132,14 +134,7 @@ def test_the_password_is_created_on_a_volume_without_hard_links(
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(Path, "hardlink_to", refuse)
-    file = tmp_path / "password"
-
-    password = runtime_role.kept_password(file)
-
-    assert len(password) > 40
-    assert runtime_role.kept_password(file) == password
-    assert [each.name for each in tmp_path.iterdir()] == ["password"]
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert_created_once(tmp_path / "password")
 
 
 @pytest.mark.parametrize(("content", "problem"), [("short\n", "no password of at least 16"), (None, "No such file")])
