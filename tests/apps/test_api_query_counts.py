@@ -59,7 +59,7 @@ BASELINE = {
     "campaigns/{campaign}/results/": 9,
     "campaigns/{campaign}/summary/": 9,
     "campaigns/{campaign}/judgements/": 15,
-    "compare/?of=level:{campaign}:1 cpu&of=level:{campaign}:2 cpus": 25,
+    "compare/?of=level:{campaign}:1 cpu&of=level:{campaign}:2 cpus": 27,
     "schedules/": 3,
     "schedules/{schedule}/": 3,
     "schedules/{schedule}/slots/": 4,

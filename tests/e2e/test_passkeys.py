@@ -254,6 +254,7 @@ def test_the_pages_of_passkeys_fit_and_are_clean(
     page = device.page
 
     def check(name: str) -> None:
+        page.wait_for_load_state()
         shot(page, f"passkeys-{name}-{width}-{theme}")
         assert page.evaluate(OVERFLOW) <= 0, name
         assert violations(page, *WCAG) == [], name
